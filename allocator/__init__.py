@@ -1,0 +1,1 @@
+"""The decision: which devices a claim gets on which node, or why none."""

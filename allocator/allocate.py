@@ -1,0 +1,85 @@
+"""The decision for one node: all claims of a pod, or none of them.
+
+A pure function of a snapshot, a node and claims; whoever calls it writes the answer down.
+Source: KEP-4381.
+"""
+
+import uuid
+from collections.abc import Callable, Sequence
+
+from allocator.failures import failure
+from allocator.feature import Attempt, attempt_of
+from allocator.model import Allocation, Claim, Node
+from allocator.outcome import Allocated, Cause, Exhausted, InvalidClaim, InvalidPoolSeen, Outcome, Refused
+from allocator.policy import FIRST_FIT, Policy, score_of, search_by
+from allocator.refusal import cause_of
+from allocator.requests import MAX_RESULTS, Problem, problem_of
+from allocator.results import allocation_of
+from allocator.rules import Pick
+from allocator.search import BudgetSpent, Found, Poisoned, Terms
+from allocator.snapshot import Snapshot
+
+BUDGET_STEPS = 500_000
+"""Picks that one attempt may try by default: a second or two."""
+
+_NAMESPACE = uuid.UUID("c5a1f3a4-7c1c-5f0e-8f3e-0f5b8a9d2e61")
+
+
+def share_id_of(seed: str) -> str:
+    """The id of a share: a UUID of claim, request and device, which are never the same for two shares."""
+    return str(uuid.uuid5(_NAMESPACE, seed))
+
+
+def allocate(  # noqa: PLR0913 - the last four have defaults, and are the caller's world
+    snapshot: Snapshot,
+    node: Node | None,
+    claims: Sequence[Claim],
+    *,
+    budget_steps: int = BUDGET_STEPS,
+    share_id: Callable[[str], str] = share_id_of,
+    is_cancelled: Callable[[], bool] = lambda: False,
+    policy: Policy = FIRST_FIT,
+) -> Outcome:
+    """The devices for the claims, which have none yet, on the node: the first choice in canonical order.
+
+    The answer is the smallest under (claim, request, alternative, positions of devices), as kube-scheduler's is.
+    share_id: the id of a new share, from a text that names it. is_cancelled: asked before every step. policy: another
+    order of the devices, and a score.
+    Raises AllocationError for what ends the attempt on every node, Cancelled. Nothing that is passed in is changed.
+    Cost: O(devices of the node) where nothing has to be taken back; never more than budget_steps picks.
+    """
+    view = snapshot.view(node)
+    attempt = attempt_of(snapshot, view, share_id)
+    problem = problem_of(snapshot, attempt, claims)
+    terms = Terms(budget_steps, MAX_RESULTS, problem.is_exhaustive, is_cancelled)
+    try:
+        answer = search_by(policy, attempt, problem.requests, terms)
+    except Poisoned as met:
+        claim = claims[met.candidates.claim]
+        raise InvalidClaim(failure(snapshot, attempt, claim, met.candidates.alternative, met.device)) from None
+    match answer:
+        case Found():
+            allocations = _allocations(snapshot, attempt, claims, answer.picks)
+            score = score_of(policy, attempt, problem.requests, answer.picks)
+            return Allocated(allocations, answer.steps, snapshot.features, score)
+        case BudgetSpent():
+            return Exhausted(answer.steps, snapshot.features)
+        case _:
+            return Refused(_cause(problem, attempt, claims), answer.steps, snapshot.features)
+
+
+def _allocations(
+    snapshot: Snapshot, attempt: Attempt, claims: Sequence[Claim], picks: Sequence[Pick]
+) -> tuple[Allocation, ...]:
+    by_claim: list[list[Pick]] = [[] for _ in claims]
+    for pick in picks:
+        by_claim[pick.candidates.claim].append(pick)
+    return tuple(
+        [allocation_of(claim, own, attempt, snapshot.classes) for claim, own in zip(claims, by_claim, strict=True)]
+    )
+
+
+def _cause(problem: Problem, attempt: Attempt, claims: Sequence[Claim]) -> Cause | InvalidPoolSeen:
+    cause = cause_of(problem, attempt, claims)
+    invalid = tuple((pool.id, pool.contradiction) for pool in attempt.view.pools if pool.contradiction)
+    return InvalidPoolSeen(invalid, cause) if invalid else cause

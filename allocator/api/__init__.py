@@ -1,0 +1,31 @@
+"""Objects of resource.k8s.io of every served version in, the v1 shape and the allocator's model out.
+
+`decode` reads one raw object: conversion, types, rules, model. `allocation_to_v1` writes a result back. Nothing else of
+the allocator knows how the API spells things. Pure: no files, no clock, no environment.
+Source: k8s.io/api resource/v1, v1beta2, v1beta1, v1alpha3 and their conversion, defaults and validation.
+"""
+
+from allocator.api.allocation import Consumer
+from allocator.api.decode import Decoded, Object, decode
+from allocator.api.device_taint_rule import DeviceTaintSelector, TaintRule
+from allocator.api.encode import allocation_to_v1
+from allocator.api.findings import FieldError, UnknownField
+from allocator.api.metadata import Metadata, Owner
+from allocator.api.resource_claim import ClaimTemplate
+from allocator.api.versions import is_decoded
+
+__all__ = [
+    "ClaimTemplate",
+    "Consumer",
+    "Decoded",
+    "DeviceTaintSelector",
+    "FieldError",
+    "Metadata",
+    "Object",
+    "Owner",
+    "TaintRule",
+    "UnknownField",
+    "allocation_to_v1",
+    "decode",
+    "is_decoded",
+]

@@ -1,0 +1,102 @@
+"""The one entry for objects of resource.k8s.io: raw JSON of any served version in, the allocator's model out.
+
+Version and kind, conversion to v1, shape, rules, model, in this order. All errors of an object are reported together;
+unknown fields are warnings, and what carries them tells the allocator not to use it.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from allocator.api import conversion, versions
+from allocator.api.allocation import Consumer, build_consumers
+from allocator.api.device_class import ClassShape, build_class, check_class
+from allocator.api.device_taint_rule import RuleShape, TaintRule, build_rule, check_rule
+from allocator.api.findings import FieldError, Findings, UnknownField
+from allocator.api.metadata import Metadata, build_metadata
+from allocator.api.resource_claim import (
+    ClaimShape,
+    ClaimTemplate,
+    TemplateShape,
+    build_claim,
+    build_template,
+    check_claim,
+    check_template,
+)
+from allocator.api.resource_slice import SliceShape, build_slice, check_slice
+from allocator.api.shape import typed
+from allocator.model import Claim, DeviceClass, Slice
+
+Object = Slice | DeviceClass | Claim | ClaimTemplate | TaintRule
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """What became of one raw object.
+
+    object: None where there are errors. raw: the object in the v1 shape with the API's defaults, as an API server would
+    return it. reserved_for: of a claim.
+    """
+
+    object: Object | None
+    errors: tuple[FieldError, ...] = ()
+    warnings: tuple[UnknownField, ...] = ()
+    raw: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Metadata = field(default_factory=Metadata)
+    reserved_for: tuple[Consumer, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """How one kind is read; the shapes differ by kind, and only these four know them."""
+
+    adapter: TypeAdapter[Any]
+    check: Callable[[Any, Findings], None]
+    build: Callable[[Any, Mapping[str, object], Findings], Object]
+
+
+_KINDS: Mapping[object, _Kind] = {
+    "ResourceSlice": _Kind(TypeAdapter(SliceShape), check_slice, lambda shape, _, found: build_slice(shape, found)),
+    "DeviceClass": _Kind(TypeAdapter(ClassShape), check_class, lambda shape, _, found: build_class(shape, found)),
+    "ResourceClaim": _Kind(TypeAdapter(ClaimShape), check_claim, lambda shape, _, found: build_claim(shape, found)),
+    "ResourceClaimTemplate": _Kind(
+        TypeAdapter(TemplateShape), check_template, lambda shape, raw, _: build_template(shape, raw)
+    ),
+    "DeviceTaintRule": _Kind(TypeAdapter(RuleShape), check_rule, lambda shape, _, found: build_rule(shape, found)),
+}
+
+
+def decode(raw: Mapping[str, object], *, validate: bool = True, apply_defaults: bool = True) -> Decoded:
+    """The object of resource.k8s.io that `raw` holds, or all that is wrong with it.
+
+    raw: as a JSON or YAML parser gives it; never changed. Recorded cases, which never went through an API server, need
+    less: validate=False leaves out limits and required fields, apply_defaults=False the API's defaults. Never raises
+    for any content. Cost: O(size).
+    """
+    refusal = versions.refusal(raw)
+    if refusal is not None:
+        return Decoded(None, errors=(refusal,))
+    findings = Findings()
+    kind = _KINDS[raw["kind"]]
+    converted = conversion.to_v1(raw, findings)
+    if apply_defaults:
+        converted = conversion.with_defaults(converted)
+    shape = typed(kind.adapter, converted, findings)
+    if shape is None:
+        return Decoded(None, tuple(findings.errors), tuple(findings.unknown), converted)
+    if validate:
+        kind.check(shape, findings)
+    return Decoded(
+        object=None if findings.errors else kind.build(shape, converted, findings),
+        errors=tuple(findings.errors),
+        warnings=tuple(findings.unknown),
+        raw=converted,
+        metadata=build_metadata(shape.get("metadata")),
+        reserved_for=_consumers(shape) if raw["kind"] == "ResourceClaim" else (),
+    )
+
+
+def _consumers(claim: ClaimShape) -> tuple[Consumer, ...]:
+    return build_consumers((claim.get("status") or {}).get("reservedFor"))

@@ -1,0 +1,127 @@
+"""The metadata of an object, as far as a decision or a message depends on it.
+
+Source: k8s.io/apimachinery meta/v1 ObjectMeta.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pydantic import with_config
+from typing_extensions import TypedDict
+
+from allocator.api import names
+from allocator.api.findings import Findings, step_text
+from allocator.api.shape import EXACT, Int64, Timestamp
+
+ANNOTATIONS_MAX_BYTES = 256 * 1024
+
+
+@with_config(EXACT)
+class OwnerReferenceShape(TypedDict, total=False):
+    """An entry of metadata.ownerReferences."""
+
+    apiVersion: str | None
+    kind: str | None
+    name: str | None
+    uid: str | None
+    controller: bool | None
+    blockOwnerDeletion: bool | None
+
+
+@with_config(EXACT)
+class MetadataShape(TypedDict, total=False):
+    """metadata; what no decision depends on is known, and left untyped."""
+
+    name: str | None
+    generateName: str | None
+    namespace: str | None
+    selfLink: object
+    uid: str | None
+    resourceVersion: str | None
+    generation: Int64 | None
+    creationTimestamp: Timestamp | None
+    deletionTimestamp: Timestamp | None
+    deletionGracePeriodSeconds: Int64 | None
+    labels: dict[str, str] | None
+    annotations: dict[str, str] | None
+    ownerReferences: list[OwnerReferenceShape] | None
+    finalizers: list[str] | None
+    managedFields: object
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """An owner of an object; is_controller: the one that manages it."""
+
+    kind: str
+    name: str
+    uid: str
+    is_controller: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Metadata:
+    """Who an object is. Time stamps are RFC 3339 text, "" where absent."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    creation_timestamp: str = ""
+    deletion_timestamp: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    owners: tuple[Owner, ...] = ()
+
+
+def check_metadata(shape: MetadataShape, *, is_namespaced: bool, findings: Findings) -> None:
+    """The rules of an object's metadata; a namespace may be absent, as in a manifest that is applied to any."""
+    problem = names.long_name(shape.get("name") or "")
+    if problem:
+        findings.error("metadata.name", shape.get("name"), problem)
+    _check_namespace(shape.get("namespace") or "", is_namespaced=is_namespaced, findings=findings)
+    check_labels(shape, "metadata", findings)
+
+
+def _check_namespace(namespace: str, *, is_namespaced: bool, findings: Findings) -> None:
+    if namespace and not is_namespaced:
+        findings.error("metadata.namespace", namespace, "must be absent: the kind has no namespaces")
+    elif namespace and (problem := names.short_name(namespace)):
+        findings.error("metadata.namespace", namespace, problem)
+
+
+def check_labels(shape: MetadataShape, path: str, findings: Findings) -> None:
+    """The rules of labels and annotations."""
+    for key, value in (shape.get("labels") or {}).items():
+        if problem := names.label_key(key):
+            findings.error(f"{path}.labels", key, problem)
+        if problem := names.label_value(value):
+            findings.error(f"{path}.labels[{step_text(key)}]", value, problem)
+    annotations = shape.get("annotations") or {}
+    for key in annotations:
+        if problem := names.label_key(key.lower()):
+            findings.error(f"{path}.annotations", key, problem)
+    total = sum(names.size(key) + names.size(value) for key, value in annotations.items())
+    if total > ANNOTATIONS_MAX_BYTES:
+        findings.error(f"{path}.annotations", total, f"must not take more than {ANNOTATIONS_MAX_BYTES} bytes in all")
+
+
+def build_metadata(shape: MetadataShape | None) -> Metadata:
+    """The metadata in the form that callers use."""
+    shape = shape or {}
+    return Metadata(
+        name=shape.get("name") or "",
+        namespace=shape.get("namespace") or "",
+        uid=shape.get("uid") or "",
+        resource_version=shape.get("resourceVersion") or "",
+        creation_timestamp=shape.get("creationTimestamp") or "",
+        deletion_timestamp=shape.get("deletionTimestamp") or "",
+        labels=shape.get("labels") or {},
+        annotations=shape.get("annotations") or {},
+        owners=tuple(_owner(owner) for owner in shape.get("ownerReferences") or ()),
+    )
+
+
+def _owner(shape: OwnerReferenceShape) -> Owner:
+    name, uid = shape.get("name") or "", shape.get("uid") or ""
+    return Owner(shape.get("kind") or "", name, uid, is_controller=bool(shape.get("controller")))

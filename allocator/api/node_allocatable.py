@@ -1,0 +1,62 @@
+"""What a device takes of a node's ordinary resources: a mapping of the device itself, or overhead.
+
+Source: KEP-5517; k8s.io/api resource/v1 NodeAllocatableResource.
+"""
+
+from collections.abc import Container, Mapping
+
+from pydantic import with_config
+from typing_extensions import TypedDict
+
+from allocator.api.findings import Findings, step_text
+from allocator.api.shape import EXACT, QuantityField
+
+
+@with_config(EXACT)
+class MappingShape(TypedDict, total=False):
+    """The mapping of a device that models a node's resource."""
+
+    capacityKey: str | None
+    capacityMultiplier: QuantityField | None
+    deviceMultiplier: QuantityField | None
+
+
+@with_config(EXACT)
+class OverheadShape(TypedDict, total=False):
+    """What a device needs beside itself."""
+
+    perPod: QuantityField | None
+    perContainer: QuantityField | None
+
+
+@with_config(EXACT)
+class NodeAllocatableShape(TypedDict, total=False):
+    """An entry of nodeAllocatableResources."""
+
+    mapping: MappingShape | None
+    overhead: OverheadShape | None
+
+
+def check_node_allocatable(
+    shapes: Mapping[str, NodeAllocatableShape], capacities: Container[str], path: str, findings: Findings
+) -> None:
+    """The rules of nodeAllocatableResources. capacities: the names of the device's own."""
+    for name, shape in shapes.items():
+        at = f"{path}[{step_text(name)}]"
+        if "/" in name and "kubernetes.io/" not in name:
+            findings.error(path, name, "must be a node's own resource such as cpu or memory, not an extended one")
+        mapping = shape.get("mapping")
+        if mapping is not None:
+            _check_mapping(mapping, capacities, f"{at}.mapping", findings)
+        elif shape.get("overhead") is None and not findings.is_uncertain(at):
+            findings.required(at, "must have a mapping or an overhead")
+
+
+def _check_mapping(shape: MappingShape, capacities: Container[str], path: str, findings: Findings) -> None:
+    key, multiplier = shape.get("capacityKey"), shape.get("capacityMultiplier")
+    if (key is None) == (shape.get("deviceMultiplier") is None) and not findings.is_uncertain(path):
+        findings.error(path, None, "must set exactly one of capacityKey and deviceMultiplier")
+    if (key is None) != (multiplier is None):
+        findings.error(path, None, "must set capacityKey and capacityMultiplier together")
+    if key is not None and key not in capacities:
+        findings.error(f"{path}.capacityKey", key, "must be the name of a capacity of the device")

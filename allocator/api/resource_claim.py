@@ -1,0 +1,193 @@
+"""ResourceClaims, and the templates that they are made of.
+
+Source: k8s.io/api resource/v1 ResourceClaim, ResourceClaimTemplate and their validation.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pydantic import with_config
+from typing_extensions import TypedDict
+
+from allocator.api import names
+from allocator.api.allocation import StatusShape, build_allocation, check_status
+from allocator.api.driver_config import CONFIG_MAX, ConfigShape, build_claim_config, check_count, check_opaque
+from allocator.api.findings import Findings
+from allocator.api.metadata import MetadataShape, check_labels, check_metadata
+from allocator.api.requests import (
+    AlternativeShape,
+    RequestShape,
+    build_request,
+    check_references,
+    check_requests,
+    request_names,
+)
+from allocator.api.shape import EXACT
+from allocator.model import Claim, Constraint
+
+CONSTRAINTS_MAX = 32
+
+
+@with_config(EXACT)
+class ConstraintShape(TypedDict, total=False):
+    """An entry of spec.devices.constraints."""
+
+    requests: list[str] | None
+    matchAttribute: str | None
+    distinctAttribute: str | None
+
+
+@with_config(EXACT)
+class DeviceClaimShape(TypedDict, total=False):
+    """spec.devices of a claim."""
+
+    requests: list[RequestShape] | None
+    constraints: list[ConstraintShape] | None
+    config: list[ConfigShape] | None
+
+
+@with_config(EXACT)
+class ClaimSpecShape(TypedDict, total=False):
+    """spec of a ResourceClaim."""
+
+    devices: DeviceClaimShape | None
+
+
+@with_config(EXACT)
+class ClaimShape(TypedDict, total=False):
+    """A ResourceClaim."""
+
+    apiVersion: str
+    kind: str
+    metadata: MetadataShape | None
+    spec: ClaimSpecShape | None
+    status: StatusShape | None
+
+
+@with_config(EXACT)
+class TemplateSpecShape(TypedDict, total=False):
+    """spec of a ResourceClaimTemplate: a claim to be."""
+
+    metadata: MetadataShape | None
+    spec: ClaimSpecShape | None
+
+
+@with_config(EXACT)
+class TemplateShape(TypedDict, total=False):
+    """A ResourceClaimTemplate."""
+
+    apiVersion: str
+    kind: str
+    metadata: MetadataShape | None
+    spec: TemplateSpecShape | None
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimTemplate:
+    """A ResourceClaimTemplate.
+
+    labels, annotations: of the claims that are made of it. spec: their spec, a raw object in the v1 shape.
+    """
+
+    namespace: str
+    name: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    spec: Mapping[str, object] = field(default_factory=dict)
+
+
+def check_claim(shape: ClaimShape, findings: Findings) -> None:
+    """The rules of a claim, its status included."""
+    check_metadata(shape.get("metadata") or {}, is_namespaced=True, findings=findings)
+    known = _check_claim_spec(shape.get("spec") or {}, "spec", findings)
+    check_status(shape.get("status") or {}, known, findings)
+
+
+def check_template(shape: TemplateShape, findings: Findings) -> None:
+    """The rules of a template."""
+    check_metadata(shape.get("metadata") or {}, is_namespaced=True, findings=findings)
+    spec = shape.get("spec") or {}
+    check_labels(spec.get("metadata") or {}, "spec.metadata", findings)
+    _check_claim_spec(spec.get("spec") or {}, "spec.spec", findings)
+
+
+def _check_claim_spec(shape: ClaimSpecShape, path: str, findings: Findings) -> frozenset[str]:
+    """The names of the claim's requests, after the rules of its spec."""
+    devices, at = shape.get("devices") or {}, f"{path}.devices"
+    requests = devices.get("requests") or []
+    known = request_names(requests)
+    check_requests(requests, f"{at}.requests", findings)
+    _check_constraints(devices.get("constraints") or (), known, f"{at}.constraints", findings)
+    config = devices.get("config") or ()
+    check_count(len(config), CONFIG_MAX, f"{at}.config", findings)
+    for index, entry in enumerate(config):
+        check_references(entry.get("requests"), known, f"{at}.config[{index}].requests", findings)
+        check_opaque(entry.get("opaque"), f"{at}.config[{index}]", findings)
+    _check_derived_use(requests, devices.get("constraints") or (), f"{at}.requests", findings)
+    return known
+
+
+def _check_constraints(shapes: Sequence[ConstraintShape], known: frozenset[str], path: str, findings: Findings) -> None:
+    check_count(len(shapes), CONSTRAINTS_MAX, path, findings)
+    for index, shape in enumerate(shapes):
+        at = f"{path}[{index}]"
+        check_references(shape.get("requests"), known, f"{at}.requests", findings)
+        match, distinct = shape.get("matchAttribute"), shape.get("distinctAttribute")
+        if match is None and distinct is None and not findings.is_uncertain(at):
+            findings.required(at, "must set matchAttribute or distinctAttribute")
+        for name, attribute in (("matchAttribute", match), ("distinctAttribute", distinct)):
+            if attribute is not None and (problem := names.fully_qualified_name(attribute)):
+                findings.error(f"{at}.{name}", attribute, problem)
+
+
+def _check_derived_use(
+    requests: Sequence[RequestShape], constraints: Sequence[ConstraintShape], path: str, findings: Findings
+) -> None:
+    used = {name for shape in constraints for name in (shape.get("matchAttribute"), shape.get("distinctAttribute"))}
+    for index, request in enumerate(requests):
+        for where, alternative in _alternatives(request):
+            for number, derived in enumerate(alternative.get("derivedAttributes") or ()):
+                if derived.get("name") not in used:
+                    at = f"{path}[{index}].{where}.derivedAttributes[{number}].name"
+                    findings.error(at, derived.get("name"), "must be the attribute of a constraint of the claim")
+
+
+def _alternatives(request: RequestShape) -> Iterator[tuple[str, AlternativeShape]]:
+    exactly = request.get("exactly")
+    if exactly is not None:
+        yield "exactly", exactly
+    for index, subrequest in enumerate(request.get("firstAvailable") or ()):
+        yield f"firstAvailable[{index}]", subrequest
+
+
+def build_claim(shape: ClaimShape, findings: Findings) -> Claim:
+    """The claim in the allocator's form."""
+    metadata = shape.get("metadata") or {}
+    devices = (shape.get("spec") or {}).get("devices") or {}
+    requests, constraints = enumerate(devices.get("requests") or ()), enumerate(devices.get("constraints") or ())
+    return Claim(
+        namespace=metadata.get("namespace") or "",
+        name=metadata.get("name") or "",
+        uid=metadata.get("uid") or "",
+        requests=tuple(build_request(r, f"spec.devices.requests[{index}]", findings) for index, r in requests),
+        constraints=tuple(_constraint(c, f"spec.devices.constraints[{index}]", findings) for index, c in constraints),
+        config=build_claim_config(devices.get("config")),
+        allocation=build_allocation((shape.get("status") or {}).get("allocation")),
+        unknown_fields=findings.carried_by("spec"),
+    )
+
+
+def _constraint(shape: ConstraintShape, path: str, findings: Findings) -> Constraint:
+    match, distinct = shape.get("matchAttribute") or "", shape.get("distinctAttribute") or ""
+    return Constraint(tuple(shape.get("requests") or ()), match, distinct, findings.carried_by(path))
+
+
+def build_template(shape: TemplateShape, raw: Mapping[str, object]) -> ClaimTemplate:
+    """The template. raw: the object in the v1 shape, of which the claims' spec is taken as it stands."""
+    metadata, spec = shape.get("metadata") or {}, shape.get("spec") or {}
+    labels = (spec.get("metadata") or {}).get("labels") or {}
+    annotations = (spec.get("metadata") or {}).get("annotations") or {}
+    raw_spec = raw.get("spec")
+    claim_spec = raw_spec.get("spec") if isinstance(raw_spec, dict) else None
+    name, namespace = metadata.get("name") or "", metadata.get("namespace") or ""
+    return ClaimTemplate(namespace, name, labels, annotations, claim_spec if isinstance(claim_spec, dict) else {})

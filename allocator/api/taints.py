@@ -1,0 +1,75 @@
+"""Taints of devices, and the tolerations of requests and results.
+
+Source: KEP-5055; k8s.io/api resource/v1 DeviceTaint, DeviceToleration.
+"""
+
+from collections.abc import Mapping
+
+from pydantic import with_config
+from typing_extensions import TypedDict
+
+from allocator.api import names
+from allocator.api.findings import Findings
+from allocator.api.shape import EXACT, Int64, Timestamp
+from allocator.model import Taint, Toleration
+
+EFFECTS = ("None", "NoSchedule", "NoExecute")
+
+
+@with_config(EXACT)
+class TaintShape(TypedDict, total=False):
+    """A taint of a device or of a rule."""
+
+    key: str | None
+    value: str | None
+    effect: str | None
+    timeAdded: Timestamp | None
+
+
+@with_config(EXACT)
+class TolerationShape(TypedDict, total=False):
+    """A toleration of a request, as a result repeats it."""
+
+    key: str | None
+    operator: str | None
+    value: str | None
+    effect: str | None
+    tolerationSeconds: Int64 | None
+
+
+def check_taint(shape: TaintShape, path: str, findings: Findings) -> None:
+    """The rules of a taint: a label's key and value, and one of three effects."""
+    if problem := names.label_key(shape.get("key") or ""):
+        findings.error(f"{path}.key", shape.get("key"), problem)
+    if problem := names.label_value(shape.get("value") or ""):
+        findings.error(f"{path}.value", shape.get("value"), problem)
+    if shape.get("effect") not in EFFECTS:
+        findings.error(f"{path}.effect", shape.get("effect"), f"must be one of {', '.join(EFFECTS)}")
+
+
+def check_toleration(shape: TolerationShape, path: str, findings: Findings) -> None:
+    """The rules of a toleration; an empty key or effect stands for all of them."""
+    key, effect = shape.get("key") or "", shape.get("effect") or ""
+    if key and (problem := names.label_key(key)):
+        findings.error(f"{path}.key", key, problem)
+    if effect and effect not in EFFECTS:
+        findings.error(f"{path}.effect", effect, f"must be absent or one of {', '.join(EFFECTS)}")
+    operator, value = shape.get("operator") or "", shape.get("value") or ""
+    if operator not in {"Exists", "Equal"}:
+        findings.error(f"{path}.operator", shape.get("operator"), "must be Exists or Equal")
+    elif operator == "Exists" and value:
+        findings.error(f"{path}.value", value, "must be empty for the operator Exists")
+    elif problem := names.label_value(value):
+        findings.error(f"{path}.value", value, problem)
+
+
+def build_taint(shape: TaintShape) -> Taint:
+    """The taint without the time at which it was added: no decision depends on that."""
+    return Taint(shape.get("key") or "", shape.get("value") or "", shape.get("effect") or "")
+
+
+def build_toleration(shape: TolerationShape) -> Toleration:
+    """The toleration, together with the object that a result repeats."""
+    raw: Mapping[str, object] = {name: value for name, value in shape.items() if value is not None}
+    key, operator = shape.get("key") or "", shape.get("operator") or ""
+    return Toleration(key, operator, shape.get("value") or "", shape.get("effect") or "", raw)

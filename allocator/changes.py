@@ -1,0 +1,59 @@
+"""What has happened to the states of nodes, in order, so that each shape can catch up with what it missed."""
+
+from collections import Counter
+from collections.abc import Mapping
+
+from allocator.model import Slice
+from allocator.shapes import State
+
+MOST_CHANGES = 1 << 12
+"""Changes that a shape can catch up with one by one."""
+
+
+class Changes:
+    """Which nodes have left which state, the oldest first, for the shapes that look at what is new to them.
+
+    shared: how often something else was in use of a slice that several nodes reach.
+    """
+
+    def __init__(self) -> None:
+        self.shared = 0
+        self._left: list[tuple[int, State | None]] = []
+        self._forgotten = 0
+        self._watched: Counter[int] = Counter()
+
+    @property
+    def now(self) -> int:
+        """How many there were."""
+        return self._forgotten + len(self._left)
+
+    def add(self, number: int, old: State | None) -> None:
+        """A node has left its state; None is that of a node that was not looked at yet."""
+        self._left.append((number, old))
+        if len(self._left) > MOST_CHANGES:
+            self._forgotten += len(self._left)
+            self._left = []
+
+    def since(self, seen: int) -> Mapping[int, State | None] | None:
+        """The nodes that have left a state since there were so many changes, with that state; None if not known."""
+        if seen < self._forgotten:
+            return None
+        before: dict[int, State | None] = {}
+        for number, old in self._left[seen - self._forgotten :]:
+            before.setdefault(number, old)
+        return before
+
+    def watch(self, state: State) -> None:
+        """There are nodes in that state."""
+        self._watched.update(state.shared)
+
+    def unwatch(self, state: State) -> None:
+        """There are none any more."""
+        for identity in state.shared:
+            self._watched[identity] -= 1
+            if not self._watched[identity]:
+                del self._watched[identity]
+
+    def of_shared(self, piece: Slice) -> None:
+        """Something else of the slice is in use."""
+        self.shared += id(piece) in self._watched

@@ -1,0 +1,248 @@
+"""What nodes hold, numbered: nodes with equal numbers give equal answers while the same is in use of them.
+
+A slice has a *kind*, which tells all of it but names; a node has a *base*, made of the kinds that it
+reaches. Most shapes of claims read less of a device than there is, so that to them many bases are one
+*content*: a `Lens` tells which. Nothing here keeps a slice that is gone; the numbers of what is gone are
+kept until they are too many (`is_bloated`), and then all are given anew.
+"""
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+
+from allocator.model import Device, Node, Slice
+from allocator.node_affinity import InvalidNodeSelector, reaches
+from allocator.pools import Pool, has_counters
+from allocator.reads import ReadKey, amounts_key
+from cel.quantity import Quantity
+
+SPARE = 256
+"""Numbers of what is gone that are always tolerated."""
+
+_RECENT = 8
+"""Slices that a new one is compared with as a whole."""
+
+_REST = attrgetter(
+    "policies",
+    "allow_multiple_allocations",
+    "consumes_counters",
+    "reach",
+    "taints",
+    "binds_to_node",
+    "binding_conditions",
+    "unknown_fields",
+)
+
+
+@dataclass(slots=True, eq=False)
+class _Known:
+    """A slice. serial: a number that no other slice ever has. body: of its devices.
+
+    kind: None until it is asked for. kinds: where devices choose their nodes, by what is reached.
+    """
+
+    piece: Slice
+    serial: int
+    body: int
+    kinds: dict[Hashable, int] | None = None
+    kind: int | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Body:
+    """The devices of a slice, names aside. has_rest: they may have what few devices have."""
+
+    number: int
+    devices: Sequence[Device]
+    has_rest: bool
+
+
+class Contents:
+    """The numbers of kinds and bases, and the lenses on them."""
+
+    def __init__(self) -> None:
+        self._parts = _Parts()
+        self._kinds: dict[Hashable, int] = {}
+        self._bases: dict[Hashable, int] = {}
+        self._recent: list[_Body] = []
+        self._of_slice: dict[int, _Known] = {}
+        self._serials = 0
+        self._bodies = 0
+        self._lenses: dict[ReadKey, Lens] = {}
+
+    def is_bloated(self, nodes: int) -> bool:
+        """True where most numbers are of what is gone."""
+        return len(self._bases) > 2 * nodes + SPARE or len(self._kinds) > 2 * len(self._of_slice) + SPARE
+
+    def base(self, node: Node, pools: Iterable[Pool]) -> int:
+        """The number of all that a node holds. Cost: O(devices of slices that were not seen before)."""
+        tokens: list[Hashable] = [node.declared_features]
+        for pool in pools:
+            tokens.append((bool(pool.missing), bool(pool.contradiction)))
+            for piece in pool.slices:
+                # What is in use of a slice that other nodes reach too is no part of the node's own usage.
+                serial = None if piece.reach.node_name else self.serial(piece)
+                tokens.append((self.kind(piece, node), serial))
+            tokens.append(self.counted_elsewhere(pool))
+        return _number(self._bases, tuple(tokens))
+
+    def lens(self, reads: ReadKey) -> "Lens":
+        """How shapes that read this much see it."""
+        if reads not in self._lenses:
+            self._lenses[reads] = Lens(self._parts, reads)
+        return self._lenses[reads]
+
+    def kind(self, piece: Slice, node: Node) -> int:
+        """The number of a slice, names aside, as the node reaches it."""
+        known = self._known(piece)
+        if piece.reach.per_device:
+            return self._kind_of_part(known, _reached(piece, node))
+        if known.kind is None:
+            known.kind = _number(self._kinds, (known.body, _rest_of(piece)))
+        return known.kind
+
+    def _kind_of_part(self, known: _Known, reached: Hashable) -> int:
+        if known.kinds is None:
+            known.kinds = {}
+        if reached not in known.kinds:
+            known.kinds[reached] = _number(self._kinds, (known.body, _rest_of(known.piece), reached))
+        return known.kinds[reached]
+
+    def serial(self, piece: Slice) -> int:
+        """A number that no other slice has, equal ones included."""
+        return self._known(piece).serial
+
+    def counted_elsewhere(self, pool: Pool) -> tuple[int, ...]:
+        """The serials of the pool's slices on other nodes, where its devices draw on counters; else they do not matter.
+
+        Cost: O(slices of the pool).
+        """
+        if not pool.elsewhere or not has_counters(pool.elsewhere):
+            return ()
+        return tuple([self.serial(piece) for piece in pool.elsewhere])
+
+    def forget(self, piece: Slice) -> None:
+        """Drop a slice that is gone."""
+        self._of_slice.pop(id(piece), None)
+
+    def _known(self, piece: Slice) -> _Known:
+        known = self._of_slice.get(id(piece))
+        if known is None:
+            self._serials += 1
+            known = self._of_slice[id(piece)] = _Known(piece, self._serials, self._body(piece))
+        return known
+
+    def _body(self, piece: Slice) -> int:
+        """The number of the slice's devices, names aside; equal ones may have several numbers."""
+        devices, has_rest = piece.devices, bool(piece.traits) or piece.reach.per_device
+        for body in self._recent:
+            if has_rest == body.has_rest and _are_alike(devices, body.devices, has_rest=has_rest):
+                return body.number
+        self._bodies += 1
+        self._recent.insert(0, _Body(self._bodies, devices, has_rest))
+        del self._recent[_RECENT:]
+        return self._bodies
+
+
+class Lens:
+    """Bases as shapes see them that read no more of devices than this: contents, by number."""
+
+    def __init__(self, parts: "_Parts", reads: ReadKey) -> None:
+        self._parts = parts
+        self._reads = reads
+        self._numbers: dict[Hashable, int] = {}
+        self._of_base: dict[int, int] = {}
+        self._of_kind: dict[int, int] = {}
+
+    def content(self, contents: Contents, base: int, node: Node, pools: Iterable[Pool]) -> int:
+        """The number of the node's content. contents: of this lens. base: that of this node.
+
+        Cost: O(devices of kinds not seen before).
+        """
+        known = self._of_base.get(base)
+        if known is None:
+            known = self._of_base[base] = self._content(contents, node, pools)
+        return known
+
+    def _content(self, contents: Contents, node: Node, pools: Iterable[Pool]) -> int:
+        tokens: list[Hashable] = [node.declared_features]
+        for pool in pools:
+            tokens.append((bool(pool.missing), bool(pool.contradiction)))
+            tokens.extend([self._slice(contents, piece, node) for piece in pool.slices])
+            tokens.append(contents.counted_elsewhere(pool))
+        return _number(self._numbers, tuple(tokens))
+
+    def _slice(self, contents: Contents, piece: Slice, node: Node) -> int:
+        kind = contents.kind(piece, node)
+        known = self._of_kind.get(kind)
+        if known is None:
+            local = _reached(piece, node) if piece.reach.per_device else None
+            parts = tuple([self._parts.of(device) for device in piece.devices])
+            read = tuple([self._reads.of(device) for device in piece.devices]) if self._reads.of_attributes else ()
+            known = self._of_kind[kind] = _number(self._numbers, (_rest_of(piece), local, parts, read))
+        return known
+
+
+class _Parts:
+    """Numbers for devices without their names and attributes, the same for every lens."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Hashable, int] = {}
+        self._amounts: dict[tuple[int, int, int], tuple[object, Hashable]] = {}
+
+    def of(self, device: Device) -> int:
+        """The device's number."""
+        flags = (device.allow_multiple_allocations, device.binds_to_node, device.binding_conditions)
+        odd = (device.unusual, device.taints, device.unknown_fields, device.reach)
+        return _number(self._numbers, (self._of_amounts(device), flags, odd))
+
+    def _of_amounts(self, device: Device) -> Hashable:
+        # Equal maps of a fleet are mostly one object; they stay here, so that no other gets their identity.
+        maps = (device.capacity, device.policies, device.consumes_counters)
+        key = (id(maps[0]), id(maps[1]), id(maps[2]))
+        known = self._amounts.get(key)
+        if known is None:
+            if len(self._amounts) > SPARE:
+                self._amounts.clear()
+            counters = [(c.counter_set, amounts_key(c.counters), c.compatibility_groups) for c in maps[2]]
+            content = (amounts_key(maps[0]), tuple(maps[1].items()), tuple(counters))
+            known = self._amounts[key] = (maps, _number(self._numbers, content))
+        return known[1]
+
+
+def _are_alike(left: Sequence[Device], right: Sequence[Device], *, has_rest: bool) -> bool:
+    """True for devices that agree, one by one, in all but their names and pools."""
+    if len(left) != len(right):
+        return False
+    for one, other in zip(left, right, strict=True):
+        if one.attributes != other.attributes or not _are_written_alike(one.capacity, other.capacity):
+            return False
+    return not has_rest or list(map(_REST, left)) == list(map(_REST, right))
+
+
+def _are_written_alike(one: Mapping[str, Quantity], other: Mapping[str, Quantity]) -> bool:
+    """True for the same amounts, with the same number of digits: a selector can tell 1.0 from 1."""
+    return one is other or (one == other and amounts_key(one) == amounts_key(other))
+
+
+def _number(numbers: dict[Hashable, int], token: Hashable) -> int:
+    return numbers.setdefault(token, len(numbers))
+
+
+def _rest_of(piece: Slice) -> Hashable:
+    """All of a slice beside its devices, its name, its pool and the names of its nodes."""
+    sets = tuple([(counter_set.name, amounts_key(counter_set.counters)) for counter_set in piece.counter_sets])
+    reach = piece.reach
+    has_terms = len(reach.node_selector or ()) > 1  # then no allocation can say which nodes reach it
+    return piece.driver, sets, piece.skip_node_operations, piece.unknown_fields, reach.all_nodes, has_terms
+
+
+def _reached(piece: Slice, node: Node) -> Hashable:
+    """Which devices of the slice the node reaches, and of which that cannot be said."""
+    reachable = unreadable = 0
+    for position, device in enumerate(piece.devices):
+        try:
+            reachable |= reaches(device.reach, node) << position
+        except InvalidNodeSelector:
+            unreadable |= 1 << position
+    return reachable, unreadable

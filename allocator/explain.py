@@ -1,0 +1,201 @@
+"""Refusals to text: one line for a node, one line for all nodes together.
+
+The line for all nodes tells the nearest miss, the node that came closest, and counts the others.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from allocator.outcome import (
+    AllBlocked,
+    CapacityShort,
+    Cause,
+    Conflict,
+    ConstraintUnmet,
+    Exhausted,
+    InvalidPoolSeen,
+    NotEnough,
+    Outcome,
+    Refusal,
+    Refused,
+)
+
+
+def node_text(answer: str | Outcome) -> str:
+    """Why one node was refused."""
+    match answer:
+        case str():
+            return answer
+        case Refused(cause=InvalidPoolSeen() as seen):
+            pools = "; ".join(f"pool {pool.driver}/{pool.pool} is invalid: {what}" for pool, what in seen.pools)
+            return f"{_cause_text(seen.cause)}; {pools}"
+        case Refused(cause=cause):
+            assert not isinstance(cause, InvalidPoolSeen)
+            return _cause_text(cause)
+        case Exhausted():
+            return f"not known: no answer after {answer.steps} steps"
+        case _:
+            raise AssertionError(f"{answer} refuses nothing")
+
+
+def summary(nodes: Mapping[str, str | Outcome], total: int | None = None, updating: Sequence[str] = ()) -> str:
+    """Why no node can, in one line: `0/N nodes: ` the nearest miss, then the others by reason.
+
+    nodes: of those whose outcomes say the same, the first is enough; total is then the number of all. updating: pools
+    whose devices cannot be had now, in words.
+    """
+    nearest = nearest_of(nodes)
+    refused = {name: answer for name, answer in nodes.items() if isinstance(answer, str)}
+    told = [_counted(times, reason) for reason, times in Counter(refused.values()).most_common()]
+    if not isinstance(nodes[nearest], str):
+        told = [nearest_miss(nodes), *told, *_updating_text(updating)]
+    return f"0/{total or len(nodes)} nodes: {'; '.join(told)}"
+
+
+MOST_POOLS = 2
+"""Pools that are being updated which one line names; of others it tells the number."""
+
+
+def _updating_text(pools: Sequence[str]) -> list[str]:
+    """What is to be said of these pools, if there are any."""
+    if not pools:
+        return []
+    number = f"{len(pools)} pool{' is' if len(pools) == 1 else 's are'} being updated"
+    rest = f" and {len(pools) - MOST_POOLS} more" if len(pools) > MOST_POOLS else ""
+    return [f"{number}: {', '.join(pools[:MOST_POOLS])}{rest}"]
+
+
+def nearest_miss(nodes: Mapping[str, str | Outcome]) -> str:
+    """What is missing where it is the least. nodes: of those that say the same, one is enough."""
+    return _nearest_text(nearest_of(nodes), nodes)
+
+
+def nearest_of(nodes: Mapping[str, str | Outcome]) -> str:
+    """The node that came closest; the first of equals."""
+    return max(nodes, key=lambda name: _nearness(nodes[name]))
+
+
+def _nearest_text(nearest: str, nodes: Mapping[str, str | Outcome]) -> str:
+    answer = nodes[nearest]
+    cause = inner_cause(answer)
+    causes = [other for other in map(inner_cause, nodes.values()) if other is not None]
+    if not isinstance(cause, NotEnough) or not all(_is_about_the_same(cause, other) for other in causes):
+        return f"nearest is node {nearest}: {node_text(answer)}"
+    most = f"the most is {cause.left}, on {nearest}" if cause.left else f"{nearest} comes nearest"
+    wanted = f"no node has {devices_text(cause.wanted)} for request {cause.request}"
+    return f"{wanted}, {most} (of {_funnel(cause.total, cause.refusals)})"
+
+
+def _is_about_the_same(cause: NotEnough, other: Cause) -> bool:
+    return isinstance(other, NotEnough) and (cause.claim, cause.request) == (other.claim, other.request)
+
+
+def inner_cause(answer: str | Outcome) -> Cause | None:
+    """The cause of a refusal, whether or not a pool is invalid beside it."""
+    if not isinstance(answer, Refused):
+        return None
+    return answer.cause.cause if isinstance(answer.cause, InvalidPoolSeen) else answer.cause
+
+
+def _nearness(answer: str | Outcome) -> tuple[float, float]:
+    """(how near to an answer, how many devices came past the selectors)."""
+    match inner_cause(answer):
+        case NotEnough() as cause:
+            return cause.left / cause.wanted, sum(len(r.devices) for r in cause.refusals if r.kind != "selector")
+        case AllBlocked() as cause:
+            return 1.0, cause.total
+        case ConstraintUnmet() as cause:
+            return 2.0 + cause.best / cause.wanted, 0.0
+        case Conflict():
+            return 4.0, 0.0
+        case None:
+            return (5.0, 0.0) if isinstance(answer, Exhausted) else (-1.0, 0.0)
+
+
+def _cause_text(cause: Cause | None) -> str:
+    match cause:
+        case NotEnough():
+            return (
+                f"request {cause.request} needs {devices_text(cause.wanted)}, {left_text(cause.left)} "
+                f"({_funnel(cause.total, cause.refusals)})"
+            )
+        case AllBlocked():
+            return f"request {cause.request} needs all of {devices_text(cause.total)}: {_listed(cause.refusals)}"
+        case ConstraintUnmet():
+            names = ", ".join(cause.requests)
+            wanted = devices_text(cause.wanted)
+            return f"{cause.constraint} lets at most {cause.best} of {wanted} together (requests {names})"
+        case Conflict():
+            return f"no choice of devices satisfies everything together (claims {', '.join(cause.claims)})"
+        case None:
+            return "no devices"
+
+
+def _funnel(total: int, refusals: tuple[Refusal, ...]) -> str:
+    return f"{devices_text(total)}{': ' if refusals else ''}{_listed(refusals)}"
+
+
+MOST_HOLDERS = 3
+"""Claims that one line names; of others it tells the number."""
+
+
+def _listed(refusals: tuple[Refusal, ...]) -> str:
+    """What refused how many; what a request does not mean anyway comes last."""
+    ordered = sorted(refusals, key=lambda refusal: refusal.kind == "selector")
+    return ", ".join(refusal_text(refusal) for refusal in ordered)
+
+
+def refusal_text(refusal: Refusal) -> str:
+    """One stage of the funnel: how many, why, and who has them."""
+    details = [_short_text(short, len(refusal.devices)) for short in refusal.short]
+    if refusal.holders:
+        details.append(f"held by {holders_text(refusal.holders)}")
+    told = f" ({'; '.join(details)})" if details else ""
+    number = len(refusal.devices)
+    return f"{number} {refusal.reason if number > 1 else _of_one(refusal.reason)}{told}"
+
+
+_OF_ONE = {
+    "are": "is",
+    "carry": "carries",
+    "consume": "consumes",
+    "do": "does",
+    "fail": "fails",
+    "have": "has",
+    "need": "needs",
+    "skip": "skips",
+}
+
+
+def _of_one(reason: str) -> str:
+    """The phrase as it follows the number 1."""
+    verb, _, rest = reason.partition(" ")
+    return f"{_OF_ONE.get(verb, verb)} {rest.replace(' of their ', ' of its ')}"
+
+
+def _short_text(short: CapacityShort, devices: int) -> str:
+    where = "" if short.devices == devices else f" on {short.devices}"
+    if short.takes_all:
+        return f"every share takes all of capacity {short.capacity}, which has no request policy{where}"
+    return f"too little of capacity {short.capacity}{where}"
+
+
+def holders_text(holders: tuple[tuple[str, int], ...]) -> str:
+    """The largest holders by name, and how many more there are."""
+    named = [f"{claim} \u00d7{number}" if number > 1 else claim for claim, number in holders[:MOST_HOLDERS]]
+    rest = len(holders) - len(named)
+    return ", ".join(named) + (f" and {rest} more claim{'' if rest == 1 else 's'}" if rest else "")
+
+
+def _counted(times: int, reason: str) -> str:
+    return f"{times} {'node' if times == 1 else 'nodes'}: {reason}"
+
+
+def left_text(number: int) -> str:
+    """So many are left."""
+    return f"{number} {'is' if number == 1 else 'are'} left"
+
+
+def devices_text(number: int) -> str:
+    """So many devices."""
+    return f"{number} {'device' if number == 1 else 'devices'}"

@@ -1,0 +1,57 @@
+"""The features of the API beyond the basic ones, one file each, named like its gate in Kubernetes.
+
+Their order is that of kube-scheduler's checks.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Literal, get_args
+
+from allocator.feature import Feature
+from allocator.features.admin_access import AdminAccess
+from allocator.features.consumable_capacity import ConsumableCapacity
+from allocator.features.derived_attributes import DerivedAttributes
+from allocator.features.device_binding_conditions import DeviceBindingConditions
+from allocator.features.device_compatibility_groups import DeviceCompatibilityGroups
+from allocator.features.device_taints import DeviceTaints
+from allocator.features.optional_node_operations import OptionalNodeOperations
+from allocator.features.partitionable_devices import PartitionableDevices
+from allocator.features.prioritized_list import PrioritizedList
+from allocator.node_view import NodeView
+
+FEATURES: tuple[Feature, ...] = (
+    PrioritizedList(),
+    ConsumableCapacity(),
+    DerivedAttributes(),
+    AdminAccess(),
+    DeviceBindingConditions(),
+    OptionalNodeOperations(),
+    DeviceCompatibilityGroups(),
+    PartitionableDevices(),
+    DeviceTaints(),
+)
+
+
+Hook = Literal["unseen", "unselectable", "unusable", "taken", "failures", "rule", "finish"]
+"""What a feature can say of devices: a method of `Feature`."""
+
+
+def _overrides(feature: Feature, hook: Hook) -> bool:
+    return getattr(type(feature), hook) is not getattr(Feature, hook)
+
+
+@lru_cache(maxsize=1 << len(FEATURES))
+def _saying(features: tuple[Feature, ...]) -> Mapping[Hook, Sequence[Feature]]:
+    """Of these features, those that say something of each kind; views have few different sets of features."""
+    return {hook: tuple([feature for feature in features if _overrides(feature, hook)]) for hook in get_args(Hook)}
+
+
+def concerned(view: NodeView, hook: Hook) -> Sequence[Feature]:
+    """The features that have something of that kind to say of the view's devices: most views concern few.
+
+    Worked out once for each view.
+    """
+    saying: Mapping[Hook, Sequence[Feature]] | None = view.memo.get("features")
+    if saying is None:
+        saying = view.memo["features"] = _saying(tuple([feature for feature in FEATURES if feature.concerns(view)]))
+    return saying[hook]

@@ -1,0 +1,107 @@
+"""Admin access: a request for devices whoever holds them, to look after them.
+
+It takes devices in use, and the devices that it gets stay free. Within a claim it takes a device once.
+In an attempt, kube-scheduler lets an admin pick block a later ordinary pick of another claim, though
+not an earlier one; we let it block neither.
+Source: KEP-5018, feature gate DRAAdminAccess.
+"""
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from allocator.feature import Attempt, Feature
+from allocator.gates import ADMIN_ACCESS, Features
+from allocator.model import Alternative, Claim, DeviceResult
+from allocator.outcome import InvalidClaim
+from allocator.rules import UNBOUNDED, Candidates, Mask, Pick, Slot, Stage, Trail
+
+
+class AdminAccess(Feature):
+    """Occupation of whole devices, which admin access is excepted from."""
+
+    def check(self, features: Features, claim: Claim, alternative: Alternative) -> None:
+        """The mere presence of the field, even as false, needs the gate."""
+        if alternative.admin_access is not None and not features.has(ADMIN_ACCESS):
+            raise InvalidClaim(
+                f"claim {claim}, request {alternative.name}: adminAccess is set, but {ADMIN_ACCESS} is off"
+            )
+
+    def taken(self, attempt: Attempt, alternative: Alternative) -> Iterable[Stage]:
+        """Devices held by allocated claims."""
+        if alternative.admin_access or not attempt.in_use:
+            return ()
+        return (Stage("are in use", attempt.in_use, "in use"),)
+
+    def rule(self, attempt: Attempt) -> "Occupation":
+        """A device is picked once."""
+        return Occupation(attempt.shareable, admin_blocks=attempt.features.is_strict)
+
+    def finish(self, attempt: Attempt, claim: Claim, pick: Pick, result: DeviceResult) -> DeviceResult:
+        """Admin access is marked, so that nobody takes the device for occupied."""
+        return replace(result, admin_access=True) if pick.candidates.alternative.admin_access else result
+
+
+@dataclass(slots=True, eq=False)
+class Occupation:
+    """A device that cannot be shared is picked once in an attempt; by admin access, once in each claim.
+
+    shareable: devices that several requests may pick. admin_blocks: an admin pick takes the device from other claims.
+    """
+
+    shareable: Mask
+    admin_blocks: bool
+    _claim: int = 0
+    _own: Mask = 0
+    _taken: Mask = 0
+
+    @property
+    def hides(self) -> bool:
+        """What is picked is not there for any other rule."""
+        return True
+
+    def narrow(self, slot: Slot, domain: Mask) -> Mask:
+        """The devices that are not picked."""
+        own = self._own if slot.candidates.claim == self._claim else 0
+        return domain & ~(own if slot.candidates.alternative.admin_access else own | self._taken)
+
+    def take(self, slot: Slot, device: int, trail: Trail) -> bool:
+        """Mark the device, unless it can be shared."""
+        bit = 1 << device
+        if bit & self.shareable:
+            return True
+        trail.push(self._restore, (self._claim, self._own, self._taken))
+        claim = slot.candidates.claim
+        self._own = bit | (self._own if claim == self._claim else 0)
+        self._claim = claim
+        # Differs from kube-scheduler: an admin pick, which occupies nothing, leaves the device to other claims.
+        if self.admin_blocks or not slot.candidates.alternative.admin_access:
+            self._taken |= bit
+        return True
+
+    def room(self, slot: Slot, domain: Mask) -> int:
+        """Every device once."""
+        return domain.bit_count()
+
+    def joint_room(self, alternatives: Sequence[Candidates], requests: int, domain: Mask) -> int:
+        """Every device once, unless it can be shared or is for admin access."""
+        if any(candidates.alternative.admin_access for candidates in alternatives):
+            return UNBOUNDED
+        return (domain & ~self.shareable).bit_count() + (domain & self.shareable).bit_count() * requests
+
+    def alike(self, device: int) -> Hashable:
+        """All devices are the same, but for those that can be shared."""
+        return self.shareable >> device & 1
+
+    def touched(self) -> Mask:
+        """None: a device that is still to be had has not been picked, or by an earlier claim that is done."""
+        return 0
+
+    def state(self, classes: Sequence[Mask]) -> Hashable:
+        """How many of each class are picked, by the present claim, by any, and by both."""
+        own, taken = self._own, self._taken
+        return self._claim, tuple(
+            ((own & c).bit_count(), (taken & c).bit_count(), (own & taken & c).bit_count()) for c in classes
+        )
+
+    def _restore(self, old: object) -> None:
+        self._claim, self._own, self._taken = old  # type: ignore[misc]

@@ -1,0 +1,436 @@
+"""Consumable capacity: several claims share one device, each taking a measured part.
+
+Static part: a device is a candidate while what the request consumes is free, after the rounding and
+within the bounds of the device's policies. Dynamic part: picks of one attempt add up, so two requests
+cannot take the same last share. A request for an amount applies to devices that are not shared too.
+Source: KEP-5075, feature gate DRAConsumableCapacity; DRAFractionalCapacityRange.
+"""
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from allocator.feature import Attempt, Feature
+from allocator.gates import CONSUMABLE_CAPACITY, FRACTIONAL_CAPACITY_RANGE, Features
+from allocator.model import (
+    NEGATIVE_CAPACITY,
+    Alternative,
+    Claim,
+    Device,
+    DeviceResult,
+    PoolID,
+    RequestPolicy,
+    ValidRange,
+)
+from allocator.node_view import NodeView
+from allocator.outcome import CapacityShort, InvalidClaim
+from allocator.rules import UNBOUNDED, Candidates, Mask, Pick, Slot, Stage, Trail, bits
+from cel.quantity import MAX_INT64, Format, Quantity
+
+Consumed = Mapping[str, Quantity]
+"""What one share takes of each capacity of its device."""
+
+
+TOO_LITTLE = "have too little capacity left"
+
+
+_MEASURED = frozenset({"policies", NEGATIVE_CAPACITY})
+"""Traits of slices with devices of which not every request can have the whole."""
+
+
+class Unrepresentable(ValueError):
+    """An amount that the arithmetic of a capacity cannot hold, or a policy without sense."""
+
+
+class ConsumableCapacity(Feature):
+    """Shares of devices, and requests for amounts."""
+
+    def check(self, features: Features, claim: Claim, alternative: Alternative) -> None:
+        """A request for amounts needs the gate."""
+        # Differs from kube-scheduler, whose oldest allocator does not look at it: less than is asked for may be given.
+        is_seen = features.knows_capacity or not features.is_strict
+        if is_seen and alternative.capacity is not None and not features.has(CONSUMABLE_CAPACITY):
+            where = f"claim {claim}, request {alternative.name}"
+            raise InvalidClaim(f"{where}: capacity is requested, but {CONSUMABLE_CAPACITY} is off")
+
+    def unselectable(self, attempt: Attempt, alternative: Alternative) -> Iterable[Stage]:
+        """Devices that could not serve the request even if nobody else used them."""
+        if not attempt.features.has(CONSUMABLE_CAPACITY) or not _is_measured(attempt.view, alternative):
+            return ()
+        asked = ", ".join(f"{name} {amount}" for name, amount in sorted((alternative.capacity or {}).items()))
+        reason = f"do not offer the requested capacity{f' ({asked})' if asked else ''}"
+        return (Stage(reason, _parts(attempt, alternative).refused),)
+
+    def taken(self, attempt: Attempt, alternative: Alternative) -> Iterable[Stage]:
+        """Devices of which others use too much; and, for a share in use, a device that is no longer shared."""
+        return self._taken(attempt, alternative) if attempt.shared else ()
+
+    def _taken(self, attempt: Attempt, alternative: Alternative) -> Iterator[Stage]:
+        leaves_all = alternative.mode == "All" and attempt.features.release.full_devices_leave_all
+        # Under `All`, a constraint that may end the attempt is asked before: then the rule refuses the device.
+        if alternative.mode != "All" or not attempt.features.is_strict or leaves_all:
+            yield Stage(TOO_LITTLE, _full(attempt, alternative), "capacity", leaves_all=leaves_all)
+        if not attempt.features.is_strict and not alternative.admin_access:
+            # Differs from kube-scheduler, which would give the whole device away beside its shares.
+            mask = attempt.shared & ~attempt.shareable
+            yield Stage("are no longer shared, but shares are in use", mask, "in use")
+
+    def failures(self, attempt: Attempt, alternative: Alternative) -> Mapping[int, str]:
+        """Devices whose arithmetic cannot hold the request."""
+        features = attempt.features
+        if not features.has(CONSUMABLE_CAPACITY) or features.release.capacity_errors_skip:
+            return {}
+        if not _is_measured(attempt.view, alternative):
+            return {}
+        return _parts(attempt, alternative).failures
+
+    def rule(self, attempt: Attempt) -> "Capacity | None":
+        """Adds up the shares picked in one attempt."""
+        return Capacity(attempt) if attempt.shareable | attempt.shared else None
+
+    def finish(self, attempt: Attempt, claim: Claim, pick: Pick, result: DeviceResult) -> DeviceResult:
+        """A share has an id, and says what it consumes; a whole device neither."""
+        if not attempt.shareable >> pick.device & 1:
+            return result
+        consumed = _parts(attempt, pick.candidates.alternative).consumed[pick.device]
+        share_id = attempt.share_id(f"{claim.uid or claim}/{result.request}/{result.id}")
+        return replace(result, share_id=share_id, consumed_capacity=consumed)
+
+
+def _is_measured(view: NodeView, alternative: Alternative) -> bool:
+    """False where the request takes each device of the view as a whole, whatever it has."""
+    return bool(alternative.capacity) or bool(view.shareable) or not _MEASURED.isdisjoint(view.traits)
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What a request takes of each device of a view, whatever is in use.
+
+    consumed: of the devices that can serve it; amounts: the same in 10**-9. refused: devices that cannot.
+    """
+
+    consumed: Mapping[int, Consumed]
+    amounts: Mapping[int, Mapping[str, int]]
+    refused: Mask
+    failures: Mapping[int, str]
+
+
+def _parts(attempt: Attempt, alternative: Alternative) -> _Parts:
+    """Worked out once for each view and request. Cost: O(devices with capacity)."""
+    requested = alternative.capacity or {}
+    memo, key = attempt.view.memo, ("parts", tuple(sorted((name, amount.text) for name, amount in requested.items())))
+    if key not in memo:
+        memo[key] = _work_out(attempt, requested)
+    parts = memo[key]
+    assert isinstance(parts, _Parts)
+    return parts
+
+
+def _full(attempt: Attempt, alternative: Alternative) -> Mask:
+    """The devices of which others use so much that the request does not fit beside them."""
+    if not attempt.shared:
+        return 0
+    parts = _parts(attempt, alternative)
+    key = ("full", id(parts))
+    if key not in attempt.memo:
+        attempt.memo[key] = _work_out_full(attempt, parts)
+    full: Mask = attempt.memo[key]
+    return full
+
+
+def _work_out_full(attempt: Attempt, parts: _Parts) -> Mask:
+    full = 0
+    for position in bits(attempt.shared):
+        device = attempt.view.devices[position]
+        used = _used(attempt, device)
+        amounts = parts.amounts.get(position, {})
+        if any(amount + used.get(name, 0) > device.capacity[name].nanos for name, amount in amounts.items()):
+            full |= 1 << position
+    return full
+
+
+def short_of(attempt: Attempt, alternative: Alternative, devices: Mask) -> tuple[CapacityShort, ...]:
+    """The capacities of which the devices have too little left for the alternative, by name."""
+    amounts, counts = _parts(attempt, alternative).amounts, Counter[tuple[str, bool]]()
+    for position in bits(devices):
+        device = attempt.view.devices[position]
+        used = _used(attempt, device)
+        for name, amount in amounts.get(position, {}).items():
+            if amount + used.get(name, 0) > device.capacity[name].nanos:
+                counts[name, name not in device.policies and name not in (alternative.capacity or {})] += 1
+    return tuple(CapacityShort(name, number, takes_all) for (name, takes_all), number in sorted(counts.items()))
+
+
+def _work_out(attempt: Attempt, requested: Mapping[str, Quantity]) -> _Parts:
+    features = attempt.features
+    consumed: dict[int, Consumed] = {}
+    failures: dict[int, str] = {}
+    refused = 0
+    is_whole = not requested and NEGATIVE_CAPACITY not in attempt.view.traits
+    for position, device in enumerate(attempt.view.devices):
+        if is_whole and not device.policies and not device.allow_multiple_allocations:
+            consumed[position] = device.capacity  # the whole device, with all that it has
+            continue
+        try:
+            part = part_of(
+                device,
+                requested,
+                is_fractional=features.has(FRACTIONAL_CAPACITY_RANGE),
+                is_strict=features.is_strict,
+            )
+        except Unrepresentable as error:
+            failures[position] = str(error)
+            refused |= features.release.capacity_errors_skip << position
+            continue
+        if part is None:
+            refused |= 1 << position
+        else:
+            consumed[position] = part
+    amounts = {position: {name: amount.nanos for name, amount in part.items()} for position, part in consumed.items()}
+    return _Parts(consumed, amounts, refused, failures)
+
+
+def part_of(
+    device: Device, requested: Mapping[str, Quantity], *, is_fractional: bool, is_strict: bool = False
+) -> Consumed | None:
+    """What a share of the device takes; None where the device has no such part to give even when it is empty.
+
+    is_fractional: ranges count in thousandths. is_strict: amounts that Kubernetes cannot write are let pass. Raises
+    Unrepresentable. Source: KEP-5075, the rounding rules of requestPolicy.
+    """
+    if any(name not in device.capacity for name in requested):
+        return None
+    part = {}
+    for name, value in device.capacity.items():
+        try:
+            part[name] = consumed_amount(
+                requested.get(name), value, device.policies.get(name), is_fractional=is_fractional
+            )
+        except Unrepresentable as error:
+            raise Unrepresentable(f"capacity {name!r}: {error}") from error
+        if part[name].sign < 0:
+            raise Unrepresentable(f"capacity {name!r}: an amount of {part[name]} is negative")
+        if not is_strict and (misprint := misprint_of(part[name])) is not None:
+            # Differs from kube-scheduler, which would write the wrong amount and give the rest away again.
+            raise Unrepresentable(
+                f"capacity {name!r}: Kubernetes would write {misprint} for {part[name].nanos // 10**9}"
+            )
+    for name, amount in part.items():
+        policy = device.policies.get(name)
+        if (policy and _violates(amount, policy, is_fractional=is_fractional)) or amount > device.capacity[name]:
+            return None
+    return part
+
+
+def consumed_amount(
+    requested: Quantity | None, value: Quantity, policy: RequestPolicy | None, *, is_fractional: bool
+) -> Quantity:
+    """The amount that one share takes of a capacity, after the driver's request policy.
+
+    requested: in the capacity's own unit (bytes, milli-cores, ...); None where the claim is silent. The amount may
+    violate the policy, which is for `part_of` to say. Raises Unrepresentable. Source: KEP-5075, field requestPolicy.
+    """
+    if requested is None:
+        return policy.default if policy and policy.default is not None else value
+    if policy is None:
+        return requested
+    if policy.valid_range is not None and policy.valid_range.minimum is not None:
+        return _rounded_up(requested, policy.valid_range, policy.valid_range.minimum, is_fractional=is_fractional)
+    return next((valid for valid in policy.valid_values if requested <= valid), requested)
+
+
+def _rounded_up(requested: Quantity, bounds: ValidRange, minimum: Quantity, *, is_fractional: bool) -> Quantity:
+    if requested < minimum:
+        return minimum
+    if bounds.step is None:
+        return requested
+    if _counts_in_milli(bounds, is_fractional=is_fractional):
+        wanted = _milli(requested)
+        if wanted is None:
+            raise Unrepresentable(f"{requested} is no whole number of thousandths, in which the range counts")
+        if minimum.sign < 0:
+            raise Unrepresentable(f"the minimum {minimum} is negative")
+        milli = _next_step(wanted, minimum.nanos // 10**6, bounds.step.nanos // 10**6)
+        if milli % 1000 == 0:
+            return Quantity.of(milli // 1000, bounds.step.format)
+        return Quantity(milli, -3, is_small=True, format=bounds.step.format)
+    if requested.ceil_int() > MAX_INT64 or requested > Quantity.of(MAX_INT64):
+        raise Unrepresentable(f"{requested} is more than 2**63-1, in which the range counts")
+    step = bounds.step.ceil_int()
+    if step == 0:
+        # Differs from kube-scheduler, which divides by it.
+        raise Unrepresentable("the step of the range is 0")
+    return Quantity.of(_next_step(requested.ceil_int(), minimum.ceil_int(), step), bounds.step.format)
+
+
+def _next_step(wanted: int, minimum: int, step: int) -> int:
+    steps = -(-(wanted - minimum) // step)
+    if minimum >= 0 and minimum + steps * step > MAX_INT64:
+        raise Unrepresentable(f"rounding {wanted} up to a step of {step} passes 2**63-1")
+    return minimum + steps * step
+
+
+def _violates(amount: Quantity, policy: RequestPolicy, *, is_fractional: bool) -> bool:
+    if policy.default is not None and _same_form(amount, policy.default):
+        return False
+    if policy.valid_range is not None:
+        return _leaves_range(amount, policy.valid_range, is_fractional=is_fractional)
+    return bool(policy.valid_values) and amount not in policy.valid_values
+
+
+def _same_form(one: Quantity, other: Quantity) -> bool:
+    """Equal as kube-scheduler compares an amount with the default: by representation, where a big one equals none."""
+    return (
+        one.is_small
+        and other.is_small
+        and (one.mantissa, one.scale, one.format, one.written)
+        == (other.mantissa, other.scale, other.format, other.written)
+    )
+
+
+def _leaves_range(amount: Quantity, bounds: ValidRange, *, is_fractional: bool) -> bool:
+    if bounds.maximum is not None and amount > bounds.maximum:
+        return True
+    if bounds.step is None:
+        return False
+    is_milli = _counts_in_milli(bounds, is_fractional=is_fractional)
+    milli = _milli(amount) if is_milli else None
+    if is_milli and milli is None:
+        return True
+    if bounds.minimum is None:
+        raise Unrepresentable("the range has a step but no minimum")
+    if milli is not None:
+        return (milli - bounds.minimum.nanos // 10**6) % (bounds.step.nanos // 10**6) != 0
+    step = bounds.step.ceil_int()
+    if step == 0:
+        # Differs from kube-scheduler, which divides by it.
+        raise Unrepresentable("the step of the range is 0")
+    return (amount.ceil_int() - bounds.minimum.ceil_int()) % step != 0
+
+
+def _counts_in_milli(bounds: ValidRange, *, is_fractional: bool) -> bool:
+    """True where all bounds are whole thousandths and the gate for fractions is on."""
+    if not is_fractional:
+        return False
+    parts = [_milli(bound) for bound in (bounds.minimum, bounds.maximum, bounds.step) if bound is not None]
+    return None not in parts and bounds.step is not None and bounds.step.nanos >= 10**6
+
+
+def _milli(amount: Quantity) -> int | None:
+    milli = amount.milli()
+    return milli if milli is not None and -MAX_INT64 <= milli <= MAX_INT64 else None
+
+
+def misprint_of(amount: Quantity) -> int | None:
+    """The number that Kubernetes writes for the amount, where that is another one: it has no suffix beyond E."""
+    whole, rest = divmod(abs(amount.nanos), 10**9)
+    if amount.format is not Format.DECIMAL_SI or rest or not whole or whole % 10**21:
+        return None
+    while whole % 1000 == 0:
+        whole //= 1000
+    return whole * amount.sign
+
+
+def _used(attempt: Attempt, device: Device) -> Mapping[str, int]:
+    shares = attempt.usage.shares_in(PoolID(device.driver, device.pool)).get(device.name)
+    return shares.consumed if shares else {}
+
+
+@dataclass(slots=True, eq=False)
+class Capacity:
+    """What the picks of this attempt take of devices that are shared, by device and capacity, in 10**-9."""
+
+    attempt: Attempt
+    _picked: dict[int, Mapping[str, int]] = field(default_factory=dict)
+
+    @property
+    def hides(self) -> bool:
+        """A device that is refused is looked at by the other rules too."""
+        return False
+
+    def narrow(self, slot: Slot, domain: Mask) -> Mask:
+        """Of the devices that this attempt has shares of, those with room for one more."""
+        for device in self._picked:
+            if domain >> device & 1 and not self._fits(slot, device):
+                domain &= ~(1 << device)
+        return domain
+
+    def take(self, slot: Slot, device: int, trail: Trail) -> bool:
+        """Add the share; a device that is not shared takes nothing from others."""
+        if _full(self.attempt, slot.candidates.alternative) >> device & 1:
+            return False
+        if not self.attempt.shareable >> device & 1:
+            return True
+        if not self._fits(slot, device):
+            return False
+        picked = self._picked.get(device)
+        trail.push(self._restore, (device, picked))
+        amounts = self._amounts(slot, device)
+        self._picked[device] = {name: amount + (picked or {}).get(name, 0) for name, amount in amounts.items()}
+        return True
+
+    def room(self, slot: Slot, domain: Mask) -> int:
+        """A request takes a device once."""
+        return domain.bit_count()
+
+    def joint_room(self, alternatives: Sequence[Candidates], requests: int, domain: Mask) -> int:
+        """Of a shared device as many of the smallest shares as fit; each request takes a device once."""
+        if any(candidates.alternative.admin_access for candidates in alternatives):
+            return UNBOUNDED
+        shared = domain & self.attempt.shareable
+        most = sum(min(requests, self._most(alternatives, device)) for device in bits(shared))
+        return (domain ^ shared).bit_count() * requests + most
+
+    def alike(self, device: int) -> Hashable:
+        """Shared devices with equal capacities, policies and use; all others are the same."""
+        if not self.attempt.shareable >> device & 1:
+            return None
+        subject = self.attempt.view.devices[device]
+        used = frozenset(_used(self.attempt, subject).items())
+        return frozenset(subject.capacity.items()), frozenset(subject.policies.items()), used
+
+    def touched(self) -> Mask:
+        """The devices that this attempt has shares of."""
+        return sum(1 << device for device in self._picked)
+
+    def state(self, classes: Sequence[Mask]) -> Hashable:
+        """What is taken of the devices of each class, whichever of them it is."""
+        taken = {device: frozenset(amounts.items()) for device, amounts in self._picked.items()}
+        by_class = ([own for device, own in taken.items() if members >> device & 1] for members in classes)
+        return tuple(frozenset(Counter(found).items()) for found in by_class)
+
+    def _most(self, alternatives: Sequence[Candidates], device: int) -> int:
+        """How many of the smallest shares that the alternatives could take are left of the device."""
+        wanted = [self._amounts(Slot(one, 0), device) for one in alternatives if one.mask >> device & 1]
+        if not wanted:
+            return 0
+        subject = self.attempt.view.devices[device]
+        used, picked = _used(self.attempt, subject), self._picked.get(device, {})
+        most = UNBOUNDED
+        for name, capacity in subject.capacity.items():
+            least = min(amounts.get(name, 0) for amounts in wanted)
+            if least > 0:
+                most = min(most, (capacity.nanos - used.get(name, 0) - picked.get(name, 0)) // least)
+        return max(most, 0)
+
+    def _fits(self, slot: Slot, device: int) -> bool:
+        picked = self._picked.get(device)
+        if picked is None:
+            return True
+        subject = self.attempt.view.devices[device]
+        used = _used(self.attempt, subject)
+        return all(
+            used.get(name, 0) + picked.get(name, 0) + amount <= subject.capacity[name].nanos
+            for name, amount in self._amounts(slot, device).items()
+        )
+
+    def _amounts(self, slot: Slot, device: int) -> Mapping[str, int]:
+        # A device that cannot be judged has no amounts; whoever meets it does not come to count them.
+        return _parts(self.attempt, slot.candidates.alternative).amounts.get(device, {})
+
+    def _restore(self, old: object) -> None:
+        device, picked = old  # type: ignore[misc]
+        if picked is None:  # type: ignore[has-type]
+            del self._picked[device]  # type: ignore[has-type]
+        else:
+            self._picked[device] = picked  # type: ignore[has-type]

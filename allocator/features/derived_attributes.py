@@ -1,0 +1,21 @@
+"""Derived attributes: a request computes attributes of its devices, for constraints to compare.
+
+A derived attribute goes before a published one of its name, for that request. It is worked out for the
+devices that the search comes to; where the expression fails, that ends the attempt.
+Source: feature gate DRADerivedAttributes, field derivedAttributes.
+"""
+
+from allocator.feature import Feature
+from allocator.gates import DERIVED_ATTRIBUTES, Features
+from allocator.model import Alternative, Claim
+from allocator.outcome import InvalidClaim
+
+
+class DerivedAttributes(Feature):
+    """The gate; `allocator.constraints` looks the attributes up."""
+
+    def check(self, features: Features, claim: Claim, alternative: Alternative) -> None:
+        """Without the gate a constraint would compare something else than the user means."""
+        if alternative.derived_attributes and not features.has(DERIVED_ATTRIBUTES):
+            where = f"claim {claim}, request {alternative.name}"
+            raise InvalidClaim(f"{where}: derivedAttributes are set, but {DERIVED_ATTRIBUTES} is off")

@@ -1,0 +1,151 @@
+"""Compatibility groups: devices that draw on one counter set must share a group, all of them a common one.
+
+A device without groups goes only with others without. What is allocated counts, read from the slices
+as they are now. With the gate off, slices with groups are left out of their pools (`allocator.pools`).
+Source: feature gate DRADeviceCompatibilityGroups, field compatibilityGroups.
+"""
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from allocator.feature import Attempt, Feature
+from allocator.gates import COMPATIBILITY_GROUPS
+from allocator.model import Alternative, CounterConsumption, Device, PoolID
+from allocator.node_view import NodeView
+from allocator.rules import UNBOUNDED, Candidates, Mask, Slot, Stage, Trail
+
+CounterSetID = tuple[PoolID, str]
+UNGROUPED = frozenset([""])
+"""Stands for the groups of a device that declares none: it goes with its like only."""
+
+
+class DeviceCompatibilityGroups(Feature):
+    """Watches the groups of the devices on each counter set."""
+
+    def concerns(self, view: NodeView) -> bool:
+        """Only views with a device that consumes counters."""
+        return "consumes_counters" in view.traits
+
+    def taken(self, attempt: Attempt, alternative: Alternative) -> Iterable[Stage]:
+        """Devices that do not go with what is allocated."""
+        rule = self.rule(attempt)
+        if rule is not None:
+            mask = sum(1 << position for position in rule.consumptions if not rule.admits(position))
+            yield Stage("are incompatible with what is allocated of their counter set", mask)
+
+    def rule(self, attempt: Attempt) -> "CompatibleGroups | None":
+        """The running intersection, begun with what is allocated."""
+        if not attempt.features.has(COMPATIBILITY_GROUPS):
+            return None
+        consumptions = _consumptions(attempt.view)
+        allocated = _allocated_groups(attempt)
+        every = {own for sets in consumptions.values() for _, own in sets} | set(allocated.values())
+        if every <= {UNGROUPED}:
+            return None
+        return CompatibleGroups(consumptions, attempt.shareable, attempt.shared & attempt.shareable, allocated)
+
+
+@dataclass(slots=True, eq=False)
+class CompatibleGroups:
+    """One intersection for each counter set.
+
+    consumptions: of each device, its counter sets with its groups there. groups: those that all devices on a counter
+    set have in common; nothing goes with devices that have none in common. shareable: devices of which
+    a further share is not checked again. shared: those of which a share is held already.
+    """
+
+    consumptions: Mapping[int, tuple[tuple[CounterSetID, frozenset[str]], ...]]
+    shareable: Mask
+    shared: Mask
+    groups: dict[CounterSetID, frozenset[str]] = field(default_factory=dict)
+    _again: Mask = 0
+
+    def admits(self, device: int) -> bool:
+        """True where the device goes with all that is on its counter sets."""
+        if (self.shared | self._again) >> device & 1:
+            return True
+        return all(self.groups.get(key, own) & own for key, own in self.consumptions.get(device, ()))
+
+    @property
+    def hides(self) -> bool:
+        """A device that is refused is looked at by the other rules too."""
+        return False
+
+    def narrow(self, slot: Slot, domain: Mask) -> Mask:
+        """The whole domain: `take` refuses, and twins go with it."""
+        return domain
+
+    def take(self, slot: Slot, device: int, trail: Trail) -> bool:
+        """Intersect the groups of the device with those that are there."""
+        consumption = self.consumptions.get(device)
+        if consumption is None or (self.shared | self._again) >> device & 1:
+            return True
+        if not self.admits(device):
+            return False
+        trail.push(self._restore, (self._again, {key: self.groups.get(key) for key, _ in consumption}))
+        self._again |= (1 << device) & self.shareable
+        for counter_set, own in consumption:
+            self.groups[counter_set] = self.groups.get(counter_set, own) & own
+        return True
+
+    def room(self, slot: Slot, domain: Mask) -> int:
+        """Not known better than the number of devices."""
+        return domain.bit_count()
+
+    def joint_room(self, alternatives: Sequence[Candidates], requests: int, domain: Mask) -> int:
+        """Not known."""
+        return UNBOUNDED
+
+    def alike(self, device: int) -> Hashable:
+        """Devices on the same counter sets with the same groups."""
+        return self.consumptions.get(device), self.shareable >> device & 1, self.shared >> device & 1
+
+    def touched(self) -> Mask:
+        """Devices of which this attempt has a share."""
+        return self._again
+
+    def state(self, classes: Sequence[Mask]) -> Hashable:
+        """The groups of each counter set, and the devices that are not checked again."""
+        return frozenset(self.groups.items()), self._again
+
+    def _restore(self, old: object) -> None:
+        self._again, groups = old  # type: ignore[misc]
+        for counter_set, held in groups.items():  # type: ignore[has-type]
+            if held is None:
+                self.groups.pop(counter_set, None)
+            else:
+                self.groups[counter_set] = held
+
+
+def _consumptions(view: NodeView) -> Mapping[int, tuple[tuple[CounterSetID, frozenset[str]], ...]]:
+    """The counter sets of each device that draws on any, with its groups there."""
+    if "groups" not in view.memo:
+        view.memo["groups"] = {
+            position: _groups_by_set(device) for position, device in enumerate(view.devices) if device.consumes_counters
+        }
+    consumptions: Mapping[int, tuple[tuple[CounterSetID, frozenset[str]], ...]] = view.memo["groups"]
+    return consumptions
+
+
+def _groups_by_set(device: Device) -> tuple[tuple[CounterSetID, frozenset[str]], ...]:
+    groups: dict[CounterSetID, frozenset[str]] = {}
+    for consumption in device.consumes_counters:
+        key, own = (PoolID(device.driver, device.pool), consumption.counter_set), _groups_of(consumption)
+        groups[key] = groups.get(key, own) & own
+    return tuple(groups.items())
+
+
+def _groups_of(consumption: CounterConsumption) -> frozenset[str]:
+    return frozenset(consumption.compatibility_groups) or UNGROUPED
+
+
+def _allocated_groups(attempt: Attempt) -> dict[CounterSetID, frozenset[str]]:
+    """What allocated devices have in common. Where the like of both meet, which cannot be, the first one counts."""
+    groups: dict[CounterSetID, frozenset[str]] = {}
+    for pool in attempt.view.pools:
+        for device in attempt.allocated_devices(pool):
+            for consumption in device.consumes_counters:
+                key, own = (pool.id, consumption.counter_set), _groups_of(consumption)
+                held = groups.get(key, own)
+                groups[key] = held if UNGROUPED in (held, own) else held & own
+    return groups

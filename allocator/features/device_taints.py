@@ -1,0 +1,61 @@
+"""Device taints: a tainted device is only for requests that tolerate each of its taints.
+
+NoSchedule and NoExecute keep a device from being allocated; None and effects that are not known do
+not. The taints of DeviceTaintRules are on the devices already when they come here.
+Source: KEP-5055, feature gate DRADeviceTaints.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from allocator.feature import Attempt, Feature
+from allocator.gates import DEVICE_TAINTS
+from allocator.model import Alternative, Taint, Toleration
+from allocator.node_view import NodeView
+from allocator.rules import Mask, Stage
+
+BLOCKING = frozenset({"NoSchedule", "NoExecute"})
+
+
+class DeviceTaints(Feature):
+    """Refuses devices with a taint that is not tolerated."""
+
+    def concerns(self, view: NodeView) -> bool:
+        """Only views with a tainted device."""
+        return "taints" in view.traits
+
+    def unusable(self, attempt: Attempt, alternative: Alternative) -> Iterable[Stage]:
+        """A stage for each taint that keeps devices away."""
+        if not attempt.features.has(DEVICE_TAINTS):
+            return
+        by_taint: dict[str, Mask] = {}
+        for position, taints in _tainted(attempt.view):
+            taint = next((taint for taint in taints if not tolerates(alternative.tolerations, taint)), None)
+            if taint is not None:
+                text = f"{taint.key}{'=' if taint.value else ''}{taint.value}:{taint.effect}"
+                by_taint[text] = by_taint.get(text, 0) | 1 << position
+        for text, mask in by_taint.items():
+            yield Stage(f"are tainted {text}", mask, "taint")
+
+
+def _tainted(view: NodeView) -> Sequence[tuple[int, Sequence[Taint]]]:
+    """(position, taints that keep it from being allocated) of the devices that have any."""
+    if "taints" not in view.memo:
+        blocking = ([taint for taint in device.taints if taint.effect in BLOCKING] for device in view.devices)
+        view.memo["taints"] = [(position, taints) for position, taints in enumerate(blocking) if taints]
+    tainted: Sequence[tuple[int, Sequence[Taint]]] = view.memo["taints"]
+    return tainted
+
+
+def tolerates(tolerations: Sequence[Toleration], taint: Taint) -> bool:
+    """True where one of the tolerations matches the taint; the time that it tolerates for does not matter."""
+    return any(_matches(toleration, taint) for toleration in tolerations)
+
+
+def _matches(toleration: Toleration, taint: Taint) -> bool:
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    if toleration.operator in ("", "Equal"):
+        return toleration.value == taint.value
+    return toleration.operator == "Exists"

@@ -1,0 +1,31 @@
+"""List attributes: an attribute with several values, which constraints take as a set.
+
+With the gate on, devices match where their values have one in common, all of them the same one, and are
+distinct where no two share a value. With the gate off, a list matches nothing, itself included.
+Source: KEP-5491, feature gate DRAListTypeAttributes.
+"""
+
+from allocator.model import SCALAR_KINDS, Attribute
+
+Token = tuple[str, object]
+"""What two devices have in common or not: (kind of the value, value)."""
+
+_ITEM = {"ints": "int", "bools": "bool", "strings": "string", "versions": "version"}
+
+
+def is_list(attribute: Attribute) -> bool:
+    """True for the kinds with several values, and for an attribute without any."""
+    return attribute[0] not in SCALAR_KINDS
+
+
+def tokens(attribute: Attribute, device: int, *, has_lists: bool) -> frozenset[Token]:
+    """The values by which constraints compare the attribute of a device; none where it can never match.
+
+    has_lists: the gate is on. Where it is off, a list has one value that no other device has.
+    """
+    kind, value = attribute
+    if not is_list(attribute):
+        return frozenset((attribute,))
+    if not has_lists:
+        return frozenset((("list", device),))
+    return frozenset((_ITEM[kind], item) for item in value) if kind else frozenset()  # type: ignore[attr-defined]

@@ -1,0 +1,42 @@
+"""Optional node operations: slices whose devices need no preparation on the node, which the node has to know of.
+
+Source: feature gate DRAOptionalNodeOperations, field skipNodeOperations.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from allocator.feature import Attempt, Feature
+from allocator.gates import OPTIONAL_NODE_OPERATIONS
+from allocator.model import Alternative, Claim, DeviceResult
+from allocator.node_view import NodeView
+from allocator.rules import Pick, Stage
+
+
+class OptionalNodeOperations(Feature):
+    """Refuses such devices where the gate is off, or where the node does not declare the feature."""
+
+    def concerns(self, view: NodeView) -> bool:
+        """Only views with a slice that skips operations."""
+        return any(segment.piece.skip_node_operations for segment in view.segments)
+
+    def unusable(self, attempt: Attempt, alternative: Alternative) -> Iterable[Stage]:
+        """The devices of slices with skipNodeOperations."""
+        if attempt.features.is_strict and not attempt.features.knows_node_operations:
+            # Differs from kube-scheduler: nobody on the node would know that there is nothing to prepare.
+            return
+        mask = sum(s.mask for s in attempt.view.segments if s.piece.skip_node_operations)
+        if not mask:
+            return
+        node = attempt.node
+        if not attempt.features.has(OPTIONAL_NODE_OPERATIONS):
+            yield Stage(f"skip node operations, and {OPTIONAL_NODE_OPERATIONS} is off", mask)
+        elif node is None or OPTIONAL_NODE_OPERATIONS not in node.declared_features:
+            yield Stage(f"skip node operations, and the node does not declare {OPTIONAL_NODE_OPERATIONS}", mask)
+
+    def finish(self, attempt: Attempt, claim: Claim, pick: Pick, result: DeviceResult) -> DeviceResult:
+        """The operations that the slice skips."""
+        if not attempt.features.has(OPTIONAL_NODE_OPERATIONS):
+            return result
+        skipped = attempt.view.segment(pick.device).piece.skip_node_operations
+        return replace(result, skip_node_operations=skipped) if skipped else result

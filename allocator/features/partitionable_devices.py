@@ -1,0 +1,269 @@
+"""Partitionable devices: devices that are cut from the same hardware draw on the counters of their pool.
+
+A device can be had while each counter that it consumes has enough left, after all that is allocated of
+the pool on any node, and all that is picked in this attempt. A further share of a device in use is not
+charged again. With the gate off, such devices are not used, and slices with counters are not looked at.
+Source: KEP-4815, feature gate DRAPartitionableDevices.
+"""
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from allocator.feature import Attempt, Feature
+from allocator.gates import PARTITIONABLE_DEVICES
+from allocator.model import Alternative, Device, PoolID
+from allocator.node_view import NodeView
+from allocator.pools import Pool
+from allocator.rules import UNBOUNDED, Candidates, Mask, Slot, Stage, Trail, bits
+
+CounterID = tuple[PoolID, str, str]
+"""Pool, counter set and counter."""
+
+Consumption = tuple[tuple[int, int], ...]
+"""(number of the counter in the attempt, amount in 10**-9) for each counter that a device consumes."""
+
+
+class PartitionableDevices(Feature):
+    """Watches the counters of pools."""
+
+    def concerns(self, view: NodeView) -> bool:
+        """Only views with a device that consumes counters."""
+        return "consumes_counters" in view.traits
+
+    def unusable(self, attempt: Attempt, alternative: Alternative) -> Iterable[Stage]:
+        """All that consume counters, where the gate is off."""
+        if not attempt.features.has(PARTITIONABLE_DEVICES):
+            mask = sum(1 << position for position, d in enumerate(attempt.view.devices) if d.consumes_counters)
+            yield Stage(f"consume counters, and {PARTITIONABLE_DEVICES} is off", mask)
+
+    def taken(self, attempt: Attempt, alternative: Alternative) -> Iterable[Stage]:
+        """Devices whose counters are used up already."""
+        counters = _counters(attempt)
+        if counters is not None:
+            yield Stage("need more of their counters than is left", counters.exceeding)
+
+    def rule(self, attempt: Attempt) -> "CounterRule | None":
+        """Adds up what is picked."""
+        counters = _counters(attempt)
+        return CounterRule(counters, attempt.shareable) if counters is not None else None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Published:
+    """The counters of a view's pools, whatever is in use.
+
+    values: of each counter, in 10**-9. numbers: its position by pool, counter set and name. consumption: of each device
+    that consumes any; sets: the numbers of the counter sets that it draws on.
+    """
+
+    values: Sequence[int]
+    numbers: Mapping[CounterID, int]
+    consumption: Mapping[int, Consumption]
+    sets: Mapping[int, tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Counters:
+    """The counters of an attempt. left: of each counter, before any pick; may be negative.
+
+    consumption: of each device that has to be charged; sets: the counter sets that it draws on. exceeding: devices that
+    cannot be charged even first.
+    """
+
+    left: Sequence[int]
+    consumption: Mapping[int, Consumption]
+    sets: Mapping[int, tuple[int, ...]]
+    exceeding: Mask
+
+
+@dataclass(slots=True, eq=False)
+class CounterRule:
+    """What the picks of this attempt take of each counter."""
+
+    counters: Counters
+    shareable: Mask
+    _taken: dict[int, int] = field(default_factory=dict)
+    _charged: Mask = 0
+
+    @property
+    def hides(self) -> bool:
+        """A device that is refused is looked at by the other rules too."""
+        return False
+
+    def narrow(self, slot: Slot, domain: Mask) -> Mask:
+        """The devices that can still be charged."""
+        if not self._taken:
+            return domain
+        refused = 0
+        consumption = self.counters.consumption
+        for device in bits(domain & ~self._charged):
+            if device in consumption and not self._fits(consumption[device]):
+                refused |= 1 << device
+        return domain & ~refused
+
+    def take(self, slot: Slot, device: int, trail: Trail) -> bool:
+        """Charge the device, unless this attempt has charged a share of it before."""
+        consumption = self.counters.consumption.get(device)
+        if consumption is None or self._charged >> device & 1:
+            return True
+        if not self._fits(consumption):
+            return False
+        trail.push(self._refund, (consumption, self._charged))
+        self._charged |= (1 << device) & self.shareable
+        for counter, amount in consumption:
+            self._taken[counter] = self._taken.get(counter, 0) + amount
+        return True
+
+    def room(self, slot: Slot, domain: Mask) -> int:
+        """Of the devices of one counter set, as many as its scarcest counter allows; of all others, each."""
+        return self._room(domain)
+
+    def _room(self, domain: Mask) -> int:
+        free = domain
+        by_set: dict[tuple[int, ...], list[Consumption]] = {}
+        for device in bits(domain & ~self._charged):
+            if device in self.counters.consumption:
+                free &= ~(1 << device)
+                consumption = self.counters.consumption[device]
+                by_set.setdefault(self.counters.sets[device], []).append(consumption)
+        return free.bit_count() + sum(self._most(consumptions) for consumptions in by_set.values())
+
+    def joint_room(self, alternatives: Sequence[Candidates], requests: int, domain: Mask) -> int:
+        """The same, where no device of the domain can be shared; a share after the first takes nothing."""
+        if domain & self.shareable or any(candidates.alternative.admin_access for candidates in alternatives):
+            return UNBOUNDED
+        return self._room(domain)
+
+    def alike(self, device: int) -> Hashable:
+        """Devices that take the same of the same counters."""
+        return self.counters.consumption.get(device), self.shareable >> device & 1
+
+    def touched(self) -> Mask:
+        """Devices of which a share is charged."""
+        return self._charged
+
+    def state(self, classes: Sequence[Mask]) -> Hashable:
+        """What is taken of each counter, and the devices that are not charged again."""
+        return frozenset((counter, amount) for counter, amount in self._taken.items() if amount), self._charged
+
+    def _most(self, consumptions: Sequence[Consumption]) -> int:
+        """How many of these can be charged at most, by each counter that all of them consume."""
+        least: dict[int, int] = dict(consumptions[0])
+        for consumption in consumptions[1:]:
+            own = dict(consumption)
+            least = {counter: min(amount, own[counter]) for counter, amount in least.items() if counter in own}
+        bounds = [
+            (self.counters.left[counter] - self._taken.get(counter, 0)) // amount
+            for counter, amount in least.items()
+            if amount > 0
+        ]
+        return max(0, min([len(consumptions), *bounds]))
+
+    def _fits(self, consumption: Consumption) -> bool:
+        left, taken = self.counters.left, self._taken
+        return all(taken.get(counter, 0) + amount <= left[counter] for counter, amount in consumption)
+
+    def _refund(self, old: object) -> None:
+        consumption, self._charged = old  # type: ignore[misc]
+        for counter, amount in consumption:  # type: ignore[has-type]
+            self._taken[counter] -= amount
+
+
+def _counters(attempt: Attempt) -> Counters | None:
+    """The counters of the attempt, worked out once; None where the gate is off or no device consumes any."""
+    if "counters" not in attempt.memo:
+        published = _published(attempt.view) if attempt.features.has(PARTITIONABLE_DEVICES) else None
+        attempt.memo["counters"] = _remembered(attempt, published) if published and published.consumption else None
+    counters = attempt.memo["counters"]
+    assert counters is None or isinstance(counters, Counters)
+    return counters
+
+
+def _published(view: NodeView) -> Published:
+    if "counters" not in view.memo:
+        values: list[int] = []
+        numbers: dict[CounterID, int] = {}
+        for pool in view.pools:
+            if pool.is_usable:
+                for key, amount in _counters_of(pool):
+                    numbers[key] = len(values)
+                    values.append(amount)
+        consuming = [(position, device) for position, device in enumerate(view.devices) if device.consumes_counters]
+        consumption = {position: _summed(device, numbers) for position, device in consuming}
+        set_numbers: dict[tuple[PoolID, str], int] = {}
+        sets = {
+            position: tuple(
+                set_numbers.setdefault((PoolID(device.driver, device.pool), c.counter_set), len(set_numbers))
+                for c in device.consumes_counters
+            )
+            for position, device in consuming
+        }
+        view.memo["counters"] = Published(values, numbers, consumption, sets)
+    published = view.memo["counters"]
+    assert isinstance(published, Published)
+    return published
+
+
+def _summed(device: Device, numbers: Mapping[CounterID, int]) -> Consumption:
+    sums: dict[int, int] = {}
+    for key, amount in consumed(device):
+        sums[numbers[key]] = sums.get(numbers[key], 0) + amount
+    return tuple(sums.items())
+
+
+def _remembered(attempt: Attempt, published: Published) -> Counters:
+    """What is left, remembered by the view for as long as the same is in use of its pools."""
+    usage, memo = attempt.usage, attempt.view.memo
+    in_use = [held for pool in attempt.view.pools for held in (usage.holders.get(pool.id), usage.shares.get(pool.id))]
+    known = memo.get("counters in use")
+    if known is None or any(old is not new for old, new in zip(known[0], in_use, strict=True)):
+        known = memo["counters in use"] = (in_use, _in_use(attempt, published))
+    counters = known[1]
+    assert isinstance(counters, Counters)
+    return counters
+
+
+def _in_use(attempt: Attempt, published: Published) -> Counters:
+    left = list(published.values)
+    for pool in attempt.view.pools:
+        if pool.is_usable:
+            for device in attempt.allocated_devices(pool):
+                for key, amount in consumed(device):
+                    left[published.numbers[key]] -= amount
+    blocked = {key[0] for key, number in published.numbers.items() if left[number] < 0}
+    charged = _charged(attempt)
+    consumption = {p: c for p, c in published.consumption.items() if not charged >> p & 1}
+    exceeding = 0
+    for position, counters in consumption.items():
+        device = attempt.view.devices[position]
+        # Differs from kube-scheduler, where one counter below zero blocks all devices of the pool that consume any.
+        is_blocked = attempt.features.is_strict and PoolID(device.driver, device.pool) in blocked
+        if is_blocked or any(amount > left[counter] for counter, amount in counters):
+            exceeding |= 1 << position
+    return Counters(left, consumption, published.sets, exceeding)
+
+
+def _charged(attempt: Attempt) -> Mask:
+    """The devices of which a further share is not charged."""
+    charged = attempt.shared & attempt.shareable
+    if attempt.features.release.empty_shares_charge:
+        for position in bits(charged):
+            device = attempt.view.devices[position]
+            if not attempt.usage.shares_in(PoolID(device.driver, device.pool))[device.name].measured:
+                charged ^= 1 << position
+    return charged
+
+
+def _counters_of(pool: Pool) -> Iterator[tuple[CounterID, int]]:
+    for piece in (*pool.slices, *pool.elsewhere):
+        for counter_set in piece.counter_sets:
+            for name, amount in counter_set.counters.items():
+                yield (pool.id, counter_set.name, name), amount.nanos
+
+
+def consumed(device: Device) -> Iterator[tuple[CounterID, int]]:
+    """The counters that a device consumes, with the amounts in 10**-9."""
+    pool_id = PoolID(device.driver, device.pool)
+    for consumption in device.consumes_counters:
+        for name, amount in consumption.counters.items():
+            yield (pool_id, consumption.counter_set, name), amount.nanos

@@ -1,0 +1,383 @@
+"""What the allocator holds: compact, frozen values, one class per word of the API.
+
+Objects of any API version become these once, at the edge (`allocator.api`), and are shared from
+then on; nothing here is ever changed. Fields keep the order and the meaning of resource.k8s.io/v1,
+so that the API documentation is theirs too. Opaque parts that no decision depends on (driver
+configuration) stay raw JSON objects.
+Source: k8s.io/api resource/v1, KEP-4381 and the KEPs of the single features.
+"""
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import NamedTuple
+
+from cel.quantity import Quantity
+from cel.semver import is_version
+
+Attribute = tuple[str, object]
+"""(kind, value): kind is `int`, `bool`, `string`, `version`, `ints`, `bools`, `strings` or `versions`; lists are
+tuples. An attribute that carries no value is `("", None)`."""
+
+SCALAR_KINDS = frozenset({"int", "bool", "string", "version"})
+"""The kinds of attributes that have one value."""
+
+_PLAIN_KINDS = SCALAR_KINDS - {"version"}
+
+
+class PoolID(NamedTuple):
+    """A pool's identity; the pool's name alone is not unique."""
+
+    driver: str
+    pool: str
+
+
+class DeviceID(NamedTuple):
+    """A device's identity in the cluster."""
+
+    driver: str
+    pool: str
+    device: str
+
+    def __str__(self) -> str:
+        return f"{self.driver}/{self.pool}/{self.device}"
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One expression of a node selector term; `operator` is one of the API's six."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A node selector term: all expressions and all fields must hold; an empty term matches nothing."""
+
+    expressions: tuple[Requirement, ...] = ()
+    fields: tuple[Requirement, ...] = ()
+
+
+NodeSelector = tuple[Term, ...]
+"""Terms of which one must match."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """The nodes that reach a slice or a device: one of the first three is set, none means no node.
+
+    A selector beside `all_nodes`, which only unchecked objects have, decides nothing, but goes into the result.
+    per_device: each device of the slice says itself who reaches it, whatever the others say of the slice.
+    """
+
+    node_name: str = ""
+    node_selector: NodeSelector | None = None
+    all_nodes: bool = False
+    per_device: bool = False
+
+    @property
+    def is_up_to_devices(self) -> bool:
+        """True where nothing but its devices says which nodes reach the slice."""
+        return self.per_device and not self.node_name and not self.all_nodes and self.node_selector is None
+
+
+NOWHERE = Reach()
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """The part of a Node that placement looks at. allocatable: by resource."""
+
+    name: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple["Taint", ...] = ()
+    unschedulable: bool = False
+    declared_features: frozenset[str] = frozenset()
+    allocatable: Mapping[str, Quantity] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """A container of a pod; init containers stand before the others.
+
+    requests: by resource. is_plain_init: it has ended before the next container starts. claims: the entries of the
+    pod's spec.resourceClaims that it uses.
+    """
+
+    name: str
+    requests: Mapping[str, Quantity] = field(default_factory=dict)
+    is_plain_init: bool = False
+    claims: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Taint:
+    """A taint of a device or a node. effect: NoSchedule, NoExecute, PreferNoSchedule (nodes) or None (devices)."""
+
+    key: str
+    value: str = ""
+    effect: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Toleration:
+    """A toleration of a request or a pod; `raw` is the object as written, for the allocation result."""
+
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+    raw: Mapping[str, object] = field(default_factory=dict, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ValidRange:
+    """The range of a request policy, in the capacity's own unit."""
+
+    minimum: Quantity | None = None
+    maximum: Quantity | None = None
+    step: Quantity | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RequestPolicy:
+    """How a share's request of one capacity is rounded and bounded (KEP-5075)."""
+
+    default: Quantity | None = None
+    valid_values: tuple[Quantity, ...] = ()
+    valid_range: ValidRange | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CounterConsumption:
+    """What a device takes of one counter set of its pool (KEP-4815)."""
+
+    counter_set: str
+    counters: Mapping[str, Quantity]
+    compatibility_groups: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CounterSet:
+    """A named set of counters that the devices of one pool consume."""
+
+    name: str
+    counters: Mapping[str, Quantity]
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """One device of a slice, which selectors see as a `cel.Device`.
+
+    They see driver, attributes, capacity (name to value) and allow_multiple_allocations.
+    unknown_fields: names of fields that this version does not know; such a device is never used.
+    unusual: the attributes with a list of values, without any, or with a version that is none.
+    """
+
+    name: str
+    driver: str
+    pool: str
+    attributes: Mapping[str, Attribute] = field(default_factory=dict)
+    capacity: Mapping[str, Quantity] = field(default_factory=dict)
+    policies: Mapping[str, RequestPolicy] = field(default_factory=dict)
+    allow_multiple_allocations: bool = False
+    consumes_counters: tuple[CounterConsumption, ...] = ()
+    reach: Reach = NOWHERE
+    taints: tuple[Taint, ...] = ()
+    binds_to_node: bool = False
+    binding_conditions: tuple[str, ...] = ()
+    binding_failure_conditions: tuple[str, ...] = ()
+    node_allocatable: Mapping[str, object] = field(default_factory=dict)
+    unknown_fields: tuple[str, ...] = ()
+    unusual: tuple[tuple[str, Attribute], ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        found = [
+            item
+            for item in self.attributes.items()
+            if item[1][0] not in _PLAIN_KINDS and not (item[1][0] == "version" and is_version(item[1][1]))
+        ]
+        object.__setattr__(self, "unusual", tuple(found))
+
+    @property
+    def id(self) -> DeviceID:
+        """The device's identity in the cluster."""
+        return DeviceID(self.driver, self.pool, self.name)
+
+
+NEGATIVE_CAPACITY = "negative capacity"
+"""The trait of a slice in which a device has a capacity below zero."""
+
+_TRAITS = {
+    name: attrgetter(name)
+    for name in (
+        *("policies", "allow_multiple_allocations", "consumes_counters", "taints", "binding_conditions"),
+        *("binding_failure_conditions", "unknown_fields", "unusual"),
+    )
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """A ResourceSlice. unknown_fields as in `Device`: no device of such a slice is used.
+
+    traits: the fields of `Device`, of those that most devices leave empty, which a device of the slice has filled; and
+    NEGATIVE_CAPACITY, where one has that.
+    """
+
+    name: str
+    driver: str
+    pool: str
+    generation: int
+    slice_count: int
+    reach: Reach
+    devices: tuple[Device, ...] = ()
+    counter_sets: tuple[CounterSet, ...] = ()
+    skip_node_operations: tuple[str, ...] = ()
+    unknown_fields: tuple[str, ...] = ()
+    traits: frozenset[str] = field(init=False, repr=False, compare=False)
+    pool_id: PoolID = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "pool_id", PoolID(self.driver, self.pool))
+        found = frozenset(name for name, value_of in _TRAITS.items() if any(map(value_of, self.devices)))
+        amounts = {id(device.capacity): device.capacity for device in self.devices}  # most devices share one map
+        if any(amount.mantissa < 0 for capacity in amounts.values() for amount in capacity.values()):
+            found |= {NEGATIVE_CAPACITY}
+        object.__setattr__(self, "traits", found)
+
+
+@dataclass(frozen=True, slots=True)
+class OpaqueConfig:
+    """One entry of driver configuration. opaque: the raw object, as it is copied into the result."""
+
+    opaque: Mapping[str, object]
+    requests: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceClass:
+    """A DeviceClass. selectors: CEL expressions, all of which must hold."""
+
+    name: str
+    selectors: tuple[str | None, ...] = ()
+    config: tuple[OpaqueConfig, ...] = ()
+    extended_resource_name: str = ""
+    creation_timestamp: str = ""
+    unknown_fields: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """One way to satisfy a request: its `exactly`, or one entry of its `firstAvailable`.
+
+    name: `request` or `request/subrequest`, as results and errors write it.
+    mode: `ExactCount` or `All`; another text is kept as it came, and refused when it is used.
+    selectors: a selector without a `cel` part is None. admin_access: None where the field is absent.
+    shape: all that decides about devices, the name aside; equal shapes are the same request to a node.
+    """
+
+    name: str
+    class_name: str
+    selectors: tuple[str | None, ...] = ()
+    mode: str = "ExactCount"
+    count: int = 1
+    admin_access: bool | None = None
+    tolerations: tuple[Toleration, ...] = ()
+    capacity: Mapping[str, Quantity] | None = None
+    derived_attributes: tuple[tuple[str, str], ...] = ()
+    unknown_fields: tuple[str, ...] = ()
+    shape: Hashable = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        capacity = None if self.capacity is None else tuple(sorted((n, q.text) for n, q in self.capacity.items()))
+        what = (self.class_name, self.selectors, self.mode, self.count, self.admin_access, self.tolerations)
+        object.__setattr__(self, "shape", (*what, capacity, self.derived_attributes, self.unknown_fields))
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request of a claim.
+
+    alternatives: one entry for `exactly`; one for each entry of `firstAvailable`, in order of preference; none where
+    the object carries neither.
+    """
+
+    name: str
+    alternatives: tuple[Alternative, ...]
+    is_first_available: bool = False
+    unknown_fields: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """A constraint over the devices of the named requests, or of all where `requests` is empty.
+
+    One of the two attribute names is set; where both are, `match_attribute` counts, and where none is, the constraint
+    is of a kind that this version does not know.
+    """
+
+    requests: tuple[str, ...] = ()
+    match_attribute: str = ""
+    distinct_attribute: str = ""
+    unknown_fields: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceResult:
+    """One allocated device, as `status.allocation.devices.results` holds it."""
+
+    request: str
+    driver: str
+    pool: str
+    device: str
+    admin_access: bool = False
+    tolerations: tuple[Toleration, ...] = ()
+    binding_conditions: tuple[str, ...] = ()
+    binding_failure_conditions: tuple[str, ...] = ()
+    share_id: str = ""
+    consumed_capacity: Mapping[str, Quantity] = field(default_factory=dict)
+    skip_node_operations: tuple[str, ...] = ()
+
+    @property
+    def id(self) -> DeviceID:
+        """The device's identity in the cluster."""
+        return DeviceID(self.driver, self.pool, self.device)
+
+
+@dataclass(frozen=True, slots=True)
+class ResultConfig:
+    """One entry of `status.allocation.devices.config`; source is `FromClass` or `FromClaim`."""
+
+    source: str
+    requests: tuple[str, ...]
+    opaque: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """`status.allocation` of a claim. node_selector: the nodes that reach all devices, None for every node."""
+
+    results: tuple[DeviceResult, ...] = ()
+    config: tuple[ResultConfig, ...] = ()
+    node_selector: NodeSelector | None = None
+    allocation_timestamp: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A ResourceClaim. unknown_fields: of the spec outside its requests and constraints."""
+
+    namespace: str
+    name: str
+    uid: str
+    requests: tuple[Request, ...] = ()
+    constraints: tuple[Constraint, ...] = ()
+    config: tuple[OpaqueConfig, ...] = ()
+    allocation: Allocation | None = None
+    unknown_fields: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name

@@ -1,0 +1,125 @@
+"""Does a node selector match a node? One answer for slices, devices, claims and pods.
+
+Terms are ORed, the requirements of a term are ANDed, and an empty term matches nothing. Fields know
+`metadata.name` only. A selector with a requirement that makes no sense is refused as a whole, before
+anything is matched; pods are treated more kindly (`selects_leniently`).
+Source: k8s.io/api core/v1, NodeSelector; k8s.io/component-helpers nodeaffinity.
+"""
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+
+from allocator.model import Node, NodeSelector, Reach, Requirement, Term
+
+NAME_FIELD = "metadata.name"
+
+_VALUES = {"In": "some", "NotIn": "some", "Exists": "no", "DoesNotExist": "no", "Gt": "one", "Lt": "one"}
+"""How many values an operator takes."""
+
+
+class InvalidNodeSelector(ValueError):
+    """A node selector that Kubernetes refuses to evaluate."""
+
+
+def selects(selector: NodeSelector, node: Node) -> bool:
+    """True where one term of the selector matches the node. Raises InvalidNodeSelector."""
+    for term in selector:
+        if problem := problem_of(term):
+            raise InvalidNodeSelector(problem)
+    return any(_matches(term, node) for term in selector)
+
+
+def selects_leniently(selector: NodeSelector, node: Node) -> bool:
+    """The same for a pod's affinity, where a term that makes no sense just matches nothing."""
+    return any(not problem_of(term) and _matches(term, node) for term in selector)
+
+
+def reaches(reach: Reach, node: Node | None) -> bool:
+    """True where a slice or a device is reached from the node, by its own fields alone.
+
+    The precedence is nodeName, allNodes, nodeSelector. Without a node only `allNodes` holds. Raises
+    InvalidNodeSelector.
+    """
+    if reach.node_name:
+        return node is not None and reach.node_name == node.name
+    if reach.all_nodes:
+        return True
+    return reach.node_selector is not None and node is not None and selects(reach.node_selector, node)
+
+
+def labels_match(wanted: Mapping[str, str], labels: Mapping[str, str]) -> bool:
+    """True where every wanted label is there with its value (a pod's `nodeSelector`)."""
+    return all(labels.get(key) == value for key, value in wanted.items())
+
+
+def all_hold(requirements: Iterable[Requirement], labels: Mapping[str, str]) -> bool:
+    """True where each requirement holds of the labels, as where there is none; each has to make sense."""
+    return all(_holds(requirement, labels) for requirement in requirements)
+
+
+def _matches(term: Term, node: Node) -> bool:
+    if not term.expressions and not term.fields:
+        return False
+    # A node without a name, which only recorded cases have, has no fields, and then none is asked for.
+    fields_hold = not node.name or all_hold(term.fields, {NAME_FIELD: node.name})
+    return fields_hold and all_hold(term.expressions, node.labels)
+
+
+def _holds(requirement: Requirement, labels: Mapping[str, str]) -> bool:
+    value = labels.get(requirement.key)
+    match requirement.operator:
+        case "In":
+            return value is not None and value in requirement.values
+        case "NotIn":
+            return value is None or value not in requirement.values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case _:
+            return _compares(requirement, value)
+
+
+def _compares(requirement: Requirement, value: str | None) -> bool:
+    bound, actual = _integer(requirement.values[0]), _integer(value or "")
+    if bound is None or actual is None:
+        return False
+    return actual > bound if requirement.operator == "Gt" else actual < bound
+
+
+@lru_cache(maxsize=4096)
+def problem_of(term: Term) -> str:
+    """What makes no sense in the term, empty where all of it does."""
+    problems = [*map(_expression_problem, term.expressions), *map(_field_problem, term.fields)]
+    return "; ".join(filter(None, problems))
+
+
+def _expression_problem(requirement: Requirement) -> str:
+    operator, values = requirement.operator, requirement.values
+    if operator not in _VALUES:
+        return f"{requirement.key}: {operator!r} is not a valid operator of a node selector"
+    wanted = _VALUES[operator]
+    if (wanted == "some" and not values) or (wanted == "no" and values) or (wanted == "one" and len(values) != 1):
+        return (
+            f"{requirement.key}: {operator} takes {wanted} value{'s' if wanted == 'some' else ''}, not {list(values)}"
+        )
+    if wanted == "one" and _integer(values[0]) is None:
+        return f"{requirement.key}: {operator} takes an integer, not {values[0]!r}"
+    return ""
+
+
+def _field_problem(requirement: Requirement) -> str:
+    if requirement.operator not in ("In", "NotIn"):
+        return f"{requirement.key}: {requirement.operator!r} is not a valid operator for a field"
+    if len(requirement.values) != 1:
+        return f"{requirement.key}: a field takes one value, not {list(requirement.values)}"
+    return ""
+
+
+def _integer(text: str) -> int | None:
+    """A base-10 int64 as Go's strconv.ParseInt reads it: no blanks, no underscores."""
+    digits = text[1:] if text[:1] in ("+", "-") else text
+    if not digits.isascii() or not digits.isdigit() or len(digits) > 30:
+        return None
+    number = int(text)
+    return number if -(2**63) <= number < 2**63 else None

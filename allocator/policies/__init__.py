@@ -1,0 +1,53 @@
+"""The policies that come along, by name; `allocator.policy` says what a policy is."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from allocator.policies.least_fragmentation import LeastFragmentation
+from allocator.policies.pack import Pack
+from allocator.policies.spread import Spread
+from allocator.policy import FIRST_FIT, Policy
+
+
+class UnknownPolicy(ValueError):
+    """No policy goes by that name, or it does not take what stands behind it."""
+
+
+def policy_of(text: str) -> Policy:
+    """The policy of `NAME` or `NAME:ATTRIBUTE,...`. Raises UnknownPolicy."""
+    name, colon, rest = text.partition(":")
+    if name in _PLAIN:
+        if colon:
+            raise UnknownPolicy(f"policy {name} takes no attributes")
+        return _PLAIN[name]
+    if name not in _BY_ATTRIBUTES:
+        raise UnknownPolicy(f"{name!r} is not among the policies: {', '.join(NAMES)}")
+    if not colon:
+        return _BY_ATTRIBUTES[name](())
+    return _BY_ATTRIBUTES[name]([_qualified(attribute.strip()) for attribute in rest.split(",")])
+
+
+def _qualified(attribute: str) -> str:
+    domain, _, name = attribute.rpartition("/")
+    if not domain or not name:
+        raise UnknownPolicy(f"attribute {attribute!r} has no domain: write it as in resource.kubernetes.io/numaNode")
+    return attribute
+
+
+def _least_fragmentation(attributes: Sequence[str]) -> Policy:
+    return LeastFragmentation(attributes) if attributes else LeastFragmentation()
+
+
+def _topology(attributes: Sequence[str]) -> Policy:
+    # networkx takes a tenth of a second to import, which nobody else should wait for.
+    from allocator.policies.topology import Topology
+
+    return Topology(attributes)
+
+
+_PLAIN: Mapping[str, Policy] = {FIRST_FIT.name: FIRST_FIT, Pack.name: Pack(), Spread.name: Spread()}
+_BY_ATTRIBUTES: Mapping[str, Callable[[Sequence[str]], Policy]] = {
+    LeastFragmentation.name: _least_fragmentation,
+    "topology": _topology,
+}
+NAMES = (*_PLAIN, *_BY_ATTRIBUTES)
+"""All policies by name, the default first."""

@@ -1,0 +1,183 @@
+"""How full hardware is, for the policies that fill it or keep it empty.
+
+Devices are cut from units: those that consume counters from their counter sets, all others from
+themselves. A unit is as full as its counters or capacities are on average. Units belong to a PCIe
+root, roots to a NUMA node, nodes to the cluster; each of them is as full as its units are on average.
+Source: KEP-4815 (counter sets), KEP-5075 (shares), the standard attributes of resource.k8s.io.
+"""
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from allocator.constraints import lookup
+from allocator.feature import Attempt
+from allocator.model import CounterConsumption, Device, PoolID
+from allocator.node_view import NodeView
+from allocator.policies.groups import NUMA_NODE, PCIE_ROOT
+from allocator.policies.shares import shared_of
+from allocator.pools import Pool
+from allocator.rules import Mask, Pick
+
+FULL = 10**6
+"""The fullness of a unit of which nothing is left."""
+
+Unit = int | tuple[PoolID, str]
+"""A device, by its position in the view, or a counter set."""
+
+LEVELS = (PCIE_ROOT, NUMA_NODE)
+"""What units belong to, from the inside."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Hardware:
+    """What the devices of a view are parts of, whatever is in use.
+
+    sets: the counters of each counter set, in 10**-9. units: those of each device. groups: sets of units; parents: for
+    each device the numbers of its groups, which are its own units, its PCIe root and its NUMA node. local: the units
+    of devices that not every node reaches.
+    """
+
+    sets: Mapping[Unit, Mapping[str, int]]
+    units: Sequence[tuple[Unit, ...]]
+    groups: Sequence[Sequence[Unit]]
+    parents: Sequence[tuple[int, ...]]
+    local: Sequence[Unit]
+
+    def drawn(self, device: Device) -> Iterator[tuple[Unit, int]]:
+        """The counter sets of a device of these pools, and how full it makes each."""
+        for consumption in device.consumes_counters:
+            counter_set = (PoolID(device.driver, device.pool), consumption.counter_set)
+            yield counter_set, _part(consumption, self.sets.get(counter_set, {}))
+
+
+class Fullness:
+    """How full the hardware of an attempt is."""
+
+    def __init__(self, attempt: Attempt) -> None:
+        self._attempt = attempt
+        self._hardware = hardware_of(attempt.view)
+        self._used = self._in_use()
+
+    def of_parents(self, picks: Iterable[Pick]) -> Sequence[tuple[int, ...]]:
+        """For each device, how full its own units, its PCIe root and its NUMA node are after the picks."""
+        used = self._after(picks)
+        full = [_mean(used, units) for units in self._hardware.groups]
+        return [tuple([full[group] for group in groups]) for groups in self._hardware.parents]
+
+    def of_node(self, picks: Sequence[Pick]) -> tuple[bool, int]:
+        """(whether anything was in use, how full the node is after the picks).
+
+        Devices that every node reaches say nothing about a node, and are left out.
+        """
+        local = self._hardware.local
+        return any(self._used.get(unit) for unit in local), _mean(self._after(picks), local)
+
+    def _in_use(self) -> dict[Unit, int]:
+        used: dict[Unit, int] = {}
+        for pool in self._attempt.view.pools:
+            if pool.is_usable:
+                for unit, part in self._allocated(pool):
+                    used[unit] = used.get(unit, 0) + part
+        return used
+
+    def _allocated(self, pool: Pool) -> Iterator[tuple[Unit, int]]:
+        positions = self._attempt.view.positions(pool)
+        for device in self._attempt.allocated_devices(pool):
+            yield from self._hardware.drawn(device)
+            position = positions.get(device.name)
+            if position is not None and position in self._hardware.units[position]:
+                yield position, self._own(position, ())
+
+    def _after(self, picks: Iterable[Pick]) -> dict[Unit, int]:
+        used, attempt = dict(self._used), self._attempt
+        charged: Mask = attempt.shared & attempt.shareable
+        made: list[Pick] = []
+        for pick in picks:
+            if pick.candidates.alternative.admin_access:
+                continue
+            made.append(pick)
+            if not charged >> pick.device & 1:
+                for unit, part in self._hardware.drawn(attempt.view.devices[pick.device]):
+                    used[unit] = used.get(unit, 0) + part
+            charged |= (1 << pick.device) & attempt.shareable
+            if pick.device in self._hardware.units[pick.device]:
+                used[pick.device] = self._own(pick.device, made)
+        return used
+
+    def _own(self, device: int, picks: Sequence[Pick]) -> int:
+        """How full a device is that is held or picked: all of it, or what its shares take, which is never nothing."""
+        attempt = self._attempt
+        if attempt.in_use >> device & 1 or not attempt.shareable >> device & 1:
+            return FULL
+        taken = shared_of(attempt, device, picks)
+        capacity = {name: amount.nanos for name, amount in attempt.view.devices[device].capacity.items()}
+        return max(1, _average(taken, capacity))
+
+
+def fullness_of(attempt: Attempt) -> Fullness:
+    """How full the hardware of the attempt is, worked out once. Cost: O(devices of the pools with anything in use)."""
+    if "fullness" not in attempt.memo:
+        attempt.memo["fullness"] = Fullness(attempt)
+    fullness = attempt.memo["fullness"]
+    assert isinstance(fullness, Fullness)
+    return fullness
+
+
+def hardware_of(view: NodeView) -> Hardware:
+    """The hardware behind a view. Cost: O(devices), the first time."""
+    if "hardware" not in view.memo:
+        units = [_units_of(position, device) for position, device in enumerate(view.devices)]
+        groups: dict[Hashable, dict[Unit, None]] = {}
+        numbers: dict[Hashable, int] = {}
+        parents = []
+        for device, own in zip(view.devices, units, strict=True):
+            keys = (own, *((level, lookup(device, level)) for level in LEVELS))
+            for key in keys:
+                numbers.setdefault(key, len(numbers))
+                groups.setdefault(key, {}).update(dict.fromkeys(own))
+            parents.append(tuple(numbers[key] for key in keys))
+        local = dict.fromkeys(unit for position in _local(view) for unit in units[position])
+        view.memo["hardware"] = Hardware(
+            _sets(view.pools), units, [list(own) for own in groups.values()], parents, list(local)
+        )
+    hardware = view.memo["hardware"]
+    assert isinstance(hardware, Hardware)
+    return hardware
+
+
+def _units_of(position: int, device: Device) -> tuple[Unit, ...]:
+    pool_id = PoolID(device.driver, device.pool)
+    sets = tuple((pool_id, consumption.counter_set) for consumption in device.consumes_counters)
+    return (position, *sets) if device.allow_multiple_allocations or not sets else sets
+
+
+def _sets(pools: Iterable[Pool]) -> dict[Unit, Mapping[str, int]]:
+    return {
+        (pool.id, counter_set.name): {name: amount.nanos for name, amount in counter_set.counters.items()}
+        for pool in pools
+        for piece in (*pool.slices, *pool.elsewhere)
+        for counter_set in piece.counter_sets
+    }
+
+
+def _local(view: NodeView) -> Iterator[int]:
+    """The devices that not every node reaches."""
+    for segment in view.segments:
+        for position, device in enumerate(segment.piece.devices, segment.offset):
+            reach = device.reach if segment.piece.reach.per_device else segment.piece.reach
+            if not reach.all_nodes:
+                yield position
+
+
+def _part(consumption: CounterConsumption, counters: Mapping[str, int]) -> int:
+    return _average({name: amount.nanos for name, amount in consumption.counters.items()}, counters)
+
+
+def _average(taken: Mapping[str, int], whole: Mapping[str, int]) -> int:
+    """How full that makes what is whole, on average over all that there is something of."""
+    parts = [taken.get(name, 0) * FULL // amount for name, amount in whole.items() if amount > 0]
+    return sum(parts) // len(parts) if parts else 0
+
+
+def _mean(used: Mapping[Unit, int], units: Sequence[Unit]) -> int:
+    return sum(used.get(unit, 0) for unit in units) // len(units) if units else 0

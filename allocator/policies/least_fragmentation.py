@@ -1,0 +1,125 @@
+"""Least fragmentation: keep the largest block that can still be allocated.
+
+Blocks are whole GPUs and large partitions of them, devices of which much is left to share, the free
+devices of one NUMA node or PCIe root, or of another value that a claim has to match, and whole nodes.
+Each device costs the blocks that it breaks; the one whose largest broken block is smallest goes first,
+and so does the node. An aligned claim gets the smallest group in which it fits.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from allocator.constraints import MatchAttribute
+from allocator.feature import Attempt
+from allocator.features.list_type_attributes import Token
+from allocator.policies.groups import NUMA_NODE, PCIE_ROOT, groups_of
+from allocator.policies.partitions import Partitions
+from allocator.policies.shares import share_of, shared_of
+from allocator.policy import Requests, Score
+from allocator.rules import Candidates, Mask, Pick, Slot, bits
+from allocator.search import Order
+
+Cost = tuple[float, ...]
+"""What is broken: partitions, capacity to share, groups of each attribute, the node; less is better."""
+
+
+class LeastFragmentation:
+    """What breaks least first.
+
+    attributes: the groups that are kept whole, the more important ones first; those that claims have to match always
+    go before. Cost: O(devices + partitions of the counter sets) for each slot.
+    """
+
+    name = "least-fragmentation"
+
+    def __init__(self, attributes: Sequence[str] = (NUMA_NODE, PCIE_ROOT)) -> None:
+        self.reads = tuple(attributes)
+
+    def order(self, attempt: Attempt, requests: Requests) -> Order:
+        """The device that breaks the smallest blocks first, by what is left after each pick."""
+        blocks = _Blocks(attempt, requests, self.reads)
+
+        def smallest_first(slot: Slot, domain: Mask, picks: Sequence[Pick]) -> Iterable[int]:
+            return sorted(bits(domain), key=blocks.costs(slot.candidates, domain, picks).__getitem__)
+
+        return smallest_first
+
+    def score(self, attempt: Attempt, requests: Requests, picks: Sequence[Pick]) -> Score:
+        """What the picks break, negative: all partitions, the largest one of every other kind of block."""
+        blocks = _Blocks(attempt, requests, self.reads)
+        costs = [
+            blocks.costs(pick.candidates, 1 << pick.device, picks[:number])[pick.device]
+            for number, pick in enumerate(picks)
+        ]
+        if not costs:
+            return blocks.nothing
+        partitions, *others = zip(*costs, strict=True)
+        return (-sum(partitions), *(-max(broken) for broken in others))
+
+
+class _Blocks:
+    """The blocks of an attempt. attributes: those that claims have to match, then those that were asked for."""
+
+    def __init__(self, attempt: Attempt, requests: Requests, attributes: Sequence[str]) -> None:
+        self._attempt = attempt
+        self._partitions = Partitions(attempt)
+        self._attributes = tuple(dict.fromkeys((*_matched(requests), *attributes)))
+
+    @property
+    def nothing(self) -> Score:
+        """The score of picks that break nothing."""
+        return (0.0,) * (3 + len(self._attributes))
+
+    def costs(self, candidates: Candidates, domain: Mask, picks: Sequence[Pick]) -> Mapping[int, Cost]:
+        """What each device of the domain breaks if it is picked for these candidates after the picks."""
+        free = candidates.mask & ~self._gone(picks)
+        partitions = self._partitions.losses(domain, picks)
+        groups = [self._sizes(name, candidates, domain, free) for name in self._attributes]
+        node = free.bit_count()
+        return {
+            device: (
+                partitions[device],
+                self._room(candidates, device, picks),
+                *[sizes.get(device, 0) for sizes in groups],
+                node,
+            )
+            for device in bits(domain)
+        }
+
+    def _gone(self, picks: Iterable[Pick]) -> Mask:
+        picked = 0
+        for pick in picks:
+            picked |= 1 << pick.device
+        return picked & ~self._attempt.shareable
+
+    def _room(self, candidates: Candidates, device: int, picks: Sequence[Pick]) -> float:
+        """For how many such shares the device has room; nothing where it is not shared."""
+        if not self._attempt.shareable >> device & 1:
+            return 0.0
+        share = share_of(self._attempt, candidates.alternative, device)
+        taken = shared_of(self._attempt, device, picks)
+        capacity = self._attempt.view.devices[device].capacity
+        room = ((capacity[name].nanos - taken.get(name, 0)) / amount for name, amount in share.items() if amount > 0)
+        return min(room, default=0.0)
+
+    def _sizes(self, name: str, candidates: Candidates, domain: Mask, free: Mask) -> Mapping[int, int]:
+        """For each device of the domain, how many are free of the largest group that it is in."""
+        sizes: dict[int, int] = {}
+        for members in self._groups(name, candidates).values():
+            size = (members & free).bit_count()
+            for device in bits(members & domain):
+                sizes[device] = max(size, sizes.get(device, 0))
+        return sizes
+
+    def _groups(self, name: str, candidates: Candidates) -> Mapping[Token, Mask]:
+        """As the constraint sees them where there is one: a request may derive the attribute."""
+        for rule in candidates.rules:
+            if isinstance(rule, MatchAttribute) and rule.attribute == name:
+                return rule.columns.of(candidates).groups
+        return groups_of(self._attempt, name)
+
+
+def _matched(requests: Requests) -> Iterable[str]:
+    """The attributes of which devices have to have one value, in the order of the claims."""
+    for alternatives in requests:
+        for candidates in alternatives:
+            yield from (rule.attribute for rule in candidates.rules if isinstance(rule, MatchAttribute))

@@ -1,0 +1,35 @@
+"""Pack: fill what is used already, so that whole nodes and whole devices stay empty.
+
+Devices are cut from the fullest counter set, or are the fullest device that is shared; of equals, on the
+fullest PCIe root, then on the fullest NUMA node. Of nodes, one that is used goes first, then the fullest.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from allocator.feature import Attempt
+from allocator.policies.fullness import FULL, LEVELS, fullness_of
+from allocator.policy import Requests, Score
+from allocator.rules import Mask, Pick, Slot, bits
+from allocator.search import Order
+
+
+class Pack:
+    """The fullest first. Cost: O(devices) for each slot."""
+
+    name = "pack"
+    reads = LEVELS
+
+    def order(self, attempt: Attempt, requests: Requests) -> Order:
+        """The fullest unit first, then PCIe root, then NUMA node."""
+        fullness = fullness_of(attempt)
+
+        def fullest_first(_slot: Slot, domain: Mask, picks: Sequence[Pick]) -> Iterable[int]:
+            full = fullness.of_parents(picks)
+            return sorted(bits(domain), key=lambda device: [-parent for parent in full[device]])
+
+        return fullest_first
+
+    def score(self, attempt: Attempt, requests: Requests, picks: Sequence[Pick]) -> Score:
+        """(1 where the node was used before, how full it is afterwards from 0 to 1)."""
+        was_used, full = fullness_of(attempt).of_node(picks)
+        return (float(was_used), full / FULL)

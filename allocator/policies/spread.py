@@ -1,0 +1,35 @@
+"""Spread: use what is emptiest, so that claims disturb one another least, and one fault hits few.
+
+Devices are cut from the emptiest counter set, or are the emptiest device that is shared; of equals, on
+the emptiest PCIe root, then on the emptiest NUMA node. Of nodes, one that is not used goes first, then
+the emptiest.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from allocator.feature import Attempt
+from allocator.policies.fullness import FULL, LEVELS, fullness_of
+from allocator.policy import Requests, Score
+from allocator.rules import Mask, Pick, Slot, bits
+from allocator.search import Order
+
+
+class Spread:
+    """The emptiest first. Cost: O(devices) for each slot."""
+
+    name = "spread"
+    reads = LEVELS
+
+    def order(self, attempt: Attempt, requests: Requests) -> Order:
+        """The emptiest unit first, then PCIe root, then NUMA node."""
+        fullness = fullness_of(attempt)
+
+        def emptiest_first(_slot: Slot, domain: Mask, picks: Sequence[Pick]) -> Iterable[int]:
+            return sorted(bits(domain), key=fullness.of_parents(picks).__getitem__)
+
+        return emptiest_first
+
+    def score(self, attempt: Attempt, requests: Requests, picks: Sequence[Pick]) -> Score:
+        """(-1 where the node was used before, how empty it is afterwards from -1 to 0)."""
+        was_used, full = fullness_of(attempt).of_node(picks)
+        return (-float(was_used), -full / FULL)

@@ -1,0 +1,66 @@
+"""What selectors and constraints read of a device: devices that agree in it get the same answers.
+
+An attribute that cannot be read fails every expression, whatever it reads; so such ones count always.
+"""
+
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass
+
+from allocator.model import Device, Slice
+from cel import Reads
+from cel.quantity import Quantity
+
+_READ_ALWAYS = frozenset({"allow_multiple_allocations", "unusual"})
+
+
+@dataclass(frozen=True, slots=True)
+class ReadKey:
+    """The part of a device that is read.
+
+    names: attributes, as (domain, name, domain/name). has_all: any attribute may be read. has_capacity: capacities are.
+    """
+
+    names: tuple[tuple[str, str, str], ...]
+    has_all: bool
+    has_capacity: bool
+
+    @staticmethod
+    def of_programs(programs: Iterable[Reads], attributes: Iterable[str] = ()) -> "ReadKey":
+        """What these programs read, and the attributes of these qualified names."""
+        paths = {path for reads in programs for path in reads.paths}
+        read = {(path[1], path[2]) for path in paths if len(path) == 3 and path[0] == "attributes"}
+        for attribute in attributes:
+            domain, _, name = attribute.rpartition("/")
+            read.add((domain, name))
+        names = [(domain, name, f"{domain}/{name}") for domain, name in sorted(read)]
+        has_all = any(not path or (len(path) < 3 and path[0] == "attributes") for path in paths)
+        return ReadKey(tuple(names), has_all, any(not path or path[0] == "capacity" for path in paths))
+
+    @property
+    def of_attributes(self) -> bool:
+        """True where attributes are read."""
+        return self.has_all or bool(self.names)
+
+    def distinguishes(self, piece: Slice) -> bool:
+        """False where all devices of the slice agree in what is read."""
+        return bool(self.names or self.has_all or self.has_capacity or piece.traits & _READ_ALWAYS)
+
+    def of(self, device: Device) -> Hashable:
+        """Equal for devices of one driver that agree in what is read."""
+        attributes, driver = device.attributes, device.driver
+        if self.has_all:
+            read: Hashable = tuple(sorted(attributes.items()))
+        else:
+            read = tuple(
+                [
+                    (attributes.get(qualified), attributes.get(name) if domain == driver else None)
+                    for domain, name, qualified in self.names
+                ]
+            )
+        capacity = amounts_key(device.capacity) if self.has_capacity else None
+        return read, device.unusual, capacity, device.allow_multiple_allocations
+
+
+def amounts_key(amounts: Mapping[str, Quantity]) -> Hashable:
+    """Equal for maps that hold the same amounts, written with the same number of digits."""
+    return tuple([(name, amount.mantissa, amount.scale) for name, amount in amounts.items()])

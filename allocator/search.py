@@ -1,0 +1,429 @@
+"""Backtracking over masks: the first choice of devices, in order, that every rule accepts.
+
+Requests are taken in order, the alternatives of a request in order of preference, devices by ascending
+position, or in the order that a policy gives. Four things keep the search from cliffs, none of which
+changes its answer: bounds (too few devices left), joint bounds (too few for several requests
+together), twins (a device that failed speaks for all that are alike), and memory (the rest of the
+requests, met again in an equivalent state, fails again).
+No feature is named here; features are rules.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Protocol
+
+from allocator.rules import Candidates, Mask, Pick, Rule, Slot, Trail, bits
+
+Order = Callable[[Slot, Mask, Sequence[Pick]], Iterable[int]]
+"""Which devices of a slot's domain to try first, after these picks; those that it leaves out follow, ascending."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The first answer, in the order of claims, requests and picks."""
+
+    picks: tuple[Pick, ...]
+    steps: int
+
+
+@dataclass(frozen=True, slots=True)
+class NotFound:
+    """There is no answer."""
+
+    steps: int
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetSpent:
+    """The search stopped before it knew."""
+
+    steps: int
+
+
+class Cancelled(Exception):
+    """The caller wants no answer any more."""
+
+
+class Poisoned(Exception):
+    """Not a failure of the search: the next device in order is one that cannot be judged."""
+
+    def __init__(self, candidates: Candidates, device: int) -> None:
+        super().__init__(candidates.alternative.name, device)
+        self.candidates = candidates
+        self.device = device
+
+
+class _Frame(Protocol):
+    """One decision of the present branch."""
+
+    def advance(self) -> bool:
+        """Take the decision back and take the next one; False when none is left."""
+
+    def child(self) -> "_Frame | None":
+        """The decision that follows; None when there is nothing left to decide."""
+
+
+@dataclass(slots=True)
+class Terms:
+    """The terms of a search.
+
+    budget_steps: of the whole search. most_picks: of one claim; an alternative that would exceed it is passed over.
+    is_exhaustive: no choice is skipped, for attempts in which meeting a device may end them all (`Poisoned`, or a rule
+    that raises), or in which the order of picks matters. is_cancelled: asked before every step. order: in which devices
+    are tried; None is ascending.
+    """
+
+    budget_steps: int
+    most_picks: int
+    is_exhaustive: bool = False
+    is_cancelled: Callable[[], bool] = lambda: False
+    order: Order | None = None
+
+
+class Search:
+    """One attempt: all requests of all claims of a pod, on one view.
+
+    requests: for each request in order its alternatives in order of preference.
+    """
+
+    def __init__(self, requests: Sequence[Sequence[Candidates]], terms: Terms) -> None:
+        self.requests = requests
+        self.terms = terms
+        self.trail = Trail()
+        self.steps = 0
+        self._frames: list[_Frame] = []
+        self._memory: Memory | None = None
+        # Only where alternatives differ can the chosen ones exceed what a claim takes.
+        self.may_exceed = any(len(alternatives) > 1 for alternatives in requests)
+
+    def run(self) -> Found | NotFound | BudgetSpent:
+        """The first answer. Raises Poisoned, Cancelled, and what rules raise."""
+        if not self.requests:
+            return Found((), 0)
+        if self.is_hopeless(0):
+            return NotFound(self.steps)
+        frames, terms = self._frames, self.terms
+        frames.append(RequestFrame(self, 0))
+        while frames:
+            if terms.is_cancelled():
+                raise Cancelled(f"cancelled after {self.steps} steps")
+            if self.steps >= terms.budget_steps:
+                return BudgetSpent(self.steps)
+            if not frames[-1].advance():
+                self._leave(frames.pop())
+                continue
+            child = frames[-1].child()
+            if child is None:
+                return Found(self.picks(), self.steps)
+            frames.append(child)
+        return NotFound(self.steps)
+
+    def _leave(self, done: _Frame) -> None:
+        """Go back behind a decision of which nothing is left.
+
+        A request of which every alternative asks for more than its claim may have fails with any other devices for the
+        requests before it, so the next thing to try is another alternative for one of them.
+        """
+        if not isinstance(done, RequestFrame) or not done.exceeds:
+            return
+        frames = self._frames
+        while frames and isinstance(frames[-1], SlotFrame) and frames[-1].claim == done.claim:
+            frames.pop()
+        if frames and isinstance(frames[-1], RequestFrame) and frames[-1].claim == done.claim:
+            frames[-1].pass_over()
+
+    @property
+    def memory(self) -> "Memory":
+        """Made at the first failure: most attempts never fail, and pay nothing."""
+        if self._memory is None:
+            self._memory = Memory(self.requests, self.picks_of)
+        return self._memory
+
+    @property
+    def has_failed(self) -> bool:
+        """True once a device was tried in vain, and it may be learnt from."""
+        return self._memory is not None
+
+    def is_hopeless(self, number: int) -> bool:
+        """True where the requests from that number on are too many for the devices that are left to them.
+
+        Requests that could take the same devices are counted together.
+        """
+        if self.terms.is_exhaustive or len(self.requests) - number < 2:
+            return False
+        self.steps += 1
+        groups: list[_Contenders] = []
+        for alternatives in self.requests[number:]:
+            one = _Contenders.of(alternatives)
+            for other in [group for group in groups if group.domain & one.domain]:
+                groups.remove(other)
+                one = one.with_others(other)
+            groups.append(one)
+        return any(group.lacks_room() for group in groups)
+
+    def picks(self) -> tuple[Pick, ...]:
+        """The devices chosen in this branch."""
+        return tuple([frame.pick() for frame in self._frames if isinstance(frame, SlotFrame)])
+
+    def picks_of(self, claim: int) -> int:
+        """How many devices the claim has in this branch."""
+        return sum(isinstance(frame, SlotFrame) and frame.claim == claim for frame in self._frames)
+
+    def request(self, number: int) -> "RequestFrame | None":
+        """The decision about the request of that number, None after the last."""
+        return RequestFrame(self, number) if number < len(self.requests) else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Contenders:
+    """Requests that could take the same devices. need: what they need at the least, all together."""
+
+    domain: Mask
+    need: int
+    alternatives: tuple[Candidates, ...]
+    requests: int
+
+    @staticmethod
+    def of(alternatives: Sequence[Candidates]) -> "_Contenders":
+        domain = 0
+        for candidates in alternatives:
+            own = candidates.mask
+            for rule in candidates.rules:
+                own = rule.narrow(Slot(candidates, 0), own)
+            domain |= own
+        return _Contenders(domain, min(c.need for c in alternatives), tuple(alternatives), 1)
+
+    def with_others(self, other: "_Contenders") -> "_Contenders":
+        return _Contenders(
+            self.domain | other.domain,
+            self.need + other.need,
+            self.alternatives + other.alternatives,
+            self.requests + other.requests,
+        )
+
+    def lacks_room(self) -> bool:
+        rules = _distinct(rule for candidates in self.alternatives for rule in candidates.rules)
+        return any(rule.joint_room(self.alternatives, self.requests, self.domain) < self.need for rule in rules)
+
+
+class RequestFrame:
+    """The choice of an alternative for one request."""
+
+    __slots__ = ("_alternative", "_has_failed", "_is_passed_over", "_key", "_mark", "_number", "_search")
+
+    def __init__(self, search: Search, number: int) -> None:
+        self._search = search
+        self._number = number
+        self._alternative = -1
+        self._mark = search.trail.mark()
+        self._key = search.memory.key(number) if search.has_failed else None
+        self._is_passed_over = False
+        self._has_failed = False
+
+    @property
+    def claim(self) -> int:
+        """The claim that the request is of."""
+        return self._search.requests[self._number][0].claim
+
+    @property
+    def exceeds(self) -> bool:
+        """True where each alternative was given up for the number of its claim's devices, once none is left."""
+        return not self._has_failed
+
+    def pass_over(self) -> None:
+        """Say that the present alternative leaves too few of its claim's devices to the requests behind."""
+        self._is_passed_over = True
+
+    def advance(self) -> bool:
+        """Turn to the next alternative, unless it is known that nothing comes of it."""
+        search = self._search
+        search.trail.rewind(self._mark)
+        self._has_failed |= self._alternative >= 0 and not self._is_passed_over
+        self._is_passed_over = False
+        if self._alternative < 0 and self._key is not None:
+            if search.memory.is_dead(self._key):
+                self._has_failed = True
+                return False
+            if search.is_hopeless(self._number):
+                self._has_failed = True
+                search.memory.bury(self._key)
+                return False
+        self._alternative += 1
+        search.steps += 1
+        alternatives = search.requests[self._number]
+        while self._alternative < len(alternatives):
+            if not search.may_exceed or self._stays_within_limit(alternatives[self._alternative]):
+                return True
+            self._alternative += 1
+        if search.terms.is_exhaustive:
+            return False
+        search.memory.bury(self._key if self._key is not None else search.memory.key(self._number))
+        return False
+
+    def _stays_within_limit(self, candidates: Candidates) -> bool:
+        picks = self._search.picks_of(candidates.claim)
+        return candidates.is_void or picks + candidates.need <= self._search.terms.most_picks
+
+    def child(self) -> _Frame | None:
+        """The first slot of the alternative, or the next request where it needs no device."""
+        candidates = self._search.requests[self._number][self._alternative]
+        if candidates.need == 0:
+            return self._search.request(self._number + 1)
+        return SlotFrame(self._search, self._number, Slot(candidates, 0), candidates.mask)
+
+
+class SlotFrame:
+    """The choice of a device for one slot."""
+
+    __slots__ = ("_device", "_domain", "_mark", "_number", "_preferred", "_search", "_slot")
+
+    def __init__(self, search: Search, number: int, slot: Slot, domain: Mask) -> None:
+        self._search = search
+        self._number = number
+        self._slot = slot
+        self._mark = search.trail.mark()
+        self._device = -1
+        self._domain = self._narrowed(domain)
+        self._preferred = None if search.terms.order is None else self._in_order(search.terms.order)
+
+    @property
+    def claim(self) -> int:
+        """The claim that the device is for."""
+        return self._slot.candidates.claim
+
+    def pick(self) -> Pick:
+        """The device that is chosen now."""
+        return Pick(self._slot.candidates, self._device)
+
+    def advance(self) -> bool:
+        """Turn to the next device that every rule accepts."""
+        search, slot = self._search, self._slot
+        search.trail.rewind(self._mark)
+        if self._device >= 0:
+            self._skip_twins()
+        while self._domain:
+            low = self._next()
+            self._domain ^= low
+            self._device = low.bit_length() - 1
+            search.steps += 1
+            if slot.candidates.poison & low:
+                raise Poisoned(slot.candidates, self._device)
+            if self._take():
+                return True
+            search.trail.rewind(self._mark)
+            self._skip_twins()
+        return False
+
+    def child(self) -> _Frame | None:
+        """The next slot of the same request, from the devices behind this one, or the next request."""
+        slot = self._slot
+        if slot.position + 1 == slot.candidates.need:
+            return self._search.request(self._number + 1)
+        following = Slot(slot.candidates, slot.position + 1)
+        behind = self._domain if slot.candidates.forced is None else slot.candidates.mask
+        return SlotFrame(self._search, self._number, following, behind)
+
+    def _take(self) -> bool:
+        slot, device, trail = self._slot, self._device, self._search.trail
+        for rule in slot.candidates.rules:  # noqa: SIM110 - all(...) costs more than most rules
+            if not rule.take(slot, device, trail):
+                return False
+        return True
+
+    def _next(self) -> Mask:
+        """The bit of the device to try next."""
+        if self._preferred is None:
+            return self._domain & -self._domain
+        return next(1 << device for device in self._preferred if self._domain >> device & 1)
+
+    def _in_order(self, order: Order) -> Iterator[int] | None:
+        """The devices of the domain in that order; None where there is nothing to choose."""
+        if not self._domain or self._slot.is_forced:
+            return None
+        return chain(order(self._slot, self._domain, self._search.picks()), bits(self._domain))
+
+    def _narrowed(self, domain: Mask) -> Mask:
+        slot = self._slot
+        candidates = slot.candidates
+        if candidates.forced is not None:
+            domain &= 1 << candidates.forced[slot.position]
+        is_exhaustive = self._search.terms.is_exhaustive
+        for rule in candidates.rules:
+            if rule.hides or not is_exhaustive:
+                domain = rule.narrow(slot, domain)
+        if is_exhaustive:
+            return domain
+        need = 1 if candidates.forced is not None else candidates.need - slot.position
+        if domain.bit_count() < need:
+            return 0
+        for rule in candidates.rules:
+            if rule.room(slot, domain) < need:
+                return 0
+        return domain
+
+    def _skip_twins(self) -> None:
+        if self._search.terms.is_exhaustive:
+            return
+        self._domain &= ~self._search.memory.twins(self._device)
+
+
+class Memory:
+    """What failures have taught: which devices are twins, and which states lead nowhere.
+
+    Cost of making it: O(devices that are candidates for anything, times rules).
+    """
+
+    def __init__(self, requests: Sequence[Sequence[Candidates]], picks_of: Callable[[int], int]) -> None:
+        self._picks_of = picks_of
+        self._claims = [alternatives[0].claim for alternatives in requests]
+        every = [candidates for alternatives in requests for candidates in alternatives]
+        self._rules = _distinct(rule for candidates in every for rule in candidates.rules)
+        self._classes = _classes(every, self._rules)
+        self._class_of = {device: members for members in self._classes for device in bits(members)}
+        self._dead: set[Hashable] = set()
+        self._ahead = [self._remaining(requests[number:]) for number in range(len(requests))]
+
+    def twins(self, device: int) -> Mask:
+        """The devices that are interchangeable with this one now, itself included."""
+        touched = 0
+        for rule in self._rules:
+            touched |= rule.touched()
+        return 1 << device if touched >> device & 1 else self._class_of[device] & ~touched
+
+    def key(self, number: int) -> Hashable:
+        """The present state as far as it matters to the requests from that number on."""
+        rules, classes = self._ahead[number]
+        return (number, self._picks_of(self._claims[number]), *(rule.state(classes) for rule in rules))
+
+    def bury(self, key: Hashable) -> None:
+        """Remember that nothing comes of this state."""
+        self._dead.add(key)
+
+    def is_dead(self, key: Hashable) -> bool:
+        """True where an equivalent state has failed before."""
+        return key in self._dead
+
+    def _remaining(self, requests: Sequence[Sequence[Candidates]]) -> tuple[tuple[Rule, ...], tuple[Mask, ...]]:
+        every = [candidates for alternatives in requests for candidates in alternatives]
+        reachable = 0
+        for candidates in every:
+            reachable |= candidates.mask
+        rules = _distinct(rule for candidates in every for rule in candidates.rules)
+        return rules, tuple(members for members in self._classes if members & reachable)
+
+
+def _distinct(rules: Iterable[Rule]) -> tuple[Rule, ...]:
+    return tuple({id(rule): rule for rule in rules}.values())
+
+
+def _classes(every: Sequence[Candidates], rules: Sequence[Rule]) -> tuple[Mask, ...]:
+    candidates_of_any = 0
+    for candidates in every:
+        candidates_of_any |= candidates.mask
+    classes: dict[Hashable, Mask] = {}
+    for device in bits(candidates_of_any):
+        seen_by = tuple((c.mask >> device & 1, c.poison >> device & 1) for c in every)
+        key = (seen_by, tuple(rule.alike(device) for rule in rules))
+        classes[key] = classes.get(key, 0) | 1 << device
+    return tuple(classes.values())

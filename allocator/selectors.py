@@ -1,0 +1,152 @@
+"""Selectors to masks: which devices of a slice an expression accepts, and on which it fails.
+
+Slices are shared between nodes and pods, so an expression is evaluated once for each slice, and there
+once for all devices that agree in what it reads. Errors are kept as a mask beside the answer: they
+matter only if the order of the search comes to such a device, and their text is made only if somebody
+asks.
+Source: KEP-4381, CEL selectors.
+"""
+
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import cel
+from allocator.model import Alternative, Device, DeviceClass, Slice
+from allocator.node_view import NodeView
+from allocator.reads import ReadKey
+from allocator.rules import Mask
+from allocator.search import Cancelled
+
+MOST_EXPRESSIONS = 256
+"""Expressions that are remembered of a slice; beyond, all are evaluated anew when they are asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """An expression over devices: where it is true, and where it fails."""
+
+    matches: Mask
+    errors: Mask
+
+
+def selectors_of(device_class: DeviceClass, alternative: Alternative) -> Iterator[tuple[str, int, str]]:
+    """(`class NAME` or `request NAME`, position, expression), in the order in which they are asked."""
+    for position, expression in enumerate(device_class.selectors):
+        yield f"class {device_class.name}", position, expression or ""
+    for position, expression in enumerate(alternative.selectors):
+        yield f"request {alternative.name}", position, expression or ""
+
+
+Answers = dict[Hashable, bool | None]
+"""By what an expression reads of a device; None where it fails."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is known of a slice, which stands here so that its identity stays taken as long as it serves as a key.
+
+    begun: answers for the expressions that were cancelled.
+    """
+
+    piece: Slice
+    verdicts: dict[str, Verdict] = field(default_factory=dict)
+    begun: dict[str, Answers] = field(default_factory=dict)
+
+
+_LACKING = " (a device that may lack it is asked with has(...) first, or with .? and orValue(...))"
+"""What helps where a selector fails for want of an attribute; the reference says so as of 1.37."""
+
+
+class Selectors:
+    """The memo of expressions over slices, for one environment of the language.
+
+    is_cancelled: asked before an expression is evaluated on a device, which may take a second.
+    """
+
+    __slots__ = ("_environment", "_known", "is_cancelled")
+
+    def __init__(self, environment: cel.Environment) -> None:
+        self.is_cancelled: Callable[[], bool] = lambda: False
+        self._environment = environment
+        self._known: dict[int, _Known] = {}
+
+    def verdict(self, expression: str, view: NodeView) -> Verdict:
+        """The answers over all devices of a view. Raises Cancelled, and goes on from there when it is asked again.
+
+        Cost: O(slices), plus O(devices) for slices not seen before.
+        """
+        if len(view.segments) == 1:
+            return self._of_slice(expression, view.segments[0].piece)
+        matches = errors = 0
+        for segment in view.segments:
+            verdict = self._of_slice(expression, segment.piece)
+            matches |= verdict.matches << segment.offset
+            errors |= verdict.errors << segment.offset
+        return Verdict(matches, errors)
+
+    def error(self, expression: str, device: Device) -> str:
+        """Why the expression fails on the device; empty where it does not."""
+        try:
+            cel.compile(expression, self._environment).evaluate(device)
+        except cel.CompileError as error:
+            return f"CEL compile error: {error}"
+        except cel.EvalError as error:
+            hint = _LACKING if str(error).startswith("no such key: ") else ""
+            return f"CEL runtime error: {error}{hint}"
+        return ""
+
+    def forget(self, piece: Slice) -> None:
+        """Drop what is remembered of a slice that is gone."""
+        self._known.pop(id(piece), None)
+
+    def _of_slice(self, expression: str, piece: Slice) -> Verdict:
+        known = self._known.get(id(piece))
+        if known is None or len(known.verdicts) + len(known.begun) > MOST_EXPRESSIONS:
+            known = self._known[id(piece)] = _Known(piece)
+        verdict = known.verdicts.get(expression)
+        if verdict is None:
+            answers = known.begun.pop(expression, {})
+            try:
+                verdict = known.verdicts[expression] = self._evaluate(expression, piece, answers)
+            except Cancelled:
+                known.begun[expression] = answers
+                raise
+        return verdict
+
+    def _evaluate(self, expression: str, piece: Slice, answers: Answers) -> Verdict:
+        """answers: those that are known already; grows in place."""
+        devices = piece.devices
+        try:
+            program = cel.compile(expression, self._environment)
+        except cel.CompileError:
+            return Verdict(0, (1 << len(devices)) - 1)
+        read = _read_key(program.reads)
+        if devices and not read.distinguishes(piece):
+            answer, every = self._answer(program, devices[0]), (1 << len(devices)) - 1
+            return Verdict(every if answer else 0, every if answer is None else 0)
+        matches = errors = 0
+        for position, device in enumerate(devices):
+            key = read.of(device)
+            if key not in answers:
+                answers[key] = self._answer(program, device)
+            answer = answers[key]
+            if answer is None:
+                errors |= 1 << position
+            elif answer:
+                matches |= 1 << position
+        return Verdict(matches, errors)
+
+    def _answer(self, program: cel.Program, device: Device) -> bool | None:
+        """Whether the device is selected; None where the selector fails on it. Raises Cancelled."""
+        if self.is_cancelled():
+            raise Cancelled("cancelled before a selector was evaluated")
+        try:
+            return program.evaluate(device)
+        except cel.EvalError:
+            return None
+
+
+@lru_cache(maxsize=4096)
+def _read_key(reads: cel.Reads) -> ReadKey:
+    return ReadKey.of_programs([reads])

@@ -1,0 +1,149 @@
+"""The answers for one shape of claims: what each state of a node comes to, and so which nodes can do it.
+
+A *state* is what decides about a node: its base and what is in use of it. Nodes in one state are asked as
+one, and an answer is kept for as long as the shape is.
+"""
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+import cel
+from allocator.contents import Lens
+from allocator.model import Claim, DeviceClass
+from allocator.outcome import Allocated
+from allocator.policy import Score
+from allocator.reads import ReadKey
+from allocator.rules import Mask
+from allocator.snapshot import Snapshot
+from allocator.unable import Unable
+
+Rank = tuple[int, Score]
+"""How much earlier alternatives are preferred, as kube-scheduler counts it, and what the policy says."""
+
+
+NEVER = -1
+"""What a shape has seen that does not know the fleet."""
+
+MOST_ALTERNATIVES = 8
+"""Subrequests of a request; kube-scheduler's score counts down from here."""
+
+
+@dataclass(slots=True, eq=False)
+class State:
+    """What decides about a node. usage: of its own slices. shared: slices that other nodes reach too, by identity.
+
+    mask: the nodes that are in it.
+    """
+
+    base: int
+    usage: Hashable
+    shared: tuple[int, ...]
+    mask: Mask = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Able:
+    """The node can."""
+
+    rank: Rank
+
+
+@dataclass(frozen=True, slots=True)
+class Failing:
+    """The node makes kube-scheduler give up."""
+
+
+Answer = Able | Failing | Unable
+FAILING = Failing()
+"""The one answer of its kind."""
+
+
+@dataclass(slots=True, eq=False)
+class Shape:
+    """A shape. classes: those that it names, which keep their identity as long as they are here. lens: what it reads.
+
+    by_rank: the able nodes. failing: those that end an attempt. of_state: of the states that nodes are in, or were
+    lately. answers: by content and usage. seen, seen_shared: up to which change it knows the fleet.
+    """
+
+    classes: tuple[DeviceClass | None, ...]
+    lens: Lens
+    by_rank: dict[Rank, Mask] = field(default_factory=dict)
+    failing: Mask = 0
+    of_state: dict[State, Answer] = field(default_factory=dict)
+    answers: dict[Hashable, Answer] = field(default_factory=dict)
+    seen: int = NEVER
+    seen_shared: int = NEVER
+
+    def clear(self) -> None:
+        """Forget which nodes are in which state."""
+        self.by_rank, self.failing, self.of_state = {}, 0, {}
+
+    def add(self, answer: Answer, nodes: Mask) -> None:
+        """Put nodes where their answer belongs."""
+        if isinstance(answer, Able):
+            self.by_rank[answer.rank] = self.by_rank.get(answer.rank, 0) | nodes
+        elif isinstance(answer, Failing):
+            self.failing |= nodes
+
+    def remove(self, answer: Answer, nodes: Mask) -> None:
+        """Take nodes away from where their answer belongs."""
+        if isinstance(answer, Failing):
+            self.failing &= ~nodes
+        elif isinstance(answer, Able):
+            rest = self.by_rank[answer.rank] & ~nodes
+            if rest:
+                self.by_rank[answer.rank] = rest
+            else:
+                del self.by_rank[answer.rank]
+
+
+def shape_of(claims: Iterable[Claim]) -> Hashable:
+    """All that decides about devices: equal for claims that differ in their own names only."""
+    return tuple([(_requests_of(claim), claim.constraints, claim.unknown_fields) for claim in claims])
+
+
+def _requests_of(claim: Claim) -> Hashable:
+    return tuple(
+        [
+            (request.name, tuple([(a.name, a.shape) for a in request.alternatives]), request.unknown_fields)
+            for request in claim.requests
+        ]
+    )
+
+
+def rank_of(claims: Sequence[Claim], allocated: Allocated) -> int:
+    """kube-scheduler's score of the chosen subrequests.
+
+    Source: KEP-4816, plugin DynamicResources.
+    """
+    rank = 0
+    for claim, allocation in zip(claims, allocated.allocations, strict=True):
+        chosen = {result.request for result in allocation.results}
+        for request in claim.requests:
+            if request.is_first_available:
+                places = (place for place, one in enumerate(request.alternatives) if one.name in chosen)
+                rank += MOST_ALTERNATIVES - next(places, MOST_ALTERNATIVES)
+    return rank
+
+
+def reads_of(snapshot: Snapshot, claims: Sequence[Claim], by_policy: Sequence[str]) -> ReadKey:
+    """What the claims' selectors and constraints, and the policy, read of a device."""
+    programs = []
+    for expression in _expressions_of(snapshot, claims):
+        try:
+            programs.append(cel.compile(expression, snapshot.features.environment).reads)
+        except cel.CompileError:
+            continue
+    attributes = [c.match_attribute or c.distinct_attribute for claim in claims for c in claim.constraints]
+    reads = ReadKey.of_programs(programs, (*attributes, *by_policy))
+    derives = any(a.derived_attributes for c in claims for request in c.requests for a in request.alternatives)
+    return replace(reads, has_all=reads.has_all or derives)
+
+
+def _expressions_of(snapshot: Snapshot, claims: Sequence[Claim]) -> Iterable[str]:
+    for claim in claims:
+        for request in claim.requests:
+            for alternative in request.alternatives:
+                device_class = snapshot.classes.get(alternative.class_name)
+                yield from filter(None, (*(device_class.selectors if device_class else ()), *alternative.selectors))

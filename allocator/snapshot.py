@@ -1,0 +1,107 @@
+"""All that a decision looks at, at one moment: slices, classes, and what is in use.
+
+What is in use is a value, so that a question may be asked about another one. Slices and views are those
+of the newest moment, which all snapshots of a cluster share; `Fleet` keeps them up to date.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from allocator.gates import CONSUMABLE_CAPACITY, Features
+from allocator.model import Claim, DeviceClass, Node, PoolID, Slice
+from allocator.node_view import NodeView, view_of
+from allocator.pools import Pool, gather
+from allocator.selectors import Selectors
+from allocator.slice_index import SliceIndex
+from allocator.usage import Usage
+
+MOST_VIEWS = 1 << 17
+"""Views that are kept; beyond, the oldest is made again when its node is looked at."""
+
+MOST_REMEMBERED = 64
+"""What a view remembers of requests before it is made again."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Snapshot:
+    """The cluster's devices at one moment; made by `of`, continued by `with_allocated`. classes: by name."""
+
+    features: Features
+    slices: SliceIndex
+    classes: Mapping[str, DeviceClass]
+    usage: Usage
+    selectors: Selectors
+    _views: dict[str | None, tuple[Node | None, NodeView]] = field(default_factory=dict)
+
+    @staticmethod
+    def of(
+        slices: Iterable[Slice], classes: Iterable[DeviceClass], claims: Iterable[Claim], features: Features
+    ) -> "Snapshot":
+        """A snapshot of these objects; the allocated ones among the claims say what is in use."""
+        return Snapshot(
+            features,
+            SliceIndex(features.release, slices),
+            {device_class.name: device_class for device_class in classes},
+            _no_usage(features).plus(claims),
+            Selectors(features.environment),
+        )
+
+    @property
+    def by_pool(self) -> Mapping[PoolID, Sequence[Slice]]:
+        """All slices of each pool, of whichever generation."""
+        return self.slices.by_pool
+
+    def with_usage(self, usage: Usage) -> "Snapshot":
+        """The snapshot in which this is in use."""
+        return Snapshot(self.features, self.slices, self.classes, usage, self.selectors, self._views)
+
+    def with_allocated(self, claims: Iterable[Claim]) -> "Snapshot":
+        """The snapshot in which these allocated claims hold their devices too."""
+        return self.with_usage(self.usage.plus(claims))
+
+    def with_usage_of(self, claims: Iterable[Claim]) -> "Snapshot":
+        """The snapshot in which these allocated claims, and no others, hold their devices."""
+        return self.with_usage(_no_usage(self.features).plus(claims))
+
+    def with_classes(self, classes: Mapping[str, DeviceClass]) -> "Snapshot":
+        """The snapshot with these classes, by name."""
+        return replace(self, classes=classes)
+
+    def pools(self, node: Node | None) -> tuple[Pool, ...]:
+        """The pools that the node reaches, in canonical order. Raises InvalidPool."""
+        return gather(self.slices.of_node(node), self.slices.by_pool, node, self.features)
+
+    def view(self, node: Node | None) -> NodeView:
+        """The devices that the node reaches. Raises InvalidPool.
+
+        Kept for as long as the node stays the same in all that counts, and its slices do.
+        """
+        name = node.name if node else None
+        known = self._views.get(name)
+        if known is not None and (known[0] is node or is_same(known[0], node)):
+            if len(known[1].memo) <= MOST_REMEMBERED:
+                return known[1]
+            self._keep(node, view_of(node, known[1].pools))
+        else:
+            self._keep(node, view_of(node, self.pools(node)))
+        return self._views[name][1]
+
+    def forget_view(self, name: str | None) -> None:
+        """Make the view of that node anew when it is looked at again: its slices have changed, or it is gone."""
+        self._views.pop(name, None)
+
+    def _keep(self, node: Node | None, view: NodeView) -> None:
+        self._views[node.name if node else None] = (node, view)
+        if len(self._views) > MOST_VIEWS:
+            del self._views[next(iter(self._views))]
+
+
+def _no_usage(features: Features) -> Usage:
+    return Usage(features.has(CONSUMABLE_CAPACITY))
+
+
+def is_same(old: Node | None, new: Node | None) -> bool:
+    """True where both reach the same devices, and can use them in the same way."""
+    if old is None or new is None:
+        return old is new
+    return old.name == new.name and old.labels == new.labels and old.declared_features == new.declared_features

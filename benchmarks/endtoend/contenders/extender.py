@@ -1,0 +1,69 @@
+"""kube-scheduler as `dra extender config` sets it up, and `dra extender serve` beside it, over mutual TLS.
+
+The extender is ready before kube-scheduler starts: what that takes counts as a part of the start.
+"""
+
+import json
+from pathlib import Path
+
+from benchmarks.endtoend.contender import Running
+from benchmarks.endtoend.contenders.kube_scheduler import UNLIMITED, metrics_at
+from benchmarks.endtoend.workload import SCHEDULER
+from scheduler.extender.configuration import Mode
+from scheduler.extender.kube_scheduler_setup import Setup, document, flags
+from tests.controlplane.certificates import Certificates
+from tests.controlplane.ours import Extender
+from tests.controlplane.plane import ControlPlane, free_ports
+
+TIMEOUT_S = 30
+WEIGHT = 5
+
+
+class WithExtender:
+    """The stock scheduler with our devices."""
+
+    name = "kube-scheduler + extender"
+    column = "extender"
+
+    def start(self, plane: ControlPlane) -> Running:
+        """Start both, one after the other."""
+        port, scheduler_port = free_ports(2)
+        certificates = certificates_in(plane.folder / "certificates")
+        extender = start_extender(plane, certificates, port)
+        setup = Setup(
+            Mode.AUTHORITATIVE,
+            [SCHEDULER],
+            f"https://127.0.0.1:{port}/v1",
+            str(certificates.server_ca),
+            str(certificates.client.certificate),
+            str(certificates.client.key),
+            TIMEOUT_S,
+            WEIGHT,
+        )
+        alone = {"leaderElection": {"leaderElect": False}}
+        configuration = {**document(setup), **alone, **UNLIMITED}
+        scheduler = plane.start_scheduler(configuration, scheduler_port, flags(setup))
+        return Running([scheduler, extender], metrics_at(plane, scheduler_port))
+
+
+def certificates_in(folder: Path) -> Certificates:
+    """New certificates for both sides, in a folder of their own."""
+    folder.mkdir()
+    return Certificates(folder)
+
+
+def start_extender(plane: ControlPlane, certificates: Certificates, port: int) -> Extender:
+    """Start the extender for the pods of the workload, and wait until it is ready."""
+    configuration = {
+        "apiVersion": "dra-scheduler.dev/v1alpha1",
+        "kind": "DraExtenderConfiguration",
+        "schedulerNames": [SCHEDULER],
+        "address": f"127.0.0.1:{port}",
+        "tls": certificates.tls_of_extender(),
+        "httpTimeoutSeconds": TIMEOUT_S,
+    }
+    path = plane.folder / "extender.json"
+    path.write_text(json.dumps(configuration))
+    extender = Extender(plane, [f"--config={path}"])
+    extender.await_readyz()
+    return extender

@@ -1,0 +1,158 @@
+"""From what a run saw to the figures of it, and from the figures of all runs to the table.
+
+A rate is that of the bindings alone, from the first to the last; what comes before is a figure of its own.
+"""
+
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from benchmarks.endtoend.workload import Size
+
+OURS, PEER, CEILING = "ours", "peer", "ceiling"
+_DECISION = "scheduler_scheduling_algorithm_duration_seconds"
+
+
+class Decisions(NamedTuple):
+    """How long decisions took. p99_at_most_s: the bound of the histogram's bucket with the 99th of 100."""
+
+    mean_s: float
+    p99_at_most_s: float
+
+
+class Run(NamedTuple):
+    """One contender, once. bound_s: from its start to each binding, ascending; decisions: None where it tells nothing.
+
+    told: how many events were stored in the end; told_s: when the last of them was. Memory and processor: until then.
+    """
+
+    column: str
+    size: Size
+    bound_s: Sequence[float]
+    told: int
+    told_s: float
+    peak_mib: float
+    cpu_s: float
+    decisions: Decisions | None
+
+
+class Measure(NamedTuple):
+    """One line for each size. is_rate: more is better."""
+
+    name: str
+    unit: str
+    value: Callable[[Run], float | None]
+    is_rate: bool = False
+
+
+class Spread(NamedTuple):
+    """The median, and how far the rounds are apart."""
+
+    median: float
+    least: float
+    greatest: float
+
+
+class Row(NamedTuple):
+    """One line of the result. medians: by column. ratio: how many times ours is better than the peer, round by round.
+
+    of_ceiling: ours as a part of the ceiling, of rates alone. None: not measured.
+    """
+
+    case: str
+    unit: str
+    medians: Mapping[str, float | None]
+    ratio: Spread | None
+    of_ceiling: Spread | None
+
+    def document(self) -> Mapping[str, object]:
+        """As the JSON has it: medians beside each other, and each ratio with its least and greatest."""
+        ratio, of_ceiling = (spread or (None, None, None) for spread in (self.ratio, self.of_ceiling))
+        named = {"ratio": ratio[0], "least": ratio[1], "greatest": ratio[2]}
+        of_named = {
+            "of_ceiling": of_ceiling[0],
+            "of_ceiling_least": of_ceiling[1],
+            "of_ceiling_greatest": of_ceiling[2],
+        }
+        return {"case": self.case, "unit": self.unit, **self.medians, **named, **of_named}
+
+
+def decisions_in(metrics: str) -> Decisions | None:
+    """What the metrics of a scheduler say of its decisions, kube-scheduler's names taken; None where they do not."""
+    families = (family for family in text_string_to_metric_families(metrics) if family.name == _DECISION)
+    samples = [sample for family in families for sample in family.samples]
+    count = sum(sample.value for sample in samples if sample.name == f"{_DECISION}_count")
+    if not count:
+        return None
+    seconds = sum(sample.value for sample in samples if sample.name == f"{_DECISION}_sum")
+    within = {float(s.labels["le"]): s.value for s in samples if s.name == f"{_DECISION}_bucket"}
+    return Decisions(seconds / count, min(bound for bound, number in within.items() if number >= 0.99 * count))
+
+
+def rate(run: Run) -> float:
+    """Pods bound in a second, from the first to the last."""
+    return len(run.bound_s) / (run.bound_s[-1] - run.bound_s[0])
+
+
+def told_rate(run: Run) -> float | None:
+    """Pods bound and told of by an event in a second, from the first binding; None for who tells nothing."""
+    return run.told / (run.told_s - run.bound_s[0]) if run.told else None
+
+
+MEASURES = (
+    Measure("bound", "pods/s", rate, is_rate=True),
+    Measure("bound, event stored", "pods/s", told_rate, is_rate=True),
+    Measure("start to first binding", "s", lambda run: run.bound_s[0]),
+    Measure("decision, mean", "ms", lambda run: run.decisions and 1e3 * run.decisions.mean_s),
+    Measure("decision, p99 at most", "ms", lambda run: run.decisions and 1e3 * run.decisions.p99_at_most_s),
+    Measure("processor time a pod, start included", "ms", lambda run: 1e3 * run.cpu_s / run.size.pods),
+    Measure("peak memory", "MiB", lambda run: run.peak_mib),
+)
+
+
+def rows(runs: Sequence[Run], columns: Sequence[str]) -> list[Row]:
+    """The lines, size by size. columns: of those that were measured, in the order in which they are shown."""
+    sizes = dict.fromkeys(run.size for run in runs)
+    return [_row(measure, [run for run in runs if run.size == size], columns) for size in sizes for measure in MEASURES]
+
+
+def _row(measure: Measure, runs: Sequence[Run], columns: Sequence[str]) -> Row:
+    values = {column: [measure.value(run) for run in runs if run.column == column] for column in columns}
+    ours, peer, ceiling = (values.get(column, ()) for column in (OURS, PEER, CEILING))
+    ratio = _spread(ours, peer) if measure.is_rate else _spread(peer, ours)
+    of_ceiling = _spread(ours, ceiling) if measure.is_rate else None
+    medians = {column: _median(values.get(column, ())) for column in dict.fromkeys((OURS, PEER, CEILING, *columns))}
+    return Row(f"{runs[0].size}: {measure.name}", measure.unit, medians, ratio, of_ceiling)
+
+
+def _median(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.median(known) if known else None
+
+
+def _spread(above: Sequence[float | None], below: Sequence[float | None]) -> Spread | None:
+    """Of the ratios, round by round; a round that one of them has not come to is left out."""
+    ratios = [a / b for a, b in zip(above, below, strict=False) if a is not None and b]
+    return Spread(statistics.median(ratios), min(ratios), max(ratios)) if ratios else None
+
+
+def table(found: Sequence[Row], names: Mapping[str, str]) -> str:
+    """The rows as a table of Markdown. names: of the columns."""
+    heads = ["case", "unit", *names.values(), "times better (least to greatest)", "of the ceiling"]
+    lines = [heads, ["---"] * len(heads)]
+    for row in found:
+        medians = [_number(row.medians[column]) for column in names]
+        lines.append([row.case, row.unit, *medians, _text(row.ratio), _text(row.of_ceiling)])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _text(spread: Spread | None) -> str:
+    return f"{spread.median:.2f} ({spread.least:.2f} to {spread.greatest:.2f})" if spread else "-"

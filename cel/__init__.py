@@ -1,0 +1,48 @@
+"""The Common Expression Language as Kubernetes speaks it for devices.
+
+    program = cel.compile('device.attributes["gpu.example.com"].model == "A100" && device.driver.startsWith("gpu")')
+    device = cel.PlainDevice("gpu.example.com", {"model": ("string", "A100")})
+    program.evaluate(device)     # True; raises cel.EvalError where kube-scheduler would fail
+    program.reads.paths          # {("driver",), ("attributes", "gpu.example.com", "model")}
+    program.matches(cel.Columns([device])).mask    # the same over many devices at once
+    program.estimated_cost       # 8, as the API server counts it
+
+`compile` raises `CompileError` for what the API server would refuse. Answers, errors and costs are those of
+Kubernetes 1.37, or of 1.36 with `cel.compile(text, cel.V1_36)`. Nothing else of Kubernetes is needed.
+"""
+
+from cel.columns import Columns, Matches
+from cel.device import BoundDevice, Device, PlainDevice, bind_device, device_from_json
+from cel.environment import V1_36, V1_36_LISTS, V1_37, Environment
+from cel.errors import CompileError, EvalAbortedError, EvalError
+from cel.frame import COST_LIMIT
+from cel.program import Attribute, CacheInfo, Outcome, Program, ValueProgram, cache_info, compile_value
+from cel.program import compile_selector as compile  # noqa: A004 - called as cel.compile
+from cel.reads import Reads
+
+__all__ = [
+    "COST_LIMIT",
+    "V1_36",
+    "V1_36_LISTS",
+    "V1_37",
+    "Attribute",
+    "BoundDevice",
+    "CacheInfo",
+    "Columns",
+    "CompileError",
+    "Device",
+    "Environment",
+    "EvalAbortedError",
+    "EvalError",
+    "Matches",
+    "Outcome",
+    "PlainDevice",
+    "Program",
+    "Reads",
+    "ValueProgram",
+    "bind_device",
+    "cache_info",
+    "compile",
+    "compile_value",
+    "device_from_json",
+]

@@ -1,0 +1,1 @@
+"""The libraries that Kubernetes adds to the language, one file each."""

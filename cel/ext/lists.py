@@ -1,0 +1,289 @@
+"""CEL's list functions: `slice`, `flatten`, `sort`, `sortBy`, `distinct`, `reverse` and `lists.range`.
+
+`sortBy` is a macro, which calls `@sortByAssociatedKeys` here with the list and the keys of its elements.
+Source: github.com/google/cel-go/ext/lists.go, version 3.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cmp_to_key
+from typing import Final, TypeVar
+
+from cel.errors import EvalAbortedError, EvalError, no_such_overload
+from cel.ext.equality import Comparisons
+from cel.ext.ordering import ORDERED_TYPES, is_ordered, order_of
+from cel.overloads import LIST_COST, STRING_FACTOR, CallEstimate, Estimate, Library, Operand, Overload, cost_once
+from cel.types import BYTES, DYN, INT, STRING, Type, list_of, parameter
+from cel.values import MAX_UINT, List, Value, bounded, size_of
+
+_LONGEST_RANGE: Final = 1_000_000
+_INSERTION_SORT: Final = 12  # elements; up to here Go sorts by insertion, which shows where keys have no order
+_BASE_COST: Final = 1 + LIST_COST
+
+_T = TypeVar("_T")
+
+
+def _slice(items: List, start: int, end: int) -> List:
+    if start < 0 or end < 0:
+        raise EvalError(f"cannot slice({start}, {end}), negative indexes not supported")
+    if start > end:
+        raise EvalError(f"cannot slice({start}, {end}), start index must be less than or equal to end index")
+    if end > len(items):
+        raise EvalError(f"cannot slice({start}, {end}), list is length {len(items)}")
+    return List(items[start:end])
+
+
+def _flatten(items: Value, depth: Value = 1) -> List:
+    # Not guarded by its types: a list whose first element is no list may be flattened as well.
+    if not isinstance(items, List) or type(depth) is not int:
+        raise no_such_overload()
+    if depth < 0:
+        raise EvalError("level must be non-negative")
+    return List(_flattened(items, depth))
+
+
+def _flattened(items: List, depth: int) -> Iterator[Value]:
+    levels = [iter(items)]
+    while levels:
+        item = next(levels[-1], levels)
+        if item is levels:
+            levels.pop()
+        elif isinstance(item, List) and len(levels) <= depth:
+            levels.append(iter(item))
+        else:
+            yield item
+
+
+def _sort(items: Value) -> List:
+    return _sort_by_keys(items, items)
+
+
+def _sort_by_keys(items: Value, keys: Value) -> List:
+    """The items in the order of their keys; items with equal keys stay in their order."""
+    # Not guarded by its types: the reference has one implementation for all of them.
+    if not isinstance(items, List) or not isinstance(keys, List):
+        raise no_such_overload()
+    if len(items) != len(keys):
+        raise EvalError(
+            "@sortByAssociatedKeys() expected a list of the same size as the associated keys list, "
+            f"but got {len(items)} and {len(keys)} elements respectively"
+        )
+    if not items:
+        return items
+    if not is_ordered(keys[0]):
+        raise EvalError("list elements must be comparable")
+    if any(type(key) is not type(keys[0]) for key in keys):
+        raise EvalError("list elements must have the same type")
+    return List(items[index] for index in _sorted_indices(keys))
+
+
+def _sorted_indices(keys: List) -> list[int]:
+    if len(keys) <= _INSERTION_SORT:
+        return _inserted_indices(keys)
+
+    def order(left: int, right: int) -> int:
+        return order_of(keys[left], keys[right]) or 0
+
+    # Differs from kube-scheduler: its sort of more than 12 items is not stable.
+    return sorted(range(len(keys)), key=cmp_to_key(order))
+
+
+def _inserted_indices(keys: List) -> list[int]:
+    indices: list[int] = []
+    for index in range(len(keys)):
+        place = index
+        while place and order_of(keys[index], keys[indices[place - 1]]) == -1:
+            place -= 1
+        indices.insert(place, index)
+    return indices
+
+
+def _range(size: int) -> List:
+    if size < 0:
+        raise EvalError(f"lists.range: size must be non-negative, got {size}")
+    if size > _LONGEST_RANGE:
+        raise EvalError(f"lists.range: size {size} exceeds maximum allowed ({_LONGEST_RANGE})")
+    return List(range(size))
+
+
+def _range_before_1_37(size: int) -> List:
+    return List(range(bounded(max(size, 0))))
+
+
+def _distinct(items: List) -> List:
+    comparisons = Comparisons()
+    found: list[Value] = []
+    for item in items:
+        if not comparisons.contains(found, item):
+            found.append(item)
+    return List(found)
+
+
+def _output_cost(_: Sequence[Value], result: Value) -> int:
+    return _BASE_COST + size_of(result)
+
+
+def _flatten_cost(arguments: Sequence[Value]) -> int:
+    depth = _value(arguments[1], int) if len(arguments) > 1 else 1
+    return _allocation_cost(size_of(arguments[0]), 1.0 if depth < 0 else float(depth))
+
+
+def _flatten_cost_before_1_37(arguments: Sequence[Value]) -> int:
+    """A negative depth is a negative cost, which wraps around."""
+    depth = _value(arguments[1], int) if len(arguments) > 1 else 1
+    return (size_of(arguments[0]) * depth + _BASE_COST) % 2**64 if depth < 0 else _flatten_cost(arguments)
+
+
+def _comparison_cost(keys: Value) -> int:
+    """Every pair of the keys, at the worst."""
+    items = _value(keys, List)
+    factor = 2.0 + (STRING_FACTOR if items and isinstance(items[0], str | bytes) else 0.0)
+    return _allocation_cost(len(items) ** 2, factor)
+
+
+def _allocation_cost(size: int, factor: float) -> int:
+    product = float(size) * factor
+    # What a uint64 does not hold becomes 2**63 where the reference runs (amd64).
+    return (int(product) if product < 2.0**64 else 2**63) + _BASE_COST
+
+
+def _value(argument: Value, class_: type[_T]) -> _T:
+    """The argument, unless it failed: there the reference crashes, and no logic absorbs that."""
+    if type(argument) is not class_:
+        raise EvalAbortedError("internal error: the argument of a list function failed")
+    return argument
+
+
+def _allocation_estimate(size: Estimate, factor: float) -> CallEstimate:
+    return CallEstimate(size.scaled(factor).plus(Estimate(_BASE_COST, _BASE_COST)), size)
+
+
+def _slice_estimate(operands: Sequence[Operand]) -> CallEstimate:
+    size = (_literal(operands[2], operands[0].size.high) - _literal(operands[1], 0)) % 2**64
+    return _allocation_estimate(Estimate(size, size), 1)
+
+
+def _range_estimate(operands: Sequence[Operand]) -> CallEstimate:
+    size = _literal(operands[0], MAX_UINT)
+    return _allocation_estimate(Estimate(size, size), 1)
+
+
+def _flatten_estimate(operands: Sequence[Operand]) -> CallEstimate:
+    depth = _literal(operands[1], MAX_UINT) if len(operands) > 1 else 1
+    return _allocation_estimate(operands[0].size, float(depth))
+
+
+def _reverse_estimate(operands: Sequence[Operand]) -> CallEstimate:
+    return _allocation_estimate(operands[0].size, 1)
+
+
+def _comparison_estimate(keys: Operand, item: Type | None = None) -> CallEstimate:
+    factor = 2.0 + (STRING_FACTOR if item in (STRING, BYTES) else 0.0)
+    return _allocation_estimate(keys.size.times(keys.size), factor)
+
+
+def _literal(operand: Operand, default: int) -> int:
+    """The value of a literal int, at least 0; the default for anything else."""
+    return max(operand.literal, 0) if type(operand.literal) is int else default
+
+
+def _sorting(type_: Type) -> Overload:
+    return Overload(
+        "sort",
+        f"list_{type_.name}_sort",
+        (list_of(type_),),
+        list_of(type_),
+        implementation=_sort,
+        member=True,
+        is_guarded=False,
+        cost=lambda arguments: _comparison_cost(arguments[0]),
+        unresolved_cost=cost_once,
+        estimate=lambda operands: _comparison_estimate(operands[0], type_),
+    )
+
+
+def _sorting_by_keys(type_: Type) -> Overload:
+    return Overload(
+        "@sortByAssociatedKeys",
+        f"list_{type_.name}_sortByAssociatedKeys",
+        (_LIST, list_of(type_)),
+        _LIST,
+        implementation=_sort_by_keys,
+        member=True,
+        is_guarded=False,
+        cost=lambda arguments: _comparison_cost(arguments[1]),
+        unresolved_cost=cost_once,
+        estimate=lambda operands: _comparison_estimate(operands[1], type_),
+    )
+
+
+def _flattening(cost: Callable[[Sequence[Value]], int]) -> tuple[Overload, Overload]:
+    def overload(id_: str, parameters: tuple[Type, ...], result: Type) -> Overload:
+        return Overload(
+            "flatten",
+            id_,
+            parameters,
+            result,
+            implementation=_flatten,
+            member=True,
+            is_guarded=False,
+            cost=cost,
+            estimate=_flatten_estimate,
+        )
+
+    by_depth = overload("list_flatten_int", (list_of(DYN), INT), list_of(DYN))
+    return overload("list_flatten", (list_of(_LIST),), _LIST), by_depth
+
+
+def _ranging(implementation: Callable[[int], List]) -> Overload:
+    return Overload(
+        "lists.range",
+        "lists_range",
+        (INT,),
+        list_of(INT),
+        implementation=implementation,
+        result_cost=_output_cost,
+        estimate=_range_estimate,
+    )
+
+
+_LIST: Final = list_of(parameter("T"))
+
+_OVERLOADS: Final = (
+    Overload(
+        "slice",
+        "list_slice",
+        (_LIST, INT, INT),
+        _LIST,
+        implementation=_slice,
+        member=True,
+        result_cost=_output_cost,
+        estimate=_slice_estimate,
+    ),
+    *map(_sorting, ORDERED_TYPES),
+    *map(_sorting_by_keys, ORDERED_TYPES),
+    Overload(
+        "reverse",
+        "list_reverse",
+        (_LIST,),
+        _LIST,
+        implementation=lambda items: List(items[::-1]),
+        member=True,
+        result_cost=_output_cost,
+        estimate=_reverse_estimate,
+    ),
+    Overload(
+        "distinct",
+        "list_distinct",
+        (_LIST,),
+        _LIST,
+        implementation=_distinct,
+        member=True,
+        cost=lambda arguments: _comparison_cost(arguments[0]),
+        estimate=lambda operands: _comparison_estimate(operands[0]),
+    ),
+)
+
+LIBRARY: Final = Library("cel.lib.ext.lists", overloads=(*_OVERLOADS, *_flattening(_flatten_cost), _ranging(_range)))
+LIBRARY_1_36: Final = Library(
+    "cel.lib.ext.lists", overloads=(*_OVERLOADS, *_flattening(_flatten_cost_before_1_37), _ranging(_range_before_1_37))
+)

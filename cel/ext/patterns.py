@@ -1,0 +1,214 @@
+r"""Regular expressions as Go's regexp has them, on RE2, which runs in time linear in the text.
+
+`matches`, `find` and `findAll` compile their patterns here. The two libraries share syntax and semantics but for four
+points, which are closed here: Go has no `\C` and takes only ASCII names of groups; it looks up the names of Unicode
+classes (`\p{Letter}`) in any case and by their aliases, and its class C holds what is unassigned; and its `\B` never
+matches inside of a character.
+Source: the documentation of Go's regexp/syntax.
+"""
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from itertools import islice
+from typing import Any, Final
+
+import re2
+
+from cel.errors import EvalAbortedError
+
+_MEMORY: Final = 8 << 20  # bytes for a compiled pattern with what it learns while matching
+MOST_INSTRUCTIONS: Final = 2**20  # of RE2, compiled for one expression, and again in one evaluation: about a second
+_LONGEST_REWRITTEN: Final = 1 << 17  # characters; every class C inside of brackets becomes thousands of them
+_MOST_WORK: Final = 2**30  # bytes of text times instructions of the program, summed over the searches of one call
+
+_TOKEN = re.compile(
+    r"""
+      \\Q.*?(?:\\E|\Z)                         # literal text
+    | \\(?P<sign>[pP])(?:\{(?P<name>[^}]*)\}|(?P<letter>.))
+    | (?P<any_byte>\\C)
+    | \\.
+    | \(\?P?<(?P<group>[^>]*)>
+    | (?P<class>\[\^?+\]?+(?:\[:\^?\w+:\]|\\.|[^\]\\])*+\])
+    | \[.*                                    # a class without end
+    | .
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_CLASS_TOKEN = re.compile(r"\\(?P<sign>[pP])(?:\{(?P<name>[^}]*)\}|(?P<letter>.))|\\.|.", re.DOTALL)
+
+_ALIASES: Final = dict(
+    re.findall(
+        r"(\w+)=(\w+)",
+        """
+    casedletter=LC closepunctuation=Pe cntrl=Cc combiningmark=M control=Cc connectorpunctuation=Pc
+    currencysymbol=Sc dashpunctuation=Pd decimalnumber=Nd digit=Nd enclosingmark=Me finalpunctuation=Pf format=Cf
+    initialpunctuation=Pi letter=L letternumber=Nl lineseparator=Zl lowercaseletter=Ll mark=M mathsymbol=Sm
+    modifierletter=Lm modifiersymbol=Sk nonspacingmark=Mn number=N openpunctuation=Ps other=C otherletter=Lo
+    othernumber=No otherpunctuation=Po othersymbol=So paragraphseparator=Zp privateuse=Co punct=P punctuation=P
+    separator=Z spaceseparator=Zs spacingmark=Mc surrogate=Cs symbol=S titlecaseletter=Lt unassigned=Cn
+    uppercaseletter=Lu
+        """,
+    )
+)
+_ASSIGNED: Final = r"\pL\pM\pN\pP\pS\pZ"
+# What RE2 has no name for, by classes that it has.
+_COMPOSED: Final = {
+    "assigned": rf"[{_ASSIGNED}\p{{Cc}}\p{{Cf}}\p{{Co}}]",
+    "ascii": r"[\x00-\x7F]",
+    "c": rf"[^{_ASSIGNED}]",
+    "cn": rf"[^{_ASSIGNED}\p{{Cc}}\p{{Cf}}\p{{Co}}]",
+    "lc": r"[\p{Lu}\p{Ll}\p{Lt}]",
+}
+
+
+class Pattern:
+    """A compiled pattern. size: in instructions. Searches raise EvalAbortedError where a text is too long for it."""
+
+    __slots__ = ("_program", "size")
+
+    def __init__(self, text: str) -> None:
+        options = re2.Options()
+        options.log_errors = False
+        options.never_capture = True
+        options.max_mem = _MEMORY
+        self._program = re2.compile(text.encode(), options)
+        self.size: int = self._program.programsize
+
+    def matches(self, text: str) -> bool:
+        """Whether the pattern matches anywhere."""
+        return any(True for _ in self._spans(text.encode()))
+
+    def find(self, text: str) -> str:
+        """The left-most match, the empty text where there is none."""
+        encoded = text.encode()
+        return next((encoded[start:end].decode() for start, end in self._spans(encoded)), "")
+
+    def find_all(self, text: str, limit: int) -> list[str]:
+        """The matches from left to right, without overlaps: at most `limit` where that is not negative."""
+        encoded = text.encode()
+        spans = islice(self._spans(encoded), None if limit < 0 else limit)
+        return [encoded[start:end].decode() for start, end in spans]
+
+    def _spans(self, text: bytes) -> Iterator[tuple[int, int]]:
+        position, last_end, work = 0, -1, 0
+        while position <= len(text):
+            work += (len(text) - position) * self.size
+            if work > _MOST_WORK:
+                raise EvalAbortedError("operation cancelled: the text is too long for the regular expression")
+            match: Any = self._program.search(text, position)
+            if match is None:
+                return
+            start, end = match.span()
+            if start == end and _is_inside_character(text, start):
+                position = _next_character(text, start)
+                continue
+            if start < end or start != last_end:  # an empty match next to the match before does not count
+                yield start, end
+            last_end = end
+            position = end if end > position else _next_character(text, position)
+
+
+def compile_pattern(text: str) -> Pattern:
+    r"""The pattern that `text` writes in Go's syntax; raises ValueError that says what is wrong with it.
+
+    Differs from kube-scheduler: patterns of more than about 130,000 instructions, such as `\pL{200}`, are refused.
+    """
+    compiled = known_patterns(text)
+    if isinstance(compiled, Pattern):
+        return compiled
+    raise ValueError(f"error parsing regexp: {compiled}")
+
+
+@lru_cache(maxsize=128)
+def known_patterns(text: str) -> Pattern | str:
+    """The pattern, or what is wrong with it; `known_patterns.cache_info()` says how many are held."""
+    try:
+        rewritten = _rewritten(text)
+        return Pattern(rewritten) if len(rewritten) <= _LONGEST_REWRITTEN else "expression too large"
+    except ValueError as error:
+        return str(error)
+    except re2.error as error:
+        (message,) = error.args
+        return message.decode() if isinstance(message, bytes) else str(message)
+
+
+class PatternBudget:
+    """How much may still be compiled, for one expression or in one evaluation.
+
+    The reference has no such limit: its cost counts the characters of a pattern, of which a few make a large program.
+    """
+
+    __slots__ = ("_left", "_seen")
+
+    def __init__(self) -> None:
+        self._left = MOST_INSTRUCTIONS
+        self._seen: set[str] = set()
+
+    def spend(self, text: str) -> None:
+        """Compiles a pattern; raises EvalAbortedError beyond the limit, ValueError as `compile_pattern`."""
+        if text in self._seen:
+            return
+        self._seen.add(text)
+        self._left -= compile_pattern(text).size
+        if self._left < 0:
+            raise EvalAbortedError(
+                f"operation cancelled: regular expressions of more than {MOST_INSTRUCTIONS} instructions in all"
+            )
+
+
+def _next_character(text: bytes, position: int) -> int:
+    """The position of the character of UTF-8 text after the one at `position`."""
+    position += 1
+    while _is_inside_character(text, position):
+        position += 1
+    return position
+
+
+def _is_inside_character(text: bytes, position: int) -> bool:
+    return position < len(text) and text[position] & 0xC0 == 0x80
+
+
+def _rewritten(text: str) -> str:
+    if "\\p" not in text and "\\P" not in text and "\\C" not in text and "<" not in text:
+        return text
+    return _TOKEN.sub(_rewritten_token, text)
+
+
+def _rewritten_token(match: re.Match[str]) -> str:
+    if match["any_byte"]:
+        raise ValueError("invalid escape sequence: `\\C`")
+    if match["group"] and not match["group"].isascii():
+        raise ValueError(f"invalid named capture: `{match[0]}`")
+    if match["class"]:
+        return _CLASS_TOKEN.sub(lambda inner: _unicode_class(inner, within=True), match["class"])
+    return _unicode_class(match, within=False)
+
+
+def _unicode_class(match: re.Match[str], *, within: bool) -> str:
+    r"""A `\p` token by a name that RE2 knows, or by its ranges; other tokens as they are."""
+    if not match["sign"]:
+        return match[0]
+    name = match["letter"] if match["name"] is None else match["name"]
+    if not name.isascii():
+        return match[0]
+    negative = (match["sign"] == "P") != name.startswith("^")
+    key = re.sub("[ _-]", "", name.removeprefix("^")).lower()
+    key = _ALIASES.get(key, key)
+    composed = _COMPOSED.get(key.lower())
+    if composed is None:
+        return rf"\{'P' if negative else 'p'}{{{key[:1].upper()}{key[1:]}}}"
+    class_ = _negated(composed) if negative else composed
+    return _ranges(class_) if within else class_
+
+
+@lru_cache(maxsize=16)
+def _ranges(class_: str) -> str:
+    """The ranges of code points in a class, found by matching all of Unicode once."""
+    every = "".join(chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000)
+    found = re2.compile(f"{class_}+").finditer(every)
+    return "".join(rf"\x{{{ord(match[0][0]):x}}}-\x{{{ord(match[0][-1]):x}}}" for match in found)
+
+
+def _negated(class_: str) -> str:
+    return f"[{class_[2:]}" if class_.startswith("[^") else f"[^{class_[1:]}"

@@ -1,0 +1,83 @@
+"""CEL's `quantity(...)`: Kubernetes quantities in selectors, such as the capacities of a device.
+
+The values are `cel.quantity.Quantity`. The reference returns sums by pointer, and its equality then tells them from
+other quantities: `q.add(r) == s` is fine, `s == q.add(r)` is an error.
+Source: k8s.io/apiserver/pkg/cel/library/quantity.go, with the costs of cost.go.
+"""
+
+import operator
+from typing import Final
+
+from cel.errors import no_such_overload
+from cel.ext.declare import method, scanning, succeeds, with_eval_errors
+from cel.overloads import Library, Overload
+from cel.quantity import Format, Quantity, QuantityLimitError
+from cel.types import BOOL, DOUBLE, INT, QUANTITY, STRING
+from cel.values import Value, register
+
+
+class QuantitySum(Quantity):
+    """What `add` and `sub` return."""
+
+    __slots__ = ()
+
+
+def _sum_equals(left: Value, right: Value) -> bool:
+    if type(right) is not Quantity:
+        raise no_such_overload()
+    return left == right
+
+
+register(Quantity, QUANTITY)
+register(QuantitySum, QUANTITY, equal=_sum_equals)
+
+
+@with_eval_errors
+def _quantity(text: str) -> Quantity:
+    """A new quantity each time: as keys of a map, the reference tells two of them apart."""
+    parsed = Quantity.parse(text)
+    return Quantity(parsed.mantissa, parsed.scale, parsed.is_small, parsed.format, parsed.written)
+
+
+@with_eval_errors
+def _add(left: Quantity, right: Quantity) -> QuantitySum:
+    return _as_sum(left + right)
+
+
+@with_eval_errors
+def _sub(left: Quantity, right: Quantity) -> QuantitySum:
+    return _as_sum(left - right)
+
+
+def _as_sum(quantity: Quantity) -> QuantitySum:
+    return QuantitySum(quantity.mantissa, quantity.scale, quantity.is_small, quantity.format)
+
+
+def _add_int(left: Quantity, right: int) -> QuantitySum:
+    return _add(left, Quantity.of(right, Format.DECIMAL_EXPONENT))
+
+
+def _sub_int(left: Quantity, right: int) -> QuantitySum:
+    return _sub(left, Quantity.of(right, Format.DECIMAL_EXPONENT))
+
+
+_PAIR: Final = (QUANTITY, QUANTITY)
+
+LIBRARY: Final = Library(
+    "kubernetes.quantity",
+    overloads=(
+        scanning("quantity", "string_to_quantity", (STRING,), QUANTITY, _quantity),
+        scanning("isQuantity", "is_quantity_string", (STRING,), BOOL, succeeds(Quantity.parse, QuantityLimitError)),
+        Overload("sign", "quantity_sign", (QUANTITY,), INT, implementation=lambda quantity: quantity.sign),
+        method("isGreaterThan", "quantity_is_greater_than", _PAIR, BOOL, operator.gt),
+        method("isLessThan", "quantity_is_less_than", _PAIR, BOOL, operator.lt),
+        method("compareTo", "quantity_compare_to", _PAIR, INT, Quantity.compare),
+        method("asApproximateFloat", "quantity_get_float", (QUANTITY,), DOUBLE, Quantity.as_approximate_float),
+        method("asInteger", "quantity_get_int", (QUANTITY,), INT, with_eval_errors(Quantity.as_integer)),
+        method("isInteger", "quantity_is_integer", (QUANTITY,), BOOL, Quantity.is_integer),
+        method("add", "quantity_add", _PAIR, QUANTITY, _add),
+        method("add", "quantity_add_int", (QUANTITY, INT), QUANTITY, _add_int),
+        method("sub", "quantity_sub", _PAIR, QUANTITY, _sub),
+        method("sub", "quantity_sub_int", (QUANTITY, INT), QUANTITY, _sub_int),
+    ),
+)

@@ -1,0 +1,224 @@
+"""An expression, compiled: what it reads, what it costs at most, and its answer on a device.
+
+The way of an expression: lexer, parser (with macros), checker, validation, type of the result, plan; each of them may
+refuse it with a CompileError. A program keeps nothing of the devices that it has seen, and threads may share it.
+Source: k8s.io/dynamic-resource-allocation/cel, CompileCELExpression, DeviceMatches and EvaluateDerivedAttribute.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Final, NamedTuple
+
+from cel import cost, interpreter, lexer, types, validation
+from cel.atoms import Tree, split
+from cel.checker import Checked, check
+from cel.columns import Columns, Matches, matches
+from cel.device import BoundDevice, Device, bind_device
+from cel.environment import V1_37, Environment
+from cel.errors import CompileError, EvalError
+from cel.frame import COST_LIMIT, Frame
+from cel.parser import parse
+from cel.reads import Reads, reads_of
+from cel.semver import Semver
+from cel.types import Kind, Type
+from cel.values import List, Optional, Value, type_of
+
+LONGEST_SOURCE: Final = 10 * 1024  # bytes of UTF-8, as the API server allows
+_MOST_PROGRAMS: Final = 4096
+_MOST_CHECKED: Final = 32  # a program is first asked for columns or its cost soon after it was compiled
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One evaluation: its value, or the error instead, and its cost (0 where the device could not be read)."""
+
+    value: Value
+    error: EvalError | None
+    cost: int
+
+
+class _Compiled(ABC):
+    """What programs for selectors and for attributes have in common."""
+
+    def __init__(self, checked: Checked, environment: Environment) -> None:
+        planned = interpreter.plan(checked, environment)
+        self._evaluate = planned.evaluate
+        self._slots = planned.slots
+        self._has_lists = environment.has_list_attributes
+        self.source: str = checked.source
+        self.reads: Reads = reads_of(checked)
+        self._environment = environment
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.source!r})"
+
+    @cached_property
+    def estimated_cost(self) -> int:
+        """The worst case in the reference's units, at most 2**64 - 1; found when first asked for, as few ask."""
+        return cost.estimate(_checked(self.source, self._environment)).high
+
+    def run(self, device: Device | BoundDevice, cost_limit: int = COST_LIMIT) -> Outcome:
+        """Evaluates; the error is part of the outcome instead of being raised, and so is the cost."""
+        try:
+            frame = Frame(bind_device(device, has_lists=self._has_lists), self._slots, cost_limit)
+        except EvalError as error:
+            return Outcome(None, error, 0)
+        try:
+            return Outcome(self._result(self._evaluate(frame)), None, frame.cost)
+        except EvalError as error:
+            return Outcome(None, error, frame.cost)
+
+    @abstractmethod
+    def _result(self, value: Value) -> Value:
+        """What the value of the expression means; raises EvalError of phase "output"."""
+
+    def _raising(self, device: Device | BoundDevice) -> Value:
+        frame = Frame(bind_device(device, has_lists=self._has_lists), self._slots, COST_LIMIT)
+        return self._result(self._evaluate(frame))
+
+
+class Program(_Compiled):
+    """A compiled selector.
+
+    source: as written. reads: the parts of a device that it looks at (an attribute that can't be read fails it all the
+    same).
+    """
+
+    def evaluate(self, device: Device | BoundDevice) -> bool:
+        """Whether the device is selected; raises EvalError."""
+        selected = self._raising(device)
+        assert isinstance(selected, bool)
+        return selected
+
+    @cached_property
+    def _tree(self) -> Tree:
+        return split(_checked(self.source, self._environment), self._environment)
+
+    def matches(self, columns: Columns) -> Matches:
+        """Which of many devices are selected, and on which it fails; the same answers as `evaluate`, made together."""
+        if columns.has_lists is not self._has_lists:
+            raise ValueError("the columns are for another version of Kubernetes")
+        return matches(self._tree, columns, self.evaluate)
+
+    def _result(self, value: Value) -> Value:
+        while isinstance(value, Optional) and value.is_present:
+            value = value.value
+        if isinstance(value, bool):
+            return value
+        name = type_of(value).name
+        raise EvalError(f"CEL result of type {name} could not be converted to bool", "output")
+
+
+class Attribute(NamedTuple):
+    """The value of an attribute, in the form that `Device.attributes` has."""
+
+    kind: str
+    value: object
+
+
+class ValueProgram(_Compiled):
+    """A derived attribute: an expression with a bool, an int, a string, a version, or a list of one of these."""
+
+    def evaluate(self, device: Device | BoundDevice) -> Attribute:
+        """The attribute; raises EvalError."""
+        attribute = self._raising(device)
+        assert isinstance(attribute, Attribute)
+        return attribute
+
+    def _result(self, value: Value) -> Value:
+        if not isinstance(value, List):
+            return _scalar(value)
+        kinds = {_scalar(item).kind for item in value} or {"string"}
+        if len(kinds) > 1:
+            raise EvalError(f"a list of {' and '.join(sorted(kinds))}", "output")
+        return Attribute(f"{kinds.pop()}s", tuple([_scalar(item).value for item in value]))
+
+
+def _scalar(value: Value) -> Attribute:
+    while isinstance(value, Optional) and value.is_present:
+        value = value.value
+    for class_, kind in ((bool, "bool"), (int, "int"), (str, "string")):
+        if type(value) is class_:
+            return Attribute(kind, value)
+    if isinstance(value, Semver):
+        return Attribute("version", value.text)
+    if isinstance(value, Type):
+        return Attribute("string", value.name)
+    raise EvalError(f"unsupported type of an attribute: {type_of(value).name}", "output")
+
+
+def compile_selector(text: str, environment: Environment = V1_37) -> Program:
+    """A selector, compiled or from the cache; raises CompileError, for a refused one from the cache too."""
+    found = _selector(text, environment)
+    if isinstance(found, CompileError):
+        raise CompileError(found.message, found.line, found.column, found.source)
+    return found
+
+
+def compile_value(text: str, environment: Environment = V1_37) -> ValueProgram:
+    """The expression of a derived attribute, compiled or from the cache; raises CompileError."""
+    found = _value(text, environment)
+    if isinstance(found, CompileError):
+        raise CompileError(found.message, found.line, found.column, found.source)
+    return found
+
+
+class CacheInfo(NamedTuple):
+    """How full the cache of programs is: entries, of at most `most`, and how often one was found or made."""
+
+    entries: int
+    most: int
+    hits: int
+    misses: int
+
+
+def cache_info() -> CacheInfo:
+    """The state of the cache of selectors."""
+    info = _selector.cache_info()
+    return CacheInfo(info.currsize, info.maxsize or 0, info.hits, info.misses)
+
+
+@lru_cache(maxsize=_MOST_PROGRAMS)
+def _selector(text: str, environment: Environment) -> Program | CompileError:
+    try:
+        checked = _checked(text, environment)
+        if checked.type not in environment.results:
+            problem = f"must evaluate to bool or the unknown type, not {checked.type}"
+            raise lexer.error_at(problem, 0, text)
+        return Program(checked, environment)
+    except CompileError as error:
+        return error.with_traceback(None)
+
+
+@lru_cache(maxsize=_MOST_PROGRAMS)
+def _value(text: str, environment: Environment) -> ValueProgram | CompileError:
+    try:
+        checked = _checked(text, environment)
+        if not _is_attribute(checked.type):
+            kinds = "a primitive scalar (string, integer, boolean, semver) or a list of these scalars"
+            raise lexer.error_at(f"must evaluate to {kinds}, not {checked.type}", 0, text)
+        return ValueProgram(checked, environment)
+    except CompileError as error:
+        return error.with_traceback(None)
+
+
+def _is_attribute(type_: Type) -> bool:
+    scalar = type_.parameters[0] if type_.kind is Kind.LIST else type_
+    return any(types.is_equivalent(scalar, allowed) for allowed in _SCALARS)
+
+
+_SCALARS: Final = (types.BOOL, types.INT, types.STRING, types.ANY, types.DYN, types.SEMVER)
+
+
+@lru_cache(maxsize=_MOST_CHECKED)
+def _checked(text: str, environment: Environment) -> Checked:
+    try:
+        length = len(text.encode())
+    except UnicodeEncodeError as error:
+        raise lexer.error_at("not a valid Unicode text", error.start, text) from None
+    if length > LONGEST_SOURCE:
+        raise lexer.error_at(f"longer than {LONGEST_SOURCE} bytes: {length}", 0, text)
+    checked = check(parse(text, environment.syntax), text, environment)
+    validation.validate(checked)
+    return checked

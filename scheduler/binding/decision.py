@@ -1,0 +1,113 @@
+"""What is to be carried out, and what becomes of it: plain values between the cycle and the writes.
+
+A `Decision` names a pod, its node, and what each claim gets. It ends as exactly one `Outcome`, which says what the
+caller does with the pod; whatever it is, no write of the attempt is under way any more.
+"""
+
+from dataclasses import dataclass
+
+from allocator.model import Allocation, DeviceID
+from scheduler.binding.claim_objects import Claim
+from scheduler.core_v1.pod import Pod
+
+
+@dataclass(frozen=True, slots=True)
+class PodKey:
+    """A pod, as it was when the decision was made."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+
+    @staticmethod
+    def of(pod: Pod) -> "PodKey":
+        """The key of the pod as it is now."""
+        return PodKey(pod.namespace, pod.name, pod.uid, pod.resource_version)
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimPlan:
+    """A claim of the pod. claim: raw, as observed. allocation: what it gets, None where it is allocated already."""
+
+    claim: Claim
+    allocation: Allocation | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A pod, its node and its claims. attempt: counts within the process; no two decisions share one.
+
+    is_assigned: the pod has its node already, and only its claims are to be allocated. is_patient: devices that are not
+    ready are waited for.
+    """
+
+    pod: PodKey
+    node: str
+    claims: tuple[ClaimPlan, ...]
+    attempt: int
+    is_assigned: bool = False
+    is_patient: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """The pod is on the node, with all its claims."""
+
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """Decide anew: things are not as they were when this was decided, or a call failed.
+
+    after_s: when, None for the queue's backoff. failed: devices whose binding failed, and may again. is_lost: another
+    attempt was faster, and may well bind the pod.
+    """
+
+    reason: str
+    after_s: float | None = None
+    failed: tuple[DeviceID, ...] = ()
+    is_lost: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The pod is unschedulable until something changes: its claims, or rights that it needs."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """There is nothing left to schedule: the pod was deleted, or somebody else has bound it."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fatal:
+    """No pod can be bound before an operator acts; reason: what is missing, with the words of the server."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """The claims are allocated and reserved, and stay so; their devices are not ready. Of impatient decisions only."""
+
+    reason: str
+
+
+Outcome = Bound | Retry | Refused | Gone | Fatal | Pending
+
+
+class AttemptEnded(Exception):
+    """An attempt ends before the pod is bound; what it wrote has to be undone."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__(str(outcome))
+        self.outcome = outcome

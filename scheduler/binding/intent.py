@@ -1,0 +1,56 @@
+"""Who is about to allocate a claim, for which pod: an annotation on the claim, written before its allocation.
+
+It stays for the allocation's lifetime. After a crash it tells what was begun; an attempt that finds another attempt's
+intent for its pod knows that the claim has been taken over, and leaves it alone.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+ANNOTATION = "dra-scheduler.dev/intent"
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """One attempt for one pod.
+
+    scheduler: its name. epoch: of the process, larger than those of all processes before it. podUID, node: what the
+    claim is for. attempt: counts within the epoch.
+    """
+
+    scheduler: str
+    epoch: int
+    podUID: str  # noqa: N815 - as the annotation spells it
+    node: str
+    attempt: int
+
+    def __str__(self) -> str:
+        return orjson.dumps(self).decode()
+
+
+def intent_of(claim: Mapping[str, Any]) -> Intent | None:
+    """The intent that stands on the claim; None where there is none, or none that can be read."""
+    text = (claim["metadata"].get("annotations") or {}).get(ANNOTATION)
+    try:
+        found = orjson.loads(text) if isinstance(text, str) else None
+    except orjson.JSONDecodeError:
+        return None
+    return _typed(found) if isinstance(found, dict) else None
+
+
+def _typed(found: Mapping[str, object]) -> Intent | None:
+    """The annotation is text that anybody may write: what is not of our form is no intent."""
+    match found:
+        case {
+            "scheduler": str() as scheduler,
+            "epoch": int() as epoch,
+            "podUID": str() as uid,
+            "node": str() as node,
+            "attempt": int() as attempt,
+        }:
+            return Intent(scheduler, epoch, uid, node, attempt)
+        case _:
+            return None

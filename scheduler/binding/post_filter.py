@@ -1,0 +1,41 @@
+"""Deallocation of a claim that cannot serve its pod where it was allocated, so that the pod can be placed anew.
+
+Its node has gone or is full, or its devices failed. Only a claim that nobody has reserved, or the pod in hand alone,
+may be taken back, and one at a time: the pod may fit once it is free.
+Source: kube-scheduler's DynamicResources plugin, PostFilter.
+"""
+
+from scheduler.binding import claim_calls, claim_objects
+from scheduler.binding.attempt import Touched, begun
+from scheduler.binding.bind import fence
+from scheduler.binding.binder import Binder
+from scheduler.binding.claim_objects import Claim, allocation_of, consumers_of, key_of
+from scheduler.binding.decision import Decision
+from scheduler.binding.rollback import roll_back
+
+
+def may_be_deallocated(claim: Claim, pod_uid: str) -> bool:
+    """Whether the claim is allocated, and no other pod's."""
+    return allocation_of(claim) is not None and not set(consumers_of(claim)) - {pod_uid}
+
+
+async def deallocate_one(binder: Binder, decision: Decision) -> Claim | None:
+    """Deallocate the first claim of the decision that may be, and say which; None where there is none.
+
+    decision: the pod and the claims that it was refused for; its node does not matter. None as well where the pod is
+    bound or gone by then. Raises CallFailed where the claim changed meanwhile or the API server refuses.
+    """
+    may = (plan.claim for plan in decision.claims if may_be_deallocated(plan.claim, decision.pod.uid))
+    claim = min(may, key=key_of, default=None)
+    return claim if claim is not None and await _deallocate(binder, decision, claim) else None
+
+
+async def _deallocate(binder: Binder, decision: Decision, claim: Claim) -> bool:
+    attempt = begun(binder, decision)
+    # Our intent first: another attempt that is about to bind the pod with this claim finds it, and stops.
+    stored = await claim_calls.put(binder, claim_objects.marked(claim, attempt.intent))
+    is_taken_over = decision.pod.uid in consumers_of(claim)
+    attempt.touched.append(Touched(key_of(claim), stored, allocation_of(stored), is_taken_over=is_taken_over))
+    if is_taken_over and await fence(binder, attempt):
+        return False
+    return await roll_back(binder, attempt.intent, attempt.touched)

@@ -1,0 +1,220 @@
+"""The writes that make claims a pod's own: first finalizer and intent, then allocation and reservation in one.
+
+A claim that is allocated already is only reserved; one that is reserved already is marked as taken over by this
+attempt. Each write names the version it builds on. A conflict, or an answer that never came, is settled by reading the
+claim again: it holds what was written, or it has moved on and the write can never land, or the same is sent again.
+Source: KEP-4381; kube-scheduler's DynamicResources plugin, PreBind.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from allocator.api import allocation_to_v1
+from allocator.api.allocation import RESERVED_FOR_MAX
+from allocator.model import Allocation
+from scheduler.binding import claim_calls, claim_objects
+from scheduler.binding.attempt import Attempt, Touched
+from scheduler.binding.binder import Binder, backoff_s
+from scheduler.binding.claim_objects import Claim, Json, allocation_of, consumers_of, key_of, version_of
+from scheduler.binding.decision import AttemptEnded, ClaimPlan, Refused, Retry
+from scheduler.binding.intent import Intent, intent_of
+from scheduler.binding.timestamps import in_seconds
+from scheduler.binding.verdicts import Verdict, outcome_of, verdict
+from scheduler.client.errors import CallFailed
+
+TRIES = 5
+"""How often one write is sent before the attempt ends."""
+
+CONFLICT_PAUSE_S = 0.01
+"""Before a claim is read again that somebody else has changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Write:
+    """One write. edit: gives the object to send.
+
+    is_stored: whether a claim that was read holds it. still_holds: raises AttemptEnded where a claim that was read is
+    no longer what the decision was made on.
+    """
+
+    send: Callable[[Binder, Claim], Awaitable[Json]]
+    edit: Callable[[Claim], Json]
+    is_stored: Callable[[Claim], bool]
+    still_holds: Callable[[Claim], None]
+
+
+async def write_claims(binder: Binder, attempt: Attempt) -> None:
+    """Make all claims of the decision the pod's, in the order of their names. Raises AttemptEnded."""
+    # One order for all writers: two pods that share claims never hold one each and wait for the other's.
+    for plan in sorted(attempt.decision.claims, key=lambda plan: key_of(plan.claim)):
+        if plan.allocation is None:
+            await _reserve(binder, attempt, plan.claim)
+        else:
+            await _allocate(binder, attempt, plan, plan.allocation)
+
+
+async def _allocate(binder: Binder, attempt: Attempt, plan: ClaimPlan, allocation: Allocation) -> None:
+    wanted = allocation_to_v1(allocation) | {"allocationTimestamp": in_seconds(binder.time.now())}
+    touched = _touch(attempt, plan.claim, wanted)
+    if reason := binder.observed.objection(attempt.decision):
+        raise AttemptEnded(Retry(reason))
+    seen = intent_of(plan.claim)
+    marked = await _written(binder, touched, plan.claim, _marking(attempt, lambda current: _is_unmarked(current, seen)))
+    if reason := binder.observed.objection(attempt.decision):
+        raise AttemptEnded(Retry(reason))
+    await _written(binder, touched, marked, _allocating(attempt, wanted))
+    binder.observed.written(touched.key, touched.version)
+
+
+async def _reserve(binder: Binder, attempt: Attempt, observed: Claim) -> None:
+    """Reserve an allocated claim, which may be the pod's own by an earlier attempt."""
+    allocation = allocation_of(observed)
+    assert allocation is not None, f"claim {key_of(observed)} has no allocation and is given none"
+
+    def is_unchanged(current: Claim) -> None:
+        _is_there(current)
+        found = allocation_of(current)
+        if found is None or not claim_objects.is_same_allocation(found, allocation):
+            raise AttemptEnded(Retry(f"claim {key_of(current)} was deallocated"))
+
+    async with binder.turns.of(key_of(observed)) as turn:
+        claim = max(observed, turn.left or observed, key=lambda one: int(version_of(one)))
+        is_unchanged(claim)
+        if attempt.decision.pod.uid in consumers_of(claim):
+            turn.left = await _take_over(binder, attempt, claim, allocation, is_unchanged)
+        else:
+            turn.left = await _join(binder, attempt, claim, is_unchanged)
+
+
+async def _join(binder: Binder, attempt: Attempt, claim: Claim, is_unchanged: Callable[[Claim], None]) -> Json:
+    pod = attempt.decision.pod
+    write = _Write(
+        claim_calls.put_consumers,
+        lambda current: claim_objects.reserved(current, pod.name, pod.uid),
+        lambda current: pod.uid in consumers_of(current),
+        lambda current: _has_room(current, is_unchanged),
+    )
+    touched = _touch(attempt, claim, None)
+    _has_room(claim, is_unchanged)
+    return await _written(binder, touched, claim, write)
+
+
+async def _take_over(
+    binder: Binder, attempt: Attempt, claim: Claim, allocation: Json, is_unchanged: Callable[[Claim], None]
+) -> Json:
+    # Differs from kube-scheduler, which writes nothing: the attempt that reserved the claim may not have ended, in a
+    # process before this one or beside it. Once it finds our intent it can neither undo nor bind.
+    touched = _touch(attempt, claim, allocation)
+    touched.is_taken_over = True
+    return await _written(binder, touched, claim, _marking(attempt, is_unchanged))
+
+
+def _touch(attempt: Attempt, claim: Claim, allocation: Json | None) -> Touched:
+    touched = Touched(key_of(claim), claim, allocation)
+    attempt.touched.append(touched)
+    return touched
+
+
+def _marking(attempt: Attempt, still_holds: Callable[[Claim], None]) -> _Write:
+    return _Write(
+        claim_calls.put,
+        lambda current: claim_objects.marked(current, attempt.intent),
+        lambda current: claim_objects.is_marked(current, attempt.intent),
+        still_holds,
+    )
+
+
+def _allocating(attempt: Attempt, wanted: Mapping[str, Any]) -> _Write:
+    pod = attempt.decision.pod
+
+    def is_stored(current: Claim) -> bool:
+        found = allocation_of(current)
+        return (
+            found is not None
+            and claim_objects.is_same_allocation(found, wanted)
+            and pod.uid in consumers_of(current)
+            and intent_of(current) == attempt.intent
+        )
+
+    def still_holds(current: Claim) -> None:
+        _is_not_allocated(current)
+        if not claim_objects.is_marked(current, attempt.intent):
+            reason = f"claim {key_of(current)} lost its finalizer or intent before it was allocated"
+            raise AttemptEnded(Retry(reason, is_lost=True))
+
+    def edit(current: Claim) -> Json:
+        return claim_objects.allocated(current, wanted, pod.name, pod.uid)
+
+    return _Write(claim_calls.put_status, edit, is_stored, still_holds)
+
+
+async def _written(binder: Binder, touched: Touched, claim: Claim, write: _Write) -> Json:
+    """The claim as stored by the write. Raises AttemptEnded."""
+    current = claim
+    for tries in range(TRIES):
+        touched.sent = version_of(current)
+        try:
+            stored = await write.send(binder, write.edit(current))
+        except CallFailed as error:
+            await _pause(binder, error, touched, tries)
+            current = await _read(binder, touched)
+            if write.is_stored(current):
+                return _noted(touched, current)
+            write.still_holds(current)
+        else:
+            return _noted(touched, stored)
+    raise AttemptEnded(Retry(f"claim {touched.key} was changed by others or did not answer {TRIES} times in a row"))
+
+
+def _noted(touched: Touched, stored: Json) -> Json:
+    touched.stored = stored
+    touched.sent = ""
+    return stored
+
+
+async def _pause(binder: Binder, error: CallFailed, touched: Touched, tries: int) -> None:
+    """Wait before the claim is read again; what reading cannot mend ends the attempt."""
+    match verdict(error):
+        case Verdict.CONFLICT:
+            await binder.time.sleep(CONFLICT_PAUSE_S)
+        case Verdict.UNKNOWN:
+            await binder.time.sleep(backoff_s(tries, binder.time))
+        case _:
+            raise AttemptEnded(outcome_of(error, f"claim {touched.key}")) from error
+
+
+async def _read(binder: Binder, touched: Touched) -> Json:
+    try:
+        current = await claim_calls.get(binder, touched.key)
+    except CallFailed as error:
+        raise AttemptEnded(outcome_of(error, f"claim {touched.key}")) from error
+    if current is None:
+        raise AttemptEnded(Retry(f"claim {touched.key} no longer exists"))
+    return current
+
+
+def _is_there(claim: Claim) -> None:
+    if claim_objects.is_deleting(claim):
+        raise AttemptEnded(Retry(f"claim {key_of(claim)} is being deleted"))
+
+
+def _is_not_allocated(claim: Claim) -> None:
+    _is_there(claim)
+    if allocation_of(claim) is not None:
+        raise AttemptEnded(Retry(f"claim {key_of(claim)} was allocated by somebody else", is_lost=True))
+
+
+def _is_unmarked(claim: Claim, seen: Intent | None) -> None:
+    """seen: as the decision was made on it. It may be a dead process's; a newer one is of somebody who is at work."""
+    _is_not_allocated(claim)
+    if intent_of(claim) not in (None, seen):
+        raise AttemptEnded(Retry(f"claim {key_of(claim)} is being allocated by another attempt", is_lost=True))
+
+
+def _has_room(claim: Claim, is_unchanged: Callable[[Claim], None]) -> None:
+    is_unchanged(claim)
+    if len(consumers_of(claim)) >= RESERVED_FOR_MAX:
+        raise AttemptEnded(
+            Refused(f"claim {key_of(claim)} is reserved for {RESERVED_FOR_MAX} pods, the most there can be")
+        )

@@ -1,0 +1,34 @@
+"""How long to wait before the API server is asked again: not at all at first, then longer with every failure.
+
+A watch that is cut after it brought something is opened at once, so that nobody waits for what happened meanwhile.
+Chance keeps the clients of one server from coming back together.
+
+Source: the figures of client-go's reflector: 0.8 s doubling to 30 s, each lengthened by up to its own length.
+"""
+
+from dataclasses import dataclass
+
+from scheduler.client.errors import ApiError, CallFailed
+
+_DOUBLINGS = 30  # beyond any longest wait, and no number that overflows
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """The wait after a failure. All in seconds; jitter: the share of a wait that chance may add."""
+
+    first_s: float = 0.8
+    factor: float = 2.0
+    longest_s: float = 30.0
+    jitter: float = 1.0
+
+    def delay_s(self, failures: int, error: CallFailed | None, chance: float) -> float:
+        """The wait after so many failures since anything was heard. chance: 0 to 1.
+
+        error: of the last one, None if a watch just ended; a server that says when to come again is not asked before.
+        """
+        asked = error.retry_after_s if isinstance(error, ApiError) else None
+        if failures <= 1:
+            return asked or 0.0
+        wait = min(self.longest_s, self.first_s * self.factor ** min(failures - 2, _DOUBLINGS))
+        return max(wait * (1 + self.jitter * chance), asked or 0.0)

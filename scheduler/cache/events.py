@@ -1,0 +1,107 @@
+"""Events of one resource, as data: what a watcher tells, in the order of resource versions.
+
+An object is decoded as soon as it has come, so that a list of a large cluster never stands in memory as JSON. One that
+cannot be decoded is an object too: it is told as `Refused`, and replaces what was known under its name.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from scheduler.client.errors import CallFailed
+
+T = TypeVar("T")
+
+Decoder = Callable[[Mapping[str, Any]], T]
+"""The value that is kept of an object, which has its kind and apiVersion. Raises Undecodable."""
+
+
+class Undecodable(ValueError):
+    """An object that cannot be used; the message names field and value."""
+
+
+class Key(NamedTuple):
+    """What an object is found by; namespace: empty for an object of the cluster."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Entry(Generic[T]):
+    """An object at one version. uid: tells it from one that was deleted and had the same name."""
+
+    key: Key
+    uid: str
+    resource_version: int
+    value: T
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """An object that could not be decoded; error: why."""
+
+    key: Key
+    uid: str
+    resource_version: int
+    error: str
+
+
+Observed = Entry[T] | Refused
+
+
+@dataclass(frozen=True, slots=True)
+class Restarted(Generic[T]):
+    """All objects anew: what is not among them is gone."""
+
+    objects: tuple[Observed[T], ...]
+    resource_version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Applied(Generic[T]):
+    """An object was created or changed."""
+
+    object: Observed[T]
+
+    @property
+    def resource_version(self) -> int:
+        """That of the object."""
+        return self.object.resource_version
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """An object is gone, or no longer selected. resource_version: of the deletion."""
+
+    key: Key
+    uid: str
+    resource_version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Progressed:
+    """Nothing has happened up to this version beyond what was told."""
+
+    resource_version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outdated:
+    """Changes after this version are lost: what is known may be wrong until `Restarted`."""
+
+    resource_version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupted:
+    """Nothing is heard for now. retry_in_s: when the API server is asked again."""
+
+    error: CallFailed
+    retry_in_s: float
+
+
+Event = Restarted[T] | Applied[T] | Deleted | Progressed | Outdated | Interrupted

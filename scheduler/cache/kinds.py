@@ -1,0 +1,105 @@
+"""The kinds that are watched, and what is kept of each: the values that a decision looks at.
+
+Raw JSON is kept of claims alone, since a write sends back every field that it does not know; of all else it would be
+most of the memory. Defaults and limits of resource.k8s.io are the API server's, which may be newer than this program:
+only types and unknown fields are looked at.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import orjson
+
+from allocator.api import TaintRule, decode
+from allocator.api.allocation import Consumer
+from allocator.api.decode import Decoded
+from allocator.api.findings import FieldError
+from allocator.api.metadata import Metadata
+from allocator.model import Claim, DeviceClass, Node, Slice
+from scheduler.cache.events import Undecodable
+from scheduler.core_v1.namespace import Namespace, decode_namespace
+from scheduler.core_v1.node import decode_node
+from scheduler.core_v1.pod import Pod, decode_pod
+
+Raw = Mapping[str, Any]
+Value = TypeVar("Value")
+
+UNFINISHED: Mapping[str, str] = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}
+"""Selects the pods that still need something; one that ends is told as deleted."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimObject:
+    """A claim. claim: what the allocator sees; data: JSON of the object in the version that is watched."""
+
+    claim: Claim
+    data: bytes
+    metadata: Metadata
+    reserved_for: tuple[Consumer, ...]
+
+    @property
+    def raw(self) -> dict[str, Any]:  # Any: fields that are passed on may hold anything
+        """The object, read anew each time: as text it takes a fifth of the memory, and no time of the collector."""
+        found: dict[str, Any] = orjson.loads(self.data)
+        return found
+
+
+def pod_of(raw: Raw) -> Pod:
+    """The pod, without its raw form. Raises Undecodable, as all decoders here."""
+    return _decoded(*decode_pod(raw, keeps_raw=False))
+
+
+def node_of(raw: Raw) -> Node:
+    """The node."""
+    return _decoded(*decode_node(raw))
+
+
+def namespace_of(raw: Raw) -> Namespace:
+    """The namespace."""
+    return _decoded(*decode_namespace(raw))
+
+
+def claim_of(raw: Raw) -> ClaimObject:
+    """The claim, in any served version."""
+    decoded = _trusted(raw)
+    # orjson gives a text with the room that it has written in: several times the text's own.
+    data = bytes(memoryview(orjson.dumps(raw)))
+    return ClaimObject(_as(Claim, decoded), data, decoded.metadata, decoded.reserved_for)
+
+
+def slice_of(raw: Raw) -> Slice:
+    """The slice, in any served version."""
+    return _as(Slice, _trusted(raw))
+
+
+def class_of(raw: Raw) -> DeviceClass:
+    """The class, in any served version."""
+    return _as(DeviceClass, _trusted(raw))
+
+
+def taint_rule_of(raw: Raw) -> TaintRule:
+    """The rule, in any served version."""
+    return _as(TaintRule, _trusted(raw))
+
+
+def _trusted(raw: Raw) -> Decoded:
+    return decode(raw, validate=False, apply_defaults=False)
+
+
+def _as(kind: type[Value], decoded: Decoded) -> Value:
+    found = decoded.object
+    if found is None:
+        raise Undecodable(_text(decoded.errors))
+    assert isinstance(found, kind), found
+    return found
+
+
+def _decoded(found: Value | None, errors: Iterable[FieldError]) -> Value:
+    if found is None:
+        raise Undecodable(_text(errors))
+    return found
+
+
+def _text(errors: Iterable[FieldError]) -> str:
+    return "; ".join(map(str, errors))

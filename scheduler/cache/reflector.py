@@ -1,0 +1,109 @@
+"""The reflector: fills a store with what a watcher tells, and knows whether the watch is alive.
+
+What goes wrong is logged once: why an object cannot be decoded, and why nothing is heard, until the reason changes.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Generic, Never
+
+from scheduler.cache.events import Applied, Event, Interrupted, Observed, Outdated, Refused, Restarted, T
+from scheduler.cache.store import Store
+from scheduler.cache.watcher import SILENCE_S, Watcher
+
+ALIVE_S = SILENCE_S + 30.0
+"""For so long after the last word of the API server a watch counts as alive: silence is noticed, and it is reopened."""
+
+_LOG = logging.getLogger(__name__)
+
+
+class Reflector(Generic[T]):
+    """One resource's watcher and the store that it fills. clock: seconds, that only go forward.
+
+    trouble: why nothing is heard now; empty while all is well. is_outdated: changes were lost, and all is listed anew.
+    """
+
+    def __init__(self, watcher: Watcher[T], clock: Callable[[], float]) -> None:
+        self.store: Store[T] = Store()
+        self.trouble = ""
+        self.is_outdated = False
+        self._watcher = watcher
+        self._clock = clock
+        self._heard_at = clock()
+        self._listing = asyncio.Lock()
+        self._lists_begun = 0
+        self._listed = 0
+
+    @property
+    def name(self) -> str:
+        """The resource and its version."""
+        return str(self._watcher.resource)
+
+    @property
+    def resource(self) -> str:
+        """The resource alone."""
+        return self._watcher.resource.plural
+
+    async def run(self) -> Never:
+        """Fill the store until cancelled. Raises HistoryLost, and what a handler of the store raises."""
+        await self._watcher.run(self._take)
+
+    async def catch_up(self) -> None:
+        """List everything now, beside the watch, and take in what is newer. Raises CallFailed.
+
+        Of several that ask at once, one lists for all.
+        """
+        begun = self._lists_begun
+        async with self._listing:
+            if self._listed > begun:
+                return  # a list has succeeded that began after we asked
+            self._lists_begun += 1
+            number = self._lists_begun
+            self._take(await self._watcher.list_now())
+            self._listed = number
+
+    def silence_s(self, now: float) -> float:
+        """How long the API server has not been heard."""
+        return now - self._heard_at
+
+    def is_alive(self, now: float) -> bool:
+        """Whether the API server was heard lately, if only to say that nothing has happened."""
+        return self.store.synced.is_set() and self.silence_s(now) < ALIVE_S
+
+    def _take(self, event: Event[T]) -> None:
+        if isinstance(event, Interrupted):
+            self._interrupted(event)
+            return
+        if isinstance(event, Outdated):
+            self.is_outdated = True
+            return
+        self._heard_at = self._clock()
+        self._recovered()
+        if isinstance(event, Restarted):
+            self.is_outdated = False
+        for found in _observed(event):
+            self._report(found)
+        self.store.take(event)
+
+    def _interrupted(self, event: Interrupted) -> None:
+        if str(event.error) != self.trouble:
+            _LOG.warning("%s: %s; asked again in %.1f s", self.name, event.error, event.retry_in_s)
+        self.trouble = str(event.error)
+
+    def _recovered(self) -> None:
+        if self.trouble:
+            _LOG.info("%s: heard again", self.name)
+        self.trouble = ""
+
+    def _report(self, found: Observed[T]) -> None:
+        if isinstance(found, Refused):
+            known = self.store.refused.get(found.key)
+            if known is None or known.error != found.error:
+                _LOG.warning("%s: %s is left out: %s", self.name, found.key, found.error)
+
+
+def _observed(event: Event[T]) -> tuple[Observed[T], ...]:
+    if isinstance(event, Applied):
+        return (event.object,)
+    return event.objects if isinstance(event, Restarted) else ()

@@ -1,0 +1,222 @@
+"""The states of a watcher, and what each input makes of them: pure, so that every path can be walked in a test.
+
+    Empty -- pages --> InitPage -- the last page --> InitList -- the watch is open --> Watching
+    Empty -- the server lists by watch --> InitWatch -- the end of the list ----------> Watching
+    Watching -- cut --> Cut -- the server's data are not older --> InitList (resumed where it was)
+    anywhere -- expired --> Empty (listed anew and swapped; until then what was told is outdated)
+
+`seen` is the newest resource version that was told; a server never answers with less, unless its data were replaced by
+older ones: a watch from then on would stay silent. No call asks for resourceVersion=0, which an old cache may answer.
+Source: kube-rs, runtime/src/watcher.rs; KEP-3157 (lists by watch); KEP-956 (bookmarks).
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Generic
+
+from scheduler.cache.events import Applied, Deleted, Event, Key, Observed, Outdated, Progressed, Restarted, T
+from scheduler.client.errors import ApiError, CallFailed
+
+PAGE_LIMIT = 500
+"""Objects in one page of a list."""
+
+_NOT_SUPPORTED = frozenset({400, 422})
+"""What a server says that does not list by watch."""
+
+
+class HistoryLost(Exception):
+    """The API server's data are older than what it told before: all that was decided since is in doubt."""
+
+
+@dataclass(frozen=True, slots=True)
+class Empty:
+    """Nothing is listed. lists_by_watch: whether the server is to be asked for that."""
+
+    seen: int = 0
+    lists_by_watch: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class InitPage(Generic[T]):
+    """Some pages have come. found: of these pages; grows in place."""
+
+    seen: int
+    lists_by_watch: bool
+    found: list[Observed[T]]
+    continue_token: str
+
+
+@dataclass(frozen=True, slots=True)
+class InitWatch(Generic[T]):
+    """The list is coming by a watch, which goes on afterwards. found: so far; grows in place."""
+
+    seen: int
+    lists_by_watch: bool = True
+    found: dict[Key, Observed[T]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class InitList:
+    """All is known up to `seen`; a watch is to be opened from there."""
+
+    seen: int
+    lists_by_watch: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """All is known up to `seen`; whether the server knows as much is to be asked before a watch goes on from there."""
+
+    seen: int
+    lists_by_watch: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Watching:
+    """A watch is open."""
+
+    seen: int
+    lists_by_watch: bool
+
+
+State = Empty | InitPage[T] | InitWatch[T] | InitList | Cut | Watching
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    """A page of a list. continue_token: empty on the last one."""
+
+    objects: tuple[Observed[T], ...]
+    continue_token: str
+    resource_version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The server has accepted the watch."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListEnd:
+    """The list that comes by watch is complete as of this version."""
+
+    resource_version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The server has ended the watch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The call failed, or the watch broke or told an error."""
+
+    error: CallFailed
+
+
+Input = Page[T] | Opened | Applied[T] | Deleted | Progressed | ListEnd | Ended | Failed
+
+
+def lists(state: State[T]) -> bool:
+    """Whether the next call is for a page; it is for a watch otherwise."""
+    return isinstance(state, InitPage | Cut) or (isinstance(state, Empty) and not state.lists_by_watch)
+
+
+def is_open(state: State[T]) -> bool:
+    """Whether the watch that is open is to be read on."""
+    return isinstance(state, InitWatch | Watching)
+
+
+def query_of(state: State[T]) -> Mapping[str, str]:
+    """What the state's next call asks for."""
+    if isinstance(state, Cut):
+        return {"limit": "1"}
+    if lists(state):
+        token = {"continue": state.continue_token} if isinstance(state, InitPage) else {}
+        return {"limit": str(PAGE_LIMIT), **token}
+    watch = {"watch": "1", "allowWatchBookmarks": "true"}
+    if isinstance(state, Empty):
+        return {**watch, "sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+    return {**watch, "resourceVersion": str(state.seen)}
+
+
+def step(state: State[T], given: Input[T]) -> tuple[State[T], Event[T] | None]:
+    """The next state, and what is to be told. Raises HistoryLost."""
+    match given:
+        case Failed() | Ended():
+            after = _after_call(state, given.error if isinstance(given, Failed) else None)
+            is_lost = isinstance(after, Empty) and isinstance(state, InitList | Cut | Watching)
+            return after, Outdated(after.seen) if is_lost else None
+        case Opened():
+            return _opened(state)
+        case Page():
+            return _paged(state, given)
+        case ListEnd(version):
+            assert isinstance(state, InitWatch), state
+            return _listed(Watching(version, state.lists_by_watch), state.seen, state.found.values())
+        case _ if isinstance(state, InitWatch):
+            return _collected(state, given), None
+        case _:
+            assert isinstance(state, Watching), state
+            return _told(state, given)
+
+
+def _opened(state: State[T]) -> tuple[State[T], Event[T] | None]:
+    if isinstance(state, Empty):
+        return InitWatch(state.seen, state.lists_by_watch), None
+    return Watching(state.seen, state.lists_by_watch), Progressed(state.seen)
+
+
+def _paged(state: State[T], page: Page[T]) -> tuple[State[T], Event[T] | None]:
+    if isinstance(state, Cut):
+        _check(page.resource_version, state.seen)
+        return InitList(state.seen, state.lists_by_watch), None
+    found = state.found if isinstance(state, InitPage) else []
+    found.extend(page.objects)
+    if page.continue_token:
+        return InitPage(state.seen, state.lists_by_watch, found, page.continue_token), None
+    return _listed(InitList(page.resource_version, state.lists_by_watch), state.seen, found)
+
+
+def _listed(state: InitList | Watching, seen: int, found: Iterable[Observed[T]]) -> tuple[State[T], Event[T] | None]:
+    _check(state.seen, seen)
+    return state, Restarted(tuple(found), state.seen)
+
+
+def _check(resource_version: int, seen: int) -> None:
+    if resource_version < seen:
+        raise HistoryLost(
+            f"a list is of resourceVersion {resource_version}, and {seen} was seen before: the API server's data were "
+            "restored from a backup, or this is another cluster; start again to read everything anew"
+        )
+
+
+def _collected(state: InitWatch[T], given: Input[T]) -> InitWatch[T]:
+    """Changes may come before the list's end does."""
+    if isinstance(given, Applied):
+        state.found[given.object.key] = given.object
+    elif isinstance(given, Deleted):
+        state.found.pop(given.key, None)
+    return state
+
+
+def _told(state: Watching, given: Input[T]) -> tuple[State[T], Event[T] | None]:
+    assert isinstance(given, Applied | Deleted | Progressed), given
+    if given.resource_version < state.seen:
+        # A watch goes forward only. Whether history was lost, or the watch is broken, a list will tell.
+        return Empty(state.seen, state.lists_by_watch), Outdated(state.seen)
+    return replace(state, seen=given.resource_version), given
+
+
+def _after_call(state: State[T], error: CallFailed | None) -> State[T]:
+    """error: what went wrong; None where the server has ended the watch as it does now and then."""
+    status = error.status if isinstance(error, ApiError) else 0
+    if isinstance(state, InitWatch) or (isinstance(state, Empty) and status in _NOT_SUPPORTED):
+        # A list by watch that was refused or not complete is not tried again: pages come in smaller parts.
+        return Empty(state.seen, lists_by_watch=False)
+    if isinstance(state, Empty) or (isinstance(error, ApiError) and error.is_expired):
+        return Empty(state.seen, state.lists_by_watch)
+    if isinstance(state, InitPage):
+        return state
+    return Cut(state.seen, state.lists_by_watch)

@@ -1,0 +1,117 @@
+"""The watcher: one resource's events for ever, through cut watches, expired versions and servers that come and go.
+
+The decisions are those of `states`; here are the calls, what they answer with, and the waits between them. A watch that
+is silent for longer than bookmarks are apart is taken for dead and opened again.
+Source: KEP-956 (bookmarks), KEP-3157 (lists by watch).
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Generic, Never
+
+from scheduler.cache import states
+from scheduler.cache.backoff import Backoff
+from scheduler.cache.decoding import input_of, page_of
+from scheduler.cache.events import Decoder, Event, Interrupted, Restarted, T
+from scheduler.cache.states import Empty, Ended, Failed, Input, Opened, State
+from scheduler.client.connection import Connection
+from scheduler.client.errors import CallFailed
+from scheduler.client.resources import Resource
+
+SILENCE_S = 90.0
+"""After that a watch is taken for dead: the API server sends bookmarks about once a minute."""
+
+_PAGE_TIMEOUT_S = 30.0
+_WATCH_S = 300
+
+Tell = Callable[[Event[T]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Watcher(Generic[T]):
+    """What is watched and how. decode: what is kept of an object; selector: parameters such as fieldSelector.
+
+    chance: gives a random number from 0 to 1. lists_by_watch: ask for that first, where the server can.
+    """
+
+    connection: Connection
+    resource: Resource
+    decode: Decoder[T]
+    chance: Callable[[], float]
+    selector: Mapping[str, str] = field(default_factory=dict)
+    lists_by_watch: bool = True
+    backoff: Backoff = field(default_factory=Backoff)
+    silence_s: float = SILENCE_S
+
+    async def run(self, tell: Tell[T]) -> Never:
+        """Tell the events until cancelled: first `Restarted`, then changes, `Restarted` again where some were missed.
+
+        Raises HistoryLost.
+        """
+        course = _Course(tell, Empty(lists_by_watch=self.lists_by_watch))
+        while True:
+            before = course.state
+            try:
+                await self._call(course)
+            except CallFailed as error:
+                course.take(Failed(error))
+                wait_s = self._wait_s(before, course, error)
+                tell(Interrupted(error, wait_s))
+                await asyncio.sleep(wait_s)
+            else:
+                await asyncio.sleep(self._wait_s(before, course, None))
+
+    async def list_now(self) -> Restarted[T]:
+        """Everything as of now, by pages, whatever the watch has told so far. Raises CallFailed."""
+        told: list[Event[T]] = []
+        course = _Course(told.append, Empty(lists_by_watch=False))
+        while not told:
+            await self._call(course)
+        (listed,) = told
+        assert isinstance(listed, Restarted), listed
+        return listed
+
+    async def _call(self, course: "_Course[T]") -> None:
+        """The call that the state asks for, and all that it answers."""
+        path = self.resource.path()
+        query = {**self.selector, **states.query_of(course.state)}
+        if states.lists(course.state):
+            page = await self.connection.request("GET", path, query=query, timeout_s=_PAGE_TIMEOUT_S)
+            course.take(page_of(f"GET {path}", page, self.decode))
+            return
+        # Watches of one start should not all be renewed in one moment.
+        query["timeoutSeconds"] = str(int(_WATCH_S * (1 + self.chance())))
+        async with self.connection.stream(path, query, self.silence_s) as lines:
+            course.take(Opened())
+            async for line in lines:
+                course.take(input_of(f"GET {path}", line, self.decode))
+                if not states.is_open(course.state):
+                    return
+        course.take(Ended())
+
+    def _wait_s(self, before: State[T], course: "_Course[T]", error: CallFailed | None) -> float:
+        """Nothing where a page came, or where another kind of list is tried next."""
+        is_page = error is None and states.lists(before)
+        is_other_list = before.lists_by_watch and not course.state.lists_by_watch
+        if is_page or is_other_list:
+            return 0.0
+        return self.backoff.delay_s(course.failures, error, self.chance())
+
+
+@dataclass(slots=True)
+class _Course(Generic[T]):
+    """Where a watcher is. failures: calls since anything was told; that a watch is open is no news yet."""
+
+    tell: Tell[T]
+    state: State[T]
+    failures: int = 0
+
+    def take(self, given: Input[T]) -> None:
+        self.state, event = states.step(self.state, given)
+        if isinstance(given, Ended | Failed):
+            self.failures += 1
+        elif event is not None and not isinstance(given, Opened):
+            self.failures = 0
+        if event is not None:
+            self.tell(event)

@@ -1,0 +1,125 @@
+"""`dra allocate`: the main job on files."""
+
+import sys
+from collections.abc import Sequence
+
+import click
+import orjson
+
+from allocator.gates import Features
+from allocator.model import Claim
+from allocator.policy import Policy
+from scheduler.cli.ending import BAD_INPUT, stop, tell
+from scheduler.cli.inputs import (
+    World,
+    feature_options,
+    inventory_of,
+    keep_going_option,
+    key_of,
+    paths_argument,
+    policy_option,
+)
+from scheduler.cli.progress import Progress
+from scheduler.core_v1.pod import Pod
+from scheduler.cycle import admin_access
+from scheduler.offline.placement import Placed, Placement, Result, unused_claims
+from scheduler.output.objects import list_of
+from scheduler.output.report import unchecked_namespaces
+from scheduler.output.table import table
+from scheduler.output.yaml_dump import dump
+
+FORMATS = ("table", "wide", "json", "yaml", "name")
+
+_EPILOG = """
+\b
+Exit code: 0 when everything asked for was placed, 1 when something was not, 2 for bad input.
+
+\b
+Examples:
+  dra allocate cluster.yaml pending.yaml        a dump of a cluster and what is waiting
+  dra allocate must-gather/                     all .yaml, .yml and .json files below a folder
+  kubectl get resourceslices,deviceclasses,resourceclaims,resourceclaimtemplates,nodes,pods -A -o yaml \\
+    | dra allocate -                            straight from a cluster
+  dra allocate cluster.yaml job.yaml --pod ml/train-0     one pod, as if it came first
+  dra allocate cluster.yaml pending.yaml -o yaml          the claims as they would be written
+  dra allocate cluster.yaml pending.yaml --policy topology:gpu.example.com/board     devices close together
+"""
+
+
+@click.command(name="allocate", epilog=_EPILOG)
+@paths_argument
+@click.option("--pod", default="", metavar="NS/NAME", help="Place this pod only.")
+@click.option("--claim", default="", metavar="NS/NAME", help="Place only the pods that use this claim, or it alone.")
+@click.option("--node", default="", metavar="NAME", help="Look at this node only.")
+@click.option(
+    "-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True, help="How to print the result."
+)
+@policy_option
+@feature_options
+@keep_going_option
+def command(
+    paths: tuple[str, ...], output: str, policy: Policy, features: Features, *, keep_going: bool, **names: str
+) -> None:
+    """Say which devices every pending claim gets, and on which node, as kube-scheduler would.
+
+    PATH is a file, a folder (read recursively; a must-gather will do), or - for standard input: YAML or JSON, manifests
+    or dumps, in any mix and order. Needed are the ResourceSlices, DeviceClasses and Nodes of the cluster, and the
+    ResourceClaims, ResourceClaimTemplates and Pods; Deployments, StatefulSets, ReplicaSets, DaemonSets, Jobs and
+    CronJobs stand for the pods that they ask for. Claims that are allocated already keep their devices.
+
+    A pod keeps its place by node selector, node affinity, taints, cordoned nodes and the reach of its allocated claims.
+    Extended resources of device classes become claims. CPU and memory are not looked at, nor are affinity between pods,
+    topology spread, host ports and volumes: a warning counts the pods that ask for them.
+    """
+    inventory = inventory_of(paths, keep_going=keep_going)
+    world = World.of(inventory, features)
+    placement = world.placement(features, names["node"], policy, tells_every_node=output == "wide")
+    results = _place(world, placement, names["pod"], names["claim"])
+    if text := _rendered(results, placement, output):
+        click.echo(text, nl=not text.endswith("\n"))
+    placed = sum(isinstance(result, Placed) for result in results)
+    tell([f"{placed} of {len(results)} placed{'' if results else ': nothing in the input waits for devices'}"])
+    sys.exit(BAD_INPUT if inventory.errors else int(placed < len(results)))
+
+
+def _place(world: World, placement: Placement, pod: str, claim: str) -> list[Result]:
+    """What becomes of the named pod, of the users of the named claim, or of all."""
+    chosen_pods, chosen_claims = _chosen(world, pod, claim)
+    world.warn_of(chosen_pods if pod or claim else world.pods)
+    with Progress() as progress:
+        results = placement.run(chosen_pods, chosen_claims, progress.tell)
+    tell(unchecked_namespaces(placement.unchecked, admin_access.LABEL))
+    return results
+
+
+def _chosen(world: World, pod_name: str, claim_name: str) -> tuple[list[Pod], list[Claim]]:
+    """The pods to place, and the claims that no pod uses."""
+    if pod_name:
+        pod, key = world.pod(key_of(pod_name)), key_of(claim_name)
+        if claim_name and not world.uses(pod, key):
+            stop(f"pod {pod} does not use claim {'/'.join(key)}")
+        return [pod], []
+    if claim_name:
+        return world.users(key_of(claim_name))
+    return world.pending, unused_claims(world.claims, world.pods)
+
+
+def _rendered(results: Sequence[Result], placement: Placement, output: str) -> str:
+    match output:
+        case "json":
+            found = list_of(results, placement.claims, placement.consumers)
+            return orjson.dumps(found, option=orjson.OPT_INDENT_2).decode()
+        case "yaml":
+            return dump(list_of(results, placement.claims, placement.consumers))
+        case "name":
+            return "\n".join(_names(results))
+        case _:
+            return table(results, is_wide=output == "wide")
+
+
+def _names(results: Sequence[Result]) -> list[str]:
+    """The placed pods and claims, as `kind/namespace/name`."""
+    placed = [result for result in results if isinstance(result, Placed)]
+    names = {f"pod/{result.pod}" for result in placed if result.pod}
+    names |= {f"resourceclaim.resource.k8s.io/{claim}" for result in placed for claim in result.claims}
+    return sorted(names)

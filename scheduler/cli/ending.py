@@ -1,0 +1,53 @@
+"""How commands end: their exit codes, and what they say on standard error.
+
+A command that cannot go on says why, a line for each problem, and ends with `BAD_INPUT`.
+"""
+
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from typing import NoReturn
+
+import click
+
+BAD_INPUT = 2
+"""Exit code for input that cannot be used, or output that cannot be written; 1: something asked for was not done."""
+
+INTERRUPTED = 130
+CLOSED_PIPE = 141
+"""Exit codes of a program that ends by Ctrl-C, or as nobody reads its output any more."""
+
+
+def tell(lines: Iterable[str]) -> None:
+    """Lines to standard error."""
+    for line in lines:
+        click.echo(line, err=True)
+
+
+def stop(*problems: str) -> NoReturn:
+    """End the command, which cannot go on."""
+    tell(f"dra: {problem}" for problem in problems)
+    sys.exit(BAD_INPUT)
+
+
+@contextmanager
+def ending_quietly() -> Iterator[None]:
+    """Ctrl-C and a reader that stops early end the program without a word, a full disk with one line."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+    except BrokenPipeError:
+        _drop_output()
+        sys.exit(CLOSED_PIPE)
+    except OSError as error:
+        _drop_output()
+        with suppress(OSError):  # standard error may be what cannot be written
+            tell([f"dra: {error.strerror or error}"])
+        sys.exit(BAD_INPUT)
+
+
+def _drop_output() -> None:
+    """Nothing more is written: Python would try once again at the end, and complain."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

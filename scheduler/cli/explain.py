@@ -1,0 +1,166 @@
+"""`dra explain`: why a pod or a claim gets what it gets, or why it gets nothing and what would help."""
+
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import click
+import orjson
+
+from allocator.gates import Features
+from allocator.model import Claim
+from allocator.policy import Policy
+from scheduler.cli.ending import BAD_INPUT, stop, tell
+from scheduler.cli.inputs import (
+    Key,
+    World,
+    feature_options,
+    inventory_of,
+    keep_going_option,
+    key_of,
+    paths_argument,
+    policy_option,
+)
+from scheduler.cli.progress import Progress, told_after
+from scheduler.core_v1.pod import Pod
+from scheduler.cycle import admin_access
+from scheduler.offline.explanation import Explanation, explain
+from scheduler.offline.placement import Look, Placement, order_of, unused_claims
+from scheduler.output.explanation import text_of
+from scheduler.output.explanation_json import object_of
+from scheduler.output.report import unchecked_namespaces
+
+FORMATS = ("table", "json")
+
+_KINDS: Mapping[str, str] = {
+    **dict.fromkeys(("po", "pod", "pods"), "pod"),
+    **dict.fromkeys(("claim", "claims", "resourceclaim", "resourceclaims"), "claim"),
+    **dict.fromkeys(("resourceclaim.resource.k8s.io", "resourceclaims.resource.k8s.io"), "claim"),
+}
+
+_EPILOG = """
+\b
+Exit code: 0 when it fits, 1 when it does not or that is not known, 2 for bad input.
+
+\b
+Examples:
+  dra explain ml/train-0 cluster.yaml pending.yaml         a pod, on what is allocated in the input
+  dra explain ml/train-0 must-gather/ --in-order           after the pods that come before it
+  dra explain ml/train-0 cluster.yaml --node gpu-07        why not on that node
+  dra explain claim/ml/shared cluster.yaml -o json         a claim, for a program
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Subject:
+    """What is to be explained: a pod, or a claim that no pending pod uses."""
+
+    pod: Pod | None
+    claim: Key | None
+
+
+@click.command(name="explain", epilog=_EPILOG)
+@click.argument("name", metavar="POD|CLAIM")
+@paths_argument
+@click.option("--node", default="", metavar="NAME", help="Tell the story of this node, and whether it fits there.")
+@click.option("--in-order", is_flag=True, help="Place the pods and claims that come before it first.")
+@click.option(
+    "-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True, help="How to print the result."
+)
+@policy_option
+@feature_options
+@keep_going_option
+def command(  # noqa: PLR0913 - one for each option
+    *,
+    name: str,
+    paths: tuple[str, ...],
+    node: str,
+    output: str,
+    policy: Policy,
+    features: Features,
+    in_order: bool,
+    keep_going: bool,
+) -> None:
+    """Say why a pod or a claim gets its node and devices, or why it gets none and what would help.
+
+    POD is NAMESPACE/NAME or pod/NAMESPACE/NAME; CLAIM is claim/NAMESPACE/NAME, and stands for the first pending pod
+    that uses it, if there is one. PATH is as in `dra allocate`.
+
+    Told is the story of one node: the node that is chosen, or the one that came nearest, or --node. For each request
+    the devices that each check leaves, and who holds the others; for each constraint the devices of each value; which
+    wishes cannot be had together, with none that could be spared; and what would make it fit, each tried out. Then the
+    other nodes by reason. docs/explain.md describes the JSON.
+    """
+    inventory = inventory_of(paths, keep_going=keep_going)
+    world = World.of(inventory, features)
+    subject = _subject(world, name)
+    placement = world.placement(features, policy=policy)
+    if node and node not in {one.name for one in placement.nodes}:
+        stop(f"node {node} is not in the input")
+    if subject.pod:
+        world.warn_of([subject.pod])
+    if in_order:
+        _place_before(world, placement, subject)
+    with told_after("asking every node ..."):
+        explanation = explain(placement, _look(placement, subject), node)
+    tell(unchecked_namespaces(placement.unchecked, admin_access.LABEL))
+    if explanation.answers and explanation.verdict == "Fits" and not in_order:
+        tell(_passed_by(world, subject))
+    click.echo(_rendered(explanation, output))
+    sys.exit(BAD_INPUT if inventory.errors else int(explanation.verdict != "Fits"))
+
+
+def _subject(world: World, name: str) -> _Subject:
+    kind, key = _parsed(name)
+    if kind == "pod":
+        return _Subject(world.pod(key), None)
+    users, _ = world.users(key)
+    return _Subject(min(users, key=order_of), None) if users else _Subject(None, key)
+
+
+def _parsed(name: str) -> tuple[str, Key]:
+    """Kind, and namespace and name."""
+    first, slash, rest = name.partition("/")
+    if not slash or first not in _KINDS:
+        kind, rest = "pod", name
+        if rest.count("/") > 1:
+            stop(f"{name}: {first} is no kind that can be explained, which are pod and claim")
+    else:
+        kind = _KINDS[first]
+    return kind, key_of(rest)
+
+
+def _look(placement: Placement, subject: _Subject) -> Look:
+    if subject.pod:
+        return placement.look(subject.pod)
+    assert subject.claim
+    return placement.look_at_claim(placement.claims.objects[subject.claim].claim)
+
+
+def _place_before(world: World, placement: Placement, subject: _Subject) -> None:
+    """Place what comes before it."""
+    with Progress() as progress:
+        placement.run(*_before(world, subject), progress.tell)
+
+
+def _before(world: World, subject: _Subject) -> tuple[list[Pod], list[Claim]]:
+    """What comes before it: pods that go first, then claims that no pod uses, by name."""
+    if subject.pod:
+        turn = order_of(subject.pod)
+        return [pod for pod in world.pending if order_of(pod) < turn], []
+    unused = unused_claims(world.claims, world.pods)
+    return world.pending, [claim for claim in unused if (claim.namespace, claim.name) < (subject.claim or ("", ""))]
+
+
+def _passed_by(world: World, subject: _Subject) -> Iterator[str]:
+    """A line on those that `dra allocate` would place first, whose devices are counted as free."""
+    pods, claims = _before(world, subject)
+    if number := len(pods) + len(claims):
+        others = "1 other waits and comes" if number == 1 else f"{number} others wait and come"
+        yield f"looked at alone: {others} before it (--in-order places them first)"
+
+
+def _rendered(explanation: Explanation, output: str) -> str:
+    if output == "json":
+        return orjson.dumps(object_of(explanation), option=orjson.OPT_INDENT_2).decode()
+    return text_of(explanation)

@@ -1,0 +1,114 @@
+"""`dra extender check`: what in kube-scheduler's configuration goes wrong with the extender."""
+
+import shlex
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import click
+import orjson
+
+from scheduler.cli.ending import stop, tell
+from scheduler.cli.inputs import gates_of
+from scheduler.extender.kube_scheduler_configuration import KIND, KubeSchedulerConfiguration, read
+from scheduler.extender.trap_report import object_of, text_of, unjudged
+from scheduler.extender.traps import GATES_FLAG, Judged, Severity, Trap, traps_of
+from scheduler.live.configuration import InvalidConfiguration, the_object
+
+FORMATS = ("table", "json")
+FLAGS_OPTION = "--kube-scheduler-flags"
+
+_EPILOG = """
+\b
+error:    pods get no devices, or two pods one; others can read or answer the calls; kube-scheduler does not start
+warning:  pods are placed later, worse, or not at all
+
+\b
+Exit code: 0 without errors, 1 with one, 2 for a file that is no configuration of kube-scheduler.
+
+\b
+Examples:
+  dra extender check kube-scheduler.yaml
+  dra extender check kube-scheduler.yaml --kube-scheduler-flags "--feature-gates=DRAExtendedResource=false --v=2"
+  dra extender config | dra extender check - -o json
+"""
+
+
+def _gates(_context: click.Context, _option: click.Parameter, text: str | None) -> Mapping[str, bool] | None:
+    """The gates that the flags set; a component's name before a gate is left out."""
+    if text is None:
+        return None
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise click.BadParameter(f"no flags as a shell reads them: {error}", param_hint=FLAGS_OPTION) from error
+    gates = [gate.removeprefix("kube:") for value in _values(words) for gate in value.split(",")]
+    return gates_of(",".join(gates))
+
+
+def _values(words: list[str]) -> Iterator[str]:
+    """What the flag for gates is given, as one word or as two."""
+    for number, word in enumerate(words):
+        name, _, value = word.partition("=")
+        if name == GATES_FLAG:
+            yield value if "=" in word else "".join(words[number + 1 : number + 2])
+
+
+@click.command(name="check", epilog=_EPILOG)
+@click.argument("file", metavar="FILE", type=click.Path(path_type=Path, allow_dash=True))
+@click.option(
+    FLAGS_OPTION,
+    "gates",
+    metavar="FLAGS",
+    callback=_gates,
+    help="The flags that kube-scheduler is started with, as one text: gates stand there, and not in the file.",
+)
+@click.option("--url", metavar="URL", help="The urlPrefix of the entry to judge, where there are several.")
+@click.option(
+    "-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True, help="How to print the result."
+)
+def check(file: Path, *, gates: Mapping[str, bool] | None, url: str | None, output: str) -> None:
+    """Say what in kube-scheduler's configuration goes wrong with the extender, and what to write instead.
+
+    FILE is a KubeSchedulerConfiguration, or - for standard input. An entry of `extenders` with a bindVerb is judged as
+    authoritative, one without as advisory. docs/extender.md describes each finding and the JSON.
+    """
+    configuration = _configuration(file)
+    judged = Judged(configuration, _number(file, configuration, url), gates)
+    traps = traps_of(judged)
+    tell(
+        f"warning: {gate} is not judged: it has to be off, and without {FLAGS_OPTION} it is not known whether it is"
+        for gate in unjudged(judged)
+    )
+    click.echo(_rendered(judged, traps, output))
+    sys.exit(int(any(trap.severity is Severity.ERROR for trap in traps)))
+
+
+def _configuration(file: Path) -> KubeSchedulerConfiguration:
+    try:
+        raw = the_object(file, KIND)
+    except InvalidConfiguration as invalid:
+        stop(*invalid.problems)
+    found, errors = read(raw)
+    if found is None:
+        stop(*(f"{file}: {error}" for error in errors))
+    return found
+
+
+def _number(file: Path, configuration: KubeSchedulerConfiguration, url: str | None) -> int:
+    """Which entry of `extenders` is to be judged."""
+    prefixes = [extender.url_prefix for extender in configuration.extenders]
+    if not prefixes:
+        stop(f"{file}: extenders: is empty: kube-scheduler asks nobody")
+    if url is None and len(prefixes) > 1:
+        stop(f"{file}: extenders: has {len(prefixes)} entries: say with --url which one is ours: {', '.join(prefixes)}")
+    found = [number for number, prefix in enumerate(prefixes) if url in (None, prefix)]
+    if not found:
+        stop(f"{file}: extenders: none has the urlPrefix {url}: {', '.join(prefixes)}")
+    return found[0]
+
+
+def _rendered(judged: Judged, traps: list[Trap], output: str) -> str:
+    if output == "json":
+        return orjson.dumps(object_of(judged, traps), option=orjson.OPT_INDENT_2).decode()
+    return text_of(judged, traps)

@@ -1,0 +1,114 @@
+"""`dra extender config`: the configuration with which kube-scheduler asks the extender."""
+
+import click
+
+from allocator.api import names
+from scheduler.cli.ending import stop, tell
+from scheduler.extender.configuration import Mode
+from scheduler.extender.kube_scheduler_configuration import read
+from scheduler.extender.kube_scheduler_setup import Setup, document, flags
+from scheduler.extender.trap_report import line_of
+from scheduler.extender.traps import Judged, Severity, traps_of
+from scheduler.output.yaml_dump import dump
+
+_EPILOG = """
+\b
+Exit code: 0 when it was written, 2 for what would not work.
+
+\b
+Examples:
+  dra extender config > kube-scheduler.yaml                    as manifests/extender has it
+  dra extender config --scheduler-name a --scheduler-name b    two profiles
+  dra extender config --mode advisory --scheduler-name default-scheduler
+  dra extender config --url http://127.0.0.1:9443/v1           on one machine, to try it out
+"""
+
+
+@click.command(name="config", epilog=_EPILOG)
+@click.option(
+    "--mode",
+    type=click.Choice([mode.value for mode in Mode]),
+    default=Mode.AUTHORITATIVE.value,
+    show_default=True,
+    help="Who allocates: the extender, or kube-scheduler with its advice.",
+)
+@click.option(
+    "--scheduler-name",
+    "schedulers",
+    multiple=True,
+    metavar="NAME",
+    default=("dra-kube-scheduler",),
+    show_default=True,
+    help="A profile, which pods name; repeat.",
+)
+@click.option(
+    "--url",
+    metavar="URL",
+    default="https://dra-extender.kube-system.svc:9443/v1",
+    show_default=True,
+    help="Where the extender serves.",
+)
+@click.option(
+    "--ca-file", metavar="FILE", default="/etc/dra-extender/ca.crt", show_default=True, help="Vouches for it."
+)
+@click.option(
+    "--cert-file", metavar="FILE", default="/etc/dra-extender/tls.crt", show_default=True, help="kube-scheduler's own."
+)
+@click.option("--key-file", metavar="FILE", default="/etc/dra-extender/tls.key", show_default=True, help="Its key.")
+@click.option(
+    "--http-timeout",
+    type=click.IntRange(min=1),
+    metavar="SECONDS",
+    default=30,
+    show_default=True,
+    help="For so long kube-scheduler waits for an answer; the extender's httpTimeoutSeconds has to say the same.",
+)
+@click.option(
+    "--weight",
+    type=click.IntRange(min=1),
+    default=5,
+    show_default=True,
+    help="Of the extender's scores among those of kube-scheduler's plugins, which have 1 to 3.",
+)
+@click.option("--kubeconfig", metavar="FILE", default="", help="kube-scheduler's own; without, its pod's account.")
+def config(  # noqa: PLR0913 - one for each option
+    *,
+    mode: str,
+    schedulers: tuple[str, ...],
+    url: str,
+    ca_file: str,
+    cert_file: str,
+    key_file: str,
+    http_timeout: int,
+    weight: int,
+    kubeconfig: str,
+) -> None:
+    """Write the KubeSchedulerConfiguration for kube-scheduler with the extender.
+
+    To standard output, with its flags in a comment and on standard error. Paths are those that kube-scheduler sees.
+    What would go wrong is told as `dra extender check` tells it.
+    """
+    _check_names(schedulers)
+    setup = Setup(Mode(mode), schedulers, url, ca_file, cert_file, key_file, http_timeout, weight, kubeconfig)
+    _judge(setup)
+    flagged = [f"kube-scheduler has to be started with {flag}" for flag in flags(setup)]
+    tell(flagged)
+    click.echo("".join(f"# {line}\n" for line in flagged) + dump(document(setup)), nl=False)
+
+
+def _check_names(schedulers: tuple[str, ...]) -> None:
+    if len(set(schedulers)) < len(schedulers):
+        raise click.BadParameter("a profile is named twice", param_hint="--scheduler-name")
+    for name in schedulers:
+        if problem := names.long_name(name):
+            raise click.BadParameter(f"{name!r} {problem}", param_hint="--scheduler-name")
+
+
+def _judge(setup: Setup) -> None:
+    """Tell what would go wrong; the command ends where that is an error."""
+    found, errors = read(document(setup))
+    assert found is not None, errors
+    traps = traps_of(Judged(found, number=0))
+    tell(f"{trap.severity}: {line_of(trap)}" for trap in traps)
+    if any(trap.severity is Severity.ERROR for trap in traps):
+        stop("nothing was written")

@@ -1,0 +1,225 @@
+"""What commands on files have in common: the options that say what is in force, the reading, the choice of pods."""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any
+
+import click
+
+from allocator.gates import DEVICE_TAINT_RULES, RELEASES, Features, UnknownGate
+from allocator.model import Claim
+from allocator.policies import NAMES, UnknownPolicy, policy_of
+from allocator.policy import FIRST_FIT, Policy
+from allocator.snapshot import Snapshot
+from scheduler.cli.ending import stop, tell
+from scheduler.cli.progress import told_after
+from scheduler.core_v1.pod import DEFAULT_NAMESPACE, Pod
+from scheduler.cycle.taint_rules import tainted
+from scheduler.input.documents import read
+from scheduler.input.inventory import Inventory, take_inventory
+from scheduler.offline.claims import Claims
+from scheduler.offline.extended_resources import ExtendedResources
+from scheduler.offline.placement import Placement, is_pending
+from scheduler.offline.priorities import Priorities
+from scheduler.offline.virtual_pods import expand
+from scheduler.output.report import report, unknown_priorities, unoffered_resources, unread_requirements
+from scheduler.output.switched_off import switched_off
+
+Key = tuple[str, str]
+"""Namespace and name."""
+
+_MOST_MEANT = 3
+"""Names that the user may have meant that are told; of others the number."""
+
+_FEATURE_OPTIONS = (
+    click.option(
+        "--kubernetes",
+        "release",
+        type=click.Choice(sorted(RELEASES)),
+        default="1.36",
+        show_default=True,
+        help="The release whose scheduler is followed where releases differ.",
+    ),
+    click.option(
+        "--feature-gates",
+        "gates",
+        default="",
+        metavar="NAME=BOOL,...",
+        help="Gates that differ from the release's defaults, such as DRAListTypeAttributes=true.",
+    ),
+    click.option(
+        "--strict",
+        "is_strict",
+        is_flag=True,
+        help="Answer as kube-scheduler also where this program would do better (docs/differences.md).",
+    ),
+    click.option("-v", "--verbose", is_flag=True, help="Print the features in force to standard error."),
+)
+
+paths_argument = click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(allow_dash=True))
+keep_going_option = click.option(
+    "--keep-going", is_flag=True, help="Use the rest of an input that has errors; the exit code stays 2."
+)
+
+
+def _policy(_context: click.Context, _option: click.Parameter, text: str) -> Policy:
+    try:
+        return policy_of(text)
+    except UnknownPolicy as error:
+        raise click.BadParameter(str(error)) from error
+
+
+policy_option = click.option(
+    "--policy",
+    default=FIRST_FIT.name,
+    show_default=True,
+    metavar="NAME[:ATTRIBUTE,...]",
+    callback=_policy,
+    help=f"What to take of all that is possible: {', '.join(NAMES)} (docs/policies.md).",
+)
+
+
+def feature_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Gives the command the options that say which features are in force, and calls it with `features`."""
+
+    @wraps(command)
+    def with_features(*, release: str, gates: str, is_strict: bool, verbose: bool, **others: Any) -> None:
+        features = _features(release, gates, is_strict=is_strict)
+        if verbose:
+            tell([f"features in force: {features}"])
+        command(features=features, **others)
+
+    for option in reversed(_FEATURE_OPTIONS):
+        with_features = option(with_features)
+    return with_features
+
+
+def gates_of(text: str) -> dict[str, bool]:
+    """The gates of `NAME=BOOL,...`. Raises click's BadParameter."""
+    gates: dict[str, bool] = {}
+    for setting in filter(None, text.split(",")):
+        gate, _, value = setting.strip().partition("=")
+        if value.lower() not in ("true", "false"):
+            raise click.BadParameter(f"{setting!r} is not NAME=true or NAME=false", param_hint="--feature-gates")
+        gates[gate] = value.lower() == "true"
+    return gates
+
+
+def _features(release: str, gates: str, *, is_strict: bool) -> Features:
+    try:
+        return Features.of(release, gates_of(gates), is_strict=is_strict)
+    except UnknownGate as error:
+        raise click.BadParameter(str(error), param_hint="--feature-gates") from error
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """The input, ready for decisions.
+
+    pods: of the input and those that its workloads stand for, each with its priority. extended: the resources that
+    classes stand for.
+    """
+
+    inventory: Inventory
+    claims: Claims
+    pods: Sequence[Pod]
+    extended: ExtendedResources
+
+    @staticmethod
+    def of(inventory: Inventory, features: Features) -> "World":
+        """The world that the inventory describes; what of it does not count, or is only guessed, is told."""
+        tell(switched_off(inventory, features))
+        priorities = Priorities(inventory.priority_classes)
+        pods = [*inventory.pods, *expand(inventory.workloads, inventory.pods, inventory.nodes)]
+        tell(unknown_priorities(Counter(pod.priority_class for pod in pods if not priorities.knows(pod))))
+        extended = ExtendedResources(inventory.classes, features)
+        return World(inventory, Claims(inventory), [priorities.resolved(pod) for pod in pods], extended)
+
+    @property
+    def pending(self) -> list[Pod]:
+        """The pods that still need something."""
+        return [pod for pod in self.pods if is_pending(pod, self.claims.objects, self.extended)]
+
+    def placement(
+        self, features: Features, node: str = "", policy: Policy = FIRST_FIT, *, tells_every_node: bool = False
+    ) -> Placement:
+        """A placement on the nodes, or on the named one; what is in use is what is allocated in the input."""
+        inventory = self.inventory
+        nodes = [one for one in inventory.nodes if node in ("", one.name)]
+        if node and not nodes:
+            stop(f"node {node} is not in the input")
+        has_rules = features.has(DEVICE_TAINT_RULES)
+        slices = tainted(inventory.slices, inventory.taint_rules) if has_rules else inventory.slices
+        snapshot = Snapshot.of(slices, inventory.classes, self.claims.allocated, features)
+        bound = [pod for pod in self.pods if pod.node_name and not pod.is_over]
+        return Placement(
+            snapshot,
+            nodes,
+            self.claims,
+            inventory.namespaces,
+            bound=bound,
+            policy=policy,
+            tells_every_node=tells_every_node,
+        )
+
+    def pod(self, key: Key) -> Pod:
+        """The pod of that name; a living one goes before one that it replaces."""
+        named = [pod for pod in self.pods if (pod.namespace, pod.name) == key]
+        if not named:
+            known = {(pod.namespace, pod.name) for pod in self.pods}
+            stop(f"pod {'/'.join(key)} is not in the input{_meant(key, known)}")
+        return min(named, key=lambda pod: pod.is_over)
+
+    def users(self, key: Key) -> tuple[list[Pod], list[Claim]]:
+        """The pending pods that use the claim, or the claim alone where none does."""
+        users = [pod for pod in self.pending if self.uses(pod, key)]
+        if users:
+            return users, []
+        if key not in self.claims.objects:
+            missing = f"claim {'/'.join(key)} is not in the input, nor made of a template for a pod of it"
+            stop(f"{missing}{_meant(key, self.claims.objects)}")
+        return [], [self.claims.objects[key].claim]
+
+    def uses(self, pod: Pod, key: Key) -> bool:
+        """True for a pod with that claim."""
+        found = self.claims.of(pod)
+        return isinstance(found, list) and any((c.claim.namespace, c.claim.name) == key for _, c in found)
+
+    def warn_of(self, pods: Iterable[Pod]) -> None:
+        """Tell what placement does not look at, though these pods ask for it."""
+        waiting = [pod for pod in pods if not pod.node_name and not pod.is_over]
+        tell(unread_requirements(pod for pod in waiting if pod.claims or self.extended.wanted_by(pod)))
+        tell(unoffered_resources(self.extended.unoffered(waiting, self.inventory.nodes), is_on=self.extended.is_on))
+
+
+def inventory_of(paths: Sequence[str], *, keep_going: bool) -> Inventory:
+    """The inventory of the paths, after all that is to be said of it; the command ends where it cannot be used."""
+    with told_after("reading the input ..."):
+        inventory = take_inventory(read(paths))
+    tell(report(inventory))
+    if inventory.errors and not keep_going:
+        number = len(inventory.errors)
+        errors = f"{number} error{'' if number == 1 else 's'} in the input"
+        stop(f"{errors}, nothing was placed (--keep-going uses the rest)")
+    if not inventory.kinds:
+        stop("the input holds no object")
+    return inventory
+
+
+def _meant(key: Key, known: Collection[Key]) -> str:
+    """A question that names what the user may have meant: that name elsewhere, else the pods of a workload."""
+    _, name = key
+    found = sorted(one for one in known if one[1] == name) or sorted(
+        one for one in known if one[1].startswith(f"{name}-")
+    )
+    names = ["/".join(one) for one in found[:_MOST_MEANT]]
+    rest = f" or {len(found) - len(names)} more" if len(found) > len(names) else ""
+    return f"; did you mean {', '.join(names)}{rest}?" if names else ""
+
+
+def key_of(name: str) -> Key:
+    """Namespace and name of `ns/name`, or of a name in the default namespace."""
+    namespace, slash, rest = name.partition("/")
+    return (namespace, rest) if slash else (DEFAULT_NAMESPACE, namespace)

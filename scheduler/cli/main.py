@@ -1,0 +1,70 @@
+"""`dra`: the entry of all subcommands. A subcommand is imported when it is used, so that help is quick."""
+
+import importlib
+import os
+from collections.abc import Mapping
+
+import click
+
+from scheduler.cli.ending import ending_quietly, stop
+from scheduler.installation import InstallationError, verify
+from scheduler.version import VERSION
+
+COMMANDS: Mapping[str, tuple[str, str]] = {
+    "allocate": ("scheduler.cli.allocate", "Say which devices pending pods and claims get, offline."),
+    "completion": ("scheduler.cli.completion", "Print the script that completes commands in a shell."),
+    "explain": ("scheduler.cli.explain", "Say why a pod or a claim gets what it gets, or nothing, offline."),
+    "extender": ("scheduler.cli.extender", "Run the extender that kube-scheduler calls."),
+    "scheduler": ("scheduler.cli.scheduler", "Run the live scheduler of a cluster."),
+    "verify": ("scheduler.cli.verify", "Replay recorded cases and compare the answers."),
+}
+"""Name to (module, which has `command`; what help says)."""
+
+
+class _Lazy(click.Group):
+    """A group that imports a subcommand when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command = importlib.import_module(COMMANDS[cmd_name][0]).command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, COMMANDS[name][1]) for name in self.list_commands(ctx)])
+
+    def invoke(self, ctx: click.Context) -> object:
+        with ending_quietly():
+            return super().invoke(ctx)
+
+
+@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(VERSION, prog_name="dra")
+@click.pass_context
+def dra(context: click.Context) -> None:
+    """Device allocation for Kubernetes (DRA): which devices a claim gets, on which node, and why not.
+
+    \b
+    Examples:
+      dra allocate cluster.yaml pending.yaml
+      dra explain ml/train-0 cluster.yaml pending.yaml
+      dra scheduler run --dry-run
+      dra verify allocation cases.jsonl
+    """  # noqa: D301 - \b is click's mark for text that it must not wrap
+    if os.environ.get("NO_COLOR"):  # no-color.org; click asks the terminal alone
+        context.color = False
+
+
+def main() -> None:
+    """The program `dra`."""
+    try:
+        verify()
+    except InstallationError as error:
+        stop(str(error))
+    with ending_quietly():
+        dra(prog_name="dra")

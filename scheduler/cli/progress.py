@@ -1,0 +1,50 @@
+"""How far a long command is, on standard error: nothing for the first second, then a line that is written over."""
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Self
+
+import click
+
+
+@contextmanager
+def told_after(text: str, delay_s: float = 1.0) -> Iterator[threading.Timer]:
+    """Tells the text once the context is open for longer than delay_s: for work whose progress nobody knows."""
+    timer = threading.Timer(delay_s, click.echo, [text], {"err": True})
+    timer.daemon = True
+    timer.start()
+    try:
+        yield timer
+    finally:
+        timer.cancel()
+
+
+class Progress:
+    """Tells how far the placing of pods is, once it takes longer than a second."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._next = clock() + 1.0
+        self._is_shown = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._is_shown and sys.stderr.isatty():
+            click.echo("\r\033[K", nl=False, err=True, color=True)
+
+    def tell(self, done: int, total: int) -> None:
+        """So many are done of so many."""
+        now = self._clock()
+        if now < self._next:
+            return
+        is_terminal = sys.stderr.isatty()
+        self._next = now + (0.1 if is_terminal else 5.0)
+        self._is_shown = True
+        text = f"placing: {done} of {total}"
+        # What wipes the line is no colour, and is kept where colours are not wanted.
+        click.echo(f"\r\033[K{text}" if is_terminal else text, nl=not is_terminal, err=True, color=is_terminal)

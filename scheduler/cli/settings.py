@@ -1,0 +1,95 @@
+"""Flags of the programs that work on a cluster: each sets a field of the configuration, and has the last word."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from allocator.gates import RELEASES
+from allocator.policies import NAMES
+from scheduler.cli.ending import stop
+from scheduler.cli.inputs import gates_of
+from scheduler.live.configuration import Common, InvalidConfiguration, LogFormat, LogLevel, load
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+Settings = TypeVar("Settings", bound=Common)
+
+FIELDS: Mapping[str, tuple[str, ...]] = {
+    "kubeconfig": ("clientConnection", "kubeconfig"),
+    "context": ("clientConnection", "context"),
+    "policy": ("policy",),
+    "kubernetes": ("kubernetes",),
+    "feature_gates": ("featureGates",),
+    "strict": ("strict",),
+    "binding_concurrency": ("bindingConcurrency",),
+    "binding_timeout": ("bindingTimeoutSeconds",),
+    "health_address": ("healthAddress",),
+    "log_format": ("logging", "format"),
+    "log_level": ("logging", "level"),
+}
+"""What each common flag sets, as the file spells it. A flag that is not given sets nothing."""
+
+
+def _gates(_context: click.Context, _option: click.Parameter, text: str | None) -> Mapping[str, bool] | None:
+    return None if text is None else gates_of(text)
+
+
+_OPTIONS = (
+    click.option("--config", type=click.Path(path_type=Path), metavar="FILE", help="Settings; flags go before them."),
+    click.option("--kubeconfig", metavar="FILE", help="Instead of $KUBECONFIG, ~/.kube/config, or the pod's account."),
+    click.option("--context", metavar="NAME", help="A context of the kubeconfig, other than its current one."),
+    click.option("--policy", metavar="NAME[:ATTRIBUTE,...]", help=f"{', '.join(NAMES)} (docs/policies.md)."),
+    click.option(
+        "--kubernetes", type=click.Choice(sorted(RELEASES)), help="The release to follow, not the server's own."
+    ),
+    click.option(
+        "--feature-gates", metavar="NAME=BOOL,...", callback=_gates, help="Gates that differ from what the server has."
+    ),
+    click.option(
+        "--strict/--no-strict", default=None, help="As kube-scheduler also where this program would do better."
+    ),
+    click.option(
+        "--binding-concurrency", type=int, metavar="PODS", help="Written and bound at the same time, at most."
+    ),
+    click.option("--binding-timeout", type=float, metavar="SECONDS", help="For devices with binding conditions."),
+    click.option("--health-address", metavar="HOST:PORT", help="Where probes and metrics are served."),
+    click.option(
+        "--log-format", type=click.Choice([one.value for one in LogFormat]), help="Text for a terminal, JSON otherwise."
+    ),
+    click.option("--log-level", type=click.Choice([one.value for one in LogLevel]), help="The least that is logged."),
+    click.option("--print-config", is_flag=True, help="Print what it would run with, and end."),
+)
+
+
+def options(command: Command) -> Command:
+    """The flags of every program, after the command's own."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def settings(
+    shape: type[Settings], config: Path | None, flags: Mapping[str, object], fields: Mapping[str, tuple[str, ...]]
+) -> Settings:
+    """What the file and the flags come to; what cannot be used ends the program. fields: of the command's own flags."""
+    try:
+        return load(shape, config, _overrides(flags, {**FIELDS, **fields}))
+    except InvalidConfiguration as invalid:
+        stop(*invalid.problems)
+
+
+def _overrides(flags: Mapping[str, object], fields: Mapping[str, tuple[str, ...]]) -> Mapping[str, object]:
+    """The fields that the given flags set, nested as in the file."""
+    found: dict[str, object] = {}
+    for flag, value in flags.items():
+        if value is None or value == ():
+            continue
+        *sections, name = fields[flag]
+        inner = found
+        for section in sections:
+            below = inner.setdefault(section, {})
+            assert isinstance(below, dict)
+            inner = below
+        inner[name] = list(value) if isinstance(value, tuple) else value
+    return found

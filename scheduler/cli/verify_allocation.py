@@ -1,0 +1,344 @@
+"""`dra verify allocation`: recorded allocations, replayed; the format is that of the reference's test cases.
+
+One JSON object a line: node, slices, deviceClasses, claims, what is in use, and what the reference
+answered. Share ids are random there, and quantities have several spellings, so both compare by meaning.
+"""
+
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import click
+import orjson
+
+from allocator import gates
+from allocator.allocate import allocate
+from allocator.api import allocation_to_v1, decode
+from allocator.api.findings import shown, step_text
+from allocator.features.consumable_capacity import misprint_of
+from allocator.gates import RELEASES, Features, Release
+from allocator.model import Allocation, Claim, DeviceClass, DeviceID, DeviceResult, Node, Slice
+from allocator.outcome import Allocated, AllocationError, InvalidPoolSeen, Refused
+from allocator.search import Cancelled
+from allocator.snapshot import Snapshot
+from cel.quantity import Quantity
+from scheduler.cli.ending import stop
+from scheduler.core_v1.node import decode_node
+
+Json = Mapping[str, Any]
+"""An object of a recorded case, whose shape is the format's."""
+
+GATES: Mapping[str, str] = {
+    "AdminAccess": gates.ADMIN_ACCESS,
+    "CompatibilityGroups": gates.COMPATIBILITY_GROUPS,
+    "ConsumableCapacity": gates.CONSUMABLE_CAPACITY,
+    "DerivedAttributes": gates.DERIVED_ATTRIBUTES,
+    "DeviceBindingAndStatus": gates.BINDING_CONDITIONS,
+    "DeviceTaints": gates.DEVICE_TAINTS,
+    "FractionalCapacityRange": gates.FRACTIONAL_CAPACITY_RANGE,
+    "ListTypeAttributes": gates.LIST_TYPE_ATTRIBUTES,
+    "OptionalNodeOperations": gates.OPTIONAL_NODE_OPERATIONS,
+    "PartitionableDevices": gates.PARTITIONABLE_DEVICES,
+    "PrioritizedList": gates.PRIORITIZED_LIST,
+}
+"""The names that the reference's allocator has for its features, and their gates."""
+
+_KINDS: Mapping[type, str] = {dict: "an object", list: "a list", str: "text"}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What an attempt on one node came to. kind: `allocated`, `refused`, `node` or `fatal`."""
+
+    kind: str
+    results: object = None
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How one case went: difference is empty where it passed."""
+
+    name: str
+    difference: str = ""
+
+
+class InvalidCase(ValueError):
+    """A line that is no case of the format."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A recorded case, decoded. expected: by node name. allocator: which one answered, `stable` to `experimental`."""
+
+    name: str
+    nodes: tuple[Node, ...]
+    slices: tuple[Slice, ...]
+    classes: tuple[DeviceClass, ...]
+    claims: tuple[Claim, ...]
+    in_use: tuple[Claim, ...]
+    expected: Mapping[str, Answer]
+    is_interrupted: bool
+    gates: frozenset[str]
+    allocator: str
+
+
+@click.command(name="allocation")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(allow_dash=True))
+@click.option(
+    "--kubernetes",
+    "release",
+    type=click.Choice(sorted(RELEASES)),
+    default="1.37",
+    show_default=True,
+    help="The release whose allocator gave the answers.",
+)
+@click.option(
+    "--strict/--no-strict",
+    "is_strict",
+    default=True,
+    show_default=True,
+    help="Answer as the reference also where we would do better (docs/differences.md).",
+)
+def command(files: tuple[str, ...], release: str, *, is_strict: bool) -> None:
+    """Replay recorded allocations and compare the answers.
+
+    FILE holds one JSON case a line; - is standard input. Prints the cases that differ, and last the line `N passed, M
+    failed, K skipped`. Exit code: 0 when nothing failed, 1 on a failure, 2 for input that is no case.
+    """
+    counts: Counter[str] = Counter()
+    for file in files:
+        try:
+            for verdict in replay(_lines(file), release, is_strict=is_strict):
+                _tell(verdict, counts)
+        except OSError as error:
+            stop(f"{file}: {error.strerror or error}")
+        except InvalidCase as error:
+            stop(f"{file}: {error}")
+    click.echo(f"{counts['passed']} passed, {counts['failed']} failed, 0 skipped")
+    sys.exit(int(counts["failed"] > 0))
+
+
+def replay(lines: Iterator[bytes], release: str, *, is_strict: bool = True) -> Iterator[Verdict]:
+    """The verdict of each case. Raises InvalidCase for a line that is none, with its number."""
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            try:
+                case = case_of(_of_kind(orjson.loads(line), "the line", dict))
+            except ValueError as error:
+                raise InvalidCase(f"line {number} is no case: {error}") from error
+            yield verdict_of(case, _features(case, RELEASES[release], is_strict=is_strict))
+
+
+def _features(case: Case, release: Release, *, is_strict: bool) -> Features:
+    return Features(
+        release,
+        case.gates,
+        is_strict,
+        knows_capacity=case.allocator != "stable",
+        knows_node_operations=case.allocator == "experimental" and gates.OPTIONAL_NODE_OPERATIONS in release.gates,
+    )
+
+
+def verdict_of(case: Case, features: Features) -> Verdict:
+    """Allocate on every node of the case and compare."""
+    snapshot = Snapshot.of(case.slices, case.classes, case.in_use, features)
+    for node in case.nodes:
+        name = node.name
+        difference = _difference(case.expected[name], _answer(snapshot, node, case))
+        if difference:
+            return Verdict(case.name, f"on node {name or '(none)'}: {difference}")
+    return Verdict(case.name)
+
+
+def case_of(raw: Json) -> Case:
+    """The case that a line holds. Raises ValueError, InvalidCase among them, for what is none."""
+    nodes = tuple(_node(node) for node in _list(raw, "nodes") or [_field(raw, "node")])
+    gates_on, has_defaults = _gates(_field(raw, "features")), bool(raw.get("applyDefaults"))
+
+    def decoded(name: str, kind: str) -> tuple[Any, ...]:
+        return tuple(_decoded(one, kind, has_defaults=has_defaults) for one in _objects(raw, name))
+
+    for name in ("slices", "deviceClasses", "claims"):
+        _field(raw, name, list)
+    state = _of_kind(raw.get("allocatedState") or {}, "allocatedState", dict)
+    return Case(
+        name=_field(raw, "name", str),
+        nodes=nodes,
+        slices=decoded("slices", "ResourceSlice"),
+        classes=decoded("deviceClasses", "DeviceClass"),
+        claims=decoded("claims", "ResourceClaim"),
+        in_use=(
+            *decoded("allocatedClaims", "ResourceClaim"),
+            *_holders(state, has_shares=GATES["ConsumableCapacity"] in gates_on),
+        ),
+        expected=_expected(_field(raw, "expected", dict), [node.name for node in nodes]),
+        is_interrupted=bool(raw.get("context")),
+        gates=gates_on,
+        allocator=_allocator(raw.get("implementation", "auto"), gates_on),
+    )
+
+
+def _allocator(implementation: object, gates_on: frozenset[str]) -> str:
+    """The allocator that answered: the one named, or what kube-scheduler chooses."""
+    if implementation != "auto":
+        return str(implementation)
+    if gates_on & gates.OF_NEWEST_ALLOCATOR:
+        return "experimental"
+    return "stable" if gates_on <= gates.OF_SIMPLEST_ALLOCATOR else "incubating"
+
+
+def _field(raw: Json, name: str, kind: type[Any] = object) -> Any:
+    """The value of a field that has to be there, of that kind (Any: the caller knows which)."""
+    if name not in raw:
+        raise InvalidCase(f"{name} is missing")
+    return _of_kind(raw[name], name, kind)
+
+
+def _of_kind(value: object, name: str, kind: type[Any]) -> Any:
+    if not isinstance(value, kind):
+        raise InvalidCase(f"{name} must be {_KINDS[kind]}, not {shown(value)}")
+    return value
+
+
+def _list(raw: Json, name: str) -> list[Any]:
+    """The list in an optional field."""
+    return _of_kind(raw[name], name, list) if raw.get(name) is not None else []
+
+
+def _objects(raw: Json, name: str) -> list[Json]:
+    return [_of_kind(one, f"{name}[{number}]", dict) for number, one in enumerate(_list(raw, name))]
+
+
+def _lines(file: str) -> Iterator[bytes]:
+    with click.open_file(file, "rb") as stream:
+        yield from stream
+
+
+def _tell(verdict: Verdict, counts: Counter[str]) -> None:
+    counts["failed" if verdict.difference else "passed"] += 1
+    if verdict.difference:
+        click.echo(f"FAILED {verdict.name}: {verdict.difference}")
+
+
+def _gates(features: object) -> frozenset[str]:
+    """The gates that are on: a map of the reference's names, or `all`, or `none`."""
+    if features in ("all", "none"):
+        return frozenset(GATES.values()) if features == "all" else frozenset()
+    if not isinstance(features, dict):
+        raise InvalidCase(f"features must be an object, `all` or `none`, not {shown(features)}")
+    if unknown := [step_text(name) for name in features if name not in GATES]:
+        raise InvalidCase(f"features names {', '.join(unknown)}, which the format does not have")
+    return frozenset(GATES[name] for name, is_on in features.items() if is_on)
+
+
+def _decoded(raw: Json, kind: str, *, has_defaults: bool) -> Any:
+    """The object of that kind (Any: the caller knows which); limits are the API server's, and not enforced here."""
+    decoded = decode(
+        {**raw, "apiVersion": "resource.k8s.io/v1", "kind": kind}, validate=False, apply_defaults=has_defaults
+    )
+    if decoded.object is None:
+        raise InvalidCase("; ".join(str(error) for error in decoded.errors))
+    return decoded.object
+
+
+def _node(raw: object) -> Node:
+    if raw is None:
+        return Node("")  # what the reference was given in its place
+    node, errors = decode_node(_of_kind(raw, "a node", dict))
+    if node is None:
+        raise InvalidCase("; ".join(str(error) for error in errors))
+    return node
+
+
+def _holders(state: Json, *, has_shares: bool) -> Iterator[Claim]:
+    """Claims that hold what the case says is in use; the reference looks at shares only where it knows them."""
+    for number, device in enumerate(_objects(state, "allocatedDevices")):
+        yield _holder(f"holder-{number}", _id(device), "", {})
+    if not has_shares:
+        return
+    consumed = {_id(entry): _field(entry, "capacity", dict) for entry in _objects(state, "aggregatedCapacity")}
+    for number, share in enumerate(_objects(state, "allocatedSharedDeviceIDs")):
+        # The sum of all shares is known only: the first one stands for it.
+        yield _holder(f"sharer-{number}", _id(share), _field(share, "shareID", str), consumed.pop(_id(share), {}))
+    for number, (device_id, capacity) in enumerate(consumed.items()):
+        yield _holder(f"consumer-{number}", device_id, f"consumer-{number}", capacity)
+
+
+def _id(device: Json) -> DeviceID:
+    return DeviceID(*(_field(device, name, str) for name in ("driver", "pool", "device")))
+
+
+def _holder(name: str, device: DeviceID, share_id: str, capacity: Json) -> Claim:
+    consumed = {key: Quantity.parse(str(value)) for key, value in capacity.items()}
+    result = DeviceResult("", *device, share_id=share_id, consumed_capacity=consumed)
+    return Claim("", name, name, allocation=Allocation((result,)))
+
+
+def _expected(raw: Json, names: Sequence[str]) -> Mapping[str, Answer]:
+    if "errors" not in raw:
+        kind = "node" if raw.get("errFailedAllocationOnNode") else "fatal"
+        return {names[0]: _recorded(_field(raw, "results"), _field(raw, "error", str), kind)}
+    results, errors, kinds = _field(raw, "results", dict), _field(raw, "errors", dict), raw.get("errorKinds") or {}
+    return {
+        name: _recorded(
+            _field(results, name), errors.get(name, ""), _of_kind(kinds, "errorKinds", dict).get(name, "fatal")
+        )
+        for name in names
+    }
+
+
+def _recorded(results: object, error: str, kind: str) -> Answer:
+    if error:
+        return Answer("node" if kind == "node" else "fatal", text=error)
+    return Answer("refused") if results is None else Answer("allocated", _normal(results))
+
+
+def _answer(snapshot: Snapshot, node: Node | None, case: Case) -> Answer:
+    try:
+        outcome = allocate(snapshot, node, case.claims, is_cancelled=lambda: case.is_interrupted)
+    except (AllocationError, Cancelled) as error:
+        return Answer("fatal", text=str(error))
+    match outcome:
+        case Allocated():
+            return Answer("allocated", _normal([allocation_to_v1(one) for one in outcome.allocations]))
+        case Refused(cause=InvalidPoolSeen()):
+            return Answer("node")
+        case Refused():
+            return Answer("refused")
+        case _:
+            return Answer("exhausted", text=f"after {outcome.steps} steps")
+
+
+def _difference(expected: Answer, actual: Answer) -> str:
+    if (expected.kind, expected.results) == (actual.kind, actual.results):
+        return ""
+    return f"expected {_told(expected)}, got {_told(actual)}"
+
+
+def _told(answer: Answer) -> str:
+    detail = answer.text or (orjson.dumps(answer.results).decode() if answer.results is not None else "")
+    return f"{answer.kind} {detail}".rstrip()
+
+
+def _normal(value: object, path: tuple[str, ...] = ()) -> object:
+    """The results with what may differ taken out: spelling of quantities, values of share ids, empty fields."""
+    if isinstance(value, Mapping):
+        return {
+            key: _normal(inner, (*path, key))
+            for key, inner in value.items()
+            if inner not in (None, [], {}) or "opaque" in path
+        }
+    if isinstance(value, list):
+        return [_normal(inner, path) for inner in value]
+    if path[-2:-1] == ("consumedCapacity",):
+        return _amount(Quantity.parse(str(value)))
+    return "(share)" if path[-1:] == ("shareID",) else value
+
+
+def _amount(quantity: Quantity) -> str:
+    """The amount, or what the reference writes for it where that is another one: recorded answers have both."""
+    misprint = misprint_of(quantity)
+    return str(quantity.nanos if misprint is None else misprint * 10**9)

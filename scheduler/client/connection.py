@@ -1,0 +1,260 @@
+"""A connection to the API server: calls with JSON bodies, and streams of lines for watches.
+
+kubernetes-asyncio gives address, credentials, TLS, proxy and aiohttp's pool; bodies pass by its generated models, which
+take ten times as long. A call is sent once: what the server puts off by 429 is waited for, nothing else is repeated,
+since only the caller knows what a second write would do.
+"""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+import aiohttp
+import orjson
+from aiohttp.payload import BytesPayload
+from kubernetes_asyncio.client.rest import RESTClientObject
+
+from scheduler.client.credentials import Credentials, load
+from scheduler.client.errors import ApiError, Unanswered, api_error
+from scheduler.version import VERSION
+
+Json = dict[str, Any]  # Any: what an object holds depends on its kind
+
+JSON = "application/json"
+STRATEGIC_MERGE = "application/strategic-merge-patch+json"
+MERGE = "application/merge-patch+json"
+APPLY = "application/apply-patch+yaml"  # any JSON is YAML
+
+WRITE_TIMEOUT_S = 4.0
+"""How long an answer is waited for: after that, and one second more, no write of ours can be under way."""
+
+CONNECTIONS = 100
+"""At most; watches keep one each."""
+
+_GOODBYE_S = 0.1
+_CONNECT_S = 4.0
+_PUT_OFF_TRIES = 5
+_PUT_OFF_S = 1.0
+_PUT_OFF_MAX_S = 5.0
+_FAIR_BYTES = 2**16
+_READ_BYTES = 2**18
+
+_PUT_OFF = 429
+_UNAUTHORIZED = 401
+_NOT_DONE = 300
+
+
+class _SentOnce(BytesPayload):
+    """A body that aiohttp does not send again by itself when an idle connection turns out to be cut.
+
+    It would for PUT. The first one may have been carried out, and the second's conflict would be told instead.
+    """
+
+    @property
+    def consumed(self) -> bool:
+        return True
+
+
+class Connection:
+    """Calls of one API server as one identity; for one event loop. options: of aiohttp, for every call."""
+
+    def __init__(self, credentials: Credentials, session: aiohttp.ClientSession, options: Json) -> None:
+        self._credentials = credentials
+        self._session = session
+        self._options = options
+        self.server = str(credentials.configuration.host).rstrip("/")
+
+    async def request(  # noqa: PLR0913 - the parts of a call
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: object = None,
+        content_type: str = JSON,
+        timeout_s: float = WRITE_TIMEOUT_S,
+    ) -> Json:
+        """The answer's object. Raises ApiError where the server refuses, Unanswered where none came within timeout_s.
+
+        path: such as `Resource.path` gives. body: any JSON value. A call that the server puts off (429) is sent again
+        as it asks, up to five times; the timeout holds for each.
+        """
+        content = None if body is None else orjson.dumps(body)
+        call = _Call(method, path, query, content, content_type, aiohttp.ClientTimeout(total=timeout_s))
+        for _ in range(_PUT_OFF_TRIES - 1):
+            try:
+                return await self._object(call)
+            except ApiError as error:
+                if error.status != _PUT_OFF:
+                    raise
+                asked = error.retry_after_s
+                await asyncio.sleep(_PUT_OFF_S if asked is None else min(asked, _PUT_OFF_MAX_S))
+        return await self._object(call)
+
+    @asynccontextmanager
+    async def stream(self, path: str, query: Mapping[str, str], idle_s: float) -> AsyncIterator[AsyncIterator[bytes]]:
+        """The lines of an answer as they come, without their ends, while the context is open.
+
+        They end when the server ends them; a last line that is cut off is left out. Opening raises as `request` does,
+        and reading raises Unanswered when the connection breaks or nothing at all came for idle_s.
+        """
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S, sock_read=idle_s)
+        call = _Call("GET", path, query, None, JSON, timeout)
+        async with self._answer(call) as answer:
+            try:
+                yield _lines(call, answer.content)
+            finally:
+                _abort(answer)
+
+    async def _object(self, call: "_Call") -> Json:
+        async with self._answer(call) as answer:
+            with _told(call):
+                body = await answer.read()
+            return _object(str(call), body)
+
+    @asynccontextmanager
+    async def _answer(self, call: "_Call") -> AsyncIterator[aiohttp.ClientResponse]:
+        """The server's answer once it says yes, its body still to be read."""
+        with _told(call):
+            answer = await self._authorized(call)
+        async with answer:
+            if answer.status >= _NOT_DONE:
+                with _told(call):
+                    body = await answer.read()
+                raise api_error(str(call), answer.status, body, answer.headers.get("Retry-After", ""))
+            yield answer
+
+    async def _authorized(self, call: "_Call") -> aiohttp.ClientResponse:
+        """The answer; after 401 that to other credentials, if there are any: what was not let in was not done."""
+        credentials = await self._credentials.authorization()
+        answer = await self._send(call, credentials)
+        if answer.status != _UNAUTHORIZED or not await self._credentials.renewed(credentials):
+            return answer
+        answer.release()
+        return await self._send(call, await self._credentials.authorization())
+
+    async def _send(self, call: "_Call", credentials: str) -> aiohttp.ClientResponse:
+        url = f"{self.server}{call.path}?{urlencode(call.query)}" if call.query else self.server + call.path
+        return await self._session.request(
+            call.method,
+            url,
+            data=None if call.content is None else _SentOnce(call.content, content_type=call.content_type),
+            headers={"Authorization": credentials} if credentials else None,
+            timeout=call.timeout,
+            **self._options,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """One call in its parts. content: of the body, in `content_type`."""
+
+    method: str
+    path: str
+    query: Mapping[str, str] | None
+    content: bytes | None
+    content_type: str
+    timeout: aiohttp.ClientTimeout
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.path}"
+
+
+@contextmanager
+def _told(call: _Call) -> Iterator[None]:
+    """What breaks on the way, told as our error."""
+    try:
+        yield
+    except TimeoutError as error:
+        raise Unanswered(str(call), "no answer in time", is_ambiguous=True) from error
+    except aiohttp.ClientConnectorError as error:
+        raise Unanswered(str(call), str(error), is_ambiguous=False) from error
+    except (aiohttp.ClientError, OSError) as error:
+        raise Unanswered(str(call), f"{type(error).__name__}: {error}", is_ambiguous=True) from error
+
+
+async def _lines(call: _Call, content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
+    started: list[bytes] = []
+    passed = 0
+    while True:
+        with _told(call):
+            chunk = await content.readany()
+        if not chunk:
+            return
+        *lines, rest = chunk.split(b"\n")
+        for line in lines:
+            yield b"".join((*started, line))
+            started.clear()
+            passed += len(line)
+            if passed > _FAIR_BYTES:
+                passed = 0
+                await asyncio.sleep(0)  # a flood of lines that are here already leaves others their turn
+        started.append(rest)
+
+
+def _abort(answer: aiohttp.ClientResponse) -> None:
+    """Drop the connection of an answer that is not at its end: TLS would wait for the server to say goodbye."""
+    if answer.connection and answer.connection.transport:
+        answer.connection.transport.abort()
+
+
+def _object(call: str, body: bytes) -> Json:
+    try:
+        found = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise Unanswered(call, f"the answer is no JSON: {error}", is_ambiguous=True) from error
+    if not isinstance(found, dict):
+        raise Unanswered(call, f"the answer is no object but {type(found).__name__}", is_ambiguous=True)
+    return found
+
+
+@asynccontextmanager
+async def connect(*, kubeconfig: Path | None = None, context: str | None = None) -> AsyncIterator[Connection]:
+    """A connection while its context is open. Raises NotConfigured; no call is made yet.
+
+    kubeconfig, context: by default as kubectl finds them, else the service account of the pod we run in.
+    """
+    credentials = await load(kubeconfig, context, os.environ, Path.home())
+    pool = RESTClientObject(credentials.configuration, maxsize=CONNECTIONS)
+    try:
+        async with _session(pool) as session:
+            yield Connection(credentials, session, _options(credentials, pool))
+    finally:
+        await pool.close()
+        # Connections that broke say goodbye in callbacks of the loop, which may end right after this.
+        await asyncio.sleep(_GOODBYE_S)
+
+
+def _session(pool: RESTClientObject) -> aiohttp.ClientSession:
+    """A session on the library's pool of connections.
+
+    The library's own asks for the environment's proxy and for netrc in a thread, twice in each call, which takes longer
+    than all the rest of it.
+    """
+    return aiohttp.ClientSession(
+        connector=pool.pool_manager.connector,
+        connector_owner=False,
+        cookie_jar=aiohttp.DummyCookieJar(),
+        # Compressing costs both sides more than a local network does.
+        headers={"Accept": JSON, "Accept-Encoding": "identity", "User-Agent": f"dra-scheduler/{VERSION}"},
+        read_bufsize=_READ_BYTES,
+    )
+
+
+def _options(credentials: Credentials, pool: RESTClientObject) -> Json:
+    """What aiohttp is told with every call: where the proxy is, if there is one, and whose certificate is expected."""
+    server = urlsplit(str(credentials.configuration.host))
+    proxy = pool.proxy or _proxy_of_environment(server.scheme, server.netloc)
+    options: Json = {"allow_redirects": False, "proxy": proxy, "proxy_headers": pool.proxy_headers}
+    return {**options, "server_hostname": pool.server_hostname} if pool.server_hostname else options
+
+
+def _proxy_of_environment(scheme: str, netloc: str) -> str | None:
+    """HTTPS_PROXY and the like, unless NO_PROXY names the server."""
+    return None if proxy_bypass(netloc) else getproxies().get(scheme)

@@ -1,0 +1,140 @@
+"""What the API server serves: its release, the version of resource.k8s.io to use, and DeviceTaintRules if any.
+
+Asked once, at the start. Which feature gates the server has set it tells nobody without special rights; what follows
+from its release and from what it serves is all there is to go by, and `--feature-gates` has the last word.
+Source: the API group documents under /apis, and /version.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from allocator.api.versions import GROUP
+from allocator.gates import DEVICE_TAINT_RULES, DEVICE_TAINTS, RELEASES, Features
+from scheduler.client import resources
+from scheduler.client.connection import Connection, Json
+from scheduler.client.errors import ApiError
+from scheduler.client.resources import Resource
+
+VERSIONS = ("v1", "v1beta2", "v1beta1")
+"""Of resource.k8s.io, the best first."""
+
+RULE_VERSIONS = ("v1", "v1beta2", "v1alpha3")
+"""Of DeviceTaintRules, the best first; v1beta1 never had them."""
+
+_NOT_FOUND = 404
+_NEEDED = ("resourceclaims", "resourceslices", "deviceclasses")
+
+
+class NotServed(Exception):
+    """The API server has not what device allocation needs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What is there. kubernetes: the server's own version, such as v1.36.3; release: the nearest that is known here.
+
+    version: of resource.k8s.io; taint_rules: None where they are not served.
+    """
+
+    kubernetes: str
+    release: str
+    version: str
+    taint_rules: Resource | None
+
+    @property
+    def claims(self) -> Resource:
+        """Where claims are."""
+        return resources.claims(self.version)
+
+    @property
+    def slices(self) -> Resource:
+        """Where slices are."""
+        return resources.slices(self.version)
+
+    @property
+    def classes(self) -> Resource:
+        """Where classes are."""
+        return resources.classes(self.version)
+
+    def features(self, overrides: Mapping[str, bool]) -> Features:
+        """The gates that are taken to be in force: the release's, what is served, then the overrides.
+
+        Raises UnknownGate for an override that the release does not have.
+        """
+        gates = RELEASES[self.release].gates
+        has_taints = overrides.get(DEVICE_TAINTS, gates.get(DEVICE_TAINTS, False))
+        found = {DEVICE_TAINT_RULES: self.taint_rules is not None and has_taints} if DEVICE_TAINT_RULES in gates else {}
+        return Features.of(self.release, {**found, **overrides})
+
+    def __str__(self) -> str:
+        nearest = "" if self.is_known_release else f", treated as {self.release}, the nearest release known here"
+        rules = self.taint_rules.api_version if self.taint_rules else "not served"
+        return f"Kubernetes {self.kubernetes}{nearest}; {GROUP}/{self.version}; DeviceTaintRules: {rules}"
+
+    @property
+    def is_known_release(self) -> bool:
+        """Whether the server's release is one that is known here."""
+        return self.kubernetes.removeprefix("v").startswith(f"{self.release}.")
+
+
+async def discover(connection: Connection) -> Served:
+    """What the server serves. Raises NotServed where devices cannot be allocated, else as `Connection.request` does."""
+    version = await connection.request("GET", "/version")
+    group = await _document(connection, f"/apis/{GROUP}")
+    offered = {str(found.get("version")) for found in (group or {}).get("versions") or ()}
+    documents = {name: await _document(connection, f"/apis/{GROUP}/{name}") for name in sorted(offered)}
+    return served(version, {name: document for name, document in documents.items() if document})
+
+
+def served(version: Json, documents: Mapping[str, Json]) -> Served:
+    """What follows from /version and from the resource list of each version of the group. Raises NotServed."""
+    kubernetes = str(version.get("gitVersion") or "unknown")
+    plurals = {
+        name: {str(found.get("name")) for found in document.get("resources") or ()}
+        for name, document in documents.items()
+    }
+    usable = [name for name in VERSIONS if plurals.get(name, set()).issuperset(_NEEDED)]
+    if not usable:
+        raise NotServed(_not_served(kubernetes, sorted(plurals)))
+    rules = [name for name in RULE_VERSIONS if "devicetaintrules" in plurals.get(name, ())]
+    return Served(kubernetes, nearest_release(version), usable[0], resources.taint_rules(rules[0]) if rules else None)
+
+
+def nearest_release(version: Mapping[str, object]) -> str:
+    """The known release that is nearest to what /version tells; the newest where it tells none."""
+    wanted = _minor(f"{version.get('major')}.{version.get('minor')}")
+    if wanted is None:
+        return max(RELEASES, key=_order)
+    return min(RELEASES, key=lambda name: (abs(_order(name)[1] - wanted[1]), _order(name)))
+
+
+def _order(release: str) -> tuple[int, int]:
+    parsed = _minor(release)
+    assert parsed is not None, release
+    return parsed
+
+
+def _minor(text: str) -> tuple[int, int] | None:
+    """Major and minor; vendors write a minor such as 34+."""
+    major, _, minor = text.partition(".")
+    minor = minor.rstrip("+")
+    return (int(major), int(minor)) if major.isdecimal() and minor.isdecimal() else None
+
+
+async def _document(connection: Connection, path: str) -> Json | None:
+    """What stands at the path, None where nothing does."""
+    try:
+        return await connection.request("GET", path)
+    except ApiError as error:
+        if error.status != _NOT_FOUND:
+            raise
+        return None
+
+
+def _not_served(kubernetes: str, offered: list[str]) -> str:
+    found = f"only in {', '.join(offered)}" if offered else "not at all"
+    return (
+        f"Kubernetes {kubernetes} serves {GROUP} {found}; one of {', '.join(VERSIONS)} is needed, with "
+        f"{', '.join(_NEEDED)}: use Kubernetes 1.34 or later, or enable the feature gate DynamicResourceAllocation "
+        f"and --runtime-config={GROUP}/v1beta1=true of the API server"
+    )

@@ -1,0 +1,58 @@
+"""Resources of the API by group and version, and the paths that lead to their objects.
+
+Source: k8s.io/apiserver's paths, /api/v1 for the core group and /apis/<group>/<version> for all others.
+"""
+
+from dataclasses import dataclass
+
+from allocator.api.versions import GROUP
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """One resource in one version; group: empty for the core group."""
+
+    group: str
+    version: str
+    plural: str
+    is_namespaced: bool = True
+
+    def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
+        """The path of an object or of its subresource, or of all objects (of a namespace) where no name is given."""
+        root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+        within = f"/namespaces/{namespace}" if self.is_namespaced and namespace else ""
+        return "/".join(part for part in (f"{root}{within}", self.plural, name, subresource) if part)
+
+    @property
+    def api_version(self) -> str:
+        """As an object's apiVersion spells it."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def __str__(self) -> str:
+        return f"{self.plural} ({self.api_version})"
+
+
+PODS = Resource("", "v1", "pods")
+NODES = Resource("", "v1", "nodes", is_namespaced=False)
+NAMESPACES = Resource("", "v1", "namespaces", is_namespaced=False)
+EVENTS = Resource("events.k8s.io", "v1", "events")
+
+
+def claims(version: str) -> Resource:
+    """ResourceClaims in that version."""
+    return Resource(GROUP, version, "resourceclaims")
+
+
+def slices(version: str) -> Resource:
+    """ResourceSlices in that version."""
+    return Resource(GROUP, version, "resourceslices", is_namespaced=False)
+
+
+def classes(version: str) -> Resource:
+    """DeviceClasses in that version."""
+    return Resource(GROUP, version, "deviceclasses", is_namespaced=False)
+
+
+def taint_rules(version: str) -> Resource:
+    """DeviceTaintRules in that version."""
+    return Resource(GROUP, version, "devicetaintrules", is_namespaced=False)

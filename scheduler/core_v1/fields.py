@@ -1,0 +1,112 @@
+"""Typed reading of the few fields that placement needs, by pydantic; all others pass unread.
+
+An error names the field in Kubernetes' notation and what stands there; all of an object are told. Names
+are held to the API server's rules: they are written into claims, tables and messages.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from allocator.api import names
+from allocator.api.findings import MAPS, FieldError, path_of
+from allocator.model import NodeSelector, Requirement, Term
+
+_MAPS = MAPS | {"allocatable", "limits", "nodeSelector", "overhead"}
+
+_MESSAGES: Mapping[str, str] = {
+    "string_type": "must be a string",
+    "int_type": "must be an integer",
+    "bool_type": "must be true or false",
+    "list_type": "must be a list",
+    "dict_type": "must be an object",
+    "model_type": "must be an object",
+    "missing": "is required",
+    "extra_forbidden": "unknown field",
+}
+
+
+class Fields(BaseModel):
+    """The base of all shapes here: types as JSON has them, unknown fields unread."""
+
+    model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
+
+
+Shape = TypeVar("Shape", bound=Fields)
+
+
+class RequirementFields(Fields):
+    """An expression of a node selector term."""
+
+    key: str
+    operator: str
+    values: list[str] | None = None
+
+
+class TermFields(Fields):
+    """A node selector term."""
+
+    matchExpressions: list[RequirementFields] | None = None  # noqa: N815 - the API's name
+    matchFields: list[RequirementFields] | None = None  # noqa: N815 - the API's name
+
+
+class OwnerFields(Fields):
+    """An entry of metadata.ownerReferences."""
+
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool | None = None
+
+
+class MetadataFields(Fields):
+    """metadata, as far as placement needs it."""
+
+    name: str = ""
+    namespace: str | None = None
+    uid: str | None = None
+    resourceVersion: str | None = None  # noqa: N815 - the API's name
+    generation: int | None = None
+    creationTimestamp: str | None = None  # noqa: N815 - the API's name
+    deletionTimestamp: str | None = None  # noqa: N815 - the API's name
+    labels: dict[str, str] | None = None
+    ownerReferences: list[OwnerFields] | None = None  # noqa: N815 - the API's name
+
+
+def typed(shape: type[Shape], raw: Mapping[str, object]) -> tuple[Shape | None, tuple[FieldError, ...]]:
+    """The object in its shape, or None with every error."""
+    try:
+        return shape.model_validate(raw), ()
+    except ValidationError as error:
+        return None, tuple(_field_error(detail) for detail in error.errors(include_url=False))
+
+
+def _field_error(detail: Mapping[str, object]) -> FieldError:
+    kind = str(detail["type"])
+    message = _MESSAGES.get(kind, str(detail["msg"]))
+    location = detail["loc"]
+    assert isinstance(location, tuple)
+    return FieldError(path_of(location, _MAPS), None if kind == "missing" else detail["input"], message)
+
+
+def metadata_errors(metadata: MetadataFields) -> Iterator[FieldError]:
+    """What is wrong with the name and, where there is one, the namespace."""
+    yield from name_error("metadata.name", metadata.name, names.long_name)
+    if metadata.namespace:
+        yield from name_error("metadata.namespace", metadata.namespace, names.short_name)
+
+
+def name_error(path: str, name: str, rule: Callable[[str], str]) -> Iterator[FieldError]:
+    """The error where the name breaks the rule, one of `allocator.api.names`."""
+    if problem := rule(name):
+        yield FieldError(path, name or None, problem)
+
+
+def selector_of(terms: list[TermFields] | None) -> NodeSelector:
+    """The node selector that the terms write."""
+    return tuple(Term(_requirements(term.matchExpressions), _requirements(term.matchFields)) for term in terms or ())
+
+
+def _requirements(fields: list[RequirementFields] | None) -> tuple[Requirement, ...]:
+    return tuple(Requirement(field.key, field.operator, tuple(field.values or ())) for field in fields or ())

@@ -1,0 +1,32 @@
+"""Namespaces: only their labels count, one of which permits admin access to devices.
+
+Source: k8s.io/api core/v1 Namespace.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from allocator.api.findings import FieldError
+from scheduler.core_v1.fields import Fields, MetadataFields, metadata_errors, typed
+
+
+@dataclass(frozen=True, slots=True)
+class Namespace:
+    """A namespace by its name."""
+
+    name: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+class _NamespaceFields(Fields):
+    metadata: MetadataFields
+
+
+def decode_namespace(raw: Mapping[str, object]) -> tuple[Namespace | None, tuple[FieldError, ...]]:
+    """The namespace, or the errors."""
+    fields, errors = typed(_NamespaceFields, raw)
+    if fields is None:
+        return None, errors
+    if errors := tuple(metadata_errors(fields.metadata)):
+        return None, errors
+    return Namespace(fields.metadata.name, fields.metadata.labels or {}), ()

@@ -1,0 +1,63 @@
+"""Nodes: the part of a Node that placement looks at.
+
+Source: k8s.io/api core/v1 Node.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from allocator.api import names
+from allocator.api.findings import FieldError
+from allocator.model import Node, Taint
+from scheduler.core_v1.fields import Fields, MetadataFields, metadata_errors, name_error, typed
+from scheduler.core_v1.resources import Amount, amount_errors
+
+
+class _TaintFields(Fields):
+    key: str
+    value: str | None = None
+    effect: str
+
+
+class _SpecFields(Fields):
+    unschedulable: bool | None = None
+    taints: list[_TaintFields] | None = None
+
+
+class _StatusFields(Fields):
+    declaredFeatures: list[str] | None = None  # noqa: N815 - the API's name
+    allocatable: dict[str, Amount] | None = None
+
+
+class _NodeFields(Fields):
+    metadata: MetadataFields
+    spec: _SpecFields | None = None
+    status: _StatusFields | None = None
+
+
+def decode_node(raw: Mapping[str, object]) -> tuple[Node | None, tuple[FieldError, ...]]:
+    """The node, or the errors."""
+    fields, errors = typed(_NodeFields, raw)
+    if fields is None:
+        return None, errors
+    spec, status = fields.spec or _SpecFields(), fields.status or _StatusFields()
+    if errors := (*metadata_errors(fields.metadata), *_taint_errors(spec), *_status_errors(status)):
+        return None, errors
+    node = Node(
+        name=fields.metadata.name,
+        labels=fields.metadata.labels or {},
+        taints=tuple(Taint(taint.key, taint.value or "", taint.effect) for taint in spec.taints or ()),
+        unschedulable=bool(spec.unschedulable),
+        declared_features=frozenset(status.declaredFeatures or ()),
+        allocatable=status.allocatable or {},
+    )
+    return node, ()
+
+
+def _taint_errors(spec: _SpecFields) -> Iterator[FieldError]:
+    for position, taint in enumerate(spec.taints or ()):
+        yield from name_error(f"spec.taints[{position}].key", taint.key, names.label_key)
+        yield from name_error(f"spec.taints[{position}].value", taint.value or "", names.label_value)
+
+
+def _status_errors(status: _StatusFields) -> Iterator[FieldError]:
+    yield from amount_errors("status.allocatable", status.allocatable or {})

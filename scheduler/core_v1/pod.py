@@ -1,0 +1,284 @@
+"""Pods: who they are, where they may run, what they take of a node, and which claims they need.
+
+Source: k8s.io/api core/v1 Pod; KEP-4381 for resourceClaims.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from allocator.api import names
+from allocator.api.findings import FieldError, duplicates
+from allocator.model import Container, NodeSelector, Term, Toleration
+from cel.quantity import Quantity
+from scheduler.core_v1.affinity_term import AffinityTerm, anti_affinity_of
+from scheduler.core_v1.fields import (
+    Fields,
+    MetadataFields,
+    OwnerFields,
+    TermFields,
+    metadata_errors,
+    name_error,
+    selector_of,
+    typed,
+)
+from scheduler.core_v1.host_ports import HostPort, host_ports_of
+from scheduler.core_v1.pod_status import Condition, PodStatusFields, budget_in_use, conditions_of, in_use
+from scheduler.core_v1.resources import (
+    Amount,
+    ContainerFields,
+    ResourcesFields,
+    amount_errors,
+    containers_of,
+    resource_errors,
+)
+from scheduler.core_v1.unread import requirements_of
+
+DEFAULT_NAMESPACE = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class PodClaim:
+    """An entry of spec.resourceClaims: one of claim_name and template_name is set."""
+
+    name: str
+    claim_name: str = ""
+    template_name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The controller of an object, by ownerReference."""
+
+    kind: str
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class Preference:
+    """A term of preferred node affinity; a node that it matches is better by the weight (1 to 100)."""
+
+    weight: int
+    term: Term
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """A pod as it stands in the cluster or in the input, or one that a workload stands for.
+
+    affinity: required node affinity, None where there is none. preferences: preferred node affinity. anti_affinity:
+    required anti-affinity to other pods. created: RFC 3339, "" where unknown. priority: None where only the class says
+    it, or the default. claim_statuses: entry name to the name of the generated claim, None where none is needed.
+    containers: init containers first; what one requests is, while it is resized, the most that it may hold. budget: the
+    requests of the pod as a whole, by resource. overhead: what its runtime needs. unread: requirements that placement
+    does not look at. raw: the object as it came, for output; empty where it was not kept.
+    """
+
+    namespace: str
+    name: str
+    uid: str = ""
+    created: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict, compare=False)
+    priority: int | None = None
+    priority_class: str = ""
+    preemption_policy: str = ""
+    scheduler_name: str = ""
+    node_name: str = ""
+    nominated_node: str = ""
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    affinity: NodeSelector | None = None
+    preferences: tuple[Preference, ...] = ()
+    anti_affinity: tuple[AffinityTerm, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+    gates: tuple[str, ...] = ()
+    claims: tuple[PodClaim, ...] = ()
+    claim_statuses: Mapping[str, str | None] = field(default_factory=dict)
+    containers: tuple[Container, ...] = ()
+    budget: Mapping[str, Quantity] = field(default_factory=dict)
+    overhead: Mapping[str, Quantity] = field(default_factory=dict)
+    host_ports: tuple[HostPort, ...] = ()
+    unread: tuple[str, ...] = ()
+    phase: str = ""
+    conditions: tuple[Condition, ...] = ()
+    is_deleting: bool = False
+    owner: Owner | None = None
+    resource_version: str = ""
+    generation: int = 0
+    raw: Mapping[str, object] = field(default_factory=dict, compare=False)
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def is_finished(self) -> bool:
+        """True for a pod whose containers have ended for good."""
+        return self.phase in ("Succeeded", "Failed")
+
+    @property
+    def is_over(self) -> bool:
+        """True for a pod that needs nothing any more."""
+        return self.is_finished or self.is_deleting
+
+
+class _TolerationFields(Fields):
+    key: str | None = None
+    operator: str | None = None
+    value: str | None = None
+    effect: str | None = None
+
+
+class _RequiredFields(Fields):
+    nodeSelectorTerms: list[TermFields] | None = None  # noqa: N815 - the API's name
+
+
+class _PreferredFields(Fields):
+    weight: int
+    preference: TermFields
+
+
+class _NodeAffinityFields(Fields):
+    requiredDuringSchedulingIgnoredDuringExecution: _RequiredFields | None = None  # noqa: N815 - the API's name
+    preferredDuringSchedulingIgnoredDuringExecution: list[_PreferredFields] | None = None  # noqa: N815 - the API's name
+
+
+class _AffinityFields(Fields):
+    nodeAffinity: _NodeAffinityFields | None = None  # noqa: N815 - the API's name
+
+
+class _GateFields(Fields):
+    name: str
+
+
+class _PodClaimFields(Fields):
+    name: str
+    resourceClaimName: str | None = None  # noqa: N815 - the API's name
+    resourceClaimTemplateName: str | None = None  # noqa: N815 - the API's name
+
+
+class _SpecFields(Fields):
+    schedulerName: str | None = None  # noqa: N815 - the API's name
+    preemptionPolicy: str | None = None  # noqa: N815 - the API's name
+    nodeName: str | None = None  # noqa: N815 - the API's name
+    nodeSelector: dict[str, str] | None = None  # noqa: N815 - the API's name
+    affinity: _AffinityFields | None = None
+    tolerations: list[_TolerationFields] | None = None
+    priority: int | None = None
+    priorityClassName: str | None = None  # noqa: N815 - the API's name
+    schedulingGates: list[_GateFields] | None = None  # noqa: N815 - the API's name
+    resourceClaims: list[_PodClaimFields] | None = None  # noqa: N815 - the API's name
+    initContainers: list[ContainerFields] | None = None  # noqa: N815 - the API's name
+    containers: list[ContainerFields] | None = None
+    resources: ResourcesFields | None = None
+    overhead: dict[str, Amount] | None = None
+
+
+class _PodFields(Fields):
+    metadata: MetadataFields
+    spec: _SpecFields
+    status: PodStatusFields | None = None
+
+
+def decode_pod(raw: Mapping[str, object], *, keeps_raw: bool = True) -> tuple[Pod | None, tuple[FieldError, ...]]:
+    """The pod, or the errors. keeps_raw: the pod carries the object as it came, which most of its memory is then."""
+    fields, errors = typed(_PodFields, raw)
+    if fields is None:
+        return None, errors
+    if errors := (*metadata_errors(fields.metadata), *_spec_errors(fields.spec), *_status_errors(fields.status)):
+        return None, errors
+    raw_spec = raw["spec"]
+    assert isinstance(raw_spec, dict)
+    return _pod(fields, raw_spec, raw if keeps_raw else {}), ()
+
+
+def _pod(fields: _PodFields, raw_spec: Mapping[str, object], raw: Mapping[str, object]) -> Pod:
+    metadata, spec, status = fields.metadata, fields.spec, fields.status or PodStatusFields()
+    node_affinity = spec.affinity.nodeAffinity if spec.affinity else None
+    return Pod(
+        namespace=metadata.namespace or DEFAULT_NAMESPACE,
+        name=metadata.name,
+        uid=metadata.uid or "",
+        created=metadata.creationTimestamp or "",
+        labels=metadata.labels or {},
+        priority=spec.priority,
+        priority_class=spec.priorityClassName or "",
+        preemption_policy=spec.preemptionPolicy or "",
+        scheduler_name=spec.schedulerName or "",
+        node_name=spec.nodeName or "",
+        nominated_node=status.nominatedNodeName or "",
+        node_selector=spec.nodeSelector or {},
+        affinity=_affinity(node_affinity),
+        preferences=_preferences(node_affinity),
+        anti_affinity=anti_affinity_of(raw_spec, metadata.namespace or DEFAULT_NAMESPACE),
+        tolerations=tuple(
+            Toleration(t.key or "", t.operator or "", t.value or "", t.effect or "") for t in spec.tolerations or ()
+        ),
+        gates=tuple(gate.name for gate in spec.schedulingGates or ()),
+        claims=tuple(
+            PodClaim(claim.name, claim.resourceClaimName or "", claim.resourceClaimTemplateName or "")
+            for claim in spec.resourceClaims or ()
+        ),
+        claim_statuses={claim.name: claim.resourceClaimName for claim in status.resourceClaimStatuses or ()},
+        containers=in_use(containers_of(spec.initContainers or (), spec.containers or ()), status),
+        budget=budget_in_use((spec.resources.requests if spec.resources else None) or {}, status),
+        overhead=spec.overhead or {},
+        host_ports=host_ports_of(raw_spec),
+        unread=requirements_of(raw_spec),
+        phase=status.phase or "",
+        conditions=conditions_of(status),
+        is_deleting=bool(metadata.deletionTimestamp),
+        owner=controller_of(metadata.ownerReferences),
+        resource_version=metadata.resourceVersion or "",
+        generation=metadata.generation or 0,
+        raw=raw,
+    )
+
+
+def controller_of(owners: list[OwnerFields] | None) -> Owner | None:
+    """The owner that manages the object, None where nobody does."""
+    return next((Owner(owner.kind, owner.name, owner.uid) for owner in owners or () if owner.controller), None)
+
+
+def _affinity(fields: _NodeAffinityFields | None) -> NodeSelector | None:
+    required = fields.requiredDuringSchedulingIgnoredDuringExecution if fields else None
+    return selector_of(required.nodeSelectorTerms) if required else None
+
+
+def _preferences(fields: _NodeAffinityFields | None) -> tuple[Preference, ...]:
+    preferred = (fields.preferredDuringSchedulingIgnoredDuringExecution if fields else None) or ()
+    return tuple(Preference(one.weight, *selector_of([one.preference])) for one in preferred)
+
+
+def _spec_errors(spec: _SpecFields) -> Iterator[FieldError]:
+    yield from _optional_name_error("spec.nodeName", spec.nodeName)
+    yield from _optional_name_error("spec.priorityClassName", spec.priorityClassName)
+    for position, gate in enumerate(spec.schedulingGates or ()):
+        yield from name_error(f"spec.schedulingGates[{position}].name", gate.name, names.label_key)
+    for position, claim in enumerate(spec.resourceClaims or ()):
+        yield from _entry_errors(f"spec.resourceClaims[{position}]", claim)
+    for position, name in duplicates(claim.name for claim in spec.resourceClaims or ()):
+        yield FieldError(f"spec.resourceClaims[{position}].name", name, "stands twice")
+    yield from resource_errors("spec.initContainers", spec.initContainers or ())
+    yield from resource_errors("spec.containers", spec.containers or ())
+    yield from amount_errors("spec.resources.requests", (spec.resources.requests if spec.resources else None) or {})
+    yield from amount_errors("spec.overhead", spec.overhead or {})
+
+
+def _entry_errors(path: str, claim: _PodClaimFields) -> Iterator[FieldError]:
+    yield from name_error(f"{path}.name", claim.name, names.short_name)
+    if bool(claim.resourceClaimName) == bool(claim.resourceClaimTemplateName):
+        message = "needs exactly one of resourceClaimName and resourceClaimTemplateName"
+        yield FieldError(path, claim.name, message)
+        return
+    yield from _optional_name_error(f"{path}.resourceClaimName", claim.resourceClaimName)
+    yield from _optional_name_error(f"{path}.resourceClaimTemplateName", claim.resourceClaimTemplateName)
+
+
+def _status_errors(status: PodStatusFields | None) -> Iterator[FieldError]:
+    for position, claim in enumerate(status.resourceClaimStatuses or () if status else ()):
+        path = f"status.resourceClaimStatuses[{position}].resourceClaimName"
+        yield from _optional_name_error(path, claim.resourceClaimName)
+
+
+def _optional_name_error(path: str, name: str | None) -> Iterator[FieldError]:
+    if name:
+        yield from name_error(path, name, names.long_name)

@@ -1,0 +1,120 @@
+"""The status of a pod, as far as scheduling reads it: its phase, conditions, claims, and resizing.
+
+A container that is resized in place holds, until the kubelet is done, the most of what it should have, has
+and was promised; when the resize cannot be done on the node, what it should have does not count.
+Source: k8s.io/api core/v1 PodStatus; KEP-1287; k8s.io/component-helpers resource/helpers.go.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from allocator.model import Container
+from cel.quantity import Quantity
+from scheduler.core_v1.fields import Fields
+from scheduler.core_v1.resources import Amount, ResourcesFields
+
+_RESIZE_PENDING = "PodResizePending"
+_INFEASIBLE = "Infeasible"
+
+Amounts = Mapping[str, Quantity]
+"""Resource to amount."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A condition of a pod. status: True, False or Unknown."""
+
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+    observed_generation: int = 0
+
+
+class ClaimStatusFields(Fields):
+    """An entry of status.resourceClaimStatuses."""
+
+    name: str
+    resourceClaimName: str | None = None  # noqa: N815 - the API's name
+
+
+class ConditionFields(Fields):
+    """An entry of status.conditions."""
+
+    type: str = ""
+    status: str = ""
+    reason: str | None = None
+    message: str | None = None
+    observedGeneration: int | None = None  # noqa: N815 - the API's name
+
+
+class ContainerStatusFields(Fields):
+    """An entry of status.containerStatuses: what the container has, and what it was promised."""
+
+    name: str = ""
+    resources: ResourcesFields | None = None
+    allocatedResources: dict[str, Amount] | None = None  # noqa: N815 - the API's name
+
+
+class PodStatusFields(Fields):
+    """The status of a pod."""
+
+    phase: str | None = None
+    nominatedNodeName: str | None = None  # noqa: N815 - the API's name
+    conditions: list[ConditionFields] | None = None
+    resourceClaimStatuses: list[ClaimStatusFields] | None = None  # noqa: N815 - the API's name
+    containerStatuses: list[ContainerStatusFields] | None = None  # noqa: N815 - the API's name
+    initContainerStatuses: list[ContainerStatusFields] | None = None  # noqa: N815 - the API's name
+    resources: ResourcesFields | None = None
+    allocatedResources: dict[str, Amount] | None = None  # noqa: N815 - the API's name
+
+
+def conditions_of(status: PodStatusFields) -> tuple[Condition, ...]:
+    """The conditions in their order."""
+    return tuple(
+        Condition(one.type, one.status, one.reason or "", one.message or "", one.observedGeneration or 0)
+        for one in status.conditions or ()
+    )
+
+
+def in_use(containers: tuple[Container, ...], status: PodStatusFields) -> tuple[Container, ...]:
+    """The containers with what they hold at most while they are resized; a plain init container is never resized."""
+    statuses = (*(status.initContainerStatuses or ()), *(status.containerStatuses or ()))
+    known = {one.name: one for one in statuses if one.resources}
+    if not known:
+        return containers
+    return tuple(_in_use(one, known.get(one.name), status) for one in containers)
+
+
+def budget_in_use(budget: Amounts, status: PodStatusFields) -> Amounts:
+    """The same for the requests of the pod as a whole."""
+    if not budget or status.resources is None:
+        return budget
+    held = _held(budget, status.resources.requests, status.allocatedResources, status)
+    return {name: held.get(name, Quantity.of(0)) for name in budget}
+
+
+def _in_use(container: Container, found: ContainerStatusFields | None, status: PodStatusFields) -> Container:
+    if found is None or found.resources is None or container.is_plain_init:
+        return container
+    held = _held(container.requests, found.resources.requests, found.allocatedResources, status)
+    return replace(container, requests=held)
+
+
+def _held(wanted: Amounts, actual: Amounts | None, promised: Amounts | None, status: PodStatusFields) -> Amounts:
+    counts = (actual or {}, promised or {}) if _is_infeasible(status) else (wanted, actual or {}, promised or {})
+    return _largest(counts)
+
+
+def _largest(lists: Iterable[Amounts]) -> Amounts:
+    largest: dict[str, Quantity] = {}
+    for amounts in lists:
+        for name, amount in amounts.items():
+            if name not in largest or amount > largest[name]:
+                largest[name] = amount
+    return largest
+
+
+def _is_infeasible(status: PodStatusFields) -> bool:
+    pending = (one for one in status.conditions or () if one.type == _RESIZE_PENDING)
+    return next((one.reason == _INFEASIBLE for one in pending), False)

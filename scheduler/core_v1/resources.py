@@ -1,0 +1,98 @@
+"""Resources of pods and nodes: what containers request, and what a node has to give.
+
+A container that limits a resource and does not request it requests its limit, as the API server would write it.
+Source: k8s.io/api core/v1 ResourceRequirements; its defaults and validation.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Annotated
+
+from pydantic import PlainValidator
+from pydantic_core import PydanticCustomError
+
+from allocator.api.findings import FieldError
+from allocator.features.extended_resource import is_extended
+from allocator.model import Container
+from cel.quantity import Quantity
+from scheduler.core_v1.fields import Fields
+
+_UNIT = 10**9
+
+
+@lru_cache(maxsize=1 << 14)
+def _parsed(text: str) -> Quantity:
+    """Raises ValueError, also for an amount that has too many digits to be counted."""
+    amount = Quantity.parse(text.strip(" \t\r\n"))
+    _ = amount.nanos
+    return amount
+
+
+def _quantity(value: object) -> Quantity:
+    if isinstance(value, (str, int, float)) and not isinstance(value, bool):
+        try:
+            return _parsed(str(value))
+        except ValueError:
+            pass  # told below, as every other value that is no amount
+    raise PydanticCustomError("quantity", "must be a quantity such as 80Gi, 500m or 4")
+
+
+Amount = Annotated[Quantity, PlainValidator(_quantity)]
+"""A quantity, written as text or as a bare number."""
+
+
+class EntryFields(Fields):
+    """An entry of resources.claims."""
+
+    name: str
+
+
+class ResourcesFields(Fields):
+    """The resources of a container, or of a pod as a whole."""
+
+    limits: dict[str, Amount] | None = None
+    requests: dict[str, Amount] | None = None
+    claims: list[EntryFields] | None = None
+
+
+class ContainerFields(Fields):
+    """A container, as far as resources are concerned."""
+
+    name: str = ""
+    restartPolicy: str | None = None  # noqa: N815 - the API's name
+    resources: ResourcesFields | None = None
+
+
+def containers_of(init: Sequence[ContainerFields], others: Sequence[ContainerFields]) -> tuple[Container, ...]:
+    """All containers of a pod; an init container that restarts always is a sidecar, and lasts."""
+    return (
+        *(_container(one, is_plain_init=one.restartPolicy != "Always") for one in init),
+        *(_container(one, is_plain_init=False) for one in others),
+    )
+
+
+def resource_errors(path: str, containers: Sequence[ContainerFields]) -> Iterator[FieldError]:
+    """What is wrong with the amounts of the containers. path: of their list."""
+    for position, container in enumerate(containers):
+        resources = container.resources or ResourcesFields()
+        for part, amounts in (("limits", resources.limits), ("requests", resources.requests)):
+            yield from amount_errors(f"{path}[{position}].resources.{part}", amounts or {})
+
+
+def amount_errors(path: str, amounts: Mapping[str, Quantity]) -> Iterator[FieldError]:
+    """Amounts that no resource can have. path: of the map."""
+    for name, amount in amounts.items():
+        if amount.sign < 0:
+            yield FieldError(f"{path}[{name}]", amount.text, "must not be negative")
+        elif is_extended(name) and amount.nanos % _UNIT:
+            yield FieldError(f"{path}[{name}]", amount.text, "must be a whole number: devices are not divided")
+
+
+def _container(fields: ContainerFields, *, is_plain_init: bool) -> Container:
+    resources = fields.resources or ResourcesFields()
+    return Container(
+        fields.name,
+        {**(resources.limits or {}), **(resources.requests or {})},
+        is_plain_init,
+        tuple(dict.fromkeys(entry.name for entry in resources.claims or ())),
+    )

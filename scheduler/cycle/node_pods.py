@@ -1,0 +1,133 @@
+"""The pods on each node: those that the watch shows there, and those that a decision has put there.
+
+A pod is *assumed* on its node from the decision on, and confirmed when the watch shows it bound; an event
+that is older than the binding shows it without a node, and changes nothing. Pods on nodes that are not
+known, or not yet, are counted as soon as they are.
+Source: kube-scheduler's cache, assumed pods.
+"""
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from scheduler.core_v1.pod import Pod
+
+
+class Counts(Protocol):
+    """Who counts what pods take of each node."""
+
+    def add_pod(self, number: int, pod: Pod) -> None:
+        """The pod is on the node of that number."""
+        ...
+
+    def remove_pod(self, number: int, pod: Pod) -> None:
+        """The pod that was added is there no more."""
+        ...
+
+
+class NodePods:
+    """Pods by the name of their node."""
+
+    def __init__(self, counts: Counts) -> None:
+        self._counts = counts
+        self._numbers: dict[str, int] = {}
+        self._watched: dict[str, Pod] = {}
+        self._assumed: dict[str, tuple[Pod, str]] = {}
+        self._on_node: dict[str, dict[str, Pod]] = {}
+        self._places: dict[str, str] = {}
+
+    @property
+    def assumed(self) -> int:
+        """How many pods are where a decision has put them, and not seen there yet."""
+        return len(self._assumed)
+
+    # -- nodes
+
+    def node_comes(self, name: str, number: int) -> None:
+        """The node is known from now on, by that number."""
+        self._numbers[name] = number
+        for pod in self._on_node.get(name, {}).values():
+            self._counts.add_pod(number, pod)
+
+    def node_goes(self, name: str) -> None:
+        """The node is gone; its pods stay with its name."""
+        number = self._numbers.pop(name)
+        for pod in self._on_node.get(name, {}).values():
+            self._counts.remove_pod(number, pod)
+
+    # -- pods
+
+    def set(self, pod: Pod) -> None:
+        """The watch shows the pod; one that is over takes nothing."""
+        if pod.is_finished:
+            self.remove(pod.uid)
+            return
+        self._watched[pod.uid] = pod
+        if pod.node_name:
+            self._assumed.pop(pod.uid, None)
+        self._settle(pod.uid)
+
+    def remove(self, uid: str) -> None:
+        """The watch shows that the pod is gone."""
+        self._watched.pop(uid, None)
+        self._assumed.pop(uid, None)
+        self._settle(uid)
+
+    def assume(self, pod: Pod, node: str) -> None:
+        """A decision puts the pod on the node."""
+        if not self._is_bound(pod.uid):
+            self._assumed[pod.uid] = (pod, node)
+            self._settle(pod.uid)
+
+    def forget(self, uid: str) -> None:
+        """The decision came to nothing."""
+        if self._assumed.pop(uid, None) is not None:
+            self._settle(uid)
+
+    # -- questions
+
+    def is_shown(self, uid: str) -> bool:
+        """Whether the watch shows the pod."""
+        return uid in self._watched
+
+    def bound(self, uid: str) -> Pod | None:
+        """The pod, where the watch shows it on a node."""
+        return self._watched.get(uid) if self._is_bound(uid) else None
+
+    def node_of(self, uid: str) -> str:
+        """Where the pod is, or is assumed to be; empty where it is nowhere."""
+        return self._places.get(uid, "")
+
+    def on(self, node: str) -> Iterator[Pod]:
+        """The pods on the node, assumed ones included."""
+        return iter(self._on_node.get(node, {}).values())
+
+    def _is_bound(self, uid: str) -> bool:
+        return uid in self._watched and bool(self._watched[uid].node_name)
+
+    def _settle(self, uid: str) -> None:
+        """Count the pod where it is now, and as it is now."""
+        pod, node = self._assumed.get(uid, (self._watched.get(uid), ""))
+        if pod is not None and not node:
+            node = pod.node_name
+        old = self._places.get(uid, "")
+        counted = self._on_node[old][uid] if old else None
+        if counted is pod and old == node:
+            return
+        if old and counted is not None:
+            self._take_away(uid, old, counted)
+        if node and pod is not None:
+            self._put(node, pod)
+
+    def _put(self, node: str, pod: Pod) -> None:
+        self._places[pod.uid] = node
+        self._on_node.setdefault(node, {})[pod.uid] = pod
+        if node in self._numbers:
+            self._counts.add_pod(self._numbers[node], pod)
+
+    def _take_away(self, uid: str, node: str, pod: Pod) -> None:
+        del self._places[uid]
+        del self._on_node[node][uid]
+        if not self._on_node[node]:
+            del self._on_node[node]
+        if node in self._numbers:
+            self._counts.remove_pod(self._numbers[node], pod)

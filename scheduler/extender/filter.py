@@ -1,0 +1,86 @@
+"""filter: which of the nodes can give the pod its devices, and for each other one why not.
+
+All answers come from the caches and what decisions have taken since; nothing is read from the API server, and nothing
+is reserved: kube-scheduler may take any of the nodes, or none.
+Differs from the plugin DynamicResources, which the extender stands in for: nodes with too few devices are reported as
+unresolvable. kube-scheduler's preemption tries nodes with its in-tree filters alone; none of them refuses the node for
+its devices, so it would find no victim there.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from allocator.explain import node_text
+from allocator.model import Claim
+from allocator.outcome import AllocationError, Exhausted
+from allocator.rules import Mask
+from scheduler.core_v1.pod import Pod
+from scheduler.cycle.cluster import Cluster
+from scheduler.cycle.decide import NOT_REACHED, reached_by_all
+from scheduler.extender.question import Asked, Hopeless, needs_of
+
+
+class Undecided(Exception):
+    """There is no answer now, and there may be one soon: kube-scheduler tries the pod again after its backoff."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filtered:
+    """The nodes that pass, in the order of the question, and why the others do not.
+
+    failed: why it is not known whether the node could. unresolvable: why the node cannot. stuck: where it is known that
+    no node passes, the allocated claims of the pod that keep it from some of them.
+    """
+
+    passed: Sequence[str]
+    failed: Mapping[str, str] = field(default_factory=dict)
+    unresolvable: Mapping[str, str] = field(default_factory=dict)
+    stuck: tuple[Claim, ...] = ()
+
+
+def filter_nodes(cluster: Cluster, pod: Pod, names: Sequence[str]) -> Filtered:
+    """The answer for a pod that has claims. Raises Undecided.
+
+    Cost: O(nodes asked about, and what has changed since a pod like this was asked about).
+    """
+    try:
+        needs = needs_of(cluster, pod)
+    except Hopeless as error:
+        if error.is_behind:
+            # No event would bring the pod back: kube-scheduler has seen the claim before us.
+            raise Undecided(f"pod {pod}: {error} yet") from error
+        return Filtered((), {}, dict.fromkeys(names, str(error)))
+    asked = Asked(cluster, names)
+    reached = asked.mask & needs.reached
+    able = _able(cluster, pod, needs.pending, reached)
+    failed = {name: f"node {name} is not known to the extender yet" for name in asked.unknown()}
+    unresolvable = dict.fromkeys(asked.named(asked.mask & ~reached), NOT_REACHED)
+    for (text, is_known), nodes in _refused(cluster, needs.pending, reached & ~able).items():
+        (unresolvable if is_known else failed).update(dict.fromkeys(asked.named(nodes), text))
+    stuck = () if able or failed else tuple(_stuck(cluster, needs.claims, asked.mask))
+    return Filtered(asked.named(able), failed, unresolvable, stuck)
+
+
+def _able(cluster: Cluster, pod: Pod, pending: Sequence[Claim], reached: Mask) -> Mask:
+    if not pending:
+        return reached
+    able = 0
+    try:
+        for nodes in cluster.fleet.scores(pending, reached).values():
+            able |= nodes
+    except AllocationError as error:
+        raise Undecided(f"pod {pod}: {error}") from error
+    return able
+
+
+def _refused(cluster: Cluster, pending: Sequence[Claim], nodes: Mask) -> Mapping[tuple[str, bool], Mask]:
+    """The nodes by why they refuse, and by whether that is certain: not where the budget of steps was spent."""
+    found: dict[tuple[str, bool], Mask] = {}
+    for outcome, refused in cluster.fleet.unable(pending, nodes) if nodes else ():
+        key = node_text(outcome), not isinstance(outcome, Exhausted)
+        found[key] = found.get(key, 0) | refused
+    return found
+
+
+def _stuck(cluster: Cluster, claims: Iterable[Claim], asked: Mask) -> Iterator[Claim]:
+    return (one for one in claims if one.allocation and asked & ~reached_by_all(cluster, [one]))

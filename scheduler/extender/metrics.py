@@ -1,0 +1,58 @@
+"""What the extender counts and times, for Prometheus: its calls, and what every program of ours tells."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from prometheus_client import Counter, Histogram
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from scheduler.live.metrics import CommonMetrics, Watch, of_watches
+
+_BUCKETS_S = (0.0005, 0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.03, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What is so at the moment. binding: calls of bind under way. refused: pods that no node passed for."""
+
+    watches: Sequence[Watch]
+    binding: int
+    refused: int
+
+
+class ExtenderMetrics(CommonMetrics):
+    """All metrics of an extender. name: its own."""
+
+    def __init__(self, name: str, read: Callable[[], Reading]) -> None:
+        super().__init__(name)
+        self._registry.register(_State(read))
+        text, labels = "Calls that were answered, by verb and status.", ["verb", "code"]
+        self._calls = Counter("dra_extender_calls", text, labels, registry=self._registry)
+        duration, text = "dra_extender_call_duration_seconds", "How long calls took, by verb."
+        self._calls_s = Histogram(duration, text, ["verb"], buckets=_BUCKETS_S, registry=self._registry)
+        self._woken = Counter("dra_extender_pokes", "Times that waiting pods were woken.", registry=self._registry)
+
+    def called(self, verb: str, status: int, duration_s: float) -> None:
+        """A call was answered."""
+        self._calls.labels(verb, str(status)).inc()
+        self._calls_s.labels(verb).observe(duration_s)
+
+    def woke(self) -> None:
+        """Waiting pods were woken."""
+        self._woken.inc()
+
+
+class _State(Collector):
+    """What is asked for when somebody reads."""
+
+    def __init__(self, read: Callable[[], Reading]) -> None:
+        self._read = read
+
+    def collect(self) -> Iterator[Metric]:
+        """The metrics, as they are now."""
+        reading = self._read()
+        yield from of_watches(reading.watches)
+        yield GaugeMetricFamily("dra_extender_bindings_in_flight", "Calls of bind under way.", value=reading.binding)
+        text = "Pods that no node passed for when they were asked about last."
+        yield GaugeMetricFamily("dra_extender_refused_pods", text, value=reading.refused)

@@ -1,0 +1,34 @@
+"""prioritize: how good each node is for the pod's devices, from 0 to 10.
+
+Nodes are ordered by the alternatives that requests with firstAvailable get there, then by the allocator's policy;
+kube-scheduler adds its own scores. The order alone becomes scores: the best nodes get 10, the worst 0, the others are
+spread evenly between them.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from allocator.outcome import AllocationError
+from scheduler.core_v1.pod import Pod
+from scheduler.cycle.cluster import Cluster
+from scheduler.cycle.pod_claims import Waiting
+from scheduler.extender.question import Asked
+from scheduler.extender.wire import MAX_SCORE
+
+
+def prioritize(cluster: Cluster, pod: Pod, names: Sequence[str]) -> Mapping[str, int]:
+    """The scores of the nodes; all 0 where nothing tells them apart, or where the pod's claims changed meanwhile."""
+    scores = dict.fromkeys(names, 0)
+    found = cluster.claims_of(pod)
+    pending = [] if isinstance(found, Waiting) else [one.claim for one in found if one.claim.allocation is None]
+    if not pending:
+        return scores
+    asked = Asked(cluster, names)
+    try:
+        with cluster.patience.limited():
+            ranks = cluster.fleet.scores(pending, asked.mask)
+    except AllocationError:
+        return scores  # filter says what is wrong
+    for place, rank in enumerate(sorted(ranks)):
+        score = round(MAX_SCORE * place / (len(ranks) - 1)) if len(ranks) > 1 else 0
+        scores.update(dict.fromkeys(asked.named(ranks[rank]), score))
+    return scores

@@ -1,0 +1,152 @@
+"""The extender as a program: fill the caches, mend what was left, answer until told to stop.
+
+Told to stop, it takes no call any more; what is being bound ends or is taken back, within ten seconds.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+from scheduler.core_v1.pod import Pod
+from scheduler.cycle.events import Event
+from scheduler.extender import server
+from scheduler.extender.bind import Binds
+from scheduler.extender.configuration import ExtenderConfiguration, Mode
+from scheduler.extender.metrics import ExtenderMetrics, Reading
+from scheduler.extender.poke import Poke
+from scheduler.extender.server import Served, Verb
+from scheduler.extender.tls import Certificates, Files
+from scheduler.extender.verbs import Verbs, is_ours
+from scheduler.live import health, running
+from scheduler.live.core import Core, Site, Told, now
+
+NAME = "dra-extender"
+"""Who we are in intents and logs."""
+
+PREFIX = "/v1"
+"""Of the paths that kube-scheduler calls."""
+
+FINISH_S = 3.0
+"""For so long bindings may go on after SIGTERM; then they are taken back."""
+
+_LOG = logging.getLogger(__name__)
+
+
+def run(configuration: ExtenderConfiguration) -> int:
+    """Answer until told to stop; the exit status. Logging has to be set up."""
+
+    async def work(stop: asyncio.Event) -> None:
+        async with AsyncExitStack() as open_:
+            certificates = _certificates(configuration)
+            site = await open_.enter_async_context(running.connected(configuration))
+            extender = Extender(configuration, site)
+            probes = health.serving(configuration.health_address, extender.probes(certificates))
+            address = await open_.enter_async_context(probes)
+            _LOG.info("serves /healthz, /livez, /readyz, /metrics and /debug/queue at http://%s", address)
+            serving = server.serving(configuration.address, certificates, extender.served())
+            _LOG.info("serves %s at %s", ", ".join(extender.verbs()), await open_.enter_async_context(serving))
+            await extender.run(stop)
+
+    return running.run(work)
+
+
+def _certificates(configuration: ExtenderConfiguration) -> Certificates | None:
+    tls = configuration.tls
+    if not tls.cert_file:
+        return None
+    client_ca = Path(tls.client_ca_file) if tls.client_ca_file else None
+    return Certificates(Files(Path(tls.cert_file), Path(tls.key_file), client_ca))
+
+
+class Extender:
+    """All parts of one extender, put together."""
+
+    def __init__(self, configuration: ExtenderConfiguration, site: Site) -> None:
+        self._is_stopping = False
+        self._configuration = configuration
+        self._is_authoritative = configuration.mode is Mode.AUTHORITATIVE
+        self._metrics = ExtenderMetrics(NAME, self._reading)
+        listener = Told(self._metrics)
+        self._core = Core(
+            configuration,
+            site,
+            name=NAME,
+            is_ours=self._is_ours,
+            listener=listener,
+            hear=self._hear,
+        )
+        self._poke = Poke(self._core.cluster, site.connection, asyncio.sleep, now, self._metrics.woke)
+        self._binds = Binds(
+            self._core.cluster,
+            self._core.binder,
+            is_ours=self._is_ours,
+            timeout_s=configuration.http_timeout_s,
+            concurrency=configuration.binding_concurrency,
+            given_back=self._poke.note,
+            violated=listener.violated,
+        )
+        binds = self._binds if self._is_authoritative else None
+        self._verbs = Verbs(self._core.cluster, configuration.scheduler_names, self._unready, binds, self._poke)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Work until `stop` is set, or something breaks for good; raises what did."""
+        async with asyncio.TaskGroup() as group:
+            background = self._core.background(writes=self._is_authoritative)
+            tasks = [group.create_task(work) for work in (*background, self._poke.run())]
+            tasks.append(group.create_task(self._core.fill(writes=self._is_authoritative)))
+            await stop.wait()
+            self._is_stopping = True
+            _LOG.info("stopping: %d pods are being bound", self._binds.number)
+            await self._binds.finish(FINISH_S)
+            for task in tasks:
+                task.cancel()
+
+    def verbs(self) -> Mapping[str, Verb]:
+        """What is answered, by name."""
+        advice: dict[str, Verb] = {"filter": self._verbs.filter, "prioritize": self._verbs.prioritize}
+        if not self._is_authoritative:
+            return advice
+        return {**advice, "preempt": self._verbs.preempt, "bind": self._verbs.bind}
+
+    def served(self) -> Served:
+        """What kube-scheduler calls."""
+        clients = frozenset(self._configuration.tls.client_names)
+        return Served(PREFIX, self.verbs(), clients, self._configuration.most_calls, self._metrics.called)
+
+    def probes(self, certificates: Certificates | None) -> health.Served:
+        """What the endpoints tell."""
+        return health.Served(
+            live={},
+            ready={
+                **self._core.ready(),
+                "writes": lambda: self._binds.trouble,
+            },
+            # What was there before a bad change of the files stays in use, and works.
+            warnings={
+                **self._core.warnings(),
+                "certificates": lambda: certificates.trouble if certificates else "",
+            },
+            metrics=self._metrics.exposition,
+            queue=self._queue,
+        )
+
+    def _queue(self) -> Iterator[dict[str, object]]:
+        return ({"pod": pod.name, "uid": uid, "queue": "refused"} for uid, pod in self._poke.waiting.items())
+
+    def _unready(self) -> str:
+        if self._is_stopping:
+            return "the extender is being stopped"
+        if not self._core.is_filled:
+            return "the extender's caches are not filled yet"
+        return "the extender has lost changes, and lists all anew" if self._core.is_outdated() else ""
+
+    def _reading(self) -> Reading:
+        return Reading(self._core.watches(), self._binds.number, len(self._poke.waiting))
+
+    def _is_ours(self, pod: Pod) -> bool:
+        return is_ours(pod, self._configuration.scheduler_names)
+
+    def _hear(self, event: Event) -> None:
+        self._poke.hear(event)

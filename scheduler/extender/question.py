@@ -1,0 +1,71 @@
+"""What kube-scheduler's questions have in common: what a pod needs of a node, and the nodes that are asked about."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from allocator.model import Claim
+from allocator.rules import Mask
+from scheduler.core_v1.pod import Pod
+from scheduler.cycle.cluster import Cluster
+from scheduler.cycle.decide import reached_by_all, refused_everywhere
+from scheduler.cycle.masks import Flags, Numbers, flags_of, mask_of
+from scheduler.cycle.pod_claims import Waiting, full
+
+
+class Hopeless(Exception):
+    """No node can give the pod its devices as its claims are; the message says why.
+
+    is_behind: the claims have changed since, as kube-scheduler knows already.
+    """
+
+    def __init__(self, reason: str, *, is_behind: bool = False) -> None:
+        super().__init__(reason)
+        self.is_behind = is_behind
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """The claims of a pod. pending: those that have no devices. reached: the nodes that reach what the others have."""
+
+    claims: tuple[Claim, ...]
+    pending: Sequence[Claim]
+    reached: Mask
+
+
+def needs_of(cluster: Cluster, pod: Pod) -> Needs:
+    """What the pod needs, as things are now. Raises Hopeless."""
+    found = cluster.claims_of(pod)
+    if isinstance(found, Waiting):
+        raise Hopeless(found.reason, is_behind=found.is_behind)
+    claims = tuple(one.claim for one in found)
+    pending = [claim for claim in claims if claim.allocation is None]
+    if problem := refused_everywhere(cluster, pending, full(pod, found)):
+        raise Hopeless(problem[1])
+    return Needs(claims, pending, reached_by_all(cluster, claims))
+
+
+class Asked:
+    """The nodes of a question. mask: those that the cluster knows."""
+
+    def __init__(self, cluster: Cluster, names: Sequence[str]) -> None:
+        self._names = np.array(names, np.object_)
+        self._numbers: Numbers = np.fromiter(cluster.numbers_of(names), np.int64, len(names))
+        self._size = int(self._numbers.max(initial=-1)) + 1
+        flags = np.zeros(self._size, np.bool_)
+        flags[self._numbers[self._numbers >= 0]] = True
+        self.mask = mask_of(flags)
+
+    def unknown(self) -> list[str]:
+        """The names of nodes that the cluster does not know."""
+        return self._listed(self._numbers < 0)
+
+    def named(self, nodes: Mask) -> list[str]:
+        """The names of those that are in the mask, in the order of the question."""
+        within = np.append(flags_of(nodes & self.mask, self._size), np.False_)  # the last is for those not known
+        return self._listed(within[self._numbers])
+
+    def _listed(self, flags: Flags) -> list[str]:
+        found: list[str] = self._names[flags].tolist()
+        return found

@@ -1,0 +1,134 @@
+"""The verbs over HTTP: TLS, who may call, how large a call may be, how many at once, how long.
+
+A call that cannot be answered gets a status other than 200, or an answer with the field `Error`: both are errors for
+kube-scheduler. No client is shown a traceback.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from scheduler.extender import wire
+from scheduler.extender.tls import Certificates, is_allowed, names_in
+from scheduler.extender.wire import Malformed
+from scheduler.live.listening import listening
+
+LARGEST_BODY = 10 * 1024 * 1024
+"""Bytes of a call: the objects of some thousand nodes, or the names of half a million."""
+
+READ_S = 10.0
+"""For so long the body of a call may take to come."""
+
+IDLE_S = 120.0
+"""For so long a connection may bring no call, or no whole head of one; kube-scheduler closes one after 90 s."""
+
+_LOG = logging.getLogger(__name__)
+
+Verb = Callable[[bytes], bytes | Awaitable[bytes]]
+"""From the body of a call to the body of its answer. Raises Malformed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What is served. prefix: of all paths, such as `/v1`. verbs: by name, which is the rest of the path.
+
+    clients: names that a client's certificate may have; any where there are none. most_calls: calls of one verb under
+    way at the same time, beyond which others are told to come again. called: told of each call that was answered:
+    the verb, the status, and how long it took. read_s: for so long the body of a call may take to come. idle_s: for so
+    long a connection is kept that brings no call.
+    """
+
+    prefix: str
+    verbs: Mapping[str, Verb]
+    clients: Collection[str]
+    most_calls: int
+    called: Callable[[str, int, float], None]
+    read_s: float = READ_S
+    idle_s: float = IDLE_S
+
+
+@asynccontextmanager
+async def serving(address: str, certificates: Certificates | None, served: Served) -> AsyncIterator[str]:
+    """Serves while the context is open. address: HOST:PORT, port 0 for any that is free; gives the URL up to the verb.
+
+    certificates: None for plain HTTP. Raises CannotServe.
+    """
+    context = certificates.context if certificates else None
+    async with listening("address", address, _application(served), context) as where:
+        yield f"{'https' if certificates else 'http'}://{where}{served.prefix}"
+
+
+def _application(served: Served) -> web.Application:
+    application = web.Application(client_max_size=LARGEST_BODY, handler_args={"keepalive_timeout": served.idle_s})
+    for name, verb in served.verbs.items():
+        application.router.add_post(f"{served.prefix}/{name}", _handler(name, verb, served))
+    return application
+
+
+def _handler(name: str, verb: Verb, served: Served) -> Handler:
+    under_way = 0
+
+    async def handle(request: web.Request) -> web.Response:
+        nonlocal under_way
+        began, under_way = time.monotonic(), under_way + 1
+        try:
+            _check(request, served, under_way)
+            found = verb(await _body(request, served.read_s))
+            answer = _answer(200, found if isinstance(found, bytes) else await found)
+        except _Refused as refused:
+            answer = _answer(refused.status, wire.error_result(refused.reason))
+        except Malformed as problem:
+            answer = _answer(400, wire.error_result(str(problem)))
+        except Exception:  # noqa: BLE001 - whatever it is, the caller gets an error, and the others their answers
+            _LOG.exception("a call failed", extra={"verb": name})
+            answer = _answer(500, wire.error_result(wire.INTERNAL))
+        finally:
+            under_way -= 1
+        served.called(name, answer.status, time.monotonic() - began)
+        return answer
+
+    return handle
+
+
+class _Refused(Exception):
+    """A call is not answered."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.reason = reason
+
+
+def _check(request: web.Request, served: Served, under_way: int) -> None:
+    """Raises _Refused where the caller may not call, or not now."""
+    if served.clients:
+        certificate = request.get_extra_info("peercert")
+        if not is_allowed(certificate, served.clients):
+            names = ", ".join(names_in(certificate)) or "no name"
+            _LOG.warning("a client was refused: none of its names may call", extra={"names": names})
+            raise _Refused(403, f"the client's certificate has {names}, none of which may call")
+    if under_way > served.most_calls:
+        raise _Refused(503, f"{served.most_calls} calls like this are under way already")
+
+
+async def _body(request: web.Request, timeout_s: float) -> bytes:
+    """Raises _Refused."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            return await request.read()
+    except TimeoutError as error:
+        raise _Refused(408, f"the body did not come within {timeout_s:g} s") from error
+    except web.HTTPRequestEntityTooLarge as error:
+        raise _Refused(413, f"the body is larger than {LARGEST_BODY} bytes") from error
+    except (web.RequestPayloadError, ConnectionError) as error:
+        raise _Refused(400, f"the body cannot be read: {error}") from error
+
+
+def _answer(status: int, body: bytes) -> web.Response:
+    return web.Response(status=status, body=body, content_type="application/json")

@@ -1,0 +1,113 @@
+"""The four verbs, from the body of a call to the body of its answer.
+
+Whatever is wrong with a call, its answer says so where kube-scheduler shows it, and never that a node fits.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+from scheduler.core_v1.pod import Pod, decode_pod
+from scheduler.cycle.cluster import Cluster
+from scheduler.cycle.patience import TooLong
+from scheduler.extender import wire
+from scheduler.extender.bind import Binds
+from scheduler.extender.filter import Filtered, Undecided, filter_nodes
+from scheduler.extender.poke import Poke
+from scheduler.extender.preempt import kept_nodes
+from scheduler.extender.prioritize import prioritize
+from scheduler.extender.wire import Malformed
+
+
+def is_ours(pod: Pod, schedulers: Collection[str]) -> bool:
+    """Whether the extender allocates the pod's claims. schedulers: the profiles that it allocates for."""
+    return bool(pod.claims) and pod.scheduler_name in schedulers
+
+
+class Verbs:
+    """What the extender answers.
+
+    schedulers: the profiles whose pods it allocates for; those of all others pass. unready: why there is no answer yet,
+    empty where there is. binds: None where kube-scheduler allocates itself and only asks for advice. poke: told who is
+    refused.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        schedulers: Collection[str],
+        unready: Callable[[], str],
+        binds: Binds | None,
+        poke: Poke,
+    ) -> None:
+        self._cluster = cluster
+        self._schedulers = frozenset(schedulers)
+        self._unready = unready
+        self._binds = binds
+        self._poke = poke
+
+    def filter(self, body: bytes) -> bytes:
+        """An ExtenderFilterResult for ExtenderArgs."""
+        try:
+            args = wire.read(wire.ExtenderArgs, body)
+            pod = _pod(args.Pod)
+            found = self._filtered(pod, wire.names_of(args))
+        except (Malformed, Undecided, TooLong) as problem:
+            return wire.error_result(str(problem))
+        return wire.filter_result(args, found.passed, found.failed, found.unresolvable)
+
+    def prioritize(self, body: bytes) -> bytes:
+        """A HostPriorityList for ExtenderArgs. Raises Malformed."""
+        args = wire.read(wire.ExtenderArgs, body)
+        pod, names = _pod(args.Pod), wire.names_of(args)
+        is_asked = is_ours(pod, self._schedulers) and not self._unready()
+        return wire.host_priorities(prioritize(self._cluster, pod, names) if is_asked else dict.fromkeys(names, 0))
+
+    def preempt(self, body: bytes) -> bytes:
+        """An ExtenderPreemptionResult for ExtenderPreemptionArgs. Raises Malformed."""
+        args = wire.read(wire.ExtenderPreemptionArgs, body)
+        pod, victims = _pod(args.Pod), wire.meta_victims(args)
+        if not is_ours(pod, self._schedulers):
+            return wire.preemption_result(victims)
+        if self._unready():
+            return wire.preemption_result({})
+        uids = {node: [victim.UID for victim in one.Pods or ()] for node, one in victims.items()}
+        return wire.preemption_result({node: victims[node] for node in kept_nodes(self._cluster, pod, uids)})
+
+    async def bind(self, body: bytes) -> bytes:
+        """An ExtenderBindingResult for ExtenderBindingArgs."""
+        try:
+            args = wire.read(wire.ExtenderBindingArgs, body)
+        except Malformed as problem:
+            return wire.error_result(str(problem))
+        assert self._binds is not None, "kube-scheduler binds itself"
+        return wire.error_result(self._unready() or await self._binds.bind(args))
+
+    def _filtered(self, pod: Pod, names: Sequence[str]) -> Filtered:
+        if not is_ours(pod, self._schedulers):
+            return Filtered(names)
+        if unready := self._unready():
+            raise Undecided(unready)
+        if self._binds is not None and self._binds.is_under_way(pod.uid):
+            raise Undecided(f"pod {pod} is being bound")
+        with self._cluster.patience.limited():
+            found = filter_nodes(self._cluster, pod, names)
+        self._note(pod, names, found)
+        return found
+
+    def _note(self, pod: Pod, names: Sequence[str], found: Filtered) -> None:
+        if found.passed:
+            self._poke.passed(pod.uid)
+        else:
+            self._poke.refused(pod)
+        # Asked about the nominated node alone, kube-scheduler asks about all others next.
+        is_about_all = not pod.nominated_node or list(names) != [pod.nominated_node]
+        if self._binds is not None and found.stuck and is_about_all:
+            self._binds.free(pod, found.stuck)
+
+
+def _pod(raw: Mapping[str, Any]) -> Pod:
+    """The pod of a call. Raises Malformed."""
+    pod, errors = decode_pod(raw, keeps_raw=False)
+    if pod is None:
+        raise Malformed("; ".join(f"Pod.{error}" for error in errors))
+    return pod

@@ -1,0 +1,181 @@
+"""What kube-scheduler and an extender say to each other: JSON whose keys begin with capitals, in the shapes of 1.36.
+
+Unknown fields are left unread, as Go does. A request that is not in its shape is refused with all that is wrong.
+Source: k8s.io/kube-scheduler/extender/v1; the calls in pkg/scheduler/extender.go of Kubernetes 1.36.3.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+
+import orjson
+
+from allocator.api.findings import FieldError, shown
+from scheduler.core_v1.fields import Fields, typed
+
+MAX_SCORE = 10
+"""The best score that an extender can give a node; kube-scheduler multiplies it by the extender's weight and by ten."""
+
+INTERNAL = "internal error, see the extender's log"
+"""All that a caller is told of a defect of ours."""
+
+Object = dict[str, Any]  # Any: an object of the API, of which only some fields are read
+
+
+class Malformed(ValueError):
+    """A request that cannot be read; the message names what is wrong with it."""
+
+
+class NodeList(Fields):
+    """Nodes as whole objects, as an extender gets them that is not `nodeCacheCapable`."""
+
+    items: list[Object] | None = None
+
+
+class ExtenderArgs(Fields):
+    """The request of filter and prioritize: a pod, and nodes either as objects or by name."""
+
+    Pod: Object
+    Nodes: NodeList | None = None
+    NodeNames: list[str] | None = None
+
+
+class MetaPod(Fields):
+    """A pod by its uid alone."""
+
+    UID: str
+
+
+class MetaVictims(Fields):
+    """Pods that would be evicted from a node."""
+
+    Pods: list[MetaPod] | None = None
+    NumPDBViolations: int = 0
+
+
+class Victims(Fields):
+    """The same with whole pods, as an extender gets them that is not `nodeCacheCapable`."""
+
+    Pods: list[Object] | None = None
+    NumPDBViolations: int = 0
+
+
+class ExtenderPreemptionArgs(Fields):
+    """The request of preempt: a pod, and for each node that might serve it the pods to evict there."""
+
+    Pod: Object
+    NodeNameToVictims: dict[str, Victims] | None = None
+    NodeNameToMetaVictims: dict[str, MetaVictims] | None = None
+
+
+class ExtenderBindingArgs(Fields):
+    """The request of bind."""
+
+    PodName: str
+    PodNamespace: str
+    PodUID: str
+    Node: str
+
+
+class _NameFields(Fields):
+    name: str
+
+
+class _Named(Fields):
+    metadata: _NameFields
+
+
+class _UidFields(Fields):
+    uid: str
+
+
+class _Identified(Fields):
+    metadata: _UidFields
+
+
+Request = TypeVar("Request", bound=Fields)
+
+
+def read(shape: type[Request], body: bytes) -> Request:
+    """The request in its shape. Raises Malformed."""
+    try:
+        raw = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise Malformed(f"the body is no JSON: {error}") from error
+    if not isinstance(raw, dict):
+        raise Malformed(f"the body must be a JSON object (got {'null' if raw is None else shown(raw)})")
+    return _shaped(shape, raw)
+
+
+def _shaped(shape: type[Request], raw: Mapping[str, object], prefix: str = "") -> Request:
+    """The object in its shape. prefix: of its fields in errors. Raises Malformed."""
+    found, errors = typed(shape, raw)
+    if found is None:
+        raise Malformed("; ".join(f"{prefix}{error}" for error in errors))
+    return found
+
+
+def names_of(args: ExtenderArgs) -> list[str]:
+    """The names of the nodes that are asked about. Raises Malformed."""
+    if args.NodeNames is not None:
+        return args.NodeNames
+    if args.Nodes is None:
+        raise Malformed(str(FieldError("NodeNames", None, "is required, unless Nodes is given")))
+    nodes = enumerate(args.Nodes.items or ())
+    return [_shaped(_Named, node, f"Nodes.items[{position}].").metadata.name for position, node in nodes]
+
+
+def filter_result(
+    args: ExtenderArgs, passed: Iterable[str], failed: Mapping[str, str], unresolvable: Mapping[str, str]
+) -> bytes:
+    """The reply of filter: the nodes that pass, in the form that the request had, and why the others do not.
+
+    args: a request whose nodes `names_of` could name.
+    """
+    names, nodes = list(passed), None
+    if args.NodeNames is None:
+        wanted = frozenset(names)
+        items = (args.Nodes.items if args.Nodes else None) or []
+        nodes = {"items": [node for node in items if node["metadata"]["name"] in wanted]}
+    return orjson.dumps(
+        {
+            "Nodes": nodes,
+            "NodeNames": names if nodes is None else None,
+            "FailedNodes": failed,
+            "FailedAndUnresolvableNodes": unresolvable,
+            "Error": "",
+        }
+    )
+
+
+def error_result(error: str) -> bytes:
+    """The reply of filter or bind with nothing but an error; for bind an empty one means that the pod is bound."""
+    return orjson.dumps({"Error": error})
+
+
+def host_priorities(scores: Mapping[str, int]) -> bytes:
+    """The reply of prioritize."""
+    return orjson.dumps([{"Host": host, "Score": score} for host, score in scores.items()])
+
+
+def preemption_result(kept: Mapping[str, MetaVictims]) -> bytes:
+    """The reply of preempt: the nodes that are kept, with their victims."""
+    return orjson.dumps({"NodeNameToMetaVictims": {node: victims.model_dump() for node, victims in kept.items()}})
+
+
+def meta_victims(args: ExtenderPreemptionArgs) -> Mapping[str, MetaVictims]:
+    """The victims by node, whichever form the request has. Raises Malformed."""
+    if args.NodeNameToMetaVictims is not None:
+        return args.NodeNameToMetaVictims
+    if args.NodeNameToVictims is None:
+        problem = "is required, unless NodeNameToVictims is given"
+        raise Malformed(str(FieldError("NodeNameToMetaVictims", None, problem)))
+    return {node: _without_rest(node, victims) for node, victims in args.NodeNameToVictims.items()}
+
+
+def _without_rest(node: str, victims: Victims) -> MetaVictims:
+    """The victims by their uids alone. Raises Malformed."""
+    pods = [
+        MetaPod(UID=_shaped(_Identified, pod, f"NodeNameToVictims.{node}.Pods[{position}].").metadata.uid)
+        for position, pod in enumerate(victims.Pods or ())
+    ]
+    return MetaVictims(Pods=pods, NumPDBViolations=victims.NumPDBViolations)

@@ -1,0 +1,213 @@
+"""Paths to raw objects: YAML with many documents, JSON, lists in lists, directories, standard input.
+
+Nothing is dropped without a word: what cannot be read is a `Finding` with file and document.
+"""
+
+import codecs
+import os
+import stat
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from allocator.api.findings import shown, step_text
+from scheduler.input import json_values, yaml_1_1
+
+STDIN = "-"
+SUFFIXES = frozenset({".yaml", ".yml", ".json"})
+_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_GZIP = b"\x1f\x8b"
+MAX_FINDINGS = 20
+"""Entries of one document that are no objects and are told one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an object stands: `document` counts from 1 in its file; `items` are positions in lists, from 0."""
+
+    file: str
+    document: int = 0
+    items: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        file = self.file if self.file and self.file.isprintable() else ascii(self.file)
+        document = f", document {self.document}" if self.document else ""
+        return f"{file}{document}" + "".join(f", items[{item}]" for item in self.items)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something wrong, or worth a warning, at a place. subject: kind and name of the object, where it has them."""
+
+    place: Place
+    message: str
+    subject: str = ""
+    is_warning: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.subject + ': ' if self.subject else ''}{self.message}"
+
+
+@dataclass(frozen=True, slots=True)
+class RawObject:
+    """One object of the input, as it came. is_named: its file was named, and not found below a directory."""
+
+    place: Place
+    raw: Mapping[str, object]
+    is_named: bool = True
+
+
+def read(paths: Sequence[str]) -> Iterator[RawObject | Finding]:
+    """All objects below the paths, in their order; directories recursively, by name.
+
+    In a directory only `.yaml`, `.yml` and `.json` files are read, which covers a must-gather; links to directories are
+    not followed. A `Finding` is an error: a path that is not there, a file that is not text, a document that is no
+    object; or a warning: a file with nothing in it.
+    """
+    for path in paths:
+        if path == STDIN or not Path(path).is_dir():
+            yield from _objects_of(path, is_named=True)
+            continue
+        for file in _files_below(path):
+            yield from [file] if isinstance(file, Finding) else _objects_of(file, is_named=False)
+
+
+def _files_below(directory: str) -> Iterator[str | Finding]:
+    unreadable: list[OSError] = []
+    walk = os.walk(directory, onerror=unreadable.append)
+    files = sorted(str(Path(folder, name)) for folder, _, names in walk for name in names if _is_manifest(name))
+    yield from (Finding(Place(str(error.filename)), _cannot_be_read(error)) for error in unreadable)
+    if not files and not unreadable:
+        yield Finding(Place(directory), "the directory holds no .yaml, .yml or .json file")
+    yield from map(_checked, files)
+
+
+def _is_manifest(name: str) -> bool:
+    return Path(name).suffix.lower() in SUFFIXES
+
+
+def _checked(file: str) -> str | Finding:
+    """The file, unless it is a link to nowhere, or something that reading would wait for."""
+    try:
+        mode = Path(file).stat().st_mode
+    except OSError as error:
+        return Finding(Place(file), _cannot_be_read(error))
+    return file if stat.S_ISREG(mode) else Finding(Place(file), "cannot be read: it is no regular file")
+
+
+def _cannot_be_read(error: OSError) -> str:
+    return f"cannot be read: {error.strerror or error}"
+
+
+def _objects_of(file: str, *, is_named: bool) -> Iterator[RawObject | Finding]:
+    name = "standard input" if file == STDIN else file
+    number, is_empty = 0, True
+    try:
+        text = _text(file)
+    except _UnreadableError as error:
+        yield Finding(Place(name), str(error))
+        return
+    try:
+        for number, document in enumerate(_documents(text), start=1):
+            if document is not None:
+                is_empty, place = False, Place(name, number)
+                yield from _told_in_short(_flattened(place, document, is_named=is_named), place)
+    except _UnreadableError as error:
+        yield Finding(Place(name, number + 1), str(error))
+        return
+    if is_empty and is_named:
+        yield Finding(Place(name), "holds no object", is_warning=True)
+
+
+class _UnreadableError(Exception):
+    """A file without text, or a document that is none."""
+
+
+def _text(file: str) -> str:
+    if file == STDIN and sys.stdin is None:
+        raise _UnreadableError("cannot be read: it is closed")
+    try:
+        content = sys.stdin.buffer.read() if file == STDIN else Path(file).read_bytes()
+    except OSError as error:
+        raise _UnreadableError(_cannot_be_read(error)) from error
+    text = _decoded(content)
+    if "\0" in text:
+        raise _UnreadableError(f"is not text: a NUL byte at offset {text.index(chr(0))}")
+    return text
+
+
+def _decoded(content: bytes) -> str:
+    """The text: UTF-8, or UTF-16 with its mark, as Windows PowerShell's `>` writes it and kubectl reads it."""
+    if content.startswith(_GZIP):
+        raise _UnreadableError("is compressed by gzip: unpack it first")
+    encoding = "utf-16" if content.startswith(_UTF_16) else "utf-8-sig"
+    try:
+        return content.decode(encoding)
+    except UnicodeDecodeError as error:
+        name = encoding.upper().removesuffix("-SIG")
+        raise _UnreadableError(
+            f"is not {name} text: byte {content[error.start]:#04x} at offset {error.start}"
+        ) from error
+
+
+def _documents(text: str) -> Iterator[object]:
+    """The documents of a text: JSON values while they last, YAML after that. The error says the line."""
+    try:
+        end = yield from json_values.leading(text)
+    except json_values.InvalidJSON as error:
+        raise _UnreadableError(f"is not valid JSON: {error}") from error
+    if text[end:].isspace() or end == len(text):
+        return
+    try:
+        # With line ends for what was read, so that lines are counted from the top of the file.
+        yield from yaml_1_1.documents("\n" * text.count("\n", 0, end) + text[end:])
+    except yaml_1_1.InvalidYAML as error:
+        raise _UnreadableError(f"is not valid YAML or JSON: {error}") from error
+
+
+def _flattened(place: Place, document: object, *, is_named: bool) -> Iterator[RawObject | Finding]:
+    """The objects of a document; a list stands for its items, which may take kind and version from it."""
+    if isinstance(document, list):
+        for number, item in enumerate(document):
+            yield from _flattened(_item(place, number), item, is_named=is_named)
+        return
+    if not isinstance(document, dict):
+        yield Finding(place, f"is no object but {_described(document)}") if is_named else RawObject(place, {}, is_named)
+        return
+    kind = document.get("kind")
+    if not isinstance(kind, str) or not kind.endswith("List") or "items" not in document:
+        yield RawObject(place, document, is_named)
+        return
+    items = document["items"]
+    if items is not None and not isinstance(items, list):
+        yield Finding(place, f"items is no list but {_described(items)}", step_text(kind))
+        return
+    for number, item in enumerate(items or ()):
+        yield from _flattened(_item(place, number), _typed(item, kind, document.get("apiVersion")), is_named=is_named)
+
+
+def _item(place: Place, number: int) -> Place:
+    return Place(place.file, place.document, (*place.items, number))
+
+
+def _typed(item: object, list_kind: str, version: object) -> object:
+    if list_kind == "List" or not isinstance(item, dict) or "kind" in item:
+        return item
+    return {"apiVersion": version, "kind": list_kind.removesuffix("List"), **item}
+
+
+def _described(value: object) -> str:
+    kinds: dict[type, str] = {str: "text: ", bool: "a boolean: ", int: "a number: ", float: "a number: "}
+    return "nothing" if value is None else kinds.get(type(value), "") + shown(value)
+
+
+def _told_in_short(found: Iterable[RawObject | Finding], place: Place) -> Iterator[RawObject | Finding]:
+    """The objects of a document, and the first of what are none."""
+    number = 0
+    for one in found:
+        number += isinstance(one, Finding)
+        if isinstance(one, RawObject) or number <= MAX_FINDINGS:
+            yield one
+    if number > MAX_FINDINGS:
+        yield Finding(place, f"and {number - MAX_FINDINGS} more entries are no objects")

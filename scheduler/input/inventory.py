@@ -1,0 +1,262 @@
+"""Raw objects to typed ones: the inventory of a cluster, with everything that is wrong with the input.
+
+All errors are collected, so that one run tells all of them. An object that stands twice is an error
+unless both say the same, or one was read later than the other: a must-gather reads pods twice.
+Kinds that no allocation depends on are counted and named.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TypeVar
+
+from allocator.api import ClaimTemplate, Decoded, FieldError, TaintRule, decode, is_decoded
+from allocator.api.findings import step_text
+from allocator.model import Claim, DeviceClass, Node, Slice
+from allocator.node_affinity import problem_of
+from scheduler.core_v1.namespace import Namespace, decode_namespace
+from scheduler.core_v1.node import decode_node
+from scheduler.core_v1.pod import DEFAULT_NAMESPACE, Pod, decode_pod
+from scheduler.core_v1.priority_class import PriorityClass, decode_priority_class
+from scheduler.core_v1.workload import KINDS as WORKLOADS
+from scheduler.core_v1.workload import Workload, decode_workload
+from scheduler.input.documents import Finding, Place, RawObject
+
+Typed = TypeVar("Typed")
+
+NO_OBJECT = "without apiVersion and kind"
+"""What documents are counted as that are no objects, and are none of our business."""
+
+_BESIDE = ("metadata.", "status.", "spec.metadata.")
+"""Where an unknown field of an object changes no decision."""
+
+_NOT_OF_THE_TEMPLATE = (*_BESIDE, "spec.spec.")
+"""Where an unknown field of a template changes nothing, or goes with the claims that are made of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimObject:
+    """A claim as an object: claim is what the allocator sees, decoded what else the API server holds of it."""
+
+    claim: Claim
+    decoded: Decoded
+
+
+@dataclass(slots=True)
+class Inventory:
+    """What the input holds, as far as it can be used.
+
+    holders: claims with errors, of which only the devices that they have count. faults: why a claim or a template is
+    not used although it is there, by (kind, namespace, name). kinds: also of objects with errors. skipped: how many of
+    other kinds, by `kind (group)`.
+    """
+
+    slices: list[Slice] = field(default_factory=list)
+    classes: list[DeviceClass] = field(default_factory=list)
+    claims: dict[tuple[str, str], ClaimObject] = field(default_factory=dict)
+    holders: list[Claim] = field(default_factory=list)
+    templates: dict[tuple[str, str], ClaimTemplate] = field(default_factory=dict)
+    faults: dict[tuple[str, str, str], str] = field(default_factory=dict)
+    taint_rules: list[TaintRule] = field(default_factory=list)
+    nodes: list[Node] = field(default_factory=list)
+    namespaces: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    priority_classes: list[PriorityClass] = field(default_factory=list)
+    pods: list[Pod] = field(default_factory=list)
+    workloads: list[Workload] = field(default_factory=list)
+    kinds: set[str] = field(default_factory=set)
+    skipped: Counter[str] = field(default_factory=Counter)
+    errors: list[Finding] = field(default_factory=list)
+    warnings: list[Finding] = field(default_factory=list)
+
+
+def take_inventory(objects: Iterable[RawObject | Finding]) -> Inventory:
+    """The inventory of all objects. Cost: O(size of the input)."""
+    reader = _Reader()
+    for found in objects:
+        if isinstance(found, RawObject):
+            reader.read(found)
+        elif found.is_warning:
+            reader.inventory.warnings.append(found)
+        else:
+            reader.inventory.errors.append(found)
+    reader.end()
+    return reader.inventory
+
+
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    """An object as it stands at a place. decoded: what of it counts. keep: what puts it into the inventory."""
+
+    place: Place
+    decoded: object
+    keep: Callable[[], None]
+    uid: str
+    version: str
+
+    def is_later_than(self, other: "_Copy") -> bool:
+        """True for the same object as the server had it after the other was read."""
+        is_same = self.uid != "" and self.uid == other.uid
+        has_versions = self.version.isdecimal() and other.version.isdecimal()
+        return is_same and has_versions and int(self.version) > int(other.version)
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self.inventory = Inventory()
+        self._seen: dict[tuple[str, str, str], _Copy] = {}
+
+    def read(self, found: RawObject) -> None:
+        """Add one object, or what is wrong with it."""
+        version, kind = found.raw.get("apiVersion"), found.raw.get("kind")
+        if not isinstance(version, str) or not isinstance(kind, str) or not version or not kind:
+            self._no_object(found)
+            return
+        self.inventory.kinds.add(kind)
+        group = version.rpartition("/")[0]
+        if is_decoded(version, kind):
+            self._device_object(found, kind)
+        elif (group, kind) in (("", "Node"), ("", "Namespace"), ("", "Pod"), ("scheduling.k8s.io", "PriorityClass")):
+            self._core_object(found, kind)
+        elif group in (WORKLOADS.get(kind), "extensions") and kind in WORKLOADS:
+            self._typed(found, kind, lambda raw: decode_workload(kind, raw), self.inventory.workloads.append)
+        else:
+            self.inventory.skipped[f"{step_text(kind)} ({step_text(group) or 'core'})"] += 1
+
+    def _no_object(self, found: RawObject) -> None:
+        if found.is_named:
+            self._error(found.place, "", "is no Kubernetes object: apiVersion and kind must be text")
+        else:
+            self.inventory.skipped[NO_OBJECT] += 1
+
+    def _device_object(self, found: RawObject, kind: str) -> None:
+        decoded = decode(found.raw)
+        subject = _subject(kind, found.raw)
+        for warning in decoded.warnings:
+            message = f"{warning}; {_effect(kind, warning.path)}"
+            self.inventory.warnings.append(Finding(found.place, message, subject, is_warning=True))
+        if decoded.object is None:
+            for error in decoded.errors:
+                self._error(found.place, subject, str(error))
+            self._leave_out(found, kind)
+            return
+        if isinstance(decoded.object, Claim | ClaimTemplate):
+            namespace = decoded.object.namespace or DEFAULT_NAMESPACE
+            decoded = replace(decoded, object=replace(decoded.object, namespace=namespace))
+        self._see(found, kind, decoded.object, partial(self._keep, decoded))
+
+    def _leave_out(self, found: RawObject, kind: str) -> None:
+        """Remember an object with errors, and the devices that it has: they stay in use whatever it asks for."""
+        self.inventory.faults[_key(found.raw, kind)] = "holds an error"
+        if kind == "ResourceClaim":
+            holder = decode({**found.raw, "spec": {}}, validate=False).object
+            if isinstance(holder, Claim) and holder.allocation:
+                self.inventory.holders.append(holder)
+
+    def _keep(self, decoded: Decoded) -> None:
+        inventory = self.inventory
+        match decoded.object:
+            case Slice() as piece:
+                inventory.slices.append(piece)
+            case DeviceClass() as device_class:
+                inventory.classes.append(device_class)
+            case TaintRule() as rule:
+                inventory.taint_rules.append(rule)
+            case Claim() as claim:
+                inventory.claims[claim.namespace, claim.name] = ClaimObject(claim, decoded)
+            case ClaimTemplate() as template:
+                self._keep_template(template, [warning.path for warning in decoded.warnings])
+
+    def _keep_template(self, template: ClaimTemplate, unknown: Sequence[str]) -> None:
+        own = [path.removeprefix("spec.") for path in unknown if not path.startswith(_NOT_OF_THE_TEMPLATE)]
+        if own:
+            key = ("ResourceClaimTemplate", template.namespace, template.name)
+            self.inventory.faults[key] = f"carries unknown fields: {', '.join(own)}"
+        else:
+            self.inventory.templates[template.namespace, template.name] = template
+
+    def _core_object(self, found: RawObject, kind: str) -> None:
+        inventory = self.inventory
+        match kind:
+            case "Node":
+                self._typed(found, kind, decode_node, inventory.nodes.append)
+            case "Pod":
+                self._typed(found, kind, decode_pod, inventory.pods.append)
+            case "Namespace":
+                self._typed(found, kind, decode_namespace, self._keep_namespace)
+            case _:
+                self._typed(found, kind, decode_priority_class, inventory.priority_classes.append)
+
+    def _keep_namespace(self, namespace: Namespace) -> None:
+        self.inventory.namespaces[namespace.name] = namespace.labels
+
+    def _typed(
+        self,
+        found: RawObject,
+        kind: str,
+        decoder: Callable[[Mapping[str, object]], tuple[Typed | None, tuple[FieldError, ...]]],
+        keep: Callable[[Typed], None],
+    ) -> None:
+        decoded, errors = decoder(found.raw)
+        if decoded is None:
+            for error in errors:
+                self._error(found.place, _subject(kind, found.raw), str(error))
+            return
+        for warning in _senseless_terms(decoded):
+            finding = Finding(found.place, warning, _subject(kind, found.raw), is_warning=True)
+            self.inventory.warnings.append(finding)
+        self._see(found, kind, decoded, partial(keep, decoded))
+
+    def _see(self, found: RawObject, kind: str, decoded: object, keep: Callable[[], None]) -> None:
+        """Remember an object until the end; the later of two copies counts, and another one of its name is an error."""
+        key = _key(found.raw, kind)
+        uid, version = _metadata(found.raw, "uid"), _metadata(found.raw, "resourceVersion")
+        copy = _Copy(found.place, decoded, keep, uid, version)
+        first = self._seen.setdefault(key, copy)
+        if copy.is_later_than(first):
+            self._seen[key] = copy
+        elif copy.decoded != first.decoded and not first.is_later_than(copy):
+            message = f"stands here with another content than in {first.place}"
+            self._error(found.place, _subject(kind, found.raw), message)
+
+    def end(self) -> None:
+        """Put into the inventory what was seen."""
+        for copy in self._seen.values():
+            copy.keep()
+
+    def _error(self, place: Place, subject: str, message: str) -> None:
+        self.inventory.errors.append(Finding(place, message, subject))
+
+
+def _senseless_terms(decoded: object) -> Iterator[str]:
+    """What is to be said of terms of a pod's node affinity that match nothing, whatever the nodes are."""
+    pod = decoded.template if isinstance(decoded, Workload) else decoded
+    for position, term in enumerate((pod.affinity if isinstance(pod, Pod) else None) or ()):
+        if problem := problem_of(term):
+            yield f"nodeSelectorTerms[{position}] of the required node affinity: {problem}; no node matches it"
+
+
+def _effect(kind: str, path: str) -> str:
+    """What an unknown field leads to."""
+    if path.startswith(_BESIDE):
+        return "the object counts without it"
+    # A rule that would select fewer devices than it seems to is the safe reading: a taint only takes away.
+    return "the rest of the rule counts" if kind == "DeviceTaintRule" else "what carries it is not used"
+
+
+def _subject(kind: str, raw: Mapping[str, object]) -> str:
+    """Kind and name, as far as there is one, with the namespace where it has one."""
+    namespace, name = (step_text(_metadata(raw, key)) for key in ("namespace", "name"))
+    return f"{step_text(kind)} {f'{namespace}/' if namespace and name else ''}{name}".rstrip()
+
+
+def _key(raw: Mapping[str, object], kind: str) -> tuple[str, str, str]:
+    """What tells one object of an inventory from the others."""
+    return kind, _metadata(raw, "namespace") or DEFAULT_NAMESPACE, _metadata(raw, "name")
+
+
+def _metadata(raw: Mapping[str, object], field_name: str) -> str:
+    """A field of the metadata, as far as it is text."""
+    metadata = raw.get("metadata")
+    value = metadata.get(field_name) if isinstance(metadata, dict) else None
+    return value if isinstance(value, str) else ""

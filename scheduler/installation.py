@@ -1,0 +1,38 @@
+"""Is the program installed whole? The three import packages are also names of other distributions.
+
+An installer overwrites one by the other without a word, and the program would then run a stranger's
+code under our names; so each package must have exactly one owner.
+"""
+
+from collections.abc import Mapping, Sequence
+from importlib.metadata import packages_distributions
+
+DISTRIBUTION = "dra-scheduler"
+PACKAGES = ("allocator", "cel", "scheduler")
+
+
+class InstallationError(Exception):
+    """The environment holds another distribution that installs one of our packages, or not ours."""
+
+
+def verify(owners: Mapping[str, Sequence[str]] | None = None) -> None:
+    """Raises InstallationError unless each of our packages belongs to our distribution alone.
+
+    owners: import package to distributions; None asks the environment.
+    """
+    known = packages_distributions() if owners is None else owners
+    for package in PACKAGES:
+        intruders = sorted({name for name in known.get(package, ()) if _normal(name) != DISTRIBUTION})
+        if intruders:
+            raise InstallationError(
+                f"the package {package!r} is also installed by {', '.join(intruders)}: "
+                f"install {DISTRIBUTION} into an environment of its own, or uninstall {', '.join(intruders)}"
+            )
+        if not known.get(package):
+            raise InstallationError(
+                f"the package {package!r} belongs to no distribution: {DISTRIBUTION} is not installed"
+            )
+
+
+def _normal(name: str) -> str:
+    return name.lower().replace("_", "-").replace(".", "-")

@@ -1,0 +1,1 @@
+"""The running scheduler: its loop, and what an operator sees of it."""

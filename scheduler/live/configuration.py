@@ -1,0 +1,267 @@
+"""How the programs for a cluster are set up: a file, and flags that have the last word.
+
+The file is an object like those of Kubernetes, of our own group and read strictly: a field that does not exist is an
+error and not a setting without effect. Each field's description is what docs/scheduler.md says of it.
+Source: the words of KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1) where it has one for the same thing.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Literal, TypeVar
+
+from pydantic import AfterValidator, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+from pydantic_core import PydanticCustomError
+
+from allocator.api import names
+from allocator.api.findings import FieldError
+from allocator.gates import RELEASES, Features, UnknownGate
+from allocator.policies import UnknownPolicy, policy_of
+from allocator.policy import FIRST_FIT
+from scheduler.core_v1.fields import Fields, typed
+from scheduler.input.documents import Finding, read
+
+FLAGS = "flags"
+
+_ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]]+):([0-9]{1,5})")
+_MAX_PORT = 65535
+_LONGEST_S = 2**63 // 10**9  # 292 years, the longest duration that Kubernetes knows
+
+
+class InvalidConfiguration(Exception):
+    """The configuration cannot be used. problems: each names its source, the field and the value."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(problems))
+
+
+class LogFormat(StrEnum):
+    """How log lines are written. AUTO: TEXT to a terminal, JSON otherwise."""
+
+    AUTO = "auto"
+    TEXT = "text"
+    JSON = "json"
+
+
+class LogLevel(StrEnum):
+    """The least that is logged."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+def _spelled(name: str) -> str:
+    """A field's name in the file: the unit is written out."""
+    return to_camel(f"{name.removesuffix('_s')}_seconds" if name.endswith("_s") else name)
+
+
+def _refused(problem: str) -> PydanticCustomError:
+    return PydanticCustomError("refused", "{problem}", {"problem": problem})
+
+
+def _scheduler_name(name: str) -> str:
+    if problem := names.long_name(name):
+        raise _refused(problem)
+    return name
+
+
+def _policy(text: str) -> str:
+    try:
+        policy_of(text)
+    except UnknownPolicy as error:
+        raise _refused(str(error)) from error
+    return text
+
+
+def _release(name: str) -> str:
+    if name and name not in RELEASES:
+        raise _refused(f"is no known release: one of {', '.join(sorted(RELEASES))}, or empty")
+    return name
+
+
+def _address(text: str) -> str:
+    found = _ADDRESS.fullmatch(text)
+    if not found or int(found[2]) > _MAX_PORT:
+        raise _refused("must be HOST:PORT, such as 0.0.0.0:10260 or [::]:10260")
+    return text
+
+
+SchedulerName = Annotated[str, AfterValidator(_scheduler_name)]
+"""A `spec.schedulerName`."""
+
+Address = Annotated[str, AfterValidator(_address)]
+"""Where to listen: HOST:PORT."""
+
+
+def host_and_port(address: str) -> tuple[str, int]:
+    """The parts of HOST:PORT, an IPv6 address without its brackets."""
+    host, _, port = address.rpartition(":")
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+class Section(Fields):
+    """A part of the file."""
+
+    model_config = ConfigDict(extra="forbid", alias_generator=_spelled, use_attribute_docstrings=True)
+
+
+class ClientConnection(Section):
+    """How to reach the API server."""
+
+    kubeconfig: str = ""
+    """Path of a kubeconfig. Empty: `$KUBECONFIG`, `~/.kube/config`, or the pod's own account."""
+
+    context: str = ""
+    """Which context of the kubeconfig. Empty: its current one."""
+
+
+class Logging(Section):
+    """What is logged to standard error, and how."""
+
+    format: Annotated[LogFormat, Field(strict=False)] = LogFormat.AUTO
+    """`text`, `json`, or `auto`: text to a terminal, JSON otherwise."""
+
+    level: Annotated[LogLevel, Field(strict=False)] = LogLevel.INFO
+    """The least that is told: `debug`, `info`, `warning` or `error`."""
+
+
+class Common(Section):
+    """The settings of every program of ours that works on a cluster."""
+
+    api_version: Literal["dra-scheduler.dev/v1alpha1"] = "dra-scheduler.dev/v1alpha1"
+    """Always `dra-scheduler.dev/v1alpha1`."""
+
+    kind: str
+    """Which program it is for."""
+
+    policy: Annotated[str, AfterValidator(_policy)] = FIRST_FIT.name
+    """Which of the valid devices and nodes are taken: `NAME` or `NAME:ATTRIBUTE,...` (docs/policies.md)."""
+
+    kubernetes: Annotated[str, AfterValidator(_release)] = ""
+    """The release whose scheduler is followed, such as `"1.36"`. Empty: the API server's own, or the nearest known."""
+
+    feature_gates: Mapping[str, bool] = Field(default_factory=dict)
+    """Gates that differ from what the release has and the API server serves, by name."""
+
+    strict: bool = False
+    """Decide as kube-scheduler also where this program would do better (docs/differences.md)."""
+
+    client_connection: ClientConnection = Field(default_factory=ClientConnection)
+    """How to reach the API server."""
+
+    binding_concurrency: int = Field(default=64, ge=1, le=1000)
+    """How many pods are written and bound at the same time, at most."""
+
+    binding_timeout_s: float = Field(default=600, ge=1, le=_LONGEST_S)
+    """How long devices with binding conditions may take to become ready."""
+
+    health_address: Address = "127.0.0.1:10260"
+    """Where /healthz, /livez, /readyz, /metrics and /debug/queue are served. Port 0: any that is free."""
+
+    logging: Logging = Field(default_factory=Logging)
+    """What is logged to standard error, and how."""
+
+    def document(self) -> Mapping[str, object]:
+        """The object as a file would have it, defaults included."""
+        return self.model_dump(mode="json", by_alias=True)
+
+    def disagreements(self) -> Iterator[FieldError]:
+        """What is wrong with fields together."""
+        if problem := _unknown_gates(self.feature_gates, self.kubernetes):
+            yield FieldError("featureGates", None, problem)
+
+
+class Configuration(Common):
+    """All settings of the live scheduler."""
+
+    kind: Literal["DraSchedulerConfiguration"] = "DraSchedulerConfiguration"
+    """Always `DraSchedulerConfiguration`."""
+
+    scheduler_name: SchedulerName = "dra-scheduler"
+    """Pods with this `spec.schedulerName` are ours; it also names us in events."""
+
+    pod_initial_backoff_s: float = Field(default=1, gt=0, le=_LONGEST_S)
+    """How long a pod waits after its first failed attempt; doubled with each further one."""
+
+    pod_max_backoff_s: float = Field(default=10, gt=0, le=_LONGEST_S)
+    """The longest that a pod waits after a failed attempt."""
+
+    pod_max_in_unschedulable_pods_s: float = Field(default=300, gt=0, le=_LONGEST_S)
+    """After so long an unschedulable pod is tried again even if nothing happened that could help it."""
+
+    allocate_prescheduled: bool = False
+    """Also allocate claims of pods that were created with a node, on that node."""
+
+    dry_run: bool = False
+    """Decide and log, and write nothing."""
+
+    def disagreements(self) -> Iterator[FieldError]:
+        """What is wrong with fields together."""
+        first, most = self.pod_initial_backoff_s, self.pod_max_backoff_s
+        if most < first:
+            problem = f"must not be less than podInitialBackoffSeconds ({first:g})"
+            yield FieldError("podMaxBackoffSeconds", most, problem)
+        yield from super().disagreements()
+
+
+Settings = TypeVar("Settings", bound=Common)
+
+
+def load(shape: type[Settings], path: Path | None, flags: Mapping[str, object]) -> Settings:
+    """The file's settings, or the defaults, with the flags on top. Raises InvalidConfiguration.
+
+    flags: fields as the file spells them; inner objects replace only the fields that they have.
+    """
+    stored = the_object(path, shape.model_fields["kind"].default) if path else {}
+    if path:
+        _checked(shape, stored, str(path))
+    return _checked(shape, _merged(stored, flags), FLAGS)
+
+
+def the_object(path: Path, kind: str) -> Mapping[str, object]:
+    """The only object of the file, which has to be of the kind. Raises InvalidConfiguration."""
+    found = list(read([str(path)]))
+    if wrong := [str(finding) for finding in found if isinstance(finding, Finding)]:
+        raise InvalidConfiguration(wrong)
+    if len(found) != 1:
+        raise InvalidConfiguration([f"{path}: holds {len(found)} objects; it has to be one {kind}"])
+    raw = dict(found[0].raw)  # type: ignore[union-attr] # no Finding is left
+    missing = [FieldError(field, None, "is required") for field in ("apiVersion", "kind") if field not in raw]
+    if missing:
+        raise InvalidConfiguration([f"{path}: {error}" for error in missing])
+    return raw
+
+
+def _merged(below: Mapping[str, object], above: Mapping[str, object]) -> Mapping[str, object]:
+    """`above` on top of `below`, object by object."""
+    merged = dict(below)
+    for field, value in above.items():
+        old = merged.get(field)
+        merged[field] = _merged(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
+    return merged
+
+
+def _checked(shape: type[Settings], raw: Mapping[str, object], source: str) -> Settings:
+    configuration, errors = typed(shape, raw)
+    if configuration is not None and not (errors := tuple(configuration.disagreements())):
+        return configuration
+    raise InvalidConfiguration([f"{source}: {error}" for error in errors])
+
+
+def _unknown_gates(gates: Mapping[str, bool], release: str) -> str:
+    """What is wrong with the gates of the release, or while that is not known, of any."""
+    if release:
+        try:
+            Features.of(release, gates)
+        except UnknownGate as error:
+            return str(error)
+        return ""
+    known = {gate for one in RELEASES.values() for gate in one.gates}
+    if unknown := sorted(gates.keys() - known):
+        return f"no known release of Kubernetes has {', '.join(unknown)}; known are {', '.join(sorted(known))}"
+    return ""

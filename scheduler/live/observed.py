@@ -1,0 +1,43 @@
+"""What a binding is told of the cluster, by the watch of the claims and the index that it fills."""
+
+from collections.abc import Sequence
+
+from scheduler.binding.binder import Rival
+from scheduler.binding.claim_objects import ClaimKey
+from scheduler.binding.decision import Decision
+from scheduler.cache.kinds import ClaimObject
+from scheduler.cache.reflector import Reflector
+from scheduler.cycle.cluster import Cluster
+
+
+class ObservedClaims:
+    """The claims as they are seen here; `scheduler.binding.binder.Observed`."""
+
+    def __init__(self, claims: Reflector[ClaimObject], cluster: Cluster) -> None:
+        self._claims = claims
+        self._cluster = cluster
+
+    async def reached(self, resource_version: int, timeout_s: float) -> bool:
+        """True once the watch has passed that version."""
+        return await self._claims.store.reached(resource_version, timeout_s)
+
+    async def catch_up(self) -> None:
+        """List the claims anew. Raises CallFailed."""
+        await self._claims.catch_up()
+
+    def rivals(self, claim: ClaimKey) -> Sequence[Rival]:
+        """The other claims that cannot hold what they hold together with this one."""
+        return self._cluster.rivals(claim.uid)
+
+    def written(self, claim: ClaimKey, resource_version: int) -> None:
+        """Our reservation of the claim's devices is stored since that version."""
+        self._cluster.written(claim.uid, resource_version)
+
+    def has_node(self, node: str) -> bool:
+        """Whether the node is there."""
+        return self._cluster.node(node) is not None
+
+    def objection(self, decision: Decision) -> str:
+        """Why the node cannot give the devices any more; "" while it can."""
+        wanted = [plan.allocation for plan in decision.claims if plan.allocation is not None]
+        return self._cluster.objection(decision.node, wanted)

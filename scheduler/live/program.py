@@ -1,0 +1,224 @@
+"""The live scheduler as a program: fill the caches, mend what was left, decide until told to stop.
+
+Told to stop, it tries no pod any more; what is under way ends or takes back what it wrote, and what was to be told is
+told, all within ten seconds.
+"""
+
+import asyncio
+import logging
+import socket
+import time
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
+from typing import Any
+
+from scheduler.binding.claim_objects import ClaimKey
+from scheduler.binding.decision import Decision
+from scheduler.binding.events import Events
+from scheduler.binding.refusals import Refusals
+from scheduler.client.resources import Resource
+from scheduler.core_v1.pod import Pod
+from scheduler.cycle.events import Event, PodChanged
+from scheduler.cycle.invariants import Violation
+from scheduler.cycle.pod_claims import Waiting
+from scheduler.cycle.queue import Backoff, Place, Queue
+from scheduler.live import health, running
+from scheduler.live.configuration import Configuration
+from scheduler.live.core import Core, Site, Told, now
+from scheduler.live.health import serving
+from scheduler.live.loop import BEAT_S, Loop, Parts
+from scheduler.live.metrics import Metrics, Reading
+
+FINISH_S = 5.0
+"""For so long bindings may go on after SIGTERM; then they are taken back."""
+
+TELL_S = 1.5
+"""For so long events and conditions are written after that."""
+
+INSTANCE_MAX = 128
+"""Characters of an event's reportingInstance."""
+
+STUCK_S = 60.0
+"""A loop that has not been at work for so long is stuck."""
+
+_LOG = logging.getLogger(__name__)
+
+
+def run(configuration: Configuration) -> int:
+    """Schedule until told to stop; the exit status. Logging has to be set up."""
+
+    async def work(stop: asyncio.Event) -> None:
+        async with running.connected(configuration) as site:
+            scheduler = Scheduler(configuration, site)
+            async with serving(configuration.health_address, scheduler.probes()) as address:
+                _LOG.info("serves /healthz, /livez, /readyz, /metrics and /debug/queue at http://%s", address)
+                await scheduler.run(stop)
+
+    return running.run(work)
+
+
+class _Listener(Told):
+    """Hears how bindings go; who waits for devices is told so, and lets others write meanwhile.
+
+    claims: the resource in the served version.
+    """
+
+    def __init__(self, metrics: Metrics, events: Events, claims: Resource, waits: Callable[[Decision], None]) -> None:
+        super().__init__(metrics)
+        self._claims = claims
+        self._events = events
+        self._waits = waits
+
+    def pending(self, decision: Decision, message: str) -> None:
+        """The pod waits for its devices to be made ready."""
+        self._waits(decision)
+        self._events.binding_conditions_pending(decision.pod, message)
+
+    def violated(self, violation: Violation) -> None:
+        """The claims that hold too much together say so as well."""
+        super().violated(violation)
+        for claim in violation.claims:
+            message = f"{violation.subject}: {violation.message}"
+            self._events.device_double_allocated(self._claims, ClaimKey(*claim), message)
+
+
+class Scheduler:
+    """All parts of one scheduler, put together."""
+
+    def __init__(self, configuration: Configuration, site: Site) -> None:
+        name, connection = configuration.scheduler_name, site.connection
+        self._configuration = configuration
+        self._metrics = Metrics(name, self._reading)
+        self._events = Events(connection, name, f"{name}-{socket.gethostname()}"[:INSTANCE_MAX], now)
+        self._refusals = Refusals(connection, now)
+        listener = self._listener(site.served.claims)
+        self._core = Core(
+            configuration,
+            site,
+            name=name,
+            is_ours=self._is_ours,
+            listener=listener,
+            hear=self._hear,
+        )
+        self._cluster, self._mirror = self._core.cluster, self._core.mirror
+        backoff = Backoff(
+            configuration.pod_initial_backoff_s,
+            configuration.pod_max_backoff_s,
+            configuration.pod_max_in_unschedulable_pods_s,
+        )
+        self._queue = Queue(time.monotonic(), gate=self._cluster.gate, tell=self._metrics.queued, backoff=backoff)
+        parts = Parts(
+            self._cluster,
+            self._queue,
+            self._core.binder,
+            self._events,
+            self._refusals,
+            self._metrics,
+            listener.violated,
+        )
+        self._loop = Loop(
+            parts,
+            time.monotonic,
+            self._core.is_outdated,
+            concurrency=configuration.binding_concurrency,
+            is_dry=configuration.dry_run,
+        )
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Schedule until `stop` is set, or something breaks for good; raises what did."""
+        writes = not self._configuration.dry_run
+        background: list[Coroutine[Any, Any, None]] = [
+            *self._core.background(writes=writes),
+            self._events.run(),
+            self._refusals.run(),
+        ]
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(work) for work in background]
+            deciding = group.create_task(self._decide(writes=writes))
+            await stop.wait()
+            _LOG.info("stopping: %d pods are being bound", self._loop.bindings)
+            deciding.cancel()
+            await self._loop.finish(FINISH_S)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(TELL_S):
+                    await self._refusals.drain()
+                    await self._events.drain()
+            for task in tasks:
+                task.cancel()
+
+    async def _decide(self, *, writes: bool) -> None:
+        await self._core.fill(writes=writes)
+        await self._loop.run()
+
+    def _hear(self, event: Event) -> None:
+        """What has changed, once the cluster knows it: for the pods that wait."""
+        moment = time.monotonic()
+        if isinstance(event, PodChanged) and event.new is not None and self._waits(event.new):
+            self._queue.add(event.new, moment)
+        else:
+            if isinstance(event, PodChanged) and event.old is not None:
+                self._queue.remove(event.old.uid)
+            self._queue.on_event(event, moment)
+        self._loop.wake()
+
+    def _listener(self, claims: Resource) -> Told:
+        if self._configuration.dry_run:
+            return Told(self._metrics)
+        return _Listener(self._metrics, self._events, claims, self._pause)
+
+    def _pause(self, decision: Decision) -> None:
+        self._loop.waits(decision)
+
+    # -- what is so at the moment
+
+    def probes(self) -> health.Served:
+        """What the endpoints tell."""
+        return health.Served(
+            live={"loop": self._stuck},
+            ready={**self._core.ready(), "writes": lambda: self._loop.trouble},
+            warnings=self._core.warnings(),
+            metrics=self._metrics.exposition,
+            queue=self._queue.dump,
+        )
+
+    def _stuck(self) -> str:
+        silent_s = time.monotonic() - self._loop.beat_at
+        return f"not at work for {silent_s:.0f} s" if self._core.is_filled and silent_s > STUCK_S + BEAT_S else ""
+
+    def _reading(self) -> Reading:
+        places: Mapping[Place, int] = self._queue.pending()
+        unschedulable: dict[str, int] = {}
+        for reason, number in self._queue.unschedulable().items():
+            unschedulable[reason.plugin] = unschedulable.get(reason.plugin, 0) + number
+        pods = len(self._mirror.pods.store)
+        return Reading(
+            queues={str(place): number for place, number in places.items() if place is not Place.IN_FLIGHT},
+            unschedulable=unschedulable,
+            cache={"nodes": len(self._mirror.nodes.store), "pods": pods, "assumed_pods": self._cluster.pods.assumed},
+            watches=self._core.watches(),
+            bindings=self._loop.bindings,
+            prescheduled=sum(1 for pod in self._mirror.pods.store.values() if self._is_prescheduled(pod)),
+            events_dropped=self._events.dropped,
+            events_failed=self._events.failed,
+        )
+
+    # -- whose is what
+
+    def _is_ours(self, pod: Pod) -> bool:
+        return pod.scheduler_name == self._configuration.scheduler_name
+
+    def _waits(self, pod: Pod) -> bool:
+        if not self._is_ours(pod) or pod.is_over:
+            return False
+        return not pod.node_name or (self._configuration.allocate_prescheduled and self._is_prescheduled(pod))
+
+    def _is_prescheduled(self, pod: Pod) -> bool:
+        """Whether the pod has a node, and a claim without devices, or one that is not the pod's yet."""
+        if not pod.node_name or not pod.claims or pod.is_over or not self._is_ours(pod):
+            return False
+        found = self._cluster.claims_of(pod)
+        if isinstance(found, Waiting):
+            return not found.is_unsupported
+        return any(
+            one.claim.allocation is None or all(user.uid != pod.uid for user in one.reserved_for) for one in found
+        )

@@ -1,0 +1,82 @@
+"""A program that works on a cluster until it is told to end: its connection, its signals, its exit status.
+
+SIGTERM and SIGINT end it in order. Whatever breaks for good ends it with a message and status 1: it is made to be
+started again.
+"""
+
+import asyncio
+import logging
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from allocator.gates import Features, UnknownGate
+from scheduler.cache.states import HistoryLost
+from scheduler.client.connection import connect
+from scheduler.client.discovery import NotServed, Served, discover
+from scheduler.client.errors import CallFailed, NotConfigured
+from scheduler.live.configuration import Common
+from scheduler.live.core import Site
+from scheduler.live.listening import CannotServe
+
+try:
+    import uvloop
+except ImportError:  # there is none for some platforms
+    _new_loop: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop
+else:
+    _new_loop = uvloop.new_event_loop
+
+_LOG = logging.getLogger(__name__)
+
+
+def run(work: Callable[[asyncio.Event], Awaitable[None]]) -> int:
+    """Work until SIGTERM or SIGINT sets the event; the exit status. Logging has to be set up."""
+    with asyncio.Runner(loop_factory=_new_loop) as runner:
+        try:
+            runner.run(_until_told(work))
+        except (NotConfigured, NotServed, CannotServe, UnknownGate, CallFailed, HistoryLost) as error:
+            _LOG.error("%s", error)
+            return 1
+        except ExceptionGroup as broken:
+            for one in _leaves(broken):
+                _LOG.error("%s", one, exc_info=None if isinstance(one, HistoryLost) else one)
+            return 1
+    return 0
+
+
+async def _until_told(work: Callable[[asyncio.Event], Awaitable[None]]) -> None:
+    stop = asyncio.Event()
+    for name in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(name, stop.set)
+    await work(stop)
+    _LOG.info("stopped")
+
+
+@asynccontextmanager
+async def connected(configuration: Common) -> AsyncIterator[Site]:
+    """The cluster, connected while the context is open. Raises NotConfigured, NotServed, UnknownGate, CallFailed."""
+    client = configuration.client_connection
+    kubeconfig = Path(client.kubeconfig) if client.kubeconfig else None
+    async with connect(kubeconfig=kubeconfig, context=client.context or None) as connection:
+        served = await discover(connection)
+        features = _features(configuration, served)
+        _LOG.info("connected to %s: %s", connection.server, served)
+        _LOG.info("decides as %s", features)
+        yield Site(connection, served, features)
+
+
+def _features(configuration: Common, served: Served) -> Features:
+    """The gates in force: what the server serves, unless the configuration knows better. Raises UnknownGate."""
+    if configuration.kubernetes:
+        return Features.of(configuration.kubernetes, configuration.feature_gates, is_strict=configuration.strict)
+    features = served.features(configuration.feature_gates)
+    return features.strictly() if configuration.strict else features
+
+
+def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _leaves(error)
+        else:
+            yield error

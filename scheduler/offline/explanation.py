@@ -1,0 +1,100 @@
+"""Why a pod, or a claim that no pod uses, gets its node and devices, or gets none: all of it, as data.
+
+What every node says, and the whole story of one of them: the node that is chosen, the one that came
+closest, or the one that was asked for.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from allocator.explain import nearest_of
+from allocator.explanation import NodeExplanation, explain_on
+from allocator.gates import Features
+from allocator.model import Claim, Node
+from allocator.outcome import Allocated, AllocationError, Exhausted
+from scheduler.core_v1.pod import Pod
+from scheduler.offline.placement import Answer, Look, Placed, Placement, lacking_devices
+
+Verdict = Literal["Fits", "DoesNotFit", "NotKnown"]
+"""NotKnown: the budget of steps was spent on a node, and no other node can."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What becomes of a pod, or of a claim that no pod uses, and why.
+
+    settled: what holds whatever the nodes say, else empty. answers: of the nodes, in the order of their names. node:
+    whose story is told, empty where nothing is to be said of any; story: None where no devices are asked for there.
+    verdict: on the node where one was asked for, else on all. updating: pools whose devices could not be had, in words.
+    """
+
+    pod: Pod | None
+    claims: tuple[Claim, ...]
+    features: Features
+    policy: str
+    verdict: Verdict
+    settled: str = ""
+    answers: Mapping[str, Answer] | None = None
+    node: str = ""
+    is_asked_for: bool = False
+    story: NodeExplanation | None = None
+    updating: tuple[str, ...] = ()
+
+
+def explain(placement: Placement, look: Look, asked_for: str = "") -> Explanation:
+    """Explain what becomes of the pod or claim as things are now. asked_for: a node, or empty.
+
+    Cost: an allocation for each node, and what `explain_on` costs on one.
+    """
+    about = (look.pod, look.claims, placement.snapshot.features, placement.policy.name)
+    if isinstance(look.settled, Placed):
+        return Explanation(*about, "Fits", f"is on node {look.settled.node}", node=look.settled.node)
+    if look.settled:
+        return Explanation(*about, "DoesNotFit", look.settled.reason)
+    if look.pod is None and not look.pending:
+        return Explanation(*about, "Fits", _holding(placement, look.claims[0]))
+    answers = {node.name: answer for node, answer in placement.answers(look)}
+    told = asked_for or _most_telling(answers)
+    node = next(node for node in placement.nodes if node.name == told)
+    verdict = _verdict({told: answers[told]} if asked_for else answers)
+    story = _story(placement, look.pending_on(node), node)
+    updating = placement.updating(lacking_devices(answers))
+    return Explanation(*about, verdict, "", answers, told, bool(asked_for), story, updating)
+
+
+def _holding(placement: Placement, claim: Claim) -> str:
+    """What is to be said of an allocated claim."""
+    decoded = placement.claims.objects[claim.namespace, claim.name].decoded
+    state = "is being deleted, and still allocated" if decoded.metadata.deletion_timestamp else "is allocated"
+    names = ", ".join(sorted(f"{consumer.resource} {consumer.name}" for consumer in decoded.reserved_for))
+    return f"{state}, reserved for {names or 'nobody'}"
+
+
+def _most_telling(answers: Mapping[str, Answer]) -> str:
+    """The first node that ends the attempt, else the one that is chosen, else the nearest."""
+    errors = [name for name, answer in answers.items() if isinstance(answer, AllocationError)]
+    if errors:
+        return errors[0]
+    scores = {name: answer.score for name, answer in answers.items() if isinstance(answer, Allocated)}
+    if scores:
+        return max(scores, key=lambda name: scores[name])
+    return nearest_of({name: answer for name, answer in answers.items() if not isinstance(answer, AllocationError)})
+
+
+def _verdict(answers: Mapping[str, Answer]) -> Verdict:
+    found = list(answers.values())
+    if any(isinstance(answer, AllocationError) for answer in found):
+        return "DoesNotFit"
+    if any(isinstance(answer, Allocated) for answer in found):
+        return "Fits"
+    return "NotKnown" if any(isinstance(answer, Exhausted) for answer in found) else "DoesNotFit"
+
+
+def _story(placement: Placement, pending: Sequence[Claim], node: Node) -> NodeExplanation | None:
+    if not pending:
+        return None
+    held = {str(claim): claim for claim in placement.claims.allocated}
+    return explain_on(
+        placement.snapshot, node, pending, held, budget_steps=placement.budget_steps, policy=placement.policy
+    )

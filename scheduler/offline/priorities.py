@@ -1,0 +1,30 @@
+"""Priorities of pods that name a class only: what the API server would write into them.
+
+Source: k8s.io/kubernetes, the admission plugin Priority.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from scheduler.core_v1.pod import Pod
+from scheduler.core_v1.priority_class import BUILT_IN, PriorityClass
+
+
+class Priorities:
+    """What the classes of the input, and those that every cluster has, give to pods."""
+
+    def __init__(self, classes: Iterable[PriorityClass]) -> None:
+        every = [*BUILT_IN, *classes]
+        self._values = {one.name: one.value for one in every}
+        self._default = min((one.value for one in every if one.is_default), default=0)
+
+    def resolved(self, pod: Pod) -> Pod:
+        """The pod with its priority; 0 where its class is not known."""
+        if pod.priority is not None:
+            return pod
+        is_named = bool(pod.priority_class)
+        return replace(pod, priority=self._values.get(pod.priority_class, 0) if is_named else self._default)
+
+    def knows(self, pod: Pod) -> bool:
+        """False for a pod whose priority only a class would say that is not there."""
+        return pod.priority is not None or pod.priority_class in ("", *self._values)

@@ -1,0 +1,153 @@
+"""Workloads to virtual pods: as many as a workload asks for, less those that the input has already.
+
+A Deployment stands for its ReplicaSets and a CronJob for its Jobs; pods that one of them controls are
+counted, so that a dump with workloads and pods counts nothing twice.
+Source: the workload controllers of kube-controller-manager.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain, count
+
+from allocator.model import Node, Requirement, Term, Toleration
+from allocator.node_affinity import NAME_FIELD
+from scheduler.core_v1.pod import Owner, Pod
+from scheduler.core_v1.workload import Workload
+from scheduler.cycle.filters import refusal
+from scheduler.offline.identity import uid_of
+
+_Key = tuple[str, str, str]
+_Names = set[tuple[str, str]]
+
+_TEMPLATE_HASH = "pod-template-hash"
+_JOB_OF_CRON_JOB = re.compile(r"(.+)-[0-9]+")
+_NAMED_FIRST = ("StatefulSet", "DaemonSet")
+
+_DAEMON_TOLERATIONS = (
+    Toleration("node.kubernetes.io/not-ready", "Exists", "", "NoExecute"),
+    Toleration("node.kubernetes.io/unreachable", "Exists", "", "NoExecute"),
+    Toleration("node.kubernetes.io/disk-pressure", "Exists", "", "NoSchedule"),
+    Toleration("node.kubernetes.io/memory-pressure", "Exists", "", "NoSchedule"),
+    Toleration("node.kubernetes.io/pid-pressure", "Exists", "", "NoSchedule"),
+    Toleration("node.kubernetes.io/unschedulable", "Exists", "", "NoSchedule"),
+)
+
+
+def expand(workloads: Sequence[Workload], pods: Sequence[Pod], nodes: Sequence[Node]) -> Iterator[Pod]:
+    """The virtual pods of the workloads, each under a name of its own; the order of the input does not matter."""
+    by_key = {_key(workload): workload for workload in workloads}
+    living = [pod for pod in pods if not pod.is_over]
+    controlled = Counter(_top(pod.owner, pod, by_key) for pod in living)
+    taken, alive = ({(pod.namespace, pod.name) for pod in some} for some in (pods, living))
+    for workload in sorted(workloads, key=_turn):
+        if workload.owner and _top(workload.owner, workload.template, by_key) in by_key:
+            continue
+        if workload.pods is None:
+            yield from _daemon_pods(workload, [pod for pod in living if _is_of(pod, workload)], nodes, taken)
+        elif workload.kind == "StatefulSet":
+            yield from _numbered_pods(workload, workload.pods, alive, taken)
+        else:
+            yield from _pods(workload, workload.pods - controlled[_key(workload)], taken)
+
+
+def _turn(workload: Workload) -> tuple[int, str, str, str]:
+    """Those whose pods have fixed names come first."""
+    fixed = _NAMED_FIRST.index(workload.kind) if workload.kind in _NAMED_FIRST else len(_NAMED_FIRST)
+    return fixed, *_key(workload)
+
+
+def _key(workload: Workload) -> _Key:
+    return workload.kind, workload.namespace, workload.name
+
+
+def _top(owner: Owner | None, pod: Pod, by_key: Mapping[_Key, Workload]) -> _Key | None:
+    """The workload of the input that is at the top of the chain of controllers, None where there is none."""
+    top: _Key | None = None
+    seen: set[_Key] = set()
+    while owner and (key := (owner.kind, pod.namespace, owner.name)) not in seen:
+        seen.add(key)
+        if workload := by_key.get(key):
+            top, owner = key, workload.owner
+        else:
+            owner = _maker(owner, pod)
+    return top
+
+
+def _maker(owner: Owner, pod: Pod) -> Owner | None:
+    """Who has made an owner that is not in the input, as the names tell that the controllers give."""
+    suffix = f"-{pod.labels.get(_TEMPLATE_HASH, '')}"
+    if owner.kind == "ReplicaSet" and len(suffix) > 1 and owner.name.endswith(suffix):
+        return Owner("Deployment", owner.name.removesuffix(suffix), "")
+    if owner.kind == "Job" and (match := _JOB_OF_CRON_JOB.fullmatch(owner.name)):
+        return Owner("CronJob", match[1], "")
+    return None
+
+
+def _is_of(pod: Pod, workload: Workload) -> bool:
+    return pod.namespace == workload.namespace and (
+        pod.owner is not None and (pod.owner.kind, pod.owner.name) == (workload.kind, workload.name)
+    )
+
+
+def _pods(workload: Workload, missing: int, taken: _Names) -> Iterator[Pod]:
+    names = (f"{workload.name}-{number}" for number in count())
+    for _ in range(missing):
+        yield _pod(workload, _free(names, workload.namespace, taken))
+
+
+def _free(names: Iterable[str], namespace: str, taken: _Names) -> str:
+    """The first of the names that no pod has; from now on it is taken."""
+    name = next(name for name in names if (namespace, name) not in taken)
+    taken.add((namespace, name))
+    return name
+
+
+def _numbered_pods(workload: Workload, wanted: int, alive: _Names, taken: _Names) -> Iterator[Pod]:
+    """Each ordinal without a living pod; the name of one that is finished is used again."""
+    for ordinal in range(workload.first_ordinal, workload.first_ordinal + wanted):
+        name = f"{workload.name}-{ordinal}"
+        if (workload.namespace, name) not in alive:
+            taken.add((workload.namespace, name))
+            yield _pod(workload, name)
+
+
+def _pod(workload: Workload, name: str) -> Pod:
+    uid = uid_of("Pod", workload.namespace, name)
+    raw = dict(workload.raw_template)
+    metadata = raw["metadata"]
+    assert isinstance(metadata, dict)
+    owner = Owner(workload.kind, workload.name, workload.uid)
+    return replace(
+        workload.template,
+        name=name,
+        uid=uid,
+        created=workload.created,
+        owner=owner,
+        raw={**raw, "metadata": {**metadata, "name": name, "uid": uid}},
+    )
+
+
+def _daemon_pods(workload: Workload, own: Iterable[Pod], nodes: Sequence[Node], taken: _Names) -> Iterator[Pod]:
+    """One pod for each node that takes it and has none of them yet."""
+    covered = {_pinned_to(pod) for pod in own}
+    daemon = replace(workload.template, tolerations=(*workload.template.tolerations, *_DAEMON_TOLERATIONS))
+    for node in sorted(nodes, key=lambda node: node.name):
+        if node.name not in covered and not refusal(daemon, node):
+            name = f"{workload.name}-{node.name}"
+            names = chain([name], (f"{name}-{number}" for number in count()))
+            made = _pod(workload, _free(names, workload.namespace, taken))
+            yield replace(made, tolerations=daemon.tolerations, affinity=(_only(node),))
+
+
+def _only(node: Node) -> Term:
+    return Term(fields=(Requirement(NAME_FIELD, "In", (node.name,)),))
+
+
+def _pinned_to(pod: Pod) -> str:
+    """The node that a daemon's pod is bound to or meant for."""
+    if pod.node_name:
+        return pod.node_name
+    fields = [field for term in pod.affinity or () for field in term.fields if field.key == NAME_FIELD]
+    return next((value for field in fields for value in field.values), "")

@@ -1,0 +1,1 @@
+"""Results to what a person or a program reads."""

@@ -1,0 +1,164 @@
+"""An explanation as text: what becomes of it in a line, the story of one node, then the other nodes by reason."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import click
+
+from allocator.explain import devices_text, node_text, refusal_text, summary
+from allocator.explanation import NodeExplanation, PassedOver
+from allocator.model import Claim, DeviceID
+from allocator.offer import Funnel
+from allocator.outcome import Allocated, AllocationError, Exhausted
+from allocator.policy import FIRST_FIT
+from allocator.sentences import clash_text, near_miss, remedy_texts, spread_text
+from scheduler.offline.explanation import Explanation, Verdict
+from scheduler.offline.placement import Answer
+from scheduler.output.node_groups import answer_text, by_reason
+from scheduler.output.table import printable
+
+MOST_NAMED = 4
+"""Devices or nodes that a line names; of others it tells the number."""
+
+_VERDICTS: Mapping[Verdict, str] = {"Fits": "fits", "DoesNotFit": "does not fit", "NotKnown": "may or may not fit"}
+
+
+def text_of(explanation: Explanation) -> str:
+    """The whole explanation; the verdict is green or red on a terminal."""
+    verdict = click.style(_VERDICTS[explanation.verdict], fg="green" if explanation.verdict == "Fits" else "red")
+    first = f"{_subject(explanation)} {verdict}: {printable(reason_of(explanation))}"
+    return "\n".join([first, *map(printable, _rest(explanation))])
+
+
+def _rest(explanation: Explanation) -> Iterator[str]:
+    yield from (f"  {line}" for claim in explanation.claims for line in _allocated(claim))
+    if explanation.answers:
+        yield from ("", *_node_lines(explanation))
+    if others := other_answers(explanation):
+        yield from ("", "other nodes", *(f"  {_counted(names)}: {reason}" for reason, names in by_reason(others)))
+
+
+def _subject(explanation: Explanation) -> str:
+    if explanation.pod is not None:
+        return f"pod {explanation.pod}"
+    return f"claim {explanation.claims[0]}"
+
+
+def reason_of(explanation: Explanation) -> str:
+    """Why, in one line."""
+    answers, node = explanation.answers or {}, explanation.node
+    if explanation.settled:
+        return explanation.settled
+    if explanation.is_asked_for:
+        can = sum(isinstance(answer, Allocated) for answer in answers.values())
+        here = f"node {node} can" if explanation.verdict == "Fits" else f"node {node}: {answer_text(answers[node])}"
+        return f"{here} ({can} of {len(answers)} nodes can)"
+    if explanation.verdict == "Fits":
+        able = [name for name, answer in answers.items() if isinstance(answer, Allocated)]
+        is_first_fit = explanation.policy == FIRST_FIT.name
+        best = "the first by name" if is_first_fit else f"the best by policy {explanation.policy}"
+        return f"node {node}, {f'{best} of {len(able)}' if len(able) > 1 else 'the only one'} that can"
+    answer = answers[node]
+    if isinstance(answer, AllocationError):
+        return str(answer).partition("\n")[0]
+    refused = {name: one for name, one in answers.items() if not isinstance(one, AllocationError)}
+    return summary(refused, updating=explanation.updating)
+
+
+def other_answers(explanation: Explanation) -> dict[str, Answer]:
+    """What the nodes say whose story is not told."""
+    return {name: answer for name, answer in (explanation.answers or {}).items() if name != explanation.node}
+
+
+def _node_lines(explanation: Explanation) -> Iterator[str]:
+    node, story = explanation.node, explanation.story
+    answer = (explanation.answers or {})[node]
+    yield f"node {node}, {_role(explanation, answer)}"
+    if isinstance(answer, str):
+        yield f"  {answer}"
+    if story is None:
+        return
+    if isinstance(answer, str):
+        yield f"  its devices: {'would do' if isinstance(story.answer, Allocated) else 'would not do either'}"
+    yield from (f"  {line}" for line in _story_lines(story, node))
+
+
+def _role(explanation: Explanation, answer: Answer) -> str:
+    if explanation.is_asked_for:
+        return "which was asked for"
+    if isinstance(answer, AllocationError):
+        return "where the attempt ends"
+    return "which is chosen" if isinstance(answer, Allocated) else "the nearest"
+
+
+def _story_lines(story: NodeExplanation, node: str) -> Iterator[str]:
+    for funnel in story.offer.funnels:
+        yield from _funnel_lines(funnel, _taken(story, funnel))
+    yield from (f"claim {spread.claim}, {spread_text(spread)}" for spread in story.offer.spreads)
+    yield from (f"pool {pool.driver}/{pool.pool} {what}" for pool, what in story.offer.unusable)
+    for one in story.passed_over:
+        yield f"claim {one.claim}, {one.request} was passed over: {passed_over_text(one)}"
+    if isinstance(story.answer, AllocationError):
+        yield from str(story.answer).splitlines()
+    elif isinstance(story.answer, Exhausted):
+        yield node_text(story.answer)
+    if story.clash:
+        yield clash_text(story.clash, node)
+    if not isinstance(story.answer, Allocated | AllocationError):
+        yield from _remedy_lines(story)
+
+
+def _funnel_lines(funnel: Funnel, taken: Sequence[DeviceID]) -> Iterator[str]:
+    wanted = f"all of {devices_text(funnel.wanted)}" if funnel.mode == "All" else devices_text(funnel.wanted)
+    yield f"claim {funnel.claim}, request {funnel.request}: needs {wanted}, the node has {funnel.total}"
+    yield from (f"  {refusal_text(refusal)}" for refusal in funnel.refusals)
+    unjudged = f"; a selector fails on {len(funnel.unjudged)} of them" if funnel.unjudged else ""
+    yield f"  {len(funnel.left)} left{_named(funnel.left)}{unjudged}"
+    if taken:
+        yield f"  takes {', '.join(map(str, taken))}"
+    elif told := near_miss(funnel):
+        yield f"  {told}"
+
+
+def _taken(story: NodeExplanation, funnel: Funnel) -> list[DeviceID]:
+    if not isinstance(story.answer, Allocated):
+        return []
+    own = zip(story.claims, story.answer.allocations, strict=True)
+    results = [one for claim, allocation in own if claim == funnel.claim for one in allocation.results]
+    return [one.id for one in results if one.request == funnel.request]
+
+
+def passed_over_text(one: PassedOver) -> str:
+    """Why an alternative was not taken."""
+    if isinstance(one.answer, Allocated):
+        return "it could be had only if an earlier request took another alternative"
+    return answer_text(one.answer)
+
+
+def _remedy_lines(story: NodeExplanation) -> Iterator[str]:
+    has_many = len({funnel.claim for funnel in story.offer.funnels}) > 1
+    if story.remedies:
+        yield "it is known to fit if" if isinstance(story.answer, Exhausted) else "would fit if"
+        yield from (f"  {text}" for text in remedy_texts(story.remedies, has_many_claims=has_many))
+    else:
+        yield "no single change was found that would make it fit"
+    if not story.is_whole:
+        yield "of some changes it is not known whether they would do, since the budget for it is spent"
+
+
+def _allocated(claim: Claim) -> Iterator[str]:
+    if claim.allocation is not None:
+        devices = ", ".join(f"{one.request}: {one.id}" for one in claim.allocation.results)
+        yield f"claim {claim} is allocated: {devices or 'no device'}"
+
+
+def _named(devices: Sequence[DeviceID]) -> str:
+    if not devices:
+        return ""
+    rest = f" and {len(devices) - MOST_NAMED} more" if len(devices) > MOST_NAMED else ""
+    return f": {', '.join(map(str, devices[:MOST_NAMED]))}{rest}"
+
+
+def _counted(names: Sequence[str]) -> str:
+    number = f"{len(names)} node{'' if len(names) == 1 else 's'}"
+    rest = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return f"{number} ({', '.join(names[:MOST_NAMED])}{rest})"

@@ -1,0 +1,205 @@
+"""An explanation as a JSON object, versioned: docs/explain.md describes each field, and fields are only added."""
+
+from collections.abc import Mapping, Sequence
+
+from allocator.conflict import Clash, RequestWish, Wish
+from allocator.explanation import NodeExplanation, PassedOver
+from allocator.gates import Features
+from allocator.model import Claim, DeviceID, DeviceResult
+from allocator.offer import Funnel, Offer, Spread
+from allocator.outcome import Allocated, AllocationError, Exhausted, Outcome, Refusal
+from allocator.remedies import ClaimsReleased, ConstraintDropped, CountLowered, Remedy, TaintsTolerated
+from allocator.rules import Kind
+from allocator.sentences import clash_text, remedy_text
+from scheduler.offline.explanation import Explanation, Verdict
+from scheduler.offline.placement import Answer
+from scheduler.output.explanation import other_answers, passed_over_text, reason_of
+from scheduler.output.node_groups import answer_text
+
+API_VERSION = "dra-scheduler.dev/v1alpha1"
+KIND = "Explanation"
+
+Json = dict[str, object]
+
+_KINDS: Mapping[Kind, str] = {
+    "selector": "Selector",
+    "in use": "InUse",
+    "capacity": "Capacity",
+    "taint": "Taint",
+    "other": "Other",
+}
+
+
+def object_of(explanation: Explanation) -> Json:
+    """The whole explanation."""
+    pod = explanation.pod
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "pod": {"namespace": pod.namespace, "name": pod.name} if pod else None,
+        "claims": [_claim(claim) for claim in explanation.claims],
+        "features": _features(explanation.features),
+        "policy": explanation.policy,
+        "verdict": explanation.verdict,
+        "reason": reason_of(explanation),
+        "node": _node(explanation) if explanation.node else None,
+        "otherNodes": [
+            {"name": name, "verdict": _verdict(answer), "reason": answer_text(answer), "score": _score(answer)}
+            for name, answer in other_answers(explanation).items()
+        ],
+    }
+
+
+def _claim(claim: Claim) -> Json:
+    allocation = claim.allocation
+    return {
+        "namespace": claim.namespace,
+        "name": claim.name,
+        "allocated": None if allocation is None else [_result(result) for result in allocation.results],
+    }
+
+
+def _features(features: Features) -> Json:
+    return {"kubernetes": features.release.name, "gates": sorted(features.gates), "strict": features.is_strict}
+
+
+def _node(explanation: Explanation) -> Json:
+    answer = (explanation.answers or {}).get(explanation.node)
+    named: Json = {"name": explanation.node, "verdict": "Fits" if answer is None else _verdict(answer)}
+    if answer is not None:
+        named |= {"reason": answer_text(answer), "refusedBy": _refused_by(answer), "score": _score(answer)}
+    return named | (_story(explanation.story, explanation.node) if explanation.story else {})
+
+
+def _score(answer: Answer) -> list[float] | None:
+    return list(answer.score) if isinstance(answer, Allocated) else None
+
+
+def _refused_by(answer: Answer) -> str | None:
+    """Whether it is for want of devices, or for another reason, that the node is none for the pod."""
+    if isinstance(answer, Allocated):
+        return None
+    return "Node" if isinstance(answer, str) else "Devices"
+
+
+def _verdict(answer: Answer) -> Verdict:
+    if isinstance(answer, Allocated):
+        return "Fits"
+    return "NotKnown" if isinstance(answer, Exhausted) else "DoesNotFit"
+
+
+def _story(story: NodeExplanation, node: str) -> Json:
+    has_many = len(story.claims) > 1
+    return {
+        "devices": _verdict(story.answer),
+        "steps": None if isinstance(story.answer, AllocationError) else story.answer.steps,
+        "error": str(story.answer) if isinstance(story.answer, AllocationError) else None,
+        **_offer(story.offer),
+        "taken": _taken(story.claims, story.answer),
+        "passedOver": [_passed_over(one) for one in story.passed_over],
+        "conflict": _clash(story.clash, node) if story.clash else None,
+        "remedies": [{**_remedy(one), "text": remedy_text(one, has_many_claims=has_many)} for one in story.remedies],
+        "allRemediesTried": story.is_whole,
+    }
+
+
+def _offer(offer: Offer) -> Json:
+    unusable = [{"driver": pool.driver, "pool": pool.pool, "problem": what} for pool, what in offer.unusable]
+    return {
+        "requests": [_funnel(funnel) for funnel in offer.funnels],
+        "constraints": [_spread(spread) for spread in offer.spreads],
+        "unusablePools": unusable,
+    }
+
+
+def _funnel(funnel: Funnel) -> Json:
+    return {
+        "claim": funnel.claim,
+        "request": funnel.request,
+        "allocationMode": funnel.mode,
+        "wanted": funnel.wanted,
+        "total": funnel.total,
+        "matching": funnel.matching,
+        "refused": [_refusal(refusal) for refusal in funnel.refusals],
+        "left": _devices(funnel.left),
+        "selectorFailsOn": _devices(funnel.unjudged),
+    }
+
+
+def _refusal(refusal: Refusal) -> Json:
+    return {
+        "kind": _KINDS[refusal.kind],
+        "reason": refusal.reason,
+        "count": len(refusal.devices),
+        "devices": _devices(refusal.devices),
+        "holders": [{"claim": claim, "devices": number} for claim, number in refusal.holders],
+        "short": [
+            {"capacity": short.capacity, "devices": short.devices, "everyShareTakesAll": short.takes_all}
+            for short in refusal.short
+        ],
+    }
+
+
+def _spread(spread: Spread) -> Json:
+    return {
+        "claim": spread.claim,
+        "position": spread.position,
+        spread.kind: spread.attribute,
+        "requests": list(spread.requests),
+        "wanted": spread.wanted,
+        "best": spread.best,
+        "values": [{"value": one.value, "free": one.free, "matching": one.matching} for one in spread.values],
+        "without": spread.without,
+    }
+
+
+def _taken(claims: Sequence[str], answer: Outcome | AllocationError) -> list[Json]:
+    if not isinstance(answer, Allocated):
+        return []
+    own = zip(claims, answer.allocations, strict=True)
+    return [{"claim": claim, **_result(result)} for claim, allocation in own for result in allocation.results]
+
+
+def _passed_over(one: PassedOver) -> Json:
+    return {"claim": one.claim, "request": one.request, "reason": passed_over_text(one)}
+
+
+def _clash(clash: Clash, node: str) -> Json:
+    return {
+        "wishes": [_wish(wish) for wish in clash.wishes],
+        "minimal": clash.is_minimal,
+        "wanted": clash.wanted,
+        "inCommon": clash.in_common,
+        "limits": list(clash.limits),
+        "text": clash_text(clash, node),
+    }
+
+
+def _wish(wish: Wish) -> Json:
+    if isinstance(wish, RequestWish):
+        return {"claim": wish.claim, "request": wish.request}
+    return {"claim": wish.claim, "constraint": wish.position, wish.kind: wish.attribute}
+
+
+def _remedy(remedy: Remedy) -> Json:
+    match remedy:
+        case CountLowered():
+            where: Json = {"claim": remedy.claim, "request": remedy.request}
+            return {"kind": "LowerCount", **where, "count": remedy.count, "insteadOfAll": remedy.of_all}
+        case ConstraintDropped(constraint):
+            return {"kind": "DropConstraint", **_wish(constraint)}
+        case ClaimsReleased(claims):
+            return {"kind": "ReleaseClaims", "claims": list(claims)}
+        case TaintsTolerated(taints):
+            tolerated = [
+                {"claim": one.claim, "request": one.request, "key": one.key, "effect": one.effect} for one in taints
+            ]
+            return {"kind": "TolerateTaints", "taints": tolerated}
+
+
+def _devices(devices: Sequence[DeviceID]) -> list[Json]:
+    return [{"driver": one.driver, "pool": one.pool, "device": one.device} for one in devices]
+
+
+def _result(result: DeviceResult) -> Json:
+    return {"request": result.request, "driver": result.driver, "pool": result.pool, "device": result.device}

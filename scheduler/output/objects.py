@@ -1,0 +1,92 @@
+"""Results as API objects: claims with their status and pods with their node, as they would be written.
+
+The allocation's time stamp is left out, since it is the moment of a write that has not happened.
+Source: KEP-4381 (finalizer, reservedFor); the resource claim controller (resourceClaimStatuses).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from allocator.api import allocation_to_v1
+from scheduler.core_v1.pod import Pod
+from scheduler.cycle.claim_index import FINALIZER
+from scheduler.cycle.pod_claims import Waiting
+from scheduler.input.inventory import ClaimObject
+from scheduler.offline.claims import Claims, uid_of_claim, uid_of_pod
+from scheduler.offline.placement import Placed, Result
+
+
+def list_of(results: Sequence[Result], claims: Claims, consumers: Mapping[tuple[str, str], Sequence[Pod]]) -> object:
+    """A v1 List: the claims of the results by namespace and name, then the pods likewise."""
+    wanted = {(claim.namespace, claim.name) for result in results for claim in result.claims}
+    items: list[object] = [claim_object(claims.objects[key], consumers.get(key, ())) for key in sorted(wanted)]
+    pods = [(result.pod, result) for result in results if result.pod]
+    pods.sort(key=lambda pair: (pair[0].namespace, pair[0].name))
+    items.extend(pod_object(pod, result, claims) for pod, result in pods)
+    return {"apiVersion": "v1", "kind": "List", "items": items}
+
+
+def claim_object(found: ClaimObject, consumers: Iterable[Pod]) -> dict[str, object]:
+    """The claim with its allocation, reserved for its consumers, and protected from deletion once allocated."""
+    raw, claim = found.decoded.raw, found.claim
+    metadata = {**raw["metadata"], "namespace": claim.namespace, "uid": uid_of_claim(found)}
+    status = dict(raw.get("status") or {})
+    if claim.allocation is not None:
+        if "allocation" not in status:
+            status["allocation"] = allocation_to_v1(claim.allocation)
+        metadata["finalizers"] = list(dict.fromkeys([*(metadata.get("finalizers") or ()), FINALIZER]))
+    reserved = list(status.get("reservedFor") or ())
+    known = {consumer.uid for consumer in found.decoded.reserved_for}
+    reserved += [_reference(pod) for pod in consumers if uid_of_pod(pod) not in known]
+    if reserved:
+        status["reservedFor"] = reserved
+    return {"apiVersion": raw["apiVersion"], "kind": raw["kind"], "metadata": metadata, **_rest(raw), "status": status}
+
+
+def pod_object(pod: Pod, result: Result, claims: Claims) -> dict[str, object]:
+    """The pod with its node, where it has one, and with the names of its generated claims."""
+    raw = dict(pod.raw)
+    metadata, spec, status = raw.get("metadata"), raw.get("spec"), raw.get("status")
+    assert isinstance(metadata, dict)
+    assert isinstance(spec, dict)
+    raw["metadata"] = {**metadata, "namespace": pod.namespace, "uid": uid_of_pod(pod)}
+    if isinstance(result, Placed):
+        raw["spec"] = {**spec, "nodeName": result.node}
+    if told := _told(pod, result, claims):
+        raw["status"] = {**(status if isinstance(status, dict) else {}), **told}
+    return raw
+
+
+def _told(pod: Pod, result: Result, claims: Claims) -> dict[str, object]:
+    """The fields of pod.status that name generated claims."""
+    statuses = _claim_statuses(pod, claims)
+    told: dict[str, object] = {"resourceClaimStatuses": statuses} if statuses else {}
+    if isinstance(result, Placed) and result.extended:
+        told["extendedResourceClaimStatus"] = {
+            "resourceClaimName": result.extended.object.claim.name,
+            "requestMappings": [
+                {"containerName": one.container, "resourceName": one.resource, "requestName": one.request}
+                for one in result.extended.mappings
+            ],
+        }
+    return told
+
+
+def _claim_statuses(pod: Pod, claims: Claims) -> list[dict[str, object]]:
+    found = claims.of(pod)
+    if isinstance(found, Waiting):
+        return []
+    names = {entry.name: claim.claim.name for entry, claim in found if entry.template_name}
+    names |= {name: None for name, claim in pod.claim_statuses.items() if claim is None}  # type: ignore[misc]
+    return [
+        {"name": entry.name, **({"resourceClaimName": names[entry.name]} if names[entry.name] else {})}
+        for entry in pod.claims
+        if entry.name in names
+    ]
+
+
+def _reference(pod: Pod) -> dict[str, object]:
+    return {"resource": "pods", "name": pod.name, "uid": uid_of_pod(pod)}
+
+
+def _rest(raw: Mapping[str, object]) -> dict[str, object]:
+    return {key: value for key, value in raw.items() if key not in ("apiVersion", "kind", "metadata", "status")}

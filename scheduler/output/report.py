@@ -1,0 +1,103 @@
+"""What is said about the input beside the result: errors, warnings, and what was not looked at, a line each.
+
+Whatever the input holds, the report stays short: of many findings in one document the first are told.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+
+from allocator.model import PoolID, Slice
+from scheduler.core_v1.pod import Pod
+from scheduler.input.documents import Finding, Place
+from scheduler.input.inventory import Inventory
+
+MAX_TOLD = 100
+"""Findings of one document, and kinds of objects, that are told one by one."""
+
+
+MAX_POOLS = 5
+"""Pools that one line names; of others it tells the number."""
+
+
+def report(inventory: Inventory) -> Iterator[str]:
+    """What is wrong with the input, and what of it does not count."""
+    yield from _in_short("warning", inventory.warnings)
+    yield from _in_short("error", inventory.errors)
+    if inventory.skipped:
+        kinds = [f"{number} {kind}" for kind, number in sorted(inventory.skipped.items())]
+        rest = [f"objects of {len(kinds) - MAX_TOLD} more kinds"] if len(kinds) > MAX_TOLD else []
+        yield f"not looked at: {', '.join(kinds[:MAX_TOLD] + rest)}"
+    for workload in inventory.workloads:
+        if workload.note:
+            yield f"{workload} {workload.note}: it stands for no pod"
+    missing = [kind for kind in ("Node", "ResourceSlice", "DeviceClass") if kind not in inventory.kinds]
+    if missing and inventory.kinds:
+        yield f"warning: the input holds no {', no '.join(missing)}"
+    yield from _incomplete_pools(inventory.slices)
+
+
+def _incomplete_pools(slices: Iterable[Slice]) -> Iterator[str]:
+    """One line on the pools of which slices are missing or left over: kube-scheduler gives no device of them."""
+    pools: dict[PoolID, list[Slice]] = {}
+    for piece in slices:
+        kept = pools.setdefault(piece.pool_id, [])
+        if kept and piece.generation > kept[0].generation:
+            kept.clear()
+        if not kept or piece.generation == kept[0].generation:
+            kept.append(piece)
+    told = [
+        f"{driver}/{pool} ({len(kept)} of {kept[0].slice_count} slices of generation {kept[0].generation} are there)"
+        for (driver, pool), kept in sorted(pools.items())
+        if all(len(kept) != piece.slice_count for piece in kept)
+    ]
+    if told:
+        rest = f" and {len(told) - MAX_POOLS} more" if len(told) > MAX_POOLS else ""
+        yield f"warning: of pools that are being updated no device is given: {', '.join(told[:MAX_POOLS])}{rest}"
+
+
+def _in_short(mark: str, findings: Iterable[Finding]) -> Iterator[str]:
+    counts: Counter[Place] = Counter()
+    for finding in findings:
+        document = Place(finding.place.file, finding.place.document)
+        counts[document] += 1
+        if counts[document] <= MAX_TOLD:
+            yield f"{mark}: {finding}"
+    for document, number in counts.items():
+        if number > MAX_TOLD:
+            yield f"{mark}: {document}: and {number - MAX_TOLD} more"
+
+
+def unread_requirements(pods: Iterable[Pod]) -> Iterator[str]:
+    """One line that counts the pods by what they ask for and placement does not look at; none where none does."""
+    counts = Counter(what for pod in pods for what in pod.unread)
+    told = [f"{what} ({_pods(number)})" for what, number in sorted(counts.items())]
+    if told:
+        yield f"warning: placement does not look at {', '.join(told)}"
+
+
+def unoffered_resources(resources: Mapping[str, int], *, is_on: bool) -> Iterator[str]:
+    """A line for each extended resource that nothing offers. resources: how many pods ask for each.
+
+    is_on: whether classes may stand for extended resources.
+    """
+    why = "" if is_on else ", for which DRAExtendedResource has to be on"
+    for name, number in sorted(resources.items()):
+        asks = f"{_pods(number)} ask{'s' if number == 1 else ''} for {name}"
+        yield f"warning: {asks}, which no node of the input offers, nor does a device class{why}: it is not looked at"
+
+
+def unknown_priorities(classes: Mapping[str, int]) -> Iterator[str]:
+    """A line for each priority class that is not there. classes: how many pods name it."""
+    for name, number in sorted(classes.items()):
+        yield f"warning: the input holds no PriorityClass {name}: the priority of {_pods(number)} counts as 0"
+
+
+def unchecked_namespaces(names: Iterable[str], label: str) -> Iterator[str]:
+    """One line on the namespaces whose label would say whether admin access is permitted."""
+    if told := ", ".join(sorted(names)):
+        missing = f"warning: the input holds no Namespace {told}"
+        yield f"{missing}: its label {label}, which admin access needs, is not checked"
+
+
+def _pods(number: int) -> str:
+    return f"{number} pod{'' if number == 1 else 's'}"

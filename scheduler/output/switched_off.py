@@ -1,0 +1,80 @@
+"""What the input holds that does not count, since its gate is off: kube-scheduler is silent about it.
+
+Named are the gates whose absence shows nowhere else; where one refuses a claim or a device, the refusal names it.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from allocator import gates
+from allocator.gates import Features
+from allocator.model import Device, Slice
+from scheduler.input.inventory import Inventory
+
+
+@dataclass(frozen=True, slots=True)
+class _Use:
+    """What a gate is for. effect: what becomes of it where the gate is off. number: of the things that have it."""
+
+    gate: str
+    effect: str
+    thing: str
+    number: Callable[[Inventory], int]
+
+
+def switched_off(inventory: Inventory, features: Features) -> Iterator[str]:
+    """A line for each gate that is off though the input holds what it is for. Cost: O(devices)."""
+    for use in _USES:
+        number = 0 if features.has(use.gate) else use.number(inventory)
+        if number:
+            release = features.release
+            state = "is off" if use.gate in release.gates else f"is not in Kubernetes {release.name}"
+            things = f"{number} {use.thing}{'' if number == 1 else 's'}"
+            yield f"warning: {use.gate} {state}: {use.effect} ({things})"
+
+
+def _devices(holds: Callable[[Device], object]) -> Callable[[Inventory], int]:
+    return lambda inventory: sum(bool(holds(device)) for piece in inventory.slices for device in piece.devices)
+
+
+def _slices(holds: Callable[[Slice], object]) -> Callable[[Inventory], int]:
+    return lambda inventory: sum(bool(holds(piece)) for piece in inventory.slices)
+
+
+def _has_groups(piece: Slice) -> bool:
+    return any(consumed.compatibility_groups for device in piece.devices for consumed in device.consumes_counters)
+
+
+def _has_list(device: Device) -> bool:
+    return any(isinstance(value, tuple) for _, (_, value) in device.unusual)
+
+
+_USES = (
+    _Use(gates.DEVICE_TAINT_RULES, "DeviceTaintRules do not count", "rule", lambda found: len(found.taint_rules)),
+    _Use(gates.DEVICE_TAINTS, "taints of devices do not count", "device", _devices(lambda one: one.taints)),
+    _Use(
+        gates.PARTITIONABLE_DEVICES,
+        "slices with counters or with devices of several nodes are left out",
+        "slice",
+        _slices(lambda one: one.counter_sets or one.reach.per_device),
+    ),
+    _Use(gates.COMPATIBILITY_GROUPS, "slices with compatibility groups are left out", "slice", _slices(_has_groups)),
+    _Use(
+        gates.CONSUMABLE_CAPACITY,
+        "devices that could be shared are not",
+        "device",
+        _devices(lambda one: one.allow_multiple_allocations),
+    ),
+    _Use(
+        gates.LIST_TYPE_ATTRIBUTES,
+        "selectors and constraints cannot read lists in attributes",
+        "device",
+        _devices(_has_list),
+    ),
+    _Use(
+        gates.NODE_ALLOCATABLE_RESOURCES,
+        "what devices take of their node does not count",
+        "device",
+        _devices(lambda one: one.node_allocatable),
+    ),
+)

@@ -1,0 +1,80 @@
+"""Results as a table: a line for each device, or the reason why there is none."""
+
+from collections.abc import Iterable, Sequence
+
+import click
+
+from allocator.explain import node_text, summary
+from allocator.model import Claim, DeviceResult
+from scheduler.offline.placement import NotPlaced, Placed, Result
+
+_GAP = "   "
+
+
+def table(results: Sequence[Result], *, is_wide: bool) -> str:
+    """The table, columns aligned; reasons are red on a terminal.
+
+    is_wide: with the class of each request, the number of configurations, and the reason of every node.
+    """
+    header = ["POD", "CLAIM", "NODE", "REQUEST", "DEVICE", *(["CLASS", "CONFIG"] if is_wide else [])]
+    rows = [row for result in results for row in _rows(result, is_wide=is_wide)]
+    widths = _widths(header, rows)
+    return "\n".join(_line(row, widths) for row in [header, *rows])
+
+
+def _widths(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
+    """The widths of the columns; of a row with a reason only pod and claim count."""
+    return [
+        max(len(row[column]) for row in [header, *rows] if column < 2 or len(row) == len(header))
+        for column in range(len(header))
+    ]
+
+
+def reason_of(result: NotPlaced) -> str:
+    """Why nothing was placed, in one line: an error of a selector shows the place in its source below that."""
+    line, _, _ = (result.reason or summary(result.nodes or {}, result.asked, result.updating)).partition("\n")
+    return printable(line)
+
+
+def printable(line: str) -> str:
+    """The line with what would steer a terminal written out."""
+    return line if line.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
+
+
+def _rows(result: Result, *, is_wide: bool) -> Iterable[list[str]]:
+    pod = str(result.pod) if result.pod else "-"
+    if isinstance(result, Placed):
+        for claim in result.claims:
+            for device in claim.allocation.results if claim.allocation else ():
+                yield [pod, str(claim), result.node, device.request, str(device.id), *_extra(claim, device, is_wide)]
+            if claim.allocation is not None and not claim.allocation.results:
+                yield [pod, str(claim), result.node, *_dashes(is_wide)]
+        if not result.claims:
+            yield [pod, "-", result.node, *_dashes(is_wide)]
+        return
+    claims = ",".join(str(claim) for claim in result.claims) or "-"
+    yield [pod, claims, reason_of(result)]
+    for name, answer in (result.nodes or {}).items() if is_wide else ():
+        yield ["", "", f"{name}: {node_text(answer)}"]
+
+
+def _dashes(is_wide: bool) -> list[str]:  # noqa: FBT001 - a column's switch
+    return ["-"] * (4 if is_wide else 2)
+
+
+def _extra(claim: Claim, device: DeviceResult, is_wide: bool) -> list[str]:  # noqa: FBT001 - a column's switch
+    if not is_wide:
+        return []
+    allocation = claim.allocation
+    assert allocation is not None
+    name = device.request
+    classes = [a.class_name for request in claim.requests for a in request.alternatives if a.name == name]
+    config = [c for c in allocation.config if not c.requests or {name, name.partition("/")[0]} & set(c.requests)]
+    return [classes[0] if classes else "-", str(len(config))]
+
+
+def _line(row: Sequence[str], widths: Sequence[int]) -> str:
+    if len(row) == len(widths):
+        return _GAP.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+    pod, claim, reason = row
+    return _GAP.join([pod.ljust(widths[0]), claim.ljust(widths[1]), click.style(reason, fg="red")])

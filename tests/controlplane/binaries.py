@@ -1,0 +1,186 @@
+"""The programs of a control plane: those that a user has, or else built from the Go module in this folder.
+
+Built once into a cache folder outside of the tree, under a name that changes with what is built; a lock keeps two
+builds from running at once, and a build shows up under its name only when it is complete.
+Source: KUBEBUILDER_ASSETS is the folder that the test tools of controller authors (setup-envtest) fill.
+"""
+
+import fcntl
+import hashlib
+import os
+import platform
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+MODULE = Path(__file__).parent
+HOW_TO_GET = (
+    "no control plane at hand: install Go 1.26 or later (https://go.dev/dl) to have it built once, in about 4 minutes, "
+    "or set KUBEBUILDER_ASSETS to a folder with etcd, kube-apiserver, kube-controller-manager and kube-scheduler"
+)
+TOLD_EVERY_S = 30.0
+ETCD_PACKAGE = "server"  # the last part of its import path, and so what the compiler names the program
+_NAMES = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
+_OPTIONAL = frozenset({"kubectl"})
+
+Tell = Callable[[str], None]
+
+
+class Unavailable(Exception):
+    """The programs are not here and cannot be built; the message says how to get them."""
+
+
+class BuildError(Exception):
+    """The compiler failed; its own words are in the message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Binaries:
+    """Paths of the programs. kubectl: None where a folder of the user's does not have it."""
+
+    etcd: Path
+    apiserver: Path
+    controller_manager: Path
+    scheduler: Path
+    kubectl: Path | None
+
+
+def is_at_hand(environment: Mapping[str, str]) -> bool:
+    """Whether `find` would find or build the programs."""
+    return not _missing(_own(environment)) or _folder(environment).is_dir() or _has_go(environment)
+
+
+def find(environment: Mapping[str, str], tell: Tell) -> Binaries:
+    """The programs: the user's own, those built before, or built now.
+
+    tell: is given a line on what takes long. Raises Unavailable or BuildError.
+    """
+    own = _own(environment)
+    missing = _missing(own)
+    built = _built(environment, tell) if missing else {}
+    found = {**built, **own}
+    if own and built:
+        tell(f"{', '.join(missing)}: not in {own[next(iter(own))].parent}, so taken from {built['etcd'].parent}")
+        _check_same_release(found)
+    etcd, apiserver, controller_manager, scheduler = (found[name] for name in _NAMES[:4])
+    return Binaries(etcd, apiserver, controller_manager, scheduler, found.get("kubectl"))
+
+
+def release() -> str:
+    """The release of Kubernetes that the module names, such as v1.36.3."""
+    named = re.search(r"k8s\.io/kubernetes (v\S+)", (MODULE / "go.mod").read_text())
+    assert named, "go.mod requires k8s.io/kubernetes"
+    return named[1]
+
+
+def _own(environment: Mapping[str, str]) -> dict[str, Path]:
+    """The programs that the user has."""
+    assets = environment.get("KUBEBUILDER_ASSETS")
+    paths = {name: Path(assets) / name for name in _NAMES} if assets else {}
+    return {name: path for name, path in paths.items() if path.is_file()}
+
+
+def _missing(own: Mapping[str, Path]) -> list[str]:
+    return [name for name in _NAMES if name not in own and name not in _OPTIONAL]
+
+
+def _has_go(environment: Mapping[str, str]) -> bool:
+    return shutil.which("go", path=environment.get("PATH")) is not None
+
+
+def _check_same_release(found: Mapping[str, Path]) -> None:
+    programs = [path for name, path in found.items() if name.startswith("kube-")]
+    releases = {path: _release_of(path) for path in programs}
+    if len(set(releases.values())) > 1:
+        named = ", ".join(f"{path} is {said}" for path, said in releases.items())
+        raise Unavailable(f"the programs of one control plane have to be of one minor release: {named}")
+
+
+def _release_of(program: Path) -> str:
+    """The minor release of a component, such as v1.36."""
+    said = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
+    found = re.search(r"v\d+\.\d+", said)
+    return found[0] if found else said.strip()
+
+
+def _built(environment: Mapping[str, str], tell: Tell) -> dict[str, Path]:
+    folder = _folder(environment)
+    if not folder.is_dir():
+        if not _has_go(environment):
+            raise Unavailable(HOW_TO_GET)
+        with _locked(folder.with_suffix(".lock"), tell):
+            if not folder.is_dir():
+                _build(folder, environment, tell)
+    return {name: folder / name for name in _NAMES}
+
+
+def _folder(environment: Mapping[str, str]) -> Path:
+    """Where the built programs are, or will be."""
+    cache = environment.get("XDG_CACHE_HOME")
+    return (Path(cache) if cache else Path.home() / ".cache") / "dra-scheduler" / "controlplane" / _key()
+
+
+def _key() -> str:
+    """A name for what is built: the pinned sources, how, and for which machine."""
+    said = [(MODULE / name).read_text() for name in ("go.mod", "go.sum")]
+    said += [*_build_flags(), platform.system(), platform.machine()]
+    return hashlib.sha256("\n".join(said).encode()).hexdigest()[:16]
+
+
+def _build_flags() -> list[str]:
+    """Small programs that know their release: without it they take themselves for an unfinished one."""
+    major, minor, _ = release().removeprefix("v").split(".", 2)
+    stamps = {"gitVersion": release(), "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
+    stamped = " ".join(f"-X k8s.io/component-base/version.{key}={value}" for key, value in stamps.items())
+    return ["-trimpath", "-mod=readonly", "-ldflags", f"-s -w {stamped}"]
+
+
+def _build(folder: Path, environment: Mapping[str, str], tell: Tell) -> None:
+    tell(f"building etcd and Kubernetes {release()} into {folder}: once, about 4 minutes on 2 cores")
+    started = time.monotonic()
+    unfinished = Path(tempfile.mkdtemp(dir=folder.parent, prefix="building-"))
+    try:
+        _compile(unfinished, environment, lambda: tell(f"still building, {time.monotonic() - started:.0f} s"))
+        (unfinished / ETCD_PACKAGE).rename(unfinished / "etcd")
+        unfinished.rename(folder)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+    tell(f"built in {time.monotonic() - started:.0f} s")
+
+
+def _compile(folder: Path, environment: Mapping[str, str], still: Callable[[], None]) -> None:
+    command = ["go", "build", *_build_flags(), "-o", f"{folder}{os.sep}", "tool"]
+    alone = {**environment, "GOWORK": "off"}  # a workspace of the user's would replace the pinned modules
+    with tempfile.TemporaryFile() as said:
+        with subprocess.Popen(command, cwd=MODULE, env=alone, stdout=said, stderr=said) as compiler:
+            while not _has_ended(compiler):
+                still()
+        said.seek(0)
+        if compiler.returncode != 0:
+            raise BuildError(f"go build in {MODULE} failed:\n{said.read()[-4000:].decode(errors='replace')}")
+
+
+def _has_ended(compiler: "subprocess.Popen[bytes]") -> bool:
+    try:
+        compiler.wait(TOLD_EVERY_S)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+@contextmanager
+def _locked(path: Path, tell: Tell) -> Iterator[None]:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            tell("another process is building the control plane: waiting for it")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,82 @@
+"""Our programs as processes of their own, each as the service account that it has in a cluster."""
+
+import http.client
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from tests.controlplane.identities import OURS
+from tests.controlplane.patience import PATIENCE_S
+from tests.controlplane.plane import ControlPlane, free_ports
+from tests.controlplane.process import Process, says_ok
+
+PROGRAM = Path(sys.executable).with_name("dra")
+
+
+class Program(Process):
+    """A program with the endpoints of all of ours; it ends with `stop` or `kill`, or with this process.
+
+    command: which one. kubeconfig: None for the account's own; another one leads through a proxy. options: further
+    flags. name: of the log.
+    """
+
+    def __init__(
+        self, command: Sequence[str], plane: ControlPlane, options: Sequence[str], kubeconfig: Path | None, name: str
+    ) -> None:
+        (self._port,) = free_ports(1)
+        reach = [f"--kubeconfig={kubeconfig or plane.kubeconfig(OURS)}", f"--health-address=127.0.0.1:{self._port}"]
+        super().__init__(
+            name, [PROGRAM, *command, *reach, *options], plane.folder / "logs" / f"{name}-{self._port}.log"
+        )
+
+    def await_readyz(self) -> None:
+        """Wait until it is ready. Raises StartError with the end of its log."""
+        self.await_ready(lambda: says_ok(self._port, "/readyz"))
+
+    def told(self, path: str) -> str:
+        """What it answers to a GET, such as of /metrics or /debug/queue, with whatever status."""
+        with closing(http.client.HTTPConnection("127.0.0.1", self._port, timeout=PATIENCE_S)) as connection:
+            connection.request("GET", path)
+            return connection.getresponse().read().decode()
+
+
+class Scheduler(Program):
+    """`dra scheduler run`."""
+
+    def __init__(
+        self,
+        plane: ControlPlane,
+        options: Sequence[str] = (),
+        *,
+        kubeconfig: Path | None = None,
+        name: str = "dra-scheduler",
+    ) -> None:
+        super().__init__(["scheduler", "run"], plane, options, kubeconfig, name)
+
+
+class Extender(Program):
+    """`dra extender serve`."""
+
+    def __init__(
+        self,
+        plane: ControlPlane,
+        options: Sequence[str] = (),
+        *,
+        kubeconfig: Path | None = None,
+        name: str = "dra-extender",
+    ) -> None:
+        super().__init__(["extender", "serve"], plane, options, kubeconfig, name)
+
+
+@contextmanager
+def scheduler(
+    plane: ControlPlane, options: Sequence[str] = (), *, kubeconfig: Path | None = None, name: str = "dra-scheduler"
+) -> Iterator[Scheduler]:
+    """The scheduler while the context is open, ready to place pods."""
+    program = Scheduler(plane, options, kubeconfig=kubeconfig, name=name)
+    try:
+        program.await_readyz()
+        yield program
+    finally:
+        program.stop()

@@ -1,0 +1,114 @@
+"""Our allocator, made strict, against the reference's: generated cases, in numbers.
+
+`PEER_N` and `PEER_SEED` choose how many cases and which; a third of them is about the basic aspects, a third about all,
+and a third about all with objects that the API server would refuse. `PEER_KUBERNETES` chooses the release.
+What differs is shown as small as it gets. The comparison itself is that of `dra verify allocation --strict`.
+"""
+
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
+from functools import partial
+from itertools import chain
+from random import Random
+
+import orjson
+import pytest
+
+from scheduler.cli.verify_allocation import InvalidCase, replay
+from tests.differential.peer import Json, Peer, built_or_skipped
+from tests.generators.cases import ESSENTIAL, cases
+from tests.generators.draw import ALL, BASIC
+from tests.generators.shrinking import shrink_json
+from tests.generators.unchecked import unchecked_cases
+
+CASES = int(os.environ.get("PEER_N", "5000"))
+SEED = int(os.environ.get("PEER_SEED", "1"))
+KUBERNETES = os.environ.get("PEER_KUBERNETES", "1.37")
+SHOWN = 5
+
+# What a case is not about, by release: what it does not have, and its slips that docs/differences.md lists.
+LEFT_OUT = {
+    "1.36": {"CompatibilityGroups", "DerivedAttributes", "FractionalCapacityRange", "OptionalNodeOperations"}
+    | {"DistinctAttribute"},
+    "1.37": set[str](),
+}
+
+
+@pytest.fixture(scope="module")
+def allocate_peer() -> Iterator[Peer]:
+    with Peer(built_or_skipped(KUBERNETES), "allocate") as peer:
+        yield peer
+
+
+def difference(case: Json, answer: Json) -> str:
+    """What differs between our answer and the peer's, empty where nothing does."""
+    expected = {key: answer[key] for key in ("results", "errors", "errorKinds")}
+    (verdict,) = replay(iter([orjson.dumps({**case, "expected": expected})]), KUBERNETES)
+    return verdict.difference
+
+
+def shrunk(peer: Peer, case: Json, found: str) -> str:
+    """The case as small as it gets while it differs in the same way."""
+
+    def differs_likewise(candidate: Json) -> bool:
+        answer = peer.ask(candidate)
+        try:
+            return "fault" not in answer and manner(difference(candidate, answer)) == manner(found)
+        except InvalidCase:
+            return False
+
+    small = shrink_json(case, differs_likewise, ESSENTIAL)
+    return f"{difference(small, peer.ask(small))}\n    {orjson.dumps(small).decode()}"
+
+
+def manner(found: str) -> str:
+    """The kinds of the two answers and the words of an error, without names."""
+    return re.sub(r"\S*[\d/{}\[\]]\S*", "", found)[:120]
+
+
+def some(rng: Random, count: int, aspects: Collection[str]) -> list[Json]:
+    """Cases about those of the aspects that the release can be compared in."""
+    many = cases(rng, count, [aspect for aspect in aspects if aspect not in LEFT_OUT[KUBERNETES]])
+    return many if KUBERNETES == "1.37" else list(map(for_1_36, many))
+
+
+def for_1_36(case: Json) -> Json:
+    """The case without gates of 1.37, and without what 1.36 does worse: pools of one name, amounts below zero."""
+    case = orjson.loads(orjson.dumps(case).replace(b'"-1"', b'"1"'))
+    has = {feature: is_on for feature, is_on in case["features"].items() if feature not in LEFT_OUT["1.36"]}
+    for piece in case["slices"]:
+        piece["spec"]["pool"]["name"] += f"-{piece['spec']['driver']}"
+    for device in chain.from_iterable(case["allocatedState"].values()):
+        device["pool"] += f"-{device['driver']}"
+    return {**case, "features": has}
+
+
+@pytest.mark.parametrize(
+    "generate",
+    [
+        pytest.param(partial(some, aspects=BASIC), id="basic"),
+        pytest.param(partial(some, aspects=ALL), id="all"),
+        pytest.param(
+            unchecked_cases,
+            id="unchecked",
+            marks=pytest.mark.skipif(KUBERNETES == "1.36", reason="some of the objects are of 1.37"),
+        ),
+    ],
+)
+def test_generated_cases_are_allocated_as_by_the_reference(
+    allocate_peer: Peer, generate: Callable[[Random, int], list[Json]]
+) -> None:
+    many = generate(Random(SEED), CASES // 3)  # noqa: S311
+    outcomes: Counter[str] = Counter()
+    differing: list[tuple[Json, str]] = []
+    for case, answer in zip(many, allocate_peer.ask_all(many), strict=True):
+        outcomes.update(answer["errorKinds"].values())
+        outcomes.update("allocated" if results else "none" for results in answer["results"].values())
+        if found := difference(case, answer):
+            differing.append((case, found))
+    assert outcomes["allocated"] > 0.3 * (outcomes["allocated"] + outcomes["none"])
+    assert set(outcomes) - {"panic"} == {"allocated", "none", "node", "fatal"}
+    shown = "\n".join(dict.fromkeys(shrunk(allocate_peer, *one) for one in differing[:SHOWN]))
+    assert not differing, f"{len(differing)} of {len(many)} cases differ, among them\n{shown}"

@@ -1,0 +1,139 @@
+"""Filters and scores say of every node what kube-scheduler's own plugins say, reasons and numbers included."""
+
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from allocator.model import Node
+from allocator.rules import bits
+from scheduler.core_v1.node import decode_node
+from scheduler.core_v1.pod import Pod, decode_pod
+from scheduler.cycle.feasibility import feasible, refusals
+from scheduler.cycle.masks import Numbers, numbers_of
+from scheduler.cycle.node_info import NodeInfos
+from scheduler.cycle.pod_requests import PodRequests, pod_requests
+from scheduler.cycle.scores.node_affinity import node_affinity
+from scheduler.cycle.scores.node_resources_fit import node_resources_fit
+from scheduler.cycle.scores.taint_toleration import taint_toleration
+from scheduler.cycle.templates import Template, Templates
+from tests.differential.peer import GO_IS_MISSING, ROOT, Json, Peer, PeerError, has_go
+from tests.differential.raw_objects import Resize, raw_node, raw_pod
+from tests.properties.cycle import naive, strategies
+
+MODULE = ROOT / "tests" / "controlplane"
+FLAGS = ("-trimpath", "-mod=readonly")  # those of the control plane, whose packages are compiled already
+
+
+@pytest.fixture(scope="session")
+def plugins(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
+    if not has_go():
+        pytest.skip(GO_IS_MISSING)
+    program = tmp_path_factory.mktemp("plugins") / "plugins"
+    command = ["go", "build", *FLAGS, "-o", str(program), "./plugins"]
+    done = subprocess.run(command, cwd=MODULE, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise PeerError(f"{' '.join(command)} in {MODULE} failed:\n{done.stderr}")
+    with Peer(program) as running:
+        yield running
+
+
+class Case(NamedTuple):
+    """A pod, and a cluster of nodes and of pods on them."""
+
+    pod: Pod
+    nodes: Sequence[Node]
+    on_nodes: Sequence[tuple[Pod, int, Sequence[Resize]]]
+
+    def raw(self) -> Json:
+        placed = ((pod, self.nodes[place % len(self.nodes)].name, resizes) for pod, place, resizes in self.on_nodes)
+        return {
+            "namespaces": [{"metadata": {"name": name, "labels": of_it}} for name, of_it in naive.NAMESPACES.items()],
+            "pod": raw_pod(self.pod),
+            "nodes": [raw_node(node) for node in self.nodes],
+            "pods": [raw_pod(*one) for one in placed],
+        }
+
+
+maybe = st.one_of(st.none(), strategies.asked)
+resizes = st.lists(st.builds(Resize, maybe, maybe, st.sampled_from([False, False, True])), max_size=3)
+placed = st.tuples(st.sampled_from("abcdefgh").flatmap(strategies.pods_named), st.integers(0, 4), resizes)
+cases = st.builds(
+    Case,
+    strategies.pods_named("new").map(lambda pod: replace(pod, anti_affinity=())),  # its own would be refused before
+    st.lists(strategies.nodes, min_size=1, max_size=5, unique_by=lambda node: node.name),
+    st.lists(placed, max_size=8, unique_by=lambda one: one[0].uid),
+)
+
+
+@given(cases)
+@settings(
+    max_examples=200,
+    phases=[Phase.generate],
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+def test_any_pod_meets_the_same_refusals_and_scores(plugins: Peer, case: Case) -> None:
+    raw = case.raw()
+    assert answer(raw) == told_by(plugins.ask(raw), raw["pod"])
+
+
+def answer(raw: Json) -> Json:
+    """Our answer in the form of theirs."""
+    infos, templates = NodeInfos(naive.NAMESPACES), Templates()
+    names = {number: node["metadata"]["name"] for number, node in enumerate(raw["nodes"])}
+    for number, raw_one in enumerate(raw["nodes"]):
+        node, errors = decode_node(raw_one)
+        assert node, errors
+        infos.set_node(number, node)
+        templates.set_node(number, node)
+    numbers = {name: number for number, name in names.items()}
+    for raw_other in raw["pods"]:
+        infos.add_pod(numbers[raw_other["spec"]["nodeName"]], pod_of(raw_other))
+    pod = pod_of(raw["pod"])
+    requests, template = pod_requests(pod), templates.of(pod)
+    left = numbers_of(feasible(pod, requests, template, infos))
+    scores = scores_of(pod, requests, template, infos, left)
+    return {
+        "refused": refused_by(pod, requests, template, infos, names),
+        "scores": {
+            plugin: {names[n]: int(s) for n, s in zip(left, own, strict=True)} for plugin, own in scores.items()
+        },
+    }
+
+
+def pod_of(raw: Json) -> Pod:
+    pod, errors = decode_pod(raw)
+    assert pod, errors
+    return pod
+
+
+def refused_by(
+    pod: Pod, requests: PodRequests, template: Template, infos: NodeInfos, names: dict[int, str]
+) -> dict[str, Json]:
+    told: dict[str, Json] = {}
+    for one in refusals(pod, requests, template, infos):
+        for number in bits(one.nodes):
+            first = {"plugin": one.plugin, "reasons": [], "resolvable": bool(one.resolvable >> number & 1)}
+            told.setdefault(names[number], first)["reasons"].append(one.reason)
+    return {name: {**refusal, "reasons": sorted(refusal["reasons"])} for name, refusal in told.items()}
+
+
+def scores_of(
+    pod: Pod, requests: PodRequests, template: Template, infos: NodeInfos, left: Numbers
+) -> dict[str, Numbers]:
+    scores = {"TaintToleration": taint_toleration(template.untolerated[left])}
+    if pod.preferences:
+        scores["NodeAffinity"] = node_affinity(template.preferred[left])
+    if not pod.budget:  # see scores/node_resources_fit: there it does not count for the pod in hand
+        scores["NodeResourcesFit"] = node_resources_fit(requests, infos, left)
+    return scores
+
+
+def told_by(answer: Json, pod: Json) -> Json:
+    refused = {name: {**one, "reasons": sorted(one["reasons"])} for name, one in answer["refused"].items()}
+    left_out = {"NodeResourcesFit"} if "resources" in pod["spec"] else set()
+    return {"refused": refused, "scores": {name: own for name, own in answer["scores"].items() if name not in left_out}}

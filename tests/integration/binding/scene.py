@@ -1,0 +1,279 @@
+"""Pods, claims and decisions on a real control plane, and a binder that carries them out through the proxy.
+
+It speaks as our own identity with exactly the rights of the manifests. Its time is virtual: waiting costs a turn of the
+event loop. Its view of the claims is the API server itself, asked each time; how far behind a real one may be is a
+matter of the cache.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple, TypeVar
+
+from allocator.model import Allocation, DeviceResult
+from scheduler.binding.bind_pod import bind_pod
+from scheduler.binding.binder import Api, Binder, Time
+from scheduler.binding.claim_objects import ClaimKey, allocation_of, results_of
+from scheduler.binding.decision import ClaimPlan, Decision, Outcome, PodKey
+from scheduler.client.connection import JSON, WRITE_TIMEOUT_S, connect
+from scheduler.client.resources import Resource, claims
+from tests.controlplane.contents import ensure_namespace
+from tests.controlplane.identities import OURS
+from tests.controlplane.plane import ControlPlane
+from tests.controlplane.proxy import Proxy
+from tests.controlplane.rest import CLAIM, POD, Json, Kind, RestClient
+
+NAMESPACE = "work"
+NODE = "node-0"
+DRIVER = "gpu.example"
+POOL = "pool-0"
+SCHEDULER = "dra-scheduler"
+STATUS = r"/resourceclaims/[^/]+/status$"
+CLAIM_ITSELF = r"/resourceclaims/[^/]+$"
+BINDING = r"/binding$"
+POD_ITSELF = r"/pods/[^/]+$"
+V1 = claims("v1")
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+Answer = TypeVar("Answer")
+
+
+class VirtualTime:
+    """Time that passes while somebody sleeps, and else stands still."""
+
+    def __init__(self) -> None:
+        self.passed_s = 0.0
+        self.on_sleep: Callable[[], object] = lambda: None
+
+    async def sleep(self, seconds: float) -> None:
+        self.passed_s += seconds
+        self.on_sleep()
+        await asyncio.sleep(0)
+
+    def now(self) -> datetime:
+        return START + timedelta(seconds=self.passed_s)
+
+    def as_time(self) -> Time:
+        return Time(lambda: self.passed_s, self.now, self.sleep, lambda: 0.5)
+
+
+class SeenRival(NamedTuple):
+    namespace: str
+    name: str
+    resource_version: int
+
+
+@dataclass
+class ListedClaims:
+    """A view of the claims that is never behind.
+
+    writes: what it was told of. reason: what it objects. others: rivals that are there besides those that it finds.
+    """
+
+    api: RestClient
+    writes: list[tuple[str, int]] = field(default_factory=list)
+    reason: str = ""
+    is_reached: bool = True
+    is_node_gone: bool = False
+    lists: int = 0
+    others: list[SeenRival] = field(default_factory=list)
+
+    async def reached(self, resource_version: int, timeout_s: float) -> bool:
+        return self.is_reached
+
+    async def catch_up(self) -> None:
+        self.lists += 1
+
+    def rivals(self, claim: ClaimKey) -> Sequence[SeenRival]:
+        found = {(one["metadata"]["namespace"], one["metadata"]["name"]): one for one in self.api.list(CLAIM)}
+        mine = devices_of(found.pop((claim.namespace, claim.name)))
+        rivals = [SeenRival(*key, version_of(other)) for key, other in found.items() if mine & devices_of(other)]
+        return [*rivals, *self.others]
+
+    def written(self, claim: ClaimKey, resource_version: int) -> None:
+        self.writes.append((claim.name, resource_version))
+
+    def has_node(self, node: str) -> bool:
+        return not self.is_node_gone
+
+    def objection(self, decision: Decision) -> str:
+        return self.reason
+
+
+def devices_of(claim: Json) -> set[str]:
+    return {f"{one['driver']}/{one['device']}" for one in results_of(allocation_of(claim) or {})}
+
+
+def version_of(obj: Json) -> int:
+    return int(obj["metadata"]["resourceVersion"])
+
+
+class Killed(BaseException):
+    """The process is gone: nothing that it would still have done happens."""
+
+
+class Mortal:
+    """Calls that go through; as soon as the API server has carried out so many writes, the process is dead."""
+
+    def __init__(self, api: Api, writes: int) -> None:
+        self._api = api
+        self._left = writes
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: object = None,
+        content_type: str = JSON,
+        timeout_s: float = WRITE_TIMEOUT_S,
+    ) -> Json:
+        if not self._left:
+            raise Killed
+        answer = await self._api.request(
+            method, path, query=query, body=body, content_type=content_type, timeout_s=timeout_s
+        )
+        self._left -= method != "GET"
+        if not self._left:
+            raise Killed
+        return answer
+
+
+class Scene:
+    """One test's cluster. proxy: stands between the binder and the API server."""
+
+    def __init__(self, plane: ControlPlane, proxy: Proxy) -> None:
+        self.api = plane.client()
+        self.ours = plane.client(OURS)
+        self.proxy = proxy
+        self.time = VirtualTime()
+        self.observed = ListedClaims(self.api)
+        self.told: list[str] = []
+        self.attempts = 0
+        self.kubeconfig = plane.kubeconfig(OURS)
+        self._proxied = proxy.kubeconfig(OURS)
+        ensure_namespace(self.api, NAMESPACE)
+
+    def a_claim(self, name: str = "claim", namespace: str = NAMESPACE, **exactly: object) -> Json:
+        request = {"name": "r", "exactly": {"deviceClassName": "gpu", **exactly}}
+        spec = {"devices": {"requests": [request]}}
+        return self.api.create(_object(CLAIM, name, namespace, spec))
+
+    def a_pod(self, *claim_names: str, name: str = "pod", **spec: object) -> Json:
+        entries = [{"name": one, "resourceClaimName": one} for one in claim_names]
+        container = {"name": "c", "image": "none"}
+        fields = {"schedulerName": SCHEDULER, "containers": [container], "resourceClaims": entries, **spec}
+        return self.api.create(_object(POD, name, NAMESPACE, fields))
+
+    def a_decision(self, pod: Json, *plans: ClaimPlan, node: str = NODE, is_assigned: bool = False) -> Decision:
+        """The pod as it is given here; each decision is an attempt of its own."""
+        self.attempts += 1
+        return Decision(pod_key(pod), node, plans, self.attempts, is_assigned=is_assigned)
+
+    def claim(self, name: str = "claim") -> Json:
+        return self.api.get(CLAIM, name, NAMESPACE)
+
+    def pod(self, name: str = "pod") -> Json:
+        return self.api.get(POD, name, NAMESPACE)
+
+    def delete_pod(self, name: str = "pod") -> None:
+        self.api.delete(POD, name, NAMESPACE)
+
+    def become(self, name: str, holds: Callable[[Json], bool]) -> Json:
+        """The claim as soon as it is so, by the hand of a controller."""
+
+        def found(claims: Sequence[Json]) -> list[Json]:
+            return [one for one in claims if one["metadata"]["name"] == name and holds(one)]
+
+        return found(self.api.await_all(CLAIM, lambda claims: bool(found(claims)), NAMESPACE))[0]
+
+    def bind(self, decision: Decision) -> Outcome:
+        """What becomes of the decision."""
+        return self.run(lambda binder: bind_pod(binder, decision))
+
+    def run(
+        self,
+        act: Callable[[Binder], Awaitable[Answer]],
+        *,
+        epoch: int = 1,
+        version: str = "v1",
+        api: Callable[[Api], Api] = lambda api: api,
+    ) -> Answer:
+        """What the act gives, with a binder of its own connection. api: wraps the connection."""
+
+        async def running() -> Answer:
+            async with self.binder(epoch, claims(version), api) as binder:
+                return await act(binder)
+
+        return asyncio.run(running())
+
+    @asynccontextmanager
+    async def binder(
+        self, epoch: int = 1, resource: Resource = V1, api: Callable[[Api], Api] = lambda api: api
+    ) -> AsyncIterator[Binder]:
+        async with connect(kubeconfig=self._proxied) as connection:
+            yield Binder(
+                api=api(connection),
+                claims=resource,
+                observed=self.observed,
+                time=self.time.as_time(),
+                scheduler=SCHEDULER,
+                epoch=epoch,
+                binding_timeout_s=60.0,
+                listener=self,
+            )
+
+    def pending(self, decision: Decision, message: str) -> None:
+        self.told.append(message)
+
+    def passed(self, point: str, *, is_done: bool, duration_s: float) -> None:
+        self.told.append(f"{point} {'done' if is_done else 'not done'}")
+
+    def rolled_back(self, decision: Decision, outcome: Outcome | None) -> None:
+        self.told.append("rolled back")
+
+    def calls(self) -> list[tuple[str, str, int]]:
+        """The writes that came through the proxy: method, last parts of the path, status."""
+        return [
+            (one.method, one.path.rpartition(f"/namespaces/{NAMESPACE}/")[2], one.status) for one in self.proxy.writes()
+        ]
+
+
+def pod_key(pod: Json) -> PodKey:
+    metadata = pod["metadata"]
+    return PodKey(metadata["namespace"], metadata["name"], metadata["uid"], metadata["resourceVersion"])
+
+
+def gets(claim: Json, *devices: str, driver: str = DRIVER, **more: object) -> ClaimPlan:
+    """The claim is to get these devices."""
+    results = tuple(DeviceResult("r", driver, POOL, device, **more) for device in devices)  # type: ignore[arg-type]
+    return ClaimPlan(claim, Allocation(results))
+
+
+def keeps(claim: Json) -> ClaimPlan:
+    """The claim is allocated already."""
+    return ClaimPlan(claim)
+
+
+def allocation_json(*devices: str) -> Json:
+    """As another scheduler writes it."""
+    results = [{"request": "r", "driver": DRIVER, "pool": POOL, "device": device} for device in devices]
+    return {"devices": {"results": results}}
+
+
+def reservation(pod: Json) -> Json:
+    return {"resource": "pods", "name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]}
+
+
+def is_untouched(claim: Json) -> bool:
+    """Whether nothing of an attempt is left on the claim."""
+    annotations = claim["metadata"].get("annotations", {})
+    return not claim["metadata"].get("finalizers") and not claim.get("status") and not annotations
+
+
+def _object(kind: Kind, name: str, namespace: str, spec: Mapping[str, object]) -> Json:
+    metadata = {"name": name, "namespace": namespace}
+    return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "spec": spec}

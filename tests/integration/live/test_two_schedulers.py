@@ -1,0 +1,79 @@
+"""Two of ours for the same pods, and nobody to say which of them leads: no device is ever used twice."""
+
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from tests.controlplane.ours import Scheduler, scheduler
+from tests.controlplane.plane import ControlPlane
+from tests.controlplane.rest import POD, Json, RestClient
+from tests.integration.live.crowd import (
+    GPU,
+    NAMESPACE,
+    WITHIN_S,
+    a_pod,
+    await_claims,
+    await_placed,
+    empty,
+    furnish,
+    placed,
+    send,
+    send_away,
+    wrongs,
+)
+from tests.integration.live.history import History
+
+NODES, DEVICES, PODS = 20, 13, 250
+LOAD = 200
+
+
+@pytest.fixture(scope="module")
+def fleet(plane: ControlPlane) -> RestClient:
+    api = plane.client()
+    furnish(api, NODES, DEVICES)
+    return api
+
+
+@pytest.fixture
+def api(plane: ControlPlane, fleet: RestClient) -> Iterator[RestClient]:
+    yield fleet
+    empty(plane)
+
+
+def test_no_device_is_ever_used_twice_by_what_two_schedulers_place(plane: ControlPlane, api: RestClient) -> None:
+    """First there are devices enough for all; then as many pods more come, for what is left until others go."""
+    with History(api) as history:
+        with scheduler(plane, name="first"), scheduler(plane, name="second"):
+            send(plane, pods("early", PODS))
+            early = await_placed(api, PODS)
+            send(plane, pods("late", PODS))
+            await_placed(api, NODES * DEVICES)
+            send_away(plane, early)
+            api.await_all(POD, lambda pods: are_all_placed(pods, PODS), NAMESPACE, WITHIN_S)
+            await_claims(api, PODS)
+        assert wrongs(api) == []
+    assert history.wrongs() == []
+
+
+def test_one_that_dies_under_load_leaves_all_its_pods_to_the_other(plane: ControlPlane, api: RestClient) -> None:
+    """kill -9 with pods in every state of theirs; the other one goes on, and is not started again."""
+    with History(api) as history:
+        with scheduler(plane, name="survivor"):
+            victim = Scheduler(plane, name="victim")
+            try:
+                victim.await_readyz()
+                send(plane, pods("load", LOAD))
+                await_placed(api, LOAD // 4)
+            finally:
+                victim.kill()
+            api.await_all(POD, lambda pods: are_all_placed(pods, LOAD), NAMESPACE, WITHIN_S)
+        assert wrongs(api) == []
+    assert history.wrongs() == []
+
+
+def pods(name: str, number: int) -> list[Json]:
+    return [a_pod(f"{name}-{one}", GPU) for one in range(number)]
+
+
+def are_all_placed(pods: Sequence[Json], number: int) -> bool:
+    return len(pods) == len(placed(pods)) == number

@@ -1,0 +1,129 @@
+"""The manifests are what the API server takes, and grant what the scheduler needs and nothing else."""
+
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scheduler.version import VERSION
+from tests.controlplane.contents import ensure_namespace, manifests
+from tests.controlplane.identities import DRIVER, OURS
+from tests.controlplane.plane import ControlPlane
+from tests.controlplane.rest import ApiError, RestClient
+from tests.controlplane.rights import BASE, grant
+from tests.integration.access import asked, await_rights, rights
+from tests.integration.conftest import ROOT
+
+EXAMPLES = ROOT / "manifests" / "examples" / "scheduler"
+
+READ = ("get", "list", "watch")
+CLUSTER_WIDE: Mapping[tuple[str, str], tuple[str, ...]] = {
+    ("", "nodes"): READ,
+    ("", "namespaces"): READ,
+    ("", "pods"): READ,
+    ("", "pods/binding"): ("create",),
+    ("", "pods/status"): ("patch",),
+    ("resource.k8s.io", "deviceclasses"): READ,
+    ("resource.k8s.io", "resourceslices"): READ,
+    ("resource.k8s.io", "devicetaintrules"): READ,
+    ("resource.k8s.io", "resourceclaims"): (*READ, "update", "patch"),
+    ("resource.k8s.io", "resourceclaims/status"): ("get", "update", "patch"),
+    ("resource.k8s.io", "resourceclaims/binding"): ("update", "patch"),
+    ("events.k8s.io", "events"): ("create", "patch", "update"),
+}
+NEEDED = {(group, resource, verb, "") for (group, resource), verbs in CLUSTER_WIDE.items() for verb in verbs}
+LEASE = {
+    ("coordination.k8s.io", "leases", "create", ""),
+    ("coordination.k8s.io", "leases", "get", "dra-scheduler"),
+    ("coordination.k8s.io", "leases", "update", "dra-scheduler"),
+}
+REFUSED: tuple[tuple[str, str, str], ...] = (
+    ("", "pods", "create"),
+    ("", "pods", "delete"),
+    ("", "pods/status", "update"),
+    ("", "nodes", "patch"),
+    ("", "secrets", "get"),
+    ("", "configmaps", "get"),
+    ("resource.k8s.io", "resourceclaims", "create"),
+    ("resource.k8s.io", "resourceclaims", "delete"),
+    ("resource.k8s.io", "resourceclaims/driver", "update"),
+    ("resource.k8s.io", "resourceslices", "create"),
+    ("rbac.authorization.k8s.io", "clusterroles", "escalate"),
+)
+
+
+@pytest.fixture
+def base(kubectl: Path, tmp_path: Path) -> Sequence[Mapping[str, Any]]:
+    """The objects of the base, as kustomize puts them together."""
+    path = tmp_path / "base.yaml"
+    subprocess.run([kubectl, "kustomize", BASE, "--output", path], check=True)
+    return manifests(path)
+
+
+def the(objects: Sequence[Mapping[str, Any]], kind: str) -> Mapping[str, Any]:
+    """The only object of the kind."""
+    (found,) = (obj for obj in objects if obj["kind"] == kind)
+    return found
+
+
+def test_base_is_applied_by_one_command(plane: ControlPlane, kubectl: Path) -> None:
+    config = f"--kubeconfig={plane.kubeconfig()}"
+    command: list[str | Path] = [kubectl, config, "apply", "--server-side", "--dry-run=server", "-k", BASE]
+    said = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert said.stdout.count("serverside-applied (server dry run)") == 7
+    assert said.stderr == ""
+
+
+def test_renamed_configuration_renames_nothing_else(base: Sequence[Mapping[str, Any]]) -> None:
+    config = the(base, "ConfigMap")["metadata"]["name"]
+    assert config.startswith("dra-scheduler-config-")
+    pod = the(base, "Deployment")["spec"]["template"]["spec"]
+    assert pod["volumes"] == [{"name": "config", "configMap": {"name": config}}]
+    assert {obj["metadata"]["name"] for obj in base if obj["kind"] != "ConfigMap"} == {"dra-scheduler"}
+    assert the(base, "Role")["rules"][1]["resourceNames"] == ["dra-scheduler"]
+
+
+def test_pods_are_as_restricted_as_pod_security_can_ask_for(api: RestClient, base: Sequence[Mapping[str, Any]]) -> None:
+    label = {"pod-security.kubernetes.io/enforce": "restricted"}
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "restricted", "labels": label}}
+    api.create(namespace)
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "namespace": "restricted"}}
+    spec = the(base, "Deployment")["spec"]["template"]["spec"]
+    assert api.create({**pod, "spec": spec}, is_dry=True)["spec"]["priority"] == 2_000_000_000
+    with pytest.raises(ApiError, match="violates PodSecurity"):
+        api.create({**pod, "spec": {**spec, "securityContext": {}}}, is_dry=True)
+
+
+def test_image_is_of_this_version(base: Sequence[Mapping[str, Any]]) -> None:
+    (container,) = the(base, "Deployment")["spec"]["template"]["spec"]["containers"]
+    assert container["image"] == f"dra-scheduler:{VERSION}"
+
+
+def test_examples_are_taken_as_they_are_and_name_the_scheduler(api: RestClient) -> None:
+    objects = manifests(EXAMPLES)
+    assert len(objects) > 10
+    ensure_namespace(api, "demo")
+    for obj in objects:
+        if obj["kind"] != "Namespace":
+            api.create(obj, is_dry=True)
+    templates = [obj["spec"]["template"]["spec"] for obj in objects if "template" in obj.get("spec", {})]
+    assert {template["schedulerName"] for template in templates} == {"dra-scheduler"}
+
+
+def test_scheduler_may_do_what_it_needs_in_every_namespace(plane: ControlPlane, api: RestClient) -> None:
+    grant(api)
+    await_rights(plane, OURS, "default", NEEDED)
+    ours = plane.client(OURS)
+    assert [right for right in sorted(NEEDED) if not asked(ours, *right[:3])] == []
+
+
+def test_scheduler_may_do_nothing_else(plane: ControlPlane, api: RestClient) -> None:
+    anybody = {namespace: rights(plane, DRIVER, namespace) for namespace in ("default", "kube-system")}
+    grant(api)
+    await_rights(plane, OURS, "kube-system", NEEDED | LEASE)
+    assert rights(plane, OURS, "default") - anybody["default"] == NEEDED
+    assert rights(plane, OURS, "kube-system") - anybody["kube-system"] == NEEDED | LEASE
+    ours = plane.client(OURS)
+    assert [right for right in REFUSED if asked(ours, *right)] == []

@@ -1,0 +1,137 @@
+"""A fleet answers as the allocator would if it were asked about every node, one after the other."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
+
+import pytest
+
+from allocator.allocate import allocate
+from allocator.fleet import Fleet
+from allocator.model import Allocation, Claim, Device, Slice
+from allocator.outcome import Allocated, AllocationError
+from allocator.rules import Mask, bits
+from allocator.snapshot import Snapshot
+from tests.builders import an_allocated_claim, on_node
+from tests.properties.allocator.choices import Choices, Values
+from tests.properties.allocator.instance import Instance
+from tests.properties.allocator.instances import ABOUT, a_holding, an_instance
+from tests.properties.allocator.naive_results import SHARE_ID
+
+EACH = 12
+NODES = 4
+CLAIMS = 6
+
+
+class Sequel(NamedTuple):
+    """A cluster, and claims one after the other, each with the nodes that it may go to."""
+
+    cluster: Instance
+    wishes: tuple[tuple[Claim, Mask], ...]
+
+
+def a_sequel(draw: Choices, about: str) -> Sequel:
+    """Nodes that are alike but for small differences, and claims of few shapes."""
+    base = an_instance(draw, about)
+    model = base.nodes[0]
+    nodes = tuple(replace(model, name=f"node-{number}") for number in range(NODES))
+    local = [piece for piece in base.slices if piece.reach.node_name == model.name or draw.pick((True, True, False))]
+    copies = [copied(draw, piece, number) for number in range(NODES) for piece in in_some_order(draw, local)]
+    slices = (*(piece for piece in base.slices if piece not in local), *copies)
+    every = [device for piece in slices for device in piece.devices]
+    held = [a_holding(draw, frozenset((about,)), draw.pick(every), f"held-{n}") for n in range(2 * NODES) if every]
+    cluster = replace(base, slices=slices, nodes=nodes, held=(an_allocated_claim(*held),))
+    wishes = ((draw.pick(base.claims), draw.pick(range(1 << NODES))) for _ in range(CLAIMS))
+    named = ((replace(claim, name=f"claim-{n}", uid=f"uid-{n}"), mask) for n, (claim, mask) in enumerate(wishes))
+    return Sequel(cluster, tuple(named))
+
+
+def in_some_order(draw: Choices, slices: Sequence[Slice]) -> Sequence[Slice]:
+    return slices[:: draw.pick((1, -1))]
+
+
+def copied(draw: Choices, piece: Slice, number: int) -> Slice:
+    """The slice for the node of that number, in a pool of its own, now and then with a device changed."""
+    pool = f"{piece.pool}-{number}"
+    members = tuple(replace(device, pool=pool) for device in piece.devices)
+    if members and draw.rarely(5):
+        members = (changed(draw, members[0]), *members[1:])
+    return replace(piece, name=f"{piece.name}-{number}", pool=pool, reach=on_node(f"node-{number}"), devices=members)
+
+
+def changed(draw: Choices, device: Device) -> Device:
+    attributes = {**device.attributes, draw.pick(("numa", "std.example/root", "nobody.example/asks")): ("int", 0)}
+    return draw.pick(
+        (
+            replace(device, attributes=attributes),
+            replace(device, attributes={}),
+            replace(device, name="other"),
+            replace(device, taints=()),
+            replace(device, capacity={}, policies={}),
+            replace(device, allow_multiple_allocations=not device.allow_multiple_allocations),
+            replace(device, unknown_fields=("quantum",)),
+        )
+    )
+
+
+Placed = tuple[str, tuple[Allocation, ...]]
+
+
+def asked_one_by_one(cluster: Instance, snapshot: Snapshot, claim: Claim, allowed: Mask) -> Placed | str | None:
+    """The first allowed node that can, with what it gives; `fails` where one of them ends the attempt."""
+    try:
+        outcomes = [
+            (node.name, allocate(snapshot, node, [claim], share_id=lambda _: SHARE_ID))
+            for node in (cluster.nodes[number] for number in bits(allowed))
+        ]
+    except AllocationError:
+        return "fails"
+    return next(((name, outcome.allocations) for name, outcome in outcomes if isinstance(outcome, Allocated)), None)
+
+
+def asked_together(fleet: Fleet, claim: Claim, allowed: Mask) -> Placed | str | None:
+    try:
+        chosen = fleet.choose([claim], allowed)
+    except AllocationError:
+        return "fails"
+    return None if chosen is None else (chosen.node.name, chosen.allocated.allocations)
+
+
+def check(sequel: Sequel) -> None:
+    cluster = sequel.cluster
+    snapshot = cluster.snapshot()
+    fleet = Fleet(snapshot, cluster.nodes, share_id=lambda _: SHARE_ID)
+    for claim, allowed in sequel.wishes:
+        expected = asked_one_by_one(cluster, snapshot, claim, allowed)
+        assert asked_together(fleet, claim, allowed) == expected
+        if isinstance(expected, tuple):
+            (allocation,) = expected[1]
+            held = [replace(claim, allocation=allocation)]
+            snapshot = snapshot.with_allocated(held)
+            fleet.add_allocated(held)
+
+
+def sequels(aspect: str) -> Values[Sequel]:
+    return Values(partial(a_sequel, about=aspect))
+
+
+@pytest.mark.parametrize("aspect", ABOUT)
+def test_fleet_answers_as_if_every_node_was_asked(aspect: str) -> None:
+    sequels(aspect).hold_for("fleet", EACH, check)
+
+
+def test_sequels_place_claims_on_several_nodes() -> None:
+    nodes = set()
+    placed = refused = 0
+    for aspect in ABOUT:
+        for sequel in sequels(aspect)("fleet", EACH):
+            snapshot = sequel.cluster.snapshot()
+            for claim, allowed in sequel.wishes:
+                answer = asked_one_by_one(sequel.cluster, snapshot, claim, allowed)
+                placed += isinstance(answer, tuple)
+                refused += answer is None
+                nodes.add(answer[0] if isinstance(answer, tuple) else "")
+    assert len(nodes) == NODES + 1
+    assert placed >= EACH * len(ABOUT)
+    assert refused >= EACH * len(ABOUT)

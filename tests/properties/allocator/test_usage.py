@@ -1,0 +1,44 @@
+"""`minus` is the exact inverse of `plus`, whatever is held, in whatever order it is given back."""
+
+from functools import partial
+
+import pytest
+
+from allocator.model import Claim
+from allocator.usage import Usage
+from tests.builders import an_allocated_claim
+from tests.properties.allocator.choices import Choices, Values
+from tests.properties.allocator.instances import ABOUT, a_holding, an_instance
+
+EACH = 20
+
+
+def holdings(draw: Choices, about: str) -> list[Claim]:
+    every = [device for piece in an_instance(draw, about).slices for device in piece.devices]
+    if not every:
+        return []
+    return [
+        an_allocated_claim(
+            *(
+                a_holding(draw, frozenset((about,)), draw.pick(every), draw.pick(("s-0", "s-1")))
+                for _ in range(draw.pick(range(4)))
+            ),
+            name=f"claim-{number}",
+        )
+        for number in range(4)
+    ]
+
+
+def check(claims: list[Claim]) -> None:
+    for usage in (Usage(), Usage(has_shares=False)):
+        full = usage.plus(claims)
+        for number, claim in enumerate(claims):
+            assert full.minus([claim]) == usage.plus([*claims[:number], *claims[number + 1 :]])
+            assert full.minus([claim]).plus([claim]) == full
+        assert full.minus(claims) == full.minus(reversed(claims)) == usage
+        assert len(full.minus(claims).holders) == len(full.minus(claims).shares) == 0
+
+
+@pytest.mark.parametrize("aspect", ABOUT)
+def test_what_is_given_back_was_as_if_never_taken(aspect: str) -> None:
+    Values(partial(holdings, about=aspect)).hold_for("usage", EACH, check)

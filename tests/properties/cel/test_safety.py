@@ -1,0 +1,150 @@
+"""Untrusted text: whatever it is, it is refused or answered, within its cost, and in the same way every time."""
+
+from random import Random
+
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+import cel
+from cel import parser
+from cel.macros import MACROS
+from tests.generators.devices import devices
+from tests.generators.expressions import selector
+
+TOKENS = [
+    *"()[]{}.,?:+-*/%!<>",
+    *["&&", "||", "==", "!=", "in", "true", "null", "'a'", '"""', "b'x'", "r'\\'", "1", "2u", "1.5", "0x1", "`a b`"],
+    *[
+        "device",
+        ".driver",
+        ".attributes",
+        "['d.io']",
+        ".i",
+        "has(",
+        ".map(x, ",
+        ".exists(x, ",
+        "cel.bind(x, ",
+        "x",
+        "//",
+    ],
+    *[
+        "optional.of(",
+        ".?a",
+        "[?0]",
+        "lists.range(9)",
+        "quantity('1')",
+        "duration('1s')",
+        "\n",
+        " ",
+        "é",
+        "\ud800",
+        "\0",
+    ],
+]
+DEVICE = cel.PlainDevice("d.io", {"i": ("int", 1), "l": ("strings", ("a", "b"))})
+
+texts = st.one_of(st.text(max_size=40), st.lists(st.sampled_from(TOKENS), max_size=25).map("".join))
+
+
+def compiled(text: str) -> cel.Program | cel.CompileError:
+    try:
+        return cel.compile(text)
+    except cel.CompileError as error:
+        return error
+
+
+@given(texts)
+@example("'\\")
+@example("a" * 20_000)
+@settings(max_examples=400)
+def test_any_text_is_refused_or_answered(text: str) -> None:
+    program = compiled(text)
+    if isinstance(program, cel.CompileError):
+        assert program.line >= 1
+        assert program.column >= 1
+        assert str(program)
+        return
+    outcome = program.run(DEVICE)
+    assert isinstance(outcome.value, bool) or outcome.error is not None
+    assert 0 <= program.estimated_cost < 2**64
+
+
+@given(st.integers(0, 2**32))
+@settings(max_examples=150)
+def test_evaluator_and_columns_agree_on_generated_selectors(seed: int) -> None:
+    rng = Random(seed)  # noqa: S311
+    program = compiled(str(selector(rng)))
+    many = [cel.device_from_json(device) for device in devices(rng, 12)]
+    if isinstance(program, cel.CompileError):
+        return
+    matches = program.matches(cel.Columns(many))
+    outcomes = [program.run(device) for device in many]
+    assert matches.mask.tolist() == [outcome.value is True for outcome in outcomes]
+    assert matches.errors.tolist() == [outcome.error is not None for outcome in outcomes]
+
+
+@given(st.integers(0, 2**32))
+@settings(max_examples=150)
+def test_answer_depends_on_nothing_but_what_is_read(seed: int) -> None:
+    rng = Random(seed)  # noqa: S311
+    program = compiled(str(selector(rng)))
+    if isinstance(program, cel.CompileError) or program.reads.is_everything:
+        return
+    one, other = (cel.device_from_json(device) for device in devices(rng, 2))
+    if any(_part(one, path) != _part(other, path) for path in program.reads.paths):
+        return
+    first, second = program.run(one), program.run(other)
+    if "device" not in {outcome.error.phase for outcome in (first, second) if outcome.error is not None}:
+        assert (first.value, first.cost) == (second.value, second.cost)
+
+
+def _part(device: cel.Device, path: tuple[str, ...]) -> object:
+    """What is under a path, as far as two devices can be compared by it."""
+    if path == ("driver",):
+        return device.driver
+    if path == ("allowMultipleAllocations",):
+        return device.allow_multiple_allocations
+    table = device.attributes if path[0] == "attributes" else device.capacity
+    entries = {(*_qualified(name, device.driver),): str(entry) for name, entry in table.items()}
+    return {name: entry for name, entry in entries.items() if name[: len(path) - 1] == path[1:]}
+
+
+def _qualified(name: str, driver: str) -> tuple[str, str]:
+    domain, slash, identifier = name.partition("/")
+    return (domain, identifier) if slash else (driver, name)
+
+
+@given(
+    st.lists(
+        st.sampled_from(["(", "[", "{1:", "!", "-", "f(", "a[", "a.b(", "true ? ", "1 + ", "[1].all(x, "]), max_size=400
+    )
+)
+@settings(max_examples=100)
+def test_depth_never_exceeds_the_room_of_the_stack(openings: list[str]) -> None:
+    closings = {
+        "(": ")",
+        "[": "]",
+        "{1:": "}",
+        "f(": ")",
+        "a[": "]",
+        "a.b(": ")",
+        "true ? ": " : true",
+        "[1].all(x, ": ")",
+    }
+    text = "".join(openings) + "1" + "".join(closings.get(opening, "") for opening in reversed(openings))
+    try:
+        parser.parse(text, parser.Syntax(MACROS))
+    except cel.CompileError:
+        return
+    program = compiled(text)
+    assert not isinstance(program, cel.CompileError) or "recursion" not in program.message
+
+
+@given(st.integers(1, 60), st.sampled_from(["X + X", "[X, X]", "[X] + [X]"]))
+@settings(max_examples=40)
+def test_shared_values_are_bounded_however_often_they_double(times: int, form: str) -> None:
+    text = f"x{times} == x{times}"
+    for number in range(times, 0, -1):
+        text = f"cel.bind(x{number}, {form.replace('X', f'x{number - 1}')}, {text})"
+    outcome = cel.compile(f"cel.bind(x0, [1], {text})").run(DEVICE)
+    assert outcome.value is True or isinstance(outcome.error, cel.EvalAbortedError)

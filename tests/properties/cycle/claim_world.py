@@ -1,0 +1,205 @@
+"""An API server of claims, writers and a late watch, as small as can be; and what has to be in use, told naively.
+
+Every write gets the next version. Events are shown to the cluster in their order, whenever a case says so; what our
+writers do and what the watch shows are interleaved at will. Another writer allocates without looking at anything.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
+from typing import Any, Literal
+
+from allocator.allocate import allocate
+from allocator.api.metadata import Metadata
+from allocator.model import Allocation, Claim, DeviceID, DeviceResult
+from allocator.outcome import Allocated
+from allocator.usage import Usage
+from cel.quantity import Quantity
+from scheduler.cycle.claim_index import ClaimObject
+from scheduler.cycle.cluster import Cluster
+from scheduler.cycle.decide import Placed
+from tests.builders import a_claim, a_class, a_device, a_node, a_pod, a_request, a_slice, kubernetes
+
+NAMES = ("a", "b", "c", "d")
+WHOLE = tuple(f"gpu-{number}" for number in range(3))
+SHARED = "shared"
+
+
+def an_object(claim: Claim) -> ClaimObject:
+    raw: Mapping[str, Any] = {"metadata": {"finalizers": ["resource.kubernetes.io/delete-protection"]}}
+    found: ClaimObject = SimpleNamespace(claim=claim, raw=raw, metadata=Metadata(claim.name), reserved_for=())
+    return found
+
+
+@dataclass
+class Attempt:
+    """One of our writers. stored: the version of its write, once it has happened. is_answered: it knows.
+
+    end: empty while it is under way.
+    """
+
+    pod_uid: str
+    claim: Claim
+    results: tuple[DeviceResult, ...]
+    stored: int | None = None
+    is_answered: bool = False
+    end: Literal["", "undone", "bound"] = ""
+
+
+@dataclass
+class World:
+    """truth: claims by uid as the API server has them. log: what the watch will show. shown: up to where it has."""
+
+    truth: dict[str, Claim] = field(default_factory=dict)
+    versions: dict[str, int] = field(default_factory=dict)
+    log: list[tuple[int, str, Claim | None]] = field(default_factory=list)
+    shown: int = 0
+    watched: dict[str, Claim] = field(default_factory=dict)
+    watched_at: dict[str, int] = field(default_factory=dict)
+    gone: set[str] = field(default_factory=set)
+    attempts: list[Attempt] = field(default_factory=list)
+    version: int = 0
+    made: int = 0
+
+    def __post_init__(self) -> None:
+        self.cluster = Cluster(kubernetes(), is_ours=lambda _: True)
+        self.cluster.set_class(a_class())
+        shared = a_device(SHARED, capacity={"memory": "100"}, allow_multiple_allocations=True)
+        self.cluster.set_node(a_node())
+        self.cluster.set_slice(a_slice(*WHOLE, shared))
+        for name in NAMES:
+            self.create(name)
+
+    # -- the API server
+
+    def create(self, name: str) -> None:
+        if any(claim.name == name for claim in self.truth.values()):
+            return
+        self.made += 1
+        claim = replace(a_claim(a_request(count=1 + self.made % 2), name=name), uid=f"uid-{self.made}")
+        self.store(claim)
+
+    def store(self, claim: Claim) -> int:
+        self.version += 1
+        self.truth[claim.uid] = claim
+        self.versions[claim.uid] = self.version
+        self.log.append((self.version, claim.uid, claim))
+        return self.version
+
+    def delete(self, uid: str) -> None:
+        self.version += 1
+        del self.truth[uid]
+        self.log.append((self.version, uid, None))
+
+    def take_anything(self, uid: str, seed: int) -> None:
+        """Another writer allocates the claim, or clears its allocation."""
+        claim = self.truth[uid]
+        if claim.allocation is not None:
+            self.store(replace(claim, allocation=None))
+            return
+        name = (*WHOLE, SHARED)[seed % 4]
+        self.store(replace(claim, allocation=Allocation((a_holding(name, f"foreign-{uid}"),))))
+
+    def touch(self, uid: str) -> None:
+        self.store(self.truth[uid])
+
+    # -- the watch
+
+    def show_next(self) -> None:
+        if self.shown < len(self.log):
+            version, uid, claim = self.log[self.shown]
+            self.shown += 1
+            self._show(uid, claim, version)
+
+    def list_anew(self) -> None:
+        """The watch is behind so far that it starts again with a list."""
+        self.shown = len(self.log)
+        for uid in set(self.watched) - set(self.truth):
+            self._show(uid, None, 0)
+        for uid, claim in self.truth.items():
+            self._show(uid, claim, self.versions[uid])
+
+    def _show(self, uid: str, claim: Claim | None, version: int) -> None:
+        if claim is None:
+            self.cluster.remove_claim(uid)
+            self.watched.pop(uid, None)
+            self.gone.add(uid)
+        else:
+            self.cluster.set_claim(an_object(claim), version)
+            self.watched[uid], self.watched_at[uid] = claim, version
+
+    # -- our writers
+
+    def decide(self, uid: str) -> None:
+        claim = self.watched.get(uid)
+        if claim is None or claim.allocation is not None or self.cluster.claims.reservation(uid):
+            return
+        node = self.cluster.node("node-0")
+        outcome = allocate(self.cluster.fleet.snapshot, node, [claim])
+        if not isinstance(outcome, Allocated):
+            return
+        pod = a_pod(name=f"pod-{len(self.attempts)}")
+        placed = Placed("node-0", (claim,), outcome.allocations)
+        ((_, allocation),) = self.cluster.reserve(pod, placed)
+        assert allocation is not None
+        self.attempts.append(Attempt(pod.uid, claim, allocation.results))
+
+    def write(self, attempt: Attempt) -> None:
+        """The write, which the API server refuses where somebody was there first."""
+        uid = attempt.claim.uid
+        if attempt.end or attempt.stored is not None:
+            return
+        if uid not in self.truth or self.truth[uid].allocation is not None:
+            self.undo(attempt)
+        else:
+            attempt.stored = self.store(replace(self.truth[uid], allocation=Allocation(attempt.results)))
+
+    def answer(self, attempt: Attempt) -> None:
+        """The answer to the write comes."""
+        if attempt.stored is not None and not attempt.end and not attempt.is_answered:
+            attempt.is_answered = True
+            self.cluster.written(attempt.claim.uid, attempt.stored)
+
+    def undo(self, attempt: Attempt) -> None:
+        """Take back what was written, if anything; then nothing of the attempt is under way."""
+        if attempt.end:
+            return
+        claim = self.truth.get(attempt.claim.uid)
+        if attempt.stored is not None and claim and claim.allocation and claim.allocation.results == attempt.results:
+            self.store(replace(claim, allocation=None))
+        attempt.end = "undone"
+        self.cluster.unreserve(attempt.pod_uid)
+
+    def bind(self, attempt: Attempt) -> None:
+        """The pod is bound, and the attempt over."""
+        if attempt.is_answered and not attempt.end:
+            attempt.end = "bound"
+            self.cluster.bound(attempt.pod_uid)
+
+    # -- what has to be in use
+
+    def counts(self, attempt: Attempt) -> bool:
+        """True while what the attempt took counts beside what the watch shows."""
+        uid = attempt.claim.uid
+        is_shown = uid in self.gone or self.watched_at.get(uid, 0) >= (attempt.stored or 0)
+        return attempt.end != "undone" and not (attempt.is_answered and is_shown)
+
+    def usage(self) -> Usage:
+        """From scratch: what the watch has shown, and what is in flight, each device once."""
+        held: dict[str, dict[tuple[DeviceID, str], DeviceResult]] = {}
+        for uid, claim in self.watched.items():
+            for result in claim.allocation.results if claim.allocation else ():
+                held.setdefault(uid, {})[result.id, result.share_id] = result
+        for attempt in filter(self.counts, self.attempts):
+            for result in attempt.results:
+                held.setdefault(attempt.claim.uid, {}).setdefault((result.id, result.share_id), result)
+        known = {uid: claim.name for _, uid, claim in self.log if claim}
+        claims = [a_claim(name=known[uid], allocation=Allocation(tuple(own.values()))) for uid, own in held.items()]
+        return Usage().plus(claims)
+
+
+def a_holding(device: str, share_id: str) -> DeviceResult:
+    if device != SHARED:
+        return DeviceResult("gpus", "gpu.example", "pool-0", device)
+    memory = {"memory": Quantity.parse("1")}
+    return DeviceResult("gpus", "gpu.example", "pool-0", device, share_id=share_id, consumed_capacity=memory)

@@ -1,0 +1,201 @@
+"""The lines that people read. Outcomes are made by hand where the words matter, not how they came about."""
+
+import pytest
+
+from allocator.explain import node_text, summary
+from allocator.model import DeviceID, PoolID
+from allocator.outcome import (
+    AllBlocked,
+    Allocated,
+    CapacityShort,
+    Cause,
+    Conflict,
+    ConstraintUnmet,
+    Exhausted,
+    InvalidPoolSeen,
+    NotEnough,
+    Outcome,
+    Refusal,
+    Refused,
+)
+from tests.builders import kubernetes
+
+FEATURES = kubernetes()
+
+
+def refused(cause: Cause | InvalidPoolSeen) -> Refused:
+    return Refused(cause, 1, FEATURES)
+
+
+def ids(number: int) -> tuple[DeviceID, ...]:
+    return tuple(DeviceID("gpu.example", "pool-0", f"gpu-{n}") for n in range(number))
+
+
+def short_of(wanted: int, total: int, left: int, *refusals: Refusal, request: str = "gpus") -> Refused:
+    return refused(NotEnough("ml/train", request, wanted, total, refusals, left))
+
+
+SELECTOR = Refusal("fail selector #0 of class gpu (false)", ids(3), "selector")
+IN_USE = Refusal("are in use", ids(2), "in use")
+
+
+# -- one node
+
+
+def test_reason_that_is_text_is_told_as_it_is() -> None:
+    assert node_text("cordoned") == "cordoned"
+
+
+def test_shortage_is_told_as_a_funnel_with_selectors_last() -> None:
+    assert node_text(short_of(4, 8, 3, SELECTOR, IN_USE)) == (
+        "request gpus needs 4 devices, 3 are left (8 devices: 2 are in use, 3 fail selector #0 of class gpu (false))"
+    )
+
+
+def test_shortage_of_a_node_without_devices_is_told() -> None:
+    assert node_text(short_of(1, 0, 0)) == "request gpus needs 1 device, 0 are left (0 devices)"
+
+
+def test_holders_are_told_and_beyond_three_their_number() -> None:
+    two = Refusal("are in use", ids(3), "in use", (("ml/a", 2), ("ml/b", 1)))
+    assert "3 are in use (held by ml/a \N{MULTIPLICATION SIGN}2, ml/b)" in node_text(short_of(1, 3, 0, two))
+    many = Refusal("are in use", ids(5), "in use", tuple((f"ml/{name}", 1) for name in "abcde"))
+    assert "(held by ml/a, ml/b, ml/c and 2 more claims)" in node_text(short_of(1, 5, 0, many))
+    four = Refusal("are in use", ids(4), "in use", tuple((f"ml/{name}", 1) for name in "abcd"))
+    assert "and 1 more claim)" in node_text(short_of(1, 4, 0, four))
+
+
+def test_capacities_that_are_short_are_told() -> None:
+    short = (CapacityShort("bandwidth", 2, takes_all=True), CapacityShort("memory", 1, takes_all=False))
+    stage = Refusal("have too little capacity left", ids(2), "capacity", (("ml/a", 2),), short)
+    assert node_text(short_of(1, 2, 0, stage)).endswith(
+        "2 have too little capacity left (every share takes all of capacity bandwidth, which has no request policy; "
+        "too little of capacity memory on 1; held by ml/a \N{MULTIPLICATION SIGN}2))"
+    )
+
+
+def test_all_blocked_tells_what_blocks() -> None:
+    outcome = refused(AllBlocked("ml/train", "gpus", 8, (IN_USE,)))
+    assert node_text(outcome) == "request gpus needs all of 8 devices: 2 are in use"
+
+
+def test_unmet_constraint_tells_how_far_it_goes() -> None:
+    outcome = refused(ConstraintUnmet("ml/train", "matchAttribute gpu.example/numa", ("a", "b"), 4, 3))
+    assert node_text(outcome) == (
+        "matchAttribute gpu.example/numa lets at most 3 of 4 devices together (requests a, b)"
+    )
+
+
+def test_conflict_tells_the_claims() -> None:
+    assert node_text(refused(Conflict(("ml/a", "ml/b")))) == (
+        "no choice of devices satisfies everything together (claims ml/a, ml/b)"
+    )
+
+
+def test_invalid_pools_are_told_after_the_cause() -> None:
+    pools = ((PoolID("gpu.example", "bad"), "device name x is published more than once"),)
+    assert node_text(refused(InvalidPoolSeen(pools, Conflict(("ml/a",))))) == (
+        "no choice of devices satisfies everything together (claims ml/a); "
+        "pool gpu.example/bad is invalid: device name x is published more than once"
+    )
+    assert node_text(refused(InvalidPoolSeen(pools, None))).startswith("no devices; pool")
+
+
+def test_spent_budget_is_never_told_as_impossible() -> None:
+    assert node_text(Exhausted(500, FEATURES)) == "not known: no answer after 500 steps"
+
+
+def test_allocation_is_no_refusal() -> None:
+    with pytest.raises(AssertionError, match="refuses nothing"):
+        node_text(Allocated((), 0, FEATURES))
+
+
+# -- all nodes
+
+
+def test_nearest_node_is_that_with_the_most_devices_left() -> None:
+    nodes = {"a": short_of(9, 8, 2), "b": short_of(9, 8, 8), "c": short_of(9, 8, 3)}
+    assert summary(nodes) == "0/3 nodes: no node has 9 devices for request gpus, the most is 8, on b (of 8 devices)"
+
+
+def test_of_nodes_with_nothing_left_the_nearest_has_the_most_devices_of_the_kind() -> None:
+    selected = Refusal("are in use", ids(1), "in use")
+    nodes = {"a": short_of(1, 3, 0, SELECTOR), "b": short_of(1, 4, 0, SELECTOR, selected)}
+    assert summary(nodes).startswith("0/2 nodes: no node has 1 device for request gpus, b comes nearest (of 4 devices:")
+
+
+def test_reasons_of_other_nodes_are_counted_the_most_frequent_first() -> None:
+    nodes: dict[str, str | Outcome] = {"a": "cordoned", "b": short_of(2, 1, 1), "c": "elsewhere", "d": "elsewhere"}
+    assert summary(nodes) == (
+        "0/4 nodes: no node has 2 devices for request gpus, the most is 1, on b (of 1 device); "
+        "2 nodes: elsewhere; 1 node: cordoned"
+    )
+
+
+def test_nodes_that_are_all_refused_by_text_are_counted() -> None:
+    assert summary({"a": "cordoned", "b": "cordoned", "c": "full"}) == "0/3 nodes: 2 nodes: cordoned; 1 node: full"
+
+
+@pytest.mark.parametrize(
+    ("further", "nearer"),
+    [
+        ("cordoned", short_of(9, 8, 0)),
+        (short_of(2, 8, 1), refused(AllBlocked("ml/train", "gpus", 8, (IN_USE,)))),
+        (
+            refused(AllBlocked("ml/train", "gpus", 8, (IN_USE,))),
+            refused(ConstraintUnmet("ml/train", "matchAttribute x/y", ("a",), 4, 0)),
+        ),
+        (
+            refused(ConstraintUnmet("ml/train", "matchAttribute x/y", ("a",), 4, 1)),
+            refused(ConstraintUnmet("ml/train", "matchAttribute x/y", ("a",), 4, 3)),
+        ),
+        (refused(ConstraintUnmet("ml/train", "matchAttribute x/y", ("a",), 4, 3)), refused(Conflict(("ml/train",)))),
+        (refused(Conflict(("ml/train",))), Exhausted(5, FEATURES)),
+    ],
+)
+def test_later_causes_come_nearer(further: str | Refused, nearer: Refused | Exhausted) -> None:
+    for line in (summary({"a": further, "b": nearer}), summary({"b": nearer, "a": further})):
+        assert "node b" in line or "on b" in line or "b comes nearest" in line
+
+
+def test_node_is_not_said_to_lack_what_another_node_has() -> None:
+    nodes = {"a": short_of(4, 3, 3, request="gpus"), "b": short_of(1, 4, 0, request="nics")}
+    assert summary(nodes) == "0/2 nodes: nearest is node a: request gpus needs 4 devices, 3 are left (3 devices)"
+
+
+def test_nearest_node_is_told_by_name_where_causes_differ() -> None:
+    nodes = {"a": short_of(4, 3, 3), "b": refused(Conflict(("ml/train",)))}
+    assert summary(nodes) == (
+        "0/2 nodes: nearest is node b: no choice of devices satisfies everything together (claims ml/train)"
+    )
+
+
+def test_invalid_pools_do_not_hide_how_near_a_node_is() -> None:
+    pools = ((PoolID("gpu.example", "bad"), "contradictory"),)
+    near = refused(InvalidPoolSeen(pools, NotEnough("ml/train", "gpus", 4, 3, (), 3)))
+    line = summary({"a": short_of(4, 3, 2), "b": near})
+    assert line.startswith("0/2 nodes: no node has 4 devices for request gpus, the most is 3, on b")
+
+
+@pytest.mark.parametrize(
+    ("updating", "told"),
+    [
+        ([], ""),
+        (["d/a (1 of 2)"], "; 1 pool is being updated: d/a (1 of 2)"),
+        (["d/a (1)", "d/b (2)"], "; 2 pools are being updated: d/a (1), d/b (2)"),
+        (["d/a (1)", "d/b (2)", "d/c (3)"], "; 3 pools are being updated: d/a (1), d/b (2) and 1 more"),
+    ],
+)
+def test_pools_that_are_being_updated_end_the_line(updating: list[str], told: str) -> None:
+    nodes: dict[str, str | Outcome] = {"a": short_of(4, 3, 3), "b": "cordoned"}
+    line = "0/2 nodes: no node has 4 devices for request gpus, the most is 3, on a (of 3 devices); 1 node: cordoned"
+    assert summary(nodes, updating=updating) == line + told
+
+
+def test_nodes_that_say_the_same_may_be_left_out_where_their_number_is_told() -> None:
+    line = "0/7 nodes: no node has 4 devices for request gpus, the most is 3, on a (of 3 devices); 1 node: cordoned"
+    assert summary({"a": short_of(4, 3, 3), "b": "cordoned"}, 7) == line
+
+
+def test_pools_that_are_being_updated_are_not_told_where_no_node_lacks_devices() -> None:
+    assert summary({"a": "cordoned"}, updating=["d/a (1 of 2)"]) == "0/1 nodes: 1 node: cordoned"

@@ -1,0 +1,427 @@
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from allocator.changes import MOST_CHANGES
+from allocator.contents import SPARE
+from allocator.explain import node_text
+from allocator.fleet import Fleet
+from allocator.model import Claim, CounterConsumption, CounterSet, Node, Slice, Taint
+from allocator.outcome import Allocated, NotEnough, Refused
+from allocator.rules import bits
+from allocator.search import Cancelled
+from allocator.shapes import shape_of
+from cel.quantity import Quantity
+from tests.builders import (
+    a_claim,
+    a_class,
+    a_device,
+    a_node,
+    a_request,
+    a_result,
+    a_slice,
+    a_snapshot,
+    an_allocated_claim,
+    an_alternative,
+    devices,
+    everywhere,
+    first_available,
+    labelled,
+    on_node,
+    where,
+)
+
+MANY = 40
+
+
+def a_pool(number: int, count: int = 2) -> Slice:
+    """The slice of a node's own pool."""
+    reach = on_node(name_of(number))
+    return a_slice(*devices(count), name=f"slice-{number:03}", pool=f"pool-{number:03}", reach=reach)
+
+
+def name_of(number: int) -> str:
+    return f"node-{number:03}"
+
+
+def a_fleet(slices: Sequence[Slice], nodes: int = MANY, held: Sequence[Claim] = ()) -> Fleet:
+    return Fleet(a_snapshot(*slices, held=held), [a_node(name_of(number)) for number in range(nodes)])
+
+
+def alike(nodes: int = MANY) -> list[Slice]:
+    return [a_pool(number) for number in range(nodes)]
+
+
+def place(fleet: Fleet, name: str) -> Claim | None:
+    wanted = a_claim(name=name)
+    chosen = fleet.choose([wanted], fleet.all)
+    if chosen is None:
+        return None
+    held = replace(wanted, allocation=chosen.allocated.allocations[0])
+    fleet.add_allocated([held])
+    return held
+
+
+def node_of(fleet: Fleet) -> str | None:
+    chosen = fleet.choose([a_claim()], fleet.all)
+    return chosen.node.name if chosen else None
+
+
+def on(number: int, device: str = "gpu-000", name: str = "holder") -> Claim:
+    return an_allocated_claim(a_result(device, pool=f"pool-{number:03}"), name=name)
+
+
+# -- steps
+
+
+def test_nodes_that_are_alike_are_asked_as_one() -> None:
+    fleet = a_fleet(alike())
+    assert fleet.able([a_claim()]).bit_count() == MANY
+    assert fleet.asked == 1
+
+
+def test_question_that_was_asked_before_costs_nothing() -> None:
+    fleet = a_fleet(alike())
+    fleet.able([a_claim(name="a")])
+    before = fleet.asked
+    fleet.able([a_claim(name="b")])
+    assert fleet.asked == before
+
+
+def test_pods_of_a_known_shape_cost_one_allocation_each() -> None:
+    fleet = a_fleet(alike())
+    for number in range(2 * MANY):
+        place(fleet, f"claim-{number}")
+    asked_about_states = 3
+    assert fleet.asked == 2 * MANY + asked_about_states
+    assert fleet.gathered == MANY
+
+
+def test_refusal_by_many_nodes_in_few_states_costs_no_allocation() -> None:
+    fleet = a_fleet(alike(), held=[on(number, name=f"held-{number}") for number in range(0, MANY, 2)])
+    wanted = [a_claim(a_request(count=3))]
+    assert fleet.choose(wanted, fleet.all) is None
+    asked = fleet.asked
+    refused = fleet.refusals(wanted, fleet.all)
+    assert len(refused) == MANY
+    assert [nodes.bit_count() for _, nodes in refused.groups] == [MANY // 2, MANY // 2]
+    assert fleet.asked == asked == 2
+
+
+def test_slice_that_changes_lets_the_nodes_of_its_pool_alone_be_gathered() -> None:
+    slices = alike()
+    fleet = a_fleet(slices)
+    fleet.able([a_claim()])
+    fleet.remove_slice(slices[7])
+    fleet.add_slice(replace(slices[7], devices=()))
+    assert list(bits(fleet.all & ~fleet.able([a_claim()]))) == [7]
+    assert fleet.gathered == MANY + 1
+
+
+def test_slice_for_labelled_nodes_lets_these_alone_be_gathered() -> None:
+    fleet = a_fleet(alike())
+    fleet.set_node(3, a_node(name_of(3), {"zone": "a"}))
+    fleet.able([a_claim()])
+    before = fleet.gathered
+    fleet.add_slice(a_slice("x", name="new", pool="new", reach=where(labelled(zone="a"))))
+    fleet.able([a_claim()])
+    assert fleet.gathered == before + 1
+
+
+def test_taints_and_resources_of_a_node_cost_nothing() -> None:
+    fleet = a_fleet(alike())
+    fleet.able([a_claim()])
+    changed = a_node(name_of(5), taints=(Taint("key"),), allocatable={"cpu": Quantity.parse("4")})
+    fleet.set_node(5, changed)
+    chosen = fleet.choose([a_claim()], 1 << 5)
+    assert chosen is not None
+    assert chosen.node is changed
+    assert fleet.gathered == MANY
+
+
+def test_events_between_two_questions_are_worked_out_once() -> None:
+    slices = alike()
+    fleet = a_fleet(slices)
+    fleet.able([a_claim()])
+    piece = slices[0]
+    for _ in range(10):
+        fleet.remove_slice(piece)
+        piece = replace(piece)
+        fleet.add_slice(piece)
+    fleet.able([a_claim()])
+    assert fleet.gathered == MANY + 1
+
+
+# -- events
+
+
+def test_device_that_is_given_back_is_given_again() -> None:
+    fleet = a_fleet([a_pool(0, 1)], 1)
+    held = place(fleet, "first")
+    assert held is not None
+    assert place(fleet, "second") is None
+    fleet.remove_allocated([held])
+    assert place(fleet, "third") is not None
+
+
+def test_device_that_two_claims_hold_is_in_use_until_both_are_gone() -> None:
+    both = [on(0, name="first"), on(0, name="second")]
+    fleet = a_fleet([a_pool(0, 1)], 1, held=both)
+    fleet.remove_allocated(both[:1])
+    assert node_of(fleet) is None
+    fleet.remove_allocated(both[1:])
+    assert node_of(fleet) == name_of(0)
+
+
+def test_giving_back_what_is_not_held_is_an_error_that_names_the_claim() -> None:
+    fleet = a_fleet([a_pool(0, 1)], 1)
+    with pytest.raises(ValueError, match="default/holder"):
+        fleet.remove_allocated([on(0)])
+
+
+def test_number_of_a_node_that_is_gone_serves_another() -> None:
+    fleet = a_fleet([a_pool(0), a_pool(1)], 1)
+    assert node_of(fleet) == name_of(0)
+    fleet.remove_node(0)
+    assert node_of(fleet) is None
+    fleet.set_node(0, a_node(name_of(1)))
+    assert node_of(fleet) == name_of(1)
+
+
+def test_node_may_take_the_number_of_another_without_a_word_in_between() -> None:
+    fleet = a_fleet([a_pool(0), a_pool(1)], 1)
+    assert node_of(fleet) == name_of(0)
+    fleet.set_node(0, a_node(name_of(1)))
+    assert node_of(fleet) == name_of(1)
+
+
+def test_one_name_under_two_numbers_is_refused() -> None:
+    fleet = a_fleet([], 1)
+    with pytest.raises(ValueError, match=f"node {name_of(0)} has number 0 already, and is given 1"):
+        fleet.set_node(1, a_node(name_of(0)))
+
+
+def test_lowest_number_is_taken_whatever_the_name() -> None:
+    fleet = Fleet(a_snapshot(a_pool(0), a_pool(1)))
+    fleet.set_node(5, a_node(name_of(0)))
+    fleet.set_node(2, a_node(name_of(1)))
+    assert node_of(fleet) == name_of(1)
+
+
+def test_new_label_lets_a_node_reach_a_slice() -> None:
+    fleet = Fleet(a_snapshot(a_slice("x", reach=where(labelled(zone="a")))), [a_node(name_of(0))])
+    assert node_of(fleet) is None
+    fleet.set_node(0, a_node(name_of(0), {"zone": "a"}))
+    assert node_of(fleet) == name_of(0)
+
+
+def test_newer_generation_on_another_node_makes_the_old_one_useless() -> None:
+    fleet = a_fleet([a_slice("x", reach=on_node(name_of(0)))], 2)
+    assert node_of(fleet) == name_of(0)
+    fleet.add_slice(a_slice("y", name="newer", generation=2, reach=on_node(name_of(1))))
+    assert node_of(fleet) == name_of(1)
+
+
+def test_class_that_comes_and_goes_is_noticed() -> None:
+    fleet = a_fleet([a_pool(0)], 1)
+    assert fleet.able([a_claim()])
+    fleet.set_class(a_class("gpu", "false"))
+    assert not fleet.able([a_claim()])
+    fleet.remove_class("gpu")
+    assert node_of_or_error(fleet) == "device class gpu does not exist"
+    fleet.set_class(a_class("gpu"))
+    assert node_of_or_error(fleet) == name_of(0)
+
+
+def node_of_or_error(fleet: Fleet) -> str | None:
+    try:
+        return node_of(fleet)
+    except Exception as error:  # noqa: BLE001 - its text is what is asked for
+        return str(error).rpartition(": ")[2]
+
+
+def test_device_that_all_nodes_reach_is_in_use_for_all_of_them() -> None:
+    fleet = a_fleet([a_slice("x", reach=everywhere())])
+    assert fleet.able([a_claim()]) == fleet.all
+    held = place(fleet, "first")
+    assert held is not None
+    assert fleet.able([a_claim()]) == 0
+    fleet.remove_allocated([held])
+    assert fleet.able([a_claim()]) == fleet.all
+
+
+def test_use_of_one_node_of_a_pool_is_not_taken_for_that_of_another() -> None:
+    slices = [a_slice(f"gpu-{n}", name=f"slice-{n}", slice_count=2, reach=on_node(name_of(n))) for n in range(2)]
+    fleet = a_fleet(slices, 2, held=[an_allocated_claim("gpu-0")])
+    assert list(bits(fleet.able([a_claim()]))) == [1]
+
+
+def test_counters_that_are_used_on_another_node_count() -> None:
+    consumes = (CounterConsumption("set", {"slots": Quantity.parse("1")}),)
+    counters = (CounterSet("set", {"slots": Quantity.parse("1")}),)
+    slices = [
+        a_slice(a_device(f"gpu-{n}", consumes_counters=consumes), name=f"slice-{n}", slice_count=3, reach=on_node(node))
+        for n, node in enumerate((name_of(0), name_of(1)))
+    ]
+    sets = a_slice(name="sets", slice_count=3, counter_sets=counters, reach=on_node(name_of(2)))
+    fleet = a_fleet([*slices, sets], 3)
+    assert list(bits(fleet.able([a_claim()]))) == [0, 1]
+    fleet.add_allocated([an_allocated_claim("gpu-0")])
+    assert fleet.able([a_claim()]) == 0
+
+
+# -- what is told
+
+
+def test_scores_count_how_early_the_chosen_subrequests_stand() -> None:
+    big = [a_pool(0, 2), a_pool(1, 1)]
+    fleet = a_fleet(big, 2)
+    wanted = first_available("gpus", an_alternative("two", count=2), an_alternative("one"))
+    assert fleet.scores([a_claim(wanted)], fleet.all) == {(8, ()): 0b01, (7, ()): 0b10}
+
+
+def test_refusal_of_a_node_names_its_own_devices_and_holders() -> None:
+    fleet = a_fleet(alike(3), 3, [on(number, name=f"held-{number}") for number in range(3)])
+    wanted = a_claim(a_request(count=2), name="wanted")
+    assert fleet.choose([wanted], fleet.all) is None
+    outcome = fleet.refusals([wanted], fleet.all)[name_of(2)]
+    assert isinstance(outcome, Refused)
+    assert isinstance(outcome.cause, NotEnough)
+    assert outcome.cause.claim == "default/wanted"
+    (stage,) = outcome.cause.refusals
+    assert [device.pool for device in stage.devices] == ["pool-002"]
+    assert stage.holders == (("default/held-2", 1),)
+
+
+def test_refusal_of_another_claim_of_the_shape_names_that_claim() -> None:
+    fleet = a_fleet(alike(2), 2)
+    for name in ("first", "second"):
+        wanted = a_claim(a_request(count=3), name=name)
+        (outcome,) = {str(one) for one in fleet.refusals([wanted], fleet.all).values()}
+        assert f"default/{name}" in outcome
+
+
+def test_nodes_of_which_other_devices_are_in_use_but_as_many_are_told_together() -> None:
+    fleet = a_fleet(alike(3), 3, [on(0, "gpu-000", "a"), on(1, "gpu-001", "b")])
+    claims = [a_claim(a_request(count=2))]
+    assert fleet.able(claims) == 0b100
+    before = fleet.asked
+    [(outcome, nodes)] = fleet.unable(claims, fleet.all)
+    assert (nodes, fleet.asked) == (0b011, before)
+    assert node_text(outcome) == "request gpus needs 2 devices, 1 is left (2 devices: 1 is in use)"
+
+
+def test_each_node_names_the_contradictory_pools_that_are_its_own() -> None:
+    twice = [replace(piece, devices=(*piece.devices, piece.devices[0])) for piece in alike(3)[:2]]
+    fleet = a_fleet([*twice, alike(3)[2]], 3)
+    claims = [a_claim(a_request(count=2))]
+    assert fleet.able(claims) == 0b100
+    before = fleet.asked
+    told = {nodes: node_text(outcome) for outcome, nodes in fleet.unable(claims, fleet.all)}
+    assert told.keys() == {0b001, 0b010}
+    assert "pool gpu.example/pool-000 is invalid" in told[0b001]
+    assert "pool gpu.example/pool-001 is invalid" in told[0b010]
+    refusals = fleet.refusals(claims, 0b011)
+    assert {name: node_text(refusals[name]) for name in refusals} == {
+        name_of(0): told[0b001],
+        name_of(1): told[0b010],
+    }
+    assert fleet.asked == before
+
+
+def test_conflict_is_told_of_the_claims_that_were_asked_for() -> None:
+    fleet = a_fleet([a_pool(0, 3)], 1)
+    for name in ("first", "second"):
+        claims = [a_claim(a_request("a", 2), a_request("b", 2), name=name)]
+        assert not fleet.able(claims)
+        [(outcome, _)] = fleet.unable(claims, fleet.all)
+        assert f"claims default/{name})" in node_text(outcome)
+
+
+def test_unknown_fields_make_another_shape() -> None:
+    plain = a_claim()
+    assert shape_of([plain]) != shape_of([replace(plain, unknown_fields=("spec.quantum",))])
+    odd = replace(plain.requests[0], unknown_fields=("quantum",))
+    assert shape_of([plain]) != shape_of([replace(plain, requests=(odd,))])
+
+
+def test_allocation_on_a_node_is_that_of_the_node() -> None:
+    fleet = a_fleet(alike(3), 3)
+    outcome = fleet.allocate(2, [a_claim()])
+    assert isinstance(outcome, Allocated)
+    assert outcome.allocations[0].results[0].pool == "pool-002"
+
+
+def test_question_that_is_cancelled_goes_on_where_it_was_also_when_things_have_changed_in_between() -> None:
+    left, uuid = 0, 'device.attributes["gpu.example"].uuid'
+
+    def is_cancelled() -> bool:
+        nonlocal left
+        left -= 1
+        return left < 0
+
+    slices = [
+        a_slice(a_device("gpu-0", {"uuid": name_of(n)}), pool=name_of(n), reach=on_node(name_of(n))) for n in range(40)
+    ]
+    nodes = [a_node(name_of(number)) for number in range(40)]
+    fleet = Fleet(a_snapshot(*slices), nodes, is_cancelled=is_cancelled)
+    claim, times = a_claim(a_request("gpus", 1, f'{uuid} != "{name_of(7)}" && {uuid} != ""')), 0
+    while True:
+        left = 10
+        try:
+            able = fleet.able([claim])
+        except Cancelled:
+            times += 1
+            fleet.remove_slice(slices[times])
+        else:
+            break
+    assert 2 < times < 20
+    assert able == Fleet(a_snapshot(slices[0], *slices[times + 1 :]), nodes).able([claim])
+
+
+# -- memory
+
+
+def test_nothing_is_kept_of_slices_that_are_gone() -> None:
+    piece = a_pool(0)
+    fleet = a_fleet([piece], 1)
+    for number in range(3 * SPARE):
+        fleet.remove_slice(piece)
+        piece = replace(piece, devices=(a_device(f"gpu-{number}", {"uuid": str(number)}, pool="pool-000"),))
+        fleet.add_slice(piece)
+        assert fleet.able([a_claim(a_request("gpus", 1, 'device.attributes["gpu.example"].uuid != ""'))])
+    contents = fleet._contents
+    assert len(contents._of_slice) == 1
+    assert max(len(contents._bases), len(contents._kinds)) <= 2 * SPARE
+    assert len(fleet.snapshot.selectors._known) == 1
+
+
+def test_nothing_is_kept_of_what_was_in_use() -> None:
+    fleet = a_fleet([a_pool(0, 8)], 1)
+    for number in range(3 * SPARE):
+        held = [on(0, f"gpu-{bit:03}", name=f"{bit}") for bit in range(8) if number >> bit & 1]
+        fleet.add_allocated(held)
+        fleet.able([a_claim()])
+        fleet.remove_allocated(held)
+    assert len(fleet.snapshot.usage.holders) == 0
+    assert len(fleet._states) == 1
+    assert all(len(shape.of_state) <= 2 * SPARE for shape in fleet._shapes.values())
+
+
+def test_shape_that_missed_too_many_changes_is_right_again() -> None:
+    fleet = a_fleet([a_pool(0, 1), a_pool(1, 1)], 2)
+    assert fleet.able([a_claim()]) == 0b11
+    other = a_claim(a_request(count=2))
+    for _ in range(MOST_CHANGES // 2):
+        fleet.add_allocated([on(0)])
+        fleet.able([other])
+        fleet.remove_allocated([on(0)])
+        fleet.able([other])
+    fleet.add_allocated([on(1)])
+    assert fleet.able([a_claim()]) == 0b01
+
+
+def test_node_without_slices_gives_nothing() -> None:
+    fleet = Fleet(a_snapshot(), [Node("lonely")])
+    assert fleet.able([a_claim()]) == 0

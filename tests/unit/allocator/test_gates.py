@@ -1,0 +1,94 @@
+import pytest
+
+import cel
+from allocator.gates import RELEASES, Features, UnknownGate
+from tests.builders import kubernetes
+
+
+@pytest.mark.parametrize(
+    ("release", "gates"),
+    [
+        ("1.34", {"DRAAdminAccess", "DRAPrioritizedList", "DRAResourceClaimDeviceStatus"}),
+        (
+            "1.36",
+            {
+                "DRAAdminAccess",
+                "DRAConsumableCapacity",
+                "DRADeviceBindingConditions",
+                "DRADeviceTaints",
+                "DRAExtendedResource",
+                "DRAPartitionableDevices",
+                "DRAPrioritizedList",
+                "DRAResourceClaimDeviceStatus",
+            },
+        ),
+        (
+            "1.37",
+            {
+                "DRAAdminAccess",
+                "DRAConsumableCapacity",
+                "DRADeviceBindingConditions",
+                "DRADeviceTaintRules",
+                "DRADeviceTaints",
+                "DRAExtendedResource",
+                "DRAFractionalCapacityRange",
+                "DRAPartitionableDevices",
+                "DRAPrioritizedList",
+                "DRAResourceClaimDeviceStatus",
+            },
+        ),
+    ],
+)
+def test_defaults_of_a_release(release: str, gates: set[str]) -> None:
+    assert set(Features.of(release).gates) == gates
+
+
+def test_single_gates_go_on_top_of_the_defaults() -> None:
+    features = Features.of("1.37", {"DRADerivedAttributes": True, "DRADeviceTaintRules": False})
+    assert features.has("DRADerivedAttributes")
+    assert not features.has("DRADeviceTaintRules")
+    assert features.has("DRADeviceTaints")
+
+
+def test_unknown_release_is_refused() -> None:
+    with pytest.raises(KeyError, match=r"1\.33"):
+        Features.of("1.33")
+
+
+@pytest.mark.parametrize("gate", ["DRASomethingElse", "DRADerivedAttributes"])
+def test_gate_that_the_release_does_not_have_is_refused_and_the_others_are_named(gate: str) -> None:
+    with pytest.raises(UnknownGate, match=f"1.36 has no gate '{gate}'.*DRAAdminAccess, DRAConsumableCapacity"):
+        Features.of("1.36", {gate: True})
+
+
+@pytest.mark.parametrize(
+    ("gate", "needed"),
+    [
+        ("DRADeviceBindingConditions", "DRAResourceClaimDeviceStatus"),
+        ("DRADeviceTaintRules", "DRADeviceTaints"),
+    ],
+)
+def test_gate_that_needs_another_one_is_refused_without_it(gate: str, needed: str) -> None:
+    with pytest.raises(UnknownGate, match=f"{gate} needs {needed}, which is off"):
+        Features.of("1.37", {needed: False})
+    assert not Features.of("1.37", {needed: False, gate: False}).has(gate)
+
+
+def test_features_say_what_they_are() -> None:
+    assert str(Features.of("1.34")) == (
+        "Kubernetes 1.34: DRAAdminAccess, DRAPrioritizedList, DRAResourceClaimDeviceStatus"
+    )
+    everything_off = dict.fromkeys(RELEASES["1.34"].gates, False)
+    assert str(Features.of("1.34", everything_off, is_strict=True)) == "Kubernetes 1.34, strict: no gate"
+
+
+def test_features_are_values() -> None:
+    assert kubernetes() == kubernetes()
+    assert kubernetes().strictly() == kubernetes(is_strict=True)
+    assert kubernetes() != kubernetes(DRADerivedAttributes=True)
+
+
+def test_lists_have_an_environment_of_their_own_before_1_37() -> None:
+    assert kubernetes("1.36").environment is cel.V1_36
+    assert kubernetes("1.36", DRAListTypeAttributes=True).environment is cel.V1_36_LISTS
+    assert kubernetes("1.37").environment is kubernetes("1.37", DRAListTypeAttributes=True).environment is cel.V1_37

@@ -1,0 +1,120 @@
+from allocator.model import PoolID, Slice, Term
+from allocator.node_view import NodeView
+from tests.builders import (
+    DRIVER,
+    POOL,
+    a_device,
+    a_node,
+    a_slice,
+    a_snapshot,
+    everywhere,
+    labelled,
+    on_node,
+    per_device,
+    requires,
+    where,
+)
+
+NODE = a_node(labels={"region": "1"})
+
+
+def view(*slices: Slice) -> NodeView:
+    return a_snapshot(*slices).view(NODE)
+
+
+def test_bits_follow_the_order_of_pools_slices_and_devices() -> None:
+    slices = [
+        a_slice("d", pool="b"),
+        a_slice("c", name="z", pool="a", slice_count=2),
+        a_slice("b", "a", name="y", pool="a", slice_count=2),
+    ]
+    assert [device.name for device in view(*slices).devices] == ["b", "a", "c", "d"]
+
+
+def test_all_has_a_bit_for_every_device() -> None:
+    assert view(a_slice("a", "b", "c")).all == 0b111
+    assert view().all == 0
+
+
+def test_unusable_pools_are_kept_but_give_no_devices() -> None:
+    seen = view(a_slice("x", "x", pool="invalid"), a_slice("y", pool="missing", slice_count=2), a_slice("z"))
+    assert [device.name for device in seen.devices] == ["z"]
+    assert [pool.id.pool for pool in seen.pools] == ["invalid", "missing", POOL]
+    assert [dict(seen.positions(pool)) for pool in seen.pools] == [{}, {}, {"z": 0}]
+
+
+def test_devices_that_choose_other_nodes_are_in_the_view_but_not_reachable() -> None:
+    near = [on_node("node-0"), everywhere(), where(labelled(region="1"))]
+    far = [on_node("node-1"), where(labelled(region="2"))]
+    members = [a_device(f"dev-{n}", reach=reach) for n, reach in enumerate([*near, *far])]
+    seen = view(a_slice(*members, reach=per_device()))
+    assert len(seen.devices) == 5
+    assert seen.reachable == 0b00111
+
+
+def test_own_node_selection_of_a_device_means_nothing_where_the_slice_selects() -> None:
+    assert view(a_slice(a_device("x", reach=on_node("node-1")))).reachable == 0b1
+
+
+def test_device_with_a_node_selector_that_makes_no_sense_is_unreadable() -> None:
+    nonsense = where(Term((requires("region", "Near", "1"),)))
+    members = [a_device("near", reach=on_node()), a_device("odd", reach=nonsense)]
+    seen = view(a_slice(*members, reach=per_device()))
+    assert (seen.reachable, seen.unreadable) == (0b01, 0b10)
+
+
+def test_devices_that_carry_unknown_fields_are_unknown() -> None:
+    members = a_slice("x", a_device("odd", unknown_fields=("quantum",)))
+    whole = a_slice("y", "z", pool="pool-1", unknown_fields=("spec.quantum",))
+    assert view(members, whole).unknown == 0b1110
+
+
+def test_devices_are_found_by_pool_and_name() -> None:
+    seen = view(a_slice("a", "b", "c"), a_slice("a", pool="other"))
+    named = {PoolID(DRIVER, POOL): ["a", "c", "gone"], PoolID("b.example", POOL): ["b"]}
+    mask = seen.mask_of("some", named)
+    assert [seen.devices[n].id for n in range(4) if mask >> n & 1] == [(DRIVER, POOL, "a"), (DRIVER, POOL, "c")]
+
+
+def test_devices_that_are_named_another_time_are_found_anew() -> None:
+    seen = view(a_slice("a", "b"))
+    masks = [seen.mask_of("some", {PoolID(DRIVER, POOL): names}) for names in (["a"], ["b"], ["a", "b"], [])]
+    assert masks == [0b01, 0b10, 0b11, 0]
+
+
+def test_devices_that_can_be_shared_are_known() -> None:
+    assert view(a_slice("a", a_device("b", allow_multiple_allocations=True))).shareable == 0b10
+
+
+def test_every_device_knows_its_slice_past_slices_without_devices() -> None:
+    count = 5
+    pieces = [
+        a_slice(*names, name=name, slice_count=count)
+        for name, names in {"a": [], "b": ["x", "y"], "c": [], "d": ["z"], "e": []}.items()
+    ]
+    seen = view(*pieces)
+    assert [seen.segment(device).piece.name for device in range(3)] == ["b", "b", "d"]
+    assert [segment.mask for segment in seen.segments] == [0, 0b011, 0, 0b100, 0]
+
+
+def test_view_of_a_node_is_made_once() -> None:
+    snapshot = a_snapshot(a_slice("x"))
+    assert snapshot.view(a_node()) is snapshot.view(a_node())
+
+
+def test_view_is_made_anew_for_a_node_whose_labels_changed() -> None:
+    snapshot = a_snapshot(a_slice("x", reach=where(labelled(region="1"))))
+    sizes = [len(snapshot.view(a_node(labels={"region": region})).devices) for region in "121"]
+    assert sizes == [1, 0, 1]
+
+
+def test_views_of_two_nodes_and_of_none_are_apart() -> None:
+    snapshot = a_snapshot(a_slice("x"), a_slice("y", pool="other", reach=everywhere()))
+    sizes = [len(snapshot.view(node).devices) for node in (a_node(), a_node("node-1"), None)]
+    assert sizes == [2, 1, 1]
+
+
+def test_snapshot_that_follows_keeps_the_views() -> None:
+    before = a_snapshot(a_slice("x"))
+    seen = before.view(a_node())
+    assert before.with_allocated([]).view(a_node()) is seen

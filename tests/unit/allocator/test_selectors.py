@@ -1,0 +1,308 @@
+from collections import Counter
+from collections.abc import Mapping
+
+import pytest
+
+import cel
+from allocator.model import Attribute, Device, Slice
+from allocator.node_view import NodeView
+from allocator.outcome import InvalidClaim
+from allocator.selectors import Selectors, Verdict
+from tests.builders import (
+    DRIVER,
+    Scalar,
+    a_claim,
+    a_class,
+    a_device,
+    a_node,
+    a_request,
+    a_slice,
+    a_snapshot,
+    a_term,
+    all_devices,
+    an_allocated_claim,
+    devices,
+    everywhere,
+    kubernetes,
+    match,
+    on_node,
+    per_device,
+    requires,
+    strings,
+    version,
+    where,
+)
+from tests.unit.allocator.answers import decide, funnel, names, shortage
+
+OK = 'device.attributes["gpu.example"].ok'
+BROKEN = "device.noSuchField"
+GOOD, BAD, FAILING = a_device("good", {"ok": True}), a_device("bad", {"ok": False}), a_device("failing")
+
+
+def view(*slices: Slice) -> NodeView:
+    return a_snapshot(*slices).view(a_node())
+
+
+def verdict(expression: str, *slices: Slice) -> Verdict:
+    return Selectors(cel.V1_37).verdict(expression, view(*slices))
+
+
+@pytest.fixture
+def evaluations(monkeypatch: pytest.MonkeyPatch) -> Counter[tuple[str, str]]:
+    """How often each expression was evaluated on each device."""
+    times: Counter[tuple[str, str]] = Counter()
+    evaluate = cel.Program.evaluate
+
+    def counted(program: cel.Program, device: Device) -> bool:
+        times[program.source, device.name] += 1
+        return evaluate(program, device)
+
+    monkeypatch.setattr(cel.Program, "evaluate", counted)
+    return times
+
+
+# -- verdicts
+
+
+def test_verdict_tells_matches_and_failures_by_device() -> None:
+    assert verdict(OK, a_slice(GOOD, BAD, FAILING, "nix")) == Verdict(matches=0b0001, errors=0b1100)
+
+
+def test_verdict_goes_over_slices() -> None:
+    slices = (
+        a_slice(BAD, GOOD, name="a", slice_count=2),
+        a_slice(FAILING, GOOD.__class__("z", "", ""), name="b", slice_count=2),
+    )
+    assert verdict(OK, *slices) == Verdict(matches=0b0010, errors=0b1100)
+
+
+def test_expression_that_does_not_compile_fails_on_every_device() -> None:
+    assert verdict(BROKEN, a_slice(GOOD, BAD)) == Verdict(0, 0b11)
+
+
+def test_result_that_is_no_bool_is_a_failure() -> None:
+    number = 'device.attributes["gpu.example"].n'
+    assert verdict(number, a_slice(a_device("x", {"n": 1}), a_device("y", {"n": True}))) == Verdict(0b10, 0b01)
+
+
+def test_error_text_is_made_on_demand() -> None:
+    selectors = Selectors(cel.V1_37)
+    assert selectors.error(OK, a_slice(GOOD).devices[0]) == ""
+    error = selectors.error(OK, a_slice(FAILING).devices[0])
+    assert error.startswith("CEL runtime error: no such key: ok (a device that may lack it is asked with has(...)")
+    assert selectors.error(BROKEN, a_slice(GOOD).devices[0]).startswith("CEL compile error: ")
+
+
+def test_selectors_are_evaluated_as_the_release_does() -> None:
+    """Without the gate for list attributes, 1.36 cannot even look at a device that has one."""
+    piece = a_slice(a_device("x", {"tags": strings("a", "b")}))
+    claim = a_claim(a_request("gpus", 1, '"a" in device.attributes["gpu.example"].tags'))
+    for features in (kubernetes("1.37"), kubernetes("1.36", DRAListTypeAttributes=True)):
+        assert names(decide(a_snapshot(piece, features=features), claim)) == ["x"]
+    with pytest.raises(InvalidClaim, match="CEL runtime error"):
+        decide(a_snapshot(piece, features=kubernetes("1.36")), claim)
+
+
+# -- how often
+
+
+def test_expression_is_evaluated_once_for_each_device_however_often_it_is_asked(
+    evaluations: Counter[tuple[str, str]],
+) -> None:
+    snapshot = a_snapshot(a_slice(GOOD, BAD, reach=everywhere()), classes=[a_class("gpu", OK)])
+    for node in ("node-0", "node-1", "node-2"):
+        for _ in range(2):
+            decide(snapshot, a_claim(a_request("r0", 1, OK), a_request("r1", 1, OK)), node=a_node(node))
+    decide(snapshot.with_allocated([an_allocated_claim("good")]), a_claim())
+    assert evaluations == {(OK, "good"): 1, (OK, "bad"): 1}
+
+
+def test_slices_of_other_nodes_are_not_evaluated(evaluations: Counter[tuple[str, str]]) -> None:
+    snapshot = a_snapshot(
+        a_slice(GOOD), a_slice(BAD, pool="other", reach=on_node("node-1")), classes=[a_class("gpu", OK)]
+    )
+    decide(snapshot, a_claim())
+    assert evaluations == {(OK, "good"): 1}
+
+
+def test_expression_that_failed_is_not_evaluated_again(evaluations: Counter[tuple[str, str]]) -> None:
+    snapshot = a_snapshot(a_slice(GOOD, FAILING), classes=[a_class("gpu", OK)])
+    for _ in range(3):
+        assert names(decide(snapshot, a_claim())) == ["good"]
+    assert evaluations == {(OK, "good"): 1, (OK, "failing"): 1}
+
+
+def test_devices_that_agree_in_what_an_expression_reads_are_evaluated_once(
+    evaluations: Counter[tuple[str, str]],
+) -> None:
+    members = [a_device(f"d{n}", {"ok": n % 2 == 0, "number": n}) for n in range(6)]
+    snapshot = a_snapshot(a_slice(*members), classes=[a_class("gpu", OK)])
+    assert names(decide(snapshot, a_claim(a_request(count=3)))) == ["d0", "d2", "d4"]
+    assert evaluations == {(OK, "d0"): 1, (OK, "d1"): 1}
+
+
+@pytest.mark.parametrize(
+    ("expression", "odd"),
+    [
+        (OK, {"ok": False, "other": 1}),
+        (OK, {"gpu.example/ok": False}),
+        (OK, {"ok": True, "tags": ("", None)}),
+        ('device.attributes["gpu.example"].n == 1', {"n": True}),
+        ('device.attributes["gpu.example"].n == 1', {"n": "1"}),
+        ('device.attributes["gpu.example"].exists(name, name == "ok")', {"no": True}),
+        ('device.attributes["std.example"].ok', {"ok": True}),
+        ('"ok" in device.attributes["gpu.example"]', {"std.example/ok": True}),
+    ],
+)
+def test_devices_that_differ_in_what_an_expression_reads_are_told_apart(
+    expression: str, odd: Mapping[str, Scalar | Attribute]
+) -> None:
+    plain = {"ok": True, "std.example/ok": True, "n": 1}
+    assert verdict(expression, a_slice(a_device("x", plain), a_device("y", odd))).matches == 0b01
+    assert verdict(expression, a_slice(a_device("y", odd), a_device("x", plain))).matches == 0b10
+
+
+def test_version_that_is_none_fails_every_expression_on_its_device_and_on_no_other() -> None:
+    odd = a_device("odd", {"firmware": version("1.2")})
+    assert verdict(f'device.driver == "{DRIVER}"', a_slice(odd, "x")) == Verdict(0b10, 0b01)
+    assert verdict(f'device.driver == "{DRIVER}"', a_slice("x", odd)) == Verdict(0b01, 0b10)
+
+
+def test_devices_that_differ_in_capacity_or_sharing_are_told_apart() -> None:
+    large, small = (a_device(size, capacity={"memory": size}) for size in ("80Gi", "40Gi"))
+    by_capacity = 'device.capacity["gpu.example"].memory.isGreaterThan(quantity("50Gi"))'
+    assert verdict(by_capacity, a_slice(large, small)).matches == 0b01
+    members = a_device("x", allow_multiple_allocations=True), a_device("y")
+    assert verdict("device.allowMultipleAllocations", a_slice(*members)).matches == 0b01
+
+
+# -- which selectors count
+
+
+def test_selectors_of_class_and_request_all_have_to_hold() -> None:
+    members = [a_device(f"dev-{a}{b}", {"a": a, "b": b}) for a in (0, 1) for b in (0, 1)]
+    a, b = (f'device.attributes["gpu.example"].{name} == 1' for name in "ab")
+    snapshot = a_snapshot(a_slice(*members), classes=[a_class("gpu", a)])
+    assert names(decide(snapshot, a_claim(a_request("r", 1, b)))) == ["dev-11"]
+    assert funnel(shortage(decide(snapshot, a_claim(a_request("r", 2, b))))) == [
+        (f"fail selector #0 of class gpu ({a})", ["dev-00", "dev-01"]),
+        (f"fail selector #0 of request r ({b})", ["dev-10"]),
+    ]
+
+
+def test_later_selector_is_not_asked_about_a_device_that_an_earlier_one_refused() -> None:
+    guarded = a_class("gpu", '"ok" in device.attributes["gpu.example"]', OK)
+    assert names(decide(a_snapshot(a_slice(FAILING, GOOD), classes=[guarded]), a_claim())) == ["good"]
+    class_first = a_claim(a_request("r", 1, OK))
+    by_class = a_snapshot(a_slice(FAILING, GOOD), classes=[a_class("gpu", '"ok" in device.attributes["gpu.example"]')])
+    assert names(decide(by_class, class_first)) == ["good"]
+
+
+def test_class_without_selectors_accepts_every_device() -> None:
+    assert names(decide(a_snapshot(a_slice("x", driver="any.example")), a_claim())) == ["x"]
+
+
+# -- failures
+
+
+def test_failing_selector_ends_the_attempt_where_the_device_is_met() -> None:
+    snapshot = a_snapshot(a_slice(FAILING, GOOD), classes=[a_class("gpu", OK)])
+    with pytest.raises(
+        InvalidClaim,
+        match=r"^class gpu: selector #0 on device gpu.example/pool-0/failing: CEL runtime error: no such key: ok",
+    ):
+        decide(snapshot, a_claim())
+
+
+def test_failing_selector_of_a_request_is_told_with_its_claim() -> None:
+    claim = a_claim(a_request("r", 1, "true", OK))
+    with pytest.raises(
+        InvalidClaim,
+        match=r"^claim default/claim, request r: selector #1 on device gpu.example/pool-0/failing: CEL runtime error",
+    ):
+        decide(a_snapshot(a_slice(FAILING)), claim)
+
+
+def test_selector_that_does_not_compile_ends_the_attempt() -> None:
+    with pytest.raises(InvalidClaim, match=r"claim default/claim, request r: selector #0.*CEL compile error"):
+        decide(a_snapshot(a_slice(GOOD)), a_claim(a_request("r", 1, BROKEN)))
+
+
+def test_selector_that_does_not_compile_hurts_nobody_where_there_are_no_devices() -> None:
+    assert shortage(decide(a_snapshot(), a_claim(a_request("r", 1, BROKEN)))).total == 0
+
+
+def test_failure_behind_the_devices_that_are_taken_stays_hidden() -> None:
+    snapshot = a_snapshot(a_slice(GOOD, FAILING), classes=[a_class("gpu", OK)])
+    assert names(decide(snapshot, a_claim())) == ["good"]
+    with pytest.raises(InvalidClaim, match="failing"):
+        decide(snapshot, a_claim(a_request(count=2)))
+
+
+def test_failure_on_a_device_in_use_stays_hidden() -> None:
+    held = [an_allocated_claim("failing")]
+    assert names(decide(a_snapshot(a_slice(FAILING, GOOD), classes=[a_class("gpu", OK)], held=held), a_claim())) == [
+        "good"
+    ]
+
+
+def test_failure_on_a_device_that_the_attempt_has_picked_already_stays_hidden() -> None:
+    snapshot = a_snapshot(a_slice(FAILING, GOOD))
+    assert names(decide(snapshot, a_claim(a_request("r0"), a_request("r1", 1, OK)))) == ["failing", "good"]
+
+
+def test_failure_on_a_device_that_chooses_another_node_is_met() -> None:
+    elsewhere = a_device("failing", reach=on_node("node-1"))
+    here = a_device("good", {"ok": True}, reach=on_node())
+    with pytest.raises(InvalidClaim, match="failing"):
+        decide(a_snapshot(a_slice(elsewhere, here, reach=per_device()), classes=[a_class("gpu", OK)]), a_claim())
+
+
+def test_failure_on_a_device_that_a_constraint_refuses_stays_hidden_unless_strict() -> None:
+    fine = [a_device(name, {"ok": True, "numa": 0}) for name in ("good", "fine")]
+    piece = a_slice(fine[0], a_device("failing", {"numa": 1}), fine[1])
+    claim = a_claim(a_request("r", 2, OK), constraints=[match("gpu.example/numa")])
+    assert names(decide(a_snapshot(piece), claim)) == ["good", "fine"]
+    with pytest.raises(InvalidClaim, match="failing"):
+        decide(a_snapshot(piece, features=kubernetes(is_strict=True)), claim)
+
+
+def test_failure_stays_hidden_where_there_are_too_few_devices_anyway_unless_strict() -> None:
+    claim = a_claim(a_request("r", 3, OK))
+    assert shortage(decide(a_snapshot(a_slice(FAILING, GOOD)), claim)).wanted == 3
+    with pytest.raises(InvalidClaim, match="failing"):
+        decide(a_snapshot(a_slice(FAILING, GOOD), features=kubernetes(is_strict=True)), claim)
+
+
+def test_node_selector_that_makes_no_sense_ends_the_attempt_where_its_device_is_met() -> None:
+    nonsense = where(a_term(requires("rank", "Gt", "high")))
+    members = [a_device("good", {"ok": True}, reach=on_node()), a_device("odd", {"ok": False}, reach=nonsense)]
+    snapshot = a_snapshot(a_slice(*members, reach=per_device()))
+    assert names(decide(snapshot, a_claim(a_request("r", 1, OK)))) == ["good"]
+    with pytest.raises(InvalidClaim, match=r"^device gpu.example/pool-0/odd: node selector: rank: Gt takes an integer"):
+        decide(snapshot, a_claim(a_request("r", 2)))
+
+
+def test_all_meets_every_device_of_the_node() -> None:
+    held = [an_allocated_claim("failing")]
+    snapshot = a_snapshot(a_slice(GOOD, FAILING), classes=[a_class("gpu", OK)], held=held)
+    with pytest.raises(InvalidClaim, match="failing"):
+        decide(snapshot, a_claim(all_devices()))
+
+
+def test_cost_beyond_the_limit_ends_the_attempt() -> None:
+    many = ", ".join(["0"] * 100)
+    costly = f"[{many}].all(a, [{many}].all(b, [{many}].all(c, a == b && b == c)))"
+    with pytest.raises(InvalidClaim, match="cost"):
+        decide(a_snapshot(a_slice(GOOD)), a_claim(a_request("r", 1, costly)))
+
+
+def test_long_selector_is_shortened_in_the_funnel() -> None:
+    long = "false || " * 20 + "false"
+    ((reason, _),) = funnel(shortage(decide(a_snapshot(a_slice(*devices(2))), a_claim(a_request("r", 1, long)))))
+    assert reason == f"fail selector #0 of request r ({long[:97]}...)"
+
+
+def test_selector_over_several_lines_is_told_on_one() -> None:
+    ((reason, _),) = funnel(shortage(decide(a_snapshot(a_slice("x")), a_claim(a_request("r", 1, "false\n  || false")))))
+    assert reason == "fail selector #0 of request r (false || false)"

@@ -1,0 +1,123 @@
+"""Regular expressions in Go's syntax on RE2, and `find` and `findAll`."""
+
+import pytest
+
+from cel.errors import EvalAbortedError
+from cel.ext.patterns import compile_pattern
+from tests.unit.cel.ext.expressions import costs_of, failure_of, holds, refusal_of
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        (r"\p{Letter}", "é"),
+        (r"\p{uppercase letter}", "K"),
+        (r"\p{greek}", "λ"),
+        (r"\P{Lu}", "k"),
+        (r"\p{^Lu}", "k"),
+        (r"\P{^Lu}", "K"),
+        (r"[\p{Decimal_Number}x]", "x"),
+        (r"^\p{ASCII}$", "~"),
+        (r"\p{LC}", "a"),
+        (r"\p{Any}", "\n"),
+        (r"\p{Cn}", "\u0378"),
+        (r"^\PC$", "a"),
+        (r"[^\P{Assigned}]", "a"),
+        (r"\Q\C.\E", r"\C."),
+        (r"(?P<name>a)(?<other>b)", "ab"),
+        (r"[(?P<é>]", "é"),
+        (r"(?i)straße", "STRAßE"),
+        (r"(?s)a.b", "a\nb"),
+        (r"x{2,3}", "xx"),
+    ],
+)
+def test_pattern_matches_as_in_go(pattern: str, text: str) -> None:
+    assert compile_pattern(pattern).matches(text)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"\C",
+        r"(?P<é>a)",
+        r"\p{Nonsense}",
+        "[",
+        "(",
+        "(?=a)",
+        r"\1",
+        "a{1001}",
+        "a**",
+        "(a{1000}){2}",
+        r"\8",
+        "[^]",
+        "\\",
+    ],
+)
+def test_pattern_is_refused_as_in_go(pattern: str) -> None:
+    with pytest.raises(ValueError, match="error parsing regexp"):
+        compile_pattern(pattern)
+
+
+def test_every_character_is_in_one_general_category_or_unassigned() -> None:
+    text = "aA1 _$\u0378\u00ad\U0001f600"
+    assert compile_pattern(r"[\p{Assigned}\p{Cn}]").find_all(text, -1) == list(text)
+    assert compile_pattern(r"\pC").find_all(text, -1) == ["\u0378", "\u00ad"]
+
+
+def test_no_match_lies_inside_of_a_character() -> None:
+    assert compile_pattern(r"\B").find_all("kK\u212a\n", -1) == ["", "", ""]
+    assert not compile_pattern(r"a\B").matches("aéa")
+
+
+def test_empty_match_next_to_a_match_does_not_count() -> None:
+    assert compile_pattern("a*").find_all("baac", -1) == ["", "aa", ""]
+    assert compile_pattern("").find_all("é", -1) == ["", ""]
+
+
+def test_limit_is_the_number_of_matches_unless_negative() -> None:
+    pattern = compile_pattern("[0-9]+")
+    assert pattern.find_all("1 22 333", 2) == ["1", "22"]
+    assert pattern.find_all("1 22 333", 0) == []
+    assert pattern.find_all("1 22 333", -7) == ["1", "22", "333"]
+
+
+def test_large_pattern_is_taken_and_a_huge_one_refused() -> None:
+    assert compile_pattern(r"^\pL{63}$").matches("é" * 63)
+    for pattern in (r"\pL{1000}", r"[\pC]" * 100):
+        with pytest.raises(ValueError, match="too large"):
+            compile_pattern(pattern)
+
+
+def test_search_that_would_take_quadratic_time_is_cancelled() -> None:
+    with pytest.raises(EvalAbortedError, match="too long for the regular expression"):
+        compile_pattern("a*b|a").find_all("a" * 100_000, -1)
+
+
+def test_find_gives_the_first_match_or_nothing() -> None:
+    assert holds('"abc 123".find("[0-9]+") == "123" && "abc".find("x") == ""')
+    assert holds('"123 abc 456".findAll("[0-9]+") == ["123", "456"] && "1 2".findAll("[0-9]", 1) == ["1"]')
+    assert "error parsing regexp" in refusal_of('"a".find("[") == ""')
+    assert "error parsing regexp" in failure_of('"a".find(device.attributes["d.io"].name + "[")')
+
+
+def test_search_costs_text_times_pattern() -> None:
+    assert costs_of('"abcdefghijklmno".find("[0-9]+") == ""') == (4, 4)
+
+
+_TOO_MUCH = "operation cancelled: regular expressions of more than 1048576 instructions in all"
+
+
+def test_patterns_made_while_evaluating_are_compiled_within_a_budget() -> None:
+    tens = "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]"
+    loop = f'{tens}.all(i, {tens}.all(j, !"a".matches("\\\\pL{{100}}" + string(10 * i + j))))'
+    assert failure_of(loop) == _TOO_MUCH
+
+
+def test_the_same_pattern_is_counted_once() -> None:
+    assert holds('[1, 2, 3, 4, 5, 6, 7, 8, 9, 10].all(i, !"a".matches("\\\\pL{100}" + string(i % 2)))')
+
+
+@pytest.mark.parametrize("call", ['"a".matches({})', '"a".find({}) == "a"'])
+def test_known_patterns_are_compiled_within_the_same_budget(call: str) -> None:
+    calls = " || ".join(call.format(f'"\\\\pL{{100}}{number}"') for number in range(50))
+    assert refusal_of(calls).endswith(_TOO_MUCH)

@@ -1,0 +1,65 @@
+"""Costs by hand; thousands more are compared with recorded ones in tests/conformance and with the reference itself."""
+
+import pytest
+
+import cel
+
+DEVICE = cel.PlainDevice("d.io", {"s": ("string", "x" * 25), "l": ("ints", (1, 2, 3))})
+S = "device.attributes['d.io'].s"
+
+
+@pytest.mark.parametrize(
+    ("expression", "estimated", "actual"),
+    [
+        ("true", 0, 0),
+        ("device.driver == 'd.io'", 3, 3),
+        (f"{S} == 'x'", 5, 5),
+        (f"{S} == 'xxxxxxxxxxxxxxxxxxxxxxxxx'", 7, 7),
+        (f"{S}.startsWith('xxxxxxxxxxxx')", 6, 6),
+        (f"{S}.matches('x+y')", 11, 7),
+        (f"{S} in ['a', 'b']", 16, 4),
+        (f"has({S})", 3, 3),
+        (f"has({S}) && {S} == 'x'", 8, 8),
+        (f"false && {S} == 'x'", 5, 0),
+        (f"true ? {S} == 'x' : true", 5, 5),
+        ("device.attributes['d.io'].?nothing.orValue(true)", 5, 3),
+        ("device.attributes['d.io'].l.exists(x, x == 2)", 389, 20),
+        ("device.attributes['d.io'].l.map(x, x) == [1]", 858, 45),
+        ("[1, 2] == [1, 2]", 21, 1),
+        ("cel.bind(x, 1 + 1, x + x == 4)", 15, 5),
+        ("device.attributes['d.io'].nothing == 'x'", 5, 5),
+        ("dyn(1) == 1", 2, 1),
+        ("dyn(optional.of('xxxxxxxxxxxxxxxxxxxxx')) == dyn(optional.of('x'))", 1_844_674_407_370_955_268, 5),
+        ("dyn(optional.of('xxxxxxxxxxxxxxxxxxxxx')) == dyn(optional.of('xxxxxxxxxxx'))", 1_844_674_407_370_955_268, 6),
+        ("isIP(dyn(optional.of('xxxxxxxxxxxxxxxxxxxxx'))) || true", 1_844_674_407_370_955_266, 3),
+        ("has((true ? {'a': 1} : {'b': 1}).a)", 30, 0),
+    ],
+)
+def test_cost_in_units_of_the_reference(expression: str, estimated: int, actual: int) -> None:
+    program = cel.compile(expression)
+    assert (program.estimated_cost, program.run(DEVICE).cost) == (estimated, actual)
+
+
+def test_evaluation_stops_at_the_limit() -> None:
+    program = cel.compile("lists.range(100).all(x, x >= 0)")
+    exact = program.run(DEVICE).cost
+    assert program.run(DEVICE, cost_limit=exact).value is True
+    stopped = program.run(DEVICE, cost_limit=exact - 1)
+    assert isinstance(stopped.error, cel.EvalAbortedError)
+    assert stopped.cost == exact
+
+
+def test_cost_that_is_given_back_before_there_was_any_is_beyond_the_limit() -> None:
+    outcome = cel.compile("has((true ? {'b': {}} : {}).?a.b) || true").run(DEVICE)
+    assert isinstance(outcome.error, cel.EvalAbortedError)
+    assert outcome.cost == 2**64 - 1
+
+
+def test_estimate_never_overflows() -> None:
+    nested = "['a'].map(x, x + x)" + ".map(x, x + x)" * 40
+    assert cel.compile(f"{nested} == []").estimated_cost < 2**64
+
+
+def test_constant_calls_cost_the_same_every_time() -> None:
+    program = cel.compile("semver('1.2.3-some.long.prerelease').major() == 1")
+    assert {program.run(DEVICE).cost for _ in range(3)} == {5}

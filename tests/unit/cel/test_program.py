@@ -1,0 +1,91 @@
+import pytest
+
+import cel
+from cel import program
+
+DEVICE = cel.PlainDevice("d.io", {"i": ("int", 3), "v": ("version", "1.2.3"), "l": ("bools", (True, False))})
+
+
+def test_program_is_compiled_once_for_each_environment() -> None:
+    assert cel.compile("device.driver == 'once'") is cel.compile("device.driver == 'once'")
+    assert cel.compile("device.driver == 'once'", cel.V1_36) is not cel.compile("device.driver == 'once'")
+
+
+def test_refusal_is_remembered_and_raised_anew() -> None:
+    errors = []
+    for _ in range(2):
+        with pytest.raises(cel.CompileError) as caught:
+            cel.compile("device.driver == 'refused' +")
+        errors.append(caught.value)
+    assert str(errors[0]) == str(errors[1])
+    assert errors[0] is not errors[1]
+
+
+def test_cache_says_how_full_it_is() -> None:
+    before = cel.cache_info()
+    cel.compile("device.driver == 'not seen before'")
+    cel.compile("device.driver == 'not seen before'")
+    after = cel.cache_info()
+    assert (after.misses, after.hits) == (before.misses + 1, before.hits + 1)
+    assert after.entries <= after.most == 4096
+
+
+def test_expression_may_have_10_kib() -> None:
+    assert cel.compile("true".ljust(program.LONGEST_SOURCE)).evaluate(DEVICE)
+    with pytest.raises(cel.CompileError, match="longer than 10240 bytes: 10241"):
+        cel.compile("true".ljust(program.LONGEST_SOURCE + 1))
+
+
+def test_text_that_is_no_unicode_is_refused() -> None:
+    with pytest.raises(cel.CompileError, match="not a valid Unicode text"):
+        cel.compile("'\ud800' == ''")
+
+
+@pytest.mark.parametrize(
+    ("expression", "kind", "value"),
+    [
+        ("device.attributes['d.io'].i + 1", "int", 4),
+        ("device.driver", "string", "d.io"),
+        ("device.driver == 'd.io'", "bool", True),
+        ("device.attributes['d.io'].v", "version", "1.2.3"),
+        ("semver('1.0.0-rc.1')", "version", "1.0.0-rc.1"),
+        ("device.attributes['d.io'].l", "bools", (True, False)),
+        ("['a', 'b'].map(x, x + 'c')", "strings", ("ac", "bc")),
+        ("[semver('1.0.0')]", "versions", ("1.0.0",)),
+        ("['a'].filter(x, false)", "strings", ()),
+        ("dyn(optional.of(optional.of(4)))", "int", 4),
+        ("[1, 2].map(x, dyn(optional.of(x)))", "ints", (1, 2)),
+    ],
+)
+def test_derived_attribute_has_kind_and_value(expression: str, kind: str, value: object) -> None:
+    assert cel.compile_value(expression).evaluate(DEVICE) == (kind, value)
+
+
+@pytest.mark.parametrize("expression", ["1.0", "{}", "null", "[1.0]", "duration('1s')", "quantity('1')", "[[1]]"])
+def test_derived_attribute_is_of_a_type_that_attributes_have(expression: str) -> None:
+    with pytest.raises(cel.CompileError, match="must evaluate to a primitive scalar"):
+        cel.compile_value(expression)
+
+
+@pytest.mark.parametrize(
+    "expression", ["dyn(1.0)", "dyn([1, 2][?5])", "dyn(optional.of([1]))", "dyn([dyn(1), dyn('a')])", "dyn({})"]
+)
+def test_derived_attribute_of_another_kind_at_run_time_is_an_output_error(expression: str) -> None:
+    outcome = cel.compile_value(expression).run(DEVICE)
+    assert outcome.error is not None
+    assert outcome.error.phase == "output"
+
+
+def test_environments_differ_as_the_releases_do() -> None:
+    assert cel.compile("device.attributes['d.io'].l.exists(x, x)").evaluate(DEVICE)
+    with pytest.raises(cel.CompileError, match="cannot be range of a comprehension"):
+        cel.compile("device.attributes['d.io'].l.exists(x, x)", cel.V1_36)
+    assert cel.compile("device.attributes['d.io'].l.exists(x, x)", cel.V1_36_LISTS).evaluate(DEVICE)
+    with pytest.raises(cel.CompileError, match="not wrapper"):
+        cel.compile("google.protobuf.BoolValue{value: true}", cel.V1_36)
+    assert cel.compile("google.protobuf.BoolValue{value: true}").evaluate(DEVICE)
+
+
+def test_each_evaluation_stands_alone() -> None:
+    compiled = cel.compile("[1, 2].map(x, x + device.attributes['d.io'].i) == [4, 5]")
+    assert [compiled.evaluate(DEVICE) for _ in range(3)] == [True] * 3

@@ -1,0 +1,35 @@
+import pytest
+
+import cel
+
+
+@pytest.mark.parametrize(
+    ("expression", "paths"),
+    [
+        ("true", set()),
+        ("device.driver == 'x'", {("driver",)}),
+        ("device.attributes['d'].a == 1", {("attributes", "d", "a")}),
+        ("device.attributes.d['a'] == 1", {("attributes", "d", "a")}),
+        ("device.?attributes[?'d'].?a.orValue(1) == 1", {("attributes", "d", "a")}),
+        ("has(device.capacity['d'].m)", {("capacity", "d", "m")}),
+        ("device.attributes['d'].a.b.c == 1", {("attributes", "d", "a")}),
+        ("device.attributes['d'].size() == 1", {("attributes", "d")}),
+        ("device.attributes[device.driver].a == 1", {("attributes",), ("driver",)}),
+        ("device == device", {()}),
+        ("device.attributes['d'].a == 1 && device.attributes['d'].size() == 1", {("attributes", "d")}),
+        (
+            "cel.bind(g, device.attributes['d'], g.a == 1 && g.b == 2)",
+            {("attributes", "d", "a"), ("attributes", "d", "b")},
+        ),
+        ("cel.bind(g, device.driver + 'x', g == 'x')", {("driver",)}),
+        ("cel.bind(device, 1, device == 1)", set()),
+        ("[1].all(device, device == 1)", set()),
+        ("['a'].all(x, device.attributes['d'][x] == 1)", {("attributes", "d")}),
+        ("device.attributes['d'].l.exists(v, v == device.driver)", {("attributes", "d", "l"), ("driver",)}),
+        ("[1].exists(x, .device.driver == 'x')", {("driver",)}),
+    ],
+)
+def test_reads_are_the_constant_paths(expression: str, paths: set[tuple[str, ...]]) -> None:
+    reads = cel.compile(expression).reads
+    assert reads.paths == paths
+    assert reads.is_everything is (() in paths)

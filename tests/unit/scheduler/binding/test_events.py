@@ -1,0 +1,70 @@
+"""Events are bounded: in their number, in their length."""
+
+import asyncio
+from datetime import UTC, datetime
+
+import pytest
+
+from scheduler.binding import events as module
+from scheduler.binding.decision import PodKey
+from scheduler.binding.events import NOTE_MAX_BYTES, QUEUE_MAX, Events, shortened
+
+
+class Silence:
+    """An API server that nobody asks."""
+
+    async def request(self, *_: object, **__: object) -> dict[str, object]:
+        raise AssertionError
+
+
+def a_pod(number: int) -> PodKey:
+    return PodKey("work", f"pod-{number}", f"uid-{number}", "1")
+
+
+def test_events_beyond_the_queue_are_dropped_and_counted() -> None:
+    async def say_too_much() -> Events:
+        events = Events(Silence(), "dra-scheduler", "instance-0", lambda: datetime(2026, 1, 1, tzinfo=UTC))
+        for number in range(QUEUE_MAX + 3):
+            events.scheduled(a_pod(number), "node-0")
+        return events
+
+    assert asyncio.run(say_too_much()).dropped == 3
+
+
+def test_refusals_that_are_repeated_by_turns_are_written_once_however_many_pods_are_bound_in_between() -> None:
+    pods = QUEUE_MAX // 2
+
+    async def refuse_by_turns() -> Events:
+        events = Events(Silence(), "dra-scheduler", "instance-0", lambda: datetime(2026, 1, 1, tzinfo=UTC))
+        for _ in range(2):
+            for number in range(pods):
+                events.failed_scheduling(a_pod(number), "0/1 nodes are available.")
+            for number in range(pods // 2):
+                events.scheduled(a_pod(pods + number), "node-0")
+        return events
+
+    assert asyncio.run(refuse_by_turns()).dropped == 0
+
+
+def test_bound_pods_push_nothing_out_of_what_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "KNOWN_MAX", 2)
+    monkeypatch.setattr(module, "QUEUE_MAX", 7)
+
+    async def refuse_bind_refuse() -> Events:
+        events = Events(Silence(), "dra-scheduler", "instance-0", lambda: datetime(2026, 1, 1, tzinfo=UTC))
+        for message in ("first", "second"):
+            events.failed_scheduling(a_pod(0), message)
+        for number in range(5):
+            events.scheduled(a_pod(number), "node-0")
+        for message in ("first", "second"):
+            events.failed_scheduling(a_pod(0), message)
+        return events
+
+    assert asyncio.run(refuse_bind_refuse()).dropped == 0
+
+
+def test_note_is_cut_between_characters() -> None:
+    assert shortened("a" * NOTE_MAX_BYTES) == "a" * NOTE_MAX_BYTES
+    cut = shortened("€" * NOTE_MAX_BYTES)
+    assert cut == "€" * 340 + "..."
+    assert len(cut.encode()) <= NOTE_MAX_BYTES

@@ -1,0 +1,46 @@
+"""What the log says of pods that cannot be told."""
+
+import asyncio
+import logging
+from datetime import UTC, datetime
+
+import pytest
+
+from scheduler.binding.refusals import Refusals
+from scheduler.client.errors import ApiError, Status
+from tests.builders import a_pod
+
+REASONS = ["Forbidden", "Forbidden", "Forbidden", "", "Forbidden", "InternalError"]
+"""What becomes of one pod after the other; empty where it is told."""
+
+STATUS = {"Forbidden": 403, "InternalError": 500}
+
+
+class Refusing:
+    """An API server that answers in this order."""
+
+    def __init__(self) -> None:
+        self._reasons = iter(REASONS)
+
+    async def request(self, method: str, path: str, **_: object) -> dict[str, object]:
+        if reason := next(self._reasons):
+            raise ApiError(f"{method} {path}", STATUS[reason], Status(reason, "no"))
+        return {}
+
+
+def test_server_that_takes_no_condition_is_logged_once_and_again_when_it_has_taken_one_or_says_something_else(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def tell_all() -> None:
+        refusals = Refusals(Refusing(), lambda: datetime(2026, 1, 1, tzinfo=UTC))
+        running = asyncio.create_task(refusals.run())
+        for number in range(len(REASONS)):
+            refusals.refuse(a_pod(name=f"pod-{number}", resource_version="1"), "Unschedulable", "no room")
+            await refusals.drain()
+        running.cancel()
+
+    with caplog.at_level(logging.DEBUG, "scheduler.binding.refusals"):
+        asyncio.run(tell_all())
+    told = [record.getMessage().split(":")[0] for record in caplog.records if record.levelno == logging.WARNING]
+    assert told == ["pod default/pod-0", "pod default/pod-4", "pod default/pod-5"]
+    assert len(caplog.records) == len([reason for reason in REASONS if reason])

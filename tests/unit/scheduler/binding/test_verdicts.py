@@ -1,0 +1,85 @@
+"""What each refusal of the API server means, with the words of a real one."""
+
+import pytest
+
+from scheduler.binding.decision import Fatal, Outcome, Refused, Retry
+from scheduler.binding.verdicts import Verdict, may_pass, outcome_of, verdict
+from scheduler.client.errors import ApiError, CallFailed, Cause, Status, Unanswered
+
+CALL = "PUT /apis/resource.k8s.io/v1/namespaces/work/resourceclaims/claim/status"
+NO_RIGHT = (
+    'Forbidden: changing status.allocation or status.reservedFor requires resource="resourceclaims/binding", '
+    'verb="update" permission: resourceclaims.resource.k8s.io is forbidden: User "u" cannot update'
+)
+
+
+def refusal(status: int, reason: str = "", message: str = "", *causes: Cause) -> ApiError:
+    return ApiError(CALL, status, Status(reason, message, causes))
+
+
+def invalid(*causes: Cause) -> ApiError:
+    return refusal(422, "Invalid", "the claim is invalid", *causes)
+
+
+FORBIDDEN_BINDING = Cause("status.allocation", "FieldValueForbidden", NO_RIGHT)
+DELETING = Cause("status.reservedFor", "FieldValueForbidden", "Forbidden: new entries may not be added while ...")
+FULL = Cause("status.reservedFor", "FieldValueTooMany", "Too many: 257: must have at most 256 items")
+IMMUTABLE = Cause("status.allocation", "FieldValueInvalid", "Invalid value: {...}: field is immutable")
+NO_LABEL = Cause("status.allocation.devices.results[0].adminAccess", "FieldValueForbidden", "Forbidden: admin access")
+MISNAMED = Cause("status.allocation.devices.results[0].device", "FieldValueInvalid", "Invalid value: a lowercase ...")
+OF_USER = 'resourceclaims.resource.k8s.io "claim" is forbidden: User "u" cannot update resource "resourceclaims/status"'
+OF_WEBHOOK = 'admission webhook "w.example" denied the request: this pool cannot be used'
+OF_POLICY = "ValidatingAdmissionPolicy 'v' with binding 'v' denied request: User \"u\" cannot have it"
+
+
+@pytest.mark.parametrize(
+    ("error", "meaning", "outcome"),
+    [
+        (refusal(409, "Conflict"), Verdict.CONFLICT, Retry),
+        (refusal(404, "NotFound"), Verdict.GONE, Retry),
+        (refusal(401, "Unauthorized"), Verdict.DEFECT, Fatal),
+        (refusal(403, "Forbidden", OF_USER), Verdict.DEFECT, Fatal),
+        (refusal(403, "Forbidden", OF_POLICY, Cause("", "", OF_POLICY)), Verdict.DENIED, Refused),
+        (refusal(403, "Forbidden", "exceeded quota: q"), Verdict.DENIED, Refused),
+        (refusal(403, "Forbidden", OF_WEBHOOK), Verdict.DENIED, Refused),
+        (invalid(FORBIDDEN_BINDING), Verdict.DEFECT, Fatal),
+        (invalid(IMMUTABLE, FORBIDDEN_BINDING), Verdict.DEFECT, Fatal),
+        (invalid(DELETING), Verdict.STALE, Retry),
+        (invalid(FULL), Verdict.FULL, Refused),
+        (invalid(IMMUTABLE), Verdict.CONFLICT, Retry),
+        (invalid(NO_LABEL), Verdict.NO_ADMIN_ACCESS, Refused),
+        (invalid(MISNAMED), Verdict.FAILED, Retry),
+        (invalid(), Verdict.FAILED, Retry),
+        (refusal(429, "TooManyRequests"), Verdict.FAILED, Retry),
+        (refusal(500, "InternalError"), Verdict.UNKNOWN, Retry),
+        (refusal(504, "Timeout"), Verdict.UNKNOWN, Retry),
+        (Unanswered(CALL, "cut", is_ambiguous=True), Verdict.UNKNOWN, Retry),
+        (Unanswered(CALL, "refused", is_ambiguous=False), Verdict.UNKNOWN, Retry),
+    ],
+)
+def test_refusal_is_told_by_its_status_and_causes(error: CallFailed, meaning: Verdict, outcome: type[Outcome]) -> None:
+    assert verdict(error) is meaning
+    assert isinstance(outcome_of(error, "claim work/claim"), outcome)
+
+
+@pytest.mark.parametrize(
+    ("error", "may"),
+    [
+        (ApiError("GET /api/v1/namespaces/work/pods/pod", 500, Status("InternalError", "")), True),
+        (refusal(429, "TooManyRequests"), True),
+        (refusal(409, "Conflict"), True),
+        (refusal(400, "BadRequest"), False),
+        (invalid(MISNAMED), False),
+        (refusal(403, "Forbidden", OF_USER), False),
+        (Unanswered(CALL, "cut", is_ambiguous=True), True),
+    ],
+)
+def test_only_the_considered_no_of_the_server_is_final(error: CallFailed, may: bool) -> None:  # noqa: FBT001
+    assert may_pass(error) is may
+
+
+def test_outcome_names_the_object_and_keeps_the_words_of_the_server() -> None:
+    outcome = outcome_of(invalid(FORBIDDEN_BINDING), "claim work/claim")
+    assert isinstance(outcome, Fatal)
+    assert outcome.reason.startswith("claim work/claim: PUT ")
+    assert "the claim is invalid" in outcome.reason

@@ -1,0 +1,92 @@
+"""The reflector's word on whether its watch is alive, and what it logs."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Never, cast
+
+import pytest
+
+from scheduler.cache.events import Applied, Event, Interrupted, Outdated, Progressed, Restarted
+from scheduler.cache.reflector import ALIVE_S, Reflector
+from scheduler.cache.watcher import Watcher
+from scheduler.client.errors import Unanswered
+from scheduler.client.resources import PODS, Resource
+from tests.unit.scheduler.cache.objects import a_refused, an_entry
+
+LISTED = Restarted((an_entry(),), 1)
+
+
+class Over(Exception):
+    """A script has come to its end."""
+
+
+@dataclass
+class Script:
+    """Tells events at given times in place of a watcher."""
+
+    events: list[tuple[float, Event[str]]]
+    resource: Resource = PODS
+    now: float = 0.0
+
+    async def run(self, tell: Callable[[Event[str]], None]) -> Never:
+        for at, event in self.events:
+            self.now = at
+            tell(event)
+        raise Over
+
+
+def cut(reason: str) -> Interrupted:
+    return Interrupted(Unanswered("GET /x", reason, is_ambiguous=True), 1.0)
+
+
+def played(*events: tuple[float, Event[str]]) -> Reflector[str]:
+    script = Script(list(events))
+    reflector = Reflector(cast(Watcher[str], script), lambda: script.now)
+    with pytest.raises(Over):
+        asyncio.run(reflector.run())
+    return reflector
+
+
+def test_reflector_is_alive_once_listed_and_while_anything_is_heard() -> None:
+    assert not played((0.0, cut("refused"))).is_alive(0.0)
+    reflector = played((0.0, LISTED), (100.0, Progressed(1)))
+    assert reflector.is_alive(100.0 + ALIVE_S - 1)
+    assert not reflector.is_alive(100.0 + ALIVE_S)
+
+
+def test_reflector_is_outdated_from_the_loss_of_changes_to_the_next_list() -> None:
+    assert not played((0.0, LISTED), (1.0, cut("reset"))).is_outdated
+    assert played((0.0, LISTED), (1.0, Outdated(1)), (2.0, cut("refused"))).is_outdated
+    assert not played((0.0, LISTED), (1.0, Outdated(1)), (2.0, LISTED)).is_outdated
+
+
+def test_interruption_is_no_word_of_the_server_and_is_told_while_it_lasts() -> None:
+    reflector = played((0.0, LISTED), (100.0, cut("refused")))
+    assert reflector.trouble == "GET /x: refused"
+    assert not reflector.is_alive(ALIVE_S)
+    assert played((0.0, LISTED), (1.0, cut("refused")), (2.0, Progressed(1))).trouble == ""
+
+
+def test_interruptions_are_logged_when_their_reason_changes(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO):
+        played((0.0, cut("refused")), (1.0, cut("refused")), (2.0, cut("cut")), (3.0, LISTED))
+    assert [record.getMessage() for record in caplog.records] == [
+        "pods (v1): GET /x: refused; asked again in 1.0 s",
+        "pods (v1): GET /x: cut; asked again in 1.0 s",
+        "pods (v1): heard again",
+    ]
+
+
+def test_object_that_cannot_be_decoded_is_logged_once_for_each_reason(caplog: pytest.LogCaptureFixture) -> None:
+    again: Event[str] = Restarted((a_refused("a", 1),), 3)
+    changed: Event[str] = Applied(a_refused("a", 4))
+    other: Event[str] = Applied(a_refused("a", 5, "spec: is worse"))
+    with caplog.at_level(logging.INFO):
+        reflector = played((0.0, again), (1.0, again), (2.0, changed), (3.0, other))
+    assert [record.getMessage() for record in caplog.records] == [
+        "pods (v1): ns/a is left out: spec: is wrong",
+        "pods (v1): ns/a is left out: spec: is worse",
+    ]
+    assert reflector.store.refused[a_refused("a").key].resource_version == 5

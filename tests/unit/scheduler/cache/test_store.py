@@ -1,0 +1,153 @@
+"""What a store holds, and what its readers hear."""
+
+import asyncio
+
+from scheduler.cache.events import Applied, Entry, Interrupted, Key, Progressed, Restarted
+from scheduler.cache.store import Store
+from scheduler.client.errors import Unanswered
+from tests.unit.scheduler.cache.objects import a_refused, an_entry, applied, deleted
+
+Change = tuple[Entry[str] | None, Entry[str] | None]
+
+
+class Reader:
+    """A store and all changes that it told."""
+
+    def __init__(self, *objects: Entry[str]) -> None:
+        self.store: Store[str] = Store()
+        self.changes: list[Change] = []
+        self.store.take(Restarted(objects, max((found.resource_version for found in objects), default=1)))
+        self.store.on_change(lambda old, new: self.changes.append((old, new)))
+
+
+def test_first_list_fills_the_store_and_tells_everything() -> None:
+    store: Store[str] = Store()
+    changes: list[Change] = []
+    store.on_change(lambda old, new: changes.append((old, new)))
+    assert not store.synced.is_set()
+    store.take(Restarted((an_entry("a", 1, "x"), an_entry("b", 2)), 5))
+    assert store.synced.is_set()
+    assert changes == [(None, an_entry("a", 1, "x")), (None, an_entry("b", 2))]
+    assert (len(store), store.get("a", "ns"), store.get("c", "ns")) == (2, "x", None)
+    assert (store.resource_version, store.restarts) == (5, 0)
+
+
+def test_change_tells_old_and_new_after_the_store_holds_it() -> None:
+    reader = Reader(an_entry("a", 1, "old"))
+    held: list[str | None] = []
+    reader.store.on_change(lambda _old, _new: held.append(reader.store.get("a", "ns")))
+    reader.store.take(applied("a", 2, "new"))
+    assert reader.changes == [(an_entry("a", 1, "old"), an_entry("a", 2, "new"))]
+    assert held == ["new"]
+
+
+def test_older_or_same_version_changes_nothing() -> None:
+    reader = Reader(an_entry("a", 5, "new"))
+    reader.store.take(applied("a", 4, "old"))
+    reader.store.take(applied("a", 5, "same"))
+    assert reader.changes == []
+    assert list(reader.store.values()) == ["new"]
+
+
+def test_object_made_again_under_a_name_is_an_end_and_a_beginning() -> None:
+    reader = Reader(an_entry("a", 1, uid="first"))
+    reader.store.take(applied("a", 3, uid="second"))
+    assert reader.changes == [(an_entry("a", 1, uid="first"), None), (None, an_entry("a", 3, uid="second"))]
+    reader.store.take(deleted("a", 4, uid="first"))
+    assert len(reader.store) == 1
+
+
+def test_deletion_is_told_with_what_was_there() -> None:
+    reader = Reader(an_entry("a"))
+    reader.store.take(deleted("a", 2))
+    reader.store.take(deleted("a", 3))
+    assert reader.changes == [(an_entry("a"), None)]
+    assert len(reader.store) == 0
+
+
+def test_new_list_tells_what_vanished_what_changed_and_what_appeared_and_nothing_else() -> None:
+    kept, old, gone = an_entry("kept", 1), an_entry("changed", 2), an_entry("gone", 3)
+    new, appeared = an_entry("changed", 7), an_entry("appeared", 8)
+    reader = Reader(kept, old, gone)
+    reader.store.take(Restarted((an_entry("kept", 1), new, appeared), 9))
+    assert reader.changes == [(gone, None), (old, new), (None, appeared)]
+    assert reader.store.entries[kept.key] is kept
+    assert reader.store.restarts == 1
+
+
+def test_object_made_again_between_two_lists_is_an_end_and_a_beginning() -> None:
+    first, second = an_entry("a", 1, uid="first"), an_entry("a", 3, uid="second")
+    reader = Reader(first)
+    reader.store.take(Restarted((second,), 4))
+    assert reader.changes == [(first, None), (None, second)]
+
+
+def test_object_that_became_undecodable_is_gone_until_it_is_mended() -> None:
+    reader = Reader(an_entry("a", 1))
+    reader.store.take(Applied(a_refused("a", 2)))
+    assert reader.changes == [(an_entry("a", 1), None)]
+    assert reader.store.refused == {Key("ns", "a"): a_refused("a", 2)}
+    assert (reader.store.get("a", "ns"), len(reader.store)) == (None, 0)
+    reader.store.take(applied("a", 3))
+    assert reader.changes[1:] == [(None, an_entry("a", 3))]
+    assert reader.store.refused == {}
+
+
+def test_undecodable_object_can_be_deleted_and_stays_refused_over_a_new_list() -> None:
+    reader = Reader()
+    reader.store.take(Restarted((a_refused("a", 2), a_refused("b", 2)), 3))
+    reader.store.take(Restarted((a_refused("a", 2), a_refused("b", 2)), 4))
+    reader.store.take(deleted("b", 5))
+    assert list(reader.store.refused) == [Key("ns", "a")]
+    assert reader.changes == []
+
+
+def test_watch_that_is_behind_a_list_tells_nothing_new() -> None:
+    reader = Reader(an_entry("a", 1), an_entry("b", 2))
+    reader.store.take(Restarted((an_entry("b", 9), an_entry("c", 8)), 9))
+    del reader.changes[:]
+    for late in (applied("a", 3), deleted("a", 7), applied("c", 8), deleted("b", 8), applied("b", 9), Progressed(8)):
+        reader.store.take(late)
+    assert (reader.changes, reader.store.resource_version) == ([], 9)
+    reader.store.take(deleted("c", 10))
+    assert reader.changes == [(an_entry("c", 8), None)]
+
+
+def test_list_that_the_watch_has_overtaken_is_passed_over() -> None:
+    reader = Reader(an_entry("a", 1))
+    reader.store.take(applied("b", 5))
+    del reader.changes[:]
+    reader.store.take(Restarted((an_entry("a", 1),), 4))
+    assert (reader.changes, len(reader.store), reader.store.restarts) == ([], 2, 0)
+
+
+def test_interruption_changes_nothing() -> None:
+    reader = Reader(an_entry("a", 5))
+    reader.store.take(Interrupted(Unanswered("GET /x", "cut", is_ambiguous=True), 1.0))
+    assert (reader.changes, reader.store.resource_version) == ([], 5)
+
+
+def test_version_is_reached_by_any_event_of_the_resource() -> None:
+    async def waits() -> list[bool]:
+        store = Reader(an_entry("a", 5)).store
+        waiting = [asyncio.ensure_future(store.reached(version, 60)) for version in (7, 6, 7, 8, 5)]
+        await asyncio.sleep(0)
+        seen = [[done.done() for done in waiting]]
+        for event in (applied("b", 6), deleted("b", 7), Progressed(9)):
+            store.take(event)
+            await asyncio.sleep(0)
+            seen.append([done.done() for done in waiting])
+        assert seen[0] == [False, False, False, False, True]
+        return [all(done) for done in seen] + await asyncio.gather(*waiting)
+
+    assert asyncio.run(waits()) == [False, False, False, True, *[True] * 5]
+
+
+def test_version_that_does_not_come_in_time_is_not_reached() -> None:
+    async def waits() -> tuple[bool, bool]:
+        store = Reader(an_entry("a", 5)).store
+        late = await store.reached(6, 0.0)
+        store.take(applied("a", 6))
+        return late, await store.reached(6, 0.0)
+
+    assert asyncio.run(waits()) == (False, True)

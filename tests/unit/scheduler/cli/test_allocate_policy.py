@@ -1,0 +1,74 @@
+"""`dra allocate --policy`: other devices and nodes, of those that are possible."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from tests.unit.scheduler.cli.command import Run, dra
+from tests.unit.scheduler.manifests import (
+    DRIVER,
+    Json,
+    a_claim,
+    a_class,
+    a_cluster,
+    a_node,
+    a_pod,
+    a_request,
+    a_slice,
+    an_allocated_claim,
+    text_of,
+)
+
+
+def allocate(objects: Sequence[Json], *options: str) -> Run:
+    return dra("allocate", "-", "-o", "wide", *options, stdin=text_of(*objects))
+
+
+def nodes(run: Run) -> dict[str, str]:
+    """The node of each pod."""
+    return {line.split()[0].removeprefix("default/"): line.split()[2] for line in run.out.splitlines()[1:]}
+
+
+def devices(run: Run) -> list[str]:
+    return [word.rpartition("/")[2] for line in run.out.splitlines()[1:] for word in line.split() if "/gpu-" in word]
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [
+        ("first-fit", {"p": "n1", "q": "n1"}),
+        ("pack", {"p": "n2", "q": "n1"}),
+        ("spread", {"p": "n1", "q": "n3"}),
+        ("least-fragmentation", {"p": "n2", "q": "n1"}),
+    ],
+)
+def test_pods_go_to_the_node_that_the_policy_finds_best(policy: str, expected: dict[str, str]) -> None:
+    held = an_allocated_claim("held", "gpu-0", node="n2")
+    pods = [a_pod(name, template="one") for name in "pq"]
+    run = allocate([*a_cluster("n1", "n2", "n3", count=2), held, *pods], "--policy", policy)
+    assert run.code == 0
+    assert nodes(run) == expected
+
+
+def test_first_fit_is_the_default() -> None:
+    objects = [*a_cluster("n1", "n2"), *(a_pod(name, template="one") for name in "pqr")]
+    assert allocate(objects).out == allocate(objects, "--policy", "first-fit").out
+
+
+def test_topology_takes_the_attribute_that_is_named() -> None:
+    boards = [{"name": f"gpu-{n}", "attributes": {"board": {"int": n % 2}}} for n in range(4)]
+    claim, pod = a_claim("c", a_request(count=2)), a_pod("p", claim="c")
+    objects = [a_node(), a_class(), a_slice(devices=boards), claim, pod]
+    assert devices(allocate(objects)) == ["gpu-0", "gpu-1"]
+    assert devices(allocate(objects, "--policy", f"topology:{DRIVER}/board")) == ["gpu-0", "gpu-2"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "problem"),
+    [("best", "'best' is not among the policies: first-fit"), ("pack:a/b", "policy pack takes no attributes")],
+)
+def test_what_is_no_policy_is_bad_input(policy: str, problem: str) -> None:
+    run = allocate(a_cluster(), "--policy", policy)
+    assert run.code == 2
+    assert "Invalid value for '--policy'" in run.err
+    assert problem in run.err

@@ -1,0 +1,760 @@
+"""`dra explain` as a person runs it: who is meant, what is told of one node and of the others, and the exit code."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from click import unstyle
+
+from allocator.gates import Features
+from allocator.model import Allocation
+from allocator.outcome import Allocated, Exhausted
+from scheduler.cli.inputs import World, inventory_of
+from scheduler.offline.explanation import Explanation, explain
+from scheduler.offline.placement import Placed, Result, order_of
+from scheduler.output.explanation import text_of as explanation_text
+from scheduler.output.explanation_json import object_of
+from scheduler.output.table import reason_of
+from tests.unit.scheduler.cli.command import Run, dra
+from tests.unit.scheduler.manifests import (
+    DRIVER,
+    Json,
+    a_claim,
+    a_class,
+    a_cluster,
+    a_namespace,
+    a_node,
+    a_pod,
+    a_request,
+    a_slice,
+    a_workload,
+    an_allocated_claim,
+    an_allocation,
+    text_of,
+)
+from tests.unit.scheduler.scenario import inventory_of as inventory_from
+
+ROOT = Path(__file__).parents[4]
+FLEET = ROOT / "manifests" / "examples" / "fleet"
+INVENTORIES = ROOT.parent / "shared" / "inventories"
+TIMES = "\N{MULTIPLICATION SIGN}"
+
+
+def run_on(name: str, objects: Sequence[Json], *options: str) -> Run:
+    """Objects through standard input."""
+    return dra("explain", name, "-", *options, stdin=text_of(*objects))
+
+
+def object_on(name: str, objects: Sequence[Json], *options: str) -> Any:
+    return orjson.loads(run_on(name, objects, *options, "-o", "json").out)
+
+
+def headline(run: Run) -> str:
+    return run.out.splitlines()[0]
+
+
+def section(run: Run, start: str) -> list[str]:
+    """The lines from one that starts so, down to the next empty one, without their indent."""
+    lines = run.out.splitlines()
+    first = next(number for number, line in enumerate(lines) if line.startswith(start))
+    rest = lines[first + 1 :]
+    return [line.strip() for line in rest[: rest.index("") if "" in rest else len(rest)]]
+
+
+# -- who is meant
+
+BOTH = [*a_cluster(), a_claim("c"), a_pod("p", claim="c")]
+
+
+@pytest.mark.parametrize("name", ["default/p", "p", "pod/default/p", "pods/default/p", "po/default/p", "pod/p"])
+def test_pod_is_named_as_people_name_it(name: str) -> None:
+    assert headline(run_on(name, BOTH)) == "pod default/p fits: node node-1, the only one that can"
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *("claim", "claims", "resourceclaim", "resourceclaims"),
+        *("resourceclaim.resource.k8s.io", "resourceclaims.resource.k8s.io"),
+    ],
+)
+def test_claim_is_named_as_people_name_it(kind: str) -> None:
+    alone = [*a_cluster(), a_claim("c")]
+    for name in (f"{kind}/default/c", f"{kind}/c"):
+        assert headline(run_on(name, alone)) == "claim default/c fits: node node-1, the only one that can"
+
+
+def test_pod_in_a_namespace_that_is_called_like_a_kind_is_named_in_full() -> None:
+    objects = [*a_cluster(), a_pod("p", claim="c", namespace="pod"), a_claim("c", namespace="pod")]
+    assert headline(run_on("pod/pod/p", objects)).startswith("pod pod/p fits")
+
+
+def test_claim_stands_for_the_first_pending_pod_that_uses_it() -> None:
+    objects = [
+        *a_cluster(),
+        a_claim("c"),
+        a_pod("b", claim="c"),
+        a_pod("a", claim="c", priority=1),
+        a_pod("z", claim="c"),
+    ]
+    assert headline(run_on("claim/default/c", objects)).startswith("pod default/a fits")
+
+
+def test_claim_that_a_template_will_make_is_known_by_its_name() -> None:
+    objects = [*a_cluster(), a_pod("p", template="one")]
+    name = object_on("p", objects)["claims"][0]["name"]
+    assert headline(run_on(f"claim/default/{name}", objects)).startswith("pod default/p fits")
+
+
+def test_pod_of_a_workload_is_known_by_its_name() -> None:
+    objects = [*a_cluster(), a_workload("StatefulSet", "web", replicas=2)]
+    assert headline(run_on("web-1", objects)).startswith("pod default/web-1 fits")
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("ml/none", (), "dra: pod ml/none is not in the input"),
+        ("claim/ml/none", (), "dra: claim ml/none is not in the input, nor made of a template for a pod of it"),
+        ("deploy/ml/web", (), "dra: deploy/ml/web: deploy is no kind that can be explained, which are pod and claim"),
+        ("p", ("--node", "none"), "dra: node none is not in the input"),
+    ],
+)
+def test_what_is_not_there_is_bad_input(name: str, options: Sequence[str], message: str) -> None:
+    run = run_on(name, BOTH, *options)
+    assert (run.code, run.out) == (2, "")
+    assert message in run.err.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("alone", "ml/alone"),
+        ("work", "default/work-0, default/work-1, default/work-2 or 2 more"),
+        ("deployment/work", "default/work-0, default/work-1, default/work-2 or 2 more"),
+        ("claim/ml/c", "default/c"),
+    ],
+)
+def test_what_may_have_been_meant_is_named(name: str, meant: str) -> None:
+    pods = [a_pod("alone", namespace="ml"), a_workload("Deployment", replicas=5)]
+    run = run_on(name, [*a_cluster(), *pods, a_claim("c")])
+    assert run.code == 2
+    assert run.err.endswith(f"; did you mean {meant}?\n")
+
+
+def test_input_with_errors_is_used_only_on_request() -> None:
+    objects = [*BOTH, a_claim("wrong", a_request(count=-1))]
+    assert run_on("p", objects).code == 2
+    run = run_on("p", objects, "--keep-going")
+    assert run.code == 2
+    assert headline(run).startswith("pod default/p fits")
+
+
+# -- why here
+
+
+def test_pod_that_fits_is_told_its_node_and_devices() -> None:
+    objects = [*a_cluster("a", "b", count=2), an_allocated_claim("held", "gpu-0", node="a"), a_pod("p", template="one")]
+    run = run_on("p", objects)
+    assert run.code == 0
+    assert headline(run) == "pod default/p fits: node a, the first by name of 2 that can"
+    told = section(run, "node a, which is chosen")
+    assert re.fullmatch(r"claim default/p-dev-\w{5}, request gpu: needs 1 device, the node has 2", told[0])
+    assert told[1:] == [
+        "1 is in use (held by default/held)",
+        f"1 left: {DRIVER}/a/gpu-1",
+        f"takes {DRIVER}/a/gpu-1",
+    ]
+    assert section(run, "other nodes") == ["1 node (b): can"]
+
+
+def test_nodes_that_were_passed_over_are_told_with_their_reasons() -> None:
+    objects = [*a_cluster("b"), a_node("a"), a_node("c", unschedulable=True), a_node("d"), a_pod("p", template="one")]
+    run = run_on("p", objects)
+    assert headline(run) == "pod default/p fits: node b, the only one that can"
+    assert section(run, "other nodes") == [
+        "2 nodes (a, d): request gpu needs 1 device, 0 are left (0 devices)",
+        "1 node (c): node is unschedulable",
+    ]
+
+
+def test_alternative_that_was_passed_over_is_told_with_its_reason() -> None:
+    two = {"name": "two", "deviceClassName": "gpu", "count": 2}
+    one = {"name": "one", "deviceClassName": "gpu"}
+    claim = a_claim("c", {"name": "r", "firstAvailable": [two, one]})
+    run = run_on("claim/c", [*a_cluster(count=1), claim])
+    assert "claim default/c, r/two was passed over: request r/two needs 2 devices, 1 is left (1 device)" in (
+        section(run, "node node-1")
+    )
+    (passed,) = object_on("claim/c", [*a_cluster(count=1), claim])["node"]["passedOver"]
+    assert (passed["claim"], passed["request"]) == ("default/c", "r/two")
+
+
+def test_alternative_that_an_earlier_request_keeps_away_is_told_so() -> None:
+    def either(name: str, *counts: int) -> Json:
+        subs = [{"name": f"n{count}", "deviceClassName": "gpu", "count": count} for count in counts]
+        return {"name": name, "firstAvailable": subs}
+
+    claim = a_claim("c", either("first", 2, 1), either("second", 2, 1))
+    run = run_on("claim/c", [*a_cluster(count=3), claim])
+    reason = "it could be had only if an earlier request took another alternative"
+    assert f"claim default/c, second/n2 was passed over: {reason}" in section(run, "node node-1")
+
+
+def test_pod_without_claims_has_no_devices_to_tell_of() -> None:
+    run = run_on("p", [*a_cluster(), a_pod("p")])
+    assert (run.code, run.out) == (
+        0,
+        "pod default/p fits: node node-1, the only one that can\n\nnode node-1, which is chosen\n",
+    )
+
+
+def test_bound_pod_is_where_it_is() -> None:
+    objects = [*a_cluster(), an_allocated_claim("c", "gpu-1"), a_pod("p", claim="c", nodeName="node-1")]
+    run = run_on("p", objects)
+    assert run.code == 0
+    assert run.out.splitlines() == [
+        "pod default/p fits: is on node node-1",
+        f"  claim default/c is allocated: gpu: {DRIVER}/node-1/gpu-1",
+    ]
+    told = object_on("p", objects)
+    assert told["node"] == {"name": "node-1", "verdict": "Fits"}
+    assert told["claims"][0]["allocated"] == [
+        {"request": "gpu", "driver": DRIVER, "pool": "node-1", "device": "gpu-1"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("reserved", "told"),
+    [
+        ([], "is allocated, reserved for nobody"),
+        ([{"resource": "pods", "name": "gone", "uid": "u"}], "is allocated, reserved for pods gone"),
+    ],
+)
+def test_allocated_claim_that_no_pending_pod_uses_says_for_whom_it_is(reserved: list[Json], told: str) -> None:
+    run = run_on("claim/c", [*a_cluster(), an_allocated_claim("c", "gpu-1", reserved_for=reserved)])
+    assert run.code == 0
+    assert run.out.splitlines() == [
+        f"claim default/c fits: {told}",
+        f"  claim default/c is allocated: gpu: {DRIVER}/node-1/gpu-1",
+    ]
+
+
+def test_claim_that_is_being_deleted_gets_nothing() -> None:
+    dying = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+    run = run_on("claim/c", [*a_cluster(), a_claim("c", metadata=dying)])
+    assert (run.code, run.out) == (1, "claim default/c does not fit: is being deleted\n")
+    allocated = an_allocated_claim("c", "gpu-1")
+    allocated["metadata"] |= dying
+    told = headline(run_on("claim/c", [*a_cluster(), allocated]))
+    assert told == "claim default/c fits: is being deleted, and still allocated, reserved for nobody"
+
+
+def test_allocated_claim_keeps_other_nodes_out_of_reach() -> None:
+    objects = [*a_cluster("a", "b"), an_allocated_claim("c", "gpu-1", node="b"), a_pod("p", claim="c")]
+    run = run_on("p", objects)
+    assert headline(run) == "pod default/p fits: node b, the only one that can"
+    assert section(run, "other nodes") == [
+        "1 node (a): claim default/c is allocated, and not reachable from the node",
+    ]
+
+
+def test_extended_resource_is_told_by_the_claim_that_it_becomes() -> None:
+    container = {"name": "c", "resources": {"requests": {"example.com/gpu": "3"}, "limits": {"example.com/gpu": "3"}}}
+    objects = [a_node(), a_slice(), a_class(extendedResourceName="example.com/gpu"), a_pod("p", containers=[container])]
+    run = run_on("p", objects)
+    assert run.code == 1
+    assert any(line.startswith("claim default/p-extended-resources-") for line in section(run, "node node-1"))
+    assert "0: count 2" in section(run, "node node-1")[-1]
+
+
+# -- why not
+
+
+def test_pod_that_does_not_fit_is_told_why_and_what_would_help() -> None:
+    held = [an_allocated_claim("big", "gpu-0", "gpu-1", node="a"), an_allocated_claim("small", "gpu-0", node="b")]
+    claim = a_claim("c", a_request(count=3))
+    objects = [*a_cluster("a", "b", count=3), *held, claim, a_pod("p", claim="c")]
+    run = run_on("p", objects)
+    assert run.code == 1
+    near = "1 more matches, but is held by default/small"
+    assert section(run, "node b, the nearest") == [
+        "claim default/c, request gpu: needs 3 devices, the node has 3",
+        "1 is in use (held by default/small)",
+        f"2 left: {DRIVER}/b/gpu-1, {DRIVER}/b/gpu-2",
+        f"2 of 3 found; {near}",
+        f"Because request gpu needs 3 devices, and 2 are left on node b ({near}), claim default/c cannot be had there.",
+        "would fit if",
+        "request gpu: count 2",
+        "claim default/small released",
+    ]
+    assert section(run, "other nodes") == [
+        f"1 node (a): request gpu needs 3 devices, 1 is left (3 devices: 2 are in use (held by default/big {TIMES}2))",
+    ]
+
+
+def test_first_line_is_what_allocate_says() -> None:
+    objects = [*a_cluster("a", "b", count=1), a_claim("c", a_request(count=3)), a_pod("p", claim="c")]
+    table = dra("allocate", "-", stdin=text_of(*objects)).out.splitlines()[1]
+    assert table.split(maxsplit=2)[2] == headline(run_on("p", objects)).partition(": ")[2]
+
+
+def test_pool_that_is_being_updated_is_told_in_the_first_line_where_the_pod_might_go() -> None:
+    half = a_slice(node="node-1", pool={"name": "half", "generation": 3, "resourceSliceCount": 2})
+    nodes = [a_node("node-1"), a_node("node-2", labels={"zone": "b"})]
+    objects = [*nodes, half, a_slice(node="node-2", count=1), a_class(), a_claim("c", a_request(count=2))]
+    anywhere, zone_b = a_pod("p", claim="c"), a_pod("p", claim="c", nodeSelector={"zone": "b"})
+    told = f"; 1 pool is being updated: {DRIVER}/half (1 of 2 slices of generation 3 are there)"
+    assert headline(run_on("p", [*objects, anywhere])).endswith(told)
+    assert dra("allocate", "-", stdin=text_of(*objects, anywhere)).out.endswith(f"{told}\n")
+    assert told not in headline(run_on("p", [*objects, zone_b]))
+
+
+def test_nodes_that_lack_devices_for_the_same_reason_are_told_together() -> None:
+    held = [an_allocated_claim(f"h-{node}", *devices, node=node) for node, devices in HOLDERS]
+    objects = [*a_cluster(*"abcdef", count=3), *held, a_claim("c", a_request(count=4)), a_pod("p", claim="c")]
+    assert section(run_on("p", objects), "other nodes") == [
+        "5 nodes (a, b, c, d and 1 more): request gpu needs 4 devices, 0 to 2 are left (others are in use)",
+    ]
+
+
+def test_nodes_that_have_too_few_devices_of_any_kind_are_told_together() -> None:
+    slices = [a_slice(node=node, count=count) for node, count in (("a", 2), ("b", 1), ("c", 0))]
+    objects = [*map(a_node, "abc"), *slices, a_class(), a_claim("c", a_request(count=3))]
+    told = section(run_on("claim/c", objects), "other nodes")
+    assert told == ["2 nodes (b, c): request gpu needs 3 devices, 0 to 1 are left"]
+
+
+def test_selector_that_no_device_passes_is_told_with_the_value_that_it_wants() -> None:
+    wanted = f"device.attributes['{DRIVER}'].productName.lowerAscii().matches('^nvidia h100')"
+    devices = [{"name": "gpu-0", "attributes": {"productName": {"string": "A100"}}}]
+    claim = a_claim("c", a_request(selectors=[{"cel": {"expression": wanted}}]))
+    run = run_on("claim/c", [a_node(), a_slice(devices=devices), a_class(), claim])
+    assert f"1 fails selector #0 of request gpu ({wanted})" in headline(run)
+
+
+HOLDERS = (
+    ("a", ["gpu-0"]),
+    ("b", ["gpu-0", "gpu-1"]),
+    ("c", ["gpu-0", "gpu-1", "gpu-2"]),
+    ("d", ["gpu-1"]),
+    ("e", ["gpu-2"]),
+)
+
+
+def test_nodes_that_block_all_or_a_constraint_are_told_together_too() -> None:
+    held = [an_allocated_claim(f"h-{node}", *devices, node=node) for node, devices in HOLDERS[:3]]
+    for_all = a_claim("c", a_request(allocationMode="All"))
+    told = section(run_on("claim/c", [*a_cluster(*"abc", count=3), *held, for_all]), "other nodes")
+    assert told == ["2 nodes (b, c): request gpu needs all of 3 devices: some are in use"]
+    numa = [{"name": f"gpu-{n}", "attributes": {"numa": {"int": n}}} for n in range(3)]
+    same = [{"name": f"gpu-{n}", "attributes": {"numa": {"int": n // 2}}} for n in range(4)]
+    slices = [a_slice(node=node, devices=numa) for node in "ab"] + [a_slice(node="c", devices=same)]
+    claim = a_claim("c", a_request(count=3))
+    claim["spec"]["devices"]["constraints"] = [{"matchAttribute": f"{DRIVER}/numa"}]
+    told = section(run_on("claim/c", [*map(a_node, "abc"), *slices, a_class(), claim]), "other nodes")
+    assert told == [f"2 nodes (a, b): matchAttribute {DRIVER}/numa lets at most 1 of 3 devices together (requests gpu)"]
+
+
+def test_nodes_with_invalid_pools_are_told_apart() -> None:
+    bad = [
+        a_slice(
+            f"bad-{node}-{number}",
+            driver="bad.example",
+            count=1,
+            node=node,
+            pool={"name": node, "generation": 1, "resourceSliceCount": 2},
+        )
+        for node in "ab"
+        for number in range(2)
+    ]
+    held = [an_allocated_claim(f"h-{node}", *devices, node=node) for node, devices in HOLDERS[:3]]
+    objects = [*a_cluster(*"abcd", count=3), *bad, *held, a_claim("c", a_request(count=9))]
+    assert section(run_on("claim/c", objects), "other nodes") == [
+        "2 nodes (a, b): request gpu needs 9 devices, 1 to 2 are left (others are in use); pools are invalid",
+        f"1 node (c): request gpu needs 9 devices, 0 are left (3 devices: 3 are in use (held by default/h-c {TIMES}3))",
+    ]
+
+
+def test_constraint_is_told_with_the_devices_of_each_value() -> None:
+    numa = [{"name": f"gpu-{n}", "attributes": {"numa": {"int": n // 3}}} for n in range(5)]
+    claim = a_claim("c", a_request(count=4))
+    claim["spec"]["devices"]["constraints"] = [{"matchAttribute": f"{DRIVER}/numa"}]
+    objects = [a_node(), a_slice(devices=numa), a_class(), claim]
+    told = section(run_on("claim/c", objects), "node node-1")
+    constraint = f"one {DRIVER}/numa for 4 devices of request gpu"
+    because = f"request gpu needs 4 devices with one {DRIVER}/numa, and no value has more than 3 free on node node-1"
+    assert told[2:] == [
+        f"claim default/c, constraint #0: {constraint}: 0 has 3 free of 3, 1 has 2 free of 2",
+        f"Because {because}, claim default/c cannot be had there.",
+        "would fit if",
+        "request gpu: count 3",
+        f"constraint #0 (matchAttribute {DRIVER}/numa) dropped",
+    ]
+
+
+def test_what_devices_say_of_themselves_cannot_steer_a_terminal() -> None:
+    named = [{"name": "x", "attributes": {"numa": {"string": "a\x1b[31m\nb"}}}]
+    claim = a_claim("c", a_request(count=2))
+    claim["spec"]["devices"]["constraints"] = [{"matchAttribute": f"{DRIVER}/numa"}]
+    run = run_on("claim/c", [a_node(), a_slice(devices=named), a_class(), claim])
+    assert r"a\x1b[31m\nb has 1 free of 1" in run.out
+
+
+def test_where_nothing_helps_that_is_said() -> None:
+    selectors = [{"cel": {"expression": "false"}}]
+    run = run_on("claim/c", [*a_cluster(), a_claim("c", a_request(selectors=selectors))])
+    assert section(run, "node node-1")[-1] == "no single change was found that would make it fit"
+
+
+def test_claim_with_an_error_that_has_devices_has_to_be_released_like_any_other() -> None:
+    faulty = a_claim("faulty", a_request(count=-1), status={"allocation": an_allocation("gpu-0")})
+    objects = [*a_cluster(count=2), faulty, an_allocated_claim("held", "gpu-1"), a_claim("c", a_request(count=2))]
+    told = run_on("claim/c", objects, "--keep-going").out
+    assert "claims default/faulty and default/held released" in told
+
+
+def test_remedies_of_several_claims_say_which_claim_is_meant() -> None:
+    entries = [{"name": name, "resourceClaimName": name} for name in ("c", "d")]
+    pod = a_pod("p", entries=entries)
+    objects = [*a_cluster(count=3), a_claim("c", a_request(count=2)), a_claim("d", a_request(count=2)), pod]
+    told = section(run_on("p", objects), "node node-1")
+    assert told[-3:] == [
+        "would fit if",
+        "request gpu of claim default/c: count 1",
+        "request gpu of claim default/d: count 1",
+    ]
+
+
+def test_error_that_ends_the_attempt_is_told_whole_and_at_its_node() -> None:
+    selectors = [{"cel": {"expression": "device.nose"}}]
+    run = run_on("claim/c", [*a_cluster("a", "b"), a_claim("c", a_request(selectors=selectors))])
+    assert run.code == 1
+    assert "nose" in headline(run)
+    told = section(run, "node a, where the attempt ends")
+    assert any(line.endswith("^") for line in told)
+    (other,) = section(run, "other nodes")
+    assert other.startswith("1 node (b): ends the attempt on every node: ")
+
+
+def test_what_holds_for_every_node_needs_no_node() -> None:
+    run = run_on("p", [*a_cluster(), a_pod("p", template="none")])
+    assert (run.code, run.out) == (1, "pod default/p does not fit: claim template default/none does not exist\n")
+    told = object_on("p", [*a_cluster(), a_pod("p", template="none")])
+    assert (told["verdict"], told["node"], told["otherNodes"]) == ("DoesNotFit", None, [])
+
+
+def test_pod_that_waits_for_admin_access_is_told_of_the_label() -> None:
+    claim = a_claim("c", a_request(adminAccess=True))
+    assert "resource.kubernetes.io/admin-access" in headline(run_on("claim/c", [*a_cluster(), a_namespace(), claim]))
+    run = run_on("claim/c", [*a_cluster(), claim])
+    assert headline(run).startswith("claim default/c fits")
+    assert "is not checked" in run.err
+
+
+# -- one node
+
+
+def test_node_that_was_asked_for_is_judged_alone() -> None:
+    objects = [*a_cluster("a"), a_node("b"), a_claim("c", a_request(count=2)), a_pod("p", claim="c")]
+    run = run_on("p", objects, "--node", "b")
+    assert run.code == 1
+    assert headline(run) == (
+        "pod default/p does not fit: node b: request gpu needs 2 devices, 0 are left (0 devices) (1 of 2 nodes can)"
+    )
+    assert "node b, which was asked for" in run.out
+    assert section(run, "other nodes") == ["1 node (a): can"]
+    fits = run_on("p", objects, "--node", "a")
+    assert (fits.code, headline(fits)) == (0, "pod default/p fits: node a can (1 of 2 nodes can)")
+
+
+@pytest.mark.parametrize(("count", "devices"), [(2, "would do"), (1, "would not do either")])
+def test_node_that_is_refused_for_another_reason_is_told_with_its_devices(count: int, devices: str) -> None:
+    objects = [*a_cluster("a", count=count)[1:], a_node("a", unschedulable=True), a_claim("c", a_request(count=2))]
+    objects.append(a_pod("p", claim="c"))
+    run = run_on("p", objects, "--node", "a")
+    assert run.code == 1
+    assert section(run, "node a, which was asked for")[:2] == ["node is unschedulable", f"its devices: {devices}"]
+    node = object_on("p", objects, "--node", "a")["node"]
+    assert (node["verdict"], node["refusedBy"]) == ("DoesNotFit", "Node")
+    assert node["devices"] == ("Fits" if count == 2 else "DoesNotFit")
+
+
+# -- in order
+
+
+def test_pod_is_looked_at_alone_unless_its_turn_is_asked_for() -> None:
+    objects = [*a_cluster(count=1), a_pod("p", template="one"), a_pod("q", template="one"), a_pod("r", template="one")]
+    assert [run_on(name, objects).code for name in "pqr"] == [0, 0, 0]
+    assert [run_on(name, objects, "--in-order").code for name in "pqr"] == [0, 1, 1]
+    assert "held by default/p-dev-" in headline(run_on("r", objects, "--in-order"))
+
+
+def test_who_fits_alone_is_told_how_many_come_before() -> None:
+    objects = [*a_cluster(count=1), a_pod("p", template="one"), a_pod("q", template="one"), a_pod("r", template="one")]
+    assert [run_on(name, objects).err for name in "pqr"] == [
+        "",
+        "looked at alone: 1 other waits and comes before it (--in-order places them first)\n",
+        "looked at alone: 2 others wait and come before it (--in-order places them first)\n",
+    ]
+    assert run_on("r", objects, "--in-order").err == ""
+    assert run_on("r", [*objects[:1], *objects[2:]]).err == "warning: the input holds no ResourceSlice\n"
+
+
+def test_claim_that_no_pod_uses_comes_after_pods_and_earlier_claims() -> None:
+    objects = [*a_cluster(count=2), a_pod("p", template="one"), *(a_claim(name) for name in "abc")]
+    assert [run_on(f"claim/{name}", objects, "--in-order").code for name in "abc"] == [0, 1, 1]
+    assert [run_on(f"claim/{name}", objects).code for name in "abc"] == [0, 0, 0]
+
+
+# -- what is not known
+
+
+FEATURES = Features.of("1.36")
+
+
+def spent(*objects: Json, budget_steps: int = 0) -> Explanation:
+    """The explanation of the claim `c` where so many steps may be taken on a node."""
+    world = World.of(inventory_from(*objects), FEATURES)
+    placement = world.placement(FEATURES)
+    placement.budget_steps = budget_steps
+    return explain(placement, placement.look_at_claim(world.claims.objects["default", "c"].claim))
+
+
+def test_spent_budget_is_told_as_not_known() -> None:
+    found = spent(*a_cluster("a", "b"), a_claim("c", a_request(count=2)))
+    assert found.verdict == "NotKnown"
+    text = unstyle(explanation_text(found))
+    assert text.startswith(
+        "claim default/c may or may not fit: 0/2 nodes: nearest is node a: not known: no answer after"
+    )
+    assert "it is known to fit if" in text
+    assert "request gpu: count 1" in text
+    assert "cannot" not in text
+    told: Any = object_of(found)
+    assert (told["verdict"], told["node"]["verdict"], told["node"]["conflict"]) == ("NotKnown", "NotKnown", None)
+
+
+def test_node_that_is_not_known_does_not_hide_one_that_can() -> None:
+    claim = a_claim("c", a_request(count=2))
+    claim["spec"]["devices"]["constraints"] = [
+        {"matchAttribute": f"{DRIVER}/numa"},
+        {"distinctAttribute": f"{DRIVER}/card"},
+    ]
+    hard, easy = (a_slice(node=node, devices=numbered(*pairs)) for node, pairs in (("a", HARD), ("b", EASY)))
+    found = spent(a_node("a"), a_node("b"), hard, easy, a_class(), claim, budget_steps=3)
+    assert found.answers
+    assert isinstance(found.answers["a"], Exhausted)
+    assert (found.verdict, found.node) == ("Fits", "b")
+
+
+HARD = ((0, 0), (0, 0), (1, 1), (1, 1))
+EASY = ((0, 0), (0, 1))
+
+
+def numbered(*pairs: tuple[int, int]) -> list[Json]:
+    """A device for each (numa, card)."""
+    return [
+        {"name": f"gpu-{number}", "attributes": {"numa": {"int": numa}, "card": {"int": card}}}
+        for number, (numa, card) in enumerate(pairs)
+    ]
+
+
+# -- the object
+
+
+def keys_of(value: Any) -> Iterator[str]:
+    """The names of all fields, at whatever depth."""
+    if isinstance(value, dict):
+        yield from value
+        for inner in value.values():
+            yield from keys_of(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from keys_of(inner)
+
+
+def a_hard_case() -> list[Json]:
+    """Something of everything that an explanation can tell: shares, taints, holders, constraints, alternatives."""
+    taints = [{"key": "maintenance", "effect": "NoSchedule"}]
+    plain: list[Json] = [{"name": f"gpu-{n}", "attributes": {"numa": {"int": n // 2}}} for n in range(4)]
+    plain[3]["taints"] = taints
+    shared = [{"name": "card", "allowMultipleAllocations": True, "capacity": {"bandwidth": {"value": "10"}}}]
+    consumed = {"shareID": "0b7c1f0e-52a8-4a6e-8f2f-5b5f7a1d0c11", "consumedCapacity": {"bandwidth": "10"}}
+    sharer = an_allocated_claim("sharer", "card")
+    sharer["status"]["allocation"]["devices"]["results"][0] |= {"driver": "net.example", **consumed}
+    half = a_slice("half", driver="half.example", devices=[{"name": "x"}])
+    half["spec"]["pool"]["resourceSliceCount"] = 2
+    alternatives = [{"name": "two", "deviceClassName": "gpu", "count": 2}, {"name": "one", "deviceClassName": "card"}]
+    claim = a_claim("c", a_request(count=4), {"name": "other", "firstAvailable": alternatives})
+    claim["spec"]["devices"]["constraints"] = [{"matchAttribute": f"{DRIVER}/numa", "requests": ["gpu"]}]
+    classes = [a_class(expressions=[f'device.driver == "{DRIVER}"']), a_class("card")]
+    slices = [a_slice(devices=plain), a_slice("net", devices=shared, driver="net.example"), half]
+    return [a_node(), a_node("node-2"), *slices, *classes, an_allocated_claim("held", "gpu-0"), sharer, claim]
+
+
+def test_object_says_what_the_text_says() -> None:
+    told = object_on("claim/c", a_hard_case(), "--kubernetes", "1.37")
+    assert (told["apiVersion"], told["kind"]) == ("dra-scheduler.dev/v1alpha1", "Explanation")
+    assert (told["pod"], told["claims"]) == (None, [{"namespace": "default", "name": "c", "allocated": None}])
+    assert (told["verdict"], told["policy"], told["features"]["kubernetes"]) == ("DoesNotFit", "first-fit", "1.37")
+    node = told["node"]
+    assert (node["name"], node["verdict"], node["refusedBy"], node["devices"]) == (
+        "node-1",
+        "DoesNotFit",
+        "Devices",
+        "DoesNotFit",
+    )
+    gpu = node["requests"][0]
+    assert (gpu["claim"], gpu["request"], gpu["wanted"], gpu["total"]) == ("default/c", "gpu", 4, 5)
+    assert [(one["kind"], one["count"]) for one in gpu["refused"]] == [("Selector", 1), ("Taint", 1), ("InUse", 1)]
+    assert gpu["refused"][2]["holders"] == [{"claim": "default/held", "devices": 1}]
+    assert [one["device"] for one in gpu["left"]] == ["gpu-1", "gpu-2"]
+    refused = [one for request in node["requests"] for one in request["refused"]]
+    (short,) = next(one["short"] for one in refused if one["kind"] == "Capacity")
+    assert short == {"capacity": "bandwidth", "devices": 1, "everyShareTakesAll": True}
+    assert node["conflict"]["wishes"] == [{"claim": "default/c", "request": "gpu"}]
+    assert node["conflict"]["text"].startswith("Because request gpu needs 4 devices, and 2 are left on node node-1")
+    assert node["unusablePools"][0]["driver"] == "half.example"
+    assert [(one["name"], one["verdict"], one["score"]) for one in told["otherNodes"]] == [
+        ("node-2", "DoesNotFit", None)
+    ]
+
+
+def test_remedies_of_the_object_name_what_to_change() -> None:
+    told = object_on("claim/c", [*a_cluster(count=1), an_allocated_claim("h", "gpu-0"), a_claim("c")])
+    assert told["node"]["remedies"] == [
+        {"kind": "ReleaseClaims", "claims": ["default/h"], "text": "claim default/h released"}
+    ]
+    numa = [{"name": f"gpu-{n}", "attributes": {"numa": {"int": n}}} for n in range(2)]
+    claim = a_claim("c", a_request(count=2))
+    claim["spec"]["devices"]["constraints"] = [{"matchAttribute": f"{DRIVER}/numa"}]
+    count, dropped = object_on("claim/c", [a_node(), a_slice(devices=numa), a_class(), claim])["node"]["remedies"]
+    assert {key: count[key] for key in ("kind", "claim", "request", "count", "insteadOfAll")} == {
+        "kind": "LowerCount",
+        "claim": "default/c",
+        "request": "gpu",
+        "count": 1,
+        "insteadOfAll": False,
+    }
+    assert (dropped["kind"], dropped["constraint"], dropped["matchAttribute"]) == (
+        "DropConstraint",
+        0,
+        f"{DRIVER}/numa",
+    )
+    tainted = [{"name": "x", "taints": [{"key": "k", "effect": "NoExecute"}]}]
+    (tolerate,) = object_on("claim/c", [a_node(), a_slice(devices=tainted), a_class(), a_claim("c")])["node"][
+        "remedies"
+    ]
+    assert tolerate["kind"] == "TolerateTaints"
+    assert tolerate["taints"] == [{"claim": "default/c", "request": "gpu", "key": "k", "effect": "NoExecute"}]
+
+
+def test_every_field_of_the_object_is_documented() -> None:
+    documented = set(re.findall(r"`(?:[\w\[\].]*\.)?(\w+)(?:\[\])?`", (ROOT / "docs" / "explain.md").read_text()))
+    cases = [
+        object_on("claim/c", a_hard_case(), "--kubernetes", "1.37"),
+        object_on("p", [*a_cluster("a", "b"), a_pod("p", template="one")]),
+    ]
+    fields = {key for case in cases for key in keys_of(case)}
+    assert fields - documented == set()
+
+
+def test_example_of_the_documentation_is_what_comes_out() -> None:
+    numa = [{"name": f"gpu-{number}", "attributes": {"numa": {"int": number // 4}}} for number in range(8)]
+    objects = [a_class(), a_pod("train-0", claim="train-0", namespace="ml")]
+    claim = a_claim("train-0", a_request("gpus", count=4), namespace="ml")
+    claim["spec"]["devices"]["constraints"] = [{"matchAttribute": f"{DRIVER}/numa", "requests": ["gpus"]}]
+    held = {"notebook": ("gpu-07", ["gpu-1"]), "tuning": ("gpu-07", ["gpu-5"])}
+    for number in range(40):
+        node = f"gpu-{number:02}"
+        objects += [a_node(node), a_slice(node=node, devices=numa)]
+        held |= {f"busy-{number}": (node, [f"gpu-{n}" for n in range(6 + number % 3)])} if number != 7 else {}
+    holders = [an_allocated_claim(name, *devices, node=node) for name, (node, devices) in held.items()]
+    for holder in holders:
+        holder["metadata"]["namespace"] = "ml"
+    example = (ROOT / "docs" / "explain.md").read_text().partition("```\n")[2].partition("```")[0]
+    assert run_on("ml/train-0", [*objects, *holders, claim]).out == example
+
+
+# -- fleets
+
+
+def test_wish_of_the_example_fleet_is_one_device_too_large() -> None:
+    run = dra("explain", "research/wish", FLEET)
+    assert run.code == 1
+    told = section(run, "node gpu-b, the nearest")
+    assert told[-2:] == ["would fit if", "request gpus: count 4"]
+
+
+@pytest.fixture(scope="module")
+def explained() -> dict[str, tuple[Explanation, Result]]:
+    """Each pod of the recorded fleet with what is said of it when its turn comes, and what becomes of it."""
+    if not INVENTORIES.is_dir():
+        pytest.skip(f"the fleet is not at hand: {INVENTORIES} is absent")
+    paths = [str(INVENTORIES / name) for name in ("cluster.yaml", "pending.yaml")]
+    world = World.of(inventory_of(paths, keep_going=False), FEATURES)
+    placement = world.placement(FEATURES)
+    found = {}
+    for pod in sorted(world.pending, key=order_of):
+        found[pod.name] = (explain(placement, placement.look(pod)), placement.place(pod))
+    return found
+
+
+def test_what_is_explained_is_what_is_done(explained: dict[str, tuple[Explanation, Result]]) -> None:
+    assert len(explained) == 72
+    for told, result in explained.values():
+        assert (told.verdict == "Fits") == isinstance(result, Placed)
+        if isinstance(result, Placed):
+            assert told.node == result.node
+            assert taken(told) == [claim.allocation for claim in result.claims]
+        else:
+            assert reason_of(result) == unstyle(explanation_text(told)).partition(": ")[2].partition("\n")[0]
+
+
+def taken(told: Explanation) -> list[Allocation | None]:
+    """The allocations of the claims: those that they have, and those that the story of the node gives to the others."""
+    given: Iterator[Allocation] = iter(())
+    if told.story:
+        assert isinstance(told.story.answer, Allocated)
+        given = iter(told.story.answer.allocations)
+    return [claim.allocation or next(given) for claim in told.claims]
+
+
+@pytest.mark.parametrize("name", ["vgpu-3", "small-5"])
+def test_bandwidth_without_a_request_policy_is_told_in_the_first_line(
+    name: str, explained: dict[str, tuple[Explanation, Result]]
+) -> None:
+    first, *rest = explanation_text(explained[name][0]).splitlines()
+    assert "every share takes all of capacity bandwidth, which has no request policy" in first
+    (remedy,) = [line for line in rest if line.endswith("released") or "claims released: " in line]
+    assert "ml/small-0-dev-" in remedy
+
+
+def test_each_refused_pod_has_a_conflict_or_an_error_that_tells_why(
+    explained: dict[str, tuple[Explanation, Result]],
+) -> None:
+    told = {name: one.story for name, (one, _) in explained.items() if one.verdict != "Fits"}
+    kinds = Counter(name.rpartition("-")[0] for name in told)
+    assert kinds == {"mig": 2, "small": 6, "vgpu": 9, "wish": 1, "node": 2}
+    for name, story in told.items():
+        assert story
+        if name.startswith("node-"):
+            assert "pool gpu.nvidia.example/gpu-07 is being updated" in str(story.answer)
+        else:
+            assert story.clash
+            assert story.clash.is_minimal
+            assert story.remedies
+
+
+def test_flexible_pods_get_their_first_alternative(explained: dict[str, tuple[Explanation, Result]]) -> None:
+    stories = [one.story for name, (one, _) in explained.items() if name.startswith("flex-")]
+    assert stories
+    for story in stories:
+        assert story
+        assert [funnel.request for funnel in story.offer.funnels] == ["gpu/h100", "gpu/a100"]
+        assert story.passed_over == ()

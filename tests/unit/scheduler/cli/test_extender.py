@@ -1,0 +1,203 @@
+"""`dra extender config` and `check` as a person runs them."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.unit.scheduler.cli.command import Run, dra
+from tests.unit.scheduler.manifests import text_of
+
+FLAG = "--feature-gates=DRAExtendedResource=false"
+UNKNOWN_GATE = (
+    "warning: DRAExtendedResource is not judged: it has to be off, and without --kube-scheduler-flags it is not known "
+    "whether it is\n"
+)
+
+
+def written(*arguments: str) -> str:
+    run = dra("extender", "config", *arguments)
+    assert run.code == 0, run.err
+    return run.out
+
+
+def checked(text: str, *arguments: str) -> Run:
+    return dra("extender", "check", "-", *arguments, stdin=text)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        ("--scheduler-name", "a", "--scheduler-name", "b", "--http-timeout", "60", "--weight", "1"),
+        ("--mode", "advisory"),
+        ("--mode", "advisory", "--scheduler-name", "default-scheduler"),
+        ("--url", "http://127.0.0.1:9443/v1"),
+        ("--url", "https://10.1.2.3/v1", "--ca-file", "a", "--cert-file", "b", "--key-file", "c"),
+    ],
+    ids=" ".join,
+)
+def test_what_config_writes_has_no_finding(arguments: tuple[str, ...]) -> None:
+    run = checked(written(*arguments), "--kube-scheduler-flags", FLAG)
+    assert (run.code, run.err) == (0, "")
+    assert run.out.endswith(": nothing found\n")
+
+
+def test_flags_are_told_beside_the_file_and_in_it() -> None:
+    run = dra("extender", "config")
+    assert run.err == f"kube-scheduler has to be started with {FLAG}\n"
+    assert run.out.startswith(f"# kube-scheduler has to be started with {FLAG}\napiVersion: ")
+    advisory = dra("extender", "config", "--mode", "advisory")
+    assert advisory.err == ""
+    assert advisory.out.startswith("apiVersion: ")
+
+
+def test_every_flag_of_config_is_written() -> None:
+    files = ("--ca-file", "/a", "--cert-file", "/b", "--key-file", "/c")
+    text = written(
+        "--url",
+        "https://x/v1",
+        *files,
+        "--http-timeout",
+        "7",
+        "--weight",
+        "3",
+        "--scheduler-name",
+        "s",
+        "--kubeconfig",
+        "/k",
+    )
+    for line in (
+        "urlPrefix: https://x/v1",
+        "caFile: /a",
+        "certFile: /b",
+        "keyFile: /c",
+        "httpTimeout: 7s",
+        "weight: 3",
+        "kubeconfig: /k",
+    ):
+        assert f" {line}\n" in text
+    assert "- schedulerName: s\n" in text
+    assert "resourceName: s\n" in text
+
+
+def test_plain_http_has_no_certificates() -> None:
+    assert "tls" not in written("--url", "http://localhost:9443/v1").lower()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--url", "http://elsewhere/v1"), 'error: extenders[0].urlPrefix: "http://elsewhere/v1": whoever is in the'),
+        (("--url", "elsewhere"), "dra: nothing was written"),
+        (("--ca-file", ""), "error: extenders[0].tlsConfig.caFile: kube-scheduler does not verify"),
+        (("--scheduler-name", "A_b"), "must be a DNS subdomain"),
+        (("--scheduler-name", "a", "--scheduler-name", "a"), "a profile is named twice"),
+        (("--weight", "0"), "0 is not in the range x>=1"),
+    ],
+    ids=str,
+)
+def test_what_would_not_work_is_not_written(arguments: tuple[str, ...], told: str) -> None:
+    run = dra("extender", "config", *arguments)
+    assert (run.code, run.out) == (2, "")
+    assert told in run.err
+
+
+def test_what_would_go_wrong_later_is_told_and_written() -> None:
+    run = dra("extender", "config", "--http-timeout", "5")
+    assert run.code == 0
+    assert 'warning: extenders[0].httpTimeout: "5s": kube-scheduler waits 5s for a bind' in run.err
+
+
+def test_finding_says_field_value_consequence_and_remedy() -> None:
+    run = checked(written().replace("ignorable: false", "ignorable: true"), "--kube-scheduler-flags", FLAG)
+    assert (run.code, run.err) == (1, "")
+    assert run.out == (
+        "error: extenders[0].ignorable: true\n"
+        "    when bind fails or is not answered, kube-scheduler binds the pod itself, without its devices\n"
+        "    instead: false\n"
+        "extenders[0] (authoritative): 1 error\n"
+    )
+
+
+def test_warnings_alone_are_no_failure() -> None:
+    run = checked(written().replace("httpTimeout: 30s", "httpTimeout: 1s"))
+    assert (run.code, run.err) == (0, UNKNOWN_GATE)
+    assert run.out.endswith("extenders[0] (authoritative): 1 warning\n")
+
+
+@pytest.mark.parametrize(
+    ("flags", "code"),
+    [
+        ("--v=2", 1),
+        ("", 1),
+        ("--feature-gates=DRAExtendedResource=true", 1),
+        ("--feature-gates DRAAdminAccess=true,kube:DRAExtendedResource=false", 0),
+        ("--feature-gates=DRAAdminAccess=true --v=2 --feature-gates=DRAExtendedResource=false", 0),
+        ("'--feature-gates=AllBeta=false'", 0),
+    ],
+)
+def test_gates_are_those_of_the_flags(flags: str, code: int) -> None:
+    run = checked(written(), "--kube-scheduler-flags", flags)
+    assert (run.code, run.err) == (code, "")
+
+
+def test_json_has_all_of_it() -> None:
+    run = checked(written().replace("weight: 5", "weight: 0"), "-o", "json")
+    assert run.code == 1
+    assert json.loads(run.out) == {
+        "apiVersion": "dra-scheduler.dev/v1alpha1",
+        "kind": "KubeSchedulerConfigurationReview",
+        "extender": "extenders[0]",
+        "mode": "authoritative",
+        "findings": [
+            {
+                "severity": "error",
+                "field": "extenders[0].weight",
+                "value": 0,
+                "consequence": "kube-scheduler does not start: whoever prioritizes needs a weight above 0",
+                "remedy": "5",
+            }
+        ],
+        "notJudged": ["DRAExtendedResource"],
+    }
+
+
+SEVERAL = written() + "- urlPrefix: https://other/x\n  filterVerb: f\n"
+
+
+def test_one_of_several_is_judged_by_its_url() -> None:
+    run = checked(SEVERAL, "--url", "https://dra-extender.kube-system.svc:9443/v1")
+    assert run.code == 0
+    assert run.out == "extenders[0] (authoritative): nothing found\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "told"),
+    [
+        (SEVERAL, (), "extenders: has 2 entries: say with --url which one is ours: https://dra-extender."),
+        (SEVERAL, ("--url", "x"), "extenders: none has the urlPrefix x: https://dra-extender."),
+        (
+            text_of({"apiVersion": "v1", "kind": "Pod"}),
+            (),
+            "dra: -: kind: Input should be 'KubeSchedulerConfiguration'",
+        ),
+        ("kind: KubeSchedulerConfiguration\n", (), "dra: -: apiVersion: is required"),
+        (written() + "extender: []\n", (), "dra: -: extender: unknown field"),
+        (written().partition("extenders:")[0], (), "extenders: is empty: kube-scheduler asks nobody"),
+        (written() + "---\n" + written(), (), "holds 2 objects; it has to be one KubeSchedulerConfiguration"),
+        (written(), ("--kube-scheduler-flags", "'"), "no flags as a shell reads them"),
+        (written(), ("--kube-scheduler-flags", "--feature-gates=A"), "'A' is not NAME=true or NAME=false"),
+    ],
+    ids=lambda value: value if isinstance(value, str) and value.startswith(("dra", "ext", "hol", "no", "'")) else "",
+)
+def test_what_cannot_be_judged_is_bad_input(text: str, arguments: tuple[str, ...], told: str) -> None:
+    run = checked(text, *arguments)
+    assert (run.code, run.out) == (2, "")
+    assert told in run.err
+
+
+def test_file_that_is_not_there_is_bad_input(tmp_path: Path) -> None:
+    run = dra("extender", "check", tmp_path / "absent.yaml")
+    assert run.code == 2
+    assert "absent.yaml: cannot be read: No such file" in run.err

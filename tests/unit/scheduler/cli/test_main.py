@@ -1,0 +1,162 @@
+import importlib
+
+import pytest
+from click.shell_completion import BashComplete
+
+from scheduler.cli import main as entry
+from scheduler.cli.main import COMMANDS
+from scheduler.installation import InstallationError
+from scheduler.version import VERSION
+from tests.unit.scheduler.cli.command import dra
+
+HELP = {
+    ("--help",): [
+        "Examples:",
+        "dra allocate cluster.yaml pending.yaml",
+        "allocate ",
+        "completion ",
+        "scheduler ",
+        "verify ",
+    ],
+    ("allocate", "--help"): [
+        *("--pod", "--claim", "--node", "-o, --output", "[table|wide|json|yaml|name]", "--kubernetes", "--keep-going"),
+        *("--feature-gates", "--strict", "--verbose"),
+        *("Exit code: 0 when everything asked for was placed, 1 when something was not, 2 for bad input.", "Examples:"),
+        "kubectl get resourceslices,",
+    ],
+    ("scheduler", "--help"): ["run "],
+    ("scheduler", "run", "--help"): [
+        *("--kubeconfig", "--context", "--scheduler-name", "--policy", "--feature-gates", "--config", "--dry-run"),
+        *("--print-config", "Exit code: 0 when it was told to end", "dra scheduler run --config c.yaml --policy pack"),
+    ],
+    ("extender", "config", "--help"): [
+        *(
+            "--mode",
+            "--scheduler-name",
+            "--url",
+            "--ca-file",
+            "--cert-file",
+            "--key-file",
+            "--http-timeout",
+            "--weight",
+        ),
+        *("Exit code: 0 when it was written", "dra extender config > kube-scheduler.yaml"),
+    ],
+    ("extender", "check", "--help"): [
+        *("FILE", "--kube-scheduler-flags", "--url", "-o, --output", "[table|json]", "Exit code: 0 without errors"),
+        "dra extender config | dra extender check - -o json",
+    ],
+    ("verify", "--help"): ["allocation ", "cel "],
+    ("verify", "allocation", "--help"): [
+        "FILE...",
+        "--kubernetes",
+        "--no-strict",
+        "Exit code: 0 when nothing failed, 1 on a failure",
+    ],
+    ("verify", "cel", "--help"): ["FILE...", "--kubernetes", "Exit code: 0 when all passed, 1 when a case failed"],
+    ("completion", "--help"): ["{bash|fish|zsh}", "~/.bashrc:", "~/.zshrc:", "dra completion fish | source"],
+}
+
+
+@pytest.mark.parametrize("arguments", HELP, ids=" ".join)
+def test_help_says_what_a_command_does_with_examples(arguments: tuple[str, ...]) -> None:
+    run = dra(*arguments)
+    assert run.code == 0
+    text = " ".join(run.out.split())
+    missing = [part for part in HELP[arguments] if " ".join(part.split()) not in text]
+    assert not missing
+
+
+@pytest.mark.parametrize("arguments", HELP, ids=" ".join)
+def test_help_fits_a_terminal(arguments: tuple[str, ...]) -> None:
+    assert max(map(len, dra(*arguments).out.splitlines())) <= 120
+
+
+def test_short_help_is_help() -> None:
+    assert dra("allocate", "-h").out == dra("allocate", "--help").out
+
+
+def test_the_version_is_told() -> None:
+    run = dra("--version")
+    assert (run.code, run.out) == (0, f"dra, version {VERSION}\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "Usage: dra"),
+        (("frobnicate",), "No such command 'frobnicate'"),
+        (("allocate",), "Missing argument 'PATH...'"),
+        (("allocate", "-", "-o", "html"), "'html' is not one of"),
+        (("allocate", "-", "--frobnicate"), "No such option"),
+        (("allocate", "-", "--kubernetes", "1.20"), "'1.20' is not one of"),
+        (("verify", "allocation"), "Missing argument 'FILE...'"),
+        (("completion", "tcsh"), "'tcsh' is not one of"),
+    ],
+)
+def test_a_wrong_call_is_bad_input_and_says_what_is_wrong(arguments: tuple[str, ...], message: str) -> None:
+    run = dra(*arguments)
+    assert run.code == 2
+    assert message in run.err
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_says_in_the_list_what_its_own_help_says(name: str) -> None:
+    module, summary = COMMANDS[name]
+    command = importlib.import_module(module).command
+    assert command.name == name
+    assert summary in dra("--help").out
+    assert dra(name, "--help").code == 0
+
+
+@pytest.mark.parametrize(
+    ("shell", "parts"),
+    [
+        ("bash", ["_DRA_COMPLETE=bash_complete", "complete -o nosort -F"]),
+        ("zsh", ["#compdef dra", "_DRA_COMPLETE=zsh_complete"]),
+        ("fish", ["complete --no-files --command dra", "_DRA_COMPLETE=fish_complete"]),
+    ],
+)
+def test_completion_scripts_are_printed_for_three_shells(shell: str, parts: list[str]) -> None:
+    run = dra("completion", shell)
+    assert run.code == 0
+    assert [part for part in parts if part not in run.out] == []
+
+
+def test_a_broken_installation_is_told_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken() -> None:
+        raise InstallationError("the package 'cel' is also installed by cel-bind")
+
+    monkeypatch.setattr(entry, "verify", broken)
+    with pytest.raises(SystemExit) as exited:
+        entry.main()
+    assert exited.value.code == 2
+    assert capsys.readouterr() == ("", "dra: the package 'cel' is also installed by cel-bind\n")
+
+
+def completions(*words: str) -> list[str]:
+    """What a shell offers after these words, the last of them begun."""
+    completion = BashComplete(entry.dra, {}, "dra", "_DRA_COMPLETE")
+    return [item.value for item in completion.get_completions(list(words[:-1]), words[-1])]
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        (("al",), ["allocate"]),
+        (("verify", ""), ["allocation", "cel"]),
+        (("allocate", "--po"), ["--pod"]),
+        (("allocate", "x.yaml", "-o", "j"), ["json"]),
+        (("completion", ""), ["bash", "fish", "zsh"]),
+    ],
+)
+def test_a_shell_completes_commands_options_and_values(words: tuple[str, ...], offered: list[str]) -> None:
+    assert [word for word in completions(*words) if word in offered] == offered
+
+
+@pytest.mark.parametrize("command", [("allocate",), ("verify", "allocation"), ("verify", "cel")])
+def test_a_shell_completes_files(command: tuple[str, ...]) -> None:
+    completion = BashComplete(entry.dra, {}, "dra", "_DRA_COMPLETE")
+    assert [item.type for item in completion.get_completions([*command], "clus")] == ["file"]

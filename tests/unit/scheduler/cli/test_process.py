@@ -1,0 +1,136 @@
+"""The installed program in a process of its own: what only a real one shows. Each takes a third of a second."""
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from subprocess import DEVNULL, PIPE
+
+import pytest
+
+from tests.unit.scheduler.cli.command import saved, without_progress
+from tests.unit.scheduler.manifests import a_cluster, a_pod
+
+PROGRAM = Path(sys.executable).with_name("dra")
+PODS = [
+    a_pod(f"p{number:03}", template="one", metadata={"uid": str(number), "annotations": {"long": "x" * 2000}})
+    for number in range(100)
+]
+"""Together more than a pipe holds when nobody reads it."""
+
+
+def program(*arguments: str | Path) -> list[str]:
+    return [str(PROGRAM), *map(str, arguments)]
+
+
+def environment(**changes: str) -> dict[str, str]:
+    return {**os.environ, **changes}
+
+
+def test_the_program_runs_from_any_folder_and_its_output_does_not_depend_on_the_hash_seed(tmp_path: Path) -> None:
+    path = saved(tmp_path, *a_cluster("n1", "n2"), *PODS[:3])
+    outputs = {
+        subprocess.run(
+            program("allocate", path.name, "-o", "yaml"),
+            cwd=tmp_path,
+            env=environment(PYTHONHASHSEED=seed),
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(outputs) == 1
+    assert outputs.pop().startswith(b"apiVersion: v1\nkind: List\nitems:\n")
+
+
+def test_a_reader_that_stops_early_is_no_error_to_tell(tmp_path: Path) -> None:
+    path = saved(tmp_path, *a_cluster(count=64), *PODS)
+    # Unbuffered, Python takes what a closed pipe swallowed for all that there was.
+    buffered = environment(PYTHONUNBUFFERED="")
+    with subprocess.Popen(program("allocate", path, "-o", "yaml"), env=buffered, stdout=PIPE, stderr=PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == b"apiVersion: v1\n"
+        process.stdout.close()
+        assert without_progress(process.stderr.read().decode()) == ""
+    assert process.returncode == 141
+
+
+def test_errors_and_exit_code_reach_the_shell(tmp_path: Path) -> None:
+    found = subprocess.run(program("allocate", tmp_path / "none"), capture_output=True, text=True, check=False)
+    assert found.returncode == 2
+    assert found.stdout == ""
+    assert without_progress(found.stderr).startswith(
+        f"error: {tmp_path / 'none'}: cannot be read: No such file or directory\n"
+    )
+
+
+def test_text_of_other_languages_is_written_in_any_locale(tmp_path: Path) -> None:
+    pod = a_pod("p", template="one", metadata={"uid": "p", "annotations": {"note": "grün"}})
+    path = saved(tmp_path, *a_cluster(), pod)
+    found = subprocess.run(
+        program("allocate", path, "-o", "yaml"), env=environment(LC_ALL="C"), capture_output=True, check=True
+    )
+    assert "grün" in found.stdout.decode()
+
+
+@pytest.mark.parametrize(("setting", "codes"), [("", 2), ("1", 0)])
+def test_a_terminal_gets_colour_unless_it_is_not_wanted(setting: str, codes: int, tmp_path: Path) -> None:
+    path = saved(tmp_path, *a_cluster(), a_pod("p", claim="none"))
+    reader, terminal = pty.openpty()
+    run = subprocess.run(
+        program("allocate", path), env=environment(NO_COLOR=setting), stdout=terminal, stderr=PIPE, check=False
+    )
+    os.close(terminal)
+    told = os.read(reader, 10_000)
+    os.close(reader)
+    assert run.returncode == 1
+    assert b"claim default/none does not exist" in told
+    assert told.count(b"\x1b") == codes
+
+
+def test_a_closed_standard_input_is_told() -> None:
+    found = subprocess.run(
+        ["/bin/sh", "-c", '"$0" allocate - <&-', str(PROGRAM)], stdout=DEVNULL, stderr=PIPE, text=True, check=False
+    )
+    assert found.returncode == 2
+    assert "Traceback" not in found.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
+@pytest.mark.parametrize("arguments", [("allocate", "input.yaml"), ("allocate", "--help"), ("--help",)], ids=" ".join)
+def test_a_full_disk_is_told_in_one_line(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    saved(tmp_path, *a_cluster(), *PODS[:1])
+    with Path("/dev/full").open("w") as full:
+        found = subprocess.run(program(*arguments), cwd=tmp_path, stdout=full, stderr=PIPE, text=True, check=False)
+    assert (found.returncode, without_progress(found.stderr)) == (2, "dra: No space left on device\n")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
+def test_where_nothing_can_be_told_the_exit_code_tells(tmp_path: Path) -> None:
+    path = saved(tmp_path, *a_cluster(), *PODS[:1])
+    with Path("/dev/full").open("w") as full:
+        assert subprocess.run(program("allocate", path), stdout=full, stderr=full, check=False).returncode == 2
+
+
+@pytest.fixture
+def _hears_control_c() -> Iterator[None]:
+    """What a shell starts in the background ignores SIGINT, and so does what that starts, unless it is told not to."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("_hears_control_c")
+def test_control_c_ends_without_a_word(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    # The pipe is open once the program waits for what comes.
+    with subprocess.Popen(program("allocate", pipe), stdout=PIPE, stderr=PIPE) as process, pipe.open("w"):
+        process.send_signal(signal.SIGINT)
+        out, told = process.communicate()
+    assert (out, without_progress(told.decode())) == (b"", "")
+    assert process.returncode == 130

@@ -1,0 +1,56 @@
+"""How a connection finds its way to the server."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from scheduler.client.connection import connect
+
+SERVER = "https://api.example:6443"
+
+
+def proxy_to(server: str, folder: Path, **cluster: str) -> object:
+    """The proxy that calls of the server go through."""
+    config = {
+        "clusters": [{"name": "c", "cluster": {"server": server, **cluster}}],
+        "users": [{"name": "u", "user": {"token": "t"}}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "x",
+    }
+    path = folder / "config"
+    path.write_text(json.dumps(config))
+
+    async def found() -> object:
+        async with connect(kubeconfig=path) as connection:
+            return connection._options["proxy"]
+
+    return asyncio.run(found())
+
+
+@pytest.fixture(autouse=True)
+def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+
+
+def test_server_is_called_directly_where_nobody_names_a_proxy(tmp_path: Path) -> None:
+    assert proxy_to(SERVER, tmp_path) is None
+
+
+def test_proxy_of_the_environment_is_used_unless_it_leaves_the_server_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy.example:3128")
+    assert proxy_to(SERVER, tmp_path) == "http://proxy.example:3128"
+    monkeypatch.setenv("NO_PROXY", "localhost,.example")
+    assert proxy_to(SERVER, tmp_path) is None
+
+
+def test_proxy_of_the_kubeconfig_goes_before_that_of_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy.example:3128")
+    assert proxy_to(SERVER, tmp_path, **{"proxy-url": "http://own.example:1"}) == "http://own.example:1"

@@ -1,0 +1,82 @@
+"""Where credentials are looked for."""
+
+import asyncio
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from scheduler.client.credentials import Credentials, load
+from scheduler.client.errors import NotConfigured
+
+
+def a_kubeconfig(path: Path, server: str = "https://a.example", **user: object) -> Path:
+    config = {
+        "clusters": [{"name": "c", "cluster": {"server": server}}],
+        "users": [{"name": "u", "user": user}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "x",
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(config))
+    return path
+
+
+def host_of(home: Path, environ: Mapping[str, str], kubeconfig: Path | None = None, context: str | None = None) -> str:
+    found = asyncio.run(load(kubeconfig, context, environ, home))
+    return str(found.configuration.host)
+
+
+def test_named_file_goes_before_the_environment_and_that_before_the_home(tmp_path: Path) -> None:
+    named = a_kubeconfig(tmp_path / "named", "https://named.example")
+    env = {"KUBECONFIG": str(a_kubeconfig(tmp_path / "env", "https://env.example"))}
+    a_kubeconfig(tmp_path / ".kube" / "config", "https://home.example")
+    assert host_of(tmp_path, env, named) == "https://named.example"
+    assert host_of(tmp_path, env) == "https://env.example"
+    assert host_of(tmp_path, {}) == "https://home.example"
+
+
+def test_missing_file_and_missing_context_are_named(tmp_path: Path) -> None:
+    with pytest.raises(NotConfigured, match=r"kubeconfig .*/nowhere is no file"):
+        host_of(tmp_path, {}, tmp_path / "nowhere")
+    with pytest.raises(NotConfigured, match=r"config: .*name y in .*contexts"):
+        host_of(tmp_path, {}, a_kubeconfig(tmp_path / "config"), "y")
+
+
+def test_nothing_configured_says_what_to_give(tmp_path: Path) -> None:
+    with pytest.raises(NotConfigured, match="no API server is configured: give --kubeconfig"):
+        host_of(tmp_path, {})
+
+
+def test_pod_without_its_token_is_told(tmp_path: Path) -> None:
+    with pytest.raises(NotConfigured, match="the service account of this pod: "):
+        host_of(tmp_path, {"KUBERNETES_SERVICE_HOST": "10.0.0.1"})
+
+
+def test_refused_token_of_a_plugin_is_renewed_once_for_all_calls(tmp_path: Path) -> None:
+    counter = tmp_path / "runs"
+    program = (
+        f"import json; runs = open({str(counter)!r}, 'a+'); runs.write('.'); runs.seek(0); "
+        "print(json.dumps({'apiVersion': 'client.authentication.k8s.io/v1', 'kind': 'ExecCredential', "
+        "'status': {'token': f't{len(runs.read())}', 'expirationTimestamp': '2999-01-01T00:00:00Z'}}))"
+    )
+    plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": sys.executable, "args": ["-c", program]}
+
+    async def refused() -> tuple[str, list[bool], str]:
+        credentials = await load(a_kubeconfig(tmp_path / "config", exec=plugin), None, {}, tmp_path)
+        first = await credentials.authorization()
+        renewed = await asyncio.gather(*(credentials.renewed(first) for _ in range(3)))
+        return first, renewed, await credentials.authorization()
+
+    assert asyncio.run(refused()) == ("Bearer t1", [True, True, True], "Bearer t2")
+    assert counter.read_text() == ".."
+
+
+def test_token_that_stays_the_same_is_not_tried_again(tmp_path: Path) -> None:
+    async def renewed() -> bool:
+        credentials: Credentials = await load(a_kubeconfig(tmp_path / "config", token="t"), None, {}, tmp_path)  # noqa: S106 - of no server
+        return await credentials.renewed(await credentials.authorization())
+
+    assert not asyncio.run(renewed())

@@ -1,0 +1,68 @@
+"""What follows from the server's own documents."""
+
+import pytest
+
+from allocator.gates import DEVICE_TAINT_RULES, PARTITIONABLE_DEVICES
+from scheduler.client.discovery import NotServed, Served, nearest_release, served
+
+VERSION_1_36 = {"major": "1", "minor": "36", "gitVersion": "v1.36.3"}
+NEEDED = ("resourceclaims", "resourceclaims/status", "resourceslices", "deviceclasses")
+
+
+def a_document(*plurals: str) -> dict[str, object]:
+    return {"resources": [{"name": plural} for plural in plurals]}
+
+
+def test_best_version_is_chosen() -> None:
+    documents = {name: a_document(*NEEDED) for name in ("v1beta1", "v1beta2", "v1")}
+    found = served(VERSION_1_36, documents)
+    assert found.version == "v1"
+    assert found.claims.path() == "/apis/resource.k8s.io/v1/resourceclaims"
+
+
+def test_version_without_claims_is_passed_over() -> None:
+    documents = {"v1beta2": a_document("devicetaintrules"), "v1beta1": a_document(*NEEDED)}
+    found = served(VERSION_1_36, documents)
+    assert found.version == "v1beta1"
+    assert found.taint_rules is not None
+    assert found.taint_rules.version == "v1beta2"
+
+
+def test_server_without_the_group_is_refused_and_told_what_to_do() -> None:
+    with pytest.raises(NotServed, match=r"serves resource\.k8s\.io not at all.*Kubernetes 1\.34 or later, or enable"):
+        served(VERSION_1_36, {})
+    with pytest.raises(NotServed, match="only in v1alpha3; one of v1, v1beta2, v1beta1 is needed"):
+        served(VERSION_1_36, {"v1alpha3": a_document("devicetaintrules")})
+
+
+@pytest.mark.parametrize(
+    ("minor", "release"), [("36", "1.36"), ("34+", "1.34"), ("31", "1.34"), ("99", "1.37"), ("", "1.37")]
+)
+def test_release_is_the_nearest_known(minor: str, release: str) -> None:
+    assert nearest_release({"major": "1", "minor": minor}) == release
+
+
+def test_line_about_the_server_names_the_nearest_release_only_where_it_is_another() -> None:
+    rules = served(VERSION_1_36, {"v1": a_document(*NEEDED, "devicetaintrules")})
+    assert str(rules) == "Kubernetes v1.36.3; resource.k8s.io/v1; DeviceTaintRules: resource.k8s.io/v1"
+    older = Served("v1.32.1", "1.34", "v1beta1", None)
+    assert str(older) == (
+        "Kubernetes v1.32.1, treated as 1.34, the nearest release known here; resource.k8s.io/v1beta1; "
+        "DeviceTaintRules: not served"
+    )
+
+
+def test_rules_count_where_they_are_served_and_overrides_have_the_last_word() -> None:
+    with_rules = served(VERSION_1_36, {"v1": a_document(*NEEDED), "v1beta2": a_document("devicetaintrules")})
+    without = served(VERSION_1_36, {"v1": a_document(*NEEDED)})
+    assert with_rules.features({}).has(DEVICE_TAINT_RULES)
+    assert not with_rules.features({DEVICE_TAINT_RULES: False}).has(DEVICE_TAINT_RULES)
+    assert not without.features({}).has(DEVICE_TAINT_RULES)
+    assert not without.features({PARTITIONABLE_DEVICES: False}).has(PARTITIONABLE_DEVICES)
+
+
+@pytest.mark.parametrize("minor", ["34", "35"])
+def test_rules_do_not_count_where_the_release_has_taints_off(minor: str) -> None:
+    documents = {"v1": a_document(*NEEDED), "v1alpha3": a_document("devicetaintrules")}
+    found = served({"major": "1", "minor": minor, "gitVersion": f"v1.{minor}.0"}, documents)
+    assert not found.features({}).has(DEVICE_TAINT_RULES)

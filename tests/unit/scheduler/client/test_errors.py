@@ -1,0 +1,69 @@
+"""What an answer that is no success says, and whether the write may have happened."""
+
+import orjson
+import pytest
+
+from scheduler.client.errors import Cause, Unanswered, api_error
+
+
+def test_refusal_carries_the_fields_of_the_status() -> None:
+    body = (
+        b'{"kind":"Status","reason":"Invalid","message":"no","details":{"causes":'
+        b'[{"field":"status.allocation","reason":"FieldValueForbidden","message":"why"}],"retryAfterSeconds":2}}'
+    )
+    error = api_error("PUT /x", 422, body)
+    assert str(error) == "PUT /x: 422 Invalid: no"
+    assert error.causes == (Cause("status.allocation", "FieldValueForbidden", "why"),)
+    assert error.retry_after_s == 2.0
+
+
+@pytest.mark.parametrize(
+    ("message", "told"),
+    [
+        ('spec: Invalid value: {"a":{"password":"x}"}}: is immutable', "spec: Invalid value: ...: is immutable"),
+        ('a: Invalid value: ["x"]: no, b: Bad value: {"y":1}: no', "a: Invalid value: ...: no, b: Bad value: ...: no"),
+        ('spec: Invalid value: {"a":{"password":"x', "spec: Invalid value: ..."),
+        ("spec: Invalid value: " + "[" * 100_000, "spec: Invalid value: ..."),
+        ('status.x: Invalid value: "nope": must be a name', 'status.x: Invalid value: "nope": must be a name'),
+    ],
+)
+def test_objects_that_a_refusal_repeats_are_left_out(message: str, told: str) -> None:
+    cause = {"field": "spec", "reason": "FieldValueInvalid", "message": message}
+    error = api_error("PUT /x", 422, orjson.dumps({"message": message, "details": {"causes": [cause]}}))
+    assert str(error) == f"PUT /x: 422 : {told}"
+    assert error.causes[0].message == told
+
+
+def test_page_of_a_proxy_becomes_the_message() -> None:
+    assert str(api_error("GET /x", 502, b"<html>Bad Gateway</html>\n")) == "GET /x: 502 : <html>Bad Gateway</html>"
+
+
+@pytest.mark.parametrize(("header", "seconds"), [("3", 3.0), ("", None), ("Wed, 21 Oct 2015 07:28:00 GMT", None)])
+def test_retry_after_is_read_where_it_gives_seconds(header: str, seconds: float | None) -> None:
+    assert api_error("GET /x", 429, b"{}", header).retry_after_s == seconds
+
+
+@pytest.mark.parametrize(
+    ("call", "status", "is_ambiguous"),
+    [
+        ("PUT /x", 409, False),
+        ("PUT /x", 422, False),
+        ("PUT /x", 429, False),
+        ("PUT /x", 408, True),
+        ("POST /x", 500, True),
+        ("PATCH /x", 503, True),
+        ("PUT /x", 504, True),
+        ("GET /x", 500, False),
+    ],
+)
+def test_write_is_ambiguous_where_the_server_was_in_trouble(call: str, status: int, *, is_ambiguous: bool) -> None:
+    assert api_error(call, status, b"").is_ambiguous is is_ambiguous
+
+
+def test_gone_is_expired() -> None:
+    assert api_error("GET /x", 410, b"").is_expired
+    assert not api_error("GET /x", 404, b"").is_expired
+
+
+def test_unanswered_call_names_itself() -> None:
+    assert str(Unanswered("PUT /x", "no answer in time", is_ambiguous=True)) == "PUT /x: no answer in time"

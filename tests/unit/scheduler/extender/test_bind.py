@@ -1,0 +1,87 @@
+"""What bind answers where no pod is bound: a right is missing, or two attempts meet."""
+
+import asyncio
+from datetime import UTC, datetime
+from typing import Any, cast
+
+import pytest
+
+from scheduler.binding.binder import Api, Binder, Listener, Observed, Time
+from scheduler.client.errors import ApiError, Status
+from scheduler.client.resources import claims
+from scheduler.cycle.cluster import Cluster
+from scheduler.cycle.decide import Placed
+from scheduler.cycle.invariants import Violation
+from scheduler.extender.bind import Binds
+from scheduler.extender.wire import INTERNAL, ExtenderBindingArgs
+from tests.builders import a_pod
+from tests.unit.scheduler.extender.clusters import a_cluster
+
+POD = a_pod()
+ARGS = ExtenderBindingArgs(PodName=POD.name, PodNamespace=POD.namespace, PodUID=POD.uid, Node="node-0")
+
+
+class Denied:
+    """Gives the pod to who reads it, and refuses every write, as RBAC does; it hears what becomes of attempts."""
+
+    def __init__(self) -> None:
+        self.violations: list[Violation] = []
+
+    async def request(self, method: str, path: str, **_: object) -> dict[str, Any]:
+        if method == "GET":
+            metadata = {"name": POD.name, "namespace": POD.namespace, "uid": POD.uid, "resourceVersion": "1"}
+            return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": []}}
+        message = f'it is forbidden: User "ours" cannot {method} it'
+        raise ApiError(f"{method} {path}", 403, Status("Forbidden", message))
+
+    async def reached(self, *_: object) -> bool:
+        return True
+
+    def passed(self, *_: object, **__: object) -> None:
+        """Nobody asks."""
+
+    def violated(self, violation: Violation) -> None:
+        self.violations.append(violation)
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    found = a_cluster(1)
+    found.set_pod(POD)
+    return found
+
+
+def binds(cluster: Cluster, denied: Denied) -> Binds:
+    moment = datetime(2026, 1, 1, tzinfo=UTC)
+    time = Time(lambda: 0.0, lambda: moment, asyncio.sleep, lambda: 0.5)
+    binder = Binder(cast(Api, denied), claims("v1"), cast(Observed, denied), time, "ours", 1, cast(Listener, denied))
+    return Binds(
+        cluster,
+        binder,
+        is_ours=lambda _: False,
+        timeout_s=30,
+        concurrency=1,
+        given_back=lambda _: None,
+        violated=denied.violated,
+    )
+
+
+def test_a_right_that_is_missing_is_told_while_the_pod_that_lacked_it_is_there(cluster: Cluster) -> None:
+    async def act() -> list[str]:
+        found = binds(cluster, Denied())
+        answer = await found.bind(ARGS)
+        told = [answer, found.trouble]
+        cluster.remove_pod(POD.uid)
+        return [*told, found.trouble]
+
+    answer, while_there, afterwards = asyncio.run(act())
+    assert 'User "ours" cannot POST' in answer
+    assert 'User "ours" cannot POST' in while_there
+    assert afterwards == ""
+
+
+def test_second_attempt_at_a_pod_is_not_begun_and_told_as_a_violation(cluster: Cluster) -> None:
+    cluster.reserve(POD, Placed("node-0", (), ()))
+    denied = Denied()
+    assert asyncio.run(binds(cluster, denied).bind(ARGS)) == INTERNAL
+    assert [(one.invariant, one.subject) for one in denied.violations] == [("I6", f"pod {POD}")]

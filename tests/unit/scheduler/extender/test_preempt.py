@@ -1,0 +1,129 @@
+"""A node is kept when the devices fit once its victims are gone, and not when they would be evicted in vain."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from allocator.api.allocation import RESERVED_FOR_MAX
+from allocator.model import Allocation, Claim
+from scheduler.core_v1.pod import Pod
+from scheduler.cycle.cluster import Cluster
+from scheduler.cycle.decide import Placed
+from scheduler.extender.preempt import kept_nodes
+from tests.builders import a_claim, a_pod, a_request, a_result, a_user, an_allocated_claim, named, watched
+from tests.unit.scheduler.extender.clusters import a_cluster, a_user_of
+
+
+def hold(cluster: Cluster, name: str, node: str, *devices: str, users: Iterable[str] = ()) -> None:
+    """A claim with these devices of the node, reserved for pods that are bound there; for one of its name, if none."""
+    claim = an_allocated_claim(*(a_result(device, pool=node) for device in devices), name=name)
+    pods = [bound(cluster, user, node, name) for user in (users or (name,))]
+    cluster.set_claim(watched(claim, users=pods), 1)
+
+
+def bound(cluster: Cluster, name: str, node: str, *claims: str) -> Pod:
+    pod = a_user(name, *claims, node_name=node)
+    cluster.set_pod(pod)
+    return pod
+
+
+def kept(cluster: Cluster, victims: Mapping[str, Iterable[str]], *claims: Claim, **more: Any) -> list[str]:
+    """victims: names of pods by node."""
+    pod = replace(a_user_of(cluster, *(claims or (a_claim(),))), **more)
+    return kept_nodes(cluster, pod, {node: [f"uid-{name}" for name in names] for node, names in victims.items()})
+
+
+def test_node_whose_victims_hold_the_devices_is_kept() -> None:
+    cluster = a_cluster(1, 2)
+    hold(cluster, "a", "node-0", "gpu-0")
+    hold(cluster, "b", "node-1", "gpu-0")
+    hold(cluster, "c", "node-1", "gpu-1")
+    wanted = a_claim(a_request(count=2))
+    assert kept(cluster, {"node-0": ["a"], "node-1": ["b", "c"]}, wanted) == ["node-1"]
+    assert kept(cluster, {"node-0": ["a"], "node-1": ["b"]}, wanted) == []
+
+
+def test_node_that_has_free_devices_is_kept_whatever_its_victims_hold() -> None:
+    cluster = a_cluster(1)
+    bound(cluster, "a", "node-0")
+    assert kept(cluster, {"node-0": ["a"]}) == ["node-0"]
+
+
+def test_node_without_victims_is_not_kept() -> None:
+    assert kept(a_cluster(1), {"node-0": []}) == []
+
+
+def test_victims_of_one_node_free_nothing_for_another() -> None:
+    cluster = a_cluster(1, 1)
+    hold(cluster, "a", "node-0", "gpu-0")
+    hold(cluster, "b", "node-1", "gpu-0")
+    bound(cluster, "c", "node-1")
+    assert kept(cluster, {"node-0": ["a"], "node-1": ["c"]}) == ["node-0"]
+
+
+def test_shared_claim_is_freed_by_its_last_user() -> None:
+    cluster = a_cluster(1)
+    hold(cluster, "shared", "node-0", "gpu-0", users=("a", "b"))
+    assert kept(cluster, {"node-0": ["a"]}) == []
+    assert kept(cluster, {"node-0": ["a", "b"]}) == ["node-0"]
+
+
+def test_claim_that_is_reserved_for_nobody_is_not_freed() -> None:
+    cluster = a_cluster(1)
+    bound(cluster, "a", "node-0", "left")
+    cluster.set_claim(watched(an_allocated_claim(a_result(pool="node-0"), name="left")), 1)
+    assert kept(cluster, {"node-0": ["a"]}) == []
+
+
+def test_devices_of_a_claim_that_the_pod_shares_with_its_victim_stay_in_use() -> None:
+    cluster = a_cluster(1)
+    allocation = Allocation((a_result(pool="node-0"),), node_selector=named("node-0"))
+    shared, pending = a_claim(name="shared", allocation=allocation), a_claim(name="pending")
+    pod = a_user_of(cluster, shared, pending)
+    victim = bound(cluster, "a", "node-0", "shared")
+    cluster.set_claim(watched(shared, users=[victim]), 2)
+    assert kept_nodes(cluster, pod, {"node-0": [victim.uid]}) == []
+
+
+def test_devices_in_flight_are_not_freed() -> None:
+    cluster = a_cluster(1)
+    claim = a_claim(name="other")
+    other = a_user_of(cluster, claim, name="other")
+    cluster.reserve(other, Placed("node-0", (claim,), (Allocation((a_result(pool="node-0"),)),)))
+    bound(cluster, "a", "node-0", "other")
+    assert kept(cluster, {"node-0": ["a", "other"]}) == []
+
+
+def test_pod_that_has_its_devices_keeps_only_the_nodes_that_reach_them() -> None:
+    cluster = a_cluster(1, 1)
+    bound(cluster, "a", "node-0")
+    bound(cluster, "b", "node-1")
+    claim = a_claim(allocation=Allocation((a_result(pool="node-1"),), node_selector=named("node-1")))
+    assert kept(cluster, {"node-0": ["a"], "node-1": ["b"]}, claim) == ["node-1"]
+
+
+def test_nothing_is_kept_for_what_eviction_does_not_help() -> None:
+    cluster = a_cluster(1)
+    hold(cluster, "a", "node-0", "gpu-0")
+    victims = {"node-0": ["a"], "node-9": ["a"]}
+    missing, broken = a_request(class_name="nic"), a_request("gpus", 1, "device.attributes['x'].y")
+    assert kept(cluster, victims, a_claim(missing)) == []
+    assert kept(cluster, victims, a_claim(broken)) == []
+    assert kept_nodes(cluster, a_user("pod", "none"), {"node-0": ["uid-a"]}) == []
+    assert kept(cluster, victims) == ["node-0"]
+
+
+def test_full_claim_is_not_waited_for() -> None:
+    cluster = a_cluster(1)
+    claim = a_claim(allocation=Allocation((a_result(pool="node-0"),)))
+    pod = a_user_of(cluster, claim)
+    bound(cluster, "a", "node-0")
+    cluster.set_claim(watched(claim, users=[a_pod(name=f"user-{n}") for n in range(RESERVED_FOR_MAX)]), 2)
+    assert kept_nodes(cluster, pod, {"node-0": ["uid-a"]}) == []
+
+
+def test_nothing_changes_by_asking() -> None:
+    cluster = a_cluster(1)
+    hold(cluster, "a", "node-0", "gpu-0")
+    assert kept(cluster, {"node-0": ["a"]}) == kept(cluster, {"node-0": ["a"]}) == ["node-0"]
+    assert not cluster.fleet.able([a_claim()])

@@ -1,0 +1,330 @@
+"""A call is answered, or refused with a status that kube-scheduler takes for an error; nothing ends in a traceback."""
+
+import asyncio
+import gzip
+import http.client
+import json
+import logging
+from dataclasses import replace
+from urllib.parse import urlsplit
+
+import aiohttp
+import pytest
+
+from scheduler.extender.server import LARGEST_BODY, Verb, serving
+from scheduler.extender.wire import INTERNAL, Malformed
+from scheduler.live.listening import CannotServe
+from tests.unit.scheduler.extender.serving import LOOPS, Loop, ask, echo, run, served
+
+
+async def open_to(url: str, text: bytes) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A connection over which no more than this text of a call was sent."""
+    where = urlsplit(url)
+    reader, writer = await asyncio.open_connection(where.hostname, where.port)
+    writer.write(text)
+    await writer.drain()
+    return reader, writer
+
+
+async def raw(url: str, text: bytes) -> tuple[int, bytes]:
+    """Status and body of the answer to this text."""
+    reader, writer = await open_to(url, text)
+    head = await reader.readuntil(b"\r\n\r\n")
+    length = int(head.lower().partition(b"content-length:")[2].split(b"\r\n")[0])
+    body = await reader.readexactly(length)
+    writer.close()
+    await writer.wait_closed()
+    return int(head.split()[1]), body
+
+
+def a_call(body: bytes, *headers: bytes, length: int | None = None) -> bytes:
+    """The text of a call. length: that is announced; of the body where it is not said."""
+    announced = b"Content-Length: %d" % (len(body) if length is None else length)
+    lines = (b"POST /v1/filter HTTP/1.1", b"Host: extender", *(headers or (announced,)))
+    return b"\r\n".join((*lines, b"", body))
+
+
+def raising(error: Exception) -> Verb:
+    def verb(_: bytes) -> bytes:
+        raise error
+
+    return verb
+
+
+# -- answers
+
+
+@LOOPS
+def test_call_is_answered_with_json(loop: Loop) -> None:
+    async def use(url: str) -> None:
+        assert url.startswith("http://127.0.0.1:")
+        async with aiohttp.ClientSession() as session, session.post(f"{url}/filter", data=b"{}") as answer:
+            assert (answer.status, answer.content_type) == (200, "application/json")
+            assert await answer.read() == b'{"length": 2}'
+
+    run(loop, served(), use)
+
+
+@LOOPS
+def test_verb_may_take_its_time(loop: Loop) -> None:
+    async def verb(body: bytes) -> bytes:
+        await asyncio.sleep(0)
+        return echo(body)
+
+    async def use(url: str) -> None:
+        assert await ask(url, b"[]") == (200, {"length": 2})
+
+    run(loop, served(verb=verb), use)
+
+
+@LOOPS
+def test_calls_follow_each_other_over_one_connection(loop: Loop) -> None:
+    async def use(url: str) -> None:
+        where = urlsplit(url)
+        reader, writer = await open_to(url, a_call(b"1") + a_call(b"22"))
+        for length in (1, 2):
+            head = await reader.readuntil(b"\r\n\r\n")
+            assert head.startswith(b"HTTP/1.1 200")
+            assert await reader.readexactly(13) == b'{"length": %d}' % length
+        writer.close()
+        await writer.wait_closed()
+        assert where.path == "/v1"
+
+    run(loop, served(), use)
+
+
+@LOOPS
+def test_calls_are_told_with_their_status(loop: Loop) -> None:
+    told: list[tuple[str, int, bool]] = []
+
+    def called(verb: str, status: int, duration_s: float) -> None:
+        told.append((verb, status, duration_s >= 0))
+
+    async def use(url: str) -> None:
+        await ask(url)
+        await ask(url, b"x")
+
+    def verb(body: bytes) -> bytes:
+        if body == b"x":
+            raise Malformed("no")
+        return echo(body)
+
+    run(loop, served(verb=verb, called=called), use)
+    assert told == [("filter", 200, True), ("filter", 400, True)]
+
+
+# -- what cannot be answered
+
+
+@LOOPS
+def test_malformed_call_is_told_what_is_wrong_with_it(loop: Loop) -> None:
+    async def use(url: str) -> None:
+        assert await ask(url) == (400, {"Error": "Pod: is required"})
+
+    run(loop, served(verb=raising(Malformed("Pod: is required"))), use)
+
+
+@LOOPS
+def test_defect_is_logged_and_not_shown(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
+    async def use(url: str) -> None:
+        assert await ask(url) == (500, {"Error": INTERNAL})
+
+    with caplog.at_level(logging.ERROR):
+        run(loop, served(verb=raising(ZeroDivisionError("of ours"))), use)
+    (record,) = caplog.records
+    assert record.exc_info
+    assert record.exc_info[0] is ZeroDivisionError
+
+
+@LOOPS
+def test_other_paths_and_methods_are_not_served(loop: Loop) -> None:
+    async def use(url: str) -> None:
+        async with aiohttp.ClientSession() as session:
+            for method, path, status in (
+                ("POST", f"{url}/bind", 404),
+                ("POST", url, 404),
+                ("POST", url.replace("/v1", "/v2/filter"), 404),
+                ("GET", f"{url}/filter", 405),
+                ("PUT", f"{url}/filter", 405),
+            ):
+                async with session.request(method, path) as answer:
+                    assert answer.status == status
+
+    run(loop, served(), use)
+
+
+# -- bodies
+
+
+@LOOPS
+def test_body_may_be_large_but_not_larger(loop: Loop) -> None:
+    async def use(url: str) -> None:
+        assert await ask(url, bytes(LARGEST_BODY)) == (200, {"length": LARGEST_BODY})
+        told = f"the body is larger than {LARGEST_BODY} bytes"
+        assert await ask(url, bytes(LARGEST_BODY + 1)) == (413, {"Error": told})
+
+    run(loop, served(), use)
+
+
+@LOOPS
+def test_packed_body_may_not_be_larger_either(loop: Loop) -> None:
+    packed = gzip.compress(bytes(LARGEST_BODY + 1))
+
+    async def use(url: str) -> None:
+        length = b"Content-Length: %d" % len(packed)
+        status, body = await raw(url, a_call(packed, length, b"Content-Encoding: gzip"))
+        assert (status, list(json.loads(body))) == (413, ["Error"])
+
+    run(loop, served(), use)
+
+
+@LOOPS
+def test_body_that_does_not_come_is_not_waited_for(loop: Loop) -> None:
+    async def use(url: str) -> None:
+        status, body = await raw(url, a_call(b"{", length=2))
+        assert (status, json.loads(body)) == (408, {"Error": "the body did not come within 0 s"})
+
+    run(loop, served(read_s=0), use)
+
+
+@LOOPS
+@pytest.mark.parametrize(
+    ("text", "idle_s"),
+    # What is sent has to come before the time is up, on a busy machine too.
+    [(b"", 0.01), (b"POST /v1/fil", 1.0), (a_call(b"{}") + b"POST", 1.0)],
+    ids=["nothing", "half", "one and half"],
+)
+def test_connection_that_brings_no_call_is_closed(loop: Loop, text: bytes, idle_s: float) -> None:
+    async def use(url: str) -> None:
+        reader, writer = await open_to(url, text)
+        rest = await reader.read()
+        assert rest.startswith(b"HTTP/1.1 200") is text.startswith(b"POST /v1/filter")
+        writer.close()
+        await writer.wait_closed()
+
+    run(loop, served(idle_s=idle_s), use)
+
+
+@LOOPS
+@pytest.mark.parametrize(
+    "call",
+    [
+        a_call(b"{}", b"Content-Encoding: gzip", b"Content-Length: 2"),
+        a_call(b"zz\r\n{}\r\n0\r\n\r\n", b"Transfer-Encoding: chunked"),
+        a_call(b"{}", b"Content-Length: two"),
+        b"HELLO\r\n\r\n",
+    ],
+    ids=["no gzip", "no chunk", "no length", "no HTTP"],
+)
+def test_body_that_is_not_what_it_says_is_the_callers_fault(
+    loop: Loop, call: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def use(url: str) -> None:
+        status, body = await raw(url, call)
+        assert status == 400
+        assert b"Traceback" not in body
+
+    run(loop, served(), use)
+    assert is_no_defect(caplog)
+
+
+@LOOPS
+def test_caller_that_goes_in_the_middle_of_its_call_is_no_defect(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
+    told: list[int] = []
+    is_told = asyncio.Event()
+
+    def called(_verb: str, status: int, _duration_s: float) -> None:
+        told.append(status)
+        is_told.set()
+
+    async def use(url: str) -> None:
+        _, writer = await open_to(url, a_call(b"{", length=2))
+        writer.transport.abort()
+        await is_told.wait()
+
+    run(loop, served(called=called), use)
+    assert told == [400]
+    assert is_no_defect(caplog)
+
+
+def is_no_defect(caplog: pytest.LogCaptureFixture) -> bool:
+    """Nothing is told of as if it were ours to mend."""
+    return not [one for one in caplog.records if one.name.startswith("scheduler") and one.levelno >= logging.WARNING]
+
+
+# -- how many at once
+
+
+@LOOPS
+def test_too_many_calls_are_told_to_come_again(loop: Loop) -> None:
+    async def within() -> None:
+        may_end, arrived = asyncio.Event(), asyncio.Semaphore(0)
+
+        async def verb(body: bytes) -> bytes:
+            arrived.release()
+            await may_end.wait()
+            return echo(body)
+
+        async def use(url: str) -> None:
+            first = [asyncio.create_task(ask(url)) for _ in range(2)]
+            for _ in first:
+                await arrived.acquire()
+            assert await ask(url) == (503, {"Error": "2 calls like this are under way already"})
+            may_end.set()
+            assert [status for status, _ in await asyncio.gather(*first)] == [200, 200]
+            assert (await ask(url))[0] == 200
+
+        async with serving("127.0.0.1:0", None, served(verb=verb, most_calls=2)) as url:
+            await use(url)
+
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(within())
+
+
+def test_each_verb_has_room_of_its_own() -> None:
+    async def within() -> None:
+        may_end, arrived = asyncio.Event(), asyncio.Event()
+
+        async def bind(body: bytes) -> bytes:
+            arrived.set()
+            await may_end.wait()
+            return echo(body)
+
+        what = served(most_calls=1)
+        async with serving("127.0.0.1:0", None, replace(what, verbs={"bind": bind, "filter": echo})) as url:
+            slow = asyncio.create_task(ask(url, verb="bind"))
+            await arrived.wait()
+            assert (await ask(url))[0] == 200
+            assert (await ask(url, verb="bind"))[0] == 503
+            may_end.set()
+            assert (await slow)[0] == 200
+
+    asyncio.run(within())
+
+
+# -- the address
+
+
+def test_taken_address_is_told() -> None:
+    async def use(url: str) -> None:
+        address = f"127.0.0.1:{urlsplit(url).port}"
+        with pytest.raises(CannotServe, match=f"address {address}: .*in use"):
+            async with serving(address, None, served()):
+                pass
+
+    run(asyncio.new_event_loop, served(), use)
+
+
+def test_nothing_is_served_any_more_once_the_context_is_left() -> None:
+    urls: list[str] = []
+
+    async def use(url: str) -> None:
+        urls.append(url)
+        assert (await ask(url))[0] == 200
+
+    run(asyncio.new_event_loop, served(), use)
+    where = urlsplit(urls[0])
+    connection = http.client.HTTPConnection("127.0.0.1", where.port)
+    with pytest.raises(ConnectionRefusedError):
+        connection.request("POST", "/v1/filter", b"{}")
+    connection.close()

@@ -1,0 +1,285 @@
+"""Who shows the right certificate may call, by what the files hold at that moment."""
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    load_pem_private_key,
+)
+
+from scheduler.extender import program
+from scheduler.extender.configuration import ExtenderConfiguration
+from scheduler.extender.tls import BadCertificates, Certificates, Files, is_allowed, names_in
+from scheduler.live.configuration import load
+from tests.controlplane import certificates
+from tests.controlplane.certificates import CLIENT, Pair
+from tests.unit.scheduler.extender.serving import LOOPS, Loop, ask, run, served
+
+REFUSED = (ssl.SSLError, ConnectionError)
+"""What a client sees that is refused before it can ask."""
+
+ANSWERED = (200, {"length": 2})
+
+Stranger = Callable[[certificates.Certificates], Pair | None]
+
+STRANGERS: dict[str, tuple[Stranger, str, str]] = {
+    "none": (lambda _: None, "CERTIFICATE_REQUIRED", "peer did not return a certificate"),
+    "of another authority": (certificates.Certificates.stranger, "UNKNOWN_CA", "certificate verify failed"),
+}
+"""Certificates that are refused in the handshake, with the alert that the client gets and what the log says."""
+
+
+class Site:
+    """Files of a server in use, and a client's certificates."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir()
+        self.issued = certificates.Certificates(folder)
+        self.files = Files(self.issued.server.certificate, self.issued.server.key, self.issued.client_ca)
+
+    def client(self, name: str = CLIENT) -> ssl.SSLContext:
+        return self.issued.context(self.issued.client_named(name))
+
+    def take_over(self, other: "Site", *names: str) -> None:
+        """The files of these fields hold what the other one's hold."""
+        for name in names:
+            replaced(getattr(self.files, name), getattr(other.files, name).read_bytes())
+
+
+def replaced(path: Path, content: bytes | None) -> None:
+    """Another file takes the place of this one, as it does where a Secret is mounted; or none does."""
+    if content is None:
+        path.unlink()
+        return
+    new = path.with_suffix(".new")
+    new.write_bytes(content)
+    new.replace(path)
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path / "site")
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Site:
+    return Site(tmp_path / "other")
+
+
+# -- who may call
+
+
+@LOOPS
+def test_client_is_told_apart_by_certificate_and_name(site: Site, loop: Loop) -> None:
+    async def use(url: str) -> None:
+        assert url.startswith("https://127.0.0.1:")
+        assert await ask(url, context=site.client()) == ANSWERED
+        for stranger in (None, site.issued.stranger()):
+            with pytest.raises(REFUSED):
+                await ask(url, context=site.issued.context(stranger))
+        told = "the client's certificate has somebody, somebody, none of which may call"
+        assert await ask(url, context=site.client("somebody")) == (403, {"Error": told})
+
+    run(loop, served("nobody", CLIENT), use, Certificates(site.files))
+
+
+@LOOPS
+@pytest.mark.parametrize("which", STRANGERS)
+def test_client_and_log_are_told_why_a_certificate_is_refused(
+    site: Site, loop: Loop, which: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    stranger, alert, reason = STRANGERS[which]
+
+    async def use(url: str) -> None:
+        with pytest.raises(ssl.SSLError, match=alert):
+            await ask(url, context=site.issued.context(stranger(site.issued)))
+
+    run(loop, served(CLIENT), use, Certificates(site.files))
+    (record,) = caplog.records
+    assert reason in record.getMessage()
+
+
+@LOOPS
+def test_tls_without_an_authority_of_clients_asks_for_no_certificate(site: Site, loop: Loop) -> None:
+    files = Files(site.files.certificate, site.files.key)
+
+    async def use(url: str) -> None:
+        assert await ask(url, context=site.issued.context(None)) == ANSWERED
+
+    run(loop, served(), use, Certificates(files))
+
+
+def test_plain_http_is_not_answered_where_tls_is_served(site: Site) -> None:
+    async def use(url: str) -> None:
+        with pytest.raises(ConnectionError):
+            await ask(url.replace("https", "http"))
+
+    run(asyncio.new_event_loop, served(), use, Certificates(site.files))
+
+
+def test_tls_before_1_3_is_refused(site: Site) -> None:
+    client = site.client()
+    client.maximum_version = ssl.TLSVersion.TLSv1_2
+
+    async def use(url: str) -> None:
+        with pytest.raises(ssl.SSLError):
+            await ask(url, context=client)
+
+    run(asyncio.new_event_loop, served(), use, Certificates(site.files))
+
+
+# -- files that change
+
+
+@LOOPS
+def test_new_certificate_and_key_are_shown_to_the_next_connection(site: Site, other: Site, loop: Loop) -> None:
+    found = Certificates(site.files)
+    trusts_other = other.issued.context(site.issued.client)
+
+    async def use(url: str) -> None:
+        with pytest.raises(ssl.SSLCertVerificationError):
+            await ask(url, context=trusts_other)
+        site.take_over(other, "certificate", "key")
+        assert await ask(url, context=trusts_other) == ANSWERED
+        with pytest.raises(ssl.SSLCertVerificationError):
+            await ask(url, context=site.client())
+        assert found.trouble == ""
+
+    run(loop, served(CLIENT), use, found)
+
+
+@LOOPS
+def test_new_authority_of_clients_counts_for_the_next_connection(site: Site, other: Site, loop: Loop) -> None:
+    theirs = site.issued.context(other.issued.client)
+
+    async def use(url: str) -> None:
+        with pytest.raises(REFUSED):
+            await ask(url, context=theirs)
+        site.take_over(other, "client_ca")
+        assert await ask(url, context=theirs) == ANSWERED
+        with pytest.raises(REFUSED):
+            await ask(url, context=site.client())
+
+    run(loop, served(CLIENT), use, Certificates(site.files))
+
+
+@LOOPS
+@pytest.mark.parametrize("name", ["certificate", "key", "client_ca"])
+@pytest.mark.parametrize("content", [b"", b"no certificate", None], ids=["empty", "other", "gone"])
+def test_file_that_cannot_be_used_leaves_what_was_there(
+    site: Site, other: Site, loop: Loop, name: str, content: bytes | None
+) -> None:
+    found = Certificates(site.files)
+    path: Path = getattr(site.files, name)
+
+    async def use(url: str) -> None:
+        replaced(path, content)
+        assert await ask(url, context=site.client()) == ANSWERED
+        assert str(path) in found.trouble
+        site.take_over(other, "certificate", "key", "client_ca")
+        assert await ask(url, context=other.client()) == ANSWERED
+        assert found.trouble == ""
+
+    run(loop, served(CLIENT), use, found)
+
+
+def test_certificate_waits_for_its_key(site: Site, other: Site) -> None:
+    found = Certificates(site.files)
+    site.take_over(other, "certificate")
+    assert found.trouble.startswith(f"certificate {site.files.certificate} with key {site.files.key}: ")
+    site.take_over(other, "key")
+    assert found.trouble == ""
+
+
+def test_session_is_not_resumed(site: Site) -> None:
+    """Whoever was let in by an authority has to show a certificate of the one that is trusted by then."""
+    client = site.client()
+
+    async def use(url: str) -> None:
+        first, _ = await asyncio.to_thread(session_of, url, client)
+        _, is_resumed = await asyncio.to_thread(session_of, url, client, first)
+        assert not is_resumed
+
+    run(asyncio.new_event_loop, served(CLIENT), use, Certificates(site.files))
+
+
+def session_of(url: str, context: ssl.SSLContext, session: ssl.SSLSession | None = None) -> tuple[ssl.SSLSession, bool]:
+    """The session of a connection over which a call was answered, and whether it is the one that was offered."""
+    where = urlsplit(url)
+    with (
+        socket.create_connection((where.hostname, where.port)) as plain,
+        context.wrap_socket(plain, server_hostname=where.hostname, session=session) as secured,
+    ):
+        secured.sendall(b"POST /v1/filter HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n")
+        assert secured.recv(1024).startswith(b"HTTP/1.1 200")
+        assert secured.session is not None
+        return secured.session, bool(secured.session_reused)
+
+
+# -- files that cannot be used at the start
+
+
+@pytest.mark.parametrize("name", ["certificate", "key", "client_ca"])
+@pytest.mark.parametrize("spoil", [Path.unlink, lambda path: path.write_bytes(b"x")], ids=["missing", "no PEM"])
+def test_start_fails_by_the_name_of_the_file(site: Site, name: str, spoil: Callable[[Path], Any]) -> None:
+    path: Path = getattr(site.files, name)
+    spoil(path)
+    with pytest.raises(BadCertificates, match=str(path)):
+        Certificates(site.files)
+
+
+def test_key_of_another_certificate_is_refused(site: Site, other: Site) -> None:
+    site.take_over(other, "key")
+    with pytest.raises(BadCertificates, match=r"KEY_VALUES_MISMATCH|key values mismatch"):
+        Certificates(site.files)
+
+
+def test_key_with_a_password_is_refused_and_nobody_asked_for_it(site: Site) -> None:
+    key = load_pem_private_key(site.files.key.read_bytes(), None)
+    locked = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"secret"))
+    site.files.key.write_bytes(locked)
+    with pytest.raises(BadCertificates, match=str(site.files.key)):
+        Certificates(site.files)
+
+
+def test_program_that_cannot_use_its_certificates_says_so_and_ends(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    site.files.certificate.unlink()
+    tls = {"certFile": str(site.files.certificate), "keyFile": str(site.files.key)}
+    assert program.run(load(ExtenderConfiguration, None, {"tls": tls})) == 1
+    (record,) = caplog.records
+    assert record.getMessage().startswith(f"certificate {site.files.certificate} with key ")
+    assert record.exc_info is None
+
+
+# -- names
+
+
+def a_certificate(common: str | None, *names: tuple[str, str]) -> dict[str, object]:
+    subject = ((("organizationName", "kubernetes"),), *(((("commonName", common),),) if common else ()))
+    return {"subject": subject, "subjectAltName": names}
+
+
+def test_names_are_the_common_name_and_those_of_dns() -> None:
+    found = a_certificate("a", ("DNS", "b"), ("IP Address", "10.0.0.1"), ("URI", "spiffe://c"))
+    assert names_in(found) == ["a", "b"]
+    assert names_in(a_certificate(None)) == []
+    assert names_in({}) == names_in(None) == []
+
+
+def test_one_name_that_may_call_is_enough() -> None:
+    found = a_certificate("a", ("DNS", "b"))
+    assert is_allowed(found, {"b", "c"})
+    assert not is_allowed(found, {"kubernetes", "A"})
+    assert not is_allowed(None, {"a"})
+    assert not is_allowed(found, ())

@@ -1,0 +1,300 @@
+"""What the verbs answer, from the body of a call to the body of its answer."""
+
+import asyncio
+import itertools
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import pytest
+
+from allocator.model import Allocation, Claim
+from scheduler.core_v1.pod import Pod
+from scheduler.cycle.cluster import Cluster
+from scheduler.cycle.patience import Patience
+from scheduler.extender.bind import Binds
+from scheduler.extender.poke import Poke
+from scheduler.extender.verbs import Verbs
+from scheduler.extender.wire import ExtenderBindingArgs, Malformed
+from tests.builders import (
+    a_claim,
+    a_request,
+    a_result,
+    a_user,
+    an_allocated_claim,
+    an_alternative,
+    first_available,
+    named,
+    watched,
+)
+from tests.unit.scheduler.extender.clusters import OURS, a_cluster
+
+BINDING = {"PodName": "pod", "PodNamespace": "default", "PodUID": "uid-pod", "Node": "node-0"}
+NOT_YET = "the caches are not filled yet"
+
+
+@dataclass
+class Written:
+    """Stands where pods are bound: takes down what it is asked for."""
+
+    under_way: set[str] = field(default_factory=set)
+    bound: list[ExtenderBindingArgs] = field(default_factory=list)
+    freed: list[tuple[str, Sequence[Claim]]] = field(default_factory=list)
+    problem: str = ""
+
+    def is_under_way(self, pod_uid: str) -> bool:
+        return pod_uid in self.under_way
+
+    async def bind(self, args: ExtenderBindingArgs) -> str:
+        self.bound.append(args)
+        return self.problem
+
+    def free(self, pod: Pod, claims: Sequence[Claim]) -> None:
+        self.freed.append((pod.uid, claims))
+
+
+@dataclass
+class Heard:
+    """Stands where refused pods are woken."""
+
+    refusals: list[tuple[str, bool]] = field(default_factory=list)
+
+    def refused(self, pod: Pod) -> None:
+        self.refusals.append((pod.uid, True))
+
+    def passed(self, pod_uid: str) -> None:
+        self.refusals.append((pod_uid, False))
+
+
+class World:
+    """Two nodes with one device and with two, and a claim for two."""
+
+    def __init__(self, *claims: Claim, patience: Patience | None = None) -> None:
+        self.cluster = a_cluster(1, 2, patience=patience)
+        for claim in claims or (a_claim(a_request(count=2)),):
+            self.cluster.set_claim(watched(claim), 1)
+        self.unready = ""
+        self.written, self.heard = Written(), Heard()
+        self.verbs = Verbs(
+            self.cluster, [OURS], lambda: self.unready, cast("Binds", self.written), cast("Poke", self.heard)
+        )
+
+    def filter(self, pod: Any = None, *names: str) -> Any:
+        return json.loads(self.verbs.filter(asked(pod, *names)))
+
+    def prioritize(self, pod: Any = None) -> Any:
+        return {one["Host"]: one["Score"] for one in json.loads(self.verbs.prioritize(asked(pod)))}
+
+    def preempt(self, pod: Any = None, **victims: list[str]) -> Any:
+        return json.loads(self.verbs.preempt(asked_to_preempt(pod, **victims)))["NodeNameToMetaVictims"]
+
+    def bind(self, **fields: object) -> Any:
+        return json.loads(asyncio.run(self.verbs.bind(json.dumps({**BINDING, **fields}).encode())))
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def a_raw_pod(*claims: str, scheduler: str = OURS, nominated: str = "") -> dict[str, Any]:
+    entries = [{"name": name, "resourceClaimName": name} for name in claims]
+    return {
+        "metadata": {"name": "pod", "namespace": "default", "uid": "uid-pod", "creationTimestamp": None},
+        "spec": {"schedulerName": scheduler, "containers": None, "resourceClaims": entries or None},
+        "status": {"phase": "Pending", "nominatedNodeName": nominated},
+    }
+
+
+def asked(pod: Any, *names: str) -> bytes:
+    nodes = list(names) or ["node-0", "node-1"]
+    return json.dumps({"Pod": pod or a_raw_pod("claim"), "Nodes": None, "NodeNames": nodes}).encode()
+
+
+def asked_to_preempt(pod: Any, **victims: list[str]) -> bytes:
+    by_node = {
+        node.replace("_", "-"): {"Pods": [{"UID": f"uid-{name}"} for name in names], "NumPDBViolations": 1}
+        for node, names in victims.items()
+    }
+    raw = {"Pod": pod or a_raw_pod("claim"), "NodeNameToVictims": None, "NodeNameToMetaVictims": by_node}
+    return json.dumps(raw).encode()
+
+
+# -- filter
+
+
+def test_filter_tells_who_passes_and_why_the_others_do_not(world: World) -> None:
+    assert world.filter(None, "node-1", "node-0", "node-9") == {
+        "Nodes": None,
+        "NodeNames": ["node-1"],
+        "FailedNodes": {"node-9": "node node-9 is not known to the extender yet"},
+        "FailedAndUnresolvableNodes": {"node-0": "request gpus needs 2 devices, 1 is left (1 device)"},
+        "Error": "",
+    }
+
+
+@pytest.mark.parametrize("pod", [a_raw_pod(), a_raw_pod("claim", scheduler="theirs"), a_raw_pod("claim", scheduler="")])
+def test_pods_without_claims_and_of_other_profiles_pass_everywhere(world: World, pod: object) -> None:
+    world.unready = NOT_YET
+    world.written.under_way = {"uid-pod"}
+    assert world.filter(pod, "node-9", "node-0")["NodeNames"] == ["node-9", "node-0"]
+    assert world.prioritize(pod) == {"node-0": 0, "node-1": 0}
+    assert world.preempt(pod, node_0=["a"]) == {"node-0": {"Pods": [{"UID": "uid-a"}], "NumPDBViolations": 1}}
+    assert world.heard.refusals == []
+
+
+def test_filter_has_no_answer_before_it_is_ready(world: World) -> None:
+    world.unready = NOT_YET
+    assert world.filter() == {"Error": NOT_YET}
+    assert world.heard.refusals == []
+
+
+def test_filter_has_no_answer_for_a_pod_that_is_being_bound(world: World) -> None:
+    world.written.under_way = {"uid-pod"}
+    assert world.filter() == {"Error": "pod default/pod is being bound"}
+
+
+def test_filter_says_what_is_wrong_with_a_selector() -> None:
+    answer = World(a_claim(a_request("gpus", 1, "device.attributes['x'].y"))).filter()
+    assert list(answer) == ["Error"]
+    assert answer["Error"].startswith("pod default/pod: ")
+
+
+def test_what_takes_too_long_to_decide_is_no_answer() -> None:
+    clock = itertools.count()  # a second for each look at it
+    world = World(patience=Patience(lambda: next(clock), 1))
+    evictable(world.cluster)
+    assert world.filter() == {"Error": "timed out: what the pod asks for takes more than 1 s to decide"}
+    assert world.prioritize() == {"node-0": 0, "node-1": 0}
+    assert world.preempt(node_1=["a"]) == {}
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        (b"{", "the body is no JSON"),
+        (b"{}", "Pod: is required"),
+        (asked({"metadata": {}}), "Pod.spec: is required"),
+        (asked({"metadata": {"name": "A b"}, "spec": {}}), "Pod.metadata.name: "),
+        (json.dumps({"Pod": a_raw_pod("claim")}).encode(), "NodeNames: is required"),
+        (json.dumps({"Pod": a_raw_pod("claim"), "Nodes": {"items": [{}]}}).encode(), "Nodes.items[0].metadata: "),
+    ],
+)
+def test_filter_says_what_is_wrong_with_a_call(world: World, body: bytes, problem: str) -> None:
+    answer = json.loads(world.verbs.filter(body))
+    assert list(answer) == ["Error"]
+    assert answer["Error"].startswith(problem)
+
+
+def test_pod_is_waited_for_while_no_node_passes(world: World) -> None:
+    world.filter()
+    world.filter(None, "node-0")
+    assert world.heard.refusals == [("uid-pod", False), ("uid-pod", True)]
+
+
+# -- claims that keep their pod from every node
+
+
+def elsewhere() -> Claim:
+    return a_claim(allocation=Allocation((a_result(pool="node-7"),), node_selector=named("node-7")))
+
+
+def test_claim_that_keeps_its_pod_from_every_node_is_taken_back() -> None:
+    world = World(elsewhere())
+    world.filter()
+    assert world.written.freed == [("uid-pod", (elsewhere(),))]
+    assert world.heard.refusals == [("uid-pod", True)]
+
+
+def test_claim_stays_while_only_the_nominated_node_was_asked_about() -> None:
+    world = World(elsewhere())
+    world.filter(a_raw_pod("claim", nominated="node-0"), "node-0")
+    assert world.written.freed == []
+    assert world.heard.refusals == [("uid-pod", True)]
+    world.filter(a_raw_pod("claim", nominated="node-0"), "node-0", "node-1")
+    assert len(world.written.freed) == 1
+
+
+# -- prioritize
+
+
+def test_prioritize_scores_each_node() -> None:
+    wanted = a_claim(first_available("r", an_alternative("two", count=2), an_alternative("one")))
+    assert World(wanted).prioritize() == {"node-0": 0, "node-1": 10}
+
+
+def test_prioritize_has_no_preference_before_it_is_ready() -> None:
+    world = World(a_claim(first_available("r", an_alternative("two", count=2), an_alternative("one"))))
+    world.unready = NOT_YET
+    assert world.prioritize() == {"node-0": 0, "node-1": 0}
+
+
+# -- preempt
+
+
+def evictable(cluster: Cluster) -> None:
+    """A pod on node-1 that has one of its devices."""
+    victim = a_user("a", "held", node_name="node-1")
+    cluster.set_pod(victim)
+    cluster.set_claim(watched(an_allocated_claim(a_result(pool="node-1"), name="held"), users=[victim]), 1)
+
+
+def test_preempt_keeps_the_nodes_that_help_with_all_that_was_said_of_them(world: World) -> None:
+    evictable(world.cluster)
+    kept = world.preempt(node_0=["b"], node_1=["a", "c"])
+    assert kept == {"node-1": {"Pods": [{"UID": "uid-a"}, {"UID": "uid-c"}], "NumPDBViolations": 1}}
+
+
+def test_preempt_keeps_nothing_before_it_is_ready(world: World) -> None:
+    evictable(world.cluster)
+    world.unready = NOT_YET
+    assert world.preempt(node_1=["a"]) == {}
+
+
+@pytest.mark.parametrize("verb", ["prioritize", "preempt"])
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        (b"[]", r"must be a JSON object"),
+        (b'{"Pod": 1}', r"Pod: must be an object \(got 1\)"),
+        (b'{"Pod": {"spec": {}}}', r"Pod\.metadata: is required"),
+        (json.dumps({"Pod": a_raw_pod()}).encode(), r"is required, unless"),
+    ],
+)
+def test_prioritize_and_preempt_have_no_field_for_errors(world: World, verb: str, body: bytes, problem: str) -> None:
+    call: Callable[[bytes], bytes] = getattr(world.verbs, verb)
+    with pytest.raises(Malformed, match=problem):
+        call(body)
+
+
+# -- bind
+
+
+def test_bind_passes_on_what_is_asked_and_what_came_of_it(world: World) -> None:
+    assert world.bind() == {"Error": ""}
+    assert [args.model_dump() for args in world.written.bound] == [BINDING]
+    world.written.problem = "the node is gone"
+    assert world.bind() == {"Error": "the node is gone"}
+
+
+def test_bind_is_not_begun_before_it_is_ready(world: World) -> None:
+    world.unready = NOT_YET
+    assert world.bind() == {"Error": NOT_YET}
+    assert world.written.bound == []
+
+
+def test_bind_says_what_is_wrong_with_a_call(world: World) -> None:
+    assert world.bind(Node=None) == {"Error": "Node: must be a string"}
+    assert world.written.bound == []
+
+
+# -- advice
+
+
+def test_adviser_wakes_pods_and_takes_no_claim_back() -> None:
+    world = World(elsewhere())
+    verbs = Verbs(world.cluster, [OURS], lambda: "", None, cast("Poke", world.heard))
+    answer = json.loads(verbs.filter(asked(None)))
+    assert answer["FailedAndUnresolvableNodes"].keys() == {"node-0", "node-1"}
+    assert world.heard.refusals == [("uid-pod", True)]

@@ -1,0 +1,31 @@
+"""docs/scheduler.md has every field, flag and metric as it is."""
+
+import pytest
+
+from scheduler.live.configuration import Configuration
+from scheduler.live.metrics import Metrics, Point, Reading, Result, Status, Watch
+from tests.unit.scheduler.documented import exposed, rows, said, settings
+
+PAGE = "scheduler.md"
+FIELDS = {field: (shown, told) for field, shown, told in rows(PAGE, "Configuration")}
+
+
+@pytest.mark.parametrize(("field", "default", "text"), list(settings(Configuration())))
+def test_field_is_described_with_its_default(field: str, default: object, text: str) -> None:
+    shown, told = FIELDS[field]
+    assert told.startswith(text)
+    assert shown == said(default)
+
+
+def test_metrics_are_those_that_are_exposed() -> None:
+    watch = Watch("pods", objects=0, restarts=0, refused=0, silence_s=0, is_alive=True)
+    metrics = Metrics("mine", lambda: Reading({"active": 0}, {"a": 0}, {"nodes": 0}, [watch], 0, 0, 0, 0))
+    metrics.attempted(Result.SCHEDULED, 1)
+    metrics.scheduled(1, 1)
+    metrics.decided(1)
+    metrics.passed(Point.PRE_BIND, Status.SUCCESS, 1)
+    metrics.queued("active", "PodAdd")
+    metrics.violated("I1")
+    metrics.rolled_back("rival")
+    metrics.swept("intent", 1)
+    assert {name for name, _ in rows(PAGE, "Endpoints")} == exposed(metrics)

@@ -1,0 +1,139 @@
+"""Probes name what fails, and what is served is what the scheduler says of itself."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+
+import aiohttp
+import pytest
+
+from scheduler.live.health import Check, Served, serving, verdict
+from scheduler.live.listening import CannotServe
+
+Answer = tuple[int, str, str]
+"""Status, content type, text."""
+
+
+def holds() -> str:
+    return ""
+
+
+def fails() -> str:
+    return "pods: not heard for 130 s"
+
+
+def served(
+    live: Mapping[str, Check] | None = None,
+    ready: Mapping[str, Check] | None = None,
+    warnings: Mapping[str, Check] | None = None,
+) -> Served:
+    return Served(
+        live={"loop": holds} if live is None else live,
+        ready={"caches": holds} if ready is None else ready,
+        warnings=warnings or {},
+        metrics=lambda accept: (b"# EOF\n", accept or "text/plain"),
+        queue=lambda: [{"pod": "a/b", "queue": "gated"}],
+    )
+
+
+def asked(what: Served, *paths: str, accept: str = "text/plain") -> list[Answer]:
+    """The answers to GETs of the paths."""
+
+    async def ask(address: str) -> list[Answer]:
+        async with aiohttp.ClientSession(f"http://{address}", headers={"Accept": accept}) as session:
+            return [await get(session, path) for path in paths]
+
+    return run(what, ask)
+
+
+async def get(session: aiohttp.ClientSession, path: str) -> Answer:
+    async with session.get(path) as answer:
+        return answer.status, answer.content_type, await answer.text()
+
+
+def run(what: Served, use: Callable[[str], Awaitable[list[Answer]]]) -> list[Answer]:
+    async def within() -> list[Answer]:
+        async with serving("127.0.0.1:0", what) as address:
+            return await use(address)
+
+    return asyncio.run(within())
+
+
+def test_probes_are_ok_while_every_check_holds() -> None:
+    paths = ("/healthz", "/livez", "/readyz")
+    assert asked(served(), *paths) == [(200, "text/plain", "ok")] * 3
+
+
+def test_what_fails_is_named_with_its_reason() -> None:
+    ((status, _, text),) = asked(served(ready={"caches": holds, "watches": fails}), "/readyz")
+    assert status == 503
+    assert text == ("[+]loop ok\n[+]caches ok\n[-]watches failed: pods: not heard for 130 s\nreadyz check failed\n")
+
+
+def test_being_alive_does_not_take_being_ready_but_being_ready_takes_being_alive() -> None:
+    answers = asked(served(ready={"caches": fails}), "/livez", "/readyz")
+    assert [status for status, _, _ in answers] == [200, 503]
+    answers = asked(served(live={"loop": fails}), "/livez", "/readyz")
+    assert [status for status, _, _ in answers] == [503, 503]
+
+
+def test_verbose_lists_the_checks_that_hold() -> None:
+    ((_, _, text),) = asked(served(), "/readyz?verbose")
+    assert text == "[+]loop ok\n[+]caches ok\nreadyz check passed\n"
+
+
+def test_warning_is_told_to_who_asks_and_fails_nothing() -> None:
+    what = served(warnings={"devices": fails, "others": holds})
+    (plain, verbose, alive) = asked(what, "/readyz", "/readyz?verbose", "/livez?verbose")
+    assert plain == (200, "text/plain", "ok")
+    assert verbose[0] == 200
+    assert verbose[2] == "[+]loop ok\n[+]caches ok\nwarn: devices: pods: not heard for 130 s\nreadyz check passed\n"
+    assert "warn" not in alive[2]
+
+
+def test_excluded_check_does_not_count_and_a_misspelled_one_is_told() -> None:
+    what = served(ready={"caches": fails})
+    assert [status for status, _, _ in asked(what, "/readyz?exclude=caches", "/readyz?exclude=cache")] == [200, 503]
+    found = verdict("readyz", {"caches": fails}, {}, ["caches", "cahces"])
+    assert found.is_good
+    assert found.text == "[+]caches excluded: ok\nwarn: no check is named cahces\nreadyz check passed\n"
+
+
+def test_checks_are_asked_at_each_probe() -> None:
+    reasons = ["not yet"]
+    what = served(ready={"caches": lambda: reasons[-1]})
+
+    async def use(address: str) -> list[Answer]:
+        async with aiohttp.ClientSession(f"http://{address}") as session:
+            before = await get(session, "/readyz")
+            reasons.append("")
+            return [before, await get(session, "/readyz")]
+
+    assert [status for status, _, _ in run(what, use)] == [503, 200]
+
+
+def test_metrics_are_given_as_the_reader_asks() -> None:
+    (answer,) = asked(served(), "/metrics", accept="application/openmetrics-text")
+    assert answer == (200, "application/openmetrics-text", "# EOF\n")
+
+
+def test_queue_is_json() -> None:
+    ((_, content_type, text),) = asked(served(), "/debug/queue")
+    assert content_type == "application/json"
+    assert text.split() == ["[", "{", '"pod":', '"a/b",', '"queue":', '"gated"', "}", "]"]
+
+
+def test_root_lists_what_is_served_and_the_rest_is_not_found() -> None:
+    (_, _, index), *others = asked(served(), "/", "/configz")
+    answers = asked(served(), *index.split())
+    assert {status for status, _, _ in answers} == {200}
+    assert [status for status, _, _ in others] == [404]
+
+
+def test_taken_address_is_told() -> None:
+    async def twice() -> None:
+        async with serving("127.0.0.1:0", served()) as address:
+            with pytest.raises(CannotServe, match=f"healthAddress {address}: .*in use"):
+                async with serving(address, served()):
+                    pass
+
+    asyncio.run(twice())

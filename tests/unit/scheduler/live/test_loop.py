@@ -1,0 +1,134 @@
+"""The loop, with an API server that takes no binding for want of a right."""
+
+import asyncio
+from datetime import UTC, datetime
+from typing import Any, cast
+
+import pytest
+
+from cel.quantity import Quantity
+from scheduler.binding.binder import Api, Binder, Listener, Observed, Time
+from scheduler.binding.events import Events
+from scheduler.binding.refusals import Refusals
+from scheduler.client.errors import ApiError, Status
+from scheduler.client.resources import claims
+from scheduler.cycle.cluster import Cluster
+from scheduler.cycle.invariants import Violation
+from scheduler.cycle.queue import Queue
+from scheduler.live.loop import PROBE_S, Loop, Parts
+from scheduler.live.metrics import Metrics
+from tests.builders import a_node, a_pod, kubernetes
+
+TURNS = 50
+"""Of the event loop: more than an attempt takes."""
+
+
+class Denied:
+    """Refuses every call, as RBAC does; it sees all there is, and hears what becomes of attempts."""
+
+    async def request(self, method: str, path: str, **_: object) -> dict[str, Any]:
+        message = f'it is forbidden: User "ours" cannot {method} it'
+        raise ApiError(f"{method} {path}", 403, Status("Forbidden", message))
+
+    async def reached(self, *_: object) -> bool:
+        return True
+
+    def passed(self, *_: object, **__: object) -> None:
+        """Nobody asks."""
+
+
+class Room:
+    """A loop whose clock stands still, a node with room, and the pods that are to come there."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.cluster = cluster = Cluster(kubernetes(), is_ours=lambda _: True)
+        cluster.set_node(a_node(allocatable={"pods": Quantity.parse("110")}))
+        denied = Denied()
+        api = cast(Api, denied)
+        moment = datetime(2026, 1, 1, tzinfo=UTC)
+        time = Time(lambda: self.now, lambda: moment, asyncio.sleep, lambda: 0.5)
+        binder = Binder(api, claims("v1"), cast(Observed, denied), time, "ours", 1, cast(Listener, denied))
+        self.queue = Queue(self.now, gate=cluster.gate, tell=lambda *_: None)
+        metrics = Metrics("ours", lambda: pytest.fail("nobody reads them"))
+        events, refusals = Events(api, "ours", "ours", lambda: moment), Refusals(api, lambda: moment)
+        self.violations: list[Violation] = []
+        parts = Parts(cluster, self.queue, binder, events, refusals, metrics, self.violations.append)
+        self.is_outdated = False
+        self.loop = Loop(parts, lambda: self.now, lambda: self.is_outdated, concurrency=8)
+
+    def add(self, *names: str) -> None:
+        for name in names:
+            self.queue.add(a_pod(name=name), self.now)
+
+    async def go_on(self) -> int:
+        """Let it do what it can at this moment, and say how many attempts there have been at the pods that are left."""
+        self.loop.wake()
+        for _ in range(TURNS):
+            await asyncio.sleep(0)
+        return sum(cast(int, one["attempts"]) for one in self.queue.dump())
+
+
+@pytest.fixture
+def room() -> Room:
+    return Room()
+
+
+def test_while_no_pod_can_be_bound_one_at_a_time_is_tried(room: Room) -> None:
+    async def act() -> list[int]:
+        running = asyncio.create_task(room.loop.run())
+        room.add("first")
+        tried = [await room.go_on()]
+        assert 'User "ours" cannot POST' in room.loop.trouble
+        room.add("second", "third")
+        tried.append(await room.go_on())
+        room.now += PROBE_S / 2
+        tried.append(await room.go_on())
+        room.now += PROBE_S / 2
+        tried.append(await room.go_on())
+        running.cancel()
+        return tried
+
+    assert asyncio.run(act()) == [1, 1, 1, 2]
+
+
+def test_while_changes_are_lost_no_pod_is_tried(room: Room) -> None:
+    async def act() -> list[int]:
+        running = asyncio.create_task(room.loop.run())
+        room.is_outdated = True
+        room.add("pod")
+        tried = [await room.go_on()]
+        room.is_outdated = False
+        tried.append(await room.go_on())
+        running.cancel()
+        return tried
+
+    assert asyncio.run(act()) == [0, 1]
+
+
+def test_second_attempt_at_a_pod_is_not_begun_and_told(room: Room) -> None:
+    async def act() -> int:
+        running = asyncio.create_task(room.loop.run())
+        room.cluster.claims.reserve("uid-pod", "node", ())
+        room.add("pod")
+        tried = await room.go_on()
+        running.cancel()
+        return tried
+
+    assert asyncio.run(act()) == 1
+    assert room.loop.bindings == 0
+    assert room.violations == [Violation("I6", "pod default/pod", "pod uid-pod has an attempt under way")]
+
+
+def test_once_the_pod_that_lacked_a_right_has_gone_the_next_is_tried_at_once(room: Room) -> None:
+    async def act() -> int:
+        running = asyncio.create_task(room.loop.run())
+        room.add("first")
+        await room.go_on()
+        room.add("second")
+        room.queue.remove("uid-first")
+        tried = await room.go_on()
+        running.cancel()
+        return tried
+
+    assert asyncio.run(act()) == 1

@@ -1,0 +1,92 @@
+"""Objects to what becomes of them, below the command line."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from allocator.gates import Features
+from allocator.snapshot import Snapshot
+from scheduler.core_v1.pod import Pod
+from scheduler.cycle.taint_rules import tainted
+from scheduler.input.documents import Place, RawObject
+from scheduler.input.inventory import Inventory, take_inventory
+from scheduler.offline.claims import Claims
+from scheduler.offline.placement import NotPlaced, Placed, Placement, Result, unused_claims
+from scheduler.offline.virtual_pods import expand
+from tests.unit.scheduler.manifests import Json
+
+
+def taken(*objects: Json) -> Inventory:
+    """The inventory of objects as the documents of one file."""
+    return take_inventory(RawObject(Place("test.yaml", number), raw) for number, raw in enumerate(objects, 1))
+
+
+def inventory_of(*objects: Json) -> Inventory:
+    """The inventory of objects that hold no error."""
+    inventory = taken(*objects)
+    assert [str(error) for error in inventory.errors] == []
+    return inventory
+
+
+def virtual_pods(*objects: Json) -> list[Pod]:
+    """The pods that the workloads among the objects stand for."""
+    inventory = inventory_of(*objects)
+    return list(expand(inventory.workloads, inventory.pods, inventory.nodes))
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A finished run over all pods, and the claims that none of them uses."""
+
+    results: list[Result]
+    placement: Placement
+    told: list[tuple[int, int]]
+
+    def node_of(self, pod: str) -> str:
+        """The node of the pod, empty where it has none."""
+        result = self._of(pod)
+        return result.node if isinstance(result, Placed) else ""
+
+    def reason_of(self, pod: str) -> str:
+        """What holds for all nodes and speaks against the pod."""
+        result = self._of(pod)
+        assert isinstance(result, NotPlaced)
+        return result.reason
+
+    def devices_of(self, pod: str) -> list[str]:
+        """The names of the pod's devices."""
+        result = self._of(pod)
+        allocations = [claim.allocation for claim in result.claims if claim.allocation]
+        return [device.device for allocation in allocations for device in allocation.results]
+
+    @property
+    def order(self) -> list[str]:
+        """The pods in the order in which they were taken."""
+        return [result.pod.name for result in self.results if result.pod]
+
+    def _of(self, pod: str) -> Result:
+        return next(result for result in self.results if result.pod and result.pod.name == pod)
+
+
+def run(
+    *objects: Json, release: str = "1.36", gates: Mapping[str, bool] | None = None, budget_steps: int = 1000
+) -> Scenario:
+    """Place the pods of the objects, and the claims that none of them uses."""
+    inventory = inventory_of(*objects)
+    claims = Claims(inventory)
+    held = [found.claim for found in claims.objects.values()]
+    slices = tainted(inventory.slices, inventory.taint_rules)
+    snapshot = Snapshot.of(slices, inventory.classes, held, Features.of(release, gates))
+    bound = [pod for pod in inventory.pods if pod.node_name and not pod.is_over]
+    placement = Placement(
+        snapshot,
+        inventory.nodes,
+        claims,
+        inventory.namespaces,
+        bound=bound,
+        budget_steps=budget_steps,
+        tells_every_node=True,
+    )
+    unused = unused_claims(claims, inventory.pods)
+    told: list[tuple[int, int]] = []
+    results = placement.run(inventory.pods, unused, lambda done, total: told.append((done, total)))
+    return Scenario(results, placement, told)

@@ -1,0 +1,522 @@
+from typing import Any
+
+import pytest
+
+from allocator.model import Requirement, Taint, Term, Toleration
+from scheduler.core_v1.host_ports import HostPort
+from scheduler.core_v1.node import decode_node
+from scheduler.core_v1.pod import Owner, Pod, PodClaim, Preference, decode_pod
+from scheduler.core_v1.pod_status import Condition
+from scheduler.core_v1.unread import AFFINITY, GROUP, HOST_PORTS, SPREAD, VOLUMES
+from scheduler.core_v1.workload import MAX_PODS, Workload, decode_workload
+from tests.unit.scheduler.manifests import Json, a_node, a_pod, a_pod_template, a_workload, owned_by
+
+
+def pod_of(raw: Json) -> Pod:
+    pod, errors = decode_pod(raw)
+    assert errors == ()
+    assert pod is not None
+    return pod
+
+
+def pod_errors(raw: Json) -> list[str]:
+    pod, errors = decode_pod(raw)
+    assert pod is None
+    return [str(error) for error in errors]
+
+
+def workload_of(raw: Json) -> Workload:
+    workload, errors = decode_workload(raw["kind"], raw)
+    assert errors == ()
+    assert workload is not None
+    return workload
+
+
+def workload_errors(raw: Json) -> list[str]:
+    workload, errors = decode_workload(raw["kind"], raw)
+    assert workload is None
+    return [str(error) for error in errors]
+
+
+def affine_to(*terms: Json) -> Json:
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": list(terms)}}
+    return {"nodeAffinity": required}
+
+
+def test_a_node_is_its_name_labels_taints_cordon_and_features() -> None:
+    taints = [{"key": "a", "value": "b", "effect": "NoSchedule"}, {"key": "c", "effect": "NoExecute"}]
+    raw = {
+        **a_node("n", labels={"zone": "a"}, unschedulable=True, taints=taints),
+        "status": {"declaredFeatures": ["X"]},
+    }
+    node, errors = decode_node(raw)
+    assert errors == ()
+    assert node is not None
+    assert (node.name, node.labels, node.unschedulable) == ("n", {"zone": "a"}, True)
+    assert node.taints == (Taint("a", "b", "NoSchedule"), Taint("c", "", "NoExecute"))
+    assert node.declared_features == {"X"}
+
+
+def test_a_node_needs_nothing_but_its_name() -> None:
+    node, errors = decode_node({"metadata": {"name": "n"}})
+    assert errors == ()
+    assert node is not None
+    assert (node.labels, node.taints, node.unschedulable) == ({}, (), False)
+
+
+@pytest.mark.parametrize(
+    ("raw", "error"),
+    [
+        ({}, "metadata: is required"),
+        ({"metadata": 5}, "metadata: must be an object (got 5)"),
+        ({"metadata": {"name": 5}}, "metadata.name: must be a string (got 5)"),
+        ({"metadata": {"name": "n", "labels": {"a": 1}}}, "metadata.labels[a]: must be a string (got 1)"),
+        ({"metadata": {"name": "n"}, "spec": []}, "spec: must be an object (got a list of 0 entries)"),
+        (a_node(unschedulable="yes"), 'spec.unschedulable: must be true or false (got "yes")'),
+        (a_node(taints={}), "spec.taints: must be a list (got an object of 0 fields)"),
+        (a_node(taints=[{"effect": "NoSchedule"}]), "spec.taints[0].key: is required"),
+        (a_node(taints=[5]), "spec.taints[0]: must be an object (got 5)"),
+    ],
+)
+def test_a_broken_node_is_an_error_with_field_and_value(raw: Json, error: str) -> None:
+    node, errors = decode_node(raw)
+    assert node is None
+    assert [str(found) for found in errors] == [error]
+
+
+def test_a_pod_is_what_placement_needs_of_it() -> None:
+    expression = {"key": "zone", "operator": "In", "values": ["a", "b"]}
+    raw = a_pod(
+        "p",
+        entries=[{"name": "a", "resourceClaimName": "c"}, {"name": "b", "resourceClaimTemplateName": "t"}],
+        namespace="ml",
+        metadata={"uid": "u1", "creationTimestamp": "2026-01-01T00:00:00Z", **owned_by("Job", "j", "u2")},
+        status={
+            "phase": "Pending",
+            "resourceClaimStatuses": [{"name": "b", "resourceClaimName": "p-b-x"}, {"name": "z"}],
+        },
+        nodeName="n",
+        nodeSelector={"disk": "ssd"},
+        affinity=affine_to({"matchExpressions": [expression]}),
+        tolerations=[{"key": "k", "operator": "Exists", "effect": "NoSchedule", "tolerationSeconds": 5}],
+        priority=7,
+        schedulingGates=[{"name": "wait"}],
+    )
+    assert pod_of(raw) == Pod(
+        namespace="ml",
+        name="p",
+        uid="u1",
+        created="2026-01-01T00:00:00Z",
+        priority=7,
+        node_name="n",
+        node_selector={"disk": "ssd"},
+        affinity=(Term((Requirement("zone", "In", ("a", "b")),)),),
+        tolerations=(Toleration("k", "Exists", "", "NoSchedule"),),
+        gates=("wait",),
+        claims=(PodClaim("a", claim_name="c"), PodClaim("b", template_name="t")),
+        claim_statuses={"b": "p-b-x", "z": None},
+        phase="Pending",
+        owner=Owner("Job", "j", "u2"),
+    )
+
+
+def test_affinity_without_terms_is_not_the_same_as_none() -> None:
+    assert pod_of(a_pod()).affinity is None
+    assert pod_of(a_pod(affinity={"podAffinity": {}})).affinity is None
+    assert pod_of(a_pod(affinity=affine_to())).affinity == ()
+
+
+@pytest.mark.parametrize(
+    ("phase", "is_finished"), [("Succeeded", True), ("Failed", True), ("Running", False), ("", False)]
+)
+def test_a_pod_is_finished_by_its_phase(phase: str, *, is_finished: bool) -> None:
+    assert pod_of(a_pod(status={"phase": phase})).is_finished is is_finished
+
+
+def test_only_the_controller_among_the_owners_counts() -> None:
+    owners = [{"kind": "A", "name": "a", "uid": "1"}, {"kind": "B", "name": "b", "uid": "2", "controller": False}]
+    assert pod_of(a_pod(metadata={"ownerReferences": owners})).owner is None
+
+
+def test_fields_that_placement_does_not_need_pass_unread() -> None:
+    containers = [{"name": "main", "image": 5}]
+    assert pod_of(a_pod("p", containers=containers, volumes=5)).name == "p"
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"priority": "high"}, 'spec.priority: must be an integer (got "high")'),
+        ({"priority": True}, "spec.priority: must be an integer (got true)"),
+        ({"nodeSelector": ["a"]}, "spec.nodeSelector: must be an object (got a list of 1 entries)"),
+        ({"tolerations": [{"key": []}]}, "spec.tolerations[0].key: must be a string (got a list of 0 entries)"),
+        ({"schedulingGates": [{}]}, "spec.schedulingGates[0].name: is required"),
+        ({"entries": [{"resourceClaimName": "c"}]}, "spec.resourceClaims[0].name: is required"),
+        ({"entries": [None]}, "spec.resourceClaims[0]: must be an object"),
+        ({"affinity": affine_to({"matchExpressions": [{"key": "a"}]})}, "spec.affinity.nodeAffinity."),
+        ({"status": {"resourceClaimStatuses": 5}}, "status.resourceClaimStatuses: must be a list (got 5)"),
+    ],
+)
+def test_a_broken_pod_is_an_error_with_field_and_value(changes: dict[str, Any], error: str) -> None:
+    (found,) = pod_errors(a_pod("p", **changes))
+    assert found.startswith(error)
+
+
+def test_all_errors_of_a_pod_are_told_together() -> None:
+    assert len(pod_errors(a_pod("p", priority="high", nodeName=5, metadata={"uid": 1}))) == 3
+
+
+@pytest.mark.parametrize(
+    "entry", [{"name": "dev"}, {"name": "dev", "resourceClaimName": "c", "resourceClaimTemplateName": "t"}]
+)
+def test_an_entry_names_either_a_claim_or_a_template(entry: Json) -> None:
+    assert pod_errors(a_pod("p", entries=[entry])) == [
+        'spec.resourceClaims[0]: needs exactly one of resourceClaimName and resourceClaimTemplateName (got "dev")'
+    ]
+
+
+def test_two_entries_of_one_name_are_an_error() -> None:
+    entries = [{"name": "dev", "resourceClaimName": name} for name in ("a", "b")]
+    assert pod_errors(a_pod("p", entries=entries)) == ['spec.resourceClaims[1].name: stands twice (got "dev")']
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "ReplicaSet"])
+def test_replicas_are_one_unless_said(kind: str) -> None:
+    assert workload_of(a_workload(kind)).pods == 1
+    assert workload_of(a_workload(kind, replicas=0)).pods == 0
+    assert workload_of(a_workload(kind, replicas=3)).pods == 3
+
+
+def test_a_daemon_set_has_no_number_of_pods() -> None:
+    assert workload_of(a_workload("DaemonSet")).pods is None
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "pods"),
+    [
+        ({}, {}, 1),
+        ({"parallelism": 3}, {}, 3),
+        ({"parallelism": 0}, {}, 0),
+        ({"parallelism": 3, "completions": 5}, {}, 3),
+        ({"parallelism": 3, "completions": 5}, {"succeeded": 3}, 2),
+        ({"parallelism": 3, "completions": 5}, {"succeeded": 9}, 0),
+        ({"parallelism": 3, "completions": 2}, {}, 2),
+        ({"completions": 5}, {}, 1),
+        ({"parallelism": 3}, {"succeeded": 1}, 0),
+        ({"parallelism": 3, "suspend": True}, {}, 0),
+    ],
+)
+def test_a_job_asks_for_what_may_run_and_is_still_to_complete(spec: Json, status: Json, pods: int) -> None:
+    assert workload_of({**a_workload("Job", **spec), "status": status}).pods == pods
+
+
+def test_a_cron_job_asks_for_one_run_of_its_job() -> None:
+    assert workload_of(a_workload("CronJob", parallelism=3)).pods == 3
+
+
+def test_a_suspended_cron_job_asks_for_none_and_says_so() -> None:
+    raw = a_workload("CronJob")
+    raw["spec"]["suspend"] = True
+    workload = workload_of(raw)
+    assert (workload.pods, workload.note) == (0, "is suspended")
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "note"),
+    [({"suspend": True}, {}, "is suspended"), ({}, {"succeeded": 1}, "has succeeded"), ({}, {}, "")],
+)
+def test_a_job_that_asks_for_none_says_why(spec: Json, status: Json, note: str) -> None:
+    assert workload_of({**a_workload("Job", **spec), "status": status}).note == note
+
+
+@pytest.mark.parametrize(
+    ("condition", "note"),
+    [
+        ("Complete", "has succeeded"),
+        ("SuccessCriteriaMet", "has succeeded"),
+        ("Failed", "has failed"),
+        ("FailureTarget", "has failed"),
+    ],
+)
+def test_a_job_that_is_over_asks_for_none(condition: str, note: str) -> None:
+    def job(value: str) -> Workload:
+        status = {"failed": 7, "conditions": [{"type": condition, "status": value}]}
+        return workload_of({**a_workload("Job", completions=2, parallelism=2), "status": status})
+
+    assert (job("True").pods, job("True").note) == (0, note)
+    assert (job("False").pods, job("False").note) == (2, "")
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "DaemonSet", "Job"])
+def test_a_workload_that_is_being_deleted_asks_for_none_and_says_so(kind: str) -> None:
+    workload = workload_of(a_workload(kind, metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"}))
+    assert (workload.pods, workload.note) == (0, "is being deleted")
+
+
+def test_the_template_makes_a_pod_of_the_namespace_of_the_workload() -> None:
+    template = workload_of(a_workload("Job", "j", template=a_pod_template(priority=3))).template
+    assert (template.namespace, template.name, template.priority) == ("default", "j", 3)
+    assert template.claims == (PodClaim("dev", template_name="one"),)
+
+
+@pytest.mark.parametrize(
+    ("raw", "error"),
+    [
+        (a_workload("Deployment", template=None), "spec.template: is required"),
+        (a_workload("Deployment", template=5), "spec.template: must be an object (got 5)"),
+        (a_workload("Deployment", replicas="3"), 'spec.replicas: must be an integer (got "3")'),
+        (a_workload("CronJob", template=None), "spec.jobTemplate.spec.template: must be an object"),
+        (a_workload("Job", template=a_pod_template(priority=[])), "spec.template.spec.priority: must be an integer"),
+        (
+            a_workload("CronJob", template=a_pod_template(tolerations=5)),
+            "spec.jobTemplate.spec.template.spec.tolerations: must be a list (got 5)",
+        ),
+    ],
+)
+def test_a_broken_workload_is_an_error_with_field_and_value(raw: Json, error: str) -> None:
+    assert workload_errors(raw)[0].startswith(error)
+
+
+@pytest.mark.parametrize(
+    ("raw", "error"),
+    [
+        (a_workload("Deployment", replicas=-3), "spec.replicas: must not be negative (got -3)"),
+        (a_workload("StatefulSet", ordinals={"start": -1}), "spec.ordinals.start: must not be negative (got -1)"),
+        (a_workload("Job", parallelism=-1), "spec.parallelism: must not be negative (got -1)"),
+        (a_workload("Job", completions=-1), "spec.completions: must not be negative (got -1)"),
+        (a_workload("CronJob", parallelism=-1), "spec.jobTemplate.spec.parallelism: must not be negative (got -1)"),
+        (
+            a_workload("Deployment", replicas=2**31 - 1),
+            f"spec.replicas: must be at most {MAX_PODS}: no cluster has more pods (got 2147483647)",
+        ),
+    ],
+)
+def test_a_number_of_pods_that_cannot_be_is_an_error(raw: Json, error: str) -> None:
+    assert workload_errors(raw) == [error]
+
+
+def test_the_largest_number_of_pods_is_taken() -> None:
+    assert workload_of(a_workload("Deployment", replicas=MAX_PODS)).pods == MAX_PODS
+    assert workload_of(a_workload("Job", completions=MAX_PODS + 1)).pods == 1
+
+
+def test_a_label_and_an_entry_of_a_selector_are_told_alike() -> None:
+    labels, selector = {"labels": {"a": 1}}, {"a.example/b": 1}
+    assert pod_errors(a_pod("p", metadata=labels, nodeSelector=selector)) == [
+        "metadata.labels[a]: must be a string (got 1)",
+        "spec.nodeSelector[a.example/b]: must be a string (got 1)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("pod", "field"),
+    [
+        (a_pod("Infer_0"), "metadata.name"),
+        (a_pod("p", namespace="ML"), "metadata.namespace"),
+        (a_pod("p", entries=[{"name": "Dev", "resourceClaimName": "c"}]), "spec.resourceClaims[0].name"),
+        (a_pod("p", claim="C"), "spec.resourceClaims[0].resourceClaimName"),
+        (a_pod("p", template="T"), "spec.resourceClaims[0].resourceClaimTemplateName"),
+        (a_pod("p", schedulingGates=[{"name": "a b"}]), "spec.schedulingGates[0].name"),
+        (a_pod("p", nodeName="N"), "spec.nodeName"),
+        (a_pod("p", priorityClassName="High"), "spec.priorityClassName"),
+        (
+            a_pod("p", status={"resourceClaimStatuses": [{"name": "dev", "resourceClaimName": "C"}]}),
+            "status.resourceClaimStatuses[0].resourceClaimName",
+        ),
+    ],
+)
+def test_a_name_that_the_api_server_would_refuse_is_an_error(pod: Json, field: str) -> None:
+    (error,) = pod_errors(pod)
+    assert error.startswith(f"{field}: ")
+
+
+@pytest.mark.parametrize(
+    ("spec", "unread"),
+    [
+        ({}, ()),
+        ({"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{}]}}}, (AFFINITY,)),
+        ({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{}]}}}, (AFFINITY,)),
+        ({"affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{}]}}}, ()),
+        ({"topologySpreadConstraints": [{"whenUnsatisfiable": "DoNotSchedule"}]}, (SPREAD,)),
+        ({"topologySpreadConstraints": [{"whenUnsatisfiable": "ScheduleAnyway"}]}, ()),
+        ({"containers": [{"ports": [{"containerPort": 80}, {"hostPort": 80}]}]}, (HOST_PORTS,)),
+        ({"containers": [{"ports": [{"containerPort": 80}]}]}, ()),
+        ({"hostNetwork": True, "containers": [{"ports": [{"containerPort": 80}]}]}, (HOST_PORTS,)),
+        ({"schedulingGroup": {"podGroupName": "workers"}}, (GROUP,)),
+        ({"volumes": [{"name": "a", "emptyDir": {}}, {"name": "b", "persistentVolumeClaim": {}}]}, (VOLUMES,)),
+        ({"volumes": [{"name": "a", "configMap": {}}]}, ()),
+        ({"volumes": 5, "containers": [{"ports": 5}], "affinity": [], "topologySpreadConstraints": {}}, ()),
+    ],
+)
+def test_what_placement_does_not_look_at_is_recognised(spec: Json, unread: tuple[str, ...]) -> None:
+    with_type_errors = {name: value for name, value in spec.items() if name != "affinity" or value}
+    assert pod_of(a_pod("p", **with_type_errors)).unread == unread
+
+
+def with_ports(*ports: Json, **more: Any) -> Json:
+    return {"name": "a", "ports": list(ports), **more}
+
+
+@pytest.mark.parametrize(
+    ("spec", "ports"),
+    [
+        ({"containers": [with_ports({"containerPort": 80, "hostPort": 8080})]}, (HostPort(8080),)),
+        (
+            {"containers": [with_ports({"hostPort": 53, "protocol": "UDP", "hostIP": "10.0.0.1"})]},
+            (HostPort(53, "UDP", "10.0.0.1"),),
+        ),
+        ({"containers": [with_ports({"containerPort": 80})]}, ()),
+        ({"containers": [with_ports({"containerPort": 80})], "hostNetwork": True}, (HostPort(80),)),
+        ({"initContainers": [with_ports({"hostPort": 80}, restartPolicy="Always")]}, (HostPort(80),)),
+        ({"initContainers": [with_ports({"hostPort": 80})]}, ()),
+        ({"containers": [with_ports({"hostPort": "80"}), with_ports({"hostPort": -1})]}, ()),
+    ],
+)
+def test_host_ports_are_those_of_containers_that_last(spec: Json, ports: tuple[HostPort, ...]) -> None:
+    assert pod_of(a_pod("p", **spec)).host_ports == ports
+
+
+def test_preferred_affinity_is_its_terms_with_their_weights() -> None:
+    expression = {"key": "zone", "operator": "In", "values": ["a"]}
+    preferred = [{"weight": 7, "preference": {"matchExpressions": [expression]}}]
+    pod = pod_of(a_pod("p", affinity={"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}))
+    assert pod.preferences == (Preference(7, Term((Requirement("zone", "In", ("a",)),))),)
+    assert pod.affinity is None
+
+
+def test_a_pod_of_a_cluster_carries_what_a_scheduler_writes_and_compares() -> None:
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "observedGeneration": 2}
+    status = {"nominatedNodeName": "n1", "conditions": [{**condition, "message": "no room"}]}
+    raw = a_pod(
+        "p",
+        metadata={"resourceVersion": "42", "generation": 3},
+        status=status,
+        schedulerName="dra",
+        preemptionPolicy="Never",
+    )
+    pod = pod_of(raw)
+    assert (pod.resource_version, pod.generation) == ("42", 3)
+    assert (pod.scheduler_name, pod.preemption_policy, pod.nominated_node) == ("dra", "Never", "n1")
+    assert pod.conditions == (Condition("PodScheduled", "False", "Unschedulable", "no room", 2),)
+
+
+def test_the_raw_object_is_kept_only_where_it_is_wanted() -> None:
+    raw = a_pod("p")
+    assert pod_of(raw).raw is raw
+    pod, _ = decode_pod(raw, keeps_raw=False)
+    assert pod is not None
+    assert pod.raw == {}
+
+
+def resized(conditions: list[Json] | None = None, **status: Any) -> Json:
+    found = {"name": "a", "resources": {"requests": {"cpu": "1", "memory": "3Gi"}}, **status}
+    container = requesting("a", requests={"cpu": "2", "memory": "1Gi"})
+    return a_pod("p", containers=[container], status={"containerStatuses": [found], "conditions": conditions or []})
+
+
+def test_a_container_that_is_resized_holds_the_most_of_what_it_should_have_has_and_was_promised() -> None:
+    (container,) = pod_of(resized(allocatedResources={"cpu": "1500m", "memory": "4Gi"})).containers
+    assert {name: amount.text for name, amount in container.requests.items()} == {"cpu": "2", "memory": "4Gi"}
+
+
+def test_what_a_container_should_have_does_not_count_while_that_is_not_feasible() -> None:
+    (container,) = pod_of(resized([{"type": "PodResizePending", "reason": "Infeasible"}])).containers
+    assert {name: amount.text for name, amount in container.requests.items()} == {"cpu": "1", "memory": "3Gi"}
+    (deferred,) = pod_of(resized([{"type": "PodResizePending", "reason": "Deferred"}])).containers
+    assert deferred.requests["cpu"].text == "2"
+
+
+def test_a_container_whose_status_says_nothing_of_resources_holds_what_it_requests() -> None:
+    raw = a_pod("p", containers=[requesting("a", requests={"cpu": "2"})], status={"containerStatuses": [{"name": "a"}]})
+    (container,) = pod_of(raw).containers
+    assert container.requests["cpu"].text == "2"
+
+
+def test_a_pod_that_is_resized_as_a_whole_holds_the_most_of_it() -> None:
+    status = {"resources": {"requests": {"cpu": "6"}}, "allocatedResources": {"cpu": "5"}}
+    pod = pod_of(a_pod("p", resources={"requests": {"cpu": "4", "memory": "1Gi"}}, status=status))
+    assert {name: amount.text for name, amount in pod.budget.items()} == {"cpu": "6", "memory": "1Gi"}
+
+
+def requesting(name: str, **resources: Any) -> Json:
+    return {"name": name, "resources": resources}
+
+
+def test_init_containers_stand_before_the_others_and_one_that_restarts_always_lasts() -> None:
+    init = [requesting("setup"), {**requesting("sidecar"), "restartPolicy": "Always"}]
+    pod = pod_of(a_pod("p", initContainers=init, containers=[requesting("main")]))
+    assert [(one.name, one.is_plain_init) for one in pod.containers] == [
+        ("setup", True),
+        ("sidecar", False),
+        ("main", False),
+    ]
+
+
+def test_a_container_requests_its_limit_where_it_does_not_say_what_it_requests() -> None:
+    limits, requests = {"cpu": 2, "a.example/gpu": "1"}, {"cpu": "500m", "memory": "1Gi"}
+    (container,) = pod_of(a_pod("p", containers=[requesting("a", limits=limits, requests=requests)])).containers
+    assert {name: amount.text for name, amount in container.requests.items()} == {
+        "cpu": "500m",
+        "a.example/gpu": "1",
+        "memory": "1Gi",
+    }
+
+
+def test_a_container_names_the_entries_that_it_uses_once() -> None:
+    claims = [{"name": "dev"}, {"name": "net", "request": "nic"}, {"name": "dev"}]
+    (container,) = pod_of(a_pod("p", containers=[requesting("a", claims=claims)])).containers
+    assert container.claims == ("dev", "net")
+
+
+def test_what_the_pod_and_its_runtime_need_as_a_whole_is_read() -> None:
+    pod = pod_of(a_pod("p", resources={"requests": {"cpu": 4}}, overhead={"memory": "64Mi"}))
+    assert (str(pod.budget["cpu"]), str(pod.overhead["memory"])) == ("4", "64Mi")
+
+
+@pytest.mark.parametrize(
+    ("spec", "error"),
+    [
+        ({"containers": [5]}, "spec.containers[0]: must be an object (got 5)"),
+        (
+            {"containers": [requesting("a", requests={"cpu": []})]},
+            "spec.containers[0].resources.requests[cpu]: must be a quantity such as 80Gi, 500m or 4",
+        ),
+        (
+            {"initContainers": [requesting("a", limits={"cpu": True})]},
+            "spec.initContainers[0].resources.limits[cpu]: must be a quantity such as 80Gi, 500m or 4 (got true)",
+        ),
+        (
+            {"containers": [requesting("a", limits={"cpu": "-1"})]},
+            'spec.containers[0].resources.limits[cpu]: must not be negative (got "-1")',
+        ),
+        (
+            {"containers": [requesting("a", requests={"a.example/gpu": "1500m"})]},
+            "spec.containers[0].resources.requests[a.example/gpu]: must be a whole number: devices are not divided",
+        ),
+        ({"containers": [requesting("a", claims=[{}])]}, "spec.containers[0].resources.claims[0].name: is required"),
+        ({"resources": {"requests": {"cpu": "-1"}}}, "spec.resources.requests[cpu]: must not be negative"),
+        ({"overhead": {"cpu": "many"}}, "spec.overhead[cpu]: must be a quantity"),
+        ({"overhead": {"cpu": "1e999999"}}, "spec.overhead[cpu]: must be a quantity"),
+    ],
+)
+def test_a_broken_amount_is_an_error_with_field_and_value(spec: Json, error: str) -> None:
+    (found,) = pod_errors(a_pod("p", **spec))
+    assert found.startswith(error)
+
+
+def test_a_node_has_what_its_status_says_is_allocatable() -> None:
+    node, errors = decode_node({**a_node(), "status": {"allocatable": {"cpu": "3920m", "a.example/gpu": 0}}})
+    assert errors == ()
+    assert node is not None
+    assert {name: amount.text for name, amount in node.allocatable.items()} == {"cpu": "3920m", "a.example/gpu": "0"}
+
+
+@pytest.mark.parametrize(
+    ("amount", "error"), [("-1", "must not be negative"), ("four", "must be a quantity"), (None, "must be a quantity")]
+)
+def test_a_broken_allocatable_amount_is_an_error(amount: object, error: str) -> None:
+    node, errors = decode_node({**a_node(), "status": {"allocatable": {"cpu": amount}}})
+    assert node is None
+    assert [str(found).partition(" (")[0] for found in errors] == [
+        f"status.allocatable[cpu]: {error}{' such as 80Gi, 500m or 4' if 'quantity' in error else ''}"
+    ]

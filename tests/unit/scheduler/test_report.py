@@ -1,0 +1,128 @@
+from scheduler.core_v1.unread import AFFINITY, HOST_PORTS
+from scheduler.input.documents import Finding, Place, RawObject
+from scheduler.input.inventory import Inventory, take_inventory
+from scheduler.output.report import (
+    MAX_POOLS,
+    MAX_TOLD,
+    report,
+    unchecked_namespaces,
+    unknown_priorities,
+    unread_requirements,
+)
+from tests.unit.scheduler.manifests import DRIVER, Json, a_class, a_cluster, a_pod, a_slice, a_workload, an_object
+from tests.unit.scheduler.scenario import inventory_of, taken
+
+LIMITS = {"resources": {"limits": {"vendor.example/gpu": 1}}}
+
+
+def lines_of(inventory: Inventory) -> list[str]:
+    return list(report(inventory))
+
+
+def test_a_whole_input_has_nothing_to_report() -> None:
+    assert lines_of(inventory_of(*a_cluster())) == []
+
+
+def test_pools_that_are_being_updated_are_named() -> None:
+    def a_piece(node: str, name: str, generation: int, count: int) -> Json:
+        pool = {"name": node, "generation": generation, "resourceSliceCount": count}
+        return a_slice(name, node=node, pool=pool)
+
+    slices = [
+        *(a_piece("half", name, 2, 3) for name in ("h1", "h2")),
+        a_piece("renewed", "r1", 1, 2),
+        a_piece("renewed", "r2", 2, 1),
+        *(a_piece("over", name, 1, 1) for name in ("o1", "o2")),
+    ]
+    (line,) = lines_of(inventory_of(*a_cluster(), *slices))
+    start, half, over = line.split(": ")[1], *line.split(": ")[2].split(", ")
+    assert start == "of pools that are being updated no device is given"
+    assert half == f"{DRIVER}/half (2 of 3 slices of generation 2 are there)"
+    assert over == f"{DRIVER}/over (2 of 1 slices of generation 1 are there)"
+    many = [a_piece(f"pool-{number}", f"s{number}", 1, 2) for number in range(MAX_POOLS + 2)]
+    (line,) = lines_of(inventory_of(*a_cluster(), *many))
+    assert line.endswith("pool-4 (1 of 2 slices of generation 1 are there) and 2 more")
+
+
+def test_warnings_come_before_errors() -> None:
+    place = Place("f.yaml", 1)
+    inventory = inventory_of(*a_cluster())
+    inventory.errors.append(Finding(place, "is broken", "Pod p"))
+    inventory.warnings.append(Finding(place, "is odd", "Pod p", is_warning=True))
+    assert lines_of(inventory) == [
+        "warning: f.yaml, document 1: Pod p: is odd",
+        "error: f.yaml, document 1: Pod p: is broken",
+    ]
+
+
+def test_of_many_findings_in_one_document_the_first_are_told() -> None:
+    inventory = inventory_of(*a_cluster())
+    inventory.errors += [Finding(Place("f.yaml", 1, (number,)), "is broken") for number in range(MAX_TOLD + 5)]
+    inventory.errors.append(Finding(Place("f.yaml", 2), "is broken too"))
+    lines = lines_of(inventory)
+    assert len(lines) == MAX_TOLD + 2
+    assert lines[-2:] == ["error: f.yaml, document 2: is broken too", "error: f.yaml, document 1: and 5 more"]
+
+
+def test_of_many_kinds_the_first_are_told() -> None:
+    inventory = inventory_of(*a_cluster(), *(an_object("v1", f"Kind{n:03}", "x") for n in range(MAX_TOLD + 5)))
+    (line,) = lines_of(inventory)
+    assert line.startswith("not looked at: 1 Kind000 (core), 1 Kind001 (core), ")
+    assert line.endswith(f"1 Kind{MAX_TOLD - 1:03} (core), objects of 5 more kinds")
+
+
+def test_what_is_no_object_below_a_folder_is_counted() -> None:
+    raws = [*a_cluster(), {}, {"healthy": True}]
+    found = take_inventory(
+        RawObject(Place("dir/f.json", number), raw, is_named=False) for number, raw in enumerate(raws)
+    )
+    assert lines_of(found) == ["not looked at: 2 without apiVersion and kind"]
+
+
+def test_missing_kinds_are_named_where_there_is_any_object() -> None:
+    assert lines_of(inventory_of(a_class())) == ["warning: the input holds no Node, no ResourceSlice"]
+    assert lines_of(Inventory()) == []
+
+
+def test_a_kind_is_not_missing_where_its_only_object_holds_an_error() -> None:
+    found = taken(a_cluster()[0], a_slice(), a_class(expressions=[""]))
+    (line,) = lines_of(found)
+    assert line.startswith("error: test.yaml, document 3: DeviceClass gpu: spec.selectors[0].cel.expression: ")
+
+
+def test_a_workload_that_asks_for_no_pod_is_named() -> None:
+    (line,) = lines_of(inventory_of(*a_cluster(), a_workload("Job", "train", suspend=True)))
+    assert line == "Job default/train is suspended: it stands for no pod"
+
+
+def unread(*pods: Json) -> list[str]:
+    return list(unread_requirements(inventory_of(*pods).pods))
+
+
+def test_one_line_counts_the_pods_by_what_is_not_looked_at() -> None:
+    required: Json = {"requiredDuringSchedulingIgnoredDuringExecution": [{}]}
+    ports = [{"ports": [{"hostPort": 80}]}]
+    lines = unread(
+        a_pod("a", claim="c", affinity={"podAffinity": required}, containers=ports),
+        a_pod("b", claim="c", affinity={"podAntiAffinity": required}),
+        a_pod("c", claim="c"),
+    )
+    assert lines == [f"warning: placement does not look at {AFFINITY} (2 pods), {HOST_PORTS} (1 pod)"]
+
+
+def test_of_pods_that_ask_for_no_more_than_is_looked_at_nothing_is_told() -> None:
+    assert unread(a_pod("p", claim="c", containers=[LIMITS])) == []
+
+
+def test_unknown_priority_classes_are_named_with_their_pods() -> None:
+    assert list(unknown_priorities({"b": 2, "a": 1})) == [
+        "warning: the input holds no PriorityClass a: the priority of 1 pod counts as 0",
+        "warning: the input holds no PriorityClass b: the priority of 2 pods counts as 0",
+    ]
+
+
+def test_namespaces_that_could_not_be_checked_are_named_in_one_line() -> None:
+    assert list(unchecked_namespaces({"b", "a"}, "x/y")) == [
+        "warning: the input holds no Namespace a, b: its label x/y, which admin access needs, is not checked"
+    ]
+    assert list(unchecked_namespaces((), "x/y")) == []

@@ -1,0 +1,76 @@
+import pytest
+
+from allocator.gates import RELEASES, Features
+from scheduler.output.switched_off import switched_off
+from tests.unit.scheduler.manifests import RESOURCE, Json, a_cluster, a_slice, an_object
+from tests.unit.scheduler.scenario import inventory_of
+
+TAINT = {"key": "k", "effect": "NoSchedule"}
+CONSUMES = {"counterSet": "set", "counters": {"c": {"value": "1"}}}
+ALL_OFF = Features.of("1.37", dict.fromkeys(RELEASES["1.37"].gates, False))
+
+
+def a_rule() -> Json:
+    return {**an_object(RESOURCE, "DeviceTaintRule", "r"), "spec": {"deviceSelector": {}, "taint": TAINT}}
+
+
+def a_slice_of_devices_with(**fields: object) -> Json:
+    return a_slice("s", devices=[{"name": f"gpu-{number}", **fields} for number in range(2)])
+
+
+def counters() -> Json:
+    raw = a_slice("s", sharedCounters=[{"name": "set", "counters": {"c": {"value": "1"}}}])
+    del raw["spec"]["devices"]
+    return raw
+
+
+def told(raw: Json, features: Features) -> list[str]:
+    return [line.removeprefix("warning: ") for line in switched_off(inventory_of(raw), features)]
+
+
+@pytest.mark.parametrize(
+    ("gate", "raw", "effect"),
+    [
+        ("DRADeviceTaintRules", a_rule(), "DeviceTaintRules do not count (1 rule)"),
+        ("DRADeviceTaints", a_slice_of_devices_with(taints=[TAINT]), "taints of devices do not count (2 devices)"),
+        (
+            "DRAPartitionableDevices",
+            counters(),
+            "slices with counters or with devices of several nodes are left out (1 slice)",
+        ),
+        (
+            "DRADeviceCompatibilityGroups",
+            a_slice_of_devices_with(consumesCounters=[{**CONSUMES, "compatibilityGroups": ["a"]}]),
+            "slices with compatibility groups are left out (1 slice)",
+        ),
+        (
+            "DRAConsumableCapacity",
+            a_slice_of_devices_with(allowMultipleAllocations=True),
+            "devices that could be shared are not (2 devices)",
+        ),
+        (
+            "DRAListTypeAttributes",
+            a_slice_of_devices_with(attributes={"a": {"ints": [1]}}),
+            "selectors and constraints cannot read lists in attributes (2 devices)",
+        ),
+        (
+            "DRANodeAllocatableResources",
+            a_slice_of_devices_with(nodeAllocatableResources={"cpu": {"mapping": {"deviceMultiplier": "1"}}}),
+            "what devices take of their node does not count (2 devices)",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) and value.startswith("DRA") else "",
+)
+def test_what_the_input_has_for_a_gate_that_is_off_is_told(gate: str, raw: Json, effect: str) -> None:
+    assert told(raw, ALL_OFF) == [f"{gate} is off: {effect}"]
+    assert told(raw, Features.of("1.37", {gate: True})) == []
+
+
+def test_a_gate_that_the_release_does_not_have_is_told_as_such() -> None:
+    raw = a_slice_of_devices_with(consumesCounters=[{**CONSUMES, "compatibilityGroups": ["a"]}])
+    (line,) = told(raw, Features.of("1.36"))
+    assert line.startswith("DRADeviceCompatibilityGroups is not in Kubernetes 1.36: ")
+
+
+def test_an_input_without_it_is_silent_whatever_is_off() -> None:
+    assert list(switched_off(inventory_of(*a_cluster()), ALL_OFF)) == []
