@@ -1,12 +1,13 @@
 """A connection to the API server: calls with JSON bodies, and streams of lines for watches.
 
-kubernetes-asyncio gives address, credentials, TLS, proxy and aiohttp's pool; bodies pass by its generated models, which
-take ten times as long. A call is sent once: what the server puts off by 429 is waited for, nothing else is repeated,
-since only the caller knows what a second write would do.
+kubernetes-asyncio gives address and credentials, aiohttp the pool of connections; bodies pass by the former's generated
+models, which take ten times as long. A call is sent once: what the server puts off by 429 is waited for, nothing else
+is repeated, since only the caller knows what a second write would do.
 """
 
 import asyncio
 import os
+import ssl
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -18,10 +19,11 @@ from urllib.request import getproxies, proxy_bypass
 import aiohttp
 import orjson
 from aiohttp.payload import BytesPayload
-from kubernetes_asyncio.client.rest import RESTClientObject
+from kubernetes_asyncio.client import Configuration
 
 from scheduler.client.credentials import Credentials, load
-from scheduler.client.errors import ApiError, Unanswered, api_error
+from scheduler.client.errors import ApiError, NotConfigured, Unanswered, api_error
+from scheduler.client.sockets import Sockets
 from scheduler.version import VERSION
 
 Json = dict[str, Any]  # Any: what an object holds depends on its kind
@@ -37,7 +39,6 @@ WRITE_TIMEOUT_S = 4.0
 CONNECTIONS = 100
 """At most; watches keep one each."""
 
-_GOODBYE_S = 0.1
 _CONNECT_S = 4.0
 _PUT_OFF_TRIES = 5
 _PUT_OFF_S = 1.0
@@ -221,25 +222,22 @@ async def connect(*, kubeconfig: Path | None = None, context: str | None = None)
     kubeconfig, context: by default as kubectl finds them, else the service account of the pod we run in.
     """
     credentials = await load(kubeconfig, context, os.environ, Path.home())
-    pool = RESTClientObject(credentials.configuration, maxsize=CONNECTIONS)
+    sockets = Sockets()
     try:
-        async with _session(pool) as session:
-            yield Connection(credentials, session, _options(credentials, pool))
+        async with _session(credentials.configuration, sockets) as session:
+            yield Connection(credentials, session, _options(credentials.configuration))
     finally:
-        await pool.close()
-        # Connections that broke say goodbye in callbacks of the loop, which may end right after this.
-        await asyncio.sleep(_GOODBYE_S)
+        await sockets.end()
 
 
-def _session(pool: RESTClientObject) -> aiohttp.ClientSession:
-    """A session on the library's pool of connections.
+def _session(configuration: Configuration, sockets: Sockets) -> aiohttp.ClientSession:
+    """A session of its own.
 
-    The library's own asks for the environment's proxy and for netrc in a thread, twice in each call, which takes longer
+    The library's asks for the environment's proxy and for netrc in a thread, twice in each call, which takes longer
     than all the rest of it.
     """
     return aiohttp.ClientSession(
-        connector=pool.pool_manager.connector,
-        connector_owner=False,
+        connector=aiohttp.TCPConnector(limit=CONNECTIONS, ssl=_tls(configuration), socket_factory=sockets.new),
         cookie_jar=aiohttp.DummyCookieJar(),
         # Compressing costs both sides more than a local network does.
         headers={"Accept": JSON, "Accept-Encoding": "identity", "User-Agent": f"dra-scheduler/{VERSION}"},
@@ -247,12 +245,37 @@ def _session(pool: RESTClientObject) -> aiohttp.ClientSession:
     )
 
 
-def _options(credentials: Credentials, pool: RESTClientObject) -> Json:
+def _tls(configuration: Configuration) -> ssl.SSLContext:
+    """Whom we trust, and the certificate that says who we are. Raises NotConfigured."""
+    with _usable("certificate-authority"):
+        context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
+    if configuration.cert_file:
+        with _usable("client-certificate or client-key"):
+            context.load_cert_chain(configuration.cert_file, configuration.key_file)
+    if not configuration.verify_ssl:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if configuration.disable_strict_ssl_verification:
+        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    return context
+
+
+@contextmanager
+def _usable(field: str) -> Iterator[None]:
+    """The kubeconfig's field, also as -data, for what TLS makes of it."""
+    try:
+        yield
+    except OSError as error:  # ssl's errors are among them
+        raise NotConfigured(f"{field} cannot be used: {error}") from error
+
+
+def _options(configuration: Configuration) -> Json:
     """What aiohttp is told with every call: where the proxy is, if there is one, and whose certificate is expected."""
-    server = urlsplit(str(credentials.configuration.host))
-    proxy = pool.proxy or _proxy_of_environment(server.scheme, server.netloc)
-    options: Json = {"allow_redirects": False, "proxy": proxy, "proxy_headers": pool.proxy_headers}
-    return {**options, "server_hostname": pool.server_hostname} if pool.server_hostname else options
+    server = urlsplit(str(configuration.host))
+    proxy = configuration.proxy or _proxy_of_environment(server.scheme, server.netloc)
+    options: Json = {"allow_redirects": False, "proxy": proxy, "proxy_headers": configuration.proxy_headers}
+    expected = configuration.tls_server_name
+    return {**options, "server_hostname": expected} if expected else options
 
 
 def _proxy_of_environment(scheme: str, netloc: str) -> str | None:

@@ -22,6 +22,7 @@ from aiohttp import web
 from multidict import CIMultiDictProxy
 from yarl import URL
 
+from scheduler.client.sockets import Sockets
 from tests.controlplane.faults import Answer, Cut, Fault, Meeting, one_chunk
 from tests.controlplane.identities import ADMIN, Identity, write_kubeconfig
 from tests.controlplane.patience import PATIENCE_S
@@ -193,9 +194,12 @@ class Proxy:
         self._loop, self._stopped = asyncio.get_running_loop(), asyncio.Event()
         tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         tls.load_cert_chain(self._plane.ca_file, self._plane.key_file)
-        trusted = aiohttp.TCPConnector(ssl=ssl.create_default_context(cafile=self._plane.ca_file), limit=0)
+        sockets, trusted = Sockets(), ssl.create_default_context(cafile=self._plane.ca_file)
+        upstream = aiohttp.TCPConnector(ssl=trusted, limit=0, socket_factory=sockets.new)
         no_timeout = aiohttp.ClientTimeout(total=None)
-        async with aiohttp.ClientSession(connector=trusted, auto_decompress=False, timeout=no_timeout) as self._session:
+        async with aiohttp.ClientSession(
+            connector=upstream, auto_decompress=False, timeout=no_timeout
+        ) as self._session:
             server = web.Server(self._handle, handler_cancellation=True)
             runner = web.ServerRunner(server, shutdown_timeout=_LEFT_S)
             await runner.setup()
@@ -209,6 +213,7 @@ class Proxy:
             while server.connections:  # noqa: ASYNC110 - TLS closes its socket in a few turns, and tells nobody
                 await asyncio.sleep(0)
             await runner.cleanup()
+        await sockets.end()
 
     async def _handle(self, incoming: web.BaseRequest) -> web.StreamResponse:
         headers = {key: value for key, value in incoming.headers.items() if key.lower() not in _OF_ONE_CONNECTION}
