@@ -1,13 +1,12 @@
 """A connection to the API server: calls with JSON bodies, and streams of lines for watches.
 
-kubernetes-asyncio gives address and credentials, aiohttp the pool of connections; bodies pass by the former's generated
-models, which take ten times as long. A call is sent once: what the server puts off by 429 is waited for, nothing else
-is repeated, since only the caller knows what a second write would do.
+kubernetes-asyncio gives address, credentials, TLS, proxy and aiohttp's pool; bodies pass by its generated models, which
+take ten times as long. A call is sent once: what the server puts off by 429 is waited for, nothing else is repeated,
+since only the caller knows what a second write would do.
 """
 
 import asyncio
 import os
-import ssl
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -19,11 +18,10 @@ from urllib.request import getproxies, proxy_bypass
 import aiohttp
 import orjson
 from aiohttp.payload import BytesPayload
-from kubernetes_asyncio.client import Configuration
+from kubernetes_asyncio.client.rest import RESTClientObject
 
 from scheduler.client.credentials import Credentials, load
 from scheduler.client.errors import ApiError, NotConfigured, Unanswered, api_error
-from scheduler.client.sockets import Sockets
 from scheduler.version import VERSION
 
 Json = dict[str, Any]  # Any: what an object holds depends on its kind
@@ -60,6 +58,19 @@ class _SentOnce(BytesPayload):
     @property
     def consumed(self) -> bool:
         return True
+
+
+class PromptResponse(aiohttp.ClientResponse):
+    """A response that takes its connection along at once when it is closed before its end: given up, or in trouble.
+
+    TLS would wait until the server has said goodbye as well, and the event loop may end before that.
+    """
+
+    def close(self) -> None:
+        """Drop the connection."""
+        if self.connection and self.connection.transport:
+            self.connection.transport.abort()
+        super().close()
 
 
 class Connection:
@@ -111,7 +122,7 @@ class Connection:
             try:
                 yield _lines(call, answer.content)
             finally:
-                _abort(answer)
+                answer.close()
 
     async def _object(self, call: "_Call") -> Json:
         async with self._answer(call) as answer:
@@ -137,7 +148,7 @@ class Connection:
         answer = await self._send(call, credentials)
         if answer.status != _UNAUTHORIZED or not await self._credentials.renewed(credentials):
             return answer
-        answer.release()
+        answer.close()
         return await self._send(call, await self._credentials.authorization())
 
     async def _send(self, call: "_Call", credentials: str) -> aiohttp.ClientResponse:
@@ -199,12 +210,6 @@ async def _lines(call: _Call, content: aiohttp.StreamReader) -> AsyncIterator[by
         started.append(rest)
 
 
-def _abort(answer: aiohttp.ClientResponse) -> None:
-    """Drop the connection of an answer that is not at its end: TLS would wait for the server to say goodbye."""
-    if answer.connection and answer.connection.transport:
-        answer.connection.transport.abort()
-
-
 def _object(call: str, body: bytes) -> Json:
     try:
         found = orjson.loads(body)
@@ -222,22 +227,28 @@ async def connect(*, kubeconfig: Path | None = None, context: str | None = None)
     kubeconfig, context: by default as kubectl finds them, else the service account of the pod we run in.
     """
     credentials = await load(kubeconfig, context, os.environ, Path.home())
-    sockets = Sockets()
     try:
-        async with _session(credentials.configuration, sockets) as session:
-            yield Connection(credentials, session, _options(credentials.configuration))
+        pool = RESTClientObject(credentials.configuration, maxsize=CONNECTIONS)
+    except OSError as error:  # ssl's are among them
+        fields = "certificate-authority, client-certificate or client-key"
+        raise NotConfigured(f"{fields} of the kubeconfig cannot be used: {error}") from error
+    try:
+        async with _session(pool) as session:
+            yield Connection(credentials, session, _options(credentials, pool))
     finally:
-        await sockets.end()
+        await pool.close()
 
 
-def _session(configuration: Configuration, sockets: Sockets) -> aiohttp.ClientSession:
-    """A session of its own.
+def _session(pool: RESTClientObject) -> aiohttp.ClientSession:
+    """A session on the library's pool of connections.
 
-    The library's asks for the environment's proxy and for netrc in a thread, twice in each call, which takes longer
+    The library's own asks for the environment's proxy and for netrc in a thread, twice in each call, which takes longer
     than all the rest of it.
     """
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=CONNECTIONS, ssl=_tls(configuration), socket_factory=sockets.new),
+        connector=pool.pool_manager.connector,
+        connector_owner=False,
+        response_class=PromptResponse,
         cookie_jar=aiohttp.DummyCookieJar(),
         # Compressing costs both sides more than a local network does.
         headers={"Accept": JSON, "Accept-Encoding": "identity", "User-Agent": f"dra-scheduler/{VERSION}"},
@@ -245,37 +256,12 @@ def _session(configuration: Configuration, sockets: Sockets) -> aiohttp.ClientSe
     )
 
 
-def _tls(configuration: Configuration) -> ssl.SSLContext:
-    """Whom we trust, and the certificate that says who we are. Raises NotConfigured."""
-    with _usable("certificate-authority"):
-        context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
-    if configuration.cert_file:
-        with _usable("client-certificate or client-key"):
-            context.load_cert_chain(configuration.cert_file, configuration.key_file)
-    if not configuration.verify_ssl:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    if configuration.disable_strict_ssl_verification:
-        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
-    return context
-
-
-@contextmanager
-def _usable(field: str) -> Iterator[None]:
-    """The kubeconfig's field, also as -data, for what TLS makes of it."""
-    try:
-        yield
-    except OSError as error:  # ssl's errors are among them
-        raise NotConfigured(f"{field} cannot be used: {error}") from error
-
-
-def _options(configuration: Configuration) -> Json:
+def _options(credentials: Credentials, pool: RESTClientObject) -> Json:
     """What aiohttp is told with every call: where the proxy is, if there is one, and whose certificate is expected."""
-    server = urlsplit(str(configuration.host))
-    proxy = configuration.proxy or _proxy_of_environment(server.scheme, server.netloc)
-    options: Json = {"allow_redirects": False, "proxy": proxy, "proxy_headers": configuration.proxy_headers}
-    expected = configuration.tls_server_name
-    return {**options, "server_hostname": expected} if expected else options
+    server = urlsplit(str(credentials.configuration.host))
+    proxy = pool.proxy or _proxy_of_environment(server.scheme, server.netloc)
+    options: Json = {"allow_redirects": False, "proxy": proxy, "proxy_headers": pool.proxy_headers}
+    return {**options, "server_hostname": pool.server_hostname} if pool.server_hostname else options
 
 
 def _proxy_of_environment(scheme: str, netloc: str) -> str | None:

@@ -22,7 +22,7 @@ from aiohttp import web
 from multidict import CIMultiDictProxy
 from yarl import URL
 
-from scheduler.client.sockets import Sockets
+from scheduler.client.connection import PromptResponse
 from tests.controlplane.faults import Answer, Cut, Fault, Meeting, one_chunk
 from tests.controlplane.identities import ADMIN, Identity, write_kubeconfig
 from tests.controlplane.patience import PATIENCE_S
@@ -194,11 +194,10 @@ class Proxy:
         self._loop, self._stopped = asyncio.get_running_loop(), asyncio.Event()
         tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         tls.load_cert_chain(self._plane.ca_file, self._plane.key_file)
-        sockets, trusted = Sockets(), ssl.create_default_context(cafile=self._plane.ca_file)
-        upstream = aiohttp.TCPConnector(ssl=trusted, limit=0, socket_factory=sockets.new)
+        trusted = aiohttp.TCPConnector(ssl=ssl.create_default_context(cafile=self._plane.ca_file), limit=0)
         no_timeout = aiohttp.ClientTimeout(total=None)
         async with aiohttp.ClientSession(
-            connector=upstream, auto_decompress=False, timeout=no_timeout
+            connector=trusted, response_class=PromptResponse, auto_decompress=False, timeout=no_timeout
         ) as self._session:
             server = web.Server(self._handle, handler_cancellation=True)
             runner = web.ServerRunner(server, shutdown_timeout=_LEFT_S)
@@ -213,7 +212,6 @@ class Proxy:
             while server.connections:  # noqa: ASYNC110 - TLS closes its socket in a few turns, and tells nobody
                 await asyncio.sleep(0)
             await runner.cleanup()
-        await sockets.end()
 
     async def _handle(self, incoming: web.BaseRequest) -> web.StreamResponse:
         headers = {key: value for key, value in incoming.headers.items() if key.lower() not in _OF_ONE_CONNECTION}
@@ -262,7 +260,7 @@ class Proxy:
         body = request.body or None
         answer = await self._session.request(request.method, target, headers=request.headers, data=body)
         if request.is_watch and answer.status == web.HTTPOk.status_code:
-            upstream.callback(_drop, answer)
+            upstream.callback(answer.close)
             return Answer(answer.status, _headers(answer.headers), _lines(answer))
         return Answer(answer.status, _headers(answer.headers), one_chunk(await answer.read()))
 
@@ -280,12 +278,6 @@ async def _lines(answer: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:
             yield line + b"\n"
     if rest:
         yield rest
-
-
-def _drop(answer: aiohttp.ClientResponse) -> None:
-    """Close a watch without the goodbye of TLS, which may come after the loop has ended."""
-    _abort(answer.connection.transport if answer.connection else None)
-    answer.close()
 
 
 def _abort(transport: asyncio.BaseTransport | None) -> None:
