@@ -91,8 +91,11 @@ def _has_taken_over(attempt: Attempt) -> bool:
 
 
 def is_fence_needed(attempt: Attempt) -> bool:
-    """Whether a binding of the pod may be under way, by this attempt or by one before or beside it."""
-    return bool(attempt.binding) or _has_taken_over(attempt)
+    """Whether a binding of the pod may be under way, by this attempt or by one before or beside it.
+
+    Never that of a pod which has its node already: that it has one says nothing of its claims.
+    """
+    return not attempt.decision.is_assigned and (bool(attempt.binding) or _has_taken_over(attempt))
 
 
 async def _send(binder: Binder, pod: PodKey, version: str, node: str) -> None:
