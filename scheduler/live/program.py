@@ -210,7 +210,16 @@ class Scheduler:
     def _waits(self, pod: Pod) -> bool:
         if not self._is_ours(pod) or pod.is_over:
             return False
-        return not pod.node_name or (self._configuration.allocate_prescheduled and self._is_prescheduled(pod))
+        if not pod.node_name:
+            return True
+        # What is written for it looks as if it needed nothing more, until the attempt has ended and may have failed.
+        needs = self._is_being_allocated(pod) or self._is_prescheduled(pod)
+        return self._configuration.allocate_prescheduled and needs
+
+    def _is_being_allocated(self, pod: Pod) -> bool:
+        """Whether an attempt is under way that began when the pod had its node already."""
+        known = self._queue.get(pod.uid)
+        return known is not None and known.place is Place.IN_FLIGHT and bool(known.pod.node_name)
 
     def _is_prescheduled(self, pod: Pod) -> bool:
         """Whether the pod has a node, and a claim without devices, or one that is not the pod's yet."""

@@ -41,3 +41,19 @@ def test_pod_whose_node_lacks_the_devices_waits_for_them(world: World) -> None:
     world.a_slice("node-1", a_device())
     world.claim_when("claim", is_allocated)
     assert world.devices_of() == ["node-1/gpu-0"]
+
+
+def test_pod_whose_devices_are_awaited_is_in_flight_whatever_its_kubelet_tells_meanwhile(world: World) -> None:
+    world.a_class()
+    world.a_node("node-0")
+    world.a_slice("node-0", a_device("gpu-0", bindingConditions=["Ready"], bindingFailureConditions=["Broken"]))
+    world.a_claim()
+    world.a_pod("pod", "claim", nodeName="node-0")
+    world.claim_when("claim", is_allocated)
+    world.update_pod("pod", lambda pod: {**pod["status"], "message": "its kubelet is at work"})
+    world.a_pod("later")
+    world.bound("later")  # then the scheduler has seen the update too
+    assert world.queue()["pod"]["queue"] == "in flight"
+    world.report("claim", "Broken")
+    world.claim_when("claim", is_free)
+    world.await_queue("pod", attempts=2)
