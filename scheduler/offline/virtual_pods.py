@@ -33,6 +33,7 @@ _DAEMON_TOLERATIONS = (
     Toleration("node.kubernetes.io/pid-pressure", "Exists", "", "NoSchedule"),
     Toleration("node.kubernetes.io/unschedulable", "Exists", "", "NoSchedule"),
 )
+_IN_HOST_NETWORK = Toleration("node.kubernetes.io/network-unavailable", "Exists", "", "NoSchedule")
 
 
 def expand(workloads: Sequence[Workload], pods: Sequence[Pod], nodes: Sequence[Node]) -> Iterator[Pod]:
@@ -132,13 +133,20 @@ def _pod(workload: Workload, name: str) -> Pod:
 def _daemon_pods(workload: Workload, own: Iterable[Pod], nodes: Sequence[Node], taken: _Names) -> Iterator[Pod]:
     """One pod for each node that takes it and has none of them yet."""
     covered = {_pinned_to(pod) for pod in own}
-    daemon = replace(workload.template, tolerations=(*workload.template.tolerations, *_DAEMON_TOLERATIONS))
+    daemon = replace(workload.template, tolerations=(*workload.template.tolerations, *_added_tolerations(workload)))
     for node in sorted(nodes, key=lambda node: node.name):
         if node.name not in covered and not refusal(daemon, node):
             name = f"{workload.name}-{node.name}"
             names = chain([name], (f"{name}-{number}" for number in count()))
             made = _pod(workload, _free(names, workload.namespace, taken))
             yield replace(made, tolerations=daemon.tolerations, affinity=(_only(node),))
+
+
+def _added_tolerations(workload: Workload) -> tuple[Toleration, ...]:
+    """What the controller lets the pods of a DaemonSet tolerate."""
+    spec = workload.raw_template["spec"]
+    is_host = isinstance(spec, dict) and spec.get("hostNetwork") is True
+    return (*_DAEMON_TOLERATIONS, _IN_HOST_NETWORK) if is_host else _DAEMON_TOLERATIONS
 
 
 def _only(node: Node) -> Term:

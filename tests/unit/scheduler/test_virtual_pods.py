@@ -196,6 +196,14 @@ def test_daemons_tolerate_what_the_controller_lets_them_tolerate(key: str, effec
     assert refusal(pod, inventory_of(node).nodes[0]) == ""
 
 
+def test_only_daemons_in_their_hosts_network_do_without_a_network_for_pods() -> None:
+    node = a_node("n1", taints=[{"key": "node.kubernetes.io/network-unavailable", "effect": "NoSchedule"}])
+    template = a_pod_template(hostNetwork=True)
+    (pod,) = virtual_pods(a_workload("DaemonSet", "agent", template=template), node)
+    assert refusal(pod, inventory_of(node).nodes[0]) == ""
+    assert names_of(a_workload("DaemonSet", "agent"), node) == []
+
+
 def test_a_daemon_set_covers_cordoned_nodes() -> None:
     assert names_of(a_workload("DaemonSet", "agent"), a_node("n1", unschedulable=True)) == ["agent-n1"]
 
