@@ -102,7 +102,7 @@ class Loop:
         self._writing = asyncio.Semaphore(concurrency)
         self._writers: set[int] = set()
         self._numbers = count(1)
-        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
         self._would_be: dict[str, tuple[Pod, tuple[Claim, ...]]] = {}
         self._is_ready = asyncio.Event()
 
@@ -150,7 +150,7 @@ class Loop:
         """Let what is under way end; what does not within patience_s is cancelled, and takes back what it wrote."""
         if not self._tasks:
             return
-        late = (await asyncio.wait(list(self._tasks.values()), timeout=patience_s))[1]
+        late = (await asyncio.wait(self._tasks, timeout=patience_s))[1]
         # Cancelled once, a task takes back what it wrote; twice, it stops at once, and the next start does the rest.
         for more_s in (BACK_S, None):
             for task in late:
@@ -191,7 +191,7 @@ class Loop:
             case NotPlaced(refusal, stuck) if stuck and not self._is_dry:
                 held = [one for one in found if one.claim in stuck]
                 plans = tuple(ClaimPlan(one.raw) for one in held)
-                self._start(pod, self._free(entry, self._decision(pod, "", plans), refusal, failed, started))
+                self._start(self._free(entry, self._decision(pod, "", plans), refusal, failed, started))
             case NotPlaced(refusal):
                 self._refuse(entry, refusal, started)
             case Failed(reason):
@@ -221,7 +221,7 @@ class Loop:
             self._would_be[pod.uid] = (pod, placed.claims)
             return
         self._refusals.forget(pod.uid)
-        self._start(pod, self._bind(entry, decision, placed.claims, started))
+        self._start(self._bind(entry, decision, placed.claims, started))
 
     def _give_back(self) -> None:
         """What a dry run has reserved for pods that are gone by now, or have their node from somebody else."""
@@ -232,10 +232,10 @@ class Loop:
     def _decision(self, pod: Pod, node: str, plans: Sequence[ClaimPlan]) -> Decision:
         return Decision(PodKey.of(pod), node, tuple(plans), next(self._numbers), is_assigned=bool(pod.node_name))
 
-    def _start(self, pod: Pod, work: Coroutine[Any, Any, None]) -> None:
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
-        self._tasks[pod.uid] = task
-        task.add_done_callback(lambda _: self._tasks.pop(pod.uid, None))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _bind(self, entry: QueuedPod, decision: Decision, claims: tuple[Claim, ...], started: float) -> None:
         outcome: Outcome | None = None
