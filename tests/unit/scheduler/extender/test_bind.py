@@ -22,15 +22,19 @@ ARGS = ExtenderBindingArgs(PodName=POD.name, PodNamespace=POD.namespace, PodUID=
 
 
 class Denied:
-    """Gives the pod to who reads it, and refuses every write, as RBAC does; it hears what becomes of attempts."""
+    """Gives the pod to who reads it, and refuses every write, as RBAC does; it hears what becomes of attempts.
 
-    def __init__(self) -> None:
+    spec: what the pod says beside its containers.
+    """
+
+    def __init__(self, **spec: object) -> None:
         self.violations: list[Violation] = []
+        self._spec = {"containers": [], **spec}
 
     async def request(self, method: str, path: str, **_: object) -> dict[str, Any]:
         if method == "GET":
             metadata = {"name": POD.name, "namespace": POD.namespace, "uid": POD.uid, "resourceVersion": "1"}
-            return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": []}}
+            return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": self._spec}
         message = f'it is forbidden: User "ours" cannot {method} it'
         raise ApiError(f"{method} {path}", 403, Status("Forbidden", message))
 
@@ -85,3 +89,8 @@ def test_second_attempt_at_a_pod_is_not_begun_and_told_as_a_violation(cluster: C
     denied = Denied()
     assert asyncio.run(binds(cluster, denied).bind(ARGS)) == INTERNAL
     assert [(one.invariant, one.subject) for one in denied.violations] == [("I6", f"pod {POD}")]
+
+
+def test_pod_that_is_not_ours_is_not_bound_before_its_claim_is_made(cluster: Cluster) -> None:
+    denied = Denied(resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "template"}])
+    assert asyncio.run(binds(cluster, denied).bind(ARGS)) == f'pod "{POD}": ResourceClaim not created yet'
