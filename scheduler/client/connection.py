@@ -7,8 +7,9 @@ since only the caller knows what a second write would do.
 
 import asyncio
 import os
+import ssl
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,16 +62,31 @@ class _SentOnce(BytesPayload):
 
 
 class PromptResponse(aiohttp.ClientResponse):
-    """A response that takes its connection along at once when it is closed before its end: given up, or in trouble.
+    """A response whose connection is closed at once, however it ends: given up, in trouble, by the server, idle.
 
     TLS would wait until the server has said goodbye as well, and the event loop may end before that.
     """
 
+    async def start(self, connection: aiohttp.connector.Connection) -> aiohttp.ClientResponse:
+        """Wait for the head of the answer."""
+        if connection.transport and (tls := connection.transport.get_extra_info("ssl_object")):
+            tls.__class__ = _LastWord
+        return await super().start(connection)
+
     def close(self) -> None:
-        """Drop the connection."""
+        """Drop the connection, and what was not sent yet."""
         if self.connection and self.connection.transport:
             self.connection.transport.abort()
         super().close()
+
+
+class _LastWord(ssl.SSLObject):
+    """Says goodbye, and listens no more: nobody here waits for what the server says after it."""
+
+    def unwrap(self) -> None:
+        """Say goodbye, of which the event loop believes that it was answered."""
+        with suppress(ssl.SSLWantReadError):
+            super().unwrap()
 
 
 class Connection:

@@ -2,24 +2,30 @@
 
 import asyncio
 import base64
-import gc
 import json
+import re
 import socket
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+import threading
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trustme
 
-from scheduler.client.connection import connect
+from scheduler.client.connection import Connection, connect
 from scheduler.client.errors import NotConfigured, Unanswered
+from tests.unit.scheduler.loops import LOOPS, Loop, left_open
 
+PATIENCE_S = 30.0
+MORE_THAN_THE_NETWORK_TAKES = 2**23
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
+LAST_ANSWER = ANSWER.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
 
-Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+Serve = Callable[[ssl.SSLSocket], None]
 
 
 @pytest.fixture(scope="module")
@@ -27,19 +33,36 @@ def authority() -> trustme.CA:
     return trustme.CA()
 
 
-@asynccontextmanager
-async def server(authority: trustme.CA, serve: Serve, *, name: str = "127.0.0.1") -> AsyncIterator[str]:
-    """A server with a certificate of that name; asks each client for one of the same authority."""
+@contextmanager
+def server(authority: trustme.CA, serve: Serve, *, name: str = "127.0.0.1") -> Iterator[str]:
+    """The address of a server for one connection, with a certificate of that name; asks its client for one as well.
+
+    It is on a thread of its own, so that all sockets of an event loop are the client's.
+    """
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.verify_mode = ssl.CERT_OPTIONAL
     authority.issue_cert(name).configure_cert(context)
     authority.configure_trust(context)
-    running = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context)
-    try:
-        yield f"https://127.0.0.1:{running.sockets[0].getsockname()[1]}"
-    finally:
-        running.close()
-        await running.wait_closed()
+
+    def run() -> None:
+        # A client that breaks off has its reasons, which it tells itself.
+        with listening.accept()[0] as plain, suppress(OSError), context.wrap_socket(plain, server_side=True) as secured:
+            serve(secured)
+
+    with socket.create_server(("127.0.0.1", 0)) as listening, ThreadPoolExecutor(1) as thread:
+        listening.settimeout(PATIENCE_S)
+        running = thread.submit(run)
+        yield f"https://127.0.0.1:{listening.getsockname()[1]}"
+        running.result(PATIENCE_S)
+
+
+def read_head(connection: ssl.SSLSocket) -> None:
+    head = b""
+    while b"\r\n\r\n" not in head:
+        came = connection.recv(1024)
+        if not came:
+            raise ConnectionResetError("in the middle of a call")
+        head += came
 
 
 def kubeconfig(folder: Path, url: str, *, user: dict[str, str] | None = None, **cluster: object) -> Path:
@@ -68,29 +91,25 @@ class Served:
     def __init__(self) -> None:
         self.clients: list[str] = []
 
-    async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        shown: dict[str, Any] | None = writer.get_extra_info("peercert")
+    def __call__(self, connection: ssl.SSLSocket) -> None:
+        shown: dict[str, Any] | None = connection.getpeercert()
         self.clients += [value for kind, value in (shown or {}).get("subjectAltName", ()) if kind == "DNS"]
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(ANSWER)
-        await writer.drain()
-        await reader.read()
-        writer.close()
+        read_head(connection)
+        connection.sendall(ANSWER)
+        connection.recv(1)
 
 
 def call(authority: trustme.CA, folder: Path, name: str = "127.0.0.1", **config: Any) -> Served:
     """One call of a server of that name, with such a kubeconfig."""
     served = Served()
-
-    async def calling() -> None:
-        async with (
-            server(authority, served, name=name) as url,
-            connect(kubeconfig=kubeconfig(folder, url, **config)) as connection,
-        ):
-            assert await connection.request("GET", "/version") == {}
-
-    asyncio.run(calling())
+    with server(authority, served, name=name) as url:
+        asyncio.run(calling(kubeconfig(folder, url, **config)))
     return served
+
+
+async def calling(path: Path) -> None:
+    async with connect(kubeconfig=path) as connection:
+        assert await connection.request("GET", "/version") == {}
 
 
 def test_server_of_the_named_authority_is_trusted(authority: trustme.CA, tmp_path: Path) -> None:
@@ -122,9 +141,17 @@ def test_client_shows_its_certificate(authority: trustme.CA, tmp_path: Path) -> 
     assert call(authority, tmp_path, user=shown, **trusted(authority)).clients == ["me.example"]
 
 
-def test_authority_that_is_none_is_refused_by_its_field(authority: trustme.CA, tmp_path: Path) -> None:
-    with pytest.raises(NotConfigured, match=r"certificate-authority.* cannot be used: .*no certificate"):
-        call(authority, tmp_path, **{"certificate-authority-data": data(b"none")})
+def refused(folder: Path, **config: Any) -> str:
+    """Why nobody is called with such a kubeconfig."""
+    path = kubeconfig(folder, "https://127.0.0.1:1", **config)
+    with pytest.raises(NotConfigured) as told:
+        asyncio.run(calling(path))
+    return str(told.value)
+
+
+def test_authority_that_is_none_is_refused_by_its_field(tmp_path: Path) -> None:
+    told = refused(tmp_path, **{"certificate-authority-data": data(b"none")})
+    assert re.search(r"certificate-authority.* cannot be used: .*no certificate", told)
 
 
 def test_key_of_another_certificate_is_refused_by_its_field(authority: trustme.CA, tmp_path: Path) -> None:
@@ -133,43 +160,74 @@ def test_key_of_another_certificate_is_refused_by_its_field(authority: trustme.C
         "client-certificate-data": data(own.cert_chain_pems[0].bytes()),
         "client-key-data": data(other.private_key_pem.bytes()),
     }
-    with pytest.raises(
-        NotConfigured, match=r"client-certificate or client-key.* cannot be used: .*KEY_VALUES_MISMATCH"
-    ):
-        call(authority, tmp_path, user=shown, **trusted(authority))
+    told = refused(tmp_path, user=shown, **trusted(authority))
+    assert re.search(r"client-certificate or client-key.* cannot be used: .*KEY_VALUES_MISMATCH", told)
 
 
-def open_sockets(port: int) -> list[int]:
-    """The local ports of this process's connections, but for the server's own at that port."""
-    sockets = [one for one in gc.get_objects() if isinstance(one, socket.socket) and one.fileno() >= 0]
-    ports = [one.getsockname()[1] for one in sockets if one.family == socket.AF_INET]
-    return sorted(own for own in ports if own != port)
+class Silent:
+    """A server that gives an answer, and then reads and says nothing more until the test has ended."""
+
+    def __init__(self, answer: bytes) -> None:
+        self.answered, self.ended = threading.Event(), threading.Event()
+        self._answer = answer
+
+    def __call__(self, connection: ssl.SSLSocket) -> None:
+        read_head(connection)
+        connection.sendall(self._answer)
+        self.answered.set()
+        self.ended.wait(PATIENCE_S)
 
 
-def test_call_that_is_given_up_leaves_no_socket_though_the_server_never_says_goodbye(
-    authority: trustme.CA, tmp_path: Path
+Use = Callable[[Connection, Silent], Awaitable[None]]
+
+
+async def ask(connection: Connection, _: Silent) -> None:
+    assert await connection.request("GET", "/version") == {}
+
+
+async def give_up(connection: Connection, silent: Silent, method: str = "GET", body: object = None) -> None:
+    task = asyncio.create_task(connection.request(method, "/version", body=body))
+    assert await asyncio.to_thread(silent.answered.wait, PATIENCE_S)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def give_up_sending(connection: Connection, silent: Silent) -> None:
+    await give_up(connection, silent, "POST", "x" * MORE_THAN_THE_NETWORK_TAKES)
+
+
+async def ask_and_be_idle(connection: Connection, silent: Silent) -> None:
+    pool: Any = connection._session.connector
+    pool._keepalive_timeout = 0.001
+    await ask(connection, silent)
+    while pool._conns:  # noqa: ASYNC110 - the pool tells nobody
+        await asyncio.sleep(0)
+
+
+ENDS: Mapping[str, tuple[bytes, Use]] = {
+    "answered": (ANSWER, ask),
+    "answered for the last time": (LAST_ANSWER, ask),
+    "idle for too long": (ANSWER, ask_and_be_idle),
+    "given up": (b"", give_up),
+    "given up in the middle of the answer": (ANSWER[:-1], give_up),
+    "given up while sending": (b"", give_up_sending),
+}
+
+
+@LOOPS
+@pytest.mark.parametrize("end", ENDS)
+def test_no_connection_is_left_open_though_the_server_never_says_goodbye(
+    authority: trustme.CA, tmp_path: Path, loop: Loop, end: str
 ) -> None:
-    async def giving_up() -> None:
-        asked, ended = asyncio.Event(), asyncio.Event()
+    answer, use = ENDS[end]
+    silent = Silent(answer)
 
-        async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await reader.readuntil(b"\r\n\r\n")
-            writer.transport.pause_reading()  # type: ignore[attr-defined] # streams have a transport for both ways
-            asked.set()
-            await ended.wait()
-            writer.transport.abort()
+    async def using(path: Path) -> None:
+        async with connect(kubeconfig=path) as connection:
+            await use(connection, silent)
 
-        async with server(authority, silent) as url:
-            port = int(url.rpartition(":")[2])
-            before = open_sockets(port)
-            async with connect(kubeconfig=kubeconfig(tmp_path, url, **trusted(authority))) as connection:
-                task = asyncio.create_task(connection.request("GET", "/version"))
-                await asked.wait()
-                assert len(open_sockets(port)) == len(before) + 1
-                task.cancel()
-                with pytest.raises(asyncio.CancelledError):
-                    await task
-            assert open_sockets(port) == before
-            ended.set()
-
-    asyncio.run(giving_up())
+    with server(authority, silent) as url:
+        left = left_open(loop, using(kubeconfig(tmp_path, url, **trusted(authority))))
+        silent.ended.set()
+    assert left == []

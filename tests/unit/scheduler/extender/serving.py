@@ -3,21 +3,18 @@
 import asyncio
 import http.client
 import json
+import socket
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 from urllib.parse import urlsplit
 
-import pytest
-import uvloop
-
 from scheduler.extender.server import Served, Verb, serving
 from scheduler.extender.tls import Certificates
+from tests.unit.scheduler.loops import Loop
 
 PATIENCE_S = 30.0
-
-Loop = Callable[[], asyncio.AbstractEventLoop]
-LOOPS = pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
 
 Use = Callable[[str], Awaitable[None]]
 """What to do with the URL up to the verb."""
@@ -54,14 +51,41 @@ async def ask(url: str, body: bytes = b"{}", *, context: ssl.SSLContext | None =
 
 
 def _ask(url: str, body: bytes, context: ssl.SSLContext | None, verb: str) -> Answer:
-    where = urlsplit(url)
-    assert where.hostname is not None
-    connection = http.client.HTTPConnection(where.hostname, where.port, timeout=PATIENCE_S)
-    if context is not None:
-        connection = http.client.HTTPSConnection(where.hostname, where.port, timeout=PATIENCE_S, context=context)
-    try:
+    with connected(url, context) as connected_:
+        where = urlsplit(url)
+        connection = http.client.HTTPConnection(str(where.hostname), where.port)
+        connection.sock = connected_
         connection.request("POST", f"{where.path}/{verb}", body)
         answer = connection.getresponse()
         return answer.status, json.loads(answer.read())
-    finally:
-        connection.close()
+
+
+@contextmanager
+def connected(
+    url: str, context: ssl.SSLContext | None, session: ssl.SSLSession | None = None
+) -> Iterator[socket.socket]:
+    """A connection to the server, which has closed it as well in the end: an event loop is not asked to end before.
+
+    Raises OSError where there is none.
+    """
+    where = urlsplit(url)
+    with socket.create_connection((where.hostname, where.port), PATIENCE_S) as plain:
+        if context is None:
+            yield plain
+            return
+        name = where.hostname
+        with context.wrap_socket(
+            plain, server_hostname=name, session=session, do_handshake_on_connect=False
+        ) as secured:
+            try:
+                secured.do_handshake()
+                yield secured
+            finally:
+                _await_end(secured)
+
+
+def _await_end(connection: socket.socket) -> None:
+    with suppress(OSError):  # it may be gone already
+        connection.shutdown(socket.SHUT_WR)
+        while connection.recv(1024):
+            pass

@@ -14,7 +14,8 @@ import pytest
 from scheduler.extender.server import LARGEST_BODY, Verb, serving
 from scheduler.extender.wire import INTERNAL, Malformed
 from scheduler.live.listening import CannotServe
-from tests.unit.scheduler.extender.serving import LOOPS, Loop, ask, echo, run, served
+from tests.unit.scheduler.extender.serving import ask, echo, run, served
+from tests.unit.scheduler.loops import LOOPS, Loop
 
 
 async def open_to(url: str, text: bytes) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

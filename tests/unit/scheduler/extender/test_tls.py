@@ -1,12 +1,10 @@
 """Who shows the right certificate may call, by what the files hold at that moment."""
 
 import asyncio
-import socket
 import ssl
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 from cryptography.hazmat.primitives.serialization import (
@@ -22,7 +20,8 @@ from scheduler.extender.tls import BadCertificates, Certificates, Files, is_allo
 from scheduler.live.configuration import load
 from tests.controlplane import certificates
 from tests.controlplane.certificates import CLIENT, Pair
-from tests.unit.scheduler.extender.serving import LOOPS, Loop, ask, run, served
+from tests.unit.scheduler.extender.serving import ask, connected, run, served
+from tests.unit.scheduler.loops import LOOPS, Loop
 
 REFUSED = (ssl.SSLError, ConnectionError)
 """What a client sees that is refused before it can ask."""
@@ -214,11 +213,8 @@ def test_session_is_not_resumed(site: Site) -> None:
 
 def session_of(url: str, context: ssl.SSLContext, session: ssl.SSLSession | None = None) -> tuple[ssl.SSLSession, bool]:
     """The session of a connection over which a call was answered, and whether it is the one that was offered."""
-    where = urlsplit(url)
-    with (
-        socket.create_connection((where.hostname, where.port)) as plain,
-        context.wrap_socket(plain, server_hostname=where.hostname, session=session) as secured,
-    ):
+    with connected(url, context, session) as secured:
+        assert isinstance(secured, ssl.SSLSocket)
         secured.sendall(b"POST /v1/filter HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n")
         assert secured.recv(1024).startswith(b"HTTP/1.1 200")
         assert secured.session is not None
