@@ -20,7 +20,7 @@ SPARE = 256
 """Numbers of what is gone that are always tolerated."""
 
 MOST_LENSES = 256
-"""Lenses that are kept, as many as shapes: what selectors read is up to users, and each lens numbers the whole fleet."""
+"""Lenses that are kept, as many as shapes: what selectors read is up to users, and a lens numbers the whole fleet."""
 
 _RECENT = 8
 """Slices that a new one is compared with as a whole."""
@@ -90,7 +90,7 @@ class Contents:
         return _number(self._bases, tuple(tokens))
 
     def lens(self, reads: ReadKey) -> "Lens":
-        """How shapes that read this much see it; of more than `MOST_LENSES` those not asked for lately are made anew."""
+        """How shapes that read this much see it; of more than `MOST_LENSES` some are made anew when asked for."""
         lens = self._lenses.pop(reads, None) or Lens(self._parts, reads)
         self._lenses[reads] = lens  # at the end: the first one is the one that was not asked for the longest
         if len(self._lenses) > MOST_LENSES:
