@@ -344,4 +344,5 @@ class Loop:
             _LOG.info("not placed", extra={"pod": str(pod), "reason": reason, "message_of_pod": message})
             return
         self._events.failed_scheduling(PodKey.of(pod), message)
-        self._refusals.refuse(pod, reason, message)
+        if not pod.node_name:  # of one that has a node its kubelet says that it is scheduled
+            self._refusals.refuse(pod, reason, message)

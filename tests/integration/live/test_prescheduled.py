@@ -41,6 +41,7 @@ def test_pod_whose_node_lacks_the_devices_waits_for_them(world: World) -> None:
     world.a_slice("node-1", a_device())
     world.claim_when("claim", is_allocated)
     assert world.devices_of() == ["node-1/gpu-0"]
+    assert world.proxy.writes(r"/pods/pod/status$") == []  # that it is scheduled is its kubelet's to say
 
 
 def test_pod_whose_devices_are_awaited_is_in_flight_whatever_its_kubelet_tells_meanwhile(world: World) -> None:
