@@ -123,14 +123,24 @@ def test_new_slice_wakes_refused_pods_by_an_annotation_of_its_node(world: Beside
     world.a_class()
     for name in ("node-0", "node-1"):
         world.a_node(name)
-    for name in ("first", "second"):
+    names = ("first", "second")
+    for name in names:
         world.a_claim(name)
+    await_seen_by_kube_scheduler(world, *names)
+    for name in names:
         world.a_pod(name, name)
         world.refused(name)
     world.a_slice("node-1", *some_devices(2))
     assert world.node_of("first") == world.node_of("second") == "node-1"
     assert "node-1" in {poke.path.rpartition("/")[2] for poke in world.proxy.writes("/nodes/")}
     assert POKE in world.api.get(NODE, "node-1")["metadata"]["annotations"]
+
+
+def await_seen_by_kube_scheduler(world: Beside, *claims: str) -> None:
+    """Return when it has seen both nodes, the class and the claims: what it sees late wakes the pods as well."""
+    world.a_pod("witness", *claims, schedulerName=IN_TREE)
+    world.refused("witness", "0/2 nodes are available: 2 cannot allocate all claims.")
+    world.delete_pod("witness")
 
 
 def test_slices_that_come_while_no_pod_waits_are_nobodys_business(world: Beside) -> None:
