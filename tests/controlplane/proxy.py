@@ -8,6 +8,7 @@ the client another process. The faults are in `tests.controlplane.faults`; a req
 import asyncio
 import json
 import re
+import selectors
 import ssl
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
@@ -111,7 +112,8 @@ class Proxy:
         self._watches: set[_OpenWatch] = set()
         self._carried: set[asyncio.Task[Answer]] = set()
         self._port: Future[int] = Future()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), name="proxy")
+        self._selector = selectors.DefaultSelector()
+        self._thread = threading.Thread(target=self._run, name="proxy")
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -190,7 +192,12 @@ class Proxy:
     def _call(self, done: Coroutine[Any, Any, int]) -> int:
         return asyncio.run_coroutine_threadsafe(done, self._loop).result(PATIENCE_S)
 
+    def _run(self) -> None:
+        with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(self._selector)) as runner:
+            runner.run(self._serve())
+
     async def _serve(self) -> None:
+        own_sockets = len(self._selector.get_map())
         self._loop, self._stopped = asyncio.get_running_loop(), asyncio.Event()
         tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         tls.load_cert_chain(self._plane.ca_file, self._plane.key_file)
@@ -202,16 +209,23 @@ class Proxy:
             server = web.Server(self._handle, handler_cancellation=True)
             runner = web.ServerRunner(server, shutdown_timeout=_LEFT_S)
             await runner.setup()
-            await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls).start()
+            site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)
+            await site.start()
             self._port.set_result(runner.addresses[0][1])
             await self._stopped.wait()
+            await site.stop()
             for task in self._carried:
                 task.cancel()
+            await self._cut_all(server, lambda: bool(server.connections))
+            await runner.cleanup()
+        # Of a connection that is in the middle of its handshake nobody is told.
+        await self._cut_all(server, lambda: len(self._selector.get_map()) > own_sockets)
+
+    async def _cut_all(self, server: web.Server, are_left: Callable[[], bool]) -> None:
+        while are_left():  # TLS closes its socket in a few turns, and tells nobody
             for connection in server.connections:
                 _abort(connection.transport)
-            while server.connections:  # noqa: ASYNC110 - TLS closes its socket in a few turns, and tells nobody
-                await asyncio.sleep(0)
-            await runner.cleanup()
+            await asyncio.sleep(0)
 
     async def _handle(self, incoming: web.BaseRequest) -> web.StreamResponse:
         headers = {key: value for key, value in incoming.headers.items() if key.lower() not in _OF_ONE_CONNECTION}

@@ -1,9 +1,12 @@
 """The proxy between a client and the API server: it passes on what it should, and does wrong what it is asked to."""
 
 import asyncio
+import gc
 import http.client
 import json
+import socket
 import ssl
+import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -229,3 +232,29 @@ def test_proxy_ends_with_watches_and_held_requests_open(plane: ControlPlane) -> 
         with pytest.raises(GONE):
             watch.read()
     assert plane.client().list(NODE) == []
+
+
+def test_proxy_ends_no_earlier_than_connections_that_it_was_told_nothing_of(plane: ControlPlane) -> None:
+    with warnings.catch_warnings(record=True) as told, ThreadPoolExecutor() as threads:
+        warnings.simplefilter("always")
+        proxy = Proxy(plane)
+        proxy.__enter__()
+        where = urlsplit(proxy.server)
+        address = (str(where.hostname), where.port or 0)
+        with socket.create_connection(address) as begun:
+            begun.sendall(b"\x16\x03\x01")  # of a handshake
+            proxy.client().list(NODE)  # it was let in by now: this one came later
+            ending = threads.submit(proxy.__exit__)
+            while is_open(address):
+                pass
+        ending.result(PATIENCE_S)
+        gc.collect()
+    assert [str(one.message) for one in told] == []
+
+
+def is_open(address: tuple[str, int]) -> bool:
+    try:
+        socket.create_connection(address).close()
+    except OSError:
+        return False
+    return True
