@@ -6,6 +6,7 @@ never changed; what needs no change is shared with it.
 Source: the conversions and defaults of resource.k8s.io in Kubernetes, v1alpha3 as of 1.31 to 1.33.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -25,16 +26,52 @@ _EXACT_FIELDS = (
     "derivedAttributes",
 )
 
+_BASIC_FIELDS = (
+    "attributes",
+    "capacity",
+    "consumesCounters",
+    "nodeName",
+    "nodeSelector",
+    "allNodes",
+    "taints",
+    "bindsToNode",
+    "bindingConditions",
+    "bindingFailureConditions",
+    "allowMultipleAllocations",
+)
+_FLAT_VERSIONS = frozenset({"v1beta1", "v1alpha3"})
+"""Versions whose requests have their fields in themselves, and whose devices have theirs in `basic`."""
+
+_OF_A_REQUEST = re.compile(rf"spec(\.spec)?\.devices\.requests\[\d+\]\.(exactly|{'|'.join(_EXACT_FIELDS)})")
+_OF_A_DEVICE = re.compile(rf"spec\.devices\[\d+\]\.(basic|{'|'.join(_BASIC_FIELDS)})")
+
 
 def to_v1(raw: Mapping[str, object], findings: Findings) -> Raw:
     """The object in the v1 shape. raw: of a served version and kind."""
     version, kind = str(raw["apiVersion"]).rpartition("/")[2], raw["kind"]
     converted: Raw = {**raw, "apiVersion": "resource.k8s.io/v1"}
-    if kind == "ResourceSlice" and version in {"v1beta1", "v1alpha3"}:
+    if kind == "ResourceSlice" and version in _FLAT_VERSIONS:
         return _mapped(converted, "spec", lambda spec: _slice_spec(spec, version, findings))
-    if version in {"v1beta1", "v1alpha3"}:
+    if version in _FLAT_VERSIONS:
         return _with_requests(converted, lambda at, request: _structured(request, at, findings))
     return converted
+
+
+def advice_on(path: str, api_version: str) -> str:
+    """Where an unknown field belongs that another version has elsewhere; empty for any other."""
+    version, name = api_version.rpartition("/")[2], path.rpartition(".")[2]
+    is_flat = version in _FLAT_VERSIONS
+    if _OF_A_REQUEST.fullmatch(path) and is_flat == (name == "exactly"):
+        return (
+            f"in {version} its fields stand in the request itself"
+            if is_flat
+            else f"in {version} it belongs into exactly"
+        )
+    if _OF_A_DEVICE.fullmatch(path) and is_flat != (name == "basic"):
+        return (
+            f"in {version} it belongs into basic" if is_flat else f"in {version} its fields stand in the device itself"
+        )
+    return ""
 
 
 def with_defaults(raw: Raw) -> Raw:

@@ -85,17 +85,23 @@ def decode(raw: Mapping[str, object], *, validate: bool = True, apply_defaults: 
         converted = conversion.with_defaults(converted)
     shape = typed(kind.adapter, converted, findings)
     if shape is None:
-        return Decoded(None, tuple(findings.errors), tuple(findings.unknown), converted)
+        return Decoded(None, tuple(findings.errors), _advised(findings, raw), converted)
     if validate:
         kind.check(shape, findings)
     return Decoded(
         object=None if findings.errors else kind.build(shape, converted, findings),
         errors=tuple(findings.errors),
-        warnings=tuple(findings.unknown),
+        warnings=_advised(findings, raw),
         raw=converted,
         metadata=build_metadata(shape.get("metadata")),
         reserved_for=_consumers(shape) if raw["kind"] == "ResourceClaim" else (),
     )
+
+
+def _advised(findings: Findings, raw: Mapping[str, object]) -> tuple[UnknownField, ...]:
+    """The unknown fields, each with where it belongs, as far as that is known."""
+    version = str(raw["apiVersion"])
+    return tuple(UnknownField(one.path, conversion.advice_on(one.path, version)) for one in findings.unknown)
 
 
 def _consumers(claim: ClaimShape) -> tuple[Consumer, ...]:

@@ -35,12 +35,16 @@ class FieldError:
 
 @dataclass(frozen=True, slots=True)
 class UnknownField:
-    """A field that the object's version does not have, or that is newer than this program."""
+    """A field that the object's version does not have, or that is newer than this program.
+
+    advice: where it belongs, for a field that another version has elsewhere.
+    """
 
     path: str
+    advice: str = ""
 
     def __str__(self) -> str:
-        return f"{self.path}: unknown field"
+        return f"{self.path}: unknown field{f': {self.advice}' if self.advice else ''}"
 
 
 def shown(value: object) -> str:
