@@ -1,17 +1,16 @@
 """Required anti-affinity between pods: the pods that a pod keeps away from the topology domain that it is in.
 
-It binds pods that come later too, which need not say anything of it themselves. Terms are read as they come: the API
+It binds pods that come later too, which need not say anything of it themselves. Terms are taken as they come: the API
 server has refused what makes no sense, and has merged `matchLabelKeys` into the selectors.
 Source: k8s.io/api core/v1 PodAffinityTerm, meta/v1 LabelSelector.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from allocator.model import Requirement
 from allocator.node_affinity import all_hold
-from scheduler.core_v1.host_ports import objects
+from scheduler.core_v1.fields import Fields, RequirementFields, requirements_of
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
@@ -40,31 +39,42 @@ class AffinityTerm:
         return is_looked_at and _selects(self.selector, labels)
 
 
-def anti_affinity_of(spec: Mapping[str, Any], namespace: str) -> tuple[AffinityTerm, ...]:
-    """The terms of required anti-affinity. spec: raw; namespace: of the pod."""
-    affinity = spec.get("affinity")
-    between = affinity.get("podAntiAffinity") if isinstance(affinity, dict) else None
-    return tuple(_term(raw, namespace) for raw in objects(between, REQUIRED)) if isinstance(between, dict) else ()
+class _SelectorFields(Fields):
+    matchLabels: dict[str, str] | None = None  # noqa: N815 - the API's name
+    matchExpressions: list[RequirementFields] | None = None  # noqa: N815 - the API's name
 
 
-def _term(raw: Mapping[str, Any], namespace: str) -> AffinityTerm:
-    named, selected = raw.get("namespaces"), raw.get("namespaceSelector")
+class _TermFields(Fields):
+    topologyKey: str = ""  # noqa: N815 - the API's name
+    namespaces: list[str] | None = None
+    labelSelector: _SelectorFields | None = None  # noqa: N815 - the API's name
+    namespaceSelector: _SelectorFields | None = None  # noqa: N815 - the API's name
+
+
+class AntiAffinityFields(Fields):
+    """spec.affinity.podAntiAffinity of a pod."""
+
+    requiredDuringSchedulingIgnoredDuringExecution: list[_TermFields] | None = None  # noqa: N815 - the API's name
+
+
+def anti_affinity_of(fields: AntiAffinityFields | None, namespace: str) -> tuple[AffinityTerm, ...]:
+    """The terms of required anti-affinity. namespace: of the pod."""
+    required = (fields.requiredDuringSchedulingIgnoredDuringExecution if fields else None) or ()
+    return tuple(_term(one, namespace) for one in required)
+
+
+def _term(fields: _TermFields, namespace: str) -> AffinityTerm:
+    named, selected = fields.namespaces, fields.namespaceSelector
     own = (namespace,) if not named and selected is None else ()
     namespaces = frozenset((*own, *(named or ())))
-    selector = _selector(raw.get("labelSelector"))
-    return AffinityTerm(str(raw.get("topologyKey")), namespaces, selector, _selector(selected))
+    return AffinityTerm(fields.topologyKey, namespaces, _selector(fields.labelSelector), _selector(selected))
 
 
-def _selector(raw: object) -> LabelSelector:
-    if not isinstance(raw, dict):
+def _selector(fields: _SelectorFields | None) -> LabelSelector:
+    if fields is None:
         return None
-    labels: Labels = raw.get("matchLabels") or {}
-    alike = (Requirement(key, "In", (value,)) for key, value in sorted(labels.items()))
-    expressions = (
-        Requirement(one["key"], one["operator"], tuple(one.get("values") or ()))
-        for one in objects(raw, "matchExpressions")
-    )
-    return (*alike, *expressions)
+    alike = (Requirement(key, "In", (value,)) for key, value in sorted((fields.matchLabels or {}).items()))
+    return (*alike, *requirements_of(fields.matchExpressions))
 
 
 def _selects(selector: LabelSelector, labels: Labels) -> bool:

@@ -13,7 +13,7 @@ from allocator.api import names
 from allocator.api.findings import MAPS, FieldError, path_of
 from allocator.model import NodeSelector, Requirement, Term
 
-_MAPS = MAPS | {"allocatable", "limits", "nodeSelector", "overhead"}
+_MAPS = MAPS | {"allocatable", "limits", "matchLabels", "nodeSelector", "overhead"}
 
 _MESSAGES: Mapping[str, str] = {
     "string_type": "must be a string",
@@ -105,8 +105,11 @@ def name_error(path: str, name: str, rule: Callable[[str], str]) -> Iterator[Fie
 
 def selector_of(terms: list[TermFields] | None) -> NodeSelector:
     """The node selector that the terms write."""
-    return tuple(Term(_requirements(term.matchExpressions), _requirements(term.matchFields)) for term in terms or ())
+    return tuple(
+        Term(requirements_of(term.matchExpressions), requirements_of(term.matchFields)) for term in terms or ()
+    )
 
 
-def _requirements(fields: list[RequirementFields] | None) -> tuple[Requirement, ...]:
+def requirements_of(fields: list[RequirementFields] | None) -> tuple[Requirement, ...]:
+    """The requirements that the expressions write."""
     return tuple(Requirement(field.key, field.operator, tuple(field.values or ())) for field in fields or ())

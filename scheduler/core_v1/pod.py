@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from allocator.api import names
-from allocator.api.findings import FieldError, duplicates
+from allocator.api.findings import FieldError, duplicates, step_text
 from allocator.model import Container, NodeSelector, Term, Toleration
 from cel.quantity import Quantity
-from scheduler.core_v1.affinity_term import AffinityTerm, anti_affinity_of
+from scheduler.core_v1.affinity_term import AffinityTerm, AntiAffinityFields, anti_affinity_of
 from scheduler.core_v1.fields import (
     Fields,
     MetadataFields,
@@ -29,6 +29,7 @@ from scheduler.core_v1.resources import (
     ResourcesFields,
     amount_errors,
     containers_of,
+    entry_errors,
     resource_errors,
 )
 from scheduler.core_v1.unread import requirements_of
@@ -125,6 +126,7 @@ class _TolerationFields(Fields):
     operator: str | None = None
     value: str | None = None
     effect: str | None = None
+    tolerationSeconds: int | None = None  # noqa: N815 - the API's name
 
 
 class _RequiredFields(Fields):
@@ -143,6 +145,7 @@ class _NodeAffinityFields(Fields):
 
 class _AffinityFields(Fields):
     nodeAffinity: _NodeAffinityFields | None = None  # noqa: N815 - the API's name
+    podAntiAffinity: AntiAffinityFields | None = None  # noqa: N815 - the API's name
 
 
 class _GateFields(Fields):
@@ -208,7 +211,9 @@ def _pod(fields: _PodFields, raw_spec: Mapping[str, object], raw: Mapping[str, o
         node_selector=spec.nodeSelector or {},
         affinity=_affinity(node_affinity),
         preferences=_preferences(node_affinity),
-        anti_affinity=anti_affinity_of(raw_spec, metadata.namespace or DEFAULT_NAMESPACE),
+        anti_affinity=anti_affinity_of(
+            spec.affinity.podAntiAffinity if spec.affinity else None, metadata.namespace or DEFAULT_NAMESPACE
+        ),
         tolerations=tuple(
             Toleration(t.key or "", t.operator or "", t.value or "", t.effect or "") for t in spec.tolerations or ()
         ),
@@ -251,16 +256,43 @@ def _preferences(fields: _NodeAffinityFields | None) -> tuple[Preference, ...]:
 def _spec_errors(spec: _SpecFields) -> Iterator[FieldError]:
     yield from _optional_name_error("spec.nodeName", spec.nodeName)
     yield from _optional_name_error("spec.priorityClassName", spec.priorityClassName)
+    yield from _label_errors("spec.nodeSelector", spec.nodeSelector or {})
+    for position, toleration in enumerate(spec.tolerations or ()):
+        yield from _toleration_errors(f"spec.tolerations[{position}]", toleration)
     for position, gate in enumerate(spec.schedulingGates or ()):
         yield from name_error(f"spec.schedulingGates[{position}].name", gate.name, names.label_key)
     for position, claim in enumerate(spec.resourceClaims or ()):
         yield from _entry_errors(f"spec.resourceClaims[{position}]", claim)
     for position, name in duplicates(claim.name for claim in spec.resourceClaims or ()):
         yield FieldError(f"spec.resourceClaims[{position}].name", name, "stands twice")
-    yield from resource_errors("spec.initContainers", spec.initContainers or ())
-    yield from resource_errors("spec.containers", spec.containers or ())
+    entries = frozenset(claim.name for claim in spec.resourceClaims or ())
+    for path, containers in (("spec.initContainers", spec.initContainers), ("spec.containers", spec.containers)):
+        yield from resource_errors(path, containers or ())
+        yield from entry_errors(path, containers or (), entries)
     yield from amount_errors("spec.resources.requests", (spec.resources.requests if spec.resources else None) or {})
     yield from amount_errors("spec.overhead", spec.overhead or {})
+
+
+def _label_errors(path: str, labels: Mapping[str, str]) -> Iterator[FieldError]:
+    for key, value in labels.items():
+        at = f"{path}[{step_text(key)}]"
+        yield from name_error(at, key, names.label_key)
+        yield from name_error(at, value, names.label_value)
+
+
+def _toleration_errors(path: str, toleration: _TolerationFields) -> Iterator[FieldError]:
+    """What no release allows; an operator or effect that is not known may be one of a release to come."""
+    operator, value = toleration.operator or "", toleration.value or ""
+    if toleration.key:
+        yield from name_error(f"{path}.key", toleration.key, names.label_key)
+    elif operator != "Exists":
+        yield FieldError(f"{path}.operator", toleration.operator, "must be Exists where there is no key")
+    if operator == "Exists" and value:
+        yield FieldError(f"{path}.value", value, "must be empty for the operator Exists")
+    elif operator in ("", "Equal"):
+        yield from name_error(f"{path}.value", value, names.label_value)
+    if toleration.tolerationSeconds is not None and toleration.effect != "NoExecute":
+        yield FieldError(f"{path}.effect", toleration.effect, "must be NoExecute where there are tolerationSeconds")
 
 
 def _entry_errors(path: str, claim: _PodClaimFields) -> Iterator[FieldError]:

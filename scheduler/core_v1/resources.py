@@ -11,8 +11,8 @@ from typing import Annotated
 from pydantic import PlainValidator
 from pydantic_core import PydanticCustomError
 
-from allocator.api.findings import FieldError
-from allocator.features.extended_resource import is_extended
+from allocator.api.findings import FieldError, step_text
+from allocator.features.extended_resource import CLASS_PREFIX, is_extended
 from allocator.model import Container
 from cel.quantity import Quantity
 from scheduler.core_v1.fields import Fields
@@ -77,6 +77,29 @@ def resource_errors(path: str, containers: Sequence[ContainerFields]) -> Iterato
         resources = container.resources or ResourcesFields()
         for part, amounts in (("limits", resources.limits), ("requests", resources.requests)):
             yield from amount_errors(f"{path}[{position}].resources.{part}", amounts or {})
+        yield from _limit_errors(f"{path}[{position}].resources", resources.requests or {}, resources.limits or {})
+
+
+def _limit_errors(path: str, requests: Mapping[str, Quantity], limits: Mapping[str, Quantity]) -> Iterator[FieldError]:
+    """Requests beyond their limit; devices are not overcommitted, so of them both have to be the same."""
+    for name, amount in requests.items():
+        limit, at = limits.get(name), f"[{step_text(name)}]"
+        is_exact = is_extended(name) and not name.startswith(CLASS_PREFIX)
+        if limit is None and is_exact:
+            yield FieldError(f"{path}.limits{at}", None, f"is required beside requests{at}, with the same amount")
+        elif limit is not None and is_exact and amount.nanos != limit.nanos:
+            yield FieldError(f"{path}.requests{at}", amount.text, f"must be the same as the limit, {limit.text}")
+        elif limit is not None and amount.nanos > limit.nanos:
+            yield FieldError(f"{path}.requests{at}", amount.text, f"must be at most the limit, {limit.text}")
+
+
+def entry_errors(path: str, containers: Sequence[ContainerFields], entries: frozenset[str]) -> Iterator[FieldError]:
+    """Claims of containers that the pod does not have. path: of their list; entries: names of the pod's."""
+    for position, container in enumerate(containers):
+        for number, entry in enumerate((container.resources and container.resources.claims) or ()):
+            if entry.name not in entries:
+                at = f"{path}[{position}].resources.claims[{number}].name"
+                yield FieldError(at, entry.name, "must be the name of an entry of spec.resourceClaims")
 
 
 def amount_errors(path: str, amounts: Mapping[str, Quantity]) -> Iterator[FieldError]:

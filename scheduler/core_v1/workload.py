@@ -108,6 +108,8 @@ def decode_workload(kind: str, raw: Mapping[str, object]) -> tuple[Workload | No
     path, template = _template(kind, fields.spec)
     if template is None:
         return None, (FieldError(path, None, "is required"),)
+    if not isinstance(own := template.get("metadata"), dict | None):
+        return None, (FieldError(f"{path}.metadata", own, "must be an object"),)
     metadata = fields.metadata
     namespace = metadata.namespace or DEFAULT_NAMESPACE
     raw_pod = _raw_pod(template, metadata.name, namespace)

@@ -14,7 +14,7 @@ from typing import TypeVar
 from allocator.api import ClaimTemplate, Decoded, FieldError, TaintRule, decode, is_decoded
 from allocator.api.findings import step_text
 from allocator.model import Claim, DeviceClass, Node, Slice
-from allocator.node_affinity import problem_of
+from allocator.node_affinity import NAME_FIELD, problem_of
 from scheduler.core_v1.namespace import Namespace, decode_namespace
 from scheduler.core_v1.node import decode_node
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE, Pod, decode_pod
@@ -27,6 +27,11 @@ Typed = TypeVar("Typed")
 
 NO_OBJECT = "without apiVersion and kind"
 """What documents are counted as that are no objects, and are none of our business."""
+
+TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+"""The effects that a taint of a node can have."""
+
+_ANY_EFFECT = f"one of {', '.join(TAINT_EFFECTS)}"
 
 _BESIDE = ("metadata.", "status.", "spec.metadata.")
 """Where an unknown field of an object changes no decision."""
@@ -202,7 +207,7 @@ class _Reader:
             for error in errors:
                 self._error(found.place, _subject(kind, found.raw), str(error))
             return
-        for warning in _senseless_terms(decoded):
+        for warning in _senseless(decoded):
             finding = Finding(found.place, warning, _subject(kind, found.raw), is_warning=True)
             self.inventory.warnings.append(finding)
         self._see(found, kind, decoded, partial(keep, decoded))
@@ -228,12 +233,43 @@ class _Reader:
         self.inventory.errors.append(Finding(place, message, subject))
 
 
-def _senseless_terms(decoded: object) -> Iterator[str]:
-    """What is to be said of terms of a pod's node affinity that match nothing, whatever the nodes are."""
+def _senseless(decoded: object) -> Iterator[str]:
+    """What is to be said of parts that have no effect; no error, since a newer release may know their words."""
+    if isinstance(decoded, Node):
+        yield from _senseless_taints(decoded)
     pod = decoded.template if isinstance(decoded, Workload) else decoded
-    for position, term in enumerate((pod.affinity if isinstance(pod, Pod) else None) or ()):
+    if isinstance(pod, Pod):
+        yield from _senseless_terms(pod)
+        yield from _senseless_tolerations(pod)
+
+
+def _senseless_taints(node: Node) -> Iterator[str]:
+    for position, taint in enumerate(node.taints):
+        if taint.effect not in TAINT_EFFECTS:
+            error = FieldError(f"spec.taints[{position}].effect", taint.effect, f"must be {_ANY_EFFECT}")
+            yield f"{error}; it keeps no pod away"
+
+
+def _senseless_terms(pod: Pod) -> Iterator[str]:
+    selector = "the required node affinity"
+    if pod.affinity == ():
+        yield f"{selector}: must have at least one of nodeSelectorTerms; no node matches it"
+    for position, term in enumerate(pod.affinity or ()):
+        at = f"nodeSelectorTerms[{position}] of {selector}"
         if problem := problem_of(term):
-            yield f"nodeSelectorTerms[{position}] of the required node affinity: {problem}; no node matches it"
+            yield f"{at}: {problem}; no node matches it"
+        for key in dict.fromkeys(one.key for one in term.fields if one.key != NAME_FIELD):
+            yield f"{at}: {step_text(key)}: nodes are selected by no field but {NAME_FIELD}"
+
+
+def _senseless_tolerations(pod: Pod) -> Iterator[str]:
+    for position, toleration in enumerate(pod.tolerations):
+        at, errors = f"tolerations[{position}]", []
+        if toleration.operator not in ("", "Exists", "Equal"):
+            errors.append(FieldError(f"{at}.operator", toleration.operator, "must be Exists or Equal"))
+        if toleration.effect not in ("", *TAINT_EFFECTS):
+            errors.append(FieldError(f"{at}.effect", toleration.effect, f"must be absent or {_ANY_EFFECT}"))
+        yield from (f"{error}; it tolerates nothing" for error in errors)
 
 
 def _effect(kind: str, path: str) -> str:

@@ -98,7 +98,7 @@ def test_a_pod_is_what_placement_needs_of_it() -> None:
         nodeName="n",
         nodeSelector={"disk": "ssd"},
         affinity=affine_to({"matchExpressions": [expression]}),
-        tolerations=[{"key": "k", "operator": "Exists", "effect": "NoSchedule", "tolerationSeconds": 5}],
+        tolerations=[{"key": "k", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5}],
         priority=7,
         schedulingGates=[{"name": "wait"}],
     )
@@ -111,7 +111,7 @@ def test_a_pod_is_what_placement_needs_of_it() -> None:
         node_name="n",
         node_selector={"disk": "ssd"},
         affinity=(Term((Requirement("zone", "In", ("a", "b")),)),),
-        tolerations=(Toleration("k", "Exists", "", "NoSchedule"),),
+        tolerations=(Toleration("k", "Exists", "", "NoExecute"),),
         gates=("wait",),
         claims=(PodClaim("a", claim_name="c"), PodClaim("b", template_name="t")),
         claim_statuses={"b": "p-b-x", "z": None},
@@ -464,7 +464,8 @@ def test_a_container_requests_its_limit_where_it_does_not_say_what_it_requests()
 
 def test_a_container_names_the_entries_that_it_uses_once() -> None:
     claims = [{"name": "dev"}, {"name": "net", "request": "nic"}, {"name": "dev"}]
-    (container,) = pod_of(a_pod("p", containers=[requesting("a", claims=claims)])).containers
+    entries = [{"name": name, "resourceClaimName": name} for name in ("dev", "net")]
+    (container,) = pod_of(a_pod("p", entries=entries, containers=[requesting("a", claims=claims)])).containers
     assert container.claims == ("dev", "net")
 
 
@@ -490,18 +491,93 @@ def test_what_the_pod_and_its_runtime_need_as_a_whole_is_read() -> None:
             'spec.containers[0].resources.limits[cpu]: must not be negative (got "-1")',
         ),
         (
-            {"containers": [requesting("a", requests={"a.example/gpu": "1500m"})]},
-            "spec.containers[0].resources.requests[a.example/gpu]: must be a whole number: devices are not divided",
+            {"containers": [requesting("a", limits={"a.example/gpu": "1500m"})]},
+            "spec.containers[0].resources.limits[a.example/gpu]: must be a whole number: devices are not divided",
         ),
         ({"containers": [requesting("a", claims=[{}])]}, "spec.containers[0].resources.claims[0].name: is required"),
         ({"resources": {"requests": {"cpu": "-1"}}}, "spec.resources.requests[cpu]: must not be negative"),
         ({"overhead": {"cpu": "many"}}, "spec.overhead[cpu]: must be a quantity"),
         ({"overhead": {"cpu": "1e999999"}}, "spec.overhead[cpu]: must be a quantity"),
+        (
+            {"containers": [requesting("a", requests={"a.example/gpu": "1"})]},
+            "spec.containers[0].resources.limits[a.example/gpu]: is required beside requests[a.example/gpu]",
+        ),
+        (
+            {"containers": [requesting("a", requests={"a.example/gpu": "1"}, limits={"a.example/gpu": "2"})]},
+            'spec.containers[0].resources.requests[a.example/gpu]: must be the same as the limit, 2 (got "1")',
+        ),
+        (
+            {"initContainers": [requesting("a", requests={"cpu": "2"}, limits={"cpu": "1500m"})]},
+            'spec.initContainers[0].resources.requests[cpu]: must be at most the limit, 1500m (got "2")',
+        ),
+        (
+            {"containers": [requesting("a", claims=[{"name": "gpu"}])]},
+            "spec.containers[0].resources.claims[0].name: must be the name of an entry of spec.resourceClaims",
+        ),
     ],
 )
 def test_a_broken_amount_is_an_error_with_field_and_value(spec: Json, error: str) -> None:
     (found,) = pod_errors(a_pod("p", **spec))
     assert found.startswith(error)
+
+
+def test_a_resource_of_a_class_may_be_requested_below_its_limit_or_without() -> None:
+    resource = "deviceclass.resource.kubernetes.io/gpu"
+    for limits in ({}, {resource: "2"}):
+        (container,) = pod_of(
+            a_pod("p", containers=[requesting("a", requests={resource: "1"}, limits=limits)])
+        ).containers
+        assert container.requests[resource].text == "1"
+
+
+@pytest.mark.parametrize(
+    ("toleration", "error"),
+    [
+        ({}, "operator: must be Exists where there is no key"),
+        ({"operator": "Equal"}, 'operator: must be Exists where there is no key (got "Equal")'),
+        ({"key": "k", "operator": "Exists", "value": "v"}, 'value: must be empty for the operator Exists (got "v")'),
+        ({"key": "a b", "operator": "Exists"}, "key: "),
+        ({"key": "k", "value": "a b"}, "value: "),
+        (
+            {"key": "k", "effect": "NoSchedule", "tolerationSeconds": 3},
+            'effect: must be NoExecute where there are tolerationSeconds (got "NoSchedule")',
+        ),
+        ({"key": "k", "effect": "NoExecute", "tolerationSeconds": "3"}, "tolerationSeconds: must be an integer"),
+    ],
+)
+def test_a_broken_toleration_is_an_error_with_field_and_value(toleration: Json, error: str) -> None:
+    (found,) = pod_errors(a_pod("p", tolerations=[{"operator": "Exists"}, toleration]))
+    assert found.startswith(f"spec.tolerations[1].{error}")
+
+
+def test_a_node_selector_is_of_labels() -> None:
+    (key, value) = pod_errors(a_pod("p", nodeSelector={"a b": "c", "d": "e f"}))
+    assert key.startswith("spec.nodeSelector[a b]: ")
+    assert value.startswith("spec.nodeSelector[d]: ")
+
+
+@pytest.mark.parametrize(
+    ("broken", "error"),
+    [
+        ("x", ": must be a list"),
+        (["x"], "[0]: must be an object"),
+        ([{"topologyKey": 1}], "[0].topologyKey: must be a string (got 1)"),
+        ([{"namespaces": 5}], "[0].namespaces: must be a list (got 5)"),
+        ([{"namespaces": [["a"]]}], "[0].namespaces[0]: must be a string"),
+        ([{"labelSelector": "x"}], "[0].labelSelector: must be an object"),
+        ([{"labelSelector": {"matchLabels": "x"}}], "[0].labelSelector.matchLabels: must be an object"),
+        ([{"labelSelector": {"matchLabels": {"a.b": 1}}}], "[0].labelSelector.matchLabels[a.b]: must be a string"),
+        ([{"labelSelector": {"matchExpressions": [{}]}}], "[0].labelSelector.matchExpressions[0].key: is required"),
+        (
+            [{"namespaceSelector": {"matchExpressions": [{"key": "a", "operator": "In", "values": 5}]}}],
+            "[0].namespaceSelector.matchExpressions[0].values: must be a list (got 5)",
+        ),
+    ],
+)
+def test_broken_anti_affinity_is_an_error_with_field_and_value(broken: object, error: str) -> None:
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    found = pod_errors(a_pod("p", affinity={"podAntiAffinity": {required: broken}}))
+    assert found[0].startswith(f"spec.affinity.podAntiAffinity.{required}{error}")
 
 
 def test_a_node_has_what_its_status_says_is_allocatable() -> None:

@@ -358,3 +358,58 @@ def test_a_term_of_node_affinity_that_makes_no_sense_is_told(kind: str) -> None:
         "zone: 'in' is not a valid operator of a node selector; no node matches it"
     )
     assert inventory.errors == []
+
+
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+FIRST_TERM = "nodeSelectorTerms[0] of the required node affinity"
+ANY_EFFECT = "one of NoSchedule, PreferNoSchedule, NoExecute"
+
+
+@pytest.mark.parametrize(
+    ("spec", "told"),
+    [
+        (
+            {"tolerations": [{"key": "k", "operator": "Is"}]},
+            'tolerations[0].operator: must be Exists or Equal (got "Is"); it tolerates nothing',
+        ),
+        (
+            {"tolerations": [{"operator": "Exists"}, {"key": "k", "operator": "Exists", "effect": "NoSchedul"}]},
+            f'tolerations[1].effect: must be absent or {ANY_EFFECT} (got "NoSchedul"); it tolerates nothing',
+        ),
+        (
+            {"affinity": {"nodeAffinity": {REQUIRED: {}}}},
+            "the required node affinity: must have at least one of nodeSelectorTerms; no node matches it",
+        ),
+        (
+            {
+                "affinity": {
+                    "nodeAffinity": {
+                        REQUIRED: {
+                            "nodeSelectorTerms": [
+                                {"matchFields": [{"key": "metadata.uid", "operator": "NotIn", "values": ["a"]}]}
+                            ]
+                        }
+                    }
+                }
+            },
+            f"{FIRST_TERM}: metadata.uid: nodes are selected by no field but metadata.name",
+        ),
+    ],
+)
+@pytest.mark.parametrize("kind", ["Pod", "Job"])
+def test_a_part_of_a_pod_without_effect_is_told(kind: str, spec: Json, told: str) -> None:
+    job = a_workload("Job", "p", template=a_pod_template(**spec))
+    inventory = taken(a_pod("p", claim="c", **spec) if kind == "Pod" else job)
+    assert [warning.message for warning in inventory.warnings] == [told]
+    assert inventory.errors == []
+
+
+def test_a_taint_of_an_effect_that_is_none_is_told() -> None:
+    inventory = taken(a_node("n", taints=[{"key": "k", "effect": "NoExecute"}, {"key": "k", "effect": "NoSchedul"}]))
+    (warning,) = inventory.warnings
+    assert warning.message == f'spec.taints[1].effect: must be {ANY_EFFECT} (got "NoSchedul"); it keeps no pod away'
+
+
+def test_metadata_of_a_pod_template_has_to_be_an_object() -> None:
+    (error,) = errors_of(a_workload("Deployment", "web", template={"metadata": "x", "spec": {}}))
+    assert error.endswith('Deployment default/web: spec.template.metadata: must be an object (got "x")')

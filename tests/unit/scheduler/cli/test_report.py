@@ -88,10 +88,17 @@ def test_only_the_pods_that_are_asked_for_are_told() -> None:
     assert len(warnings_of(*objects, options=("--pod", "q"))) == 1
 
 
-@pytest.mark.parametrize("name", ["deviceclass.resource.kubernetes.io/gpu", "gpu.example/whole"])
-@pytest.mark.parametrize("part", ["limits", "requests"])
-def test_resources_that_a_class_serves_are_looked_at(name: str, part: str) -> None:
-    pods = [a_pod(pod, containers=[{"resources": {part: {name: 1}}}]) for pod in "ab"]
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("deviceclass.resource.kubernetes.io/gpu", ("limits",)),
+        ("deviceclass.resource.kubernetes.io/gpu", ("requests",)),
+        ("gpu.example/whole", ("limits",)),
+        ("gpu.example/whole", ("limits", "requests")),
+    ],
+)
+def test_resources_that_a_class_serves_are_looked_at(name: str, parts: tuple[str, ...]) -> None:
+    pods = [a_pod(pod, containers=[{"resources": {part: {name: 1} for part in parts}}]) for pod in "ab"]
     cluster = [one for one in a_cluster() if one["kind"] != "DeviceClass"]
     objects = [*cluster, a_class(extendedResourceName="gpu.example/whole"), *pods]
     assert warnings_of(*objects) == []

@@ -48,8 +48,8 @@ def test_a_pod_of_a_group_is_refused() -> None:
         {"topologySpreadConstraints": [{"whenUnsatisfiable": "ScheduleAnyway"}]},
         {"affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{}]}}},
         {"containers": [{"name": "c", "ports": [{"hostPort": 80}]}]},
-        {"containers": [{"name": "c", "resources": {"requests": {"example.com/plugin": "1"}}}]},
-        {"containers": [{"name": "c", "resources": {"requests": {"example.com/gpu": "0"}}}]},
+        {"containers": [{"name": "c", "resources": {"limits": {"example.com/plugin": "1"}}}]},
+        {"containers": [{"name": "c", "resources": {"limits": {"example.com/gpu": "0"}}}]},
     ],
 )
 def test_what_places_nothing_or_is_looked_at_is_fine(spec: Json) -> None:
@@ -58,7 +58,7 @@ def test_what_places_nothing_or_is_looked_at_is_fine(spec: Json) -> None:
 
 def test_an_extended_resource_that_a_class_stands_for_is_refused_by_name() -> None:
     requests = {"example.com/gpu": "1", "deviceclass.resource.kubernetes.io/nic": "2", "example.com/plugin": "1"}
-    spec = {"containers": [{"name": "c", "resources": {"requests": requests}}]}
+    spec = {"containers": [{"name": "c", "resources": {"limits": requests}}]}
     assert refusal("example.com/gpu", **spec) == (
         "this scheduler does not make claims for extended resources of device classes: "
         "deviceclass.resource.kubernetes.io/nic, example.com/gpu"
