@@ -26,11 +26,6 @@ class Reads:
 
     paths: frozenset[Path]
 
-    @property
-    def is_everything(self) -> bool:
-        """Whether any part of the device may be read."""
-        return () in self.paths
-
 
 def reads_of(checked: Checked) -> Reads:
     """Finds the paths in a checked expression."""

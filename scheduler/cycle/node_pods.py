@@ -6,7 +6,6 @@ known, or not yet, are counted as soon as they are.
 Source: kube-scheduler's cache, assumed pods.
 """
 
-from collections.abc import Iterator
 from typing import Protocol
 
 from scheduler.core_v1.pod import Pod
@@ -92,14 +91,6 @@ class NodePods:
     def bound(self, uid: str) -> Pod | None:
         """The pod, where the watch shows it on a node."""
         return self._watched.get(uid) if self._is_bound(uid) else None
-
-    def node_of(self, uid: str) -> str:
-        """Where the pod is, or is assumed to be; empty where it is nowhere."""
-        return self._places.get(uid, "")
-
-    def on(self, node: str) -> Iterator[Pod]:
-        """The pods on the node, assumed ones included."""
-        return iter(self._on_node.get(node, {}).values())
 
     def _is_bound(self, uid: str) -> bool:
         return uid in self._watched and bool(self._watched[uid].node_name)
