@@ -64,7 +64,7 @@ _KINDS: Mapping[object, _Kind] = {
     "ResourceClaimTemplate": _Kind(
         TypeAdapter(TemplateShape), check_template, lambda shape, raw, _: build_template(shape, raw)
     ),
-    "DeviceTaintRule": _Kind(TypeAdapter(RuleShape), check_rule, lambda shape, _, found: build_rule(shape, found)),
+    "DeviceTaintRule": _Kind(TypeAdapter(RuleShape), check_rule, lambda shape, *_: build_rule(shape)),
 }
 
 

@@ -55,12 +55,14 @@ class DeviceTaintSelector:
 
 @dataclass(frozen=True, slots=True)
 class TaintRule:
-    """A DeviceTaintRule. selector: None matches no device, one without parts every device."""
+    """A DeviceTaintRule. selector: None matches no device, one without parts every device.
+
+    What it does not know of a selector it leaves out: a rule that selects too much only takes away.
+    """
 
     name: str
     taint: Taint
     selector: DeviceTaintSelector | None = None
-    unknown_fields: tuple[str, ...] = ()
 
 
 def check_rule(shape: RuleShape, findings: Findings) -> None:
@@ -76,7 +78,7 @@ def check_rule(shape: RuleShape, findings: Findings) -> None:
             findings.error(f"spec.deviceSelector.{field}", value, problem)
 
 
-def build_rule(shape: RuleShape, findings: Findings) -> TaintRule:
+def build_rule(shape: RuleShape) -> TaintRule:
     """The rule in the allocator's form."""
     spec = shape.get("spec") or {}
     selector = spec.get("deviceSelector")
@@ -84,7 +86,6 @@ def build_rule(shape: RuleShape, findings: Findings) -> TaintRule:
         name=(shape.get("metadata") or {}).get("name") or "",
         taint=build_taint(spec.get("taint") or {}),
         selector=None if selector is None else _selector(selector),
-        unknown_fields=findings.carried_by("spec"),
     )
 
 

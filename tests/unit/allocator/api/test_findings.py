@@ -2,7 +2,7 @@
 
 import pytest
 
-from allocator.api import FieldError, decode
+from allocator.api import DeviceTaintSelector, FieldError, TaintRule, decode
 from allocator.api.findings import path_of, shown
 from allocator.model import Claim, DeviceClass, Slice
 from tests.unit.allocator.api.raw_objects import (
@@ -164,7 +164,6 @@ def test_error_keeps_the_offending_value() -> None:
         (a_class(config=[{"clear": {}}]), "spec.config[0].clear"),
         (a_claim(shape="ring"), "spec.devices.shape"),
         (a_claim(a_request(), config=[{"clear": {}}]), "spec.devices.config[0].clear"),
-        (a_rule(deviceSelector={"deviceClassName": "gpu"}), "spec.deviceSelector.deviceClassName"),
     ],
 )
 def test_unknown_field_is_warned_of_and_carried_by_its_object(raw: Raw, path: str) -> None:
@@ -173,6 +172,14 @@ def test_unknown_field_is_warned_of_and_carried_by_its_object(raw: Raw, path: st
     assert [str(warning) for warning in decoded.warnings] == [f"{path}: unknown field"]
     assert isinstance(decoded.object, object)
     assert getattr(decoded.object, "unknown_fields", None) == (path.removeprefix("spec."),)
+
+
+def test_unknown_field_of_a_taint_rule_is_warned_of_and_the_rest_counts() -> None:
+    decoded = decode(a_rule(deviceSelector={"deviceClassName": "gpu", "pool": "p"}))
+    assert decoded.errors == ()
+    assert [str(warning) for warning in decoded.warnings] == ["spec.deviceSelector.deviceClassName: unknown field"]
+    assert isinstance(decoded.object, TaintRule)
+    assert decoded.object.selector == DeviceTaintSelector(pool="p")
 
 
 @pytest.mark.parametrize(
