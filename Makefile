@@ -11,7 +11,7 @@ COMPILED := .cache/compiled
 .PHONY: help demo test check format lock clean bench-allocator bench-cel bench-e2e bench-extender peer-check fuzz-cel cluster demo-live compiled
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 demo: $(VENV)/.run ## place the pods of the bundled example fleet
 	$(BIN)/dra allocate manifests/examples/fleet || test $$? -eq 1 # one pod of the fleet asks for more than there is
