@@ -3,11 +3,13 @@
 A command that cannot go on says why, a line for each problem, and ends with `BAD_INPUT`.
 """
 
+import errno
+import io
 import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from typing import NoReturn
+from typing import NoReturn, TextIO, cast
 
 import click
 
@@ -31,9 +33,18 @@ def stop(*problems: str) -> NoReturn:
     sys.exit(BAD_INPUT)
 
 
+class _ClosedOutput(io.TextIOBase):
+    """A standard output that is closed; Python has None in its place, for which click drops what it is given."""
+
+    def write(self, text: str) -> NoReturn:
+        raise OSError(errno.EBADF, "standard output is closed")
+
+
 @contextmanager
 def ending_quietly() -> Iterator[None]:
-    """Ctrl-C and a reader that stops early end the program without a word, a full disk with one line."""
+    """Ctrl-C and a reader that stops early end the program without a word; what cannot be written is told in a line."""
+    if sys.stdout is None:
+        sys.stdout = cast(TextIO, _ClosedOutput())
     try:
         yield
     except KeyboardInterrupt:
@@ -50,4 +61,5 @@ def ending_quietly() -> Iterator[None]:
 
 def _drop_output() -> None:
     """Nothing more is written: Python would try once again at the end, and complain."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    with suppress(io.UnsupportedOperation):  # it was closed from the start
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
