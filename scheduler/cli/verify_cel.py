@@ -65,7 +65,7 @@ def verify(paths: Sequence[Path], kubernetes: Kubernetes = "1.37") -> Iterator[V
 
 def _cases(path: Path, environment: cel.Environment) -> Iterator[Case]:
     try:
-        with path.open("rb") as file:
+        with click.open_file(str(path), "rb") as file:
             for number, line in enumerate(file, start=1):
                 if line.strip():
                     yield _case_at(line, f"{path}: line {number}", environment)
@@ -155,7 +155,7 @@ def _text(result: object) -> str:
 
 
 @click.command(name="cel")
-@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path))
+@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path, allow_dash=True))
 @click.option(
     "--kubernetes",
     type=click.Choice(sorted(_ENVIRONMENTS)),
@@ -166,7 +166,8 @@ def _text(result: object) -> str:
 def command(files: tuple[Path, ...], kubernetes: Kubernetes) -> None:
     """Replay recorded selectors on recorded devices and compare result, error and cost.
 
-    FILE holds one JSON case a line. Exit code: 0 when all passed, 1 when a case failed, 2 for input that is no case.
+    FILE holds one JSON case a line; - is standard input. Exit code: 0 when all passed, 1 when a case failed, 2 for
+    input that is no case.
     """
     counts: Counter[bool] = Counter()
     try:
