@@ -83,8 +83,17 @@ async def load(kubeconfig: Path | None, context: str | None, environ: Mapping[st
         # The user's file is left as it is: persist_config would write renewed tokens into it.
         loader = await load_kube_config(files, context, configuration, persist_config=False)
     except Exception as error:
-        raise NotConfigured(f"{files or 'the service account of this pod'}: {error}") from error
+        raise NotConfigured(f"{files or 'the service account of this pod'}: {_problem(error)}") from error
     return Credentials(configuration, loader)
+
+
+def _problem(error: Exception) -> str:
+    """What went wrong; the library takes a file for what it should be, and stumbles over another."""
+    if isinstance(error, TypeError | AttributeError | LookupError):
+        return f"is no kubeconfig, or a part of it is of another type ({error})"
+    if isinstance(error, FileNotFoundError) and not error.filename:
+        return f"the program that exec.command names cannot be started: {error.strerror}"  # uvloop leaves out its name
+    return str(error)
 
 
 def _files(kubeconfig: Path | None, environ: Mapping[str, str], home: Path) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+import uvloop
 
 from scheduler.client.credentials import Credentials, load
 from scheduler.client.errors import NotConfigured
@@ -43,6 +44,26 @@ def test_missing_file_and_missing_context_are_named(tmp_path: Path) -> None:
         host_of(tmp_path, {}, tmp_path / "nowhere")
     with pytest.raises(NotConfigured, match=r"config: .*name y in .*contexts"):
         host_of(tmp_path, {}, a_kubeconfig(tmp_path / "config"), "y")
+
+
+@pytest.mark.parametrize(
+    "content", ["", "[]", "5", "{clusters: 5, users: [], contexts: [], current-context: x}"], ids=repr
+)
+def test_file_that_is_no_kubeconfig_is_named(content: str, tmp_path: Path) -> None:
+    path = tmp_path / "config"
+    path.write_text(content)
+    with pytest.raises(NotConfigured, match=r"/config: is no kubeconfig, or a part of it is of another type"):
+        host_of(tmp_path, {}, path)
+
+
+def test_plugin_that_is_not_there_is_told_on_the_loop_of_the_program(tmp_path: Path) -> None:
+    plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": "/nowhere/plugin"}
+    path = a_kubeconfig(tmp_path / "config", exec=plugin)
+    with (
+        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
+        pytest.raises(NotConfigured, match=r"exec.command names cannot be started: No such file or directory"),
+    ):
+        runner.run(load(path, None, {}, tmp_path))
 
 
 def test_nothing_configured_says_what_to_give(tmp_path: Path) -> None:
