@@ -89,9 +89,8 @@ class Function:
 class Environment:
     """One version of the language; compared by identity.
 
-    attribute_type: the static type of a device's attribute. has_list_attributes: whether attributes with several
-    values are read at all. variables, types, constants: the global names. structs: the fields of types that have some.
-    results: the static types that a selector may have.
+    has_list_attributes: whether attributes with several values are read at all. variables, types, constants: the global
+    names. structs: the fields of types that have some. results: the static types that a selector may have.
     """
 
     name: str
@@ -102,7 +101,6 @@ class Environment:
     structs: Mapping[str, Mapping[str, Type]]
     messages: Mapping[str, Message]
     syntax: Syntax
-    attribute_type: Type
     has_list_attributes: bool
     results: frozenset[Type]
 
@@ -159,7 +157,6 @@ def _environment(
         structs={message.name: message.fields for message in messages_.values()},
         messages=messages_,
         syntax=syntax,
-        attribute_type=attribute_type,
         has_list_attributes=has_lists,
         results=frozenset({types.BOOL, attribute_type}),
     )
