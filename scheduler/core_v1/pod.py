@@ -257,6 +257,7 @@ def _spec_errors(spec: _SpecFields) -> Iterator[FieldError]:
     yield from _optional_name_error("spec.nodeName", spec.nodeName)
     yield from _optional_name_error("spec.priorityClassName", spec.priorityClassName)
     yield from _label_errors("spec.nodeSelector", spec.nodeSelector or {})
+    yield from _affinity_errors(spec.affinity.nodeAffinity if spec.affinity else None)
     for position, toleration in enumerate(spec.tolerations or ()):
         yield from _toleration_errors(f"spec.tolerations[{position}]", toleration)
     for position, gate in enumerate(spec.schedulingGates or ()):
@@ -278,6 +279,16 @@ def _label_errors(path: str, labels: Mapping[str, str]) -> Iterator[FieldError]:
         at = f"{path}[{step_text(key)}]"
         yield from name_error(at, key, names.label_key)
         yield from name_error(at, value, names.label_value)
+
+
+def _affinity_errors(fields: _NodeAffinityFields | None) -> Iterator[FieldError]:
+    """Keys that are no label's. Values may be none: the API server keeps old pods with them, whom no node matches."""
+    required = fields.requiredDuringSchedulingIgnoredDuringExecution if fields else None
+    terms = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
+    for position, term in enumerate((required and required.nodeSelectorTerms) or ()):
+        for number, expression in enumerate(term.matchExpressions or ()):
+            at = f"{terms}[{position}].matchExpressions[{number}].key"
+            yield from name_error(at, expression.key, names.label_key)
 
 
 def _toleration_errors(path: str, toleration: _TolerationFields) -> Iterator[FieldError]:

@@ -556,6 +556,14 @@ def test_a_node_selector_is_of_labels() -> None:
     assert value.startswith("spec.nodeSelector[d]: ")
 
 
+def test_a_key_of_node_affinity_is_that_of_a_label() -> None:
+    exists = {"key": "a", "operator": "Exists"}
+    affinity = affine_to({"matchExpressions": [exists]}, {"matchExpressions": [exists, {**exists, "key": "-a"}]})
+    (error,) = pod_errors(a_pod("p", affinity=affinity))
+    required = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
+    assert error.startswith(f"{required}.nodeSelectorTerms[1].matchExpressions[1].key: ")
+
+
 @pytest.mark.parametrize(
     ("broken", "error"),
     [
