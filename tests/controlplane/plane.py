@@ -226,9 +226,17 @@ class ControlPlane:
 
 
 def free_ports(number: int) -> list[int]:
-    """Ports of the loopback interface that nobody listens on now."""
+    """Ports of the loopback interface for programs that listen there soon; for a minute nobody else is given them."""
     with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
-        for free in sockets:
-            free.bind(("127.0.0.1", 0))
-        return [int(free.getsockname()[1]) for free in sockets]
+        return [_reserved(stack.enter_context(socket.create_server(("127.0.0.1", 0)))) for _ in range(number)]
+
+
+def _reserved(listening: socket.socket) -> int:
+    """Its port: a connection that was closed on this side keeps it from all but who asks for just this one.
+
+    Source: RFC 9293 3.6.1, TIME-WAIT; SO_REUSEADDR, as all who listen set it.
+    """
+    address = listening.getsockname()
+    with socket.create_connection(address):
+        listening.accept()[0].close()
+    return int(address[1])

@@ -10,7 +10,7 @@ from tests.controlplane.binaries import Binaries
 from tests.controlplane.contents import clear, manifests, restore
 from tests.controlplane.identities import ADMIN, OURS, STOCK
 from tests.controlplane.patience import NeverHeld
-from tests.controlplane.plane import ControlPlane
+from tests.controlplane.plane import ControlPlane, free_ports
 from tests.controlplane.process import StartError
 from tests.controlplane.profiles import ALL, DEFAULT, GA
 from tests.controlplane.rest import CLAIM, POD, SLICE, ApiError, Json, Kind, RestClient
@@ -92,3 +92,10 @@ def test_clearing_leaves_nothing_that_a_test_put_there(api: RestClient) -> None:
 def test_waiting_in_vain_is_told(api: RestClient) -> None:
     with pytest.raises(NeverHeld, match="Pod: not within 0 s"):
         api.await_all(POD, lambda _: False, timeout_s=0)
+
+
+def test_free_port_is_given_to_nobody_but_who_asks_for_just_this_one() -> None:
+    (port,) = free_ports(1)
+    with socket.socket() as other, pytest.raises(OSError, match="in use"):
+        other.bind(("127.0.0.1", port))
+    socket.create_server(("127.0.0.1", port)).close()
