@@ -1,19 +1,26 @@
 """Backtracking over masks: the first choice of devices, in order, that every rule accepts.
 
 Requests are taken in order, the alternatives of a request in order of preference, devices by ascending
-position, or in the order that a policy gives. Four things keep the search from cliffs, none of which
+position, or in the order that a policy gives. Five things keep the search from cliffs, none of which
 changes its answer: bounds (too few devices left), joint bounds (too few for several requests
-together), twins (a device that failed speaks for all that are alike), and memory (the rest of the
-requests, met again in an equivalent state, fails again).
+together), twins (a device that failed speaks for all that are alike), memory (the rest of the
+requests, met again in an equivalent state, fails again), and parts (a few of the requests, which
+have no answer by themselves).
 No feature is named here; features are rules.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import chain
+from dataclasses import dataclass, replace
+from itertools import chain, combinations, islice
 from typing import Protocol
 
 from allocator.rules import Candidates, Mask, Pick, Rule, Slot, Trail, bits
+
+PATIENCE_STEPS = 1_000
+"""Steps without an answer after which it is worth to look for requests that cannot be had by themselves."""
+
+MOST_PARTS = 200
+"""How many sets of requests are looked at then."""
 
 Order = Callable[[Slot, Mask, Sequence[Pick]], Iterable[int]]
 """Which devices of a slot's domain to try first, after these picks; those that it leaves out follow, ascending."""
@@ -103,12 +110,47 @@ class Search:
             return Found((), 0)
         if self.is_hopeless(0):
             return NotFound(self.steps)
+        budget = self.terms.budget_steps
+        answer = self._first(min(PATIENCE_STEPS, budget))
+        if not isinstance(answer, BudgetSpent) or self.steps >= budget:
+            return answer
+        if not self.terms.is_exhaustive:
+            self._begin_again()
+            if self._fails_in_part():
+                return NotFound(self.steps)
+        return self._first(budget)
+
+    def _begin_again(self) -> None:
+        """Take all decisions back; what failures have taught is kept."""
+        self._frames.clear()
+        self.trail.rewind(0)
+
+    def _fails_in_part(self) -> bool:
+        """True where a few of the requests have no answer by themselves, so that there is none for all of them.
+
+        The search itself comes to such a part only after the requests before it, once for each choice of theirs.
+        """
+        most = self.steps + (self.terms.budget_steps - self.steps) // 2
+        for part in islice(_parts(self.requests), MOST_PARTS):
+            if self.steps >= most:
+                return False
+            search = Search(part, replace(self.terms, budget_steps=min(PATIENCE_STEPS, most - self.steps), order=None))
+            answer = search.run()
+            search.trail.rewind(0)
+            self.steps += answer.steps
+            if isinstance(answer, NotFound):
+                return True
+        return False
+
+    def _first(self, budget_steps: int) -> Found | NotFound | BudgetSpent:
+        """The first answer from the present branch on, until so many steps have been taken in all."""
         frames, terms = self._frames, self.terms
-        frames.append(RequestFrame(self, 0))
+        if not frames:
+            frames.append(RequestFrame(self, 0))
         while frames:
             if terms.is_cancelled():
                 raise Cancelled(f"cancelled after {self.steps} steps")
-            if self.steps >= terms.budget_steps:
+            if self.steps >= budget_steps:
                 return BudgetSpent(self.steps)
             if not frames[-1].advance():
                 self._leave(frames.pop())
@@ -148,14 +190,17 @@ class Search:
     def is_hopeless(self, number: int) -> bool:
         """True where the requests from that number on are too many for the devices that are left to them.
 
-        Requests that could take the same devices are counted together.
+        Each is looked at alone, and requests that could take the same devices are counted together.
         """
         if self.terms.is_exhaustive or len(self.requests) - number < 2:
             return False
         self.steps += 1
         groups: list[_Contenders] = []
         for alternatives in self.requests[number:]:
-            one = _Contenders.of(alternatives)
+            possible = [own for own in map(_Contenders.of, alternatives) if own.can_have_all()]
+            if not possible:
+                return True
+            one = _Contenders.of_one_request(possible)
             for other in [group for group in groups if group.domain & one.domain]:
                 groups.remove(other)
                 one = one.with_others(other)
@@ -185,14 +230,22 @@ class _Contenders:
     requests: int
 
     @staticmethod
-    def of(alternatives: Sequence[Candidates]) -> "_Contenders":
+    def of(candidates: Candidates) -> "_Contenders":
+        """One alternative by itself, with what is left to it after the picks made."""
+        domain = candidates.mask
+        for rule in candidates.rules:
+            domain = rule.narrow(Slot(candidates, 0), domain)
+        return _Contenders(domain, candidates.need, (candidates,), 1)
+
+    @staticmethod
+    def of_one_request(alternatives: Sequence["_Contenders"]) -> "_Contenders":
+        """The alternatives of a request, of which one has to do."""
         domain = 0
-        for candidates in alternatives:
-            own = candidates.mask
-            for rule in candidates.rules:
-                own = rule.narrow(Slot(candidates, 0), own)
-            domain |= own
-        return _Contenders(domain, min(c.need for c in alternatives), tuple(alternatives), 1)
+        for one in alternatives:
+            domain |= one.domain
+        return _Contenders(
+            domain, min(one.need for one in alternatives), tuple(one.alternatives[0] for one in alternatives), 1
+        )
 
     def with_others(self, other: "_Contenders") -> "_Contenders":
         return _Contenders(
@@ -201,6 +254,16 @@ class _Contenders:
             self.alternatives + other.alternatives,
             self.requests + other.requests,
         )
+
+    def can_have_all(self) -> bool:
+        """False where one alternative cannot get its devices even if it is the next to choose."""
+        (candidates,) = self.alternatives
+        if candidates.forced is not None:
+            return all(self.domain >> device & 1 for device in candidates.forced)
+        if self.domain.bit_count() < self.need:
+            return False
+        slot = Slot(candidates, 0)
+        return all(rule.room(slot, self.domain) >= self.need for rule in candidates.rules)
 
     def lacks_room(self) -> bool:
         rules = _distinct(rule for candidates in self.alternatives for rule in candidates.rules)
@@ -415,6 +478,17 @@ class Memory:
 
 def _distinct(rules: Iterable[Rule]) -> tuple[Rule, ...]:
     return tuple({id(rule): rule for rule in rules}.values())
+
+
+def _parts(requests: Sequence[Sequence[Candidates]]) -> Iterator[Sequence[Sequence[Candidates]]]:
+    """Some of the requests, but not all: each alone, those of each claim, and each two."""
+    if len(requests) > 1:
+        yield from ([one] for one in requests)
+    claims = {alternatives[0].claim for alternatives in requests}
+    if len(claims) > 1:
+        yield from ([one for one in requests if one[0].claim == claim] for claim in sorted(claims))
+    if len(requests) > 2:
+        yield from (list(two) for two in combinations(requests, 2))
 
 
 def _classes(every: Sequence[Candidates], rules: Sequence[Rule]) -> tuple[Mask, ...]:

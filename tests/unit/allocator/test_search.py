@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from allocator.allocate import allocate
-from allocator.model import Claim, CounterConsumption, CounterSet, RequestPolicy, Slice
+from allocator.model import Claim, CounterConsumption, CounterSet, Device, Request, RequestPolicy, Slice
 from allocator.outcome import Allocated, Exhausted, Outcome, Refused
 from allocator.search import Cancelled
 from cel.quantity import Quantity
@@ -225,6 +226,76 @@ def test_share_more_than_twelve_devices_have_room_for_is_refused_soon() -> None:
 def test_shares_of_two_sizes_that_do_not_go_together_are_refused_soon() -> None:
     small = [replace(claim, name=f"small-{claim.name}") for claim in shares(11, "4")]
     refused(decide(a_snapshot(shared(12)), *small, *shares(13, "6"), budget_steps=4000), 3000)
+
+
+# -- a few of the requests that have no answer by themselves
+
+
+def unequal(number: int) -> list[Device]:
+    """Shared devices of which no two are alike."""
+    policies = {"slots": RequestPolicy(default=Quantity.parse("1"))}
+    return [
+        a_device(f"d{n:02}", capacity={"slots": f"{100 + n}"}, allow_multiple_allocations=True, policies=policies)
+        for n in range(number)
+    ]
+
+
+def before(*others: Request, **more: Any) -> list[Claim]:
+    """A claim for shares of many of the devices, and behind it one for these."""
+    return [a_claim(*(a_request(f"r{n}", 3) for n in range(3)), name="first"), a_claim(*others, name="second", **more)]
+
+
+def test_all_beside_a_device_in_use_is_refused_before_an_earlier_claim_is_tried() -> None:
+    snapshot = a_snapshot(a_slice(*unequal(10)), held=[an_allocated_claim("d07")])
+    refused(decide(snapshot, *before(all_devices()), budget_steps=3000), 1)
+
+
+def test_constraint_that_one_request_cannot_meet_is_refused_before_an_earlier_claim_is_tried() -> None:
+    members = [replace(device, attributes={"numa": ("int", n)}) for n, device in enumerate(unequal(10))]
+    wanted = before(a_request(count=2), constraints=[match("numa")])
+    refused(decide(a_snapshot(a_slice(*members)), *wanted, budget_steps=3000), 1)
+
+
+def test_alternative_that_cannot_be_had_does_not_hide_that_the_other_one_cannot_either() -> None:
+    """Both are refused at once by themselves, and would be enough in number together."""
+    snapshot = a_snapshot(a_slice(*unequal(10)), held=[an_allocated_claim("d07")])
+    wanted = before(first_available("r", all_devices("all").alternatives[0], an_alternative("many", count=10)))
+    refused(decide(snapshot, *wanted, budget_steps=3000), 1)
+
+
+def two_by_two(groups: int) -> list[Device]:
+    """Groups of four devices each, in which two values of `root` occur twice; no other group has them."""
+    return [
+        replace(device, attributes={f"{DRIVER}/numa": ("int", n // 4), ROOT: ("int", n // 2)})
+        for n, device in enumerate(unequal(4 * groups))
+    ]
+
+
+@pytest.mark.parametrize("others", [[], [a_request("more")]], ids=["request", "claim"])
+def test_request_that_no_choice_satisfies_is_found_behind_an_earlier_claim(others: list[Request]) -> None:
+    """Each of the two constraints could be met, both together could not, which only a search shows."""
+    constraints = [match(NUMA, "three"), distinct(ROOT, "three")]
+    wanted = before(a_request("three", 3), *others, constraints=constraints)
+    refused(decide(a_snapshot(a_slice(*two_by_two(3))), *wanted, budget_steps=20_000), 1_200)
+
+
+def test_requests_that_do_not_go_together_are_found_behind_an_earlier_claim() -> None:
+    members = two_by_two(3)
+    pair = [a_request("two", 2), a_request("one", 1)]
+    constraints = [match(NUMA, "two", "one"), distinct(ROOT, "two", "one")]
+    refused(decide(a_snapshot(a_slice(*members)), *before(*pair, constraints=constraints), budget_steps=20_000), 1_300)
+
+
+def test_long_search_ends_with_its_first_answer_also_where_no_request_fails_by_itself() -> None:
+    members = [a_device(f"d{n:02}", {"numa": n % 3}) for n in range(24)]
+    snapshot = a_snapshot(a_slice(*members), held=[an_allocated_claim(*(f"d{n:02}" for n in range(0, 24, 7)))])
+    claim = a_claim(*(a_request(f"r{n}", 3) for n in range(6)), constraints=[match(NUMA, f"r{n}") for n in range(6)])
+    whole = decide(snapshot, claim)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("allocator.search.PATIENCE_STEPS", 2)
+        impatient = decide(snapshot, claim)
+    assert impatient.steps > whole.steps
+    assert names(impatient) == names(whole)
 
 
 # -- alternatives
