@@ -221,9 +221,9 @@ class Cluster:
         return Waiting(reason) if reason else found
 
     def gate(self, pod: Pod) -> str:
-        """Why the pod need not be tried before its claims change; empty where it may be."""
+        """Why the pod need not be tried before its claims change; empty where it may be, or has one to let go of."""
         found = claims_of(pod, self.claims)
-        return found.reason if isinstance(found, Waiting) else ""
+        return found.reason if isinstance(found, Waiting) and found.kept is None else ""
 
     # -- what decisions take
 

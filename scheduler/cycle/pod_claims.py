@@ -20,12 +20,15 @@ from scheduler.cycle.unsupported import GROUPS_UNSUPPORTED
 class Waiting:
     """Why a pod waits. is_unsupported: it will wait in vain, whatever happens to its claims.
 
-    is_behind: the pod says that its claim was made, and the watch of claims has not shown it, or shown it gone.
+    is_behind: the pod says that its claim was made, and the watch of claims has not shown it, or shown it gone. kept: a
+    claim that is being deleted and stays only because it is allocated for this pod, which is not bound: each would wait
+    for the other without end.
     """
 
     reason: str
     is_unsupported: bool = False
     is_behind: bool = False
+    kept: ClaimObject | None = None
 
 
 def claims_of(pod: Pod, index: ClaimIndex) -> tuple[ClaimObject, ...] | Waiting:
@@ -84,5 +87,13 @@ def _objection(pod: Pod, entry: PodClaim, found: ClaimObject) -> Waiting | None:
     if not entry.claim_name and not is_controlled_by(found.metadata, pod.uid):
         return Waiting(f"ResourceClaim {found.claim} was not created for Pod {pod} (Pod is not owner)")
     if found.metadata.deletion_timestamp:
-        return Waiting(f'resourceclaim "{found.claim.name}" is being deleted')
+        # Differs from kube-scheduler, which leaves a claim that the pod itself keeps: each then waits for the other.
+        reason = f'resourceclaim "{found.claim.name}" is being deleted'
+        return Waiting(reason, kept=found if _is_kept_by(pod, found) else None)
     return None
+
+
+def _is_kept_by(pod: Pod, found: ClaimObject) -> bool:
+    """True where nobody but the pod has the claim, and the pod has no node yet to use it on."""
+    users = {consumer.uid for consumer in found.reserved_for}
+    return found.claim.allocation is not None and users == {pod.uid} and not pod.node_name

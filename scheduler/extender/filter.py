@@ -29,7 +29,7 @@ class Filtered:
     """The nodes that pass, in the order of the question, and why the others do not.
 
     failed: why it is not known whether the node could. unresolvable: why the node cannot. stuck: where it is known that
-    no node passes, the allocated claims of the pod that keep it from some of them.
+    no node passes, the allocated claims of the pod that keep it from some of them, or one that is being deleted.
     """
 
     passed: Sequence[str]
@@ -49,7 +49,8 @@ def filter_nodes(cluster: Cluster, pod: Pod, names: Sequence[str]) -> Filtered:
         if error.is_behind:
             # No event would bring the pod back: kube-scheduler has seen the claim before us.
             raise Undecided(f"pod {pod}: {error} yet") from error
-        return Filtered((), {}, dict.fromkeys(names, str(error)))
+        kept = (error.kept,) if error.kept is not None else ()
+        return Filtered((), {}, dict.fromkeys(names, str(error)), kept)
     asked = Asked(cluster, names)
     reached = asked.mask & needs.reached
     able = _able(cluster, pod, needs.pending, reached)

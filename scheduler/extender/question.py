@@ -17,12 +17,14 @@ from scheduler.cycle.pod_claims import Waiting, full
 class Hopeless(Exception):
     """No node can give the pod its devices as its claims are; the message says why.
 
-    is_behind: the claims have changed since, as kube-scheduler knows already.
+    is_behind: the claims have changed since, as kube-scheduler knows already. kept: a claim that is being deleted, and
+    stays for as long as it is allocated for the pod.
     """
 
-    def __init__(self, reason: str, *, is_behind: bool = False) -> None:
+    def __init__(self, reason: str, *, is_behind: bool = False, kept: Claim | None = None) -> None:
         super().__init__(reason)
         self.is_behind = is_behind
+        self.kept = kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,8 @@ def needs_of(cluster: Cluster, pod: Pod) -> Needs:
     """What the pod needs, as things are now. Raises Hopeless."""
     found = cluster.claims_of(pod)
     if isinstance(found, Waiting):
-        raise Hopeless(found.reason, is_behind=found.is_behind)
+        kept = found.kept.claim if found.kept is not None else None
+        raise Hopeless(found.reason, is_behind=found.is_behind, kept=kept)
     claims = tuple(one.claim for one in found)
     pending = [claim for claim in claims if claim.allocation is None]
     if problem := refused_everywhere(cluster, pending, full(pod, found)):

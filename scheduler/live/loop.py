@@ -179,7 +179,11 @@ class Loop:
         found = self._cluster.claims_of(pod)
         if isinstance(found, Waiting):
             refusal = Refusal(frozenset({Reason.CLAIMS}), pod_requests(pod), message=found.reason)
-            self._refuse(entry, refusal, started)
+            if found.kept is not None and not self._is_dry:
+                kept = (ClaimPlan(found.kept.raw),)
+                self._start(self._free(entry, self._decision(pod, "", kept), refusal, {}, started))
+            else:
+                self._refuse(entry, refusal, started)
             return
         failed = self._failed(found)
         reasons = {uid: one.reason for uid, one in failed.items()}

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from tests.controlplane.rest import Json
+from tests.controlplane.rest import CLAIM, Json
 from tests.integration.extender.beside import Beside, an_entry
 from tests.integration.extender.between import Between, Call
-from tests.integration.live.world import a_device, is_allocated, is_free, place, results_of, users_of
+from tests.integration.live.world import NAMESPACE, a_device, is_allocated, is_free, place, results_of, users_of
 
 READY, BROKEN = "example.com/attached", "example.com/broken"
 CONDITIONS: Json = {"bindsToNode": True, "bindingConditions": [READY], "bindingFailureConditions": [BROKEN]}
@@ -71,6 +71,21 @@ def test_claim_whose_device_fails_is_deallocated_and_gets_another(world: Beside,
     failed = between.await_calls("bind", "pod", lambda call: "device binding failed" in call.answer["Error"])
     assert f"has the condition {BROKEN}: by the driver" in failed[-1].answer["Error"]
     assert world.devices_of() == ["failing-0/gpu-1"]
+
+
+def test_claim_that_is_deleted_while_its_device_is_made_ready_is_given_back_and_the_pod_takes_the_next_of_its_name(
+    world: Beside, between: Between
+) -> None:
+    """No pod has a node to use it on yet: it would wait for the pod, and the pod for it."""
+    a_fleet(world, "node-0")
+    world.a_pod("pod", "claim")
+    between.await_calls("bind", "pod", is_pending)
+    world.api.delete(CLAIM, "claim", NAMESPACE)
+    world.gone(CLAIM, "claim")
+    world.a_claim()
+    world.claim_when("claim", is_allocated)
+    world.report("claim", READY)
+    assert world.devices_of() == ["node-0/gpu-0"]
 
 
 def test_pod_that_is_deleted_while_its_device_is_made_ready_leaves_it_to_the_next(

@@ -3,10 +3,11 @@
 import pytest
 
 from tests.controlplane.faults import Hold
-from tests.controlplane.rest import NODE, SLICE, Json, Kind
+from tests.controlplane.rest import CLAIM, NODE, SLICE, Json, Kind
 from tests.integration.live.world import (
     DRIVER,
     FINALIZER,
+    NAMESPACE,
     World,
     a_device,
     a_request,
@@ -37,6 +38,26 @@ def test_claim_that_is_allocated_on_a_node_that_has_gone_is_deallocated_and_its_
     world.a_claim()
     allocate_by_hand(world, "node-7")
     world.a_pod("pod", "claim")
+    assert world.devices_of() == ["node-0/gpu-0"]
+    assert users_of(world.claim()) == ["pod"]
+
+
+def test_claim_that_is_deleted_while_its_pod_alone_has_it_reserved_goes_and_the_next_of_its_name_serves_the_pod(
+    world: World,
+) -> None:
+    """As an attempt leaves it that was killed before it bound the pod: neither may wait for the other."""
+    world.a_cluster(nodes=2)
+    world.a_claim()
+    allocate_by_hand(world, "node-1")
+    pod = world.a_pod("pod", "claim", schedulingGates=[{"name": "example.com/wait"}])
+    claim = world.claim()
+    user = {"resource": "pods", "name": "pod", "uid": pod["metadata"]["uid"]}
+    world.api.replace_status({**claim, "status": {**claim["status"], "reservedFor": [user]}})
+    world.api.delete(CLAIM, "claim", NAMESPACE)
+    world.api.replace({**pod, "spec": {**pod["spec"], "schedulingGates": []}})
+    world.gone(CLAIM, "claim")
+    world.await_queue("pod", queue="gated", gate=f'could not find ResourceClaim "{NAMESPACE}/claim"')
+    world.a_claim()
     assert world.devices_of() == ["node-0/gpu-0"]
     assert users_of(world.claim()) == ["pod"]
 

@@ -236,6 +236,16 @@ def test_claim_that_keeps_the_pod_from_all_nodes_is_stuck() -> None:
     assert found.stuck == (claim,)
 
 
+def test_claim_that_is_being_deleted_is_stuck_where_the_pod_alone_keeps_it() -> None:
+    cluster, claim = a_cluster(1, 1, 1), a_claim(allocation=on("node-0"))
+    pod = a_user_of(cluster, claim)
+    names = ("node-0", "node-1", "node-2")
+    for version, (users, stuck) in enumerate((((pod,), (claim,)), ((pod, a_pod(name="other")), ())), 2):
+        cluster.set_claim(watched(claim, users=users, deleting=True), version)
+        refused = dict.fromkeys(names, f'resourceclaim "{claim.name}" is being deleted')
+        assert filter_nodes(cluster, pod, names) == Filtered((), {}, refused, stuck)
+
+
 def test_claim_is_not_stuck_while_it_lets_pass_what_lacks_devices() -> None:
     cluster = a_cluster(1)
     take(cluster, "node-0", "gpu-0")
