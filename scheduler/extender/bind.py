@@ -81,9 +81,15 @@ class Binds:
 
     @property
     def trouble(self) -> str:
-        """Why no pod can be bound before an operator acts; empty while one can, or none is there that has shown it."""
+        """Why no pod can be bound before an operator acts; empty while one can, or none is there that shows it."""
         uid, reason = self._trouble
-        return reason if self._cluster.pods.is_shown(uid) else ""
+        pods = self._cluster.pods
+        return reason if pods.is_shown(uid) and pods.bound(uid) is None else ""
+
+    def refused(self, pod_uid: str) -> None:
+        """No node passes for the pod: it shows no more that no pod can be bound, for as long as it waits."""
+        if self._trouble[0] == pod_uid:
+            self._trouble = ("", "")
 
     def is_under_way(self, pod_uid: str) -> bool:
         """Whether a call about the pod has not ended."""

@@ -99,6 +99,8 @@ class Verbs:
             self._poke.passed(pod.uid)
         else:
             self._poke.refused(pod)
+            if self._binds is not None:
+                self._binds.refused(pod.uid)
         # Asked about the nominated node alone, kube-scheduler asks about all others next.
         is_about_all = not pod.nominated_node or list(names) != [pod.nominated_node]
         if self._binds is not None and found.stuck and is_about_all:

@@ -31,7 +31,7 @@ from scheduler.cycle.hints import Reason, Refusal
 from scheduler.cycle.invariants import Violation
 from scheduler.cycle.pod_claims import Waiting, full
 from scheduler.cycle.pod_requests import pod_requests
-from scheduler.cycle.queue import Queue, QueuedPod
+from scheduler.cycle.queue import Place, Queue, QueuedPod
 from scheduler.live.metrics import Metrics, Point, Result, Status
 
 _LOG = logging.getLogger(__name__)
@@ -54,6 +54,8 @@ QUIET_ATTEMPTS = 3
 """A pod's attempts that may be lost to another scheduler without a word to the pod."""
 
 INTERNAL = "internal error, see the scheduler's log"
+
+_NOT_TRIED = (Place.UNSCHEDULABLE, Place.GATED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +115,13 @@ class Loop:
 
     @property
     def trouble(self) -> str:
-        """Why no pod can be bound before an operator acts; empty while one can, or none is there that has shown it."""
+        """Why no pod can be bound before an operator acts; empty while one can, or none is there that shows it.
+
+        A pod that is refused, or waits for its claims, shows it no more: it may not be tried for as long as it waits.
+        """
         uid, reason = self._trouble
-        return reason if self._queue.get(uid) is not None else ""
+        entry = self._queue.get(uid)
+        return reason if entry is not None and entry.place not in _NOT_TRIED else ""
 
     def wake(self) -> None:
         """There may be a pod to try."""

@@ -1,6 +1,7 @@
 """What bind answers where no pod is bound: a right is missing, or two attempts meet."""
 
 import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, cast
 
@@ -82,6 +83,26 @@ def test_a_right_that_is_missing_is_told_while_the_pod_that_lacked_it_is_there(c
     assert 'User "ours" cannot POST' in answer
     assert 'User "ours" cannot POST' in while_there
     assert afterwards == ""
+
+
+def test_a_right_that_was_missing_is_not_told_any_more_once_the_pod_has_a_node_or_no_node_passes_for_it(
+    cluster: Cluster,
+) -> None:
+    """Somebody else may have bound it; and it may not be asked about again for as long as its devices are missing."""
+
+    async def act() -> list[bool]:
+        found = binds(cluster, Denied())
+        await found.bind(ARGS)
+        found.refused("uid-other")
+        told = [bool(found.trouble)]
+        found.refused(POD.uid)
+        told.append(bool(found.trouble))
+        await found.bind(ARGS)
+        told.append(bool(found.trouble))
+        cluster.set_pod(replace(POD, node_name="node-0"))
+        return [*told, bool(found.trouble)]
+
+    assert asyncio.run(act()) == [True, False, True, False]
 
 
 def test_second_attempt_at_a_pod_is_not_begun_and_told_as_a_violation(cluster: Cluster) -> None:

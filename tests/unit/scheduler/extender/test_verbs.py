@@ -41,6 +41,7 @@ class Written:
     under_way: set[str] = field(default_factory=set)
     bound: list[ExtenderBindingArgs] = field(default_factory=list)
     freed: list[tuple[str, Sequence[Claim]]] = field(default_factory=list)
+    refusals: list[str] = field(default_factory=list)
     problem: str = ""
 
     def is_under_way(self, pod_uid: str) -> bool:
@@ -52,6 +53,9 @@ class Written:
 
     def free(self, pod: Pod, claims: Sequence[Claim]) -> None:
         self.freed.append((pod.uid, claims))
+
+    def refused(self, pod_uid: str) -> None:
+        self.refusals.append(pod_uid)
 
 
 @dataclass
@@ -191,6 +195,7 @@ def test_pod_is_waited_for_while_no_node_passes(world: World) -> None:
     world.filter()
     world.filter(None, "node-0")
     assert world.heard.refusals == [("uid-pod", False), ("uid-pod", True)]
+    assert world.written.refusals == ["uid-pod"]
 
 
 # -- claims that keep their pod from every node

@@ -132,3 +132,25 @@ def test_once_the_pod_that_lacked_a_right_has_gone_the_next_is_tried_at_once(roo
         return tried
 
     assert asyncio.run(act()) == 1
+
+
+def test_a_right_that_was_missing_is_not_told_any_more_once_the_pod_that_lacked_it_is_refused(room: Room) -> None:
+    """It may wait for long, and nobody knows what another pod could do meanwhile before one is tried."""
+
+    async def act() -> list[str]:
+        running = asyncio.create_task(room.loop.run())
+        room.add("first")
+        await room.go_on()
+        told = [room.loop.trouble]
+        room.cluster.remove_node("node-0")
+        room.now += PROBE_S + 1  # and its backoff
+        await room.go_on()
+        told.append(room.loop.trouble)
+        room.add("second")
+        assert await room.go_on() == 3
+        running.cancel()
+        return told
+
+    before, after = asyncio.run(act())
+    assert 'User "ours" cannot POST' in before
+    assert after == ""
