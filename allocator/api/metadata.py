@@ -76,8 +76,7 @@ class Metadata:
 
 def check_metadata(shape: MetadataShape, *, is_namespaced: bool, findings: Findings) -> None:
     """The rules of an object's metadata; a namespace may be absent, as in a manifest that is applied to any."""
-    problem = names.long_name(shape.get("name") or "")
-    if problem:
+    if problem := names.object_name(shape.get("name") or "", shape.get("generateName") or ""):
         findings.error("metadata.name", shape.get("name"), problem)
     _check_namespace(shape.get("namespace") or "", is_namespaced=is_namespaced, findings=findings)
     check_labels(shape, "metadata", findings)

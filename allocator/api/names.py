@@ -52,6 +52,13 @@ def short_name(text: str) -> str:
     return too_long(text, SHORT_NAME_MAX) or ("" if _SHORT.fullmatch(text) else _SHORT_RULE)
 
 
+def object_name(name: str, generated_from: str) -> str:
+    """The name of an object; generated_from: its generateName, of which only a server makes a name."""
+    if generated_from and not name:
+        return "is required: generateName becomes a name only when an API server creates the object"
+    return long_name(name)
+
+
 @lru_cache(maxsize=1 << 14)
 def long_name(text: str) -> str:
     """The name of an object, class or node: a DNS subdomain."""

@@ -64,6 +64,7 @@ class MetadataFields(Fields):
     """metadata, as far as placement needs it."""
 
     name: str = ""
+    generateName: str | None = None  # noqa: N815 - the API's name
     namespace: str | None = None
     uid: str | None = None
     resourceVersion: str | None = None  # noqa: N815 - the API's name
@@ -92,7 +93,8 @@ def _field_error(detail: Mapping[str, object]) -> FieldError:
 
 def metadata_errors(metadata: MetadataFields) -> Iterator[FieldError]:
     """What is wrong with the name and, where there is one, the namespace."""
-    yield from name_error("metadata.name", metadata.name, names.long_name)
+    if problem := names.object_name(metadata.name, metadata.generateName or ""):
+        yield FieldError("metadata.name", metadata.name or None, problem)
     if metadata.namespace:
         yield from name_error("metadata.namespace", metadata.namespace, names.short_name)
 

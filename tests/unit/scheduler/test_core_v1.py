@@ -604,3 +604,10 @@ def test_a_broken_allocatable_amount_is_an_error(amount: object, error: str) -> 
     assert [str(found).partition(" (")[0] for found in errors] == [
         f"status.allocatable[cpu]: {error}{' such as 80Gi, 500m or 4' if 'quantity' in error else ''}"
     ]
+
+
+def test_a_name_that_only_a_server_would_make_is_told_as_missing() -> None:
+    (error,) = pod_errors({**a_pod("p"), "metadata": {"generateName": "p-"}})
+    assert error == (
+        "metadata.name: is required: generateName becomes a name only when an API server creates the object"
+    )
