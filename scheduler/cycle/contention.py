@@ -70,6 +70,7 @@ class Contention:
     def overdrawn(self, pool_id: PoolID) -> Mapping[str, Sequence[DeviceID]]:
         """The counter sets of a pool of which more is taken than there is, with the devices that draw on them.
 
+        A set that the newest generation does not show, or not yet, has nothing: who is about to take of it gives way.
         Cost: O(devices of the pool).
         """
         slices = self._newest(pool_id)
@@ -90,6 +91,10 @@ class Contention:
                     left[key] = left.get(key, 0) - amount.nanos
         short = {counter_set for (counter_set, _), amount in left.items() if amount < 0}
         return {name: [device.id for device in drawing if _draws_on(device, name)] for name in short}
+
+    def publishes(self, pool_id: PoolID, counter_set: str) -> bool:
+        """Whether the newest generation of the pool shows the counter set: it may come slice by slice."""
+        return any(one.name == counter_set for piece in self._newest(pool_id) for one in piece.counter_sets)
 
     def _drawing_with(self, claim: Claim) -> Iterator[DeviceID]:
         """The devices that draw on overdrawn counters which the claim draws on too."""

@@ -113,7 +113,9 @@ class Invariants:
         return Violation("I1", str(device), f"claims {named} of bound pods have it at the same time", claims)
 
     def _of_pool(self, pool_id: PoolID) -> Violation | None:
-        overdrawn = self._contention.overdrawn(pool_id)
+        found = self._contention.overdrawn(pool_id)
+        # What a pool that is being published anew has of the others is not known before they are there.
+        overdrawn = {name: devices for name, devices in found.items() if self._contention.publishes(pool_id, name)}
         if not overdrawn:
             return None
         name, devices = min(overdrawn.items())

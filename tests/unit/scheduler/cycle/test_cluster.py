@@ -382,6 +382,29 @@ def test_devices_that_draw_on_the_same_counters_are_rivals_when_these_are_overdr
     assert (violation.invariant, [one.name for one in violation.claims]) == ("I5", ["claim", "second", "third"])
 
 
+def test_pool_whose_counters_are_not_published_yet_makes_rivals_and_no_violation(cluster: Cluster) -> None:
+    """Its slices come one after the other, and its driver may be stopped in between."""
+    consumes = (CounterConsumption("set", {"slots": Quantity.parse("1")}),)
+    parts = [a_device(f"part-{n}", consumes_counters=consumes) for n in range(3)]
+
+    def publish_counters(number: str, generation: int) -> None:
+        sets = (CounterSet("set", {"slots": Quantity.parse(number)}),)
+        cluster.set_slice(a_slice(name="sets", slice_count=2, generation=generation, counter_sets=sets))
+
+    publish_counters("2", 1)
+    cluster.set_slice(a_slice(*parts, slice_count=2))
+    cluster.set_slice(a_slice(*parts, slice_count=2, generation=2))
+    hold(cluster, "claim", 1, "part-0")
+    hold(cluster, "second", 2, "part-1")
+    assert rivals(cluster) == [("second", 2)]
+    assert cluster.violations() == []
+    publish_counters("2", 2)
+    assert rivals(cluster) == []
+    publish_counters("1", 2)
+    hold(cluster, "second", 3, "part-1")
+    assert [violation.invariant for violation in cluster.violations()] == ["I5"]
+
+
 # -- objections and violations
 
 
