@@ -4,12 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.controlplane.rest import POD, Json, Kind
+from tests.controlplane.rest import POD, Json
 from tests.integration.extender.beside import Beside, an_entry
 from tests.integration.extender.between import Between
-from tests.integration.live.world import a_device, a_request, is_free
+from tests.integration.live.world import PRIORITY, a_device, a_request, is_free
 
-PRIORITY = Kind("scheduling.k8s.io/v1", "PriorityClass")
 PRIORITIES = {"lowest": 1, "low": 2, "high": 100}
 MOST = {"cpu": "90"}
 """More than half of a node."""
@@ -24,8 +23,7 @@ def entry(way: Between) -> Json:
 @pytest.fixture
 def priorities(world: Beside) -> Iterator[None]:
     for name, value in PRIORITIES.items():
-        metadata = {"name": name}
-        world.api.create({"apiVersion": PRIORITY[0], "kind": PRIORITY[1], "metadata": metadata, "value": value})
+        world.a_priority(name, value)
     yield
     for name in PRIORITIES:
         world.api.delete(PRIORITY, name)

@@ -9,8 +9,9 @@ from tests.controlplane.identities import OURS
 from tests.controlplane.ours import Scheduler, scheduler
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.proxy import Proxy
-from tests.controlplane.rest import Json, Kind
+from tests.controlplane.rest import Json
 from tests.integration.live.world import (
+    PRIORITY,
     World,
     a_device,
     a_request,
@@ -19,7 +20,6 @@ from tests.integration.live.world import (
     settings_file,
 )
 
-PRIORITY = Kind("scheduling.k8s.io/v1", "PriorityClass")
 SLOW = "slow-scheduler"
 BACKOFF_S = 3600.0
 """Longer than any test: a pod in backoff stays there."""
@@ -30,8 +30,7 @@ def priorities(world: World) -> Iterator[None]:
     """Classes named low, middle and high."""
     values = {"low": 1, "middle": 50, "high": 100}
     for name, value in values.items():
-        metadata = {"name": name}
-        world.api.create({"apiVersion": PRIORITY[0], "kind": PRIORITY[1], "metadata": metadata, "value": value})
+        world.a_priority(name, value)
     yield
     for name in values:
         world.api.delete(PRIORITY, name)

@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from http import HTTPStatus
 from pathlib import Path
 
 from tests.controlplane.contents import READY, ensure_namespace
@@ -15,12 +16,13 @@ from tests.controlplane.ours import Program
 from tests.controlplane.patience import ask_until
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.proxy import Proxy
-from tests.controlplane.rest import CLAIM, CLASS, NODE, POD, SLICE, TEMPLATE, Json, Kind
+from tests.controlplane.rest import CLAIM, CLASS, NODE, POD, SLICE, TEMPLATE, ApiError, Json, Kind
 
 NAMESPACE = "live"
 DRIVER = "gpu.example"
 SCHEDULER = "dra-scheduler"
 EVENT = Kind("events.k8s.io/v1", "Event")
+PRIORITY = Kind("scheduling.k8s.io/v1", "PriorityClass")
 FINALIZER = "resource.kubernetes.io/delete-protection"
 
 _COUNTED = {"nodes": NODE, "resourceslices": SLICE, "deviceclasses": CLASS, "resourceclaims": CLAIM}
@@ -99,6 +101,14 @@ class World:
         container = {"name": "c", "image": "none", "resources": {"requests": requests or {}}}
         fields = {"schedulerName": SCHEDULER, "containers": [container], "resourceClaims": entries, **spec}
         return self.api.create(an_object(POD, name, fields, NAMESPACE))
+
+    def a_priority(self, name: str, value: int) -> None:
+        """A class of pods; the API server's admission has seen it."""
+        kind = {"apiVersion": PRIORITY.api_version, "kind": PRIORITY.kind}
+        self.api.create({**kind, "metadata": {"name": name}, "value": value})
+        spec = {"containers": [{"name": "c", "image": "none"}], "priorityClassName": name}
+        pod = an_object(POD, f"of-{name}", spec, NAMESPACE)
+        ask_until(bool, lambda: self._is_admitted(pod), f"a pod of the class {name} is admitted")
 
     # -- what is so now
 
@@ -216,6 +226,15 @@ class World:
             resource: (self.metric(f'dra_scheduler_watch_objects{{resource="{resource}"}}'), len(self.api.list(kind)))
             for resource, kind in _COUNTED.items()
         }
+
+    def _is_admitted(self, pod: Json) -> bool:
+        try:
+            self.api.create(pod, is_dry=True)
+        except ApiError as error:
+            if error.status != HTTPStatus.FORBIDDEN:
+                raise
+            return False
+        return True
 
     def _when(self, kind: Kind, name: str, holds: Callable[[Json], bool]) -> Json:
         named = partial(_named, name=name)
