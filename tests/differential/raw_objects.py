@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from allocator.features.extended_resource import is_extended
 from allocator.model import Container, Node, Requirement, Term
 from cel.quantity import Quantity
 from scheduler.core_v1.affinity_term import AffinityTerm
@@ -63,7 +64,8 @@ def _containers(pod: Pod) -> tuple[list[Json], list[Json]]:
 
 
 def _container(name: str, container: Container) -> Json:
-    return {"name": name, "resources": {"requests": _amounts(container.requests)}}
+    limits = {resource: amount for resource, amount in container.requests.items() if is_extended(resource)}
+    return {"name": name, "resources": {"requests": _amounts(container.requests), "limits": _amounts(limits)}}
 
 
 def _affinity(pod: Pod) -> Json:
