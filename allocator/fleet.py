@@ -29,6 +29,9 @@ from allocator.usage import Usage, occupying
 MOST_SHAPES = 256
 """Shapes that are kept; beyond, the one that was not asked for the longest is forgotten."""
 
+MOST_ANSWERS = 1 << 18
+"""Answers of all shapes together that are kept, by state and by content, with the same result; some 50 MiB."""
+
 INVALID = -1
 """The base of a node whose pools cannot be said."""
 
@@ -82,6 +85,7 @@ class Fleet:
         self._occupancy = Occupancy(snapshot.slices)
         self._states: dict[tuple[int, Hashable], State] = {}
         self._shapes: dict[Hashable, Shape] = {}
+        self._kept = 0
         self._changes = Changes()
         self._ungathered: set[int] = set()
         self._changed_pools: set[PoolID] = set()
@@ -94,6 +98,11 @@ class Fleet:
         """The cluster as it is now."""
         self.settle()
         return self._snapshot
+
+    @property
+    def kept(self) -> int:
+        """The answers of all shapes; never more than `MOST_ANSWERS` and those of the shape that was asked for last."""
+        return self._kept
 
     @property
     def usage(self) -> Usage:
@@ -260,10 +269,14 @@ class Fleet:
         key = (shape_of(claims), *map(id, classes))
         shape = self._shapes.pop(key, None) or self._new_shape(claims, classes)
         self._shapes[key] = shape  # at the end: the first one is the one that was not asked for the longest
-        if len(self._shapes) > MOST_SHAPES:
-            del self._shapes[next(iter(self._shapes))]
         if shape.seen != self._changes.now or shape.seen_shared != self._changes.shared:
-            self._catch_up(shape, claims)
+            before = shape.kept
+            try:
+                self._catch_up(shape, claims)
+            finally:
+                self._kept += shape.kept - before
+        while len(self._shapes) > MOST_SHAPES or (self._kept > MOST_ANSWERS and len(self._shapes) > 1):
+            self._kept -= self._shapes.pop(next(iter(self._shapes))).kept
         return shape
 
     def _catch_up(self, shape: Shape, claims: Sequence[Claim]) -> None:
@@ -297,11 +310,11 @@ class Fleet:
         if known is not None:
             return known
         if len(shape.answers) > 4 * len(self._states) + SPARE:
-            shape.answers.clear()
+            shape.forget_answers()
         number = (state.mask & -state.mask).bit_length() - 1
         key = self._key_of(shape, state, number)
         if key not in shape.answers:
-            shape.answers[key] = self._work_out(number, claims)
+            shape.answers[key] = shape.once(self._work_out(number, claims))
         shape.of_state[state] = shape.answers[key]
         return shape.answers[key]
 
@@ -393,6 +406,7 @@ class Fleet:
         """Give all numbers anew: most of them are of what is gone."""
         self._contents = Contents()
         self._states, self._shapes, self._changes = {}, {}, Changes()
+        self._kept = 0
         for member in self._members.values():
             member.state = None
 

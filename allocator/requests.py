@@ -8,6 +8,7 @@ Source: KEP-4381; limits from resource.k8s.io/v1 (AllocationResultsMaxSize).
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from allocator.constraints import AttributeRule, covers, rules_of
 from allocator.failures import failure
@@ -250,8 +251,7 @@ class _Builder:
             verdict = self.snapshot.selectors.verdict(expression, view)
             poison |= funnel.left & verdict.errors
             if refused := funnel.left & ~verdict.matches & ~verdict.errors:
-                reason = f"fail selector #{position} of {source} ({_shortened(expression)})"
-                funnel.refuse(reason, refused, "selector")
+                funnel.refuse(_failing(position, source, expression), refused, "selector")
             funnel.left &= ~verdict.errors
         poison |= funnel.left & view.unreadable
         funnel.left &= ~view.unreadable
@@ -291,6 +291,12 @@ def _devices(candidates: Candidates) -> int:
     if candidates.alternative.mode == "All":
         return len(candidates.forced or ())
     return candidates.alternative.count
+
+
+@lru_cache(maxsize=4096)
+def _failing(position: int, source: str, expression: str) -> str:
+    """One text for all views, which keep it."""
+    return f"fail selector #{position} of {source} ({_shortened(expression)})"
 
 
 def _shortened(expression: str, width: int = 100) -> str:

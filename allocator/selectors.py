@@ -18,8 +18,11 @@ from allocator.reads import ReadKey
 from allocator.rules import Mask
 from allocator.search import Cancelled
 
-MOST_EXPRESSIONS = 256
-"""Expressions that are remembered of a slice; beyond, all are evaluated anew when they are asked."""
+MOST_VERDICTS = 1 << 18
+"""Verdicts that are kept, of all expressions on all slices together; those of a slice of 8 devices take 50 MiB.
+
+Beyond, the expression that was not asked for the longest is forgotten on all slices.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +45,16 @@ Answers = dict[Hashable, bool | None]
 """By what an expression reads of a device; None where it fails."""
 
 
+NOTHING = Verdict(0, 0)
+"""What most expressions that look for one device say of most slices."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What is known of a slice, which stands here so that its identity stays taken as long as it serves as a key.
+    """What is known of an expression, by identity of the slice. begun: answers where it was cancelled."""
 
-    begun: answers for the expressions that were cancelled.
-    """
-
-    piece: Slice
-    verdicts: dict[str, Verdict] = field(default_factory=dict)
-    begun: dict[str, Answers] = field(default_factory=dict)
+    verdicts: dict[int, Verdict] = field(default_factory=dict)
+    begun: dict[int, Answers] = field(default_factory=dict)
 
 
 _LACKING = " (a device that may lack it is asked with has(...) first, or with .? and orValue(...))"
@@ -62,25 +65,31 @@ class Selectors:
     """The memo of expressions over slices, for one environment of the language.
 
     is_cancelled: asked before an expression is evaluated on a device, which may take a second.
+    kept: how many verdicts are remembered now.
     """
 
-    __slots__ = ("_environment", "_known", "is_cancelled")
+    __slots__ = ("_environment", "_known", "_slices", "is_cancelled", "kept")
 
     def __init__(self, environment: cel.Environment) -> None:
         self.is_cancelled: Callable[[], bool] = lambda: False
+        self.kept = 0
         self._environment = environment
-        self._known: dict[int, _Known] = {}
+        self._known: dict[str, _Known] = {}
+        # They stand here so that their identities stay taken as long as these serve as keys.
+        self._slices: dict[int, Slice] = {}
 
     def verdict(self, expression: str, view: NodeView) -> Verdict:
         """The answers over all devices of a view. Raises Cancelled, and goes on from there when it is asked again.
 
         Cost: O(slices), plus O(devices) for slices not seen before.
         """
+        known = self._known.pop(expression, None) or _Known()
+        self._known[expression] = known  # at the end: the first one is the one that was not asked for the longest
         if len(view.segments) == 1:
-            return self._of_slice(expression, view.segments[0].piece)
+            return self._of_slice(expression, known, view.segments[0].piece)
         matches = errors = 0
         for segment in view.segments:
-            verdict = self._of_slice(expression, segment.piece)
+            verdict = self._of_slice(expression, known, segment.piece)
             matches |= verdict.matches << segment.offset
             errors |= verdict.errors << segment.offset
         return Verdict(matches, errors)
@@ -97,21 +106,27 @@ class Selectors:
         return ""
 
     def forget(self, piece: Slice) -> None:
-        """Drop what is remembered of a slice that is gone."""
-        self._known.pop(id(piece), None)
+        """Drop what is remembered of a slice that is gone. Cost: O(expressions)."""
+        if self._slices.pop(id(piece), None) is None:
+            return
+        for known in self._known.values():
+            known.begun.pop(id(piece), None)
+            if known.verdicts.pop(id(piece), None) is not None:
+                self.kept -= 1
 
-    def _of_slice(self, expression: str, piece: Slice) -> Verdict:
-        known = self._known.get(id(piece))
-        if known is None or len(known.verdicts) + len(known.begun) > MOST_EXPRESSIONS:
-            known = self._known[id(piece)] = _Known(piece)
-        verdict = known.verdicts.get(expression)
+    def _of_slice(self, expression: str, known: _Known, piece: Slice) -> Verdict:
+        verdict = known.verdicts.get(id(piece))
         if verdict is None:
-            answers = known.begun.pop(expression, {})
+            self._slices[id(piece)] = piece
+            answers = known.begun.pop(id(piece), {})
             try:
-                verdict = known.verdicts[expression] = self._evaluate(expression, piece, answers)
+                verdict = known.verdicts[id(piece)] = self._evaluate(expression, piece, answers)
             except Cancelled:
-                known.begun[expression] = answers
+                known.begun[id(piece)] = answers
                 raise
+            self.kept += 1
+            while self.kept > MOST_VERDICTS and len(self._known) > 1:
+                self.kept -= len(self._known.pop(next(iter(self._known))).verdicts)
         return verdict
 
     def _evaluate(self, expression: str, piece: Slice, answers: Answers) -> Verdict:
@@ -124,7 +139,7 @@ class Selectors:
         read = _read_key(program.reads)
         if devices and not read.distinguishes(piece):
             answer, every = self._answer(program, devices[0]), (1 << len(devices)) - 1
-            return Verdict(every if answer else 0, every if answer is None else 0)
+            return NOTHING if answer is False else Verdict(every if answer else 0, every if answer is None else 0)
         matches = errors = 0
         for position, device in enumerate(devices):
             key = read.of(device)
@@ -135,7 +150,7 @@ class Selectors:
                 errors |= 1 << position
             elif answer:
                 matches |= 1 << position
-        return Verdict(matches, errors)
+        return Verdict(matches, errors) if matches or errors else NOTHING
 
     def _answer(self, program: cel.Program, device: Device) -> bool | None:
         """Whether the device is selected; None where the selector fails on it. Raises Cancelled."""

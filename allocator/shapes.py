@@ -74,6 +74,28 @@ class Shape:
     answers: dict[Hashable, Answer] = field(default_factory=dict)
     seen: int = NEVER
     seen_shared: int = NEVER
+    _alike: dict[Hashable, Answer] = field(default_factory=dict)
+
+    @property
+    def kept(self) -> int:
+        """How many answers are kept here, by state and by content."""
+        return len(self.of_state) + len(self.answers)
+
+    def once(self, answer: Answer) -> Answer:
+        """The answer, or an equal one that is kept already: most nodes that differ are refused for the same reason."""
+        if isinstance(answer, Failing):
+            return answer
+        told: Hashable = answer.rank if isinstance(answer, Able) else answer.text
+        known = self._alike.get(told)
+        if known == answer:
+            return known
+        self._alike[told] = answer
+        return answer
+
+    def forget_answers(self) -> None:
+        """Forget what is known by content."""
+        self.answers.clear()
+        self._alike.clear()
 
     def clear(self) -> None:
         """Forget which nodes are in which state."""

@@ -19,7 +19,13 @@ MOST_VIEWS = 1 << 17
 """Views that are kept; beyond, the oldest is made again when its node is looked at."""
 
 MOST_REMEMBERED = 64
-"""What a view remembers of requests before it is made again."""
+"""What a view remembers of requests before it is made again, where there are few views."""
+
+REMEMBERED_BY_ALL = 1 << 17
+"""What all views may remember of requests together; some 50 MiB."""
+
+LEAST_REMEMBERED = 16
+"""What a view remembers however many there are."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,7 +85,8 @@ class Snapshot:
         name = node.name if node else None
         known = self._views.get(name)
         if known is not None and (known[0] is node or is_same(known[0], node)):
-            if len(known[1].memo) <= MOST_REMEMBERED:
+            share = REMEMBERED_BY_ALL // len(self._views)
+            if len(known[1].memo) <= max(LEAST_REMEMBERED, min(MOST_REMEMBERED, share)):
                 return known[1]
             self._keep(node, view_of(node, known[1].pools))
         else:

@@ -394,7 +394,7 @@ def test_nothing_is_kept_of_slices_that_are_gone() -> None:
     contents = fleet._contents
     assert len(contents._of_slice) == 1
     assert max(len(contents._bases), len(contents._kinds)) <= 2 * SPARE
-    assert len(fleet.snapshot.selectors._known) == 1
+    assert fleet.snapshot.selectors.kept == len(fleet.snapshot.selectors._slices) == 1
 
 
 def test_nothing_is_kept_of_what_was_in_use() -> None:
@@ -407,6 +407,59 @@ def test_nothing_is_kept_of_what_was_in_use() -> None:
     assert len(fleet.snapshot.usage.holders) == 0
     assert len(fleet._states) == 1
     assert all(len(shape.of_state) <= 2 * SPARE for shape in fleet._shapes.values())
+
+
+def unlike(nodes: int) -> list[Slice]:
+    """A device each, of which no two have the same uuid."""
+    return [
+        a_slice(
+            a_device("gpu-000", {"uuid": number}),
+            name=f"slice-{number:03}",
+            pool=f"pool-{number:03}",
+            reach=on_node(name_of(number)),
+        )
+        for number in range(nodes)
+    ]
+
+
+def with_uuid(number: int) -> Claim:
+    return a_claim(a_request("gpus", 1, f'device.attributes["gpu.example"].uuid == {number}'))
+
+
+def test_answers_are_kept_up_to_a_limit_over_all_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("allocator.fleet.MOST_ANSWERS", 10 * MANY)
+    fleet = a_fleet(unlike(MANY))
+    for number in range(MANY):
+        assert fleet.able([with_uuid(number)]) == 1 << number
+        assert fleet.kept == sum(shape.kept for shape in fleet._shapes.values()) <= 10 * MANY
+    assert len(fleet._shapes) == 5  # an answer is kept by state and by content
+    asked = fleet.asked
+    assert fleet.able([with_uuid(MANY - 5)]) == 1 << MANY - 5
+    assert fleet.asked == asked
+    assert fleet.able([with_uuid(0)]) == 1
+    assert fleet.asked == asked + MANY
+
+
+def test_answers_of_the_shape_that_is_asked_for_are_kept_however_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("allocator.fleet.MOST_ANSWERS", 1)
+    fleet = a_fleet(unlike(MANY))
+    for _ in range(2):
+        assert fleet.able([with_uuid(7)]) == 1 << 7
+    assert fleet.asked == MANY
+    assert fleet.able([with_uuid(8)]) == 1 << 8
+    assert len(fleet._shapes) == 1
+
+
+def test_nodes_that_are_refused_for_the_same_reason_keep_one_refusal() -> None:
+    fleet = a_fleet(unlike(MANY))
+    fleet.able([with_uuid(-1)])
+    (shape,) = fleet._shapes.values()
+    assert len(shape.answers) == MANY
+    assert len({id(answer) for answer in shape.answers.values()}) == 1
+    told = fleet.refusals([with_uuid(-1)], fleet.all)[name_of(3)]
+    assert isinstance(told, Refused)
+    assert isinstance(told.cause, NotEnough)
+    assert [str(device) for device in told.cause.refusals[0].devices] == ["gpu.example/pool-003/gpu-000"]
 
 
 def test_shape_that_missed_too_many_changes_is_right_again() -> None:

@@ -1,10 +1,14 @@
+import pytest
+
 from allocator.model import PoolID, Slice, Term
 from allocator.node_view import NodeView
 from tests.builders import (
     DRIVER,
     POOL,
+    a_claim,
     a_device,
     a_node,
+    a_request,
     a_slice,
     a_snapshot,
     everywhere,
@@ -14,6 +18,7 @@ from tests.builders import (
     requires,
     where,
 )
+from tests.unit.allocator.answers import decide
 
 NODE = a_node(labels={"region": "1"})
 
@@ -100,6 +105,18 @@ def test_every_device_knows_its_slice_past_slices_without_devices() -> None:
 def test_view_of_a_node_is_made_once() -> None:
     snapshot = a_snapshot(a_slice("x"))
     assert snapshot.view(a_node()) is snapshot.view(a_node())
+
+
+def test_views_remember_less_of_requests_where_there_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("allocator.snapshot.REMEMBERED_BY_ALL", 800)
+    nodes = [a_node(f"node-{number:02}") for number in range(40)]
+    snapshot = a_snapshot(a_slice("x", reach=everywhere()))
+    most = 0
+    for number in range(100):
+        for node in nodes:
+            decide(snapshot, a_claim(a_request(f"r{number}")), node=node)
+        most = max(most, sum(len(view.memo) for _, view in snapshot._views.values()))
+    assert 40 * 16 < most <= 40 * 22
 
 
 def test_view_is_made_anew_for_a_node_whose_labels_changed() -> None:

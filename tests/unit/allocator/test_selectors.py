@@ -141,6 +141,45 @@ def test_devices_that_agree_in_what_an_expression_reads_are_evaluated_once(
     assert evaluations == {(OK, "d0"): 1, (OK, "d1"): 1}
 
 
+def test_verdicts_are_kept_up_to_a_limit_over_all_expressions(
+    evaluations: Counter[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("allocator.selectors.MOST_VERDICTS", 6)
+    seen = view(a_slice(GOOD, name="a", slice_count=2), a_slice(a_device("other"), name="b", slice_count=2))
+    selectors = Selectors(cel.V1_37)
+    expressions = [f'{number} == {number} && "ok" in device.attributes["gpu.example"]' for number in range(5)]
+    for expression in expressions:
+        assert selectors.verdict(expressions[0], seen) == selectors.verdict(expression, seen) == Verdict(0b01, 0)
+        assert selectors.kept <= 6
+    assert evaluations == {(expression, name): 1 for expression in expressions for name in ("good", "other")}
+    selectors.verdict(expressions[1], seen)
+    assert evaluations[expressions[1], "good"] == 2
+
+
+def test_verdicts_of_the_expression_that_is_asked_for_are_kept_however_many(
+    evaluations: Counter[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("allocator.selectors.MOST_VERDICTS", 1)
+    seen = view(a_slice(GOOD, name="a", slice_count=2), a_slice(a_device("other"), name="b", slice_count=2))
+    selectors = Selectors(cel.V1_37)
+    for _ in range(2):
+        assert selectors.verdict(OK, seen) == Verdict(0b01, 0b10)
+    assert (evaluations[OK, "good"], selectors.kept) == (1, 2)
+
+
+def test_verdicts_on_a_slice_that_is_gone_are_not_kept() -> None:
+    pieces = a_slice(GOOD, name="a", slice_count=2), a_slice(BAD.__class__("z", "", ""), name="b", slice_count=2)
+    seen = view(*pieces)
+    selectors = Selectors(cel.V1_37)
+    for expression in (OK, "true"):
+        selectors.verdict(expression, seen)
+    assert selectors.kept == 4
+    selectors.forget(seen.segments[0].piece)
+    selectors.forget(seen.segments[0].piece)
+    assert selectors.kept == 2
+    assert selectors.verdict(OK, seen) == Verdict(0b01, 0b10)
+
+
 @pytest.mark.parametrize(
     ("expression", "odd"),
     [
