@@ -69,7 +69,8 @@ class Pod:
 
     affinity: required node affinity, None where there is none. preferences: preferred node affinity. anti_affinity:
     required anti-affinity to other pods. created: RFC 3339, "" where unknown. priority: None where only the class says
-    it, or the default. claim_statuses: entry name to the name of the generated claim, None where none is needed.
+    it, or the default. claim_statuses: entry name to the name of the generated claim, None where none is needed,
+    "" where it is not known.
     containers: init containers first; what one requests is, while it is resized, the most that it may hold. budget: the
     requests of the pod as a whole, by resource. overhead: what its runtime needs. unread: requirements that placement
     does not look at. raw: the object as it came, for output; empty where it was not kept.
@@ -154,6 +155,7 @@ class _GateFields(Fields):
 
 class _PodClaimFields(Fields):
     name: str
+    source: object = None  # up to Kubernetes 1.30, around the other two
     resourceClaimName: str | None = None  # noqa: N815 - the API's name
     resourceClaimTemplateName: str | None = None  # noqa: N815 - the API's name
 
@@ -308,6 +310,9 @@ def _toleration_errors(path: str, toleration: _TolerationFields) -> Iterator[Fie
 
 def _entry_errors(path: str, claim: _PodClaimFields) -> Iterator[FieldError]:
     yield from name_error(f"{path}.name", claim.name, names.short_name)
+    if claim.source is not None:
+        yield FieldError(f"{path}.source", claim.source, "is gone since Kubernetes 1.31: its field belongs beside name")
+        return
     if bool(claim.resourceClaimName) == bool(claim.resourceClaimTemplateName):
         message = "needs exactly one of resourceClaimName and resourceClaimTemplateName"
         yield FieldError(path, claim.name, message)

@@ -611,3 +611,11 @@ def test_a_name_that_only_a_server_would_make_is_told_as_missing() -> None:
     assert error == (
         "metadata.name: is required: generateName becomes a name only when an API server creates the object"
     )
+
+
+def test_an_entry_as_before_kubernetes_1_31_is_told_with_what_has_changed() -> None:
+    (error,) = pod_errors(a_pod("p", entries=[{"name": "gpu", "source": {"resourceClaimTemplateName": "one"}}]))
+    assert error == (
+        "spec.resourceClaims[0].source: is gone since Kubernetes 1.31: its field belongs beside name "
+        "(got an object of 1 fields)"
+    )
