@@ -16,7 +16,7 @@ from typing_extensions import TypedDict
 from allocator.api import names
 from allocator.api.driver_config import check_count
 from allocator.api.findings import Findings, duplicates, step_text
-from allocator.api.shape import EXACT, QuantityField
+from allocator.api.shape import EXACT, QuantityField, counted
 from allocator.model import RequestPolicy, ValidRange
 from cel.quantity import Quantity
 
@@ -91,7 +91,7 @@ def _shared(written: tuple[tuple[object, str], ...]) -> Capacities | None:
         if not isinstance(name, str) or names.qualified_name(name):
             return None
         try:
-            values[name] = Quantity.parse(text)
+            values[name] = counted(text)
         except ValueError:
             return None
     return Capacities(values, {})

@@ -42,14 +42,17 @@ _REPAIRS: Mapping[str, tuple[str, object]] = {
 
 
 @lru_cache(maxsize=1 << 14)
-def _parsed(text: str) -> Quantity:
-    return Quantity.parse(text)
+def counted(text: str) -> Quantity:
+    """The amount. Raises ValueError, also for one that has too many digits to be counted with."""
+    amount = Quantity.parse(text)
+    _ = amount.nanos
+    return amount
 
 
 def _quantity(value: object) -> Quantity:
     if isinstance(value, str | int | float) and not isinstance(value, bool):
         with suppress(ValueError):
-            return _parsed(str(value).strip(" \t\r\n"))
+            return counted(str(value).strip(" \t\r\n"))
     raise PydanticCustomError("quantity", "no quantity")
 
 

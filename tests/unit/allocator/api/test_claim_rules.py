@@ -96,6 +96,7 @@ def test_claim_without_requests_is_valid() -> None:
         ({"tolerations": [{"operator": "Exists", "effect": "Any"}]}, "tolerations[0].effect"),
         ({"tolerations": [{"operator": "Exists", "tolerationSeconds": "5"}]}, "tolerations[0].tolerationSeconds"),
         ({"capacity": {"requests": {"m": "much"}}}, "capacity.requests[m]"),
+        ({"capacity": {"requests": {"m": "1e20000"}}}, "capacity.requests[m]"),
         ({"derivedAttributes": [{"name": "example.com/a", "expression": ""}]}, "derivedAttributes[0].expression"),
     ],
 )

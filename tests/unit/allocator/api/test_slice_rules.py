@@ -141,7 +141,7 @@ def test_quantity_is_text_or_a_number(value: object, expected: str) -> None:
     assert device.capacity["m"] == Q(expected)
 
 
-@pytest.mark.parametrize("value", ["", "a lot", "1Zi", True, {}, [1], float("nan"), "1" * 20_000])
+@pytest.mark.parametrize("value", ["", "a lot", "1Zi", True, {}, [1], float("nan"), "1" * 20_000, "1e20000"])
 def test_what_is_no_quantity_is_refused(value: object) -> None:
     assert error_paths(a_slice_of(capacity={"m": {"value": value}})) == ["spec.devices[0].capacity[m].value"]
 
@@ -301,6 +301,10 @@ def test_field_of_a_node_selector_is_one_name_of_a_node(requirement: Raw, field:
         ({"sharedCounters": [{"counters": {"a": {"value": "1"}}}]}, ["spec.sharedCounters[0].name"]),
         ({"sharedCounters": [{"name": "s"}]}, ["spec.sharedCounters[0].counters"]),
         ({"sharedCounters": [{"name": "s", "counters": {"A": {"value": "1"}}}]}, ["spec.sharedCounters[0].counters"]),
+        (
+            {"sharedCounters": [{"name": "s", "counters": {"a": {"value": "1e20000"}}}]},
+            ["spec.sharedCounters[0].counters[a].value"],
+        ),
     ],
 )
 def test_slice_that_breaks_a_rule_is_refused(spec: Raw, paths: list[str]) -> None:
