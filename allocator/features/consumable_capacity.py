@@ -212,9 +212,7 @@ def part_of(
             raise Unrepresentable(f"capacity {name!r}: an amount of {part[name]} is negative")
         if not is_strict and (misprint := misprint_of(part[name])) is not None:
             # Differs from kube-scheduler, which would write the wrong amount and give the rest away again.
-            raise Unrepresentable(
-                f"capacity {name!r}: Kubernetes would write {misprint} for {part[name].nanos // 10**9}"
-            )
+            raise Unrepresentable(f"capacity {name!r}: Kubernetes would write {Quantity.of(misprint)} for {part[name]}")
     for name, amount in part.items():
         policy = device.policies.get(name)
         if (policy and _violates(amount, policy, is_fractional=is_fractional)) or amount > device.capacity[name]:
@@ -266,7 +264,7 @@ def _rounded_up(requested: Quantity, bounds: ValidRange, minimum: Quantity, *, i
 def _next_step(wanted: int, minimum: int, step: int) -> int:
     steps = -(-(wanted - minimum) // step)
     if minimum >= 0 and minimum + steps * step > MAX_INT64:
-        raise Unrepresentable(f"rounding {wanted} up to a step of {step} passes 2**63-1")
+        raise Unrepresentable(f"rounding {wanted} up to the step of the range passes 2**63-1")
     return minimum + steps * step
 
 

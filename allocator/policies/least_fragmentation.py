@@ -7,6 +7,7 @@ and so does the node. An aligned claim gets the smallest group in which it fits.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import inf
 
 from allocator.constraints import MatchAttribute
 from allocator.feature import Attempt
@@ -98,7 +99,9 @@ class _Blocks:
         share = share_of(self._attempt, candidates.alternative, device)
         taken = shared_of(self._attempt, device, picks)
         capacity = self._attempt.view.devices[device].capacity
-        room = ((capacity[name].nanos - taken.get(name, 0)) / amount for name, amount in share.items() if amount > 0)
+        room = (
+            _ratio(capacity[name].nanos - taken.get(name, 0), amount) for name, amount in share.items() if amount > 0
+        )
         return min(room, default=0.0)
 
     def _sizes(self, name: str, candidates: Candidates, domain: Mask, free: Mask) -> Mapping[int, int]:
@@ -123,3 +126,11 @@ def _matched(requests: Requests) -> Iterable[str]:
     for alternatives in requests:
         for candidates in alternatives:
             yield from (rule.attribute for rule in candidates.rules if isinstance(rule, MatchAttribute))
+
+
+def _ratio(left: int, share: int) -> float:
+    """left / share, infinite where no float is as large."""
+    try:
+        return left / share
+    except OverflowError:
+        return inf

@@ -123,6 +123,11 @@ def test_rounding_beyond_64_bits_cannot_be_counted() -> None:
         amount(str(2**63 - 1), a_range("2", step="2"), fractions=False)
 
 
+def test_step_of_more_digits_than_python_prints_cannot_be_counted() -> None:
+    with pytest.raises(Unrepresentable, match="rounding 1 up to the step of the range passes"):
+        amount("1", a_range("0", step="1e5000"))
+
+
 def test_request_beyond_64_bits_is_fine_where_nothing_is_rounded() -> None:
     assert q(amount("20E", a_range("1"))) == q("20E")
 
@@ -421,9 +426,15 @@ def test_amount_that_cannot_be_counted_ends_an_attempt_for_all() -> None:
 
 def test_amount_that_kubernetes_would_misprint_is_refused_unless_strict() -> None:
     member, claim = a_shared("x", "1e22"), a_claim(wanting("1000000000000000000000"))
-    with pytest.raises(InvalidClaim, match="Kubernetes would write 1 for 1000000000000000000000"):
+    with pytest.raises(InvalidClaim, match="Kubernetes would write 1 for 1000E"):
         decide(a_snapshot(a_slice(member)), claim)
     assert names(decide(a_snapshot(a_slice(member), features=STRICT), claim)) == ["x"]
+
+
+def test_misprint_of_more_digits_than_python_prints_is_told() -> None:
+    ones = "1" * 5000
+    with pytest.raises(InvalidClaim, match=f"Kubernetes would write {ones} for {ones}000E"):
+        decide(a_snapshot(a_slice(a_shared("x", "1e6000"))), a_claim(wanting(ones + "0" * 21)))
 
 
 # -- admin access, gate

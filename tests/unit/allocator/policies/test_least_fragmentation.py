@@ -210,6 +210,11 @@ def test_rests_compare_by_what_they_hold_not_by_how_much_of_the_device_they_are(
     assert chosen(POLICY, slices, a_share("8Gi"), held=[sharing("large", "60Gi")]) == ["large"]
 
 
+def test_a_rest_too_large_for_a_float_is_the_largest() -> None:
+    slices = [homed(a_slice(a_shared_device("vast", "1e400"), a_shared_device("large", "80Gi")), "n")]
+    assert chosen(POLICY, slices, a_share("1")) == ["large"]
+
+
 def test_shares_of_one_pod_count_one_after_the_other() -> None:
     slices = [homed(a_slice(*(a_shared_device(f"gpu-{n}") for n in range(2))), "n")]
     claims = [a_share(memory, name=memory) for memory in ("50Gi", "60Gi", "20Gi", "30Gi")]
