@@ -129,7 +129,7 @@ def _matched(requests: Requests) -> Iterable[str]:
 
 
 def _ratio(left: int, share: int) -> float:
-    """left / share, infinite where no float is as large."""
+    """How many shares are left, infinite where no float is as large."""
     try:
         return left / share
     except OverflowError:
