@@ -1,6 +1,5 @@
 """From what the API server sends to inputs of a watcher: pages of a list, and lines of a watch.
 
-managedFields are dropped: they are a third of an object, the API server keeps its own where a write leaves them out.
 Source: k8s.io/apimachinery meta/v1 WatchEvent and ListMeta; KEP-3157 for the end of a list by watch.
 """
 
@@ -51,8 +50,7 @@ def input_of(call: str, line: bytes, decode: Decoder[T]) -> Input[T]:
 
 
 def observed(raw: dict[str, Any], decode: Decoder[T]) -> Observed[T]:
-    """The object as it is kept; managedFields are taken out of `raw`."""
-    raw["metadata"].pop("managedFields", None)
+    """The object as it is kept."""
     identity = _identity(raw)
     try:
         return Entry(*identity, decode(raw))

@@ -1,12 +1,13 @@
 """The kinds that are watched, and what is kept of each: the values that a decision looks at.
 
 Raw JSON is kept of claims alone, since a write sends back every field that it does not know; of all else it would be
-most of the memory. Defaults and limits of resource.k8s.io are the API server's, which may be newer than this program:
-only types and unknown fields are looked at.
+most of the memory. managedFields are dropped: they are a third of an object, and the API server keeps its own where a
+write leaves them out. Defaults and limits of resource.k8s.io are the API server's, which may be newer than this
+program: only types and unknown fields are looked at.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import orjson
@@ -18,6 +19,7 @@ from allocator.api.findings import FieldError
 from allocator.api.metadata import Metadata
 from allocator.model import Claim, DeviceClass, Node, Slice
 from scheduler.cache.events import Undecodable
+from scheduler.core_v1.hollow_entries import hollow_entries
 from scheduler.core_v1.namespace import Namespace, decode_namespace
 from scheduler.core_v1.node import decode_node
 from scheduler.core_v1.pod import Pod, decode_pod
@@ -46,17 +48,25 @@ class ClaimObject:
 
 
 def pod_of(raw: Raw) -> Pod:
-    """The pod, without its raw form. Raises Undecodable, as all decoders here."""
-    return _decoded(*decode_pod(raw, keeps_raw=False))
+    """The pod, without its raw form. Raises Undecodable, as all decoders here; they take managedFields out of `raw`."""
+    managed_fields = _without_managed_fields(raw)
+    pod = _decoded(*decode_pod(raw, keeps_raw=False))
+    if None not in pod.claim_statuses.values():
+        return pod
+    hollow = hollow_entries(managed_fields)
+    known = {entry: "" if name is None and entry in hollow else name for entry, name in pod.claim_statuses.items()}
+    return replace(pod, claim_statuses=known)
 
 
 def node_of(raw: Raw) -> Node:
     """The node."""
+    _without_managed_fields(raw)
     return _decoded(*decode_node(raw))
 
 
 def namespace_of(raw: Raw) -> Namespace:
     """The namespace."""
+    _without_managed_fields(raw)
     return _decoded(*decode_namespace(raw))
 
 
@@ -84,7 +94,13 @@ def taint_rule_of(raw: Raw) -> TaintRule:
 
 
 def _trusted(raw: Raw) -> Decoded:
+    _without_managed_fields(raw)
     return decode(raw, validate=False, apply_defaults=False)
+
+
+def _without_managed_fields(raw: Raw) -> object:
+    """What they were; they are none of `raw` any more."""
+    return raw["metadata"].pop("managedFields", None)
 
 
 def _as(kind: type[Value], decoded: Decoded) -> Value:

@@ -239,7 +239,7 @@ class Binds:
 
     async def _look_at_claims(self, pod: Pod) -> None:
         """Raises NotBound where a claim that somebody else was to allocate for the pod is not allocated for it."""
-        if any(not entry.claim_name and entry.name not in pod.claim_statuses for entry in pod.claims):
+        if any(not entry.claim_name and pod.claim_statuses.get(entry.name, "") == "" for entry in pod.claims):
             raise NotBound(f'pod "{pod}": ResourceClaim not created yet')
         for namespace, name in claim_keys(pod):
             claim = await claim_calls.find(self._binder, namespace, name)

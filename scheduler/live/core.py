@@ -134,7 +134,7 @@ class Core:
         self._listener = listener
         self._violations: Sequence[Violation] = ()
         self._sweep = Sweep(name)
-        self._claim_statuses = ClaimStatuses(site.connection, self.cluster, is_ours, name)
+        self._claim_statuses = ClaimStatuses(site.connection, self.cluster, is_ours)
 
         def hear_all(event: Event) -> None:
             self._claim_statuses.hear(event)

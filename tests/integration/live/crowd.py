@@ -131,7 +131,8 @@ def await_placed(api: RestClient, number: int) -> Sequence[Json]:
 
 def listed(pod: Json) -> dict[str, str]:
     """The claims that the pod's status names, by entry."""
-    return {one["name"]: one["resourceClaimName"] for one in pod["status"].get("resourceClaimStatuses", ())}
+    statuses = pod["status"].get("resourceClaimStatuses", ())
+    return {one["name"]: one["resourceClaimName"] for one in statuses if "resourceClaimName" in one}
 
 
 def lose_names(api: RestClient, entry: str) -> dict[str, str]:

@@ -1,13 +1,27 @@
 """Pods whose status loses the names of their claims, as the controller that made these goes on to do once it began."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 
 import pytest
 
+from scheduler.core_v1.hollow_entries import MANAGER
 from tests.controlplane.ours import scheduler
 from tests.controlplane.plane import ControlPlane
-from tests.controlplane.rest import RestClient
-from tests.integration.live.crowd import GPU, NET, a_pod, await_placed, empty, furnish, listed, lose_names, send, wrongs
+from tests.controlplane.rest import CLAIM, POD, Json, RestClient
+from tests.integration.live.crowd import (
+    GPU,
+    NAMESPACE,
+    NET,
+    a_pod,
+    await_placed,
+    empty,
+    furnish,
+    listed,
+    lose_names,
+    send,
+    wrongs,
+)
 
 DRIVERS = (GPU, NET, "disk.example.com")
 ENTRIES = {f"c{number}" for number, _ in enumerate(DRIVERS)}
@@ -40,5 +54,30 @@ def test_pod_that_names_its_claims_by_turns_is_placed_and_names_them_all(
         field["manager"] for field in pod["metadata"]["managedFields"] if "resourceClaimStatuses" in str(field)
     } == {
         "ResourceClaimController",
-        "dra-scheduler",
+        MANAGER,
     }
+
+
+def test_pod_whose_claims_are_made_anew_one_after_the_other_is_placed_with_all_of_them(
+    plane: ControlPlane, api: RestClient
+) -> None:
+    """The controller gives up what it owned of the first when it makes the second: an entry without a claim is left."""
+    gated = a_pod("pod", *DRIVERS)
+    gated["spec"]["schedulingGates"] = [{"name": "example.com/wait"}]
+    send(plane, [gated])
+    first = lose_names(api, "c0")
+    with scheduler(plane, name="mends"):
+        api.await_all(POD, lambda pods: listed(pods[0]).keys() == ENTRIES, NAMESPACE)
+        for entry in ("c0", "c1"):
+            api.delete(CLAIM, first[entry], NAMESPACE)
+            api.await_all(POD, partial(is_made_anew, entry, first[entry]), NAMESPACE)
+        (pod,) = api.list(POD, NAMESPACE)
+        api.replace({**pod, "spec": {**pod["spec"], "schedulingGates": []}})
+        await_placed(api, 1)
+    assert wrongs(api) == []
+
+
+def is_made_anew(entry: str, old: str, pods: Sequence[Json]) -> bool:
+    """Whether all entries of the only pod have a claim, and that one another than the old."""
+    names = listed(pods[0])
+    return names.keys() == ENTRIES and names[entry] != old

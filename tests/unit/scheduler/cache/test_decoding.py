@@ -32,7 +32,7 @@ def line(kind: str, raw: object) -> bytes:
 
 
 def test_items_of_a_page_get_the_kind_and_version_of_their_list() -> None:
-    item = {"metadata": {"name": "a", "uid": "u", "resourceVersion": "3", "managedFields": [{}]}}
+    item = {"metadata": {"name": "a", "uid": "u", "resourceVersion": "3"}}
     listed = {"kind": "NodeList", "apiVersion": "v1", "metadata": {"resourceVersion": "9"}, "items": [item]}
     value = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a", "uid": "u", "resourceVersion": "3"}}
     assert page_of("GET /x", listed, whole) == Page((Entry(Key("", "a"), "u", 3, value),), "", 9)
@@ -50,8 +50,8 @@ def test_page_says_how_to_go_on_and_may_hold_nothing() -> None:
 
 
 @pytest.mark.parametrize("kind", ["ADDED", "MODIFIED"])
-def test_created_and_changed_objects_are_applied_without_managed_fields(kind: str) -> None:
-    found = input_of("GET /x", line(kind, an_object(managedFields=[{}])), whole)
+def test_created_and_changed_objects_are_applied(kind: str) -> None:
+    found = input_of("GET /x", line(kind, an_object()), whole)
     assert found == Applied(Entry(Key("ns", "a"), "u", 8, an_object()))
 
 

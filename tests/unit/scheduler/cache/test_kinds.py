@@ -4,6 +4,7 @@ import pytest
 
 from scheduler.cache.events import Undecodable
 from scheduler.cache.kinds import claim_of, namespace_of, node_of, pod_of, slice_of
+from scheduler.core_v1.hollow_entries import MANAGER
 from tests.unit.allocator.api.raw_objects import a_slice_of
 
 Raw = dict[str, object]
@@ -32,6 +33,11 @@ def test_claim_keeps_its_raw_form_in_the_version_that_it_came_in(version: str) -
     assert (found.metadata.resource_version, found.reserved_for[0].name) == ("8", "p")
 
 
+def test_managed_fields_are_not_kept() -> None:
+    raw = a_claim(metadata={"name": "c", "namespace": "ns", "uid": "u", "resourceVersion": "8", "managedFields": [{}]})
+    assert "managedFields" not in claim_of(raw).raw["metadata"]
+
+
 def test_limits_are_left_to_the_api_server() -> None:
     many = [{"name": f"d{number}"} for number in range(1000)]
     raw = a_slice_of()
@@ -43,6 +49,28 @@ def test_limits_are_left_to_the_api_server() -> None:
 def test_pod_is_kept_without_its_raw_form() -> None:
     pod = pod_of({"metadata": {"name": "p", "namespace": "ns"}, "spec": {"nodeName": "n"}})
     assert (str(pod), pod.node_name, pod.raw) == ("ns/p", "n", {})
+
+
+def owned_by(manager: str, *entries: str) -> Raw:
+    """What a manager owns of these entries of a pod's status: nothing but their names."""
+    keys: Raw = {f'k:{{"name":"{entry}"}}': {".": {}, "f:name": {}} for entry in entries}
+    fields = {"f:status": {"f:resourceClaimStatuses": keys}}
+    return {"manager": manager, "operation": "Apply", "subresource": "status", "fieldsV1": fields}
+
+
+def test_entry_without_a_claim_that_is_there_only_because_it_was_put_back_needs_one() -> None:
+    statuses = [{"name": "hollow"}, {"name": "needless"}, {"name": "made", "resourceClaimName": "p-made-x"}]
+    managed = [
+        {"manager": "kubelet", "operation": "Update", "fieldsV1": {"f:metadata": {}}},
+        owned_by("somebody", "needless"),
+        owned_by(MANAGER, "hollow", "made"),
+    ]
+    raw = {
+        "metadata": {"name": "p", "managedFields": managed},
+        "spec": {},
+        "status": {"resourceClaimStatuses": statuses},
+    }
+    assert pod_of(raw).claim_statuses == {"hollow": "", "needless": None, "made": "p-made-x"}
 
 
 def test_nodes_and_namespaces_are_kept_by_their_labels() -> None:

@@ -1,0 +1,27 @@
+"""Entries of status.resourceClaimStatuses that name no claim only because they once were put back by us.
+
+An entry without a claim says that none is needed. But who applies an entry owns its name and its claim apart: when the
+controller makes another claim for it, the claim becomes its own alone and the name stays ours as well; and when it next
+applies other entries only, it gives up the claim, and leaves an entry that nobody meant. Such an entry is hollow.
+Source: server-side apply; kubernetes issue 138407, observed on 1.36.3.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+MANAGER = "dra-scheduler.dev/claim-statuses"
+"""In whose name all our programs put entries back, so that each knows what another one did."""
+
+
+def hollow_entries(managed_fields: object) -> frozenset[str]:
+    """The names of the entries that are ours, of those that name no claim. managed_fields: of the pod's metadata."""
+    found = managed_fields if isinstance(managed_fields, list) else ()
+    return frozenset(name for one in found if one.get("manager") == MANAGER for name in _owned(one))
+
+
+def _owned(managed: Mapping[str, Any]) -> list[str]:
+    status = (managed.get("fieldsV1") or {}).get("f:status") or {}
+    keys = status.get("f:resourceClaimStatuses") or {}
+    return [orjson.loads(key.removeprefix("k:"))["name"] for key in keys if key.startswith("k:")]
