@@ -100,6 +100,15 @@ def test_a_closed_standard_input_is_told() -> None:
     assert "Traceback" not in found.stderr
 
 
+@pytest.mark.parametrize("arguments", ["allocate input.yaml", "extender config --help", "--help"])
+def test_a_closed_standard_output_is_told(arguments: str, tmp_path: Path) -> None:
+    saved(tmp_path, *a_cluster(), *PODS[:1])
+    found = subprocess.run(
+        ["/bin/sh", "-c", f'"$0" {arguments} >&-', str(PROGRAM)], cwd=tmp_path, stderr=PIPE, text=True, check=False
+    )
+    assert (found.returncode, without_progress(found.stderr)) == (2, "dra: standard output is closed\n")
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
 @pytest.mark.parametrize("arguments", [("allocate", "input.yaml"), ("allocate", "--help"), ("--help",)], ids=" ".join)
 def test_a_full_disk_is_told_in_one_line(arguments: tuple[str, ...], tmp_path: Path) -> None:
