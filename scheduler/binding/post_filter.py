@@ -12,6 +12,7 @@ from scheduler.binding.binder import Binder
 from scheduler.binding.claim_objects import Claim, allocation_of, consumers_of, key_of
 from scheduler.binding.decision import Decision
 from scheduler.binding.rollback import roll_back
+from scheduler.client.errors import CallFailed
 
 
 def may_be_deallocated(claim: Claim, pod_uid: str) -> bool:
@@ -23,7 +24,8 @@ async def deallocate_one(binder: Binder, decision: Decision) -> Claim | None:
     """Deallocate the first claim of the decision that may be, and say which; None where there is none.
 
     decision: the pod and the claims that it was refused for; its node does not matter. None as well where the pod is
-    bound or gone by then. Raises CallFailed where the claim changed meanwhile or the API server refuses.
+    bound or gone by then. Raises CallFailed where the claim changed meanwhile, or the API server refuses or is not
+    heard: there may be no event then that would bring the pod back, and it has to be tried again.
     """
     may = (plan.claim for plan in decision.claims if may_be_deallocated(plan.claim, decision.pod.uid))
     claim = min(may, key=key_of, default=None)
@@ -38,4 +40,6 @@ async def _deallocate(binder: Binder, decision: Decision, claim: Claim) -> bool:
     attempt.touched.append(Touched(key_of(claim), stored, allocation_of(stored), is_taken_over=is_taken_over))
     if is_taken_over and await fence(binder, attempt):
         return False
-    return await roll_back(binder, attempt.intent, attempt.touched)
+    if not await roll_back(binder, attempt.intent, attempt.touched):
+        raise CallFailed(f"claim {key_of(claim)}", "the API server refuses to take it back", is_ambiguous=False)
+    return True

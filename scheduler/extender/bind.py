@@ -46,8 +46,9 @@ class Binds:
     """The calls of bind, each beside the others, one at a time for a pod.
 
     is_ours: whether the extender allocates the claims of a pod. timeout_s: how long a caller waits for an answer.
-    concurrency: pods that are written at the same time. given_back: told of a node whose devices were reserved in vain.
-    violated: told where two attempts meet that never should.
+    concurrency: pods that are written at the same time. given_back: told of a node whose devices were reserved in vain,
+    or of None where a pod has to be asked about again for another reason. violated: told where two attempts meet that
+    never should.
     """
 
     def __init__(  # noqa: PLR0913 - what it works with, and how
@@ -58,7 +59,7 @@ class Binds:
         is_ours: Callable[[Pod], bool],
         timeout_s: float,
         concurrency: int,
-        given_back: Callable[[str], None],
+        given_back: Callable[[str | None], None],
         violated: Callable[[Violation], None],
     ) -> None:
         self._trouble = ("", "")
@@ -127,6 +128,7 @@ class Binds:
                 freed = await deallocate_one(self._binder, decision)
         except CallFailed as error:
             _LOG.warning("a claim could not be deallocated: %s", error, extra={"pod": str(decision.pod)})
+            self._given_back(None)  # nothing has changed by which kube-scheduler would ask again
         except Exception:  # noqa: BLE001 - nobody waits for it: the next call of filter tries again
             _LOG.exception("a claim could not be deallocated", extra={"pod": str(decision.pod)})
         else:

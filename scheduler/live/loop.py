@@ -304,8 +304,8 @@ class Loop:
         failed: Mapping[str, conditions.Failed],
         started: float,
     ) -> None:
-        """Deallocate a claim that keeps the pod from every node; the claim's event brings the pod back."""
-        began, status = self._clock(), Status.UNSCHEDULABLE
+        """Deallocate a claim that keeps the pod from every node; its event brings the pod back, or that it failed."""
+        began, status, problem = self._clock(), Status.UNSCHEDULABLE, ""
         try:
             async with self._writing:
                 freed = await deallocate_one(self._binder, decision)
@@ -314,14 +314,17 @@ class Loop:
                 self._set_aside(broken.devices if broken else ())
                 _LOG.info("claim deallocated: it cannot serve its pod", extra={"pod": str(decision.pod)})
         except CallFailed as error:
-            status = Status.ERROR
+            status, problem = Status.ERROR, f"a claim could not be deallocated: {error}"
             _LOG.warning("a claim could not be deallocated: %s", error, extra={"pod": str(decision.pod)})
-        except Exception:  # noqa: BLE001 - whatever it is, the pod is refused and the others go on
-            status = Status.ERROR
+        except Exception:  # noqa: BLE001 - whatever it is, the pod goes back to the queue and the others go on
+            status, problem = Status.ERROR, INTERNAL
             _LOG.exception("deallocating a claim failed", extra={"pod": str(decision.pod)})
         finally:
             self._metrics.passed(Point.POST_FILTER, status, self._clock() - began)
-            self._refuse(entry, refusal, started)
+            if problem:
+                self._fail(entry, problem, started)
+            else:
+                self._refuse(entry, refusal, started)
             self.wake()
 
     def _refuse(self, entry: QueuedPod, refusal: Refusal, started: float) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.controlplane.faults import Hold
+from tests.controlplane.faults import Hold, cut_before
 from tests.controlplane.rest import CLAIM, NODE, SLICE, Json, Kind
 from tests.integration.live.world import (
     DRIVER,
@@ -40,6 +40,16 @@ def test_claim_that_is_allocated_on_a_node_that_has_gone_is_deallocated_and_its_
     world.a_pod("pod", "claim")
     assert world.devices_of() == ["node-0/gpu-0"]
     assert users_of(world.claim()) == ["pod"]
+
+
+def test_claim_whose_deallocation_is_not_answered_at_first_is_deallocated_all_the_same(world: World) -> None:
+    world.a_cluster()
+    world.a_claim()
+    allocate_by_hand(world, "node-7")
+    rule = world.proxy.on("PUT", r"/resourceclaims/claim$", cut_before)
+    world.a_pod("pod", "claim")
+    rule.met.wait()
+    assert world.devices_of() == ["node-0/gpu-0"]
 
 
 def test_claim_that_is_deleted_while_its_pod_alone_has_it_reserved_goes_and_the_next_of_its_name_serves_the_pod(

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import pytest
 
+from allocator.model import Claim
 from scheduler.binding.binder import Api, Binder, Listener, Observed, Time
 from scheduler.client.errors import ApiError, Status
 from scheduler.client.resources import claims
@@ -15,7 +16,7 @@ from scheduler.cycle.decide import Placed
 from scheduler.cycle.invariants import Violation
 from scheduler.extender.bind import Binds
 from scheduler.extender.wire import INTERNAL, ExtenderBindingArgs
-from tests.builders import a_pod
+from tests.builders import Watched, a_pod, an_allocated_claim, watched
 from tests.unit.scheduler.extender.clusters import a_cluster
 
 POD = a_pod()
@@ -30,6 +31,7 @@ class Denied:
 
     def __init__(self, **spec: object) -> None:
         self.violations: list[Violation] = []
+        self.given_back: list[str | None] = []
         self._spec = {"containers": [], **spec}
 
     async def request(self, method: str, path: str, **_: object) -> dict[str, Any]:
@@ -66,7 +68,7 @@ def binds(cluster: Cluster, denied: Denied) -> Binds:
         is_ours=lambda _: False,
         timeout_s=30,
         concurrency=1,
-        given_back=lambda _: None,
+        given_back=denied.given_back.append,
         violated=denied.violated,
     )
 
@@ -110,6 +112,29 @@ def test_second_attempt_at_a_pod_is_not_begun_and_told_as_a_violation(cluster: C
     denied = Denied()
     assert asyncio.run(binds(cluster, denied).bind(ARGS)) == INTERNAL
     assert [(one.invariant, one.subject) for one in denied.violations] == [("I6", f"pod {POD}")]
+
+
+def test_pod_is_asked_about_again_where_the_claim_that_keeps_it_from_all_nodes_could_not_be_deallocated(
+    cluster: Cluster,
+) -> None:
+    """Nothing has changed by which kube-scheduler would do so before five minutes have gone."""
+
+    async def act() -> list[str | None]:
+        denied = Denied()
+        found = binds(cluster, denied)
+        found.free(POD, [claim])
+        await found.finish(patience_s=1.0)
+        return denied.given_back
+
+    claim = an_allocated_claim("gpu-0", name="claim")
+    cluster.set_claim(stored(claim), 1)
+    assert asyncio.run(act()) == [None]
+
+
+def stored(claim: Claim) -> Watched:
+    """As the API server gives it."""
+    metadata = {"namespace": claim.namespace, "name": claim.name, "uid": claim.uid, "resourceVersion": "1"}
+    return replace(watched(claim), raw={"metadata": metadata, "status": {"allocation": {"devices": {}}}})
 
 
 def test_pod_that_is_not_ours_is_not_bound_before_its_claim_is_made(cluster: Cluster) -> None:
