@@ -51,12 +51,12 @@ async def ask(url: str, body: bytes = b"{}", *, context: ssl.SSLContext | None =
 
 
 def _ask(url: str, body: bytes, context: ssl.SSLContext | None, verb: str) -> Answer:
-    with connected(url, context) as connected_:
-        where = urlsplit(url)
-        connection = http.client.HTTPConnection(str(where.hostname), where.port)
-        connection.sock = connected_
-        connection.request("POST", f"{where.path}/{verb}", body)
-        answer = connection.getresponse()
+    where = urlsplit(url)
+    with connected(url, context) as connection:
+        client = http.client.HTTPConnection(str(where.hostname), where.port)
+        client.sock = connection
+        client.request("POST", f"{where.path}/{verb}", body)
+        answer = client.getresponse()
         return answer.status, json.loads(answer.read())
 
 
@@ -64,7 +64,7 @@ def _ask(url: str, body: bytes, context: ssl.SSLContext | None, verb: str) -> An
 def connected(
     url: str, context: ssl.SSLContext | None, session: ssl.SSLSession | None = None
 ) -> Iterator[socket.socket]:
-    """A connection to the server, which has closed it as well in the end: an event loop is not asked to end before.
+    """A connection to the server, which has closed it as well when the context ends: no event loop ends before that.
 
     Raises OSError where there is none.
     """
