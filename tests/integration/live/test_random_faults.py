@@ -76,7 +76,8 @@ def test_pods_are_placed_through_a_connection_on_which_every_twentieth_call_fail
         await_placed(api, PODS)
         assert wrongs(api) == []
     assert history.wrongs() == []
-    assert len([call for trouble in troubles.values() for call in trouble.met]) > PODS * 3 * SHARE / 2
+    # A sixth of what is to be expected: even half of it may be missed once in a thousand runs.
+    assert len([call for trouble in troubles.values() for call in trouble.met]) > PODS * 3 * SHARE / 6
     assert program.is_running
     proxy.forget_rules()
     empty(plane)
