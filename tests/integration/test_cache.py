@@ -373,7 +373,8 @@ def test_server_that_does_not_list_by_watch_is_asked_for_pages(uncached: Control
         async with reflecting(proxy.kubeconfig(ADMIN)) as cache:
             assert cache.store.get("pages") == ("pages", "")
         assert [request.status for request in proxy.requests[:2]] == [422, 200]
-        assert len(lists(proxy)) == 1
+        # In however many pages: other tests have left classes on this server.
+        assert len([page for page in lists(proxy) if "continue" not in page.query]) == 1
 
     with Proxy(uncached) as proxy:
         play(proxy, uncached, course)
