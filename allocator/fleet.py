@@ -29,8 +29,11 @@ from allocator.usage import Usage, occupying
 MOST_SHAPES = 256
 """Shapes that are kept; beyond, the one that was not asked for the longest is forgotten."""
 
-MOST_ANSWERS = 1 << 18
-"""Answers of all shapes together that are kept, by state and by content, with the same result; some 50 MiB."""
+MOST_ANSWERS = 1 << 20
+"""Answers of all shapes together that are kept, by state and by content, where the fleet is small; some 150 MiB."""
+
+LEAST_SHAPES = 32
+"""Shapes that are kept however large the fleet is: one that was forgotten is worked out anew, node by node."""
 
 INVALID = -1
 """The base of a node whose pools cannot be said."""
@@ -101,7 +104,7 @@ class Fleet:
 
     @property
     def kept(self) -> int:
-        """The answers of all shapes; never more than `MOST_ANSWERS` and those of the shape that was asked for last."""
+        """The answers of all shapes, by state and by content."""
         return self._kept
 
     @property
@@ -275,7 +278,8 @@ class Fleet:
                 self._catch_up(shape, claims)
             finally:
                 self._kept += shape.kept - before
-        while len(self._shapes) > MOST_SHAPES or (self._kept > MOST_ANSWERS and len(self._shapes) > 1):
+        most = max(MOST_ANSWERS, 2 * LEAST_SHAPES * len(self._states))
+        while len(self._shapes) > MOST_SHAPES or (self._kept > most and len(self._shapes) > 1):
             self._kept -= self._shapes.pop(next(iter(self._shapes))).kept
         return shape
 

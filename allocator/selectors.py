@@ -18,11 +18,14 @@ from allocator.reads import ReadKey
 from allocator.rules import Mask
 from allocator.search import Cancelled
 
-MOST_VERDICTS = 1 << 18
-"""Verdicts that are kept, of all expressions on all slices together; those of a slice of 8 devices take 50 MiB.
+MOST_VERDICTS = 1 << 20
+"""Verdicts that are kept, of all expressions on all slices together, where these are few; some 100 MiB.
 
 Beyond, the expression that was not asked for the longest is forgotten on all slices.
 """
+
+LEAST_EXPRESSIONS = 32
+"""Expressions that are kept however many slices there are: one that was forgotten is evaluated on all of them again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +86,8 @@ class Selectors:
 
         Cost: O(slices), plus O(devices) for slices not seen before.
         """
+        if not view.segments:
+            return NOTHING
         known = self._known.pop(expression, None) or _Known()
         self._known[expression] = known  # at the end: the first one is the one that was not asked for the longest
         if len(view.segments) == 1:
@@ -109,10 +114,12 @@ class Selectors:
         """Drop what is remembered of a slice that is gone. Cost: O(expressions)."""
         if self._slices.pop(id(piece), None) is None:
             return
-        for known in self._known.values():
+        for expression, known in list(self._known.items()):
             known.begun.pop(id(piece), None)
             if known.verdicts.pop(id(piece), None) is not None:
                 self.kept -= 1
+            if not known.verdicts and not known.begun:
+                del self._known[expression]
 
     def _of_slice(self, expression: str, known: _Known, piece: Slice) -> Verdict:
         verdict = known.verdicts.get(id(piece))
@@ -125,7 +132,8 @@ class Selectors:
                 known.begun[id(piece)] = answers
                 raise
             self.kept += 1
-            while self.kept > MOST_VERDICTS and len(self._known) > 1:
+            most = max(MOST_VERDICTS, LEAST_EXPRESSIONS * len(self._slices))
+            while self.kept > most and len(self._known) > 1:
                 self.kept -= len(self._known.pop(next(iter(self._known))).verdicts)
         return verdict
 

@@ -428,6 +428,7 @@ def with_uuid(number: int) -> Claim:
 
 def test_answers_are_kept_up_to_a_limit_over_all_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("allocator.fleet.MOST_ANSWERS", 10 * MANY)
+    monkeypatch.setattr("allocator.fleet.LEAST_SHAPES", 1)
     fleet = a_fleet(unlike(MANY))
     for number in range(MANY):
         assert fleet.able([with_uuid(number)]) == 1 << number
@@ -442,12 +443,23 @@ def test_answers_are_kept_up_to_a_limit_over_all_shapes(monkeypatch: pytest.Monk
 
 def test_answers_of_the_shape_that_is_asked_for_are_kept_however_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("allocator.fleet.MOST_ANSWERS", 1)
+    monkeypatch.setattr("allocator.fleet.LEAST_SHAPES", 0)
     fleet = a_fleet(unlike(MANY))
     for _ in range(2):
         assert fleet.able([with_uuid(7)]) == 1 << 7
     assert fleet.asked == MANY
     assert fleet.able([with_uuid(8)]) == 1 << 8
     assert len(fleet._shapes) == 1
+
+
+def test_some_shapes_are_kept_however_large_the_fleet_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("allocator.fleet.MOST_ANSWERS", 1)
+    monkeypatch.setattr("allocator.fleet.LEAST_SHAPES", 3)
+    fleet = a_fleet(unlike(MANY))
+    for _ in range(2):
+        for number in range(3):
+            assert fleet.able([with_uuid(number)]) == 1 << number
+    assert fleet.asked == 3 * MANY
 
 
 def test_nodes_that_are_refused_for_the_same_reason_keep_one_refusal() -> None:

@@ -145,6 +145,7 @@ def test_verdicts_are_kept_up_to_a_limit_over_all_expressions(
     evaluations: Counter[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("allocator.selectors.MOST_VERDICTS", 6)
+    monkeypatch.setattr("allocator.selectors.LEAST_EXPRESSIONS", 1)
     seen = view(a_slice(GOOD, name="a", slice_count=2), a_slice(a_device("other"), name="b", slice_count=2))
     selectors = Selectors(cel.V1_37)
     expressions = [f'{number} == {number} && "ok" in device.attributes["gpu.example"]' for number in range(5)]
@@ -160,6 +161,7 @@ def test_verdicts_of_the_expression_that_is_asked_for_are_kept_however_many(
     evaluations: Counter[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("allocator.selectors.MOST_VERDICTS", 1)
+    monkeypatch.setattr("allocator.selectors.LEAST_EXPRESSIONS", 0)
     seen = view(a_slice(GOOD, name="a", slice_count=2), a_slice(a_device("other"), name="b", slice_count=2))
     selectors = Selectors(cel.V1_37)
     for _ in range(2):
@@ -178,6 +180,26 @@ def test_verdicts_on_a_slice_that_is_gone_are_not_kept() -> None:
     selectors.forget(seen.segments[0].piece)
     assert selectors.kept == 2
     assert selectors.verdict(OK, seen) == Verdict(0b01, 0b10)
+
+
+def test_some_expressions_are_kept_however_many_slices_there_are(
+    evaluations: Counter[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("allocator.selectors.MOST_VERDICTS", 1)
+    monkeypatch.setattr("allocator.selectors.LEAST_EXPRESSIONS", 2)
+    seen = view(a_slice(GOOD, name="a", slice_count=2), a_slice(a_device("other"), name="b", slice_count=2))
+    selectors = Selectors(cel.V1_37)
+    for expression in (OK, "true", OK, "true"):
+        selectors.verdict(expression, seen)
+    assert evaluations[OK, "good"] == 1
+
+
+def test_nothing_is_kept_of_an_expression_whose_slices_are_gone() -> None:
+    seen = view(a_slice(GOOD))
+    selectors = Selectors(cel.V1_37)
+    selectors.verdict(OK, seen)
+    selectors.forget(seen.segments[0].piece)
+    assert (selectors.kept, len(selectors._known), len(selectors._slices)) == (0, 0, 0)
 
 
 @pytest.mark.parametrize(
