@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -35,6 +36,7 @@ from tests.controlplane.rest import NODE, ApiError, Cause, Json, RestClient
 NODES = "/api/v1/nodes"
 LOST = (ConnectionResetError, http.client.RemoteDisconnected, ssl.SSLEOFError)
 GONE = (ConnectionError, ssl.SSLError, http.client.IncompleteRead)
+LISTENING = "0A"  # a state of /proc/net/tcp
 
 
 def a_node(name: str = "a", **labels: str) -> Json:
@@ -245,16 +247,14 @@ def test_proxy_ends_no_earlier_than_connections_that_it_was_told_nothing_of(plan
             begun.sendall(b"\x16\x03\x01")  # of a handshake
             proxy.client().list(NODE)  # it was let in by now: this one came later
             ending = threads.submit(proxy.__exit__)
-            while is_open(address):
+            while is_listening(address[1]):
                 pass
         ending.result(PATIENCE_S)
         gc.collect()
     assert [str(one.message) for one in told] == []
 
 
-def is_open(address: tuple[str, int]) -> bool:
-    try:
-        socket.create_connection(address).close()
-    except OSError:
-        return False
-    return True
+def is_listening(port: int) -> bool:
+    """Whether anybody listens there; asked without a connection, which could be accepted in the last moment."""
+    lines = Path("/proc/net/tcp").read_text().splitlines()[1:]
+    return any(line.split()[1].endswith(f":{port:04X}") and line.split()[3] == LISTENING for line in lines)
