@@ -36,6 +36,7 @@ from tests.controlplane.rest import NODE, ApiError, Cause, Json, RestClient
 NODES = "/api/v1/nodes"
 LOST = (ConnectionResetError, http.client.RemoteDisconnected, ssl.SSLEOFError)
 GONE = (ConnectionError, ssl.SSLError, http.client.IncompleteRead)
+NOT_ENDED_S = 0.5  # a proxy that does not wait takes a tenth of a second
 LISTENING = "0A"  # a state of /proc/net/tcp
 
 
@@ -249,6 +250,8 @@ def test_proxy_ends_no_earlier_than_connections_that_it_was_told_nothing_of(plan
             ending = threads.submit(proxy.__exit__)
             while is_listening(address[1]):
                 pass
+            with pytest.raises(TimeoutError):
+                ending.result(NOT_ENDED_S)
         ending.result(PATIENCE_S)
         gc.collect()
     assert [str(one.message) for one in told] == []
