@@ -8,9 +8,8 @@ Source: the figures of client-go's reflector: 0.8 s doubling to 30 s, each lengt
 
 from dataclasses import dataclass
 
+from scheduler.backoff import backoff_s
 from scheduler.client.errors import ApiError, CallFailed
-
-_DOUBLINGS = 30  # beyond any longest wait, and no number that overflows
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +17,6 @@ class Backoff:
     """The wait after a failure. All in seconds; jitter: the share of a wait that chance may add."""
 
     first_s: float = 0.8
-    factor: float = 2.0
     longest_s: float = 30.0
     jitter: float = 1.0
 
@@ -30,5 +28,5 @@ class Backoff:
         asked = error.retry_after_s if isinstance(error, ApiError) else None
         if failures <= 1:
             return asked or 0.0
-        wait = min(self.longest_s, self.first_s * self.factor ** min(failures - 2, _DOUBLINGS))
+        wait = backoff_s(failures - 1, self.first_s, self.longest_s)
         return max(wait * (1 + self.jitter * chance), asked or 0.0)
