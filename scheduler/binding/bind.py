@@ -3,35 +3,41 @@
 The API server answers each refusal with the same 409, so the pod is read to learn why: it is bound to our node already,
 bound to another one, gone, or has merely changed. A binding whose answer never came may still be stored for as long as
 the pod has the version that it was sent with. So it is sent again with that version, or *fenced off*: a write to the
-pod's status moves the version, and the binding can no longer be stored.
+pod's status moves the version, and the binding can no longer be stored. Whoever takes a claim back that another attempt
+for the pod may rely on fences the pod first; so a binding is sent under another version than that of the decision only
+after all claims were found to be the attempt's once more.
 Source: k8s.io/kubernetes pkg/registry/core/pod/storage, BindingREST.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
-from scheduler.binding import claim_calls, pod_calls, pod_condition
+from scheduler.binding import pod_calls, pod_condition
 from scheduler.binding.attempt import Attempt
-from scheduler.binding.binder import Binder, backoff_s
-from scheduler.binding.claim_objects import Json, allocation_of, consumers_of
-from scheduler.binding.decision import AttemptEnded, Bound, Fatal, Gone, PodKey, Retry
-from scheduler.binding.rollback import is_of_another_attempt
+from scheduler.binding.binder import Binder, pause_s
+from scheduler.binding.claim_objects import Json
+from scheduler.binding.decision import AttemptEnded, Bound, BoundElsewhere, Fatal, Gone, PodKey, Refused, Retry
+from scheduler.binding.settle import until_heard
 from scheduler.binding.verdicts import may_pass, outcome_of
+from scheduler.binding.write import renew
 from scheduler.client.errors import CallFailed
 from scheduler.client.resources import PODS
 
 TRIES = 4
 """How often a binding is sent before the attempt ends."""
 
-Fate = Bound | Gone | Fatal
-"""What became of a pod that is not to be bound any more. Fatal: nobody can tell, since we may not ask."""
+Unknown = Fatal | Refused | Retry
+"""Nobody can tell whether the pod is being bound: the API server refuses to say, or to have it prevented."""
+
+Fate = Bound | BoundElsewhere | Gone | Unknown
+"""What became of a pod that is not to be bound any more, or not by this attempt."""
 
 
 async def bind(binder: Binder, attempt: Attempt) -> Bound:
     """Bind the pod. Raises AttemptEnded where it cannot be bound, or not now."""
     decision = attempt.decision
     version, reason = attempt.pod_version, ""
-    for tries in range(TRIES):
+    for tries in range(1, TRIES + 1):
         attempt.binding = version
         try:
             await _send(binder, decision.pod, version, decision.node)
@@ -40,21 +46,31 @@ async def bind(binder: Binder, attempt: Attempt) -> Bound:
             if not may_pass(error):
                 attempt.binding = ""
                 raise AttemptEnded(outcome_of(error, f"pod {decision.pod}")) from error
+            _note_trouble(attempt, error)
         else:
             return Bound(decision.node)
-        found = await _look(binder, attempt)
+        found = await look(binder, attempt)
         if isinstance(found, Bound):
             return found
-        version = _version_to_try_next(attempt, found)
-        await _are_claims_ours(binder, attempt)
-        await binder.time.sleep(backoff_s(tries, binder.time, least_s=0.01))
-    raise AttemptEnded(Retry(f"pod {decision.pod} was not bound in {TRIES} tries, the last: {reason}"))
+        moved = _version_to_try_next(attempt, found)
+        if attempt.slot.is_failing:
+            break
+        if moved != version:
+            await renew(binder, attempt)
+        version = moved
+        await binder.time.sleep(pause_s(tries, binder.time, first_s=0.01))
+    raise AttemptEnded(Retry(f"pod {decision.pod} was not bound in {tries} tries, the last: {reason}"))
 
 
-def _version_to_try_next(attempt: Attempt, found: Gone | Fatal | Json) -> str:
-    if isinstance(found, Gone):
+def _note_trouble(attempt: Attempt, error: CallFailed) -> None:
+    if error.is_ambiguous:
+        attempt.slot.failed(str(error))
+
+
+def _version_to_try_next(attempt: Attempt, found: BoundElsewhere | Gone | Unknown | Json) -> str:
+    if isinstance(found, BoundElsewhere | Gone):
         attempt.binding = ""
-    if isinstance(found, Gone | Fatal):
+    if isinstance(found, BoundElsewhere | Gone | Unknown):
         raise AttemptEnded(found)
     version = str(found["metadata"]["resourceVersion"])
     if version != attempt.binding:
@@ -62,40 +78,24 @@ def _version_to_try_next(attempt: Attempt, found: Gone | Fatal | Json) -> str:
     return version
 
 
-async def fence(binder: Binder, attempt: Attempt) -> Fate | None:
-    """Let no binding of the pod land that was sent before now; Bound or Gone if it is too late for that.
+async def fence(binder: Binder, attempt: Attempt, version: str = "") -> Fate | None:
+    """Let no binding of the pod land that was sent before now; what became of the pod if it is too late for that.
 
-    Goes on until the API server has answered.
+    version: of the pod, under which one was sent; "" for any. Goes on until the API server has answered.
     """
-    tries = 0
-    while True:
-        found = await _look(binder, attempt)
+
+    async def move() -> Fate | None:
+        found = await _seen(binder, attempt)
         if isinstance(found, Fate):
             return found
-        if attempt.binding not in ("", found["metadata"]["resourceVersion"]) and not _has_taken_over(attempt):
-            return None
-        try:
+        if version in ("", found["metadata"]["resourceVersion"]):
             await pod_calls.patch_status(binder.api, found, _moved(binder, attempt, found))
-        except CallFailed as error:
-            if not may_pass(error):
-                return Fatal(f"pod {attempt.decision.pod}: {error}")
-        else:
-            return None
-        await binder.time.sleep(backoff_s(tries, binder.time))
-        tries += 1
+        return None
 
-
-def _has_taken_over(attempt: Attempt) -> bool:
-    """Whether another attempt may have sent a binding, under a version that is not known here."""
-    return any(touched.is_taken_over for touched in attempt.touched)
-
-
-def is_fence_needed(attempt: Attempt) -> bool:
-    """Whether a binding of the pod may be under way, by this attempt or by one before or beside it.
-
-    Never that of a pod which has its node already: that it has one says nothing of its claims.
-    """
-    return not attempt.decision.is_assigned and (bool(attempt.binding) or _has_taken_over(attempt))
+    try:
+        return await until_heard(binder, attempt.decision.pod.namespace, move)
+    except CallFailed as error:
+        return _unknown(attempt, error)
 
 
 async def _send(binder: Binder, pod: PodKey, version: str, node: str) -> None:
@@ -108,19 +108,26 @@ async def _send(binder: Binder, pod: PodKey, version: str, node: str) -> None:
     await binder.api.request("POST", PODS.path(pod.namespace, pod.name, "binding"), body=body)
 
 
-async def _look(binder: Binder, attempt: Attempt) -> Fate | Json:
+async def look(binder: Binder, attempt: Attempt) -> Fate | Json:
     """The pod while it has no node, else what became of it; asks until the API server has answered."""
-    pod, tries = attempt.decision.pod, 0
-    while True:
-        try:
-            found = await pod_calls.get(binder.api, pod.namespace, pod.name, pod.uid)
-        except CallFailed as error:
-            if not may_pass(error):
-                return Fatal(f"pod {pod}: {error}")
-        else:
-            return _fate(attempt, found) or found or Gone(f"pod {pod} no longer exists")
-        await binder.time.sleep(backoff_s(tries, binder.time))
-        tries += 1
+    pod = attempt.decision.pod
+    try:
+        return await until_heard(binder, pod.namespace, lambda: _seen(binder, attempt))
+    except CallFailed as error:
+        return _unknown(attempt, error)
+
+
+def _unknown(attempt: Attempt, error: CallFailed) -> Unknown:
+    found = outcome_of(error, f"pod {attempt.decision.pod}")
+    assert isinstance(found, Unknown), found
+    return found
+
+
+async def _seen(binder: Binder, attempt: Attempt) -> Fate | Json:
+    """The same, asked once. Raises CallFailed."""
+    pod = attempt.decision.pod
+    found = await pod_calls.get(binder.api, pod.namespace, pod.name, pod.uid)
+    return _fate(attempt, found) or found or Gone(f"pod {pod} no longer exists")
 
 
 def _fate(attempt: Attempt, found: Mapping[str, Any] | None) -> Fate | None:
@@ -128,26 +135,8 @@ def _fate(attempt: Attempt, found: Mapping[str, Any] | None) -> Fate | None:
         return None
     pod, node = attempt.decision.pod, found["spec"].get("nodeName")
     if node:
-        is_ours = node == attempt.decision.node
-        return Bound(node) if is_ours else Gone(f"pod {pod} was bound to {node} by somebody else")
+        return Bound(node) if node == attempt.decision.node else BoundElsewhere(node)
     return Gone(f"pod {pod} is being deleted") if found["metadata"].get("deletionTimestamp") else None
-
-
-async def _are_claims_ours(binder: Binder, attempt: Attempt) -> None:
-    """Before another try: an attempt that has taken the claims over may be about to deallocate them."""
-    for touched in attempt.touched:
-        try:
-            claim = await claim_calls.get(binder, touched.key)
-        except CallFailed as error:
-            raise AttemptEnded(outcome_of(error, f"claim {touched.key}")) from error
-        is_ours = (
-            claim is not None
-            and allocation_of(claim) is not None
-            and attempt.decision.pod.uid in consumers_of(claim)
-            and not is_of_another_attempt(claim, attempt.intent)
-        )
-        if not is_ours:
-            raise AttemptEnded(Retry(f"claim {touched.key} is no longer allocated for pod {attempt.decision.pod}"))
 
 
 def _moved(binder: Binder, attempt: Attempt, pod: Mapping[str, Any]) -> Json:

@@ -5,39 +5,51 @@ write of its own is under way: the caller may then forget the reservation that i
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from scheduler.binding.attempt import Attempt, begun
-from scheduler.binding.bind import bind, fence, is_fence_needed
+from scheduler.binding.bind import Fate, Unknown, bind, fence, look
 from scheduler.binding.binder import Binder, Point
+from scheduler.binding.claim_objects import is_marked
 from scheduler.binding.conditions import await_conditions
-from scheduler.binding.decision import AttemptEnded, Bound, Decision, Fatal, Outcome, Pending
+from scheduler.binding.decision import AttemptEnded, Bound, BoundElsewhere, Decision, Outcome, Pending, Stopped
 from scheduler.binding.nomination import withdraw
-from scheduler.binding.rollback import roll_back
+from scheduler.binding.rollback import Kept, roll_back, to_undo
+from scheduler.binding.slots import Slot
 from scheduler.binding.verify import verify
 from scheduler.binding.write import write_claims
 
+Tell = Callable[[Outcome], None]
 
-async def bind_pod(binder: Binder, decision: Decision) -> Outcome:
-    """What became of the decision.
 
-    Cancelled, it takes back what it wrote and ends as cancelled, unless the pod turns out to be bound; cancelled once
-    more, it stops at once, and the recovery of the next start does the rest. Cost: two writes for each claim, and one.
+def _nobody(_: Outcome) -> None:
+    """Nobody is told."""
+
+
+async def bind_pod(binder: Binder, decision: Decision, slot: Slot | None = None, tell: Tell = _nobody) -> Outcome:
+    """What became of the decision. slot: of the writers; it is given back at the end or before.
+
+    tell: is told what becomes of the pod where it is not bound, before what was written is taken back: that may take
+    long. Cancelled, it takes back what it wrote and ends as cancelled, unless the pod turns out to be bound; cancelled
+    once more, it stops at once, and the recovery of the next start does the rest. Cost: two writes for each claim, and
+    one.
     """
-    attempt = begun(binder, decision)
+    attempt = begun(binder, decision, slot)
     try:
         return await _carry_out(binder, attempt)
     except AttemptEnded as ended:
-        return await _withdraw(binder, attempt, ended.outcome) or ended.outcome
+        return await _withdraw(binder, attempt, ended.outcome, tell)
     except asyncio.CancelledError:
-        fate = await _withdraw(binder, attempt, None)
-        if isinstance(fate, Bound):
+        fate = await _withdraw(binder, attempt, Stopped(), _nobody)
+        if isinstance(fate, Bound | BoundElsewhere):
             return fate
         raise
     except BaseException:
-        await _withdraw(binder, attempt, None)
+        await _withdraw(binder, attempt, Stopped(), _nobody)
         raise
+    finally:
+        attempt.slot.give_back()
 
 
 async def _carry_out(binder: Binder, attempt: Attempt) -> Bound | Pending:
@@ -49,20 +61,58 @@ async def _carry_out(binder: Binder, attempt: Attempt) -> Bound | Pending:
     if attempt.decision.is_assigned:
         return Bound(attempt.decision.node)
     with _timed(binder, "Bind"):
-        return await bind(binder, attempt)
+        bound = await bind(binder, attempt)
+    attempt.slot.succeeded()
+    return bound
 
 
-async def _withdraw(binder: Binder, attempt: Attempt, outcome: Outcome | None) -> Bound | Fatal | None:
-    """Take back what the attempt wrote; where the pod is bound after all, or nobody can tell (Fatal), all stays."""
-    if is_fence_needed(attempt):
-        fate = await fence(binder, attempt)
-        if isinstance(fate, Bound | Fatal):
-            return fate
-    if attempt.touched:
-        await roll_back(binder, attempt.intent, attempt.touched)
+async def _withdraw(binder: Binder, attempt: Attempt, outcome: Outcome, tell: Tell) -> Outcome:
+    """Take back what the attempt wrote, and say what became of the pod: outcome, or what it is found to be by then.
+
+    Where the pod is bound after all, or nobody can tell, all stays; of one that somebody else has bound, what it may
+    rely on.
+    """
+    with attempt.slot.undoing():
+        fate = await _fate(binder, attempt)
+        if isinstance(fate, Bound | Unknown):
+            return _told(fate, tell)
+        outcome = _told(fate if isinstance(fate, BoundElsewhere) else outcome, tell)
+        try:
+            await _take_back(binder, attempt, outcome)
+        except Kept as kept:
+            return kept.fate
+        await withdraw(binder, attempt)
+        return outcome
+
+
+async def _take_back(binder: Binder, attempt: Attempt, outcome: Outcome) -> None:
+    node = outcome.node if isinstance(outcome, BoundElsewhere) else ""
+    if attempt.decision.is_assigned:
+        node = attempt.decision.node
+    if touched := to_undo(binder, attempt, node):
+        await roll_back(binder, attempt, touched, is_fenced=bool(node))
         binder.listener.rolled_back(attempt.decision, outcome)
-    await withdraw(binder, attempt)
-    return None
+
+
+def _told(outcome: Outcome, tell: Tell) -> Outcome:
+    if not isinstance(outcome, Bound):
+        tell(outcome)
+    return outcome
+
+
+async def _fate(binder: Binder, attempt: Attempt) -> Fate | None:
+    """What became of the pod meanwhile; None while it has no node, or it does not matter."""
+    if attempt.binding:
+        return await fence(binder, attempt, attempt.binding)
+    if attempt.decision.is_assigned or not _may_be_relied_on(attempt):
+        return None
+    found = await look(binder, attempt)
+    return found if isinstance(found, Fate) else None
+
+
+def _may_be_relied_on(attempt: Attempt) -> bool:
+    """Whether a claim may be reserved for the pod, as far as it is up to this attempt."""
+    return any(not one.is_own or is_marked(one.stored, attempt.intent) for one in attempt.touched)
 
 
 @contextmanager

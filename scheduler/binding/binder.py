@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, Protocol
 
+from allocator.model import NodeSelector
+from scheduler.backoff import backoff_s
+from scheduler.binding.call_limit import CallLimit
 from scheduler.binding.claim_objects import Claim, ClaimKey, Json
 from scheduler.binding.decision import Decision, Outcome
 from scheduler.binding.turns import Turns
@@ -17,6 +20,12 @@ from scheduler.client.resources import Resource
 
 BINDING_TIMEOUT_S = 600.0
 """How long a device may take to become ready for its pod, as kube-scheduler has it."""
+
+REPAIRS_MAX = 32
+"""Calls at the same time that take writes back."""
+
+REPAIRS_OF_NAMESPACE_MAX = 8
+"""The same, for the objects of one namespace."""
 
 Point = Literal["PreBind", "Bind"]
 """The parts of an attempt, by kube-scheduler's extension points."""
@@ -81,6 +90,10 @@ class Observed(Protocol):
         """Whether the node is there."""
         ...
 
+    def is_reached(self, node: str, selector: NodeSelector | None) -> bool:
+        """Whether devices allocated for these nodes (None: all) can be used on the node; True where that is unknown."""
+        ...
+
     def objection(self, decision: Decision) -> str:
         """Why the decision no longer holds, such as a device that is no longer published; "" while it does."""
         ...
@@ -97,8 +110,8 @@ class Listener(Protocol):
         """A part of an attempt ended; is_done: as it should."""
         ...
 
-    def rolled_back(self, decision: Decision, outcome: Outcome | None) -> None:
-        """What the attempt wrote was taken back. outcome: None where it was cancelled."""
+    def rolled_back(self, decision: Decision, outcome: Outcome) -> None:
+        """What the attempt wrote was taken back."""
         ...
 
 
@@ -117,7 +130,8 @@ class Binder:
     """All that an attempt needs besides its decision. claims: the resource in the served version.
 
     epoch: larger than that of every process before. binding_timeout_s: how long devices may take to become ready.
-    turns: of the attempts of this process, at the claims that they reserve; each leaves what it has stored.
+    turns: of the attempts of this process, at the claims that they reserve; each leaves what it has stored. repairs:
+    limits the calls that take writes back, so that a namespace where they fail delays no other.
     """
 
     api: Api
@@ -129,8 +143,9 @@ class Binder:
     listener: Listener
     binding_timeout_s: float = BINDING_TIMEOUT_S
     turns: Turns[ClaimKey, Claim] = field(default_factory=Turns)
+    repairs: CallLimit = field(default_factory=lambda: CallLimit(REPAIRS_MAX, REPAIRS_OF_NAMESPACE_MAX))
 
 
-def backoff_s(tries: int, time: Time, least_s: float = 0.05, most_s: float = 5.0) -> float:
+def pause_s(failures: int, time: Time, first_s: float = 0.05, most_s: float = 5.0) -> float:
     """How long to wait after so many failed tries: doubling, with half of it left to chance."""
-    return min(least_s * 2.0**tries, most_s) * (0.5 + time.random() / 2)
+    return backoff_s(failures, first_s, most_s) * (0.5 + time.random() / 2)

@@ -16,6 +16,7 @@ from scheduler.binding.attempt import Attempt, Touched
 from scheduler.binding.binder import Binder
 from scheduler.binding.claim_objects import Claim, allocation_of, consumers_of, results_of
 from scheduler.binding.decision import AttemptEnded, Fatal, Pending, Retry
+from scheduler.binding.intent import is_of_another_attempt
 from scheduler.binding.nomination import nominate
 from scheduler.binding.verdicts import outcome_of
 from scheduler.client.errors import CallFailed
@@ -109,6 +110,7 @@ async def await_conditions(binder: Binder, attempt: Attempt) -> Pending | None:
             return Pending(told)
         if not attempt.decision.is_assigned:
             await nominate(binder, attempt)
+        attempt.slot.give_back()  # it may take minutes, in which others may write
     poll_s = POLL_LEAST_S
     while waiting:
         await binder.time.sleep(poll_s)
@@ -147,4 +149,6 @@ async def _refresh(binder: Binder, attempt: Attempt, touched: Touched) -> None:
         return
     if current is None or allocation_of(current) is None or attempt.intent.podUID not in consumers_of(current):
         raise AttemptEnded(Retry(f"claim {touched.key} was deallocated while its devices were awaited"))
+    if is_of_another_attempt(current, attempt.intent):
+        raise AttemptEnded(Retry(f"claim {touched.key} was taken over by another attempt", is_lost=True))
     touched.stored = current

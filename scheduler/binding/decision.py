@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from allocator.model import Allocation, DeviceID
 from scheduler.binding.claim_objects import Claim
 from scheduler.core_v1.pod import Pod
+from scheduler.cycle.hints import Reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +77,27 @@ class Retry:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The pod is unschedulable until something changes: its claims, or rights that it needs."""
+    """The pod is unschedulable until something changes. by: what has to."""
 
     reason: str
+    by: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class BoundElsewhere:
+    """Somebody else has bound the pod, to this node: it keeps all that it may rely on there."""
+
+    node: str
+
+    @property
+    def reason(self) -> str:
+        """In words."""
+        return f"the pod was bound to {self.node} by somebody else"
 
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """There is nothing left to schedule: the pod was deleted, or somebody else has bound it."""
+    """There is nothing left to schedule: the pod was deleted."""
 
     reason: str
 
@@ -102,7 +116,14 @@ class Pending:
     reason: str
 
 
-Outcome = Bound | Retry | Refused | Gone | Fatal | Pending
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """The program ends before the attempt does, and no other attempt follows."""
+
+    reason: str = "the program is being stopped"
+
+
+Outcome = Bound | BoundElsewhere | Retry | Refused | Gone | Fatal | Pending | Stopped
 
 
 class AttemptEnded(Exception):

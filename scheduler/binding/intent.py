@@ -5,7 +5,7 @@ intent for its pod knows that the claim has been taken over, and leaves it alone
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import orjson
@@ -18,7 +18,8 @@ class Intent:
     """One attempt for one pod.
 
     scheduler: its name. epoch: of the process, larger than those of all processes before it. podUID, node: what the
-    claim is for. attempt: counts within the epoch.
+    claim is for. attempt: counts within the epoch. renewal: how often the attempt has written it anew, to see whether
+    the claim is still its own; it does not tell attempts apart.
     """
 
     scheduler: str
@@ -26,9 +27,11 @@ class Intent:
     podUID: str  # noqa: N815 - as the annotation spells it
     node: str
     attempt: int
+    renewal: int = field(default=0, compare=False)
 
     def __str__(self) -> str:
-        return orjson.dumps(self).decode()
+        told = {name: value for name, value in asdict(self).items() if name != "renewal" or value}
+        return orjson.dumps(told).decode()
 
 
 def intent_of(claim: Mapping[str, Any]) -> Intent | None:
@@ -51,6 +54,13 @@ def _typed(found: Mapping[str, object]) -> Intent | None:
             "node": str() as node,
             "attempt": int() as attempt,
         }:
-            return Intent(scheduler, epoch, uid, node, attempt)
+            renewal = found.get("renewal")
+            return Intent(scheduler, epoch, uid, node, attempt, renewal if isinstance(renewal, int) else 0)
         case _:
             return None
+
+
+def is_of_another_attempt(claim: Mapping[str, Any], intent: Intent) -> bool:
+    """Whether another attempt for the same pod has taken the claim over."""
+    found = intent_of(claim)
+    return found is not None and found.podUID == intent.podUID and found != intent

@@ -51,7 +51,9 @@ async def _write(binder: Binder, attempt: Attempt, standing: str, node: str | No
                 if verdict(error) is not Verdict.CONFLICT:
                     raise
             else:
-                attempt.pod_version = stored["metadata"]["resourceVersion"]
+                # Where the version had moved before, the binding has to find that out.
+                if found["metadata"]["resourceVersion"] == attempt.pod_version:
+                    attempt.pod_version = stored["metadata"]["resourceVersion"]
                 return
     except CallFailed as error:
         _LOG.warning("pod %s: its nomination for %s could not be written: %s", pod, node or "no node", error)

@@ -6,12 +6,12 @@ Source: kube-scheduler's DynamicResources plugin, PostFilter.
 """
 
 from scheduler.binding import claim_calls, claim_objects
-from scheduler.binding.attempt import Touched, begun
-from scheduler.binding.bind import fence
+from scheduler.binding.attempt import Attempt, Touched, begun
 from scheduler.binding.binder import Binder
 from scheduler.binding.claim_objects import Claim, allocation_of, consumers_of, key_of
 from scheduler.binding.decision import Decision
-from scheduler.binding.rollback import roll_back
+from scheduler.binding.rollback import Kept, roll_back
+from scheduler.binding.slots import Slot
 from scheduler.client.errors import CallFailed
 
 
@@ -20,26 +20,36 @@ def may_be_deallocated(claim: Claim, pod_uid: str) -> bool:
     return allocation_of(claim) is not None and not set(consumers_of(claim)) - {pod_uid}
 
 
-async def deallocate_one(binder: Binder, decision: Decision) -> Claim | None:
+async def deallocate_one(binder: Binder, decision: Decision, slot: Slot | None = None) -> Claim | None:
     """Deallocate the first claim of the decision that may be, and say which; None where there is none.
 
-    decision: the pod and the claims that it was refused for; its node does not matter. None as well where the pod is
-    bound or gone by then. Raises CallFailed where the claim changed meanwhile, or the API server refuses or is not
-    heard: there may be no event then that would bring the pod back, and it has to be tried again.
+    decision: the pod and the claims that it was refused for; its node does not matter. slot: of the writers, given back
+    at the end or before. None as well where the pod is bound or gone by then. Raises CallFailed where the claim changed
+    meanwhile, or the API server refuses or is not heard: there may be no event then that would bring the pod back, and
+    it has to be tried again.
     """
     may = (plan.claim for plan in decision.claims if may_be_deallocated(plan.claim, decision.pod.uid))
     claim = min(may, key=key_of, default=None)
-    return claim if claim is not None and await _deallocate(binder, decision, claim) else None
+    if claim is None:
+        return None
+    attempt = begun(binder, decision, slot)
+    try:
+        return claim if await _deallocate(binder, attempt, claim) else None
+    finally:
+        attempt.slot.give_back()
 
 
-async def _deallocate(binder: Binder, decision: Decision, claim: Claim) -> bool:
-    attempt = begun(binder, decision)
+async def _deallocate(binder: Binder, attempt: Attempt, claim: Claim) -> bool:
     # Our intent first: another attempt that is about to bind the pod with this claim finds it, and stops.
     stored = await claim_calls.put(binder, claim_objects.marked(claim, attempt.intent))
-    is_taken_over = decision.pod.uid in consumers_of(claim)
-    attempt.touched.append(Touched(key_of(claim), stored, allocation_of(stored), is_taken_over=is_taken_over))
-    if is_taken_over and await fence(binder, attempt):
+    is_taken_over = attempt.decision.pod.uid in consumers_of(claim)
+    touched = Touched(key_of(claim), stored, allocation_of(stored), is_taken_over=is_taken_over)
+    touched.note(stored)
+    try:
+        with attempt.slot.undoing():
+            is_settled = await roll_back(binder, attempt, [touched])
+    except Kept:
         return False
-    if not await roll_back(binder, attempt.intent, attempt.touched):
+    if not is_settled:
         raise CallFailed(f"claim {key_of(claim)}", "the API server refuses to take it back", is_ambiguous=False)
     return True

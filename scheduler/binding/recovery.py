@@ -13,10 +13,13 @@ from scheduler.binding import claim_calls, claim_objects
 from scheduler.binding.binder import Binder
 from scheduler.binding.claim_objects import Claim, Json, allocation_of, key_of
 from scheduler.binding.intent import Intent, intent_of
-from scheduler.binding.settle import Send, settle
+from scheduler.binding.settle import Send, settle_alone
 
 CONCURRENT = 16
 """Claims that are settled at the same time."""
+
+TRIES = 3
+"""For each claim. One that cannot be written then is left to the sweep: nobody's pods wait for it."""
 
 
 async def recover(binder: Binder, claims: Iterable[Claim], is_bound: Callable[[str], bool]) -> int:
@@ -30,7 +33,9 @@ async def recover(binder: Binder, claims: Iterable[Claim], is_bound: Callable[[s
 
     async def end(claim: Claim) -> None:
         async with limit:
-            await settle(binder, key_of(claim), lambda current: _ending(binder, current, is_bound), claim)
+            await settle_alone(
+                binder, key_of(claim), lambda current: _ending(binder, current, is_bound), claim, tries_max=TRIES
+            )
 
     await asyncio.gather(*(end(claim) for claim in found))
     return len(found)

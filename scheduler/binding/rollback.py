@@ -8,26 +8,83 @@ nothing to take back a fence does, so that it lands never. A claim that another 
 from collections.abc import Sequence
 
 from scheduler.binding import claim_calls, claim_objects
-from scheduler.binding.attempt import Touched
+from scheduler.binding.attempt import Attempt, Touched
+from scheduler.binding.bind import Fate, fence
 from scheduler.binding.binder import Binder
-from scheduler.binding.claim_objects import Claim, Json, allocation_of, consumers_of, version_of
-from scheduler.binding.intent import Intent, intent_of
+from scheduler.binding.claim_objects import Claim, Json, allocation_of, consumers_of, key_of, version_of
+from scheduler.binding.decision import Gone
+from scheduler.binding.intent import Intent, intent_of, is_of_another_attempt
 from scheduler.binding.settle import Send, settle
 
 
-async def roll_back(binder: Binder, intent: Intent, touched: Sequence[Touched]) -> bool:
+def to_undo(binder: Binder, attempt: Attempt, node: str) -> list[Touched]:
+    """The claims to be taken back. node: where the pod is bound, "" while it is not.
+
+    A bound pod may rely on all of its claims that reach its node, whoever wrote them last: of those only what this
+    attempt has allocated for another node goes.
+    """
+    if not node:
+        return list(attempt.touched)
+    own = [touched for touched in attempt.touched if touched.is_own]
+    if attempt.decision.is_assigned:
+        return own  # for this very node, and of no use before all claims are there
+    plans = {key_of(plan.claim): plan.allocation for plan in attempt.decision.claims}
+    return [one for one in own if (plan := plans[one.key]) and not binder.observed.is_reached(node, plan.node_selector)]
+
+
+class Kept(Exception):
+    """The pod turned out to be bound, or nobody can tell: what is left of the attempt's writes stays."""
+
+    def __init__(self, fate: Fate) -> None:
+        super().__init__(str(fate))
+        self.fate = fate
+
+
+async def roll_back(binder: Binder, attempt: Attempt, touched: Sequence[Touched], *, is_fenced: bool = False) -> bool:
     """Take back what was written, the last first; returns when no write is under way any more.
 
-    False where the server refused for good: that claim is left as it is, and the sweep's to mend.
+    False where the server refused for good: that claim is left as it is, and the sweep's to mend. is_fenced: no binding
+    of the pod can land that relies on these claims. Raises Kept.
     """
     # Differs from kube-scheduler, which takes back its reservation and leaves the allocation to whoever comes.
-    are_settled = [await undo(binder, intent, one) for one in reversed(touched)]
+    are_settled = [await _undo(binder, attempt, one, is_fenced=is_fenced) for one in reversed(touched)]
     return all(are_settled)
 
 
-async def undo(binder: Binder, intent: Intent, touched: Touched) -> bool:
+async def _undo(binder: Binder, attempt: Attempt, touched: Touched, *, is_fenced: bool) -> bool:
     """Take back what was written to one claim."""
-    return await settle(binder, touched.key, lambda claim: next_step(claim, intent, touched))
+
+    def following(claim: Claim) -> tuple[Send, Json] | None:
+        step = next_step(claim, attempt.intent, touched)
+        if step is None or is_fenced or not _may_be_relied_on(step, claim, touched):
+            return step
+        return _fenced(attempt, step)
+
+    known = touched.stored if touched.written == version_of(touched.stored) and not touched.sent else None
+    return await settle(binder, touched.key, following, known)
+
+
+def _may_be_relied_on(step: tuple[Send, Json], claim: Claim, touched: Touched) -> bool:
+    """Whether the step takes from the pod what another attempt for it may have found there.
+
+    Whoever relies on a claim has written to it: nobody does while its version is that of our own last write, unless it
+    was there before us.
+    """
+    is_taken_away = step[0] is not claim_calls.put
+    return is_taken_away and (touched.is_taken_over or bool(touched.sent) or touched.written != version_of(claim))
+
+
+def _fenced(attempt: Attempt, step: tuple[Send, Json]) -> tuple[Send, Json]:
+    """The same step, after which no binding can land that was sent before; read, fence, write, in this order."""
+    send, edited = step
+
+    async def fence_and_send(binder: Binder, claim: Claim) -> Json:
+        fate = await fence(binder, attempt)
+        if fate is not None and not isinstance(fate, Gone):
+            raise Kept(fate)
+        return await send(binder, claim)
+
+    return fence_and_send, edited
 
 
 def next_step(claim: Claim, intent: Intent, touched: Touched) -> tuple[Send, Json] | None:
@@ -39,7 +96,7 @@ def next_step(claim: Claim, intent: Intent, touched: Touched) -> tuple[Send, Jso
     allocation = allocation_of(claim)
     if allocation and touched.allocation and claim_objects.is_same_allocation(allocation, touched.allocation):
         return _step_of_allocated(claim, intent)
-    if intent.podUID in consumers_of(claim):
+    if intent.podUID in consumers_of(claim) and not touched.is_own:
         return claim_calls.put_consumers, claim_objects.released(claim, intent.podUID)
     return _step_of_marked(claim, intent, touched)
 
@@ -59,9 +116,3 @@ def _step_of_allocated(claim: Claim, intent: Intent) -> tuple[Send, Json] | None
     if intent.podUID in consumers_of(claim):
         return claim_calls.put_consumers, claim_objects.released(claim, intent.podUID)
     return None
-
-
-def is_of_another_attempt(claim: Claim, intent: Intent) -> bool:
-    """Whether another attempt for the same pod has taken the claim over."""
-    found = intent_of(claim)
-    return found is not None and found.podUID == intent.podUID and found != intent

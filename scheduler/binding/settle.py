@@ -6,9 +6,10 @@ once more under the same version, or can never land.
 
 import logging
 from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 from scheduler.binding import claim_calls
-from scheduler.binding.binder import Binder, backoff_s
+from scheduler.binding.binder import Binder, pause_s
 from scheduler.binding.claim_objects import Claim, ClaimKey, Json
 from scheduler.binding.verdicts import may_pass
 from scheduler.client.errors import CallFailed
@@ -18,29 +19,69 @@ Send = Callable[[Binder, Claim], Awaitable[Json]]
 Next = Callable[[Claim], tuple[Send, Json] | None]
 """The next write to a claim, as the call and what it sends; None once nothing is left to do."""
 
+Answer = TypeVar("Answer")
+
+PAUSE_MAX_S = 10.0
+"""The longest pause between two tries."""
+
 _LOG = logging.getLogger(__name__)
 
 
-async def settle(binder: Binder, key: ClaimKey, following: Next, known: Claim | None = None) -> bool:
-    """Write until `following` has nothing more; False where the server refuses for good, which is logged.
+async def settle(
+    binder: Binder, key: ClaimKey, following: Next, known: Claim | None = None, *, tries_max: int | None = None
+) -> bool:
+    """Write until `following` has nothing more; False where the claim stays as it is, which is logged.
 
     known: the claim if it was read already. A claim that is gone is settled. While the API server does not answer it
-    goes on trying: until then nobody knows what is stored.
+    goes on trying, tries_max times if that is given: until then nobody knows what is stored.
+    """
+    current = known
+
+    async def write_next() -> bool:
+        nonlocal current
+        read, current = current, None
+        claim = read or await claim_calls.get(binder, key)
+        write = claim and following(claim)
+        if not write:
+            return True
+        send, edited = write
+        current = await send(binder, edited)
+        return False
+
+    try:
+        while not await until_heard(binder, key.namespace, write_next, tries_max):
+            pass
+    except CallFailed as error:
+        _LOG.warning("claim %s stays as it is: %s", key, error)
+        return False
+    return True
+
+
+async def settle_alone(
+    binder: Binder, key: ClaimKey, following: Next, known: Claim | None = None, *, tries_max: int | None = None
+) -> bool:
+    """The same, for one of many claims: whatever goes wrong with it is logged, and costs no other one."""
+    try:
+        return await settle(binder, key, following, known, tries_max=tries_max)
+    except Exception:  # noqa: BLE001 - as it says
+        _LOG.exception("claim %s stays as it is", key)
+        return False
+
+
+async def until_heard(
+    binder: Binder, namespace: str, act: Callable[[], Awaitable[Answer]], tries_max: int | None = None
+) -> Answer:
+    """What `act` gives, tried again while the API server does not answer, or is in trouble.
+
+    namespace: of the object that it is about. Raises CallFailed for what is refused for good, and after tries_max.
     """
     tries = 0
-    current = known
     while True:
         try:
-            current = current or await claim_calls.get(binder, key)
-            write = current and following(current)
-            if not write:
-                return True
-            send, edited = write
-            current = await send(binder, edited)
+            async with binder.repairs.of(namespace):
+                return await act()
         except CallFailed as error:
-            if not may_pass(error):
-                _LOG.warning("claim %s stays as it is: %s", key, error)
-                return False
-            current = None
-            await binder.time.sleep(backoff_s(tries, binder.time))
             tries += 1
+            if not may_pass(error) or tries == tries_max:
+                raise
+        await binder.time.sleep(pause_s(tries, binder.time, most_s=PAUSE_MAX_S))

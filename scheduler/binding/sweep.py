@@ -12,13 +12,16 @@ from scheduler.binding import claim_calls, claim_objects
 from scheduler.binding.binder import Binder
 from scheduler.binding.claim_objects import Claim, ClaimKey, Json, allocation_of, consumers_of, key_of
 from scheduler.binding.intent import intent_of
-from scheduler.binding.settle import Send, settle
+from scheduler.binding.settle import Send, settle_alone
 
 EVERY_S = 60.0
 """How often all claims are looked through."""
 
 LEAST_AGE_S = 120.0
 """For so long a leftover has to have been seen before it is removed: its writer may still be at work."""
+
+TRIES = 2
+"""Of one write to a claim, within one sweep."""
 
 Leftover = Literal["allocation", "intent"]
 
@@ -66,7 +69,8 @@ class Sweep:
         def following(current: Claim) -> tuple[Send, Json] | None:
             return self._next(current) if intent_of(current) == found else None
 
-        return await settle(binder, key_of(claim), following, claim)
+        # A conflict is looked at again; what fails is found by the next sweep.
+        return await settle_alone(binder, key_of(claim), following, claim, tries_max=TRIES)
 
     def _next(self, claim: Claim) -> tuple[Send, Json] | None:
         match self.leftover(claim):

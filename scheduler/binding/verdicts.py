@@ -5,12 +5,16 @@ deleted. A 403 is either RBAC's, which only an operator can mend, or a policy's,
 Source: k8s.io/kubernetes pkg/registry/resource/resourceclaim and pkg/apis/resource/validation, observed on 1.36.3.
 """
 
+import re
 from enum import Enum
 
 from scheduler.binding.decision import Fatal, Outcome, Refused, Retry
 from scheduler.client.errors import ApiError, CallFailed, Cause
+from scheduler.cycle.hints import Reason
 
 _BINDING = "resourceclaims/binding"
+_OF_RBAC = re.compile(r'[^"]*("[^"]*" )?is forbidden: User ".*" cannot ')
+"""At the beginning: a policy's message may hold whatever its object holds, this text among it."""
 
 
 class Verdict(Enum):
@@ -56,8 +60,7 @@ def may_pass(error: CallFailed) -> bool:
 
 def _of_forbidden(error: ApiError) -> Verdict:
     """RBAC names the user and the verb, and no causes; quota and policies speak of the object."""
-    is_of_user = 'is forbidden: User "' in error.message and '" cannot ' in error.message
-    return Verdict.DEFECT if is_of_user and not error.causes else Verdict.DENIED
+    return Verdict.DEFECT if _OF_RBAC.match(error.message) and not error.causes else Verdict.DENIED
 
 
 def _of_invalid(causes: tuple[Cause, ...]) -> Verdict:
@@ -85,6 +88,9 @@ def _of_cause(cause: Cause) -> Verdict:
             return Verdict.FAILED
 
 
+_REFUSED_BY = {Verdict.NO_ADMIN_ACCESS: Reason.ADMIN_ACCESS, Verdict.DENIED: Reason.DENIED}
+
+
 def outcome_of(error: CallFailed, subject: object) -> Outcome:
     """What the attempt ends with where the write of `subject`, such as `claim ns/a`, is not tried again."""
     match verdict(error):
@@ -93,9 +99,9 @@ def outcome_of(error: CallFailed, subject: object) -> Outcome:
         case Verdict.GONE:
             return Retry(f"{subject} no longer exists")
         case Verdict.FULL:
-            return Refused(f"{subject} is reserved for as many pods as can be: {error}")
-        case Verdict.NO_ADMIN_ACCESS | Verdict.DENIED:
-            return Refused(f"{subject}: {error}")
+            return Refused(f"{subject} is reserved for as many pods as can be: {error}", Reason.CLAIMS)
+        case Verdict.NO_ADMIN_ACCESS | Verdict.DENIED as found:
+            return Refused(f"{subject}: {error}", _REFUSED_BY[found])
         case Verdict.STALE:
             return Retry(f"{subject} is being deleted, or was deallocated")
         case _:

@@ -7,7 +7,7 @@ Source: KEP-4381; kube-scheduler's DynamicResources plugin, PreBind.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from allocator.api import allocation_to_v1
@@ -15,13 +15,14 @@ from allocator.api.allocation import RESERVED_FOR_MAX
 from allocator.model import Allocation
 from scheduler.binding import claim_calls, claim_objects
 from scheduler.binding.attempt import Attempt, Touched
-from scheduler.binding.binder import Binder, backoff_s
+from scheduler.binding.binder import Binder, pause_s
 from scheduler.binding.claim_objects import Claim, Json, allocation_of, consumers_of, key_of, version_of
 from scheduler.binding.decision import AttemptEnded, ClaimPlan, Refused, Retry
-from scheduler.binding.intent import Intent, intent_of
+from scheduler.binding.intent import Intent, intent_of, is_of_another_attempt
 from scheduler.binding.timestamps import in_seconds
 from scheduler.binding.verdicts import Verdict, outcome_of, verdict
 from scheduler.client.errors import CallFailed
+from scheduler.cycle.hints import Reason
 
 TRIES = 5
 """How often one write is sent before the attempt ends."""
@@ -34,14 +35,15 @@ CONFLICT_PAUSE_S = 0.01
 class _Write:
     """One write. edit: gives the object to send.
 
-    is_stored: whether a claim that was read holds it. still_holds: raises AttemptEnded where a claim that was read is
-    no longer what the decision was made on.
+    is_stored: whether a claim that was read holds it. still_holds: raises AttemptEnded where a claim is no longer what
+    the decision was made on. is_anonymous: what is stored does not tell which attempt for the pod has written it.
     """
 
     send: Callable[[Binder, Claim], Awaitable[Json]]
     edit: Callable[[Claim], Json]
     is_stored: Callable[[Claim], bool]
     still_holds: Callable[[Claim], None]
+    is_anonymous: bool = False
 
 
 async def write_claims(binder: Binder, attempt: Attempt) -> None:
@@ -56,14 +58,16 @@ async def write_claims(binder: Binder, attempt: Attempt) -> None:
 
 async def _allocate(binder: Binder, attempt: Attempt, plan: ClaimPlan, allocation: Allocation) -> None:
     wanted = allocation_to_v1(allocation) | {"allocationTimestamp": in_seconds(binder.time.now())}
-    touched = _touch(attempt, plan.claim, wanted)
+    touched = _touched(plan.claim, wanted)
+    touched.is_own = True
     if reason := binder.observed.objection(attempt.decision):
         raise AttemptEnded(Retry(reason))
     seen = intent_of(plan.claim)
-    marked = await _written(binder, touched, plan.claim, _marking(attempt, lambda current: _is_unmarked(current, seen)))
+    marking = _marking(attempt, lambda current: _is_unmarked(current, seen))
+    marked = await _written(binder, attempt, touched, plan.claim, marking)
     if reason := binder.observed.objection(attempt.decision):
         raise AttemptEnded(Retry(reason))
-    await _written(binder, touched, marked, _allocating(attempt, wanted))
+    await _written(binder, attempt, touched, marked, _allocating(attempt, wanted))
     binder.observed.written(touched.key, touched.version)
 
 
@@ -80,24 +84,23 @@ async def _reserve(binder: Binder, attempt: Attempt, observed: Claim) -> None:
 
     async with binder.turns.of(key_of(observed)) as turn:
         claim = max(observed, turn.left or observed, key=lambda one: int(version_of(one)))
-        is_unchanged(claim)
-        if attempt.decision.pod.uid in consumers_of(claim):
+        if attempt.decision.pod.uid not in consumers_of(claim):
+            claim = turn.left = await _join(binder, attempt, claim, is_unchanged)
+        if not any(one.key == key_of(claim) for one in attempt.touched):
             turn.left = await _take_over(binder, attempt, claim, allocation, is_unchanged)
-        else:
-            turn.left = await _join(binder, attempt, claim, is_unchanged)
 
 
 async def _join(binder: Binder, attempt: Attempt, claim: Claim, is_unchanged: Callable[[Claim], None]) -> Json:
+    """The claim as stored with the pod's reservation; it is touched only where that is certain to be this attempt's."""
     pod = attempt.decision.pod
     write = _Write(
         claim_calls.put_consumers,
         lambda current: claim_objects.reserved(current, pod.name, pod.uid),
         lambda current: pod.uid in consumers_of(current),
         lambda current: _has_room(current, is_unchanged),
+        is_anonymous=True,
     )
-    touched = _touch(attempt, claim, None)
-    _has_room(claim, is_unchanged)
-    return await _written(binder, touched, claim, write)
+    return await _written(binder, attempt, _touched(claim, None), claim, write)
 
 
 async def _take_over(
@@ -105,15 +108,41 @@ async def _take_over(
 ) -> Json:
     # Differs from kube-scheduler, which writes nothing: the attempt that reserved the claim may not have ended, in a
     # process before this one or beside it. Once it finds our intent it can neither undo nor bind.
-    touched = _touch(attempt, claim, allocation)
+    touched = _touched(claim, allocation)
     touched.is_taken_over = True
-    return await _written(binder, touched, claim, _marking(attempt, is_unchanged))
+
+    def is_reserved(current: Claim) -> None:
+        is_unchanged(current)
+        if attempt.decision.pod.uid not in consumers_of(current):
+            raise AttemptEnded(Retry(f"claim {key_of(current)} was released by another attempt", is_lost=True))
+
+    return await _written(binder, attempt, touched, claim, _marking(attempt, is_reserved))
 
 
-def _touch(attempt: Attempt, claim: Claim, allocation: Json | None) -> Touched:
-    touched = Touched(key_of(claim), claim, allocation)
-    attempt.touched.append(touched)
-    return touched
+async def renew(binder: Binder, attempt: Attempt) -> None:
+    """Write the intent anew on all claims, for a pod whose version has moved. Raises AttemptEnded.
+
+    Whoever is about to take a claim from the pod has moved that version first: each of its writes to the claim comes
+    before this one, which then finds what it did, or after it, and fails.
+    """
+    attempt.intent = intent = replace(attempt.intent, renewal=attempt.intent.renewal + 1)
+
+    def is_ours(current: Claim) -> None:
+        found, is_reserved = allocation_of(current), attempt.decision.pod.uid in consumers_of(current)
+        if found is None or not is_reserved or is_of_another_attempt(current, intent):
+            raise AttemptEnded(Retry(f"claim {key_of(current)} is no longer allocated for pod {attempt.decision.pod}"))
+
+    def is_renewed(current: Claim) -> bool:
+        found = intent_of(current)
+        return found == intent and found is not None and found.renewal == intent.renewal
+
+    for touched in list(attempt.touched):
+        write = _Write(claim_calls.put, lambda current: claim_objects.marked(current, intent), is_renewed, is_ours)
+        await _written(binder, attempt, touched, await _read(binder, touched), write)
+
+
+def _touched(claim: Claim, allocation: Json | None) -> Touched:
+    return Touched(key_of(claim), claim, allocation)
 
 
 def _marking(attempt: Attempt, still_holds: Callable[[Claim], None]) -> _Write:
@@ -149,37 +178,52 @@ def _allocating(attempt: Attempt, wanted: Mapping[str, Any]) -> _Write:
     return _Write(claim_calls.put_status, edit, is_stored, still_holds)
 
 
-async def _written(binder: Binder, touched: Touched, claim: Claim, write: _Write) -> Json:
+async def _written(binder: Binder, attempt: Attempt, touched: Touched, claim: Claim, write: _Write) -> Json:
     """The claim as stored by the write. Raises AttemptEnded."""
     current = claim
-    for tries in range(TRIES):
-        touched.sent = version_of(current)
+    for tries in range(1, TRIES + 1):
+        write.still_holds(current)
+        attempt.touch(touched, version_of(current))
         try:
             stored = await write.send(binder, write.edit(current))
         except CallFailed as error:
-            await _pause(binder, error, touched, tries)
+            _note_failure(attempt, touched, error, write)
+            await _pause(binder, attempt, error, touched, tries)
             current = await _read(binder, touched)
             if write.is_stored(current):
-                return _noted(touched, current)
-            write.still_holds(current)
+                return _found(attempt, touched, current, write)
         else:
-            return _noted(touched, stored)
+            return touched.note(stored)
     raise AttemptEnded(Retry(f"claim {touched.key} was changed by others or did not answer {TRIES} times in a row"))
 
 
-def _noted(touched: Touched, stored: Json) -> Json:
-    touched.stored = stored
-    touched.sent = ""
-    return stored
+def _note_failure(attempt: Attempt, touched: Touched, error: CallFailed, write: _Write) -> None:
+    is_unknown = verdict(error) is Verdict.UNKNOWN
+    touched.may_be_stored |= is_unknown
+    touched.is_taken_over |= is_unknown and write.is_anonymous  # what is found may be another attempt's, and relied on
+    if not touched.may_be_stored:
+        attempt.forget(touched)
 
 
-async def _pause(binder: Binder, error: CallFailed, touched: Touched, tries: int) -> None:
+def _found(attempt: Attempt, touched: Touched, current: Json, write: _Write) -> Json:
+    """The claim, which holds what was to be written; by an anonymous write it may be somebody else's."""
+    if write.is_anonymous:
+        attempt.forget(touched)
+        return current
+    attempt.touch(touched, "")
+    return touched.note(current)
+
+
+async def _pause(binder: Binder, attempt: Attempt, error: CallFailed, touched: Touched, tries: int) -> None:
     """Wait before the claim is read again; what reading cannot mend ends the attempt."""
     match verdict(error):
         case Verdict.CONFLICT:
             await binder.time.sleep(CONFLICT_PAUSE_S)
         case Verdict.UNKNOWN:
-            await binder.time.sleep(backoff_s(tries, binder.time))
+            attempt.slot.failed(str(error))
+            if attempt.slot.is_failing:
+                raise AttemptEnded(Retry(f"claim {touched.key}: {error}")) from error
+            await binder.time.sleep(pause_s(tries, binder.time))
         case _:
             raise AttemptEnded(outcome_of(error, f"claim {touched.key}")) from error
 
@@ -216,5 +260,7 @@ def _has_room(claim: Claim, is_unchanged: Callable[[Claim], None]) -> None:
     is_unchanged(claim)
     if len(consumers_of(claim)) >= RESERVED_FOR_MAX:
         raise AttemptEnded(
-            Refused(f"claim {key_of(claim)} is reserved for {RESERVED_FOR_MAX} pods, the most there can be")
+            Refused(
+                f"claim {key_of(claim)} is reserved for {RESERVED_FOR_MAX} pods, the most there can be", Reason.CLAIMS
+            )
         )

@@ -53,11 +53,12 @@ class TaintRulesChanged:
 class GivenBack:
     """An attempt came to nothing: its place on a node and the devices reserved for it are free again.
 
-    pod: whose attempt it was. claims: all that it would have had.
+    pod: whose attempt it was. claims: all that it would have had. node: where it would have gone.
     """
 
     pod: Pod
     claims: tuple[Claim, ...] = ()
+    node: str = ""
 
 
 Event = (

@@ -54,6 +54,8 @@ class Reason(StrEnum):
     """No node that is feasible otherwise has the devices, or reaches those that are allocated."""
     ADMIN_ACCESS = "admin access"
     """The namespace does not permit it."""
+    DENIED = "denied by the API server"
+    """A policy or a quota refuses a write: nothing that is watched says when it would not."""
     UNSUPPORTED = "unsupported"
     """The pod requires what this scheduler does not do."""
 
@@ -63,7 +65,7 @@ class Reason(StrEnum):
         return "DynamicResources" if self in _OF_DYNAMIC_RESOURCES else self.value
 
 
-_OF_DYNAMIC_RESOURCES = frozenset({Reason.CLAIMS, Reason.CLASSES, Reason.DEVICES, Reason.ADMIN_ACCESS})
+_OF_DYNAMIC_RESOURCES = frozenset({Reason.CLAIMS, Reason.CLASSES, Reason.DEVICES, Reason.ADMIN_ACCESS, Reason.DENIED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,4 +332,5 @@ _HINTS: Mapping[type[Event], _Hints] = {
         Reason.CLAIMS: _shares_claim,
     },
 }
-"""A reason that is missing for a kind of event is not helped by it. API errors are helped by time alone."""
+"""A reason that is missing for a kind of event is not helped by it. API errors and what is denied are helped by time
+alone."""

@@ -88,6 +88,10 @@ class NodePods:
         """Whether the watch shows the pod."""
         return uid in self._watched
 
+    def is_placed(self, uid: str) -> bool:
+        """Whether the pod is on a node: bound, as the watch shows it, or assumed."""
+        return uid in self._assumed or self._is_bound(uid)
+
     def bound(self, uid: str) -> Pod | None:
         """The pod, where the watch shows it on a node."""
         return self._watched.get(uid) if self._is_bound(uid) else None

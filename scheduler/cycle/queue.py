@@ -16,6 +16,7 @@ from enum import StrEnum
 from heapq import heappop, heappush
 from itertools import count, islice
 
+from scheduler.backoff import backoff_s
 from scheduler.core_v1.pod import Pod
 from scheduler.cycle.events import ClaimChanged, Event, PodChanged
 from scheduler.cycle.hints import (
@@ -48,7 +49,7 @@ class Backoff:
 
     def after(self, tries: int) -> float:
         """How long to wait after so many tries in a row that came to nothing."""
-        return min(self.initial_s * 2.0 ** min(tries - 1, 30), self.most_s) if tries else 0.0
+        return backoff_s(tries, self.initial_s, self.most_s)
 
 
 class Place(StrEnum):
@@ -200,6 +201,13 @@ class Queue:
             self._retry(entry, now, "ScheduleAttemptFailure")
         else:
             self._put_off(entry, now + after_s, "ScheduleAttemptFailure")
+
+    def held(self, uid: str, now: float) -> None:
+        """The pod in flight was not tried after all, and is to come again after its backoff."""
+        entry = self._in_flight.get(uid)
+        if entry is not None:
+            entry.attempts -= 1
+            self.failed(uid, now)
 
     def on_event(self, event: Event, now: float) -> None:
         """Something else than a pod of this queue has changed. Cost: O(pods that wait for reasons it matters to)."""

@@ -9,31 +9,29 @@ Source: the bind verb of an extender; the write protocol, verification and rollb
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
-from itertools import count
+from collections.abc import Callable, Sequence
 
 from allocator.explain import node_text
-from allocator.model import Allocation, Claim, DeviceID
+from allocator.model import Allocation, Claim
 from allocator.outcome import Allocated, AllocationError
 from scheduler.binding import claim_calls, pod_calls
-from scheduler.binding.bind_pod import bind_pod
 from scheduler.binding.binder import Binder
 from scheduler.binding.claim_objects import Json, allocation_of, consumers_of
-from scheduler.binding.decision import Bound, ClaimPlan, Decision, Fatal, Outcome, Pending, PodKey, Retry
-from scheduler.binding.post_filter import deallocate_one
+from scheduler.binding.decision import Bound
 from scheduler.binding.turns import Turns
 from scheduler.cache.events import Undecodable
 from scheduler.cache.kinds import pod_of
 from scheduler.client.errors import CallFailed
 from scheduler.core_v1.pod import Pod
-from scheduler.cycle.claim_index import AlreadyReserved
-from scheduler.cycle.cluster import ASIDE_S, Cluster
+from scheduler.cycle.claim_index import AlreadyReserved, ClaimObject
+from scheduler.cycle.cluster import Cluster
 from scheduler.cycle.decide import NOT_REACHED, Placed
 from scheduler.cycle.hints import claim_keys
 from scheduler.cycle.invariants import Violation
 from scheduler.extender.configuration import ROLLBACK_S
 from scheduler.extender.question import Hopeless, Needs, needs_of
-from scheduler.extender.wire import INTERNAL, ExtenderBindingArgs
+from scheduler.extender.wire import ExtenderBindingArgs
+from scheduler.live.attempts import INTERNAL, Attempts, Hearer, Reserved
 
 _LOG = logging.getLogger(__name__)
 
@@ -62,45 +60,47 @@ class Binds:
         given_back: Callable[[str | None], None],
         violated: Callable[[Violation], None],
     ) -> None:
-        self._trouble = ("", "")
         self._cluster = cluster
         self._binder = binder
         self._is_ours = is_ours
         self._patience_s = timeout_s - ROLLBACK_S
-        self._writing = asyncio.Semaphore(concurrency)
         self._given_back = given_back
-        self._violated = violated
-        self._numbers = count(1)
+        self._attempts = Attempts(
+            cluster,
+            binder,
+            Hearer(lambda event: given_back(event.node), lambda _, node: given_back(node or None), violated),
+            concurrency=concurrency,
+            is_tried=self._is_tried,
+            is_patient=False,
+        )
         self._turns: Turns[str, None] = Turns()
-        self._tasks: set[asyncio.Task[str]] = set()
-        self._freeing: dict[str, asyncio.Task[None]] = {}
+        self._freeing: set[str] = set()
 
     @property
     def number(self) -> int:
         """Pods that are being bound."""
-        return len(self._tasks)
+        return self._attempts.number
 
     @property
     def trouble(self) -> str:
         """Why no pod can be bound before an operator acts; empty while one can, or none is there that shows it."""
-        uid, reason = self._trouble
-        pods = self._cluster.pods
-        return reason if pods.is_shown(uid) and pods.bound(uid) is None else ""
+        return self._attempts.trouble
 
     def refused(self, pod_uid: str) -> None:
         """No node passes for the pod: it shows no more that no pod can be bound, for as long as it waits."""
-        if self._trouble[0] == pod_uid:
-            self._trouble = ("", "")
+        self._attempts.refused(pod_uid)
 
     def is_under_way(self, pod_uid: str) -> bool:
         """Whether a call about the pod has not ended."""
         return pod_uid in self._turns
 
+    def _is_tried(self, pod_uid: str) -> bool:
+        pods = self._cluster.pods
+        return pods.is_shown(pod_uid) and pods.bound(pod_uid) is None
+
     async def bind(self, args: ExtenderBindingArgs) -> str:
         """Why the pod is not bound; empty where it is, whoever has bound it to that node."""
-        task = asyncio.get_running_loop().create_task(self._within_turn(args))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task = self._attempts.start(self._within_turn(args))
         await asyncio.wait({task}, timeout=self._patience_s)
         if not task.done():
             task.cancel()  # once: it goes on until what it wrote is taken back, though nobody may wait so long
@@ -117,38 +117,25 @@ class Binds:
         if pod.uid in self._freeing or self.is_under_way(pod.uid):
             return
         objects = [found for one in claims if (found := self._cluster.claims.get(one.namespace, one.name))]
-        decision = self._decision(pod, "", [ClaimPlan(one.raw) for one in objects])
-        task = asyncio.get_running_loop().create_task(self._free(decision))
-        self._freeing[pod.uid] = task
-        task.add_done_callback(lambda _: self._freeing.pop(pod.uid, None))
+        self._freeing.add(pod.uid)
+        self._attempts.start(self._free(pod, objects))
 
-    async def _free(self, decision: Decision) -> None:
+    async def _free(self, pod: Pod, claims: Sequence[ClaimObject]) -> None:
         try:
-            async with self._writing:
-                freed = await deallocate_one(self._binder, decision)
-        except CallFailed as error:
-            _LOG.warning("a claim could not be deallocated: %s", error, extra={"pod": str(decision.pod)})
+            slot = await self._attempts.slots.wait(pod.namespace)
+            freed = await self._attempts.free(pod, claims, slot)
+        finally:
+            self._freeing.discard(pod.uid)
+        if freed.problem:
             self._given_back(None)  # nothing has changed by which kube-scheduler would ask again
-        except Exception:  # noqa: BLE001 - nobody waits for it: the next call of filter tries again
-            _LOG.exception("a claim could not be deallocated", extra={"pod": str(decision.pod)})
-        else:
-            if freed is not None:
-                _LOG.info("claim deallocated: it cannot serve its pod", extra={"pod": str(decision.pod)})
 
     async def finish(self, patience_s: float) -> None:
         """Let the calls under way end; what does not within patience_s is cancelled and takes back what it wrote."""
-        tasks = [*self._tasks, *self._freeing.values()]
-        if not tasks:
-            return
-        late = (await asyncio.wait(tasks, timeout=patience_s))[1]
-        for task in late:
-            task.cancel()
-        if late:
-            await asyncio.wait(late, timeout=ROLLBACK_S)
+        await self._attempts.finish(patience_s, ROLLBACK_S)
 
     async def _within_turn(self, args: ExtenderBindingArgs) -> str:
         try:
-            async with self._turns.of(args.PodUID), self._writing:
+            async with self._turns.of(args.PodUID):
                 await self._bind(args)
         except NotBound as reason:
             return str(reason)
@@ -161,25 +148,34 @@ class Binds:
 
     async def _bind(self, args: ExtenderBindingArgs) -> None:
         """Returns once the pod is bound to the node. Raises NotBound and CallFailed."""
+        slots = self._attempts.slots
+        if problem := slots.objection(args.PodNamespace):
+            raise NotBound(problem)
+        slot = await slots.wait(args.PodNamespace)
+        try:
+            reserved = await self._reserved(args)
+            outcome = await self._attempts.carry_out(reserved, slot) if reserved else Bound(args.Node)
+        finally:
+            slot.give_back()
+        if not isinstance(outcome, Bound):
+            raise NotBound(outcome.reason)
+        _LOG.debug("bound", extra={"pod": f"{args.PodNamespace}/{args.PodName}", "node": outcome.node})
+
+    async def _reserved(self, args: ExtenderBindingArgs) -> Reserved | None:
+        """What the pod gets on the node, reserved in memory; None where it is there already. Raises as `_bind`."""
         raw = await pod_calls.get(self._binder.api, args.PodNamespace, args.PodName, args.PodUID)
         pod = _to_bind(raw, args)
         if pod is None:
-            return
+            return None
         if not self._is_ours(pod):
             await self._look_at_claims(pod)
             placed = Placed(args.Node, (), ())
         else:
             placed = self._placed(pod, args.Node)
         try:
-            allocations = self._cluster.reserve(pod, placed)
+            return self._attempts.reserve(pod, placed)
         except AlreadyReserved as error:
-            self._violated(Violation("I6", f"pod {pod}", str(error)))
             raise NotBound(INTERNAL) from error
-        plans = [ClaimPlan(claim.raw, allocation) for claim, allocation in allocations]
-        await self._carry_out(pod, self._decision(pod, args.Node, plans))
-
-    def _decision(self, pod: Pod, node: str, plans: Iterable[ClaimPlan]) -> Decision:
-        return Decision(PodKey.of(pod), node, tuple(plans), next(self._numbers), is_patient=False)
 
     def _placed(self, pod: Pod, node: str) -> Placed:
         """The devices for the pod on the node, as things are now."""
@@ -203,41 +199,6 @@ class Binds:
         if not isinstance(outcome, Allocated):
             raise NotBound(f"node {node} cannot give pod {pod} its devices any more: {node_text(outcome)}")
         return outcome.allocations
-
-    async def _carry_out(self, pod: Pod, decision: Decision) -> None:
-        """Write and bind what is reserved. Raises NotBound and CallFailed."""
-        outcome: Outcome | None = None
-        try:
-            outcome = await bind_pod(self._binder, decision)
-        finally:
-            match outcome:
-                case Bound():
-                    self._trouble = ("", "")
-                    self._cluster.bound(pod.uid)
-                case Pending():
-                    self._cluster.bound(pod.uid)
-                    self._cluster.pods.forget(pod.uid)
-                case _:
-                    self._cluster.unreserve(pod.uid)
-                    self._given_back(decision.node)
-        if isinstance(outcome, Retry):
-            self._set_aside(outcome.failed, decision.node)
-        if isinstance(outcome, Fatal):
-            self._trouble = (pod.uid, outcome.reason)
-            _LOG.error("no pod can be bound", extra={"pod": str(pod), "reason": outcome.reason})
-        if isinstance(outcome, Bound):
-            _LOG.debug("bound", extra={"pod": str(pod), "node": outcome.node})
-        else:
-            raise NotBound(outcome.reason)
-
-    def _set_aside(self, devices: Sequence[DeviceID], node: str) -> None:
-        """Keep devices that could not be made ready from everybody for a while: they would be chosen again at once."""
-        if devices:
-            asyncio.get_running_loop().call_later(ASIDE_S, self._put_back, self._cluster.set_aside(devices), node)
-
-    def _put_back(self, aside: Claim, node: str) -> None:
-        self._cluster.put_back(aside)
-        self._given_back(node)
 
     async def _look_at_claims(self, pod: Pod) -> None:
         """Raises NotBound where a claim that somebody else was to allocate for the pod is not allocated for it."""

@@ -17,6 +17,7 @@ from aiohttp.typedefs import Handler
 from scheduler.extender import wire
 from scheduler.extender.tls import Certificates, is_allowed, names_in
 from scheduler.extender.wire import Malformed
+from scheduler.live.attempts import INTERNAL
 from scheduler.live.listening import listening
 
 LARGEST_BODY = 10 * 1024 * 1024
@@ -87,7 +88,7 @@ def _handler(name: str, verb: Verb, served: Served) -> Handler:
             answer = _answer(400, wire.error_result(str(problem)))
         except Exception:  # noqa: BLE001 - whatever it is, the caller gets an error, and the others their answers
             _LOG.exception("a call failed", extra={"verb": name})
-            answer = _answer(500, wire.error_result(wire.INTERNAL))
+            answer = _answer(500, wire.error_result(INTERNAL))
         finally:
             under_way -= 1
         served.called(name, answer.status, time.monotonic() - began)

@@ -15,9 +15,6 @@ from scheduler.core_v1.fields import Fields, typed
 MAX_SCORE = 10
 """The best score that an extender can give a node; kube-scheduler multiplies it by the extender's weight and by ten."""
 
-INTERNAL = "internal error, see the extender's log"
-"""All that a caller is told of a defect of ours."""
-
 Object = dict[str, Any]  # Any: an object of the API, of which only some fields are read
 
 

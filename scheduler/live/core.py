@@ -80,9 +80,9 @@ class Told:
             duration_s,
         )
 
-    def rolled_back(self, decision: Decision, outcome: Outcome | None) -> None:
+    def rolled_back(self, decision: Decision, outcome: Outcome) -> None:
         """What the attempt wrote was taken back."""
-        reason = type(outcome).__name__.lower() if outcome else "stopped"
+        reason = type(outcome).__name__.lower()
         told = getattr(outcome, "reason", reason)
         _LOG.info(
             "taken back",

@@ -109,28 +109,28 @@ class Feed:
             self._cluster.set_node(new.value)
         elif old is not None:
             self._cluster.remove_node(old.value.name)
-        self._hear(NodeChanged(_value(old), _value(new)))
+        self._hear_unless_same(NodeChanged(_value(old), _value(new)))
 
     def _namespace(self, old: Entry[Namespace] | None, new: Entry[Namespace] | None) -> None:
         if new is not None:
             self._cluster.set_namespace(new.value)
         elif old is not None:
             self._cluster.remove_namespace(old.value.name)
-        self._hear(NamespaceChanged(_value(old), _value(new)))
+        self._hear_unless_same(NamespaceChanged(_value(old), _value(new)))
 
     def _class(self, old: Entry[DeviceClass] | None, new: Entry[DeviceClass] | None) -> None:
         if new is not None:
             self._cluster.set_class(new.value)
         elif old is not None:
             self._cluster.remove_class(old.value.name)
-        self._hear(ClassChanged(_value(old), _value(new)))
+        self._hear_unless_same(ClassChanged(_value(old), _value(new)))
 
     def _slice(self, old: Entry[Slice] | None, new: Entry[Slice] | None) -> None:
         if new is not None:
             self._cluster.set_slice(new.value)
         elif old is not None:
             self._cluster.remove_slice(old.value.name)
-        self._hear(SliceChanged(_value(old), _value(new)))
+        self._hear_unless_same(SliceChanged(_value(old), _value(new)))
 
     def _taint_rule(self, old: Entry[TaintRule] | None, new: Entry[TaintRule] | None) -> None:
         if new is not None:
@@ -156,7 +156,8 @@ class Feed:
             return
         elif old is not None:
             self._cluster.remove_claim(old.uid)
-        self._hear(ClaimChanged(old.value.claim if old else None, new.value.claim if new else None))
+        if old is None or new is None or not is_same(old.value, new.value):
+            self._hear(ClaimChanged(old.value.claim if old else None, new.value.claim if new else None))
 
     def _pod(self, old: Entry[Pod] | None, new: Entry[Pod] | None) -> None:
         if new is not None:
@@ -164,6 +165,22 @@ class Feed:
         elif old is not None:
             self._cluster.remove_pod(old.uid)
         self._hear(PodChanged(_value(old), _value(new)))
+
+    def _hear_unless_same(self, event: NodeChanged | NamespaceChanged | ClassChanged | SliceChanged) -> None:
+        """An object that was written anew, and says what it said before, wakes nobody."""
+        if event.old != event.new:
+            self._hear(event)
+
+
+def is_same(old: ClaimObject, new: ClaimObject) -> bool:
+    """Whether no pod can find a difference: what attempts write to claims beside their devices wakes nobody."""
+    if old.claim.allocation and any(result.binding_conditions for result in old.claim.allocation.results):
+        return False  # their devices' status decides as well
+    return _deciding(old) == _deciding(new)
+
+
+def _deciding(found: ClaimObject) -> tuple[object, ...]:
+    return found.claim, found.reserved_for, found.metadata.deletion_timestamp, found.metadata.owners
 
 
 def _value(entry: Entry[T] | None) -> T | None:

@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 
+from allocator.model import NodeSelector
 from scheduler.binding.binder import Rival
 from scheduler.binding.claim_objects import ClaimKey
 from scheduler.binding.decision import Decision
 from scheduler.cache.kinds import ClaimObject
 from scheduler.cache.reflector import Reflector
 from scheduler.cycle.cluster import Cluster
+from scheduler.cycle.invariants import is_reached
 
 
 class ObservedClaims:
@@ -36,6 +38,11 @@ class ObservedClaims:
     def has_node(self, node: str) -> bool:
         """Whether the node is there."""
         return self._cluster.node(node) is not None
+
+    def is_reached(self, node: str, selector: NodeSelector | None) -> bool:
+        """Whether devices allocated for these nodes can be used on the node; True for one that is not known."""
+        found = self._cluster.node(node)
+        return selector is None or found is None or is_reached(selector, found)
 
     def objection(self, decision: Decision) -> str:
         """Why the node cannot give the devices any more; "" while it can."""

@@ -8,7 +8,7 @@ import asyncio
 import logging
 import socket
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -58,20 +58,15 @@ def run(configuration: Configuration) -> int:
 
 
 class _Listener(Told):
-    """Hears how bindings go; who waits for devices is told so, and lets others write meanwhile.
+    """Hears how bindings go; who waits for devices is told so. claims: the resource in the served version."""
 
-    claims: the resource in the served version.
-    """
-
-    def __init__(self, metrics: Metrics, events: Events, claims: Resource, waits: Callable[[Decision], None]) -> None:
+    def __init__(self, metrics: Metrics, events: Events, claims: Resource) -> None:
         super().__init__(metrics)
         self._claims = claims
         self._events = events
-        self._waits = waits
 
     def pending(self, decision: Decision, message: str) -> None:
         """The pod waits for its devices to be made ready."""
-        self._waits(decision)
         self._events.binding_conditions_pending(decision.pod, message)
 
     def violated(self, violation: Violation) -> None:
@@ -164,10 +159,7 @@ class Scheduler:
     def _listener(self, claims: Resource) -> Told:
         if self._configuration.dry_run:
             return Told(self._metrics)
-        return _Listener(self._metrics, self._events, claims, self._pause)
-
-    def _pause(self, decision: Decision) -> None:
-        self._loop.waits(decision)
+        return _Listener(self._metrics, self._events, claims)
 
     # -- what is so at the moment
 
@@ -211,7 +203,8 @@ class Scheduler:
         if not self._is_ours(pod) or pod.is_over:
             return False
         if not pod.node_name:
-            return True
+            # What says that a pod without an attempt under way is on a node is newer than this.
+            return self._queue.get(pod.uid) is not None or not self._cluster.pods.is_placed(pod.uid)
         # What is written for it looks as if it needed nothing more, until the attempt has ended and may have failed.
         needs = self._is_being_allocated(pod) or self._is_prescheduled(pod)
         return self._configuration.allocate_prescheduled and needs

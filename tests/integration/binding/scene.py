@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple, TypeVar
 
-from allocator.model import Allocation, DeviceResult
+from allocator.model import Allocation, DeviceResult, NodeSelector
 from scheduler.binding.bind_pod import bind_pod
 from scheduler.binding.binder import Api, Binder, Time
 from scheduler.binding.claim_objects import ClaimKey, allocation_of, results_of
@@ -75,13 +75,16 @@ class ListedClaims:
     api: RestClient
     writes: list[tuple[str, int]] = field(default_factory=list)
     reason: str = ""
-    is_reached: bool = True
+    is_shown: bool = True
     is_node_gone: bool = False
     lists: int = 0
     others: list[SeenRival] = field(default_factory=list)
 
     async def reached(self, resource_version: int, timeout_s: float) -> bool:
-        return self.is_reached
+        return self.is_shown
+
+    def is_reached(self, node: str, selector: NodeSelector | None) -> bool:
+        return selector is None
 
     async def catch_up(self) -> None:
         self.lists += 1
@@ -232,7 +235,7 @@ class Scene:
     def passed(self, point: str, *, is_done: bool, duration_s: float) -> None:
         self.told.append(f"{point} {'done' if is_done else 'not done'}")
 
-    def rolled_back(self, decision: Decision, outcome: Outcome | None) -> None:
+    def rolled_back(self, decision: Decision, outcome: Outcome) -> None:
         self.told.append("rolled back")
 
     def calls(self) -> list[tuple[str, str, int]]:

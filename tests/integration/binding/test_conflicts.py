@@ -5,10 +5,11 @@ from concurrent.futures import Future
 
 import pytest
 
+from allocator.model import Allocation, DeviceResult, Requirement, Term
 from scheduler.binding.bind_pod import bind_pod
 from scheduler.binding.binder import Binder
 from scheduler.binding.claim_objects import allocation_of, consumers_of
-from scheduler.binding.decision import Bound, Decision, Fatal, Gone, Outcome, Refused, Retry
+from scheduler.binding.decision import Bound, BoundElsewhere, ClaimPlan, Decision, Fatal, Gone, Outcome, Refused, Retry
 from scheduler.binding.intent import ANNOTATION, Intent
 from tests.controlplane.faults import (
     Answer,
@@ -28,9 +29,11 @@ from tests.integration.binding.conftest import await_right
 from tests.integration.binding.scene import (
     BINDING,
     CLAIM_ITSELF,
+    DRIVER,
     NAMESPACE,
     NODE,
     POD_ITSELF,
+    POOL,
     SCHEDULER,
     STATUS,
     Scene,
@@ -267,12 +270,31 @@ def test_pod_that_is_deleted_meanwhile_is_let_go_and_its_claim_freed(scene: Scen
     assert is_untouched(scene.claim())
 
 
-def test_pod_that_somebody_else_binds_elsewhere_is_let_go_and_its_claim_freed(scene: Scene) -> None:
+def test_pod_that_somebody_else_binds_elsewhere_keeps_a_claim_that_reaches_it(scene: Scene) -> None:
     claim, pod = scene.a_claim(), scene.a_pod("claim")
     scene.proxy.on("POST", BINDING, meanwhile(lambda: bind_to(scene, "elsewhere")))
-    outcome = scene.bind(scene.a_decision(pod, gets(claim, "gpu-0")))
-    assert outcome == Gone("pod work/pod was bound to elsewhere by somebody else")
+    assert scene.bind(scene.a_decision(pod, gets(claim, "gpu-0"))) == BoundElsewhere("elsewhere")
+    assert consumers_of(scene.claim()) == (pod["metadata"]["uid"],)
+
+
+def test_claim_of_a_pod_that_somebody_else_binds_where_it_does_not_reach_is_freed(scene: Scene) -> None:
+    on_node = (Term(fields=(Requirement("metadata.name", "In", (NODE,)),)),)
+    allocation = Allocation((DeviceResult("r", DRIVER, POOL, "gpu-0"),), node_selector=on_node)
+    claim, pod = scene.a_claim(), scene.a_pod("claim")
+    scene.proxy.on("POST", BINDING, meanwhile(lambda: bind_to(scene, "elsewhere")))
+    assert scene.bind(scene.a_decision(pod, ClaimPlan(claim, allocation))) == BoundElsewhere("elsewhere")
     assert is_untouched(scene.claim())
+
+
+def test_claim_that_many_nodes_reach_stays_with_its_pod_where_a_second_attempt_finds_the_pod_bound(
+    scene: Scene,
+) -> None:
+    """The second one was decided on what was there before the first one's binding."""
+    claim, pod = scene.a_claim(), scene.a_pod("claim")
+    assert scene.bind(scene.a_decision(pod, gets(claim, "nic-0"))) == Bound(NODE)
+    second = scene.a_decision(pod, keeps(scene.claim()), node="elsewhere")
+    assert scene.bind(second) == BoundElsewhere(NODE)
+    assert consumers_of(scene.claim()) == (pod["metadata"]["uid"],)
 
 
 def test_pod_that_is_on_the_node_already_is_bound(scene: Scene) -> None:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 
+from allocator.model import NodeSelector
 from scheduler.binding.bind_pod import bind_pod
 from scheduler.binding.binder import Binder
 from scheduler.binding.claim_objects import ClaimKey, allocation_of, consumers_of
@@ -31,6 +32,9 @@ class WatchedClaims:
 
     async def reached(self, resource_version: int, timeout_s: float) -> bool:
         return await self.reflector.store.reached(resource_version, timeout_s)
+
+    def is_reached(self, node: str, selector: NodeSelector | None) -> bool:
+        return True
 
     async def catch_up(self) -> None:
         await self.reflector.catch_up()

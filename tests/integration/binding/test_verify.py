@@ -4,6 +4,7 @@ import asyncio
 
 from scheduler.binding.bind_pod import bind_pod
 from scheduler.binding.binder import Binder
+from scheduler.binding.claim_objects import allocation_of, consumers_of
 from scheduler.binding.decision import Bound, Outcome, Retry
 from scheduler.binding.verify import JITTER_LEAST_S, JITTER_MOST_S, PATIENCE_S
 from tests.integration.binding.scene import (
@@ -81,7 +82,7 @@ def test_shared_claim_that_came_too_late_is_given_back_by_the_last_pod_that_has_
     assert scene.pod("pod-a")["spec"]["nodeName"] == NODE
 
 
-def test_pod_that_has_its_node_already_gives_way_with_all_its_claims(scene: Scene) -> None:
+def test_pod_that_has_its_node_already_gives_way_with_what_it_took_and_keeps_what_it_had(scene: Scene) -> None:
     first, kept, late = scene.a_claim("a"), scene.a_claim("b"), scene.a_claim("c")
     scene.bind(scene.a_decision(scene.a_pod("a", name="pod-a"), gets(first, "gpu-0")))
     pod = scene.a_pod("b", "c", name="pod-b", nodeName=NODE)
@@ -90,11 +91,12 @@ def test_pod_that_has_its_node_already_gives_way_with_all_its_claims(scene: Scen
     outcome = scene.bind(scene.a_decision(pod, keeps(kept), gets(late, "gpu-0"), is_assigned=True))
     assert isinstance(outcome, Retry)
     assert outcome.reason == "claim work/c: claim work/a took its devices first"
-    assert is_untouched(scene.claim("b"))
+    assert consumers_of(scene.claim("b")) == (pod["metadata"]["uid"],)
+    assert allocation_of(scene.claim("b"))
     assert is_untouched(scene.claim("c"))
 
 
 def test_view_that_stays_behind_is_brought_up_by_a_list(scene: Scene) -> None:
-    scene.observed.is_reached = False
+    scene.observed.is_shown = False
     assert scene.bind(scene.a_decision(scene.a_pod("claim"), gets(scene.a_claim(), "gpu-0"))) == Bound(NODE)
     assert scene.observed.lists == 1

@@ -15,7 +15,8 @@ from scheduler.cycle.cluster import Cluster
 from scheduler.cycle.decide import Placed
 from scheduler.cycle.invariants import Violation
 from scheduler.extender.bind import Binds
-from scheduler.extender.wire import INTERNAL, ExtenderBindingArgs
+from scheduler.extender.wire import ExtenderBindingArgs
+from scheduler.live.attempts import INTERNAL
 from tests.builders import Watched, a_pod, an_allocated_claim, watched
 from tests.unit.scheduler.extender.clusters import a_cluster
 

@@ -12,7 +12,8 @@ import aiohttp
 import pytest
 
 from scheduler.extender.server import LARGEST_BODY, Verb, serving
-from scheduler.extender.wire import INTERNAL, Malformed
+from scheduler.extender.wire import Malformed
+from scheduler.live.attempts import INTERNAL
 from scheduler.live.listening import CannotServe
 from tests.unit.scheduler.extender.serving import ask, echo, run, served
 from tests.unit.scheduler.loops import LOOPS, Loop

@@ -1,0 +1,142 @@
+"""How many attempts write at the same time: so many over all, and fewer in a namespace where writes fail.
+
+An attempt has its slot while it writes, and gives it back before it waits for devices or takes back what it wrote. The
+limit of a namespace is halved by every write that fails for want of an answer (a webhook that is down, or hangs), and
+grows by one with every success: such a namespace keeps one slot, which finds out when its writes succeed again.
+"""
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+UNDOING_MAX = 256
+"""Attempts of one namespace that may be taking back what they wrote; with more, it begins no further ones."""
+
+
+class Slots:
+    """The slots of one process. most: over all."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._free = most
+        self._taken: Counter[str] = Counter()
+        self._undoing: Counter[str] = Counter()
+        self._limits: dict[str, tuple[int, str]] = {}
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no slot is free."""
+        return self._free == 0
+
+    def objection(self, namespace: str) -> str:
+        """Why no further attempt may begin in the namespace for now; empty where one may."""
+        limit, reason = self._limits.get(namespace, (self._most, ""))
+        if self._taken[namespace] >= limit and reason:
+            return f"writes in namespace {namespace} fail, and its pods are tried {limit} at a time: {reason}"
+        if self._undoing[namespace] >= UNDOING_MAX:
+            return f"{UNDOING_MAX} attempts in namespace {namespace} could not yet take back what they wrote"
+        return ""
+
+    def take(self, namespace: str) -> "Slot":
+        """A slot, of which one has to be free."""
+        assert self._free, "no slot is free"
+        self._free -= 1
+        return self._given(namespace)
+
+    async def wait(self, namespace: str) -> "Slot":
+        """A slot, as soon as one is free for the caller that has waited longest."""
+        if self._free:
+            return self.take(namespace)
+        handed_over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(handed_over)
+        try:
+            await handed_over
+        except asyncio.CancelledError:
+            if handed_over.done() and not handed_over.cancelled():
+                self._hand_over()
+            raise
+        return self._given(namespace)
+
+    def _given(self, namespace: str) -> "Slot":
+        self._taken[namespace] += 1
+        return Slot(self, namespace)
+
+    def give_back(self, namespace: str) -> None:
+        """A slot of the namespace is free again."""
+        _count_down(self._taken, namespace)
+        self._hand_over()
+
+    def _hand_over(self) -> None:
+        while self._waiting:
+            waiting = self._waiting.popleft()
+            if not waiting.done():
+                waiting.set_result(None)
+                return
+        self._free += 1
+
+    def failed(self, namespace: str, reason: str) -> None:
+        """A write in the namespace failed for want of an answer."""
+        limit, _ = self._limits.get(namespace, (self._most, ""))
+        self._limits[namespace] = max(limit // 2, 1), reason
+
+    def succeeded(self, namespace: str) -> None:
+        """All writes of an attempt in the namespace succeeded."""
+        limit, reason = self._limits.pop(namespace, (self._most, ""))
+        if limit + 1 < self._most:
+            self._limits[namespace] = limit + 1, reason
+
+    def is_failing(self, namespace: str) -> bool:
+        """Whether writes fail so often that the namespace has one slot left."""
+        return self._limits.get(namespace, (self._most, ""))[0] == 1
+
+    @contextmanager
+    def undoing(self, namespace: str) -> Iterator[None]:
+        """While the context is open, an attempt in the namespace takes back what it wrote."""
+        self._undoing[namespace] += 1
+        try:
+            yield
+        finally:
+            _count_down(self._undoing, namespace)
+
+
+class Slot:
+    """The slot of one attempt."""
+
+    def __init__(self, slots: Slots, namespace: str) -> None:
+        self._slots = slots
+        self._namespace = namespace
+        self._is_taken = True
+
+    def give_back(self) -> None:
+        """The attempt writes no more, or has only to wait; another time it does nothing."""
+        if self._is_taken:
+            self._is_taken = False
+            self._slots.give_back(self._namespace)
+
+    @contextmanager
+    def undoing(self) -> Iterator[None]:
+        """While the context is open, the attempt takes back what it wrote; that needs no slot."""
+        self.give_back()
+        with self._slots.undoing(self._namespace):
+            yield
+
+    def failed(self, reason: str) -> None:
+        """A write of the attempt failed for want of an answer."""
+        self._slots.failed(self._namespace, reason)
+
+    def succeeded(self) -> None:
+        """All writes of the attempt succeeded."""
+        self._slots.succeeded(self._namespace)
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether writes of the namespace fail so often that a second try is not worth a slot."""
+        return self._slots.is_failing(self._namespace)
+
+
+def _count_down(counts: Counter[str], key: str) -> None:
+    counts[key] -= 1
+    if not counts[key]:
+        del counts[key]

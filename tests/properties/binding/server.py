@@ -1,0 +1,196 @@
+"""An API server small enough to try every order of the calls that reach it, and every way in which their answers go.
+
+It keeps pods and claims with the rules that the protocol of binding relies on: one count of versions, writes refused
+under another version than the stored one, an allocation that can only go as a whole, a binding that happens once.
+Calls do not happen by themselves: each waits until `Server.deliver` is told what becomes of it.
+"""
+
+import asyncio
+import copy
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from scheduler.binding.claim_objects import Json, allocation_of, consumers_of, results_of
+from scheduler.client.connection import JSON, WRITE_TIMEOUT_S
+from scheduler.client.errors import ApiError, Status, Unanswered
+
+NAMESPACE = "work"
+
+
+class Way(Enum):
+    """What becomes of a call. LOST: carried out, and the answer never comes. LATE: given up, and carried out later."""
+
+    ANSWERED = "answered"
+    LOST = "lost"
+    DROPPED = "dropped"
+    LATE = "late"
+
+
+@dataclass(eq=False)
+class Call:
+    """A call on its way. answer: what its sender waits for."""
+
+    method: str
+    path: str
+    body: Any  # whatever was sent
+    answer: asyncio.Future[Json]
+    sender: str
+
+    @property
+    def is_write(self) -> bool:
+        return self.method != "GET"
+
+    def __str__(self) -> str:
+        return f"{self.sender}: {self.method} {self.path.rpartition(f'/namespaces/{NAMESPACE}/')[2]}{self._sent()}"
+
+    def _sent(self) -> str:
+        """What a write is about, for who reads the log."""
+        if not self.is_write:
+            return ""
+        metadata = self.body["metadata"]
+        told = [f"of {metadata['resourceVersion']}", *(metadata.get("annotations") or {}).values()]
+        told += [result["device"] for result in results_of(allocation_of(self.body) or {})]
+        return f" ({', '.join([*told, *consumers_of(self.body)])})"
+
+
+@dataclass
+class Server:
+    """objects: by plural and name, as stored. wrongs: what should never have been."""
+
+    objects: dict[tuple[str, str], Json] = field(default_factory=dict)
+    waiting: list[Call] = field(default_factory=list)
+    late: list[Call] = field(default_factory=list)
+    log: list[str] = field(default_factory=list)
+    wrongs: list[str] = field(default_factory=list)
+    version: int = 100
+
+    # -- the senders' side
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: object = None,
+        content_type: str = JSON,
+        timeout_s: float = WRITE_TIMEOUT_S,
+    ) -> Json:
+        answer: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
+        task = asyncio.current_task()
+        self.waiting.append(Call(method, path, copy.deepcopy(body), answer, task.get_name() if task else ""))
+        return await answer
+
+    # -- what becomes of calls
+
+    def deliver(self, call: Call, way: Way) -> None:
+        """Let that become of the call."""
+        self.waiting.remove(call)
+        if way is Way.LATE:
+            self.late.append(call)
+        outcome = self._outcome(call) if way in (Way.ANSWERED, Way.LOST) else None
+        self.log.append(f"{call}: {way.value}, {outcome if isinstance(outcome, Exception) else self.version}")
+        if way is not Way.ANSWERED:
+            outcome = Unanswered(str(call), "no answer", is_ambiguous=call.is_write)
+        if call.answer.done():  # of a process that was killed
+            return
+        if isinstance(outcome, Exception):
+            call.answer.set_exception(outcome)
+        elif outcome is not None:
+            call.answer.set_result(outcome)
+
+    def arrive(self, call: Call) -> None:
+        """A call that was given up long ago is carried out after all."""
+        self.late.remove(call)
+        self.log.append(f"{call}: carried out late")
+        self._outcome(call)
+
+    def add(self, plural: str, obj: Json) -> Json:
+        """Store an object; it gets a version."""
+        metadata = {**obj["metadata"], "namespace": NAMESPACE, "resourceVersion": self._next()}
+        self.objects[plural, metadata["name"]] = {**obj, "metadata": metadata}
+        return self.objects[plural, metadata["name"]]
+
+    def all(self, plural: str) -> Iterator[Json]:
+        return (copy.deepcopy(one) for (of, _), one in self.objects.items() if of == plural)
+
+    # -- the rules
+
+    def _next(self) -> str:
+        self.version += 1
+        return str(self.version)
+
+    def _outcome(self, call: Call) -> Json | Exception:
+        plural, name, *rest = call.path.rpartition(f"/namespaces/{NAMESPACE}/")[2].split("/")
+        stored = self.objects[plural, name]
+        if not call.is_write:
+            return copy.deepcopy(stored)
+        if call.body["metadata"]["resourceVersion"] != stored["metadata"]["resourceVersion"]:
+            return ApiError(str(call), 409, Status("Conflict", "the object has been modified"))
+        if rest == ["binding"]:
+            return self._bound(call, stored)
+        changed = _changed(stored, call.body, rest)
+        if isinstance(changed, str):
+            return ApiError(str(call), 422, Status("Invalid", changed))
+        if changed != stored:
+            changed["metadata"]["resourceVersion"] = self._next()
+            self.objects[plural, name] = changed
+            self._check(f"{call}")
+        return copy.deepcopy(changed)
+
+    def _bound(self, call: Call, pod: Json) -> Json | Exception:
+        if pod["spec"].get("nodeName"):
+            return ApiError(str(call), 409, Status("Conflict", "the pod is assigned"))
+        spec = {**pod["spec"], "nodeName": call.body["target"]["name"]}
+        metadata = {**pod["metadata"], "resourceVersion": self._next()}
+        self.objects["pods", pod["metadata"]["name"]] = {**pod, "spec": spec, "metadata": metadata}
+        self._check(str(call))
+        return {}
+
+    def _check(self, after: str) -> None:
+        """Each bound pod has all its claims, on its node, and no device is in two of those."""
+        had: dict[str, str] = {}
+        for pod in self.all("pods"):
+            node, uid = pod["spec"].get("nodeName"), pod["metadata"]["uid"]
+            if not node:
+                continue
+            for entry in pod["spec"]["resourceClaims"]:
+                claim = self.objects["resourceclaims", entry["resourceClaimName"]]
+                name, allocation = claim["metadata"]["name"], allocation_of(claim)
+                if allocation is None or uid not in consumers_of(claim):
+                    self.wrongs.append(f"after {after}: pod {uid} is bound without claim {name}")
+                    continue
+                if node not in nodes_of(allocation, node):
+                    self.wrongs.append(f"after {after}: claim {name} does not reach {node}, where pod {uid} is")
+                for result in results_of(allocation):
+                    device, other = result["device"], had.setdefault(result["device"], name)
+                    if other != name:
+                        self.wrongs.append(f"after {after}: {device} is in {name} and {other}")
+
+
+def nodes_of(allocation: Mapping[str, Any], default: str) -> list[str]:
+    """The nodes that an allocation names; the default where it reaches all."""
+    selector = allocation.get("nodeSelector")
+    if not selector:
+        return [default]
+    return [value for term in selector["nodeSelectorTerms"] for one in term["matchFields"] for value in one["values"]]
+
+
+def _changed(stored: Json, sent: Json, rest: list[str]) -> Json | str:
+    """The object as it would be stored, or why it cannot be."""
+    if rest != ["status"]:
+        kept = {name: value for name, value in stored["metadata"].items() if name not in _EDITED}
+        edited = {name: value for name in _EDITED if (value := sent["metadata"].get(name))}
+        return {**stored, "metadata": {**kept, **copy.deepcopy(edited)}}
+    changed = {**stored, "metadata": dict(stored["metadata"]), "status": copy.deepcopy(sent.get("status") or {})}
+    before, now = allocation_of(stored), allocation_of(changed)
+    if before is not None and now is not None and before != now:
+        return "status.allocation: field is immutable"
+    if now is None and changed["status"].get("reservedFor"):
+        return "status.reservedFor: not allocated"
+    return changed
+
+
+_EDITED = ("annotations", "finalizers")
