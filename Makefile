@@ -50,7 +50,7 @@ peer-check: $(VENV)/.dev ## compare with the reference (needs Go) on N random ca
 fuzz-cel: $(VENV)/.dev ## break expressions for a minute (ARGS="--seconds 0": without end)
 	$(BIN)/python -m tests.fuzz.cel_expressions $(ARGS)
 
-mutants: $(VENV)/.dev ## break the allocator and the scheduler in N random places (of a SEED): which do the tests not notice?
+mutants: $(VENV)/.dev ## break allocator and scheduler in N random places from a SEED, and print what no test notices
 	$(BIN)/python -m tests.mutants.run --count $(or $(N),200) --seed $(or $(SEED),1) $(ARGS)
 
 cluster: $(VENV)/.run ## a Kubernetes control plane with a small fleet (needs Go once), until Ctrl-C

@@ -23,7 +23,7 @@ from tempfile import TemporaryDirectory
 from typing import TypeVar
 
 from tests.mutants.operators import Mutation, mutations
-from tests.mutants.tests_by_function import Traces, digest, test_files, tests_of
+from tests.mutants.tests_by_function import Traces, digest, files_of_tests, files_that_run
 from tests.mutants.tree import BrokenTestsError, Trace, Tree
 
 T = TypeVar("T")
@@ -90,18 +90,21 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=200, help="how many mutants (default: 200)")
     parser.add_argument("--seed", type=int, default=1, help="of the draw (default: 1)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="tests at once (default: one on each core)")
+    parser.add_argument(
+        "--grace", type=int, default=20, help="seconds for tests beyond three times what they take (default: 20)"
+    )
     arguments = parser.parse_args()
-    for option in ("count", "jobs"):
+    for option in ("count", "jobs", "grace"):
         if getattr(arguments, option) < 1:
             parser.error(f"--{option}: {getattr(arguments, option)} is less than 1")
     for path in arguments.paths:
-        if not sources(Path(), [path]):
-            parser.error(f"{path}: no Python files there")
+        if not _is_within(path) or not sources(Path(), [path]):
+            parser.error(f"{path}: no Python files of the project there")
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     KEPT.mkdir(parents=True, exist_ok=True)
     code = 0
     try:
-        code = asyncio.run(_run(arguments.paths, arguments.count, arguments.seed, arguments.jobs))
+        code = asyncio.run(_run(arguments))
     except* BrokenTestsError as errors:
         print(f"\n{errors.exceptions[0]}", file=sys.stderr)
         code = 2
@@ -111,19 +114,28 @@ def main() -> int:
     return code
 
 
-async def _run(paths: Sequence[str], count: int, seed: int, jobs: int) -> int:
+async def _run(arguments: argparse.Namespace) -> int:
     with TemporaryDirectory(prefix="dra-mutants-") as folder:
-        trees = [Tree(Path(), Path(folder) / str(job)) for job in range(jobs)]
+        trees = [Tree(Path(), Path(folder) / str(job)) for job in range(arguments.jobs)]
         root = trees[0].root
-        mutants = drawn(root, paths, count, seed)
+        mutants = drawn(root, arguments.paths, arguments.count, arguments.seed)
         traces = await _traced(trees, root)
-        verdicts = Verdicts(KEPT / "verdicts.jsonl", digest(root, test_files(root)))
-        await _tried(trees, mutants, traces, verdicts)
+        verdicts = Verdicts(KEPT / "verdicts.jsonl", digest(root, files_of_tests(root)))
+
+        async def decide(tree: Tree, mutant: Mutant) -> None:
+            verdicts.add(mutant, await verdict_on(mutant, tree, traces, arguments.grace))
+            _progress(_counted(verdicts, mutants))
+
+        await _shared(trees, [mutant for mutant in mutants if mutant not in verdicts], decide)
     survivors = [mutant for mutant in mutants if verdicts[mutant] == SURVIVED]
     for mutant in survivors:
         print(f"\n{mutant}")
     print(f"\n{_counted(verdicts, mutants)}")
     return 1 if survivors else 0
+
+
+def _is_within(path: str) -> bool:
+    return not Path(path).is_absolute() and ".." not in Path(path).parts
 
 
 def sources(root: Path, paths: Iterable[str]) -> Sequence[str]:
@@ -155,16 +167,6 @@ async def _traced(trees: Sequence[Tree], root: Path) -> Mapping[str, Trace]:
     return traces.by_test()
 
 
-async def _tried(
-    trees: Sequence[Tree], mutants: Sequence[Mutant], traces: Mapping[str, Trace], verdicts: Verdicts
-) -> None:
-    async def decide(tree: Tree, mutant: Mutant) -> None:
-        verdicts.add(mutant, await verdict_on(mutant, tree, traces))
-        _progress(_counted(verdicts, mutants))
-
-    await _shared(trees, [mutant for mutant in mutants if mutant not in verdicts], decide)
-
-
 async def _shared(trees: Sequence[Tree], work: Iterable[T], do: Callable[[Tree, T], Awaitable[None]]) -> None:
     """Do the work, each tree taking the next piece when it is free."""
     left = iter(work)
@@ -178,10 +180,10 @@ async def _shared(trees: Sequence[Tree], work: Iterable[T], do: Callable[[Tree, 
             group.create_task(take(tree))
 
 
-async def verdict_on(mutant: Mutant, tree: Tree, traces: Mapping[str, Trace]) -> str:
+async def verdict_on(mutant: Mutant, tree: Tree, traces: Mapping[str, Trace], grace_s: float) -> str:
     """Whether the tests that call the function around the mutation notice it."""
-    for tests in batches(tests_of(mutant.path, mutant.mutation.function, traces)):
-        limit_s = 20 + 3 * sum(traces[test].seconds for test in tests)
+    for tests in batches(files_that_run(mutant.path, mutant.mutation.function, traces)):
+        limit_s = grace_s + 3 * sum(traces[test].seconds for test in tests)
         passes = await tree.passes(mutant.path, mutant.text, tests, limit_s)
         if not passes:
             return TIMED_OUT if passes is None else KILLED
@@ -203,7 +205,7 @@ def _counted(verdicts: Verdicts, mutants: Sequence[Mutant]) -> str:
 
 
 def _progress(line: str) -> None:
-    print(f"\r{line}" if sys.stderr.isatty() else line, end="" if sys.stderr.isatty() else "\n", file=sys.stderr)
+    print(f"\r\x1b[K{line}" if sys.stderr.isatty() else line, end="" if sys.stderr.isatty() else "\n", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ FOLDERS = ("tests/unit", "tests/properties", "tests/conformance")
 """Integration tests are left out: they take too long, and depend on more than the sources."""
 
 
-def test_files(root: Path) -> Sequence[str]:
+def files_of_tests(root: Path) -> Sequence[str]:
     """The files whose tests have to notice, by their paths in the project."""
     found = (file for folder in FOLDERS for file in (root / folder).rglob("test_*.py"))
     return sorted(str(file.relative_to(root)) for file in found)
@@ -32,7 +32,7 @@ class Traces:
     def __init__(self, folder: Path, root: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._root = root
-        self._files = {test: folder / f"{test.replace('/', '.')}.json" for test in test_files(root)}
+        self._files = {test: folder / f"{test.replace('/', '.')}.json" for test in files_of_tests(root)}
         self._traces = {test: trace for test, file in self._files.items() if (trace := self._kept(file))}
 
     def missing(self) -> Sequence[str]:
@@ -58,7 +58,7 @@ class Traces:
         return trace if digest(self._root, trace.modules) == told else None
 
 
-def tests_of(path: str, function: str, traces: Mapping[str, Trace]) -> Sequence[str]:
+def files_that_run(path: str, function: str, traces: Mapping[str, Trace]) -> Sequence[str]:
     """The test files that run the function, those first that cost least for each function of its file that they run."""
 
     def cost(test: str) -> float:
