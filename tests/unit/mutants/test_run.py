@@ -119,6 +119,7 @@ def test_endless_loop_is_ended(project: Project) -> None:
     assert " 0 timed out" not in output
 
 
+@pytest.mark.usefixtures("hears_control_c")
 def test_interrupted_run_leaves_nothing_behind_and_the_next_one_goes_on(project: Project) -> None:
     with project.started("allocator") as running:
         assert running.stderr is not None
