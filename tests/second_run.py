@@ -1,4 +1,4 @@
-"""`pytest -p tests.second_run`, the gate's way: integration tests that fail get a second run, alone in a fresh process.
+"""Integration tests that fail run again, each alone in a fresh process: `python -m pytest -p tests.second_run`.
 
 A test on a real control plane can fail because the machine is busy; that must not hide that everything else passes.
 What passes in its second run is `unstable`: the gate passes, and prints the test's name and the output of both runs.
