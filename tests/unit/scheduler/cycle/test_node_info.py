@@ -48,7 +48,8 @@ def test_there_is_room_for_any_number_of_nodes(more: int) -> None:
     infos.set_node(number, a_node("far", allocatable=OFFER))
     assert (free(infos, "cpu", number), free(infos, "pods", number)) == (3000, 9)
     assert infos.size > number
-    assert free(infos, "cpu") == 4000
+    infos.set_node(0, a_node("n0", allocatable=amounts(cpu="5")))
+    assert (free(infos, "cpu"), free(infos, "cpu", 1)) == (5000, 4000)
 
 
 def test_a_pod_is_counted_once() -> None:
