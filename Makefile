@@ -8,7 +8,7 @@ UV     := $(BIN)/uv
 COMPILED := .cache/compiled
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format lock clean bench-allocator bench-cel bench-e2e bench-extender peer-check fuzz-cel cluster demo-live compiled
+.PHONY: help demo test check format lock clean bench-allocator bench-cel bench-e2e bench-extender peer-check fuzz-cel mutants cluster demo-live compiled
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -23,7 +23,7 @@ check: $(VENV)/.dev ## the one gate, run by people and by CI
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -q
+	$(BIN)/python -m pytest -q -p tests.second_run
 
 format: $(VENV)/.dev ## rewrite the sources in the one format
 	$(BIN)/ruff check --fix .
@@ -49,6 +49,9 @@ peer-check: $(VENV)/.dev ## compare with the reference (needs Go) on N random ca
 
 fuzz-cel: $(VENV)/.dev ## break expressions for a minute (ARGS="--seconds 0": without end)
 	$(BIN)/python -m tests.fuzz.cel_expressions $(ARGS)
+
+mutants: $(VENV)/.dev ## break allocator and scheduler in N random places from a SEED, and print what no test notices
+	$(BIN)/python -m tests.mutants.run --count $(or $(N),200) --seed $(or $(SEED),1) $(ARGS)
 
 cluster: $(VENV)/.run ## a Kubernetes control plane with a small fleet (needs Go once), until Ctrl-C
 	$(BIN)/python -m tests.controlplane.cluster $(ARGS)

@@ -84,7 +84,7 @@ def search_by(policy: Policy, attempt: Attempt, requests: Requests, terms: Terms
         return _first_fit(requests, terms, preferring.steps)
     if isinstance(answer, Found):
         return Found(_as_viewed(answer.picks), answer.steps)
-    if isinstance(answer, NotFound) and _masks(harmless) != _masks(requests):
+    if _masks(harmless) != _masks(requests):
         return _first_fit(requests, terms, answer.steps)
     return answer
 

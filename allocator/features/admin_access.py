@@ -50,7 +50,7 @@ class Occupation:
 
     shareable: Mask
     admin_blocks: bool
-    _claim: int = 0
+    _claim: int | None = None
     _own: Mask = 0
     _taken: Mask = 0
 

@@ -97,8 +97,11 @@ class CompatibleGroups:
         return UNBOUNDED
 
     def alike(self, device: int) -> Hashable:
-        """Devices on the same counter sets with the same groups."""
-        return self.consumptions.get(device), self.shareable >> device & 1, self.shared >> device & 1
+        """Devices on the same counter sets with the same groups: what one of them goes with, all do.
+
+        Those of which a share is held are no exception: their groups count among what is allocated.
+        """
+        return self.consumptions.get(device)
 
     def touched(self) -> Mask:
         """Devices of which this attempt has a share."""

@@ -65,10 +65,10 @@ class Claims:
 
     def unused_name(self, namespace: str, base: str, seed: str) -> str:
         """A generated name that no claim of the namespace has, the same on every run."""
-        name, attempt = generated(base, seed), 0
+        name = generated(base, seed)
         while (namespace, name) in self.objects:
-            attempt += 1
-            name = generated(base, f"{seed}/{attempt}")
+            seed = f"{seed}/again"
+            name = generated(base, seed)
         return name
 
     def add(self, found: ClaimObject) -> None:

@@ -282,6 +282,12 @@ def test_picks_of_an_attempt_add_up() -> None:
     assert names(decide(a_snapshot(a_slice(a_shared("x"), a_shared("y"))), *shares(3, "2"))) == ["x", "x", "y"]
 
 
+def test_device_of_which_the_attempt_has_a_share_fails_without_its_twins() -> None:
+    members = [a_device("no-candidate"), a_shared("x"), a_shared("y")]
+    claims = [a_claim(wanting("2", count=count), name=f"claim-{n}") for n, count in enumerate((1, 1, 2))]
+    assert names(decide(a_snapshot(a_slice(*members)), *claims)) == ["x", "y", "x", "y"]
+
+
 def test_shares_in_use_count() -> None:
     snapshot = a_snapshot(a_slice(a_shared("x"), a_shared("y")), held=[an_allocated_claim(held_share("x", "3"))])
     assert names(decide(snapshot, a_claim(wanting("1")))) == ["x"]

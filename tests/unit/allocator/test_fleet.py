@@ -7,13 +7,14 @@ from allocator.changes import MOST_CHANGES
 from allocator.contents import SPARE
 from allocator.explain import node_text
 from allocator.fleet import Fleet
-from allocator.model import Claim, CounterConsumption, CounterSet, Node, Slice, Taint
+from allocator.model import Claim, Constraint, CounterConsumption, CounterSet, Node, Slice, Taint
 from allocator.outcome import Allocated, NotEnough, Refused
 from allocator.rules import bits
 from allocator.search import Cancelled
 from allocator.shapes import shape_of
 from cel.quantity import Quantity
 from tests.builders import (
+    DRIVER,
     a_claim,
     a_class,
     a_device,
@@ -25,9 +26,11 @@ from tests.builders import (
     an_allocated_claim,
     an_alternative,
     devices,
+    distinct,
     everywhere,
     first_available,
     labelled,
+    match,
     on_node,
     where,
 )
@@ -51,6 +54,21 @@ def a_fleet(slices: Sequence[Slice], nodes: int = MANY, held: Sequence[Claim] = 
 
 def alike(nodes: int = MANY) -> list[Slice]:
     return [a_pool(number) for number in range(nodes)]
+
+
+@pytest.mark.parametrize("constraint", [match(f"{DRIVER}/numa"), distinct(f"{DRIVER}/card")], ids=["match", "distinct"])
+def test_nodes_that_differ_only_in_what_a_constraint_reads_are_told_apart(constraint: Constraint) -> None:
+    slices = [
+        a_slice(*(a_device(f"gpu-{n}", values) for n, values in enumerate(members)), pool=name, reach=on_node(name))
+        for name, members in (
+            ("node-000", ({"numa": 0, "card": 0}, {"numa": 1, "card": 0})),
+            ("node-001", ({"numa": 0, "card": 0}, {"numa": 0, "card": 1})),
+        )
+    ]
+    fleet = a_fleet(slices, nodes=2)
+    chosen = fleet.choose([a_claim(a_request(count=2), constraints=[constraint])], fleet.all)
+    assert chosen is not None
+    assert chosen.node.name == "node-001"
 
 
 def place(fleet: Fleet, name: str) -> Claim | None:

@@ -23,7 +23,7 @@ from allocator.model import (
     Taint,
     Toleration,
 )
-from allocator.outcome import Allocated, Exhausted, Outcome, Refused
+from allocator.outcome import Allocated, Exhausted, InvalidClaim, Outcome, Refused
 from allocator.remedies import (
     ClaimsReleased,
     ConstraintDropped,
@@ -322,6 +322,27 @@ def test_conflict_that_the_budget_does_not_suffice_for_is_all_that_was_asked_for
     assert found.clash is not None
     assert (requests_of(found.clash), found.clash.is_minimal) == (["a", "b"], False)
     assert (found.remedies, found.is_whole) == ((), False)
+
+
+# -- questions
+
+
+def asking_without_classes(all_steps: int) -> Asking:
+    """Answers a claim before any device is tried."""
+    return Asking(a_snapshot(a_slice(*devices(2)), classes=()), a_node(), {}, all_steps=all_steps)
+
+
+@pytest.mark.parametrize(("all_steps", "answer", "gaps"), [(-1, Exhausted, 1), (0, Exhausted, 1), (1, InvalidClaim, 0)])
+def test_question_is_put_while_a_step_is_left(all_steps: int, answer: type, gaps: int) -> None:
+    asking = asking_without_classes(all_steps)
+    assert isinstance(asking.ask([a_claim()]), answer)
+    assert asking.gaps == gaps
+
+
+def test_questions_without_steps_use_up_the_budget_too() -> None:
+    asking = asking_without_classes(250)
+    answers = [type(asking.ask([a_claim()])) for _ in range(4)]
+    assert answers == [InvalidClaim, InvalidClaim, InvalidClaim, Exhausted]
 
 
 # -- remedies

@@ -164,6 +164,7 @@ def test_a_standard_tag_that_does_not_fit_is_an_error(text: str) -> None:
             ("1e39", ".inf"),
             ("-1e39", "-.inf"),
         ),
+        ("9223372036854775807", "9223372036854775807"),
     ],
 )
 def test_keys_become_text(key: str, text: str) -> None:
@@ -177,7 +178,9 @@ def test_a_key_that_stands_twice_is_an_error_that_names_it(text: str, key: str) 
     assert f"the key '{key}' stands twice in one mapping" in problem_of(text)
 
 
-@pytest.mark.parametrize("text", ["~: 1", "18446744073709551615: 1", "? [1]\n: 2", "? {a: 1}\n: 2"])
+@pytest.mark.parametrize(
+    "text", ["~: 1", "9223372036854775808: 1", "18446744073709551615: 1", "? [1]\n: 2", "? {a: 1}\n: 2"]
+)
 def test_a_key_that_is_no_text_is_an_error(text: str) -> None:
     assert "a key must" in problem_of(text)
 

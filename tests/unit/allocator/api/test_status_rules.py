@@ -176,6 +176,14 @@ def test_device_status_that_breaks_a_rule_is_refused(statuses: list[Raw], path: 
     assert error_paths(allocated(an_allocation(a_result()), devices=statuses)) == [f"status.devices{path}"]
 
 
+@pytest.mark.parametrize("field", ["driver", "pool", "device"])
+@pytest.mark.parametrize("name", [None, ""])
+def test_device_status_names_its_device(field: str, name: str | None) -> None:
+    status = a_status(**{field: name})
+    found = error_paths(allocated(an_allocation(a_result()), devices=[status]))
+    assert found == [f"status.devices[0].{field}", "status.devices[0]"]
+
+
 @pytest.mark.parametrize(
     ("fields", "field"),
     [

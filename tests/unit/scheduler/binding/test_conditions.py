@@ -33,6 +33,10 @@ def test_devices_without_conditions_are_ready() -> None:
     assert state(a_raw_claim(allocation=an_allocation("gpu-0"))) == Ready()
 
 
+def test_claim_without_an_allocation_has_no_device_to_wait_for() -> None:
+    assert state(a_raw_claim()) == Ready()
+
+
 def test_device_that_nobody_has_reported_on_is_awaited() -> None:
     assert state(a_claim("gpu-0")) == Waiting((FIRST,))
     assert state(a_claim("gpu-0", statuses=[{**a_status("gpu-0"), "conditions": None}])) == Waiting((FIRST,))

@@ -8,6 +8,7 @@ import pytest
 from scheduler.binding import events as module
 from scheduler.binding.decision import PodKey
 from scheduler.binding.events import NOTE_MAX_BYTES, QUEUE_MAX, Events, shortened
+from scheduler.client.errors import ApiError, Status
 
 
 class Silence:
@@ -15,6 +16,13 @@ class Silence:
 
     async def request(self, *_: object, **__: object) -> dict[str, object]:
         raise AssertionError
+
+
+class Denial:
+    """An API server that takes no event."""
+
+    async def request(self, method: str, path: str, **_: object) -> dict[str, object]:
+        raise ApiError(f"{method} {path}", 403, Status("Forbidden", "events are forbidden"))
 
 
 def a_pod(number: int) -> PodKey:
@@ -29,6 +37,21 @@ def test_events_beyond_the_queue_are_dropped_and_counted() -> None:
         return events
 
     assert asyncio.run(say_too_much()).dropped == 3
+
+
+def test_events_that_the_server_refuses_are_counted() -> None:
+    async def say_twice() -> Events:
+        events = Events(Denial(), "dra-scheduler", "instance-0", lambda: datetime(2026, 1, 1, tzinfo=UTC))
+        writing = asyncio.create_task(events.run())
+        assert events.failed == 0
+        for number in range(2):
+            events.scheduled(a_pod(number), "node-0")
+        for _ in range(9):
+            await asyncio.sleep(0)
+        writing.cancel()
+        return events
+
+    assert asyncio.run(say_twice()).failed == 2
 
 
 def test_refusals_that_are_repeated_by_turns_are_written_once_however_many_pods_are_bound_in_between() -> None:

@@ -5,7 +5,6 @@ import pty
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from subprocess import DEVNULL, PIPE
 
@@ -125,15 +124,7 @@ def test_where_nothing_can_be_told_the_exit_code_tells(tmp_path: Path) -> None:
         assert subprocess.run(program("allocate", path), stdout=full, stderr=full, check=False).returncode == 2
 
 
-@pytest.fixture
-def _hears_control_c() -> Iterator[None]:
-    """What a shell starts in the background ignores SIGINT, and so does what that starts, unless it is told not to."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-@pytest.mark.usefixtures("_hears_control_c")
+@pytest.mark.usefixtures("hears_control_c")
 def test_control_c_ends_without_a_word(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)

@@ -246,6 +246,18 @@ def test_two_attempts_at_one_claim_or_for_one_pod_are_refused(cluster: Cluster) 
     assert in_use(cluster) == {"gpu-0"}
 
 
+def test_devices_that_another_writer_gave_the_claim_meanwhile_are_in_use_beside_the_reserved_ones(
+    cluster: Cluster,
+) -> None:
+    cluster.set_claim(watched(a_claim()), 1)
+    pod = a_pod()
+    place(cluster, pod, a_claim())
+    cluster.set_claim(watched(an_allocated_claim("gpu-1", name="claim")), 2)
+    assert in_use(cluster) == {"gpu-0", "gpu-1"}
+    cluster.unreserve(pod.uid)
+    assert in_use(cluster) == {"gpu-1"}
+
+
 def test_allocated_claims_are_handed_on_as_they_are(cluster: Cluster) -> None:
     held = an_allocated_claim("gpu-1", name="held")
     cluster.set_claim(watched(held), 1)

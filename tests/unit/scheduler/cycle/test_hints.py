@@ -74,6 +74,11 @@ def test_a_node_that_fits_helps_whatever_was_wrong_with_the_others(reason: Reaso
     assert is_helped(reason, NodeChanged(None, FITTING))
 
 
+def test_a_node_that_takes_no_pod_at_all_helps_nobody() -> None:
+    allocatable = {name: amount for name, amount in FITTING.allocatable.items() if name != "pods"}
+    assert not is_helped(Reason.NODE_RESOURCES_FIT, NodeChanged(None, replace(FITTING, allocatable=allocatable)))
+
+
 @pytest.mark.parametrize("reason", [Reason.CLAIMS, Reason.CLASSES, Reason.ADMIN_ACCESS, Reason.UNSUPPORTED])
 def test_a_node_helps_no_pod_that_no_node_could_take(reason: Reason) -> None:
     assert not is_helped(reason, NodeChanged(None, FITTING))

@@ -40,6 +40,18 @@ def test_a_pod_that_is_removed_gives_back_what_it_took_also_if_it_says_otherwise
     assert (infos.scored_cpu[0], infos.scored_memory[0]) == (0, 0)
 
 
+@pytest.mark.parametrize("more", [-1, 0, 1, 1000])
+def test_there_is_room_for_any_number_of_nodes(more: int) -> None:
+    infos = a_cluster()
+    number = infos.size + more
+    infos.add_pod(number, requesting(cpu="1"))
+    infos.set_node(number, a_node("far", allocatable=OFFER))
+    assert (free(infos, "cpu", number), free(infos, "pods", number)) == (3000, 9)
+    assert infos.size > number
+    infos.set_node(0, a_node("n0", allocatable=amounts(cpu="5")))
+    assert (free(infos, "cpu"), free(infos, "cpu", 1)) == (5000, 4000)
+
+
 def test_a_pod_is_counted_once() -> None:
     infos = a_cluster()
     infos.add_pod(0, requesting(cpu="1"))

@@ -203,6 +203,13 @@ def test_sampling_is_found_where_it_stands(
     assert places(raw) == [("warning", path, value) for path, value in expected]
 
 
+@pytest.mark.parametrize("mode", Mode)
+def test_sampling_makes_pods_unschedulable_where_the_extender_alone_knows_the_devices(mode: Mode) -> None:
+    plugins: Json = OFF if mode is Mode.AUTHORITATIVE else {}
+    (trap,) = found(a_document(mode, percentageOfNodesToScore=50, profiles=profiles(plugins)))
+    assert ("unschedulable" in trap.consequence) == (mode is Mode.AUTHORITATIVE)
+
+
 def several(*extenders: dict[str, Any]) -> Json:
     raw = a_document()
     (ours,) = raw["extenders"]

@@ -10,6 +10,7 @@ from cel.quantity import Quantity
 from scheduler.binding.binder import Api, Binder, Listener, Observed, Time
 from scheduler.binding.events import Events
 from scheduler.binding.refusals import Refusals
+from scheduler.cache.kinds import claim_of
 from scheduler.client.errors import ApiError, Status
 from scheduler.client.resources import claims
 from scheduler.cycle.cluster import Cluster
@@ -17,8 +18,24 @@ from scheduler.cycle.invariants import Violation
 from scheduler.cycle.queue import Queue
 from scheduler.live.loop import PROBE_S, Loop, Parts
 from scheduler.live.metrics import Metrics
-from tests.builders import a_node, a_pod, kubernetes
+from tests.builders import a_node, a_pod, a_user, kubernetes
 
+ELSEWHERE = {
+    "apiVersion": "resource.k8s.io/v1",
+    "kind": "ResourceClaim",
+    "metadata": {"namespace": "default", "name": "claim", "uid": "uid-claim", "resourceVersion": "1"},
+    "spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}},
+    "status": {
+        "allocation": {
+            "devices": {"results": [{"request": "r", "driver": "d.example", "pool": "p", "device": "gpu-0"}]},
+            "nodeSelector": {
+                "nodeSelectorTerms": [
+                    {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["elsewhere"]}]}
+                ]
+            },
+        }
+    },
+}
 TURNS = 50
 """Of the event loop: more than an attempt takes."""
 
@@ -26,7 +43,11 @@ TURNS = 50
 class Denied:
     """Refuses every call, as RBAC does; it sees all there is, and hears what becomes of attempts."""
 
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
     async def request(self, method: str, path: str, **_: object) -> dict[str, Any]:
+        self.calls.append(f"{method} {path}")
         message = f'it is forbidden: User "ours" cannot {method} it'
         raise ApiError(f"{method} {path}", 403, Status("Forbidden", message))
 
@@ -40,11 +61,11 @@ class Denied:
 class Room:
     """A loop whose clock stands still, a node with room, and the pods that are to come there."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_dry: bool = False) -> None:
         self.now = 100.0
         self.cluster = cluster = Cluster(kubernetes(), is_ours=lambda _: True)
         cluster.set_node(a_node(allocatable={"pods": Quantity.parse("110")}))
-        denied = Denied()
+        self.denied = denied = Denied()
         api = cast(Api, denied)
         moment = datetime(2026, 1, 1, tzinfo=UTC)
         time = Time(lambda: self.now, lambda: moment, asyncio.sleep, lambda: 0.5)
@@ -55,7 +76,7 @@ class Room:
         self.violations: list[Violation] = []
         parts = Parts(cluster, self.queue, binder, events, refusals, metrics, self.violations.append)
         self.is_outdated = False
-        self.loop = Loop(parts, lambda: self.now, lambda: self.is_outdated, concurrency=8)
+        self.loop = Loop(parts, lambda: self.now, lambda: self.is_outdated, concurrency=8, is_dry=is_dry)
 
     def add(self, *names: str) -> None:
         for name in names:
@@ -154,3 +175,19 @@ def test_a_right_that_was_missing_is_not_told_any_more_once_the_pod_that_lacked_
     before, after = asyncio.run(act())
     assert 'User "ours" cannot POST' in before
     assert after == ""
+
+
+@pytest.mark.parametrize("is_dry", [False, True])
+def test_claim_that_keeps_its_pod_from_every_node_is_deallocated_but_not_in_a_dry_run(*, is_dry: bool) -> None:
+    async def act() -> Room:
+        room = Room(is_dry=is_dry)
+        room.cluster.set_claim(claim_of(ELSEWHERE), 1)
+        room.queue.add(a_user("pod", "claim"), room.now)
+        running = asyncio.create_task(room.loop.run())
+        await room.go_on()
+        running.cancel()
+        return room
+
+    path = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/claim"
+    calls = asyncio.run(act()).denied.calls
+    assert [call for call in calls if path in call] == ([] if is_dry else [f"PUT {path}"])

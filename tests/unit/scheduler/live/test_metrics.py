@@ -2,9 +2,12 @@
 
 from collections.abc import Mapping
 from itertools import pairwise
+from typing import get_args
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from scheduler.binding.sweep import Leftover
+from scheduler.live.core import Told
 from scheduler.live.metrics import Metrics, Point, Reading, Result, Status, Watch
 from scheduler.version import VERSION
 
@@ -36,6 +39,15 @@ def value(metrics: Metrics, name: str, **labels: str) -> float:
 
 def some() -> Metrics:
     return Metrics(PROFILE, lambda: READING)
+
+
+def test_what_is_swept_is_counted_by_kind() -> None:
+    metrics = some()
+    leftovers: tuple[Leftover, ...] = get_args(Leftover)
+    for number, leftover in enumerate(leftovers, 1):
+        Told(metrics).swept(leftover, number)
+    name = "dra_scheduler_swept_total"
+    assert [value(metrics, name, leftover=leftover) for leftover in leftovers] == [1, 2]
 
 
 def test_attempts_are_counted_and_timed_by_result() -> None:
