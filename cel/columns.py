@@ -380,7 +380,7 @@ def _answer_on(table: _Table, atom: Atom, device: BoundDevice) -> int:
     """What an atom answers on one device, by the exact evaluator; notes what it took."""
     frame = Frame(device, atom.planned.slots, COST_LIMIT)
     try:
-        value = atom.planned.evaluate(frame)
+        value = frame.run(atom.planned.evaluate)
     except EvalAbortedError:
         table.has_aborted = True
         return ABORTED
