@@ -5,7 +5,7 @@ funnel), or watches the search (a rule). Most do one of these. What does not dep
 is asked once for each view and shape of a request.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -59,7 +59,12 @@ class Attempt:
 
 
 class Feature:
-    """A feature that says nothing; each real one overrides what it has to say."""
+    """A feature that says nothing; each real one overrides what it has to say.
+
+    reads: the qualified names of the attributes that it looks at; everything else of devices and slices is its own.
+    """
+
+    reads: Sequence[str] = ()
 
     def concerns(self, view: NodeView) -> bool:
         """False where the feature has nothing to say of any device of the view, whatever is asked and in use."""

@@ -7,6 +7,7 @@ of the newest moment, which all snapshots of a cluster share; `Fleet` keeps them
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from allocator.exact import values_of
 from allocator.gates import CONSUMABLE_CAPACITY, Features
 from allocator.model import Claim, DeviceClass, Node, PoolID, Slice
 from allocator.node_view import NodeView, view_of
@@ -111,4 +112,9 @@ def is_same(old: Node | None, new: Node | None) -> bool:
     """True where both reach the same devices, and can use them in the same way."""
     if old is None or new is None:
         return old is new
-    return old.name == new.name and old.labels == new.labels and old.declared_features == new.declared_features
+    return _of_node(old) == _of_node(new)
+
+
+_of_node = values_of(
+    Node, dict.fromkeys(["taints", "unschedulable", "allocatable"], "not for devices to look at")
+)
