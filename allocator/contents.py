@@ -8,7 +8,7 @@ kept until they are too many (`is_bloated`), and then all are given anew.
 Every field of the model decides but those that are excepted here: what a feature reads need not be listed.
 """
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
 from allocator.exact import exact, values_of
@@ -223,7 +223,7 @@ class _Parts:
 
 def _have_same_attributes(left: Sequence[Device], right: Sequence[Device]) -> bool:
     """True for devices whose unusual attributes are the same, and so are the others."""
-    return all([one.attributes == other.attributes for one, other in zip(left, right, strict=True)])
+    return all(one.attributes == other.attributes for one, other in zip(left, right, strict=True))
 
 
 def _number(numbers: dict[Hashable, int], token: Hashable) -> int:

@@ -1,7 +1,7 @@
 """Keys that are equal only for values that nothing can tell apart, which is less than what `==` takes for equal.
 
-To Python 1 is True, and 1Ki is 1024; a selector can tell them apart, and so can a rule of a request policy. What decides
-about a value of the model is found in its fields: one that is added decides until it is excepted by name.
+To Python 1 is True, and 1Ki is 1024; a selector can tell them apart, and so can a request policy. What decides about a
+value of the model is found in its fields: one that is added decides until it is excepted by name.
 """
 
 from collections.abc import Callable, Hashable, Mapping
@@ -24,7 +24,7 @@ def exact(value: object) -> Hashable:
     if isinstance(value, Mapping):
         return Mapping, tuple([(key, exact(item)) for key, item in value.items()])
     if is_dataclass(value):
-        return class_, tuple([exact(getattr(value, name)) for name in _compared(class_)])
+        return class_, tuple([exact(getattr(value, name)) for name in _compared(class_)])  # type: ignore[arg-type] # classes have a hash
     return class_, value if isinstance(value, Hashable) else repr(value)
 
 
