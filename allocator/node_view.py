@@ -52,6 +52,13 @@ class Memo(dict[Hashable, Any]):
     def __contains__(self, key: object) -> bool:
         return super().__contains__(key) or key in self._before
 
+    def get(self, key: Hashable, default: Any = None) -> Any:
+        """What is known under the key."""
+        try:
+            return self[key]
+        except KeyError:
+            return default
+
     def age(self, most: int) -> None:
         """Forget what was not asked for since there were so many new entries the last time, if there are by now."""
         if len(self) - self._kept > most:

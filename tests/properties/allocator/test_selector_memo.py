@@ -37,18 +37,19 @@ EXPRESSIONS = [
     f'"memory" in device.capacity["{DRIVER}"]',
     'device.attributes["other.example"].x == 1',
 ]
-ATTRIBUTES = [
-    None,
-    *[("int", value) for value in (0, 1, True, 1.0, "1", None, 2**63, -(2**63), float("nan"), [1], {})],
-    *[("bool", value) for value in (True, False, 1, 0, "true")],
-    *[("string", value) for value in ("", "1", "a", 1, None, ["a"])],
-    *[("version", value) for value in ("1.0.0", "1.0.0+a", "1.0.0+b", "1", 1, (), [])],
-    *[("ints", value) for value in ((), (1, 2), (True, 2), (1.0, 2), [1, 2], (2**63,), None)],
-    *[("bools", value) for value in ((True,), (1,))],
-    *[("strings", value) for value in (("a",), ("a", "b"), ("a", 1), "ab", ({},))],
-    *[("versions", value) for value in (("1.0.0",), ("1.0.0+a",), ("1",))],
-    *[("", None), ("", 1), ("unknown", 1)],
-]
+VALUES: dict[str, tuple[object, ...]] = {
+    "int": (0, 1, True, 1.0, "1", None, 2**63, -(2**63), float("nan"), [1], {}),
+    "bool": (True, False, 1, 0, "true"),
+    "string": ("", "1", "a", 1, None, ["a"]),
+    "version": ("1.0.0", "1.0.0+a", "1.0.0+b", "1", 1, (), []),
+    "ints": ((), (1, 2), (True, 2), (1.0, 2), [1, 2], (2**63,), None),
+    "bools": ((True,), (1,)),
+    "strings": (("a",), ("a", "b"), ("a", 1), "ab", ({},)),
+    "versions": (("1.0.0",), ("1.0.0+a",), ("1",)),
+    "": (None, 1),
+    "unknown": (1,),
+}
+ATTRIBUTES = [None, *[(kind, value) for kind, values in VALUES.items() for value in values]]
 AMOUNTS = [
     None,
     "1024",
