@@ -155,7 +155,7 @@ def _scalar(value: Value) -> Attribute:
 
 def compile_selector(text: str, environment: Environment = V1_37) -> Program:
     """A selector, compiled or from the cache; raises CompileError, for a refused one from the cache too."""
-    found = _selector(text, environment)
+    found = (_selector if len(text) <= LONGEST_SOURCE else _selector.__wrapped__)(text, environment)
     if isinstance(found, CompileError):
         raise CompileError(found.message, found.line, found.column, found.source)
     return found
@@ -163,7 +163,7 @@ def compile_selector(text: str, environment: Environment = V1_37) -> Program:
 
 def compile_value(text: str, environment: Environment = V1_37) -> ValueProgram:
     """The expression of a derived attribute, compiled or from the cache; raises CompileError."""
-    found = _value(text, environment)
+    found = (_value if len(text) <= LONGEST_SOURCE else _value.__wrapped__)(text, environment)
     if isinstance(found, CompileError):
         raise CompileError(found.message, found.line, found.column, found.source)
     return found
