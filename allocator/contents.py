@@ -8,11 +8,13 @@ kept until they are too many (`is_bloated`), and then all are given anew.
 Every field of the model decides but those that are excepted here: what a feature reads need not be listed.
 """
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from operator import attrgetter
 
-from allocator.exact import exact, values_of
-from allocator.model import Device, Node, Slice
+from allocator.exact import deciding, exact, is_exactly, values_of
+from allocator.model import TRAITS, Device, Node, Slice
 from allocator.node_affinity import InvalidNodeSelector, reaches
 from allocator.pools import Pool, has_counters
 from allocator.reads import ReadKey
@@ -28,7 +30,7 @@ _RECENT = 8
 
 _NAMES = dict.fromkeys(["name", "pool"], "claims ask for no device by its name")
 
-_of_device = values_of(
+_OF_DEVICE = deciding(
     Device,
     {**_NAMES, "driver": "that of the slice", "attributes": "as far as they are read, and those that are unusual"},
 )
@@ -66,11 +68,11 @@ class _Known:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Body:
-    """The devices of a slice, names aside. parts: the numbers of what they are beside their attributes."""
+    """The devices of a slice, names aside. traits: of the slice."""
 
     number: int
     devices: Sequence[Device]
-    parts: Sequence[int]
+    traits: frozenset[str]
 
 
 class Contents:
@@ -152,12 +154,11 @@ class Contents:
 
     def _body(self, piece: Slice) -> int:
         """The number of the slice's devices, names aside; equal ones may have several numbers."""
-        devices, parts = piece.devices, [self._parts.of(device) for device in piece.devices]
         for body in self._recent:
-            if parts == body.parts and _have_same_attributes(devices, body.devices):
+            if piece.traits == body.traits and _are_alike(piece.devices, body.devices, piece.traits):
                 return body.number
         self._bodies += 1
-        self._recent.insert(0, _Body(self._bodies, devices, parts))
+        self._recent.insert(0, _Body(self._bodies, piece.devices, piece.traits))
         del self._recent[_RECENT:]
         return self._bodies
 
@@ -195,7 +196,7 @@ class Lens:
         known = self._of_kind.get(kind)
         if known is None:
             local = _reached(piece, node) if piece.reach.per_device else None
-            parts = tuple([self._parts.of(device) for device in piece.devices])
+            parts = self._parts.of(piece)
             read = tuple([self._reads.of(device) for device in piece.devices]) if self._reads.of_attributes else ()
             known = self._of_kind[kind] = _number(self._numbers, (_rest_of(piece), local, parts, read))
         return known
@@ -208,22 +209,38 @@ class _Parts:
         self._numbers: dict[Hashable, int] = {}
         self._known: dict[Hashable, tuple[object, int]] = {}
 
-    def of(self, device: Device) -> int:
-        """The device's number."""
+    def of(self, piece: Slice) -> tuple[int, ...]:
+        """The numbers of the slice's devices."""
+        traits, values_of_device = piece.traits, _reader(piece.traits)
+        return tuple([self._number(traits, values_of_device(device)) for device in piece.devices])
+
+    def _number(self, traits: frozenset[str], values: tuple[object, ...]) -> int:
         # Equal parts of a fleet are mostly one object; they stay here, so that no other gets their identity.
-        values = (*_of_device(device), device.unusual)
-        key = tuple([id(value) if value else value.__class__ for value in values])
+        key = (traits, *map(id, values))
         known = self._known.get(key)
         if known is None:
             if len(self._known) > SPARE:
                 self._known.clear()
-            known = self._known[key] = (values, _number(self._numbers, exact(values)))
+            known = self._known[key] = (values, _number(self._numbers, (traits, exact(values))))
         return known[1]
 
 
-def _have_same_attributes(left: Sequence[Device], right: Sequence[Device]) -> bool:
-    """True for devices whose unusual attributes are the same, and so are the others."""
-    return all(one.attributes == other.attributes for one, other in zip(left, right, strict=True))
+@lru_cache(maxsize=256)
+def _reader(traits: frozenset[str]) -> Callable[[Device], tuple[object, ...]]:
+    """What decides about the devices of a slice with these traits; what no device of it has is left out."""
+    named = [name for name in _OF_DEVICE if name not in TRAITS or name in traits]
+    return attrgetter(*named, *["unusual"] * ("unusual" in traits))
+
+
+def _are_alike(left: Sequence[Device], right: Sequence[Device], traits: frozenset[str]) -> bool:
+    """True for devices that agree, one by one, in all but their names and pools. traits: those of both slices."""
+    if len(left) != len(right):
+        return False
+    values_of_device = _reader(traits)
+    for one, other in zip(left, right, strict=True):
+        if one.attributes != other.attributes or not is_exactly(values_of_device(one), values_of_device(other)):
+            return False
+    return True
 
 
 def _number(numbers: dict[Hashable, int], token: Hashable) -> int:

@@ -218,12 +218,11 @@ def _is_usual(kind: str, value: object) -> bool:
 NEGATIVE_CAPACITY = "negative capacity"
 """The trait of a slice in which a device has a capacity below zero."""
 
-_EVERY_DEVICE_HAS = {
-    **dict.fromkeys(["name", "driver", "pool"], "its name"),
-    **dict.fromkeys(["attributes", "capacity"], "what it is"),
-    "reach": "its slice tells whether it matters",
-}
-_TRAITS = {name: attrgetter(name) for name in (*deciding(Device, _EVERY_DEVICE_HAS), "unusual")}
+_NO_TRAITS = dict.fromkeys(
+    ["name", "driver", "pool", "attributes", "capacity", "reach"], "every device has it, or its slice in its place"
+)
+TRAITS = {name: attrgetter(name) for name in (*deciding(Device, _NO_TRAITS), "unusual")}
+"""What most devices leave empty, by the name of the field."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +248,7 @@ class Slice:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "pool_id", PoolID(self.driver, self.pool))
-        found = frozenset(name for name, value_of in _TRAITS.items() if any(map(value_of, self.devices)))
+        found = frozenset(name for name, value_of in TRAITS.items() if any(map(value_of, self.devices)))
         amounts = {id(device.capacity): device.capacity for device in self.devices}  # most devices share one map
         if any(amount.mantissa < 0 for capacity in amounts.values() for amount in capacity.values()):
             found |= {NEGATIVE_CAPACITY}
