@@ -249,7 +249,7 @@ def _number(numbers: dict[Hashable, int], token: Hashable) -> int:
 
 def _rest_of(piece: Slice) -> Hashable:
     """All of a slice that decides beside its devices."""
-    return exact(_of_slice(piece)), _how_it_is_reached(piece)
+    return tuple([exact(value) if value else value.__class__ for value in _of_slice(piece)]), _how_it_is_reached(piece)
 
 
 def _how_it_is_reached(piece: Slice) -> Hashable:
