@@ -117,12 +117,14 @@ class NodeView:
 
     def positions(self, pool: Pool) -> Mapping[str, int]:
         """Device name to bit. Cost: O(devices of the pool), once; so it is for pools of which something is in use."""
-        if ("positions", pool.id) not in self.memo:
+        positions: Mapping[str, int]
+        try:
+            positions = self.memo["positions", pool.id]
+        except KeyError:
             own = [segment for segment in self.segments if segment.piece.pool_id == pool.id]
-            self.memo["positions", pool.id] = {
+            positions = self.memo["positions", pool.id] = {
                 device.name: position for s in own for position, device in enumerate(s.piece.devices, s.offset)
             }
-        positions: Mapping[str, int] = self.memo["positions", pool.id]
         return positions
 
     def segment(self, device: int) -> Segment:
