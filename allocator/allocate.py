@@ -43,13 +43,13 @@ def allocate(  # noqa: PLR0913 - the last four have defaults, and are the caller
     """The devices for the claims, which have none yet, on the node: the first choice in canonical order.
 
     The answer is the smallest under (claim, request, alternative, positions of devices), as kube-scheduler's is.
-    share_id: the id of a new share, from a text that names it. is_cancelled: asked before every step. policy: another
-    order of the devices, and a score.
+    share_id: the id of a new share, from a text that names it. is_cancelled: asked before every step, and before an
+    expression is evaluated on a device. policy: another order of the devices, and a score.
     Raises AllocationError for what ends the attempt on every node, Cancelled. Nothing that is passed in is changed.
     Cost: O(devices of the node) where nothing has to be taken back; never more than budget_steps picks.
     """
     view = snapshot.view(node)
-    attempt = attempt_of(snapshot, view, share_id)
+    attempt = attempt_of(snapshot, view, share_id, is_cancelled)
     problem = problem_of(snapshot, attempt, claims)
     terms = Terms(budget_steps, MAX_RESULTS, problem.is_exhaustive, is_cancelled)
     try:

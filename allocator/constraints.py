@@ -9,12 +9,14 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import cel
+from allocator.feature import Attempt
 from allocator.features.list_type_attributes import Token, is_list, tokens
-from allocator.gates import LIST_TYPE_ATTRIBUTES, Features
+from allocator.gates import LIST_TYPE_ATTRIBUTES
 from allocator.model import Alternative, Attribute, Constraint, Device
 from allocator.node_view import NodeView
 from allocator.outcome import InvalidClaim
 from allocator.rules import UNBOUNDED, Candidates, Mask, Slot, Trail, bits
+from allocator.search import Cancelled
 
 
 def covers(constraint: Constraint, alternative: Alternative) -> bool:
@@ -70,10 +72,12 @@ class Columns:
     def of(self, candidates: Candidates) -> Column:
         """The column that an alternative compares: its own derived attribute, or the published one."""
         expression = dict(candidates.alternative.derived_attributes).get(self._name)
+        memo = self._view.memo
         key = ("column", self._name, expression, self._view.all if expression is None else candidates.mask)
-        if key not in self._view.memo:
-            self._view.memo[key] = self._make(*key[2:])
-        column = self._view.memo[key]
+        try:
+            column = memo[key]
+        except KeyError:
+            column = memo[key] = self._make(*key[2:])
         assert isinstance(column, Column)
         return column
 
@@ -280,9 +284,10 @@ AttributeRule = MatchAttribute | DistinctAttribute
 
 
 def rules_of(
-    constraints: Sequence[Constraint], claim: str, view: NodeView, features: Features
+    constraints: Sequence[Constraint], claim: str, attempt: Attempt
 ) -> tuple[tuple[Constraint, AttributeRule], ...]:
     """The rules of a claim's constraints. Raises InvalidClaim for one of a kind that is not known."""
+    view, features = attempt.view, attempt.features
     # Differs from kube-scheduler, where a violated constraint under `All` ends the attempt on every node.
     is_fatal = features.is_strict
     has_lists = features.has(LIST_TYPE_ATTRIBUTES)
@@ -292,16 +297,18 @@ def rules_of(
         is_known = bool(constraint.match_attribute) or features.knows_capacity
         if not name or not is_known:
             raise InvalidClaim(f"claim {claim}, constraint #{position}: neither matchAttribute nor distinctAttribute")
-        columns = Columns(view, name, _derive_in(features.environment), has_lists=has_lists)
+        columns = Columns(view, name, _derive_in(attempt), has_lists=has_lists)
         kind = MatchAttribute if constraint.match_attribute else DistinctAttribute
         rules.append((constraint, kind(view, claim, position, name, columns, is_fatal)))
     return tuple(rules)
 
 
-def _derive_in(environment: cel.Environment) -> Derive:
+def _derive_in(attempt: Attempt) -> Derive:
     def derive(expression: str, device: Device) -> Attribute | str:
+        if attempt.is_cancelled():
+            raise Cancelled("cancelled before an attribute was derived")
         try:
-            return cel.compile_value(expression, environment).evaluate(device)
+            return cel.compile_value(expression, attempt.features.environment).evaluate(device)
         except cel.CompileError as error:
             return f"CEL compile error: {error}"
         except cel.EvalError as error:

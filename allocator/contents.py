@@ -4,17 +4,20 @@ A slice has a *kind*, which tells all of it but names; a node has a *base*, made
 reaches. Most shapes of claims read less of a device than there is, so that to them many bases are one
 *content*: a `Lens` tells which. Nothing here keeps a slice that is gone; the numbers of what is gone are
 kept until they are too many (`is_bloated`), and then all are given anew.
+
+Every field of the model decides but those that are excepted here: what a feature reads need not be listed.
 """
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from operator import attrgetter
 
-from allocator.model import Device, Node, Slice
+from allocator.exact import deciding, exact, is_exactly, values_of
+from allocator.model import TRAITS, Device, Node, Slice
 from allocator.node_affinity import InvalidNodeSelector, reaches
 from allocator.pools import Pool, has_counters
-from allocator.reads import ReadKey, amounts_key
-from cel.quantity import Quantity
+from allocator.reads import ReadKey
 
 SPARE = 256
 """Numbers of what is gone that are always tolerated."""
@@ -25,15 +28,27 @@ MOST_LENSES = 256
 _RECENT = 8
 """Slices that a new one is compared with as a whole."""
 
-_REST = attrgetter(
-    "policies",
-    "allow_multiple_allocations",
-    "consumes_counters",
-    "reach",
-    "taints",
-    "binds_to_node",
-    "binding_conditions",
-    "unknown_fields",
+_NAMES = dict.fromkeys(["name", "pool"], "claims ask for no device by its name")
+
+_OF_DEVICE = deciding(
+    Device,
+    {**_NAMES, "driver": "that of the slice", "attributes": "as far as they are read, and those that are unusual"},
+)
+_of_slice = values_of(
+    Slice,
+    {
+        **_NAMES,
+        "generation": "the pool tells which slices count; drivers count from where they like",
+        "reach": "which nodes reach it is told by what they reach; `_how_it_is_reached` tells the rest",
+        "devices": "numbered by themselves",
+    },
+)
+_of_node = values_of(
+    Node,
+    {
+        **dict.fromkeys(["name", "labels"], "they decide what is reached, and nothing else"),
+        **dict.fromkeys(["taints", "unschedulable", "allocatable"], "not for devices to look at"),
+    },
 )
 
 
@@ -53,11 +68,11 @@ class _Known:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Body:
-    """The devices of a slice, names aside. has_rest: they may have what few devices have."""
+    """The devices of a slice, names aside. traits: of the slice."""
 
     number: int
     devices: Sequence[Device]
-    has_rest: bool
+    traits: frozenset[str]
 
 
 class Contents:
@@ -79,7 +94,7 @@ class Contents:
 
     def base(self, node: Node, pools: Iterable[Pool]) -> int:
         """The number of all that a node holds. Cost: O(devices of slices that were not seen before)."""
-        tokens: list[Hashable] = [node.declared_features]
+        tokens: list[Hashable] = [_of_node(node)]
         for pool in pools:
             tokens.append((bool(pool.missing), bool(pool.contradiction)))
             for piece in pool.slices:
@@ -139,12 +154,11 @@ class Contents:
 
     def _body(self, piece: Slice) -> int:
         """The number of the slice's devices, names aside; equal ones may have several numbers."""
-        devices, has_rest = piece.devices, bool(piece.traits) or piece.reach.per_device
         for body in self._recent:
-            if has_rest == body.has_rest and _are_alike(devices, body.devices, has_rest=has_rest):
+            if piece.traits == body.traits and _are_alike(piece.devices, body.devices, piece.traits):
                 return body.number
         self._bodies += 1
-        self._recent.insert(0, _Body(self._bodies, devices, has_rest))
+        self._recent.insert(0, _Body(self._bodies, piece.devices, piece.traits))
         del self._recent[_RECENT:]
         return self._bodies
 
@@ -170,7 +184,7 @@ class Lens:
         return known
 
     def _content(self, contents: Contents, node: Node, pools: Iterable[Pool]) -> int:
-        tokens: list[Hashable] = [node.declared_features]
+        tokens: list[Hashable] = [_of_node(node)]
         for pool in pools:
             tokens.append((bool(pool.missing), bool(pool.contradiction)))
             tokens.extend([self._slice(contents, piece, node) for piece in pool.slices])
@@ -182,52 +196,51 @@ class Lens:
         known = self._of_kind.get(kind)
         if known is None:
             local = _reached(piece, node) if piece.reach.per_device else None
-            parts = tuple([self._parts.of(device) for device in piece.devices])
+            parts = self._parts.of(piece)
             read = tuple([self._reads.of(device) for device in piece.devices]) if self._reads.of_attributes else ()
             known = self._of_kind[kind] = _number(self._numbers, (_rest_of(piece), local, parts, read))
         return known
 
 
 class _Parts:
-    """Numbers for devices without their names and attributes, the same for every lens."""
+    """Numbers for devices without their names and without the attributes that are usual, the same for every lens."""
 
     def __init__(self) -> None:
         self._numbers: dict[Hashable, int] = {}
-        self._amounts: dict[tuple[int, int, int], tuple[object, Hashable]] = {}
+        self._known: dict[Hashable, tuple[object, int]] = {}
 
-    def of(self, device: Device) -> int:
-        """The device's number."""
-        flags = (device.allow_multiple_allocations, device.binds_to_node, device.binding_conditions)
-        odd = (device.unusual, device.taints, device.unknown_fields, device.reach)
-        return _number(self._numbers, (self._of_amounts(device), flags, odd))
+    def of(self, piece: Slice) -> tuple[int, ...]:
+        """The numbers of the slice's devices."""
+        traits, values_of_device = piece.traits, _reader(piece.traits)
+        return tuple([self._number(traits, values_of_device(device)) for device in piece.devices])
 
-    def _of_amounts(self, device: Device) -> Hashable:
-        # Equal maps of a fleet are mostly one object; they stay here, so that no other gets their identity.
-        maps = (device.capacity, device.policies, device.consumes_counters)
-        key = (id(maps[0]), id(maps[1]), id(maps[2]))
-        known = self._amounts.get(key)
+    def _number(self, traits: frozenset[str], values: tuple[object, ...]) -> int:
+        # Equal parts of a fleet are mostly one object; they stay here, so that no other gets their identity.
+        key = (traits, *map(id, values))
+        known = self._known.get(key)
         if known is None:
-            if len(self._amounts) > SPARE:
-                self._amounts.clear()
-            counters = [(c.counter_set, amounts_key(c.counters), c.compatibility_groups) for c in maps[2]]
-            content = (amounts_key(maps[0]), tuple(maps[1].items()), tuple(counters))
-            known = self._amounts[key] = (maps, _number(self._numbers, content))
+            if len(self._known) > SPARE:
+                self._known.clear()
+            known = self._known[key] = (values, _number(self._numbers, (traits, exact(values))))
         return known[1]
 
 
-def _are_alike(left: Sequence[Device], right: Sequence[Device], *, has_rest: bool) -> bool:
-    """True for devices that agree, one by one, in all but their names and pools."""
+@lru_cache(maxsize=256)
+def _reader(traits: frozenset[str]) -> Callable[[Device], tuple[object, ...]]:
+    """What decides about the devices of a slice with these traits; what no device of it has is left out."""
+    named = [name for name in _OF_DEVICE if name not in TRAITS or name in traits]
+    return attrgetter(*named, *["unusual"] * ("unusual" in traits))
+
+
+def _are_alike(left: Sequence[Device], right: Sequence[Device], traits: frozenset[str]) -> bool:
+    """True for devices that agree, one by one, in all but their names and pools. traits: those of both slices."""
     if len(left) != len(right):
         return False
+    values_of_device = _reader(traits)
     for one, other in zip(left, right, strict=True):
-        if one.attributes != other.attributes or not _are_written_alike(one.capacity, other.capacity):
+        if one.attributes != other.attributes or not is_exactly(values_of_device(one), values_of_device(other)):
             return False
-    return not has_rest or list(map(_REST, left)) == list(map(_REST, right))
-
-
-def _are_written_alike(one: Mapping[str, Quantity], other: Mapping[str, Quantity]) -> bool:
-    """True for the same amounts, with the same number of digits: a selector can tell 1.0 from 1."""
-    return one is other or (one == other and amounts_key(one) == amounts_key(other))
+    return True
 
 
 def _number(numbers: dict[Hashable, int], token: Hashable) -> int:
@@ -235,11 +248,13 @@ def _number(numbers: dict[Hashable, int], token: Hashable) -> int:
 
 
 def _rest_of(piece: Slice) -> Hashable:
-    """All of a slice beside its devices, its name, its pool and the names of its nodes."""
-    sets = tuple([(counter_set.name, amounts_key(counter_set.counters)) for counter_set in piece.counter_sets])
+    """All of a slice that decides beside its devices."""
+    return tuple([exact(value) if value else value.__class__ for value in _of_slice(piece)]), _how_it_is_reached(piece)
+
+
+def _how_it_is_reached(piece: Slice) -> Hashable:
     reach = piece.reach
-    has_terms = len(reach.node_selector or ()) > 1  # then no allocation can say which nodes reach it
-    return piece.driver, sets, piece.skip_node_operations, piece.unknown_fields, reach.all_nodes, has_terms
+    return reach.all_nodes, len(reach.node_selector or ()) > 1  # then no allocation can say which nodes reach it
 
 
 def _reached(piece: Slice, node: Node) -> Hashable:

@@ -5,7 +5,7 @@ funnel), or watches the search (a rule). Most do one of these. What does not dep
 is asked once for each view and shape of a request.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,13 +18,16 @@ from allocator.snapshot import Snapshot
 from allocator.usage import Usage
 
 
-def attempt_of(snapshot: Snapshot, view: NodeView, share_id: Callable[[str], str]) -> "Attempt":
+def attempt_of(
+    snapshot: Snapshot, view: NodeView, share_id: Callable[[str], str], is_cancelled: Callable[[], bool] = lambda: False
+) -> "Attempt":
     """The attempt on a view as things are in the snapshot."""
     features, usage = snapshot.features, snapshot.usage
     shareable = shared = 0
     if features.has(CONSUMABLE_CAPACITY):
         shareable, shared = view.shareable, view.mask_of("shares", usage.shares)
-    return Attempt(features, view, usage, view.mask_of("holders", usage.holders), shareable, shared, share_id)
+    in_use = view.mask_of("holders", usage.holders)
+    return Attempt(features, view, usage, in_use, shareable, shared, share_id, is_cancelled)
 
 
 @dataclass(slots=True, eq=False)
@@ -32,7 +35,8 @@ class Attempt:
     """What features look at: one view, what is in use, and what is in force.
 
     in_use: devices held exclusively. shareable: devices that several requests may pick. shared: devices of which a
-    share is held. share_id: the id of a new share, given what makes it unique. memo: what features have worked out.
+    share is held. share_id: the id of a new share, given what makes it unique. is_cancelled: asked before each thing
+    that may take long. memo: what features have worked out.
     """
 
     features: Features
@@ -42,6 +46,7 @@ class Attempt:
     shareable: Mask
     shared: Mask
     share_id: Callable[[str], str]
+    is_cancelled: Callable[[], bool] = lambda: False
     memo: dict[Hashable, Any] = field(default_factory=dict)  # each feature keeps values of its own type
 
     @property
@@ -59,7 +64,12 @@ class Attempt:
 
 
 class Feature:
-    """A feature that says nothing; each real one overrides what it has to say."""
+    """A feature that says nothing; each real one overrides what it has to say.
+
+    reads: the qualified names of the attributes that it looks at; everything else of devices and slices is its own.
+    """
+
+    reads: Sequence[str] = ()
 
     def concerns(self, view: NodeView) -> bool:
         """False where the feature has nothing to say of any device of the view, whatever is asked and in use."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from allocator.allocate import BUDGET_STEPS, allocate, share_id_of
 from allocator.changes import Changes
 from allocator.contents import SPARE, Contents
+from allocator.gates import Features
 from allocator.model import Claim, Device, DeviceClass, Node, PoolID, Slice
 from allocator.node_index import NodeIndex
 from allocator.occupancy import NOTHING, Occupancy
@@ -80,12 +81,12 @@ class Fleet:
         self.asked = 0
         self.gathered = 0
         self._snapshot = snapshot
-        self._snapshot.selectors.is_cancelled = is_cancelled
+        self._is_lent = True  # somebody else looks at the slices of the snapshot
         self._ask = _Question(policy, budget_steps, share_id, is_cancelled)
         self._members: dict[int, _Member] = {}
         self._index = NodeIndex()
         self._contents = Contents()
-        self._occupancy = Occupancy(snapshot.slices)
+        self._occupancy = Occupancy()
         self._states: dict[tuple[int, Hashable], State] = {}
         self._shapes: dict[Hashable, Shape] = {}
         self._kept = 0
@@ -98,9 +99,20 @@ class Fleet:
 
     @property
     def snapshot(self) -> Snapshot:
-        """The cluster as it is now."""
+        """The cluster as it is now, whatever happens later. Cost: O(slices), due when the next slice comes or goes."""
         self.settle()
+        self._is_lent = True
         return self._snapshot
+
+    @property
+    def features(self) -> Features:
+        """What is in force."""
+        return self._snapshot.features
+
+    @property
+    def classes(self) -> Mapping[str, DeviceClass]:
+        """The classes that there are now, by name."""
+        return self._snapshot.classes
 
     @property
     def kept(self) -> int:
@@ -114,7 +126,7 @@ class Fleet:
 
     @property
     def slices(self) -> SliceIndex:
-        """The slices that there are now; unlike `snapshot`, it costs nothing."""
+        """The slices that there are until the next event; unlike `snapshot`, it costs nothing."""
         return self._snapshot.slices
 
     # -- events
@@ -143,11 +155,11 @@ class Fleet:
 
     def add_slice(self, piece: Slice) -> None:
         """A slice is published; where it replaces another one, that one is removed before."""
-        self._changed_pools.add(self._snapshot.slices.add(piece).pool_id)
+        self._changed_pools.add(self._own_slices().add(piece).pool_id)
 
     def remove_slice(self, piece: Slice) -> None:
         """A slice is gone; it has to be the object that was added. Raises KeyError where it was not."""
-        gone = self._snapshot.slices.remove(piece)
+        gone = self._own_slices().remove(piece)
         self._changed_pools.add(gone.pool_id)
         self._ungathered.update(self._reaching(gone))
         self._contents.forget(gone)
@@ -219,10 +231,16 @@ class Fleet:
         freed: claims that hold devices, and would hold none by then; as they were added.
         """
         self.asked += 1
-        snapshot = self.snapshot
+        self.settle()
+        snapshot = self._snapshot
         if freed:
             snapshot = snapshot.with_usage(snapshot.usage.minus(freed))
         return self._ask.of(snapshot, self._members[number].node, claims)
+
+    def devices(self, node: Node) -> Sequence[Device]:
+        """The devices that the node reaches, of usable pools. Raises InvalidPool."""
+        self.settle()
+        return self._snapshot.view(node).devices
 
     def refusals(self, claims: Sequence[Claim], allowed: Mask) -> Refusals:
         """Why the allowed nodes cannot, for claims that none can give their devices; to be read before the next event.
@@ -374,11 +392,18 @@ class Fleet:
         if self._changed_usage:
             pools, self._changed_usage = self._changed_usage, set()
             for pool_id in pools:
-                for piece in self._occupancy.update(pool_id, self._snapshot.usage):
+                published = self._snapshot.slices.by_pool.get(pool_id, ())
+                for piece in self._occupancy.update(pool_id, published, self._snapshot.usage):
                     self._restate_those_on(piece)
         if self._ungathered:
             numbers, self._ungathered = self._ungathered, set()
             self._gather(sorted(numbers))
+
+    def _own_slices(self) -> SliceIndex:
+        """The slices, to be changed."""
+        if self._is_lent:
+            self._snapshot, self._is_lent = self._snapshot.apart(), False
+        return self._snapshot.slices
 
     def _reaching(self, piece: Slice) -> Iterable[int]:
         """The nodes that may reach the slice."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import NamedTuple
 
+from allocator.exact import deciding, exact
 from cel.quantity import Quantity
 from cel.semver import is_version
 
@@ -22,7 +23,7 @@ tuples. An attribute that carries no value is `("", None)`."""
 SCALAR_KINDS = frozenset({"int", "bool", "string", "version"})
 """The kinds of attributes that have one value."""
 
-_PLAIN_KINDS = SCALAR_KINDS - {"version"}
+INT64 = range(-(2**63), 2**63)
 
 
 class PoolID(NamedTuple):
@@ -173,7 +174,8 @@ class Device:
 
     They see driver, attributes, capacity (name to value) and allow_multiple_allocations.
     unknown_fields: names of fields that this version does not know; such a device is never used.
-    unusual: the attributes with a list of values, without any, or with a version that is none.
+    unusual: the attributes with a list of values, and those that cannot be read, such as a version that is none; each
+    equal only to one that nothing can tell from it.
     """
 
     name: str
@@ -191,14 +193,10 @@ class Device:
     binding_failure_conditions: tuple[str, ...] = ()
     node_allocatable: Mapping[str, object] = field(default_factory=dict)
     unknown_fields: tuple[str, ...] = ()
-    unusual: tuple[tuple[str, Attribute], ...] = field(init=False, repr=False, compare=False)
+    unusual: tuple[tuple[str, Hashable], ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        found = [
-            item
-            for item in self.attributes.items()
-            if item[1][0] not in _PLAIN_KINDS and not (item[1][0] == "version" and is_version(item[1][1]))
-        ]
+        found = [(name, exact(attribute)) for name, attribute in self.attributes.items() if not _is_usual(*attribute)]
         object.__setattr__(self, "unusual", tuple(found))
 
     @property
@@ -207,16 +205,24 @@ class Device:
         return DeviceID(self.driver, self.pool, self.name)
 
 
+def _is_usual(kind: str, value: object) -> bool:
+    """True for one value that selectors can read; then equal ones are the same."""
+    class_ = type(value)
+    if class_ is int:
+        return kind == "int" and value in INT64
+    if isinstance(value, str):
+        return kind == "string" or (kind == "version" and is_version(value))
+    return class_ is bool and kind == "bool"
+
+
 NEGATIVE_CAPACITY = "negative capacity"
 """The trait of a slice in which a device has a capacity below zero."""
 
-_TRAITS = {
-    name: attrgetter(name)
-    for name in (
-        *("policies", "allow_multiple_allocations", "consumes_counters", "taints", "binding_conditions"),
-        *("binding_failure_conditions", "unknown_fields", "unusual"),
-    )
-}
+_NO_TRAITS = dict.fromkeys(
+    ["name", "driver", "pool", "attributes", "capacity", "reach"], "every device has it, or its slice in its place"
+)
+TRAITS = {name: attrgetter(name) for name in (*deciding(Device, _NO_TRAITS), "unusual")}
+"""What most devices leave empty, by the name of the field."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +248,7 @@ class Slice:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "pool_id", PoolID(self.driver, self.pool))
-        found = frozenset(name for name, value_of in _TRAITS.items() if any(map(value_of, self.devices)))
+        found = frozenset(name for name, value_of in TRAITS.items() if any(map(value_of, self.devices)))
         amounts = {id(device.capacity): device.capacity for device in self.devices}  # most devices share one map
         if any(amount.mantissa < 0 for capacity in amounts.values() for amount in capacity.values()):
             found |= {NEGATIVE_CAPACITY}
@@ -292,9 +298,10 @@ class Alternative:
     shape: Hashable = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        capacity = None if self.capacity is None else tuple(sorted((n, q.text) for n, q in self.capacity.items()))
-        what = (self.class_name, self.selectors, self.mode, self.count, self.admin_access, self.tolerations)
-        object.__setattr__(self, "shape", (*what, capacity, self.derived_attributes, self.unknown_fields))
+        object.__setattr__(self, "shape", exact([getattr(self, name) for name in _OF_SHAPE]))
+
+
+_OF_SHAPE = deciding(Alternative, {"name": "equal requests may have different names"})
 
 
 @dataclass(frozen=True, slots=True)

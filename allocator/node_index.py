@@ -6,6 +6,9 @@ from allocator.model import Node
 from allocator.node_affinity import NAME_FIELD
 from allocator.slice_index import Label
 
+MOST_KEYS = 64
+"""Labels by whose key nodes are found at once; beyond, the key that was not asked for the longest is looked up anew."""
+
 
 class NodeIndex:
     """Nodes by number; labels are indexed from the moment that somebody asks for their key."""
@@ -34,7 +37,10 @@ class NodeIndex:
         del self._by_name[node.name]
         for key, by_value in self._by_label.items():
             if key in node.labels:
-                by_value[node.labels[key]].discard(number)
+                numbers = by_value[node.labels[key]]
+                numbers.discard(number)
+                if not numbers:
+                    del by_value[node.labels[key]]
 
     def number_of(self, name: str) -> int | None:
         """The number of the node of that name."""
@@ -50,9 +56,13 @@ class NodeIndex:
         if key == NAME_FIELD:
             number = self._by_name.get(value)
             return () if number is None else (number,)
-        if key not in self._by_label:
-            by_value = self._by_label[key] = {}
+        by_value = self._by_label.pop(key, None)
+        if by_value is None:
+            by_value = {}
             for number, node in self._nodes.items():
                 if key in node.labels:
                     by_value.setdefault(node.labels[key], set()).add(number)
-        return self._by_label[key].get(value, ())
+        self._by_label[key] = by_value  # at the end: the first one is the one that was not asked for the longest
+        if len(self._by_label) > MOST_KEYS:
+            del self._by_label[next(iter(self._by_label))]
+        return by_value.get(value, ())

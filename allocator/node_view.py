@@ -32,6 +32,40 @@ class Segment:
         return sum(1 << position for position, d in enumerate(self.piece.devices, self.offset) if getattr(d, trait))
 
 
+class Memo(dict[Hashable, Any]):
+    """What was worked out of a view, each by its own key; what nobody has asked for in a long time is forgotten.
+
+    Whoever asks for a key knows what it holds. Nothing goes that was asked for since the last `age`.
+    """
+
+    __slots__ = ("_before", "_kept")
+
+    def __init__(self) -> None:
+        self._before: dict[Hashable, Any] = {}
+        self._kept = 0
+
+    def __missing__(self, key: Hashable) -> Any:
+        self[key] = value = self._before[key]
+        self._kept += 1
+        return value
+
+    def __contains__(self, key: object) -> bool:
+        return super().__contains__(key) or key in self._before
+
+    def get(self, key: Hashable, default: Any = None) -> Any:
+        """What is known under the key."""
+        try:
+            return self[key]
+        except KeyError:
+            return default
+
+    def age(self, most: int) -> None:
+        """Forget what was not asked for since there were so many new entries the last time, if there are by now."""
+        if len(self) - self._kept > most:
+            self._before, self._kept = dict(self), 0
+            self.clear()
+
+
 @dataclass(slots=True, eq=False)
 class NodeView:
     """What the allocator sees of the cluster from one node.
@@ -39,8 +73,8 @@ class NodeView:
     pools: all of them, also those that cannot be used. segments, devices: of the usable pools.
     reachable: the devices whose own node selection holds. unreadable: those whose own node selector cannot be
     evaluated. unknown: those that carry, or whose slice carries, a field that is not known. shareable: those that allow
-    multiple allocations. traits: those of the slices. memo: what was worked out of all this, each by its own key; a
-    view is shared by all attempts on the node.
+    multiple allocations. traits: those of the slices. memo: what was worked out of all this; a view is shared by all
+    attempts on the node.
     """
 
     node: Node | None
@@ -52,7 +86,7 @@ class NodeView:
     unknown: Mask
     shareable: Mask
     traits: frozenset[str]
-    memo: dict[Hashable, Any] = field(default_factory=dict)  # whoever asks for a key knows what it holds
+    memo: Memo = field(default_factory=Memo)
 
     @property
     def all(self) -> Mask:
@@ -70,8 +104,11 @@ class NodeView:
             named = names.get(pool.id)
             if not named:
                 continue
-            known = self.memo.get((kind, pool.id))
-            if known is None or known[0] is not named:
+            try:
+                known = self.memo[kind, pool.id]
+            except KeyError:
+                known = (None, 0)
+            if known[0] is not named:
                 positions = self.positions(pool)
                 known = (named, sum(1 << positions[name] for name in named if name in positions))
                 self.memo[kind, pool.id] = known
@@ -80,12 +117,14 @@ class NodeView:
 
     def positions(self, pool: Pool) -> Mapping[str, int]:
         """Device name to bit. Cost: O(devices of the pool), once; so it is for pools of which something is in use."""
-        if ("positions", pool.id) not in self.memo:
+        positions: Mapping[str, int]
+        try:
+            positions = self.memo["positions", pool.id]
+        except KeyError:
             own = [segment for segment in self.segments if segment.piece.pool_id == pool.id]
-            self.memo["positions", pool.id] = {
+            positions = self.memo["positions", pool.id] = {
                 device.name: position for s in own for position, device in enumerate(s.piece.devices, s.offset)
             }
-        positions: Mapping[str, int] = self.memo["positions", pool.id]
         return positions
 
     def segment(self, device: int) -> Segment:

@@ -1,10 +1,9 @@
 """What is in use of each slice, by the positions of its devices: equal for slices of which the same is in use."""
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 
 from allocator.model import PoolID, Slice
 from allocator.rules import Mask
-from allocator.slice_index import SliceIndex
 from allocator.usage import Usage
 
 NOTHING = ()
@@ -14,8 +13,7 @@ NOTHING = ()
 class Occupancy:
     """The slices of which anything is in use, pool by pool, as of the last update of each."""
 
-    def __init__(self, slices: SliceIndex) -> None:
-        self._slices = slices
+    def __init__(self) -> None:
         self._tokens: dict[int, Hashable] = {}
         self._by_pool: dict[PoolID, Mapping[int, Slice]] = {}
         self._positions: dict[PoolID, Mapping[str, list[tuple[Slice, int]]]] = {}
@@ -28,14 +26,15 @@ class Occupancy:
         """The slices of the pool have changed; an update has to follow."""
         self._positions.pop(pool_id, None)
 
-    def update(self, pool_id: PoolID, usage: Usage) -> list[Slice]:
+    def update(self, pool_id: PoolID, published: Sequence[Slice], usage: Usage) -> list[Slice]:
         """Look at the pool again; the answer is the slices of which something else is in use now.
 
+        published: all slices of the pool.
         Cost: O(devices of the pool that are in use), and O(devices of the pool) once for its slices.
         """
         old = self._by_pool.pop(pool_id, None) or {}
         before = {key: self._tokens.pop(key) for key in old}
-        pieces, tokens = self._look(pool_id, usage)
+        pieces, tokens = self._look(pool_id, published, usage)
         if pieces:
             self._by_pool[pool_id] = pieces
             self._tokens.update(tokens)
@@ -43,12 +42,14 @@ class Occupancy:
             self._positions.pop(pool_id, None)
         return [piece for key, piece in {**old, **pieces}.items() if before.get(key) != tokens.get(key)]
 
-    def _look(self, pool_id: PoolID, usage: Usage) -> tuple[Mapping[int, Slice], Mapping[int, Hashable]]:
+    def _look(
+        self, pool_id: PoolID, published: Sequence[Slice], usage: Usage
+    ) -> tuple[Mapping[int, Slice], Mapping[int, Hashable]]:
         """The slices of which anything is in use, and what, by identity."""
         holders, shares = usage.holders.get(pool_id), usage.shares.get(pool_id)
-        if (not holders and not shares) or pool_id not in self._slices.by_pool:
+        if (not holders and not shares) or not published:
             return {}, {}
-        positions = self._positions_in(pool_id)
+        positions = self._positions_in(pool_id, published)
         held: dict[int, Mask] = {}
         parts: dict[int, list[Hashable]] = {}
         pieces: dict[int, Slice] = {}
@@ -62,11 +63,11 @@ class Occupancy:
                 parts.setdefault(id(piece), []).append((position, own.measured > 0, frozenset(own.consumed.items())))
         return pieces, {key: (held.get(key, 0), frozenset(parts.get(key, ()))) for key in pieces}
 
-    def _positions_in(self, pool_id: PoolID) -> Mapping[str, list[tuple[Slice, int]]]:
+    def _positions_in(self, pool_id: PoolID, published: Sequence[Slice]) -> Mapping[str, list[tuple[Slice, int]]]:
         """Where the devices of a pool stand; a name may occur in several generations."""
         if pool_id not in self._positions:
             found: dict[str, list[tuple[Slice, int]]] = {}
-            for piece in self._slices.by_pool[pool_id]:
+            for piece in published:
                 for position, device in enumerate(piece.devices):
                     found.setdefault(device.name, []).append((piece, position))
             self._positions[pool_id] = found

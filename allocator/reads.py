@@ -1,14 +1,15 @@
 """What selectors and constraints read of a device: devices that agree in it get the same answers.
 
-An attribute that cannot be read fails every expression, whatever it reads; so such ones count always.
+An attribute that cannot be read fails every expression, whatever it reads; so such ones count always. To agree is more
+than to be equal, since an expression sees how an amount is written.
 """
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 
+from allocator.exact import exact
 from allocator.model import Device, Slice
 from cel import Reads
-from cel.quantity import Quantity
 
 _READ_ALWAYS = frozenset({"allow_multiple_allocations", "unusual"})
 
@@ -57,10 +58,7 @@ class ReadKey:
                     for domain, name, qualified in self.names
                 ]
             )
-        capacity = amounts_key(device.capacity) if self.has_capacity else None
+        if device.unusual:
+            read = exact(read)
+        capacity = exact(device.capacity) if self.has_capacity else None
         return read, device.unusual, capacity, device.allow_multiple_allocations
-
-
-def amounts_key(amounts: Mapping[str, Quantity]) -> Hashable:
-    """Equal for maps that hold the same amounts, written with the same number of digits."""
-    return tuple([(name, amount.mantissa, amount.scale) for name, amount in amounts.items()])

@@ -8,7 +8,7 @@ Source: KEP-4381; limits from resource.k8s.io/v1 (AllocationResultsMaxSize).
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from sys import intern
 
 from allocator.constraints import AttributeRule, covers, rules_of
 from allocator.failures import failure
@@ -52,7 +52,7 @@ def problem_of(snapshot: Snapshot, attempt: Attempt, claims: Sequence[Claim]) ->
         if not claim.constraints:
             requests.extend(prepared)
             continue
-        rules = rules_of(claim.constraints, str(claim), attempt.view, attempt.features)
+        rules = rules_of(claim.constraints, str(claim), attempt)
         bound = [tuple(_with_rules(c, rules) for c in alternatives) for alternatives in prepared]
         for constraint, rule in rules:
             rule.covered = tuple(c for alternatives in bound for c in alternatives if covers(constraint, c.alternative))
@@ -187,7 +187,10 @@ class _Builder:
         """What can be said of the alternative whatever is in use; remembered by the view."""
         device_class = self.snapshot.classes.get(alternative.class_name)
         memo, key = self.attempt.view.memo, ("meant", id(device_class), alternative.name, alternative.shape)
-        known = memo.get(key)
+        try:
+            known = memo[key]
+        except KeyError:
+            known = None
         if known is None or known.device_class is not device_class:
             known = memo[key] = self._work_out(claim, alternative)
         assert isinstance(known, _Meant)
@@ -248,7 +251,7 @@ class _Builder:
                 funnel.refuse(stage.reason, stage.refused)
         poison = 0
         for source, position, expression in selectors_of(device_class, alternative):
-            verdict = self.snapshot.selectors.verdict(expression, view)
+            verdict = self.snapshot.selectors.verdict(expression, view, attempt.is_cancelled)
             poison |= funnel.left & verdict.errors
             if refused := funnel.left & ~verdict.matches & ~verdict.errors:
                 funnel.refuse(_failing(position, source, expression), refused, "selector")
@@ -293,10 +296,9 @@ def _devices(candidates: Candidates) -> int:
     return candidates.alternative.count
 
 
-@lru_cache(maxsize=4096)
 def _failing(position: int, source: str, expression: str) -> str:
     """One text for all views, which keep it."""
-    return f"fail selector #{position} of {source} ({_shortened(expression)})"
+    return intern(f"fail selector #{position} of {source} ({_shortened(expression)})")
 
 
 def _shortened(expression: str, width: int = 100) -> str:

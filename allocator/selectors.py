@@ -24,6 +24,9 @@ MOST_VERDICTS = 1 << 20
 Beyond, the expression that was not asked for the longest is forgotten on all slices.
 """
 
+MOST_EXPRESSIONS = 1 << 12
+"""Expressions that are kept however few slices there are: what claims ask for is up to users."""
+
 LEAST_EXPRESSIONS = 32
 """Expressions that are kept however many slices there are: one that was forgotten is evaluated on all of them again."""
 
@@ -67,23 +70,22 @@ _LACKING = " (a device that may lack it is asked with has(...) first, or with .?
 class Selectors:
     """The memo of expressions over slices, for one environment of the language.
 
-    is_cancelled: asked before an expression is evaluated on a device, which may take a second.
     kept: how many verdicts are remembered now.
     """
 
-    __slots__ = ("_environment", "_known", "_slices", "is_cancelled", "kept")
+    __slots__ = ("_environment", "_known", "_slices", "kept")
 
     def __init__(self, environment: cel.Environment) -> None:
-        self.is_cancelled: Callable[[], bool] = lambda: False
         self.kept = 0
         self._environment = environment
         self._known: dict[str, _Known] = {}
         # They stand here so that their identities stay taken as long as these serve as keys.
         self._slices: dict[int, Slice] = {}
 
-    def verdict(self, expression: str, view: NodeView) -> Verdict:
+    def verdict(self, expression: str, view: NodeView, is_cancelled: Callable[[], bool] = lambda: False) -> Verdict:
         """The answers over all devices of a view. Raises Cancelled, and goes on from there when it is asked again.
 
+        is_cancelled: asked before the expression is evaluated on a device, which may take a second.
         Cost: O(slices), plus O(devices) for slices not seen before.
         """
         if not view.segments:
@@ -91,10 +93,10 @@ class Selectors:
         known = self._known.pop(expression, None) or _Known()
         self._known[expression] = known  # at the end: the first one is the one that was not asked for the longest
         if len(view.segments) == 1:
-            return self._of_slice(expression, known, view.segments[0].piece)
+            return self._of_slice(expression, known, view.segments[0].piece, is_cancelled)
         matches = errors = 0
         for segment in view.segments:
-            verdict = self._of_slice(expression, known, segment.piece)
+            verdict = self._of_slice(expression, known, segment.piece, is_cancelled)
             matches |= verdict.matches << segment.offset
             errors |= verdict.errors << segment.offset
         return Verdict(matches, errors)
@@ -121,23 +123,23 @@ class Selectors:
             if not known.verdicts and not known.begun:
                 del self._known[expression]
 
-    def _of_slice(self, expression: str, known: _Known, piece: Slice) -> Verdict:
+    def _of_slice(self, expression: str, known: _Known, piece: Slice, is_cancelled: Callable[[], bool]) -> Verdict:
         verdict = known.verdicts.get(id(piece))
         if verdict is None:
             self._slices[id(piece)] = piece
             answers = known.begun.pop(id(piece), {})
             try:
-                verdict = known.verdicts[id(piece)] = self._evaluate(expression, piece, answers)
+                verdict = known.verdicts[id(piece)] = self._evaluate(expression, piece, answers, is_cancelled)
             except Cancelled:
                 known.begun[id(piece)] = answers
                 raise
             self.kept += 1
             most = max(MOST_VERDICTS, LEAST_EXPRESSIONS * len(self._slices))
-            while self.kept > most and len(self._known) > 1:
+            while (self.kept > most or len(self._known) > MOST_EXPRESSIONS) and len(self._known) > 1:
                 self.kept -= len(self._known.pop(next(iter(self._known))).verdicts)
         return verdict
 
-    def _evaluate(self, expression: str, piece: Slice, answers: Answers) -> Verdict:
+    def _evaluate(self, expression: str, piece: Slice, answers: Answers, is_cancelled: Callable[[], bool]) -> Verdict:
         """answers: those that are known already; grows in place."""
         devices = piece.devices
         try:
@@ -146,13 +148,13 @@ class Selectors:
             return Verdict(0, (1 << len(devices)) - 1)
         read = _read_key(program.reads)
         if devices and not read.distinguishes(piece):
-            answer, every = self._answer(program, devices[0]), (1 << len(devices)) - 1
+            answer, every = _answer(program, devices[0], is_cancelled), (1 << len(devices)) - 1
             return NOTHING if answer is False else Verdict(every if answer else 0, every if answer is None else 0)
         matches = errors = 0
         for position, device in enumerate(devices):
             key = read.of(device)
             if key not in answers:
-                answers[key] = self._answer(program, device)
+                answers[key] = _answer(program, device, is_cancelled)
             answer = answers[key]
             if answer is None:
                 errors |= 1 << position
@@ -160,14 +162,15 @@ class Selectors:
                 matches |= 1 << position
         return Verdict(matches, errors) if matches or errors else NOTHING
 
-    def _answer(self, program: cel.Program, device: Device) -> bool | None:
-        """Whether the device is selected; None where the selector fails on it. Raises Cancelled."""
-        if self.is_cancelled():
-            raise Cancelled("cancelled before a selector was evaluated")
-        try:
-            return program.evaluate(device)
-        except cel.EvalError:
-            return None
+
+def _answer(program: cel.Program, device: Device, is_cancelled: Callable[[], bool]) -> bool | None:
+    """Whether the device is selected; None where the selector fails on it. Raises Cancelled."""
+    if is_cancelled():
+        raise Cancelled("cancelled before a selector was evaluated")
+    try:
+        return program.evaluate(device)
+    except cel.EvalError:
+        return None
 
 
 @lru_cache(maxsize=4096)

@@ -9,7 +9,9 @@ from dataclasses import dataclass, field, replace
 
 import cel
 from allocator.contents import Lens
-from allocator.model import Claim, DeviceClass
+from allocator.exact import values_of
+from allocator.features import FEATURES
+from allocator.model import Claim, DeviceClass, Request
 from allocator.outcome import Allocated
 from allocator.policy import Score
 from allocator.reads import ReadKey
@@ -122,16 +124,23 @@ class Shape:
 
 def shape_of(claims: Iterable[Claim]) -> Hashable:
     """All that decides about devices: equal for claims that differ in their own names only."""
-    return tuple([(_requests_of(claim), claim.constraints, claim.unknown_fields) for claim in claims])
+    return tuple([(_of_claim(claim), tuple(map(_shape_of_request, claim.requests))) for claim in claims])
 
 
-def _requests_of(claim: Claim) -> Hashable:
-    return tuple(
-        [
-            (request.name, tuple([(a.name, a.shape) for a in request.alternatives]), request.unknown_fields)
-            for request in claim.requests
-        ]
-    )
+def _shape_of_request(request: Request) -> Hashable:
+    return _of_request(request), tuple([(one.name, one.shape) for one in request.alternatives])
+
+
+_of_claim = values_of(
+    Claim,
+    {
+        **dict.fromkeys(["namespace", "name", "uid"], "its own names"),
+        "requests": "`_shape_of_request` tells them",
+        "config": "written into the result",
+        "allocation": "claims are asked for that have none",
+    },
+)
+_of_request = values_of(Request, {"alternatives": "each has a shape of its own"})
 
 
 def rank_of(claims: Sequence[Claim], allocated: Allocated) -> int:
@@ -158,7 +167,8 @@ def reads_of(snapshot: Snapshot, claims: Sequence[Claim], by_policy: Sequence[st
         except cel.CompileError:
             continue
     attributes = [c.match_attribute or c.distinct_attribute for claim in claims for c in claim.constraints]
-    reads = ReadKey.of_programs(programs, (*attributes, *by_policy))
+    by_feature = [name for feature in FEATURES for name in feature.reads]
+    reads = ReadKey.of_programs(programs, (*attributes, *by_policy, *by_feature))
     derives = any(a.derived_attributes for c in claims for request in c.requests for a in request.alternatives)
     return replace(reads, has_all=reads.has_all or derives)
 

@@ -1,12 +1,13 @@
 """All that a decision looks at, at one moment: slices, classes, and what is in use.
 
-What is in use is a value, so that a question may be asked about another one. Slices and views are those
-of the newest moment, which all snapshots of a cluster share; `Fleet` keeps them up to date.
+A snapshot is a value: whoever holds one sees that moment. Those that follow one another share their slices and
+views; whoever changes slices, as `Fleet` does, does so in a snapshot that is `apart`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from allocator.exact import values_of
 from allocator.gates import CONSUMABLE_CAPACITY, Features
 from allocator.model import Claim, DeviceClass, Node, PoolID, Slice
 from allocator.node_view import NodeView, view_of
@@ -18,14 +19,14 @@ from allocator.usage import Usage
 MOST_VIEWS = 1 << 17
 """Views that are kept; beyond, the oldest is made again when its node is looked at."""
 
-MOST_REMEMBERED = 64
-"""What a view remembers of requests before it is made again, where there are few views."""
+MOST_REMEMBERED = 32
+"""New things that a view remembers before it forgets those that were not asked for since, where there are few views."""
 
-REMEMBERED_BY_ALL = 1 << 17
-"""What all views may remember of requests together; some 50 MiB."""
+REMEMBERED_BY_ALL = 1 << 16
+"""New things that all views together remember so; some 50 MiB, with what is asked for again and again."""
 
-LEAST_REMEMBERED = 16
-"""What a view remembers however many there are."""
+LEAST_REMEMBERED = 8
+"""New things that a view remembers however many there are."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,21 +87,21 @@ class Snapshot:
         known = self._views.get(name)
         if known is not None and (known[0] is node or is_same(known[0], node)):
             share = REMEMBERED_BY_ALL // len(self._views)
-            if len(known[1].memo) <= max(LEAST_REMEMBERED, min(MOST_REMEMBERED, share)):
-                return known[1]
-            self._keep(node, view_of(node, known[1].pools))
-        else:
-            self._keep(node, view_of(node, self.pools(node)))
-        return self._views[name][1]
+            known[1].memo.age(max(LEAST_REMEMBERED, min(MOST_REMEMBERED, share)))
+            return known[1]
+        view = view_of(node, self.pools(node))
+        self._views[name] = (node, view)
+        if len(self._views) > MOST_VIEWS:
+            del self._views[next(iter(self._views))]
+        return view
 
     def forget_view(self, name: str | None) -> None:
         """Make the view of that node anew when it is looked at again: its slices have changed, or it is gone."""
         self._views.pop(name, None)
 
-    def _keep(self, node: Node | None, view: NodeView) -> None:
-        self._views[node.name if node else None] = (node, view)
-        if len(self._views) > MOST_VIEWS:
-            del self._views[next(iter(self._views))]
+    def apart(self) -> "Snapshot":
+        """The same snapshot, with slices and views of its own: those of this one stay as they are. Cost: O(slices)."""
+        return replace(self, slices=self.slices.copy(), _views=dict(self._views))
 
 
 def _no_usage(features: Features) -> Usage:
@@ -111,4 +112,7 @@ def is_same(old: Node | None, new: Node | None) -> bool:
     """True where both reach the same devices, and can use them in the same way."""
     if old is None or new is None:
         return old is new
-    return old.name == new.name and old.labels == new.labels and old.declared_features == new.declared_features
+    return _of_node(old) == _of_node(new)
+
+
+_of_node = values_of(Node, dict.fromkeys(["taints", "unschedulable", "allocatable"], "not for devices to look at"))

@@ -17,6 +17,7 @@ from cel.ext.patterns import compile_pattern
 from cel.interpreter import Planned
 from cel.reads import Path, path_under, reads_of
 
+_LEVELS: Final = 32  # of logic that are taken apart; what is deeper is evaluated as one
 _TABLES: Final = frozenset({"attributes", "capacity"})
 _FIELDS: Final = frozenset({("driver",), ("allowMultipleAllocations",)})
 
@@ -93,24 +94,24 @@ def count_of_nots(tree: Tree) -> int:
 
 def split(checked: Checked, environment: Environment) -> Tree:
     """The tree of a checked selector."""
-    return _Splitter(checked, environment).tree(checked.root, (), is_root=True)
+    return _Splitter(checked, environment).tree(checked.root, (), _LEVELS, is_root=True)
 
 
 class _Splitter:
-    """One selector. bindings: the `cel.bind` around the current part, outermost first."""
+    """One selector. bindings: the `cel.bind` around the current part, outermost first. levels: that may follow."""
 
     def __init__(self, checked: Checked, environment: Environment) -> None:
         self._checked = checked
         self._environment = environment
 
-    def tree(self, node: Expr, bindings: tuple[Comprehension, ...], *, is_root: bool) -> Tree:
-        if isinstance(node, Comprehension) and node.is_binding:
-            return self.tree(node.result, (*bindings, node), is_root=is_root)
-        if isinstance(node, Call) and node.function in (ast.AND, ast.OR):
-            left, right = [self.tree(argument, bindings, is_root=False) for argument in node.arguments]
+    def tree(self, node: Expr, bindings: tuple[Comprehension, ...], levels: int, *, is_root: bool) -> Tree:
+        if levels and isinstance(node, Comprehension) and node.is_binding:
+            return self.tree(node.result, (*bindings, node), levels - 1, is_root=is_root)
+        if levels and isinstance(node, Call) and node.function in (ast.AND, ast.OR):
+            left, right = [self.tree(argument, bindings, levels - 1, is_root=False) for argument in node.arguments]
             return Both(left, right) if node.function == ast.AND else Either(left, right)
-        if isinstance(node, Call) and node.function == ast.NOT:
-            return Not(self.tree(node.arguments[0], bindings, is_root=False))
+        if levels and isinstance(node, Call) and node.function == ast.NOT:
+            return Not(self.tree(node.arguments[0], bindings, levels - 1, is_root=False))
         return self._atom(node, bindings, is_root=is_root)
 
     def _atom(self, node: Expr, bindings: tuple[Comprehension, ...], *, is_root: bool) -> Atom:

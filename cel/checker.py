@@ -15,6 +15,7 @@ from cel.ast import Call, Comprehension, Expr, Field, Ident, ListExpr, Literal, 
 from cel.environment import Environment, Function
 from cel.errors import CompileError
 from cel.overloads import Overload
+from cel.stack import LEVELS, with_room
 from cel.types import DYN, Kind, Substitution, Type
 from cel.values import Value, type_of
 
@@ -80,6 +81,7 @@ class _Checker:
         self._scopes: list[dict[str, Type]] = []
         self._parameters = 0
         self._visited = 0
+        self._depth = 0
 
     def checked(self, root: Expr) -> Checked:
         self._check(root)
@@ -97,10 +99,13 @@ class _Checker:
         self._visited += 1
         if self._visited > LARGEST_EXPRESSION:
             raise self._error(f"an expression of more than {LARGEST_EXPRESSION} parts", node.position)
+        self._depth += 1
+        check = _CHECKS[type(node)]
         try:
-            type_ = _CHECKS[type(node)](self, node)
+            type_ = check(self, node) if self._depth % LEVELS else with_room(check, self, node)
         except types.TypeTooLargeError as error:
             raise self._error(str(error), node.position) from None
+        self._depth -= 1
         self._types[node] = type_
         return type_
 

@@ -35,8 +35,7 @@ _MOST_COMBINATIONS: Final = 2**62
 _SPARE: Final = 1024  # values of a dictionary that may be out of use before it is made anew
 
 _Entry: TypeAlias = tuple[str, Any] | Quantity  # an attribute's kind and value, or an amount
-# Equal for amounts that no expression tells apart, which is more than an equal value.
-_AMOUNT: Final = attrgetter("mantissa", "scale", "is_small", "format")
+_AMOUNT: Final = attrgetter("form")
 _PLAIN: Final = {"int": int, "bool": bool, "string": str}
 
 
@@ -63,9 +62,11 @@ class _Column:
         self.kinds: set[str] = set()
         self.longest = ""
 
-    def encode(self, devices: Sequence[Device]) -> _Codes:
-        """The codes of devices; entries not seen before get the next ones."""
+    def encode(self, devices: Sequence[Device], invalid: _Mask) -> _Codes:
+        """The codes of devices, of the invalid ones any; entries not seen before get the next ones."""
         published = _published(self.path, devices)
+        for at in np.flatnonzero(invalid):  # what cannot be read may be equal to what can, as True is to 1
+            published[at] = None
         keys: Iterable[Hashable] = published
         if self.path[0] == "capacity":
             keys = (entry and _AMOUNT(entry) for entry in published)
@@ -258,7 +259,8 @@ class Columns:
             column = self._columns[path] = _Column(path)
         blocks = self._blocks.values()
         missing = [block for block in blocks if path not in block.codes]
-        codes = column.encode([device for block in missing for device in block.devices])
+        invalid = np.concatenate([block.invalid for block in missing]) if missing else np.zeros(0, np.bool_)
+        codes = column.encode([device for block in missing for device in block.devices], invalid)
         start = 0
         for block in missing:
             block.codes[path] = codes[start : start + len(block.devices)]
@@ -380,7 +382,7 @@ def _answer_on(table: _Table, atom: Atom, device: BoundDevice) -> int:
     """What an atom answers on one device, by the exact evaluator; notes what it took."""
     frame = Frame(device, atom.planned.slots, COST_LIMIT)
     try:
-        value = atom.planned.evaluate(frame)
+        value = frame.run(atom.planned.evaluate)
     except EvalAbortedError:
         table.has_aborted = True
         return ABORTED

@@ -25,6 +25,7 @@ from cel.overloads import (
     Estimate,
     Overload,
 )
+from cel.stack import LEVELS, with_room
 from cel.types import Kind, Type
 from cel.values import MAX_UINT, MISSING, Value, size_of
 
@@ -130,9 +131,14 @@ class _Estimator:
         self._sizes: dict[Expr, Estimate] = {}
         self._entries: dict[Expr, _Entries] = {}
         self._locals: dict[str, list[_Local]] = {}
+        self._depth = 0
 
     def cost(self, node: Expr) -> Estimate:
-        return _COSTS[type(node)](self, node)
+        self._depth += 1
+        cost = _COSTS[type(node)]
+        found = cost(self, node) if self._depth % LEVELS else with_room(cost, self, node)
+        self._depth -= 1
+        return found
 
     # Sizes
 

@@ -12,7 +12,7 @@ from typing import Final, Protocol
 from cel import types
 from cel.errors import EvalError
 from cel.quantity import Quantity
-from cel.semver import Semver
+from cel.semver import Semver, is_version
 from cel.values import MAX_INT, MIN_INT, MISSING, List, Map, TextMap, Value, map_equals, register
 
 
@@ -139,16 +139,10 @@ class BoundDevice:
 def check_attributes(attributes: Mapping[str, tuple[str, object]], *, has_lists: bool) -> None:
     """Raises EvalError of phase "device" for one that can't be read."""
     for name, (kind, value) in attributes.items():
-        if type(value) is _UNCHANGED.get(kind) or (kind == "version" and value in _READABLE):
+        if type(value) is _UNCHANGED.get(kind) or (kind == "version" and type(value) is str and is_version(value)):
             continue
         if kind != "int" or type(value) is not int or not MIN_INT <= value <= MAX_INT:
             attribute_value(name, kind, value, has_lists=has_lists)
-        if kind == "version" and len(_READABLE) < _MOST_READABLE:
-            _READABLE.add(value)
-
-
-_READABLE: Final[set[object]] = set()  # versions
-_MOST_READABLE: Final = 4096
 
 
 def _maps(entries: Mapping[str, Value], driver: str) -> dict[str, Map]:
@@ -258,7 +252,7 @@ def _version(value: object) -> Semver:
 
 def _list(convert: Callable[[object], Value]) -> Callable[[object], Value]:
     def converted(values: object) -> List:
-        if not isinstance(values, tuple | list):
+        if not isinstance(values, tuple):
             raise TypeError(f"not a tuple: {values!r}")
         return List([convert(value) for value in values], is_native=True)
 

@@ -7,6 +7,7 @@ from typing import Final, NoReturn, TypeAlias, final
 from cel.device import BoundDevice
 from cel.errors import EvalAbortedError
 from cel.ext.patterns import PatternBudget
+from cel.stack import on_own_stack
 from cel.values import MAX_UINT, List, Map, Value
 
 COST_LIMIT: Final = 1_000_000  # per evaluation, as in kube-scheduler and the API server
@@ -29,6 +30,17 @@ class Frame:
         self.slots: list[Value] = [None] * slots
         self.parts_left = MOST_PARTS
         self.patterns: PatternBudget | None = None
+
+    def run(self, evaluate: "Evaluate") -> Value:
+        """The value of an expression; begins anew on a stack of its own where there is no room. Raises EvalError."""
+        try:
+            return evaluate(self)
+        except RecursionError:
+            self.__init__(self.device, len(self.slots), self.limit)
+        try:
+            return on_own_stack(evaluate, self)
+        except RecursionError:
+            raise EvalAbortedError("operation cancelled: nested deeper than calls may nest") from None
 
     def charge(self, cost: int) -> None:
         """Adds to the cost; raises EvalAbortedError beyond the limit."""

@@ -25,9 +25,11 @@ from cel.paths import (
     ConstantQualifier,
     Path,
     Qualifier,
+    RoomyPath,
     ValuePath,
     is_key,
 )
+from cel.stack import LEVELS, with_room
 from cel.types import Kind, Type
 from cel.values import Growing, GrowingMap, List, Map, Value, type_of
 
@@ -40,6 +42,7 @@ class Step:
 
 
 Plan: TypeAlias = Constant | Path | Step
+_LEVELS_AT_ONCE: Final = 32  # of what is evaluated, from one look at the room that is left to the next
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +69,13 @@ def _evaluator(planned: Plan) -> Evaluate:
     return device_paths.evaluator(planned) if isinstance(planned, ValuePath) else planned.evaluate
 
 
+def _with_room(planned: Plan) -> Plan:
+    """The same, which looks whether there is room to go on when it is evaluated."""
+    if isinstance(planned, Constant):
+        return planned
+    return Step(steps.with_room(planned.evaluate)) if isinstance(planned, Step) else RoomyPath(planned)
+
+
 def _path(planned: Plan) -> Path:
     return planned if isinstance(planned, Path) else ValuePath(_evaluator(planned))
 
@@ -78,10 +88,17 @@ class _Planner:
         self._environment = environment
         self._scopes: list[dict[str, Evaluate]] = []
         self._patterns = PatternBudget()
+        self._depth = 0
         self.slots = 0
 
     def plan(self, node: Expr) -> Plan:
-        return _PLANS[type(node)](self, node)
+        self._depth += 1
+        make = _PLANS[type(node)]
+        planned = make(self, node) if self._depth % LEVELS else with_room(make, self, node)
+        if self._depth % _LEVELS_AT_ONCE == 0:
+            planned = _with_room(planned)
+        self._depth -= 1
+        return planned
 
     def _step(self, node: Expr) -> Evaluate:
         return _evaluator(self.plan(node))
@@ -245,7 +262,10 @@ class _Planner:
     def _binding(self, node: Comprehension) -> Evaluate:
         self._named_type(node.accumulator, node.start, node)
         slot = self._slot()
-        self._scopes.append({node.accumulator: steps.bound(slot, self._step(node.start))})
+        value = self._step(node.start)
+        if self._scopes:  # reading one variable may evaluate the one before, and so on
+            value = steps.with_room(value)
+        self._scopes.append({node.accumulator: steps.bound(slot, value)})
         result = self._step(node.result)
         self._scopes.pop()
         return steps.binding(slot, result)

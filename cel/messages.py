@@ -16,6 +16,7 @@ from cel import moments, types
 from cel.calls import fits
 from cel.errors import EvalError
 from cel.ext.url import Url
+from cel.stack import on_own_stack
 from cel.types import BOOL, BYTES, DOUBLE, DYN, INT, STRING, UINT, Type, list_of, map_of, nullable
 from cel.values import Duration, List, Map, Optional, TextMap, Timestamp, Uint, Value, register, type_of
 
@@ -139,10 +140,11 @@ def _json(value: Value) -> Value:
         return value
     if isinstance(value, int):
         return float(value) if abs(value) <= _LARGEST_JSON_INT else str(int(value))
-    if isinstance(value, List):
-        return List([_json(item) for item in value])
-    if isinstance(value, Map):
-        return _json_map(value)
+    if isinstance(value, List | Map):
+        try:
+            return _json_map(value) if isinstance(value, Map) else List([_json(item) for item in value])
+        except RecursionError:  # as for their equality
+            return on_own_stack(_json, value)
     if isinstance(value, Optional) and value.is_present:
         return _json(value.value)
     return _json_text(value)

@@ -6,7 +6,6 @@ Macros are expanded as soon as their call is complete.
 Source: CEL.g4 and parser.go of github.com/google/cel-go.
 """
 
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -16,13 +15,10 @@ from cel.ast import Call, Entry, Expr, Field, Ident, ListExpr, Literal, MapExpr,
 from cel.errors import CompileError
 from cel.lexer import Token
 from cel.macros import Macro, MacroCall, MacroError, MacroKey
+from cel.stack import LEVELS, with_room
 from cel.values import Value
 
 MAX_NESTING: Final = 250
-# The grammar allows as many levels in several dimensions at once, and each level takes a few frames of Python, which
-# live on the heap. Python's default of 1000 would refuse expressions that the API server takes, and so would the lower
-# limits that other libraries set while the program runs.
-_FRAMES: Final = 20_000
 
 _RELATIONS: Final = {
     "<": ast.LESS,
@@ -78,8 +74,6 @@ class Syntax:
 
 def parse(source: str, syntax: Syntax) -> Expr:
     """The expression that `source` writes, macros expanded; raises CompileError."""
-    if sys.getrecursionlimit() < _FRAMES:
-        sys.setrecursionlimit(_FRAMES)
     return _Parser(source, syntax).start()
 
 
@@ -144,11 +138,13 @@ class _Parser:
 
     def _expr(self) -> Expr:
         self._enter("expr")
-        condition = self._or()
-        if self._current.kind == "?":
-            condition = self._conditional(condition)
+        expression = self._or_conditional() if self._open["expr"] % LEVELS else with_room(self._or_conditional)
         self._open["expr"] -= 1
-        return condition
+        return expression
+
+    def _or_conditional(self) -> Expr:
+        condition = self._or()
+        return self._conditional(condition) if self._current.kind == "?" else condition
 
     def _conditional(self, condition: Expr) -> Expr:
         height = self._height

@@ -12,6 +12,7 @@ from typing import Final
 from cel.errors import EvalAbortedError, EvalError
 from cel.frame import Evaluate, Frame
 from cel.numbers import text_of_double
+from cel.stack import with_room
 from cel.values import ABSENT, MISSING, List, Map, Optional, Uint, Value, type_of
 
 _KEY_CLASSES: Final = frozenset({str, int, Uint, bool, float})
@@ -200,6 +201,27 @@ class ConditionalPath(Path):
             raise
         frame.give_back()
         return value.is_present if isinstance(value, Optional) else value
+
+
+class RoomyPath(Path):
+    """A path that goes on on a stack of its own where there is little room left."""
+
+    __slots__ = ("_path",)
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def add(self, qualifier: Qualifier) -> None:
+        """Appends the qualifier to the path."""
+        self._path.add(qualifier)
+
+    def resolve(self, frame: Frame) -> Value:
+        """As the path does."""
+        return with_room(self._path.resolve, frame)
+
+    def evaluate(self, frame: Frame) -> Value:
+        """As the path does."""
+        return with_room(self._path.evaluate, frame)
 
 
 def look_up(value: Value, key: Value, *, is_presence_test: bool) -> Value:

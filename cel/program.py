@@ -6,9 +6,10 @@ Source: k8s.io/dynamic-resource-allocation/cel, CompileCELExpression, DeviceMatc
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from cel import cost, interpreter, lexer, types, validation
 from cel.atoms import Tree, split
@@ -21,6 +22,7 @@ from cel.frame import COST_LIMIT, Frame
 from cel.parser import parse
 from cel.reads import Reads, reads_of
 from cel.semver import Semver
+from cel.stack import with_room
 from cel.types import Kind, Type
 from cel.values import List, Optional, Value, type_of
 
@@ -56,7 +58,7 @@ class _Compiled(ABC):
     @cached_property
     def estimated_cost(self) -> int:
         """The worst case in the reference's units, at most 2**64 - 1; found when first asked for, as few ask."""
-        return cost.estimate(_checked(self.source, self._environment)).high
+        return with_room(lambda: cost.estimate(_checked(self.source, self._environment)).high)
 
     def run(self, device: Device | BoundDevice, cost_limit: int = COST_LIMIT) -> Outcome:
         """Evaluates; the error is part of the outcome instead of being raised, and so is the cost."""
@@ -65,7 +67,7 @@ class _Compiled(ABC):
         except EvalError as error:
             return Outcome(None, error, 0)
         try:
-            return Outcome(self._result(self._evaluate(frame)), None, frame.cost)
+            return Outcome(self._result(frame.run(self._evaluate)), None, frame.cost)
         except EvalError as error:
             return Outcome(None, error, frame.cost)
 
@@ -75,7 +77,10 @@ class _Compiled(ABC):
 
     def _raising(self, device: Device | BoundDevice) -> Value:
         frame = Frame(bind_device(device, has_lists=self._has_lists), self._slots, COST_LIMIT)
-        return self._result(self._evaluate(frame))
+        return self._result(frame.run(self._evaluate))
+
+
+_Some = TypeVar("_Some", bound=_Compiled)
 
 
 class Program(_Compiled):
@@ -93,7 +98,7 @@ class Program(_Compiled):
 
     @cached_property
     def _tree(self) -> Tree:
-        return split(_checked(self.source, self._environment), self._environment)
+        return with_room(lambda: split(_checked(self.source, self._environment), self._environment))
 
     def matches(self, columns: Columns) -> Matches:
         """Which of many devices are selected, and on which it fails; the same answers as `evaluate`, made together."""
@@ -150,7 +155,7 @@ def _scalar(value: Value) -> Attribute:
 
 def compile_selector(text: str, environment: Environment = V1_37) -> Program:
     """A selector, compiled or from the cache; raises CompileError, for a refused one from the cache too."""
-    found = _selector(text, environment)
+    found = (_selector if len(text) <= LONGEST_SOURCE else _selector.__wrapped__)(text, environment)
     if isinstance(found, CompileError):
         raise CompileError(found.message, found.line, found.column, found.source)
     return found
@@ -158,7 +163,7 @@ def compile_selector(text: str, environment: Environment = V1_37) -> Program:
 
 def compile_value(text: str, environment: Environment = V1_37) -> ValueProgram:
     """The expression of a derived attribute, compiled or from the cache; raises CompileError."""
-    found = _value(text, environment)
+    found = (_value if len(text) <= LONGEST_SOURCE else _value.__wrapped__)(text, environment)
     if isinstance(found, CompileError):
         raise CompileError(found.message, found.line, found.column, found.source)
     return found
@@ -182,25 +187,40 @@ def cache_info() -> CacheInfo:
 @lru_cache(maxsize=_MOST_PROGRAMS)
 def _selector(text: str, environment: Environment) -> Program | CompileError:
     try:
-        checked = _checked(text, environment)
-        if checked.type not in environment.results:
-            problem = f"must evaluate to bool or the unknown type, not {checked.type}"
-            raise lexer.error_at(problem, 0, text)
-        return Program(checked, environment)
+        return _compiled(text, lambda: _selecting(text, environment))
     except CompileError as error:
         return error.with_traceback(None)
+
+
+def _selecting(text: str, environment: Environment) -> Program:
+    checked = _checked(text, environment)
+    if checked.type not in environment.results:
+        raise lexer.error_at(f"must evaluate to bool or the unknown type, not {checked.type}", 0, text)
+    return Program(checked, environment)
 
 
 @lru_cache(maxsize=_MOST_PROGRAMS)
 def _value(text: str, environment: Environment) -> ValueProgram | CompileError:
     try:
-        checked = _checked(text, environment)
-        if not _is_attribute(checked.type):
-            kinds = "a primitive scalar (string, integer, boolean, semver) or a list of these scalars"
-            raise lexer.error_at(f"must evaluate to {kinds}, not {checked.type}", 0, text)
-        return ValueProgram(checked, environment)
+        return _compiled(text, lambda: _deriving(text, environment))
     except CompileError as error:
         return error.with_traceback(None)
+
+
+def _deriving(text: str, environment: Environment) -> ValueProgram:
+    checked = _checked(text, environment)
+    if not _is_attribute(checked.type):
+        kinds = "a primitive scalar (string, integer, boolean, semver) or a list of these scalars"
+        raise lexer.error_at(f"must evaluate to {kinds}, not {checked.type}", 0, text)
+    return ValueProgram(checked, environment)
+
+
+def _compiled(text: str, compile_: Callable[[], _Some]) -> _Some:
+    """What is made of an expression; raises CompileError, also where its types nest deeper than calls may."""
+    try:
+        return with_room(compile_)
+    except RecursionError:
+        raise lexer.error_at("expression recursion limit exceeded: its types nest too deep", 0, text) from None
 
 
 def _is_attribute(type_: Type) -> bool:

@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
+from operator import attrgetter
 
 MAX_DIGITS = 10_240  # a literal in the longest expression that the API server admits still fits
 MAX_INT64 = 2**63 - 1
@@ -72,6 +73,11 @@ class Quantity:
     def of(value: int, format_: Format = Format.DECIMAL_SI) -> "Quantity":
         """The quantity of a whole number."""
         return Quantity(value, 0, is_small=_fits_int64(value), format=format_)
+
+    @property
+    def form(self) -> tuple[int, int, bool, Format, str | None]:
+        """All that there is to tell of it: equal only for amounts that no expression tells apart."""
+        return _FORM(self)
 
     @property
     def sign(self) -> int:
@@ -177,6 +183,7 @@ class Quantity:
 
 
 _HASH_PRIME = 2**61 - 1
+_FORM = attrgetter("mantissa", "scale", "is_small", "format", "written")
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 from cel import ast
 from cel.ast import Call, Comprehension, Expr, Literal, Select
 from cel.checker import Checked, VariableReference
+from cel.stack import LEVELS, with_room
 
 Path: TypeAlias = tuple[str, ...]
 _DEEPEST: Final = 3  # field, domain, identifier
@@ -53,8 +54,17 @@ class _Reader:
         self._references = checked.references
         self._aliases: list[dict[str, Path | None]] = []
         self.paths: set[Path] = set()
+        self._depth = 0
 
     def visit(self, node: Expr) -> None:
+        self._depth += 1
+        if self._depth % LEVELS:
+            self._visit(node)
+        else:
+            with_room(self._visit, node)
+        self._depth -= 1
+
+    def _visit(self, node: Expr) -> None:
         path = self.path(node)
         if path is not None:
             self.paths.add(path[:_DEEPEST])

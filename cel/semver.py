@@ -115,13 +115,19 @@ def recent_versions(text: str) -> Semver:
     return _parse(text)
 
 
-@lru_cache(maxsize=4096)
-def is_version(text: object) -> bool:
+def is_version(text: str) -> bool:
     """True for a text that `Semver.parse` reads."""
+    return _is_short_version(text) if len(text) <= _LONGEST_ATTRIBUTE else _is_version(text)
+
+
+def _is_version(text: str) -> bool:
     try:
-        return isinstance(text, str) and bool(Semver.parse(text))
+        return bool(Semver.parse(text))
     except ValueError:
         return False
+
+
+_is_short_version = lru_cache(maxsize=4096)(_is_version)
 
 
 def _number(text: str, part: str) -> int:

@@ -8,6 +8,7 @@ Source: interpreter/interpretable.go and cel/library.go of github.com/google/cel
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeGuard
 
+from cel import stack
 from cel.calls import both
 from cel.errors import EvalAbortedError, EvalError, no_such_overload
 from cel.frame import Evaluate, Frame
@@ -149,6 +150,11 @@ def remembered(call: Evaluate) -> Evaluate:
 
 
 _HEAVIEST_REMEMBERED: Final = 1000
+
+
+def with_room(step: Evaluate) -> Evaluate:
+    """The same step, on a stack of its own where there is little room left."""
+    return lambda frame: stack.with_room(step, frame)
 
 
 # Aggregates

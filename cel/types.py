@@ -10,6 +10,8 @@ from enum import IntEnum, auto
 from typing import ClassVar, Final, final
 from weakref import WeakValueDictionary
 
+from cel.stack import on_own_stack
+
 LARGEST_TYPE = 2000  # nodes; 250 levels of nested map literals need 501, shared subtrees could need 2^250
 
 
@@ -78,7 +80,10 @@ class Type:
             name = f"wrapper({name})"
         if not self.parameters:
             return name
-        return f"{name}({', '.join(map(str, self.parameters))})"
+        try:
+            return f"{name}({', '.join(map(str, self.parameters))})"
+        except RecursionError:
+            return on_own_stack(str, self)
 
     @property
     def is_dynamic(self) -> bool:
@@ -186,15 +191,18 @@ class Substitution:
     def assign_all(self, targets: tuple[Type, ...], sources: tuple[Type, ...]) -> bool:
         """`assign` for each pair, all or nothing."""
         self._trail.clear()
-        if self._fit_all(targets, sources):
-            return True
-        while self._trail:
+        fits = self._fit_all(targets, sources)
+        if not fits:
+            self._take_back(0)
+        return fits
+
+    def _take_back(self, mark: int) -> None:
+        while len(self._trail) > mark:
             free, before = self._trail.pop()
             if before is None:
                 del self._bound[free]
             else:
                 self._bound[free] = before
-        return False
 
     def apply(self, type_: Type, *, free_to_dyn: bool) -> Type:
         """`type_` with every bound parameter replaced, and with free ones replaced by dyn if asked."""
@@ -205,7 +213,10 @@ class Substitution:
             return self.apply(bound, free_to_dyn=free_to_dyn)
         if type_.kind is Kind.PARAMETER:
             return DYN if free_to_dyn else type_
-        parameters = tuple([self.apply(inner, free_to_dyn=free_to_dyn) for inner in type_.parameters])
+        try:
+            parameters = tuple([self.apply(inner, free_to_dyn=free_to_dyn) for inner in type_.parameters])
+        except RecursionError:
+            return on_own_stack(self.apply, type_, free_to_dyn=free_to_dyn)
         return type_ if parameters == type_.parameters else Type(type_.kind, type_.name, parameters)
 
     def _bind(self, free: Type, to: Type) -> None:
@@ -213,7 +224,12 @@ class Substitution:
         self._bound[free] = to
 
     def _fit_all(self, targets: tuple[Type, ...], sources: tuple[Type, ...]) -> bool:
-        return len(targets) == len(sources) and all(map(self._fits, targets, sources))
+        mark = len(self._trail)
+        try:
+            return len(targets) == len(sources) and all(map(self._fits, targets, sources))
+        except RecursionError:
+            self._take_back(mark)
+        return on_own_stack(self._fit_all, targets, sources)
 
     def _fits(self, one: Type, other: Type) -> bool:
         if one is other and not one.parameters:
@@ -257,12 +273,16 @@ class Substitution:
         return True, True
 
     def _occurs(self, free: Type, within: Type) -> bool:
-        if free is within:
-            return True
-        if within.kind is Kind.PARAMETER:
-            bound = self._bound.get(within)
-            return bound is not None and self._occurs(free, bound)
-        return any(self._occurs(free, inner) for inner in within.parameters)
+        pending = [within]
+        while pending:
+            type_ = pending.pop()
+            if type_ is free:
+                return True
+            pending.extend(type_.parameters)
+            bound = self._bound.get(type_) if type_.kind is Kind.PARAMETER else None
+            if bound is not None:
+                pending.append(bound)
+        return False
 
 
 _UNDECIDED: Final = frozenset({Kind.DYN, Kind.ANY, Kind.PARAMETER, Kind.NULL})
@@ -279,11 +299,15 @@ def _takes_null(type_: Type) -> bool:
 
 def is_equivalent(one: Type, other: Type) -> bool:
     """Whether two types are the same when wrappers count as what they wrap."""
-    if one is other:
-        return True
-    if one.kind is not other.kind or one.name != other.name or len(one.parameters) != len(other.parameters):
-        return False
-    return all(map(is_equivalent, one.parameters, other.parameters))
+    pending = [(one, other)]
+    while pending:
+        one, other = pending.pop()
+        if one is other:
+            continue
+        if one.kind is not other.kind or one.name != other.name or len(one.parameters) != len(other.parameters):
+            return False
+        pending.extend(zip(one.parameters, other.parameters, strict=True))
+    return True
 
 
 def more_general(one: Type, other: Type) -> Type:
@@ -292,16 +316,24 @@ def more_general(one: Type, other: Type) -> Type:
 
 
 def _is_as_general(one: Type, other: Type) -> bool:
-    if one.is_dynamic or one.kind is Kind.PARAMETER:
-        return True
+    pending = [(one, other)]
+    while pending:
+        one, other = pending.pop()
+        if one.is_dynamic or one.kind is Kind.PARAMETER:
+            continue
+        if not _has_kind_of(one, other):
+            return False
+        if one.kind in _COMPOSED_KINDS:
+            pending.extend(zip(one.parameters, other.parameters, strict=True))
+    return True
+
+
+def _has_kind_of(one: Type, other: Type) -> bool:
+    """The same, as far as can be said without their parameters."""
     if other.is_dynamic or other.kind is Kind.PARAMETER or one.kind is not other.kind:
         return False
     if one.kind is Kind.TYPE:
         return True
     if one.kind not in _COMPOSED_KINDS:
         return one is other
-    return (
-        one.name == other.name
-        and len(one.parameters) == len(other.parameters)
-        and all(map(_is_as_general, one.parameters, other.parameters))
-    )
+    return one.name == other.name and len(one.parameters) == len(other.parameters)

@@ -14,6 +14,7 @@ from typing import Final, TypeAlias, final
 
 from cel import types
 from cel.errors import EvalAbortedError, EvalError
+from cel.stack import on_own_stack
 
 Value: TypeAlias = object
 
@@ -228,7 +229,15 @@ def equal(left: Value, right: Value) -> bool:
     """`left == right` as the reference has it for dyn values; raises EvalError."""
     if left is None or right is None:
         return left is right
-    return _BEHAVIOUR[type(left)].equal(left, right)
+    return _behaves_equal(left, right)
+
+
+def _behaves_equal(left: Value, right: Value) -> bool:
+    """Equality as the class of the left side has it."""
+    try:
+        return _BEHAVIOUR[type(left)].equal(left, right)
+    except RecursionError:  # values nest deeper than expressions: names of `cel.bind` stand for deep ones
+        return on_own_stack(_behaves_equal, left, right)
 
 
 def contains(items: Iterable[Value], wanted: Value) -> bool:
@@ -249,14 +258,15 @@ def size_of(value: Value) -> int:
 
 def weight_of(value: Value) -> int:
     """Parts of a value: 1 for a scalar, more for long strings, the sum for aggregates."""
+    around = 0
+    while type(value) is Optional:
+        value, around = value.value, around + 1
     class_ = type(value)
     if class_ is List or isinstance(value, Map):
-        return value.weight  # type: ignore[attr-defined, no-any-return, unused-ignore]
+        return around + value.weight  # type: ignore[attr-defined, no-any-return, unused-ignore]
     if class_ is str or class_ is bytes:
-        return 1 + len(value) // _CHARACTERS_PER_PART  # type: ignore[arg-type]
-    if class_ is Optional:
-        return 1 + weight_of(value.value)  # type: ignore[attr-defined]
-    return 1
+        return around + 1 + len(value) // _CHARACTERS_PER_PART  # type: ignore[arg-type]
+    return around + 1
 
 
 def _weight_of_all(items: Sequence[Value]) -> int:
@@ -374,7 +384,7 @@ def _optional_equals(left: Optional, right: Value) -> bool:
     if type(right) is not Optional or left.is_present != right.is_present:
         return False
     # Unlike elsewhere, null is compared as the type of the left side has it.
-    return not left.is_present or _BEHAVIOUR[type(left.value)].equal(left.value, right.value)
+    return not left.is_present or _behaves_equal(left.value, right.value)
 
 
 def _type_equals(left: types.Type, right: Value) -> bool:

@@ -6,12 +6,6 @@ The gate tries the same examples each time, so that it tells of a change and of 
 
 from hypothesis import settings
 
-import cel
-
 settings.register_profile("random", deadline=None, derandomize=False)
 settings.register_profile("same", deadline=None, derandomize=True)
 settings.load_profile("same")
-
-# Reading an expression takes more frames than Python allows, and so cel lets it allow more. Hypothesis objects where
-# that happens for the first time within an example of its own.
-cel.compile("true")

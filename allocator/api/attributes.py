@@ -99,7 +99,9 @@ def _usual_attribute(name: object, kind: object, class_: type, value: object) ->
 
     class_: of the value, without which the cache would take True for 1.
     """
-    if isinstance(name, str) and class_ is _CLASSES.get(kind) and not names.qualified_name(name):
+    if not isinstance(name, str) or len(name) > names.USUAL_MAX:
+        raise ValueError(name)
+    if class_ is _CLASSES.get(kind) and not names.qualified_name(name):
         if kind == "string":
             is_usual = isinstance(value, str) and value.isascii() and len(value) <= names.VALUE_MAX
         elif kind == "version":

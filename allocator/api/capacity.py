@@ -80,20 +80,20 @@ def _usual(raw: dict[object, object]) -> Capacities | None:
         if type(shape) is not dict or len(shape) != 1 or type(value := shape.get("value")) is not str:
             return None
         written.append((name, value))
-    return _shared(tuple(written))
+    try:
+        return _shared(tuple(written))
+    except ValueError:
+        return None
 
 
 @lru_cache(maxsize=1 << 14)
-def _shared(written: tuple[tuple[object, str], ...]) -> Capacities | None:
-    """The capacities that are written so, the same object for each device; None if they are not usual."""
+def _shared(written: tuple[tuple[object, str], ...]) -> Capacities:
+    """The capacities that are written so, the same object for each device; ValueError if they are not usual."""
     values = {}
     for name, text in written:
-        if not isinstance(name, str) or names.qualified_name(name):
-            return None
-        try:
-            values[name] = counted(text)
-        except ValueError:
-            return None
+        if not isinstance(name, str) or max(len(name), len(text)) > names.USUAL_MAX or names.qualified_name(name):
+            raise ValueError(name)
+        values[name] = counted(text)
     return Capacities(values, {})
 
 

@@ -4,7 +4,7 @@ Source: k8s.io/api resource/v1 DeviceSelector, OpaqueDeviceConfiguration.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from pydantic import with_config
 from typing_extensions import TypedDict
@@ -18,6 +18,7 @@ SELECTORS_MAX = 32
 CONFIG_MAX = 32
 EXPRESSION_MAX_BYTES = 10 * 1024
 PARAMETERS_MAX_BYTES = 10 * 1024
+PARAMETERS_MAX_LEVELS = 200  # of objects and lists; who reads or compares them recursively gets through
 
 
 @with_config(EXACT)
@@ -103,7 +104,7 @@ def check_opaque(shape: OpaqueShape | None, path: str, findings: Findings) -> No
 
 
 def check_json_object(value: object, path: str, findings: Findings) -> None:
-    """A driver's own JSON object, whose compact text is at most 10 KiB."""
+    """A driver's own JSON object, whose compact text is at most 10 KiB, and which does not nest too deep."""
     if value is None:
         findings.required(path)
         return
@@ -112,7 +113,7 @@ def check_json_object(value: object, path: str, findings: Findings) -> None:
         return
     try:
         is_too_large = _is_longer_than(PARAMETERS_MAX_BYTES, value)
-    except (RecursionError, TypeError, ValueError) as error:
+    except (TypeError, ValueError) as error:
         findings.error(path, value, f"must be a JSON object: {error}")
         return
     if is_too_large:
@@ -122,11 +123,32 @@ def check_json_object(value: object, path: str, findings: Findings) -> None:
 def _is_longer_than(limit: int, value: dict[str, object]) -> bool:
     """Whether the compact JSON text has more bytes; stops there, since YAML's aliases can make a small file huge."""
     total = 0
-    for chunk in json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).iterencode(value):
-        total += len(chunk.encode())
-        if total > limit:
-            return True
-    return False
+    pending: list[tuple[int, Iterator[object]]] = [(0, iter([value]))]
+    while pending and total <= limit:
+        level, values = pending[-1]
+        inner = next(values, _NO_MORE)
+        if inner is _NO_MORE:
+            pending.pop()
+        elif not isinstance(inner, dict | list | tuple):
+            total += _length_of(inner)
+        elif level == PARAMETERS_MAX_LEVELS:
+            raise ValueError(f"it nests more than {PARAMETERS_MAX_LEVELS} levels deep")
+        else:
+            total += max(len(inner), 1) + 1  # brackets, and commas between
+            total += sum(_length_of_key(key) + 1 for key in inner) if isinstance(inner, dict) else 0
+            pending.append((level + 1, iter(inner.values() if isinstance(inner, dict) else inner)))
+    return total > limit
+
+
+_NO_MORE = object()
+
+
+def _length_of(value: object) -> int:
+    return len(json.dumps(value, ensure_ascii=False).encode())
+
+
+def _length_of_key(key: object) -> int:
+    return _length_of(key) if isinstance(key, str) else len(json.dumps({key: 0})) - len("{: 0}")
 
 
 def build_selectors(shapes: Sequence[SelectorShape] | None) -> tuple[str | None, ...]:

@@ -5,7 +5,8 @@ Source: k8s.io/apimachinery api/validate, and the validation of resource.k8s.io.
 """
 
 import re
-from functools import lru_cache
+from collections.abc import Callable
+from functools import lru_cache, wraps
 
 SHORT_NAME_MAX = 63
 LONG_NAME_MAX = 253
@@ -13,6 +14,8 @@ DRIVER_NAME_MAX = 63
 IDENTIFIER_MAX = 32
 LABEL_MAX = 63
 VALUE_MAX = 64
+USUAL_MAX = 256
+"""Characters of a text of which something is remembered: no valid name is longer, a wrong one may have any length."""
 
 _SHORT = re.compile(r"[a-z0-9](?:[-a-z0-9]*+(?<!-))?+")
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*+")
@@ -32,6 +35,17 @@ _IDENTIFIER_RULE = "must be a C identifier: letters, digits and '_', not startin
 _LABEL_RULE = "must consist of letters, digits, '-', '_' and '.', starting and ending with a letter or digit"
 
 
+def _remembered(rule: Callable[[str], str]) -> Callable[[str], str]:
+    """The rule, which is remembered for the texts that fleets repeat."""
+    known = lru_cache(maxsize=1 << 14)(rule)
+
+    @wraps(rule)
+    def asked(text: str) -> str:
+        return known(text) if len(text) <= USUAL_MAX else rule(text)
+
+    return asked
+
+
 def size(text: str) -> int:
     """The length in bytes, as limits count it."""
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
@@ -44,7 +58,7 @@ def too_long(text: str, limit: int) -> str:
     return f"must not be longer than {limit} bytes, is {size(text)}" if size(text) > limit else ""
 
 
-@lru_cache(maxsize=1 << 14)
+@_remembered
 def short_name(text: str) -> str:
     """A device's, request's or counter's name: a DNS label."""
     if not text:
@@ -59,7 +73,7 @@ def object_name(name: str, generated_from: str) -> str:
     return long_name(name)
 
 
-@lru_cache(maxsize=1 << 14)
+@_remembered
 def long_name(text: str) -> str:
     """The name of an object, class or node: a DNS subdomain."""
     if not text:
@@ -68,7 +82,7 @@ def long_name(text: str) -> str:
     return too_long(text, LONG_NAME_MAX) or ("" if is_valid else _LONG_RULE)
 
 
-@lru_cache(maxsize=1 << 10)
+@_remembered
 def driver_name(text: str) -> str:
     """A driver's name or the domain of an attribute: a DNS subdomain in any case."""
     return too_long(text, DRIVER_NAME_MAX) or long_name(text.lower())
@@ -90,7 +104,7 @@ def identifier(text: str) -> str:
     return too_long(text, IDENTIFIER_MAX) or ("" if _IDENTIFIER.fullmatch(text) else _IDENTIFIER_RULE)
 
 
-@lru_cache(maxsize=1 << 14)
+@_remembered
 def qualified_name(text: str) -> str:
     """An attribute's or capacity's name: `identifier` or `domain/identifier`.
 
@@ -145,7 +159,7 @@ def uuid(text: str) -> str:
     return "" if _UUID.fullmatch(text) else "must be a UUID in lower case, xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx"
 
 
-@lru_cache(maxsize=1 << 14)
+@_remembered
 def version(text: str) -> str:
     """A version attribute's value: semantic version 2.0.0."""
     rule = "must be a semantic version 2.0.0 such as 1.2.3: three numbers without leading zeros"

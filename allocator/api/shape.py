@@ -16,6 +16,7 @@ from pydantic import AfterValidator, ConfigDict, Field, PlainValidator, TypeAdap
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from allocator.api.findings import Findings, Location
+from allocator.api.names import USUAL_MAX
 from cel.quantity import Quantity
 
 EXACT = ConfigDict(extra="forbid", strict=True)
@@ -41,12 +42,18 @@ _REPAIRS: Mapping[str, tuple[str, object]] = {
 """pydantic's type of an error -> what to say, and the neutral value with which the other rules are tried."""
 
 
-@lru_cache(maxsize=1 << 14)
 def counted(text: str) -> Quantity:
     """The amount. Raises ValueError, also for one that has too many digits to be counted with."""
+    return _recently_counted(text) if len(text) <= USUAL_MAX else _counted(text)
+
+
+def _counted(text: str) -> Quantity:
     amount = Quantity.parse(text)
     _ = amount.nanos
     return amount
+
+
+_recently_counted = lru_cache(maxsize=1 << 14)(_counted)
 
 
 def _quantity(value: object) -> Quantity:

@@ -51,7 +51,8 @@ def concerned(view: NodeView, hook: Hook) -> Sequence[Feature]:
 
     Worked out once for each view.
     """
-    saying: Mapping[Hook, Sequence[Feature]] | None = view.memo.get("features")
-    if saying is None:
+    try:
+        saying: Mapping[Hook, Sequence[Feature]] = view.memo["features"]
+    except KeyError:
         saying = view.memo["features"] = _saying(tuple([feature for feature in FEATURES if feature.concerns(view)]))
     return saying[hook]

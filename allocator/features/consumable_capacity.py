@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from allocator.exact import exact
 from allocator.feature import Attempt, Feature
 from allocator.gates import CONSUMABLE_CAPACITY, FRACTIONAL_CAPACITY_RANGE, Features
 from allocator.model import (
@@ -118,10 +119,11 @@ class _Parts:
 def _parts(attempt: Attempt, alternative: Alternative) -> _Parts:
     """Worked out once for each view and request. Cost: O(devices with capacity)."""
     requested = alternative.capacity or {}
-    memo, key = attempt.view.memo, ("parts", tuple(sorted((name, amount.text) for name, amount in requested.items())))
-    if key not in memo:
-        memo[key] = _work_out(attempt, requested)
-    parts = memo[key]
+    memo, key = attempt.view.memo, ("parts", exact(requested))
+    try:
+        parts = memo[key]
+    except KeyError:
+        parts = memo[key] = _work_out(attempt, requested)
     assert isinstance(parts, _Parts)
     return parts
 

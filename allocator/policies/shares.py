@@ -5,6 +5,7 @@ Source: KEP-5075.
 
 from collections.abc import Iterable, Mapping
 
+from allocator.exact import exact
 from allocator.feature import Attempt
 from allocator.features.consumable_capacity import part_of
 from allocator.gates import FRACTIONAL_CAPACITY_RANGE
@@ -18,8 +19,7 @@ Amounts = Mapping[str, int]
 def share_of(attempt: Attempt, alternative: Alternative, device: int) -> Amounts:
     """What one share for the alternative takes of the device, which is a candidate for it."""
     requested = alternative.capacity or {}
-    amounts = tuple(sorted((name, amount.text) for name, amount in requested.items()))
-    memo, key = attempt.view.memo, ("share of", device, amounts)
+    memo, key = attempt.view.memo, ("share of", device, exact(requested))
     if key not in memo:
         features = attempt.features
         part = part_of(

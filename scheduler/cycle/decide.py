@@ -159,7 +159,7 @@ def refused_everywhere(view: View, pending: Sequence[Claim], full: Iterable[Clai
         return Reason.CLAIMS, problem
     if missing := _missing_class(view, pending):
         return Reason.CLASSES, missing
-    if view.fleet.snapshot.features.has(ADMIN_ACCESS):
+    if view.fleet.features.has(ADMIN_ACCESS):
         for claim in filter(admin_access.is_asked_for, pending):
             if problem := admin_access.refusal(claim, view.labels_of(claim.namespace)):
                 return Reason.ADMIN_ACCESS, problem
@@ -167,7 +167,7 @@ def refused_everywhere(view: View, pending: Sequence[Claim], full: Iterable[Clai
 
 
 def _missing_class(view: View, pending: Iterable[Claim]) -> str:
-    known = view.fleet.snapshot.classes
+    known = view.fleet.classes
     for claim in pending:
         for request in claim.requests:
             for one in request.alternatives:

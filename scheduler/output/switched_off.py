@@ -46,7 +46,7 @@ def _has_groups(piece: Slice) -> bool:
 
 
 def _has_list(device: Device) -> bool:
-    return any(isinstance(value, tuple) for _, (_, value) in device.unusual)
+    return any(isinstance(value, tuple) for _, value in device.attributes.values())
 
 
 _USES = (

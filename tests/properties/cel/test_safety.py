@@ -10,6 +10,7 @@ from cel import parser
 from cel.macros import MACROS
 from tests.generators.devices import devices
 from tests.generators.expressions import selector
+from tests.unit.cel.frames import FEWEST, with_frames_left
 
 TOKENS = [
     *"()[]{}.,?:+-*/%!<>",
@@ -117,10 +118,11 @@ def _qualified(name: str, driver: str) -> tuple[str, str]:
 @given(
     st.lists(
         st.sampled_from(["(", "[", "{1:", "!", "-", "f(", "a[", "a.b(", "true ? ", "1 + ", "[1].all(x, "]), max_size=400
-    )
+    ),
+    st.sampled_from([FEWEST, 200, 700]),
 )
 @settings(max_examples=100)
-def test_depth_never_exceeds_the_room_of_the_stack(openings: list[str]) -> None:
+def test_depth_never_exceeds_the_room_of_the_stack(openings: list[str], frames: int) -> None:
     closings = {
         "(": ")",
         "[": "]",
@@ -136,8 +138,11 @@ def test_depth_never_exceeds_the_room_of_the_stack(openings: list[str]) -> None:
         parser.parse(text, parser.Syntax(MACROS))
     except cel.CompileError:
         return
-    program = compiled(text)
-    assert not isinstance(program, cel.CompileError) or "recursion" not in program.message
+    program = with_frames_left(frames, lambda: compiled(text))
+    if isinstance(program, cel.CompileError):
+        assert "recursion" not in program.message
+    else:
+        assert with_frames_left(frames, lambda: program.run(DEVICE).cost) == program.run(DEVICE).cost
 
 
 @given(st.integers(1, 60), st.sampled_from(["X + X", "[X, X]", "[X] + [X]"]))

@@ -3,6 +3,7 @@ from dataclasses import replace
 
 import pytest
 
+from allocator.allocate import allocate
 from allocator.changes import MOST_CHANGES
 from allocator.contents import SPARE
 from allocator.explain import node_text
@@ -29,6 +30,7 @@ from tests.builders import (
     distinct,
     everywhere,
     first_available,
+    kubernetes,
     labelled,
     match,
     on_node,
@@ -398,7 +400,79 @@ def test_question_that_is_cancelled_goes_on_where_it_was_also_when_things_have_c
     assert able == Fleet(a_snapshot(slices[0], *slices[times + 1 :]), nodes).able([claim])
 
 
+# -- what belongs to whom
+
+
+def test_snapshot_stays_as_it_is_whatever_happens_to_the_fleet() -> None:
+    given = a_snapshot(a_pool(0))
+    fleet = Fleet(given, [a_node(name_of(number)) for number in range(3)])
+    taken = fleet.snapshot
+    used = taken.with_allocated([an_allocated_claim(a_result("gpu-000", pool="pool-000"))])
+    fleet.add_slice(a_pool(1))
+    between = fleet.snapshot
+    fleet.remove_slice(given.by_pool["gpu.example", "pool-000"][0])  # type: ignore[index]
+    fleet.add_slice(a_pool(2))
+    assert fleet.able([a_claim()]) == 0b110
+    for snapshot, able in ((given, 0b001), (taken, 0b001), (used, 0b001), (between, 0b011), (fleet.snapshot, 0b110)):
+        answers = [allocate(snapshot, a_node(name_of(number)), [a_claim()]) for number in range(3)]
+        assert [isinstance(answer, Allocated) for answer in answers] == [bool(able >> n & 1) for n in range(3)]
+        assert Fleet(snapshot, [a_node(name_of(number)) for number in range(3)]).able([a_claim()]) == able
+
+
+def test_two_fleets_of_one_snapshot_live_apart() -> None:
+    snapshot = a_snapshot(a_pool(0))
+    nodes = [a_node(name_of(number)) for number in range(2)]
+    first, second = Fleet(snapshot, nodes), Fleet(snapshot, nodes)
+    first.add_slice(a_pool(1))
+    assert (first.able([a_claim()]), second.able([a_claim()])) == (0b11, 0b01)
+
+
+SELECTIVE = a_claim(a_request("gpus", 1, 'device.attributes["gpu.example"].uuid != ""'))
+
+
+def varied(number: int, count: int = 50) -> Slice:
+    members = [a_device(f"gpu-{n:03}", {"uuid": f"{number}-{n}"}) for n in range(count)]
+    return a_slice(*members, name=name_of(number), pool=name_of(number), reach=on_node(name_of(number)))
+
+
+def test_cancellation_belongs_to_one_fleet() -> None:
+    snapshot = a_snapshot(varied(0))
+    cancelled = Fleet(snapshot, [a_node(name_of(0))], is_cancelled=lambda: True)
+    patient = Fleet(snapshot, [a_node(name_of(0))])
+    with pytest.raises(Cancelled):
+        cancelled.able([SELECTIVE])
+    assert patient.able([SELECTIVE]) == 1
+
+
+@pytest.mark.parametrize("derives", [False, True])
+def test_decision_is_given_up_between_the_evaluations_of_its_expressions(derives: bool) -> None:  # noqa: FBT001
+    asked = 0
+
+    def is_cancelled() -> bool:
+        nonlocal asked
+        asked += 1
+        return asked > 10
+
+    claim = SELECTIVE
+    if derives:
+        request = a_request(derived_attributes=(("gpu.example/half", 'device.attributes["gpu.example"].uuid'),))
+        claim = a_claim(request, constraints=(match("gpu.example/half"),))
+    snapshot = a_snapshot(varied(0), features=kubernetes(DRADerivedAttributes=True))
+    with pytest.raises(Cancelled):
+        allocate(snapshot, a_node(name_of(0)), [claim], is_cancelled=is_cancelled)
+    assert asked == 11
+
+
 # -- memory
+
+
+def test_no_more_expressions_are_kept_than_are_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("allocator.selectors.MOST_EXPRESSIONS", 5)
+    snapshot = a_snapshot(a_pool(0))
+    for number in range(20):
+        expression = f"{number} == {number}"
+        assert isinstance(allocate(snapshot, a_node(name_of(0)), [a_claim(a_request("g", 1, expression))]), Allocated)
+    assert len(snapshot.selectors._known) == snapshot.selectors.kept == 5
 
 
 def test_nothing_is_kept_of_slices_that_are_gone() -> None:

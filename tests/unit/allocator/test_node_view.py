@@ -1,7 +1,7 @@
 import pytest
 
 from allocator.model import PoolID, Slice, Term
-from allocator.node_view import NodeView
+from allocator.node_view import Memo, NodeView
 from tests.builders import (
     DRIVER,
     POOL,
@@ -9,8 +9,10 @@ from tests.builders import (
     a_device,
     a_node,
     a_request,
+    a_result,
     a_slice,
     a_snapshot,
+    an_allocated_claim,
     everywhere,
     labelled,
     on_node,
@@ -108,15 +110,42 @@ def test_view_of_a_node_is_made_once() -> None:
 
 
 def test_views_remember_less_of_requests_where_there_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("allocator.snapshot.REMEMBERED_BY_ALL", 800)
+    monkeypatch.setattr("allocator.snapshot.REMEMBERED_BY_ALL", 400)
     nodes = [a_node(f"node-{number:02}") for number in range(40)]
     snapshot = a_snapshot(a_slice("x", reach=everywhere()))
     most = 0
     for number in range(100):
         for node in nodes:
             decide(snapshot, a_claim(a_request(f"r{number}")), node=node)
-        most = max(most, sum(len(view.memo) for _, view in snapshot._views.values()))
-    assert 40 * 16 < most <= 40 * 22
+        most = max(most, sum(len(view.memo) + len(view.memo._before) for _, view in snapshot._views.values()))
+    assert 40 * 10 < most <= 40 * 26
+
+
+def test_view_stays_the_same_however_much_of_it_is_in_use() -> None:
+    pools = [a_slice("x", "y", name=f"s{number}", pool=f"p{number}") for number in range(80)]
+    held = [an_allocated_claim(a_result("x", pool=f"p{number}"), name=f"c{number}") for number in range(80)]
+    snapshot = a_snapshot(*pools, held=held)
+    seen = snapshot.view(a_node())
+    decide(snapshot, a_claim())
+    positions = [seen.positions(pool) for pool in seen.pools]
+    for number in range(200):
+        decide(snapshot, a_claim(a_request(f"r{number}")))
+        assert snapshot.view(a_node()) is seen
+        assert all(seen.positions(pool) is known for pool, known in zip(seen.pools, positions, strict=True))
+    assert len(seen.memo) < 80 * 2 + 100
+
+
+def test_what_was_not_asked_for_since_so_many_new_things_is_forgotten() -> None:
+    memo = Memo()
+    for number in range(10):
+        memo[number] = number
+        memo["again"] = memo.get("again", "kept")
+        memo.age(3)
+    assert memo["again"] == "kept"
+    assert 9 in memo
+    assert 0 not in memo
+    with pytest.raises(KeyError):
+        memo[0]
 
 
 def test_view_is_made_anew_for_a_node_whose_labels_changed() -> None:

@@ -21,6 +21,14 @@ def test_refusal_is_remembered_and_raised_anew() -> None:
     assert errors[0] is not errors[1]
 
 
+def test_text_that_is_longer_than_any_expression_is_not_remembered() -> None:
+    before = cel.cache_info()
+    for compiled in (cel.compile, cel.compile_value):
+        with pytest.raises(cel.CompileError, match="longer than 10240 bytes"):
+            compiled("x" * 1_000_000)
+    assert cel.cache_info() == before
+
+
 def test_cache_says_how_full_it_is() -> None:
     before = cel.cache_info()
     cel.compile("device.driver == 'not seen before'")

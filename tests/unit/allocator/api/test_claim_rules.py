@@ -1,5 +1,6 @@
 """The rules of claims, templates, classes and taint rules beyond the limits."""
 
+import json
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from tests.unit.allocator.api.raw_objects import (
     error_paths,
     opaque,
 )
+from tests.unit.cel.frames import FEWEST, with_frames_left
 
 OPAQUE = {"driver": DRIVER, "parameters": {"mode": "fast"}}
 
@@ -219,6 +221,41 @@ def test_parameters_without_an_end_are_refused() -> None:
         assert error_paths(a_class(config=[config])) == ["spec.config[0].opaque.parameters"]
     while nested:  # taken apart, since Python frees it by recursion
         nested = nested["a"]
+
+
+def levels(count: int) -> Raw:
+    nested: Raw = {}
+    for _ in range(count - 1):
+        nested = {"a": nested}
+    return nested
+
+
+@pytest.mark.parametrize("frames", [FEWEST, 500])
+def test_parameters_may_nest_two_hundred_levels_deep_wherever_they_are_read(frames: int) -> None:
+    def paths(count: int) -> list[str]:
+        return error_paths(a_class(config=[{"opaque": {"driver": DRIVER, "parameters": levels(count)}}]))
+
+    assert with_frames_left(frames, lambda: paths(200)) == []
+    assert with_frames_left(frames, lambda: paths(201)) == ["spec.config[0].opaque.parameters"]
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {},
+        {"a": [], "b": {}, "c": [1, [2, {"é": None}], "ü\n"], "d": [True, 1.5e300, -1]},
+        {1: {None: 2, True: "x"}, "a": ["", ["", [""]]]},
+    ],
+)
+def test_length_of_parameters_is_that_of_their_compact_text(parameters: Raw) -> None:
+    def paths(filler: int) -> list[str]:
+        full = {**parameters, "filler": "x" * filler}
+        return error_paths(a_class(config=[{"opaque": {"driver": DRIVER, "parameters": full}}]))
+
+    text = json.dumps({**parameters, "filler": ""}, ensure_ascii=False, separators=(",", ":"))
+    room = 10 * 1024 - len(text.encode())
+    assert paths(room) == []
+    assert paths(room + 1) == ["spec.config[0].opaque.parameters"]
 
 
 def test_parameters_are_not_looked_into() -> None:

@@ -5,6 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from allocator.api import decode
+from allocator.api.attributes import _usual_attribute
+from allocator.api.capacity import _shared
+from allocator.api.shape import _recently_counted
 from tests.unit.allocator.api.raw_objects import (
     Raw,
     a_claim,
@@ -299,3 +302,16 @@ def test_plain_devices_may_be_128_and_tainted_ones_64() -> None:
 
 def test_tolerations_have_no_limit_that_the_api_server_enforces() -> None:
     assert decode(a_claim(a_request(tolerations=[{"operator": "Exists"}] * 17))).errors == ()
+
+
+def test_texts_longer_than_any_that_is_valid_are_not_remembered() -> None:
+    long = "a" * 100_000
+    raws = [
+        a_slice_of(attributes={f"a/b/{long}": {"int": 1}}),
+        a_slice_of(capacity={f"a/b/{long}": {"value": "1"}}),
+        a_slice_of(capacity={"memory": {"value": "0" * 100_000 + "1"}}),
+    ]
+    caches = (_usual_attribute, _shared, _recently_counted)
+    before = [cache.cache_info().currsize for cache in caches]
+    assert [decode(raw).errors for raw in raws] == [(), (), ()]
+    assert [cache.cache_info().currsize for cache in caches] == before

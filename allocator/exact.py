@@ -1,0 +1,67 @@
+"""Keys that are equal only for values that nothing can tell apart, which is less than what `==` takes for equal.
+
+To Python 1 is True, and 1Ki is 1024; a selector can tell them apart, and so can a request policy. What decides about a
+value of the model is found in its fields: one that is added decides until it is excepted by name.
+"""
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import fields, is_dataclass
+from functools import lru_cache
+from operator import attrgetter, eq, is_
+
+from cel.quantity import Quantity
+
+
+def exact(value: object) -> Hashable:
+    """The key of a value of the model, or of anything that such a value is made of. Cost: O(parts)."""
+    class_ = type(value)
+    if class_ is str:
+        return value
+    if not value:
+        return class_, None  # one class has one value that is nothing
+    if isinstance(value, Quantity):
+        return value.form
+    if isinstance(value, tuple | list):
+        return class_, tuple([exact(item) for item in value])
+    if isinstance(value, Mapping):
+        return Mapping, tuple([(key, exact(item)) for key, item in value.items()])
+    if is_dataclass(value):
+        value = tuple(map(exact, _parts_of(value)))
+    return class_, value if isinstance(value, Hashable) else repr(value)
+
+
+def is_exactly(one: object, other: object) -> bool:
+    """True where the keys are equal; quick where both are made of the same objects, as those of a fleet are."""
+    if one is other:
+        return True
+    if isinstance(one, tuple) and isinstance(other, tuple) and len(one) == len(other):
+        return all(map(is_, one, other)) or all(map(is_exactly, one, other))
+    if isinstance(one, dict) and isinstance(other, dict) and len(one) == len(other):
+        has_same_objects = all(map(eq, one, other)) and all(map(is_, one.values(), other.values()))
+        return has_same_objects or exact(one) == exact(other)
+    if is_dataclass(one) and type(one) is type(other) and not isinstance(one, Quantity):
+        return is_exactly(_parts_of(one), _parts_of(other))
+    return exact(one) == exact(other)
+
+
+def _parts_of(value: object) -> tuple[object, ...]:
+    return tuple([getattr(value, name) for name in _compared(type(value))])  # type: ignore[arg-type] # has a hash
+
+
+@lru_cache(maxsize=64)
+def _compared(class_: type) -> tuple[str, ...]:
+    return tuple([field.name for field in fields(class_) if field.compare])
+
+
+def deciding(class_: type, excepted: Mapping[str, str]) -> tuple[str, ...]:
+    """The fields that decide. excepted: those that do not, with the reason; each has to be there."""
+    names = _compared(class_)
+    assert excepted.keys() <= set(names), f"{class_.__name__} has no {excepted.keys() - set(names)}"
+    return tuple([name for name in names if name not in excepted])
+
+
+def values_of(class_: type, excepted: Mapping[str, str]) -> Callable[[object], tuple[object, ...]]:
+    """What gives the values of the fields that decide; arguments as of `deciding`."""
+    names = deciding(class_, excepted)
+    read = attrgetter(*names)
+    return read if len(names) > 1 else lambda value: (read(value),)
