@@ -1,14 +1,15 @@
 """Events of one resource, as data: what a watcher tells, in the order of resource versions.
 
 An object is decoded as soon as it has come, so that a list of a large cluster never stands in memory as JSON. One that
-cannot be decoded is an object too: it is told as `Refused`, and replaces what was known under its name.
+cannot be decoded is an object too: it is told as `Refused`, and replaces what was known under its name. It costs itself
+alone: the others of its page, and of its watch, go on.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from scheduler.client.errors import CallFailed
+from scheduler.client.errors import CallFailed, Unanswered
 
 T = TypeVar("T")
 
@@ -17,7 +18,21 @@ Decoder = Callable[[Mapping[str, Any]], T]
 
 
 class Undecodable(ValueError):
-    """An object that cannot be used; the message names field and value."""
+    """An object that cannot be used; the message names field and value.
+
+    held: what it holds of nodes or devices for all that, None where it holds nothing, or nobody can tell.
+    """
+
+    def __init__(self, message: str, held: object = None) -> None:
+        super().__init__(message)
+        self.held = held
+
+
+class Unreadable(Unanswered):
+    """The server has told something that cannot be read, nor left out: asked for again, it would tell the same."""
+
+    def __init__(self, call: str, text: str) -> None:
+        super().__init__(call, text, is_ambiguous=False)
 
 
 class Key(NamedTuple):
@@ -42,12 +57,17 @@ class Entry(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """An object that could not be decoded; error: why."""
+    """An object that could not be decoded. error: why; held: as of `Undecodable`; name and uid: empty where unreadable.
+
+    defect: what a decoder raised that it should not have.
+    """
 
     key: Key
     uid: str
     resource_version: int
     error: str
+    held: object = None
+    defect: Exception | None = field(default=None, compare=False)
 
 
 Observed = Entry[T] | Refused

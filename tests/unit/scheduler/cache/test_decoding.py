@@ -35,18 +35,18 @@ def test_items_of_a_page_get_the_kind_and_version_of_their_list() -> None:
     item = {"metadata": {"name": "a", "uid": "u", "resourceVersion": "3"}}
     listed = {"kind": "NodeList", "apiVersion": "v1", "metadata": {"resourceVersion": "9"}, "items": [item]}
     value = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a", "uid": "u", "resourceVersion": "3"}}
-    assert page_of("GET /x", listed, whole) == Page((Entry(Key("", "a"), "u", 3, value),), "", 9)
+    assert page_of("GET /x", orjson.dumps(listed), whole) == Page((Entry(Key("", "a"), "u", 3, value),), "", 9)
 
 
 @pytest.mark.parametrize("answer", [{"kind": "Status", "status": "Success"}, {"kind": "NodeList", "items": {}}])
 def test_page_that_is_no_list_is_an_answer_that_did_not_come(answer: dict[str, Any]) -> None:
     with pytest.raises(Unanswered, match="GET /x: the answer is no list of objects"):
-        page_of("GET /x", answer, whole)
+        page_of("GET /x", orjson.dumps(answer), whole)
 
 
 def test_page_says_how_to_go_on_and_may_hold_nothing() -> None:
     listed = {"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "9", "continue": "t"}}
-    assert page_of("GET /x", {**listed, "items": None}, whole) == Page((), "t", 9)
+    assert page_of("GET /x", orjson.dumps({**listed, "items": None}), whole) == Page((), "t", 9)
 
 
 @pytest.mark.parametrize("kind", ["ADDED", "MODIFIED"])
@@ -84,5 +84,5 @@ def test_line_that_is_no_event_is_an_answer_that_did_not_come(raw: bytes) -> Non
 
 
 def test_line_that_is_no_json_is_an_answer_that_did_not_come() -> None:
-    with pytest.raises(Unanswered, match="GET /x: a line is no JSON"):
+    with pytest.raises(Unanswered, match="GET /x: a line is no event of an object"):
         input_of("GET /x", b'{"type":', whole)
