@@ -14,6 +14,7 @@ from scheduler.cache.events import (
     Decoder,
     Deleted,
     Entry,
+    Holder,
     Key,
     Observed,
     Progressed,
@@ -30,7 +31,11 @@ _LIST_END = "k8s.io/initial-events-end"
 _VERSION_DIGITS = 19  # what a signed integer of 64 bits can hold
 
 
-def page_of(call: str, body: bytes, decode: Decoder[T]) -> Page[T]:
+def holds_nothing(_: Mapping[str, Any]) -> None:
+    """The holder of objects that hold neither nodes nor devices."""
+
+
+def page_of(call: str, body: bytes, decode: Decoder[T], held: Holder = holds_nothing) -> Page[T]:
     """A page; its objects get the kind and version that only their list names. Raises Unreadable for what is none."""
     match loads_leniently(body):
         case {
@@ -40,17 +45,17 @@ def page_of(call: str, body: bytes, decode: Decoder[T]) -> Page[T]:
             "metadata": dict(metadata),
         } if listed_at := _version(metadata):
             named = {"apiVersion": version, "kind": kind.removesuffix("List")}
-            objects = tuple(observed(_named(item, named), decode) for item in items or ())
+            objects = tuple(observed(_named(item, named), decode, held) for item in items or ())
             return Page(objects, _text(metadata, "continue"), listed_at)
         case _:
             raise Unreadable(call, "the answer is no list of objects")
 
 
-def input_of(call: str, line: bytes, decode: Decoder[T]) -> Input[T]:
+def input_of(call: str, line: bytes, decode: Decoder[T], held: Holder = holds_nothing) -> Input[T]:
     """What a line of the watch tells. Raises ApiError for one that tells an error, Unreadable for one that is none."""
     match loads_leniently(line):
         case {"type": "ADDED" | "MODIFIED", "object": dict(raw)} if _version(_metadata(raw)):
-            return Applied(observed(raw, decode))
+            return Applied(observed(raw, decode, held))
         case {"type": "DELETED", "object": dict(raw)} if not _identity_error(raw):
             return Deleted(*_identity(raw))
         case {"type": "BOOKMARK", "object": dict(raw)} if _version(_metadata(raw)):
@@ -61,19 +66,19 @@ def input_of(call: str, line: bytes, decode: Decoder[T]) -> Input[T]:
             raise Unreadable(call, f"a line is no event of an object: {shown(line[:100].decode(errors='replace'))}")
 
 
-def observed(raw: object, decode: Decoder[T]) -> Observed[T]:
+def observed(raw: object, decode: Decoder[T], held: Holder) -> Observed[T]:
     """The object as it is kept."""
     identity = _identity(raw)
     if not isinstance(raw, dict):
         return Refused(*identity, f"it must be an object (got {shown(raw)})")
+    if problem := _identity_error(raw):
+        return Refused(*identity, problem, held(raw))
     try:
-        if problem := _identity_error(raw):
-            raise Undecodable(problem)
         return Entry(*identity, decode(raw))
     except Undecodable as error:
-        return Refused(*identity, str(error), error.held)
+        return Refused(*identity, str(error), held(raw))
     except Exception as error:  # noqa: BLE001 - whatever it is, it costs this object alone; the reflector tells of it
-        return Refused(*identity, f"internal error: {type(error).__name__}: {error}", defect=error)
+        return Refused(*identity, f"internal error: {type(error).__name__}: {error}", held(raw), error)
 
 
 def _named(item: object, named: Mapping[str, str]) -> object:

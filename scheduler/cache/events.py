@@ -16,16 +16,12 @@ T = TypeVar("T")
 Decoder = Callable[[Mapping[str, Any]], T]
 """The value that is kept of an object, which has its kind and apiVersion. Raises Undecodable."""
 
+Holder = Callable[[Mapping[str, Any]], object]
+"""What an object holds of nodes or devices although it cannot be decoded; None where it holds nothing."""
+
 
 class Undecodable(ValueError):
-    """An object that cannot be used; the message names field and value.
-
-    held: what it holds of nodes or devices for all that, None where it holds nothing, or nobody can tell.
-    """
-
-    def __init__(self, message: str, held: object = None) -> None:
-        super().__init__(message)
-        self.held = held
+    """An object that cannot be used; the message names field and value."""
 
 
 class Unreadable(Unanswered):
@@ -57,7 +53,7 @@ class Entry(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """An object that could not be decoded. error: why; held: as of `Undecodable`; name and uid: empty where unreadable.
+    """An object that could not be decoded. error: why; held: as of `Holder`; name and uid: empty where unreadable.
 
     defect: what a decoder raised that it should not have.
     """

@@ -1,7 +1,7 @@
 """The reflector: fills a store with what a watcher tells, and knows whether the watch is alive.
 
-What goes wrong is logged once: why an object cannot be decoded, and why nothing is heard, until the reason changes. What
-a decoder should not have raised is logged with where it came from.
+What goes wrong is logged once: why an object cannot be decoded, and why nothing is heard, until the reason changes.
+What a decoder should not have raised is logged with where it came from.
 """
 
 import asyncio
@@ -12,6 +12,7 @@ from typing import Generic, Never
 from scheduler.cache.events import Applied, Event, Interrupted, Observed, Outdated, Refused, Restarted, T
 from scheduler.cache.store import Store
 from scheduler.cache.watcher import SILENCE_S, Watcher
+from scheduler.client.resources import Resource
 
 ALIVE_S = SILENCE_S + 30.0
 """For so long after the last word of the API server a watch counts as alive: silence is noticed, and it is reopened."""
@@ -42,9 +43,9 @@ class Reflector(Generic[T]):
         return str(self._watcher.resource)
 
     @property
-    def resource(self) -> str:
-        """The resource alone."""
-        return self._watcher.resource.plural
+    def resource(self) -> Resource:
+        """What is watched."""
+        return self._watcher.resource
 
     async def run(self) -> Never:
         """Fill the store until cancelled. Raises HistoryLost."""

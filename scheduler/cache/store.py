@@ -10,6 +10,7 @@ import asyncio
 import heapq
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Generic, TypeVar
 
@@ -113,8 +114,9 @@ class Store(Generic[T]):
         before: dict[Key, Observed[T]] = {**self._entries, **self._refused}
         self._entries.clear()
         self._refused.clear()
-        for found in objects:
-            known = before.get(found.key)
+        for listed in objects:
+            known = before.get(listed.key)
+            found = _identified(listed, known)
             self._keep(known if known and known.resource_version == found.resource_version else found)
         now: dict[Key, Observed[T]] = {**self._entries, **self._refused}
         for key in before.keys() - now.keys():
@@ -124,8 +126,9 @@ class Store(Generic[T]):
         self.restarts += self.synced.is_set()
         self.synced.set()
 
-    def _apply(self, found: Observed[T]) -> None:
-        before = self._known(found.key)
+    def _apply(self, applied: Observed[T]) -> None:
+        before = self._known(applied.key)
+        found = _identified(applied, before)
         self._forget(found.key)
         self._keep(found)
         self._tell(before, found)
@@ -166,7 +169,7 @@ class Store(Generic[T]):
         for handler in handlers:
             try:
                 handler(old, new)
-            except Exception:
+            except Exception:  # noqa: BLE001 - whatever it is, it must not cost other objects
                 self.failures += 1
                 _LOG.exception("a change was not taken in, from %s to %s", _shown(old), _shown(new))
 
@@ -176,6 +179,11 @@ class Store(Generic[T]):
             future = heapq.heappop(self._waiting)[2]
             if not future.done():
                 future.set_result(None)
+
+
+def _identified(found: Observed[T], before: Observed[T] | None) -> Observed[T]:
+    """An object whose uid cannot be read is the one that has had its name so far."""
+    return replace(found, uid=before.uid) if isinstance(found, Refused) and not found.uid and before else found
 
 
 def _entry(found: Observed[T] | None) -> Entry[T] | None:

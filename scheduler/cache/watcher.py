@@ -14,8 +14,8 @@ from typing import Generic, Never
 
 from scheduler.cache import states
 from scheduler.cache.backoff import Backoff
-from scheduler.cache.decoding import input_of, page_of
-from scheduler.cache.events import Decoder, Event, Interrupted, Restarted, T, Unreadable
+from scheduler.cache.decoding import holds_nothing, input_of, page_of
+from scheduler.cache.events import Decoder, Event, Holder, Interrupted, Restarted, T, Unreadable
 from scheduler.cache.states import Empty, Ended, Failed, HistoryLost, Input, Opened, State
 from scheduler.client.connection import Connection
 from scheduler.client.errors import CallFailed
@@ -39,7 +39,8 @@ Tell = Callable[[Event[T]], None]
 class Watcher(Generic[T]):
     """What is watched and how. decode: what is kept of an object; selector: parameters such as fieldSelector.
 
-    chance: gives a random number from 0 to 1. lists_by_watch: ask for that first, where the server can.
+    held: what an object holds that cannot be decoded. chance: gives a random number from 0 to 1. lists_by_watch: ask
+    for that first, where the server can.
     """
 
     connection: Connection
@@ -50,6 +51,7 @@ class Watcher(Generic[T]):
     lists_by_watch: bool = True
     backoff: Backoff = field(default_factory=Backoff)
     silence_s: float = SILENCE_S
+    held: Holder = holds_nothing
 
     async def run(self, tell: Tell[T]) -> Never:
         """Tell the events until cancelled: first `Restarted`, then changes, `Restarted` again where some were missed.
@@ -66,7 +68,7 @@ class Watcher(Generic[T]):
                 error = failed
             except HistoryLost:
                 raise
-            except Exception as defect:
+            except Exception as defect:  # noqa: BLE001 - whatever it is, it must not end the watch
                 _LOG.exception("%s: what the API server tells cannot be taken", self.resource)
                 error = Unreadable(f"GET {self.resource.path()}", f"{type(defect).__name__}: {defect}")
             wait_s = self._after(before, course, error)
@@ -97,14 +99,14 @@ class Watcher(Generic[T]):
         query = {**self.selector, **states.query_of(course.state)}
         if states.lists(course.state):
             page = await self.connection.text(path, query, _PAGE_TIMEOUT_S)
-            course.take(page_of(f"GET {path}", page, self.decode))
+            course.take(page_of(f"GET {path}", page, self.decode, self.held))
             return
         # Watches of one start should not all be renewed in one moment.
         query["timeoutSeconds"] = str(int(_WATCH_S * (1 + self.chance())))
         async with self.connection.stream(path, query, self.silence_s) as lines:
             course.take(Opened())
             async for line in lines:
-                course.take(input_of(f"GET {path}", line, self.decode))
+                course.take(input_of(f"GET {path}", line, self.decode, self.held))
                 if not states.is_open(course.state):
                     return
         course.take(Ended())

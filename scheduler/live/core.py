@@ -22,10 +22,12 @@ from scheduler.binding.decision import Decision, Outcome
 from scheduler.binding.intent import ANNOTATION
 from scheduler.binding.recovery import recover
 from scheduler.binding.sweep import EVERY_S, Leftover, Sweep
+from scheduler.cache.events import Refused
 from scheduler.cache.kinds import ClaimObject
 from scheduler.client.connection import Connection
 from scheduler.client.discovery import Served
 from scheduler.client.errors import CallFailed
+from scheduler.client.resources import Resource
 from scheduler.core_v1.pod import Pod
 from scheduler.cycle.cluster import Cluster
 from scheduler.cycle.events import Event
@@ -94,6 +96,9 @@ class Told:
         """So many claims had such a left-over, which was removed."""
         self._metrics.swept(leftover, number)
 
+    def refused(self, resource: Resource, refused: Refused) -> None:
+        """An object cannot be read, for another reason than before; the reflector has logged it."""
+
     def violated(self, violation: Violation) -> None:
         """What must never be is so, and was so a moment ago; told once for as long as it lasts."""
         self._metrics.violated(violation.invariant)
@@ -140,7 +145,7 @@ class Core:
             self._claim_statuses.hear(event)
             hear(event)
 
-        self._feed = Feed(self.mirror, self.cluster, hear_all)
+        Feed(self.mirror, self.cluster, hear_all, listener.refused)
 
     def background(self, *, writes: bool) -> list[Coroutine[Any, Any, None]]:
         """What runs all the time. writes: whether left-overs are removed, and pods are mended."""
@@ -215,7 +220,6 @@ class Core:
         seen: set[Violation] = set()
         while True:
             await asyncio.sleep(CHECK_S)
-            self._feed.let_go()
             found = self.cluster.violations()
             # What is seen once may be a race that a writer is about to give up.
             told, self._violations = set(self._violations), [violation for violation in found if violation in seen]

@@ -66,13 +66,14 @@ class Status(StrEnum):
 class Watch:
     """One resource as it is watched. silence_s: since the API server was last heard. restarts: lists after the first.
 
-    refused: objects that could not be read and are left out.
+    refused: objects that could not be read and are left out. failures: changes that could not be taken in.
     """
 
     resource: str
     objects: int
     restarts: int
     refused: int
+    failures: int
     silence_s: float
     is_alive: bool
 
@@ -307,6 +308,11 @@ def of_watches(watches: Sequence[Watch]) -> Iterator[Metric]:
     for watch in watches:
         restarts.add_metric([watch.resource], watch.restarts)
     yield restarts
+    text = "Changes that could not be taken in; the log says why."
+    failures = CounterMetricFamily(f"{prefix}_failed_changes", text, labels=[label])
+    for watch in watches:
+        failures.add_metric([watch.resource], watch.failures)
+    yield failures
 
 
 def _single(reading: Reading) -> Iterator[Metric]:

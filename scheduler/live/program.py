@@ -16,6 +16,7 @@ from scheduler.binding.claim_objects import ClaimKey
 from scheduler.binding.decision import Decision
 from scheduler.binding.events import Events
 from scheduler.binding.refusals import Refusals
+from scheduler.cache.events import Refused
 from scheduler.client.resources import Resource
 from scheduler.core_v1.pod import Pod
 from scheduler.cycle.events import Event, PodChanged
@@ -73,6 +74,10 @@ class _Listener(Told):
         """The pod waits for its devices to be made ready."""
         self._waits(decision)
         self._events.binding_conditions_pending(decision.pod, message)
+
+    def refused(self, resource: Resource, refused: Refused) -> None:
+        """The object says so itself."""
+        self._events.unreadable(resource, refused.key, refused.uid, refused.error)
 
     def violated(self, violation: Violation) -> None:
         """The claims that hold too much together say so as well."""

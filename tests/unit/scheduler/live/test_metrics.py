@@ -8,7 +8,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from scheduler.live.metrics import Metrics, Point, Reading, Result, Status, Watch
 from scheduler.version import VERSION
 
-WATCH = Watch("pods", objects=7, restarts=2, refused=1, silence_s=0.5, is_alive=True)
+WATCH = Watch("pods", objects=7, restarts=2, refused=1, failures=3, silence_s=0.5, is_alive=True)
 READING = Reading(
     queues={"active": 1, "backoff": 2, "unschedulable": 3, "gated": 4},
     unschedulable={"NodeResourcesFit": 3},
@@ -108,7 +108,14 @@ def test_watches_are_told_by_resource() -> None:
     told = {
         name.removeprefix("dra_scheduler_watch_"): number for (name, own), number in samples.items() if own == label
     }
-    assert told == {"objects": 7, "refused_objects": 1, "silence_seconds": 0.5, "alive": 1, "restarts_total": 2}
+    assert told == {
+        "objects": 7,
+        "refused_objects": 1,
+        "silence_seconds": 0.5,
+        "alive": 1,
+        "restarts_total": 2,
+        "failed_changes_total": 3,
+    }
 
 
 def test_single_numbers_are_told_without_labels() -> None:
