@@ -217,7 +217,7 @@ class Feed:
             self._hear(PodChanged(self._unread_pods.pop(_held_uid(old), None), None))
 
     def _hold_pod(self, refused: Refused) -> None:
-        """It keeps its place on its node, with the requests that it had; where these are unknown, nothing fits beside."""
+        """It keeps its place with the requests that it had; where these are unknown, nothing else fits on its node."""
         held, known = refused.held, self._cluster.pods.known(_held_uid(refused))
         if isinstance(held, Pod):
             pod = replace(known, node_name=held.node_name) if known else replace(held, uid=_held_uid(refused))
