@@ -8,7 +8,7 @@ Source: k8s.io/apimachinery meta/v1 WatchEvent and ListMeta; KEP-3157 for the en
 from collections.abc import Mapping
 from typing import Any
 
-from allocator.api.findings import shown
+from allocator.api.findings import FieldError, shown
 from scheduler.cache.events import (
     Applied,
     Decoder,
@@ -102,14 +102,14 @@ def _identity_error(raw: Mapping[str, Any]) -> str:
     """What is wrong with the fields by which an object is known."""
     metadata = raw.get("metadata")
     if not isinstance(metadata, dict):
-        return f"metadata: must be an object (got {shown(metadata)})"
+        return str(FieldError("metadata", metadata, "must be an object"))
     for field in ("name", "uid"):
         if not _text(metadata, field):
-            return f"metadata.{field}: must be a text that is not empty (got {shown(metadata.get(field))})"
+            return str(FieldError(f"metadata.{field}", metadata.get(field), "must be a text that is not empty"))
     if not isinstance(metadata.get("namespace"), str | None):
-        return f"metadata.namespace: must be a string (got {shown(metadata['namespace'])})"
+        return str(FieldError("metadata.namespace", metadata["namespace"], "must be a string"))
     if not _version(metadata):
-        return f"metadata.resourceVersion: must be a number as text (got {shown(metadata.get('resourceVersion'))})"
+        return str(FieldError("metadata.resourceVersion", metadata.get("resourceVersion"), "must be a number as text"))
     return ""
 
 

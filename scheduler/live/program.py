@@ -134,8 +134,8 @@ class Scheduler:
         writes = not self._configuration.dry_run
         background: list[Coroutine[Any, Any, None]] = [
             *self._core.background(writes=writes),
-            self._events.run(),
-            self._refusals.run(),
+            self._core.kept("events", self._events.run),
+            self._core.kept("refusals", self._refusals.run),
         ]
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(work) for work in background]
@@ -153,7 +153,7 @@ class Scheduler:
 
     async def _decide(self, *, writes: bool) -> None:
         await self._core.fill(writes=writes)
-        await self._loop.run()
+        await self._core.kept("loop", self._loop.run)
 
     def _hear(self, event: Event) -> None:
         """What has changed, once the cluster knows it: for the pods that wait."""

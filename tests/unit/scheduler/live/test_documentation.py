@@ -28,4 +28,5 @@ def test_metrics_are_those_that_are_exposed() -> None:
     metrics.violated("I1")
     metrics.rolled_back("rival")
     metrics.swept("intent", 1)
+    metrics.failed("sweep")
     assert {name for name, _ in rows(PAGE, "Endpoints")} == exposed(metrics)

@@ -134,3 +134,10 @@ def test_two_schedulers_in_one_process_count_apart() -> None:
     first, second = some(), some()
     first.decided(0.1)
     assert value(second, "scheduler_scheduling_algorithm_duration_seconds_count") == 0
+
+
+def test_what_cannot_be_told_at_the_moment_costs_itself_alone() -> None:
+    metrics = Metrics(PROFILE, lambda: 1 // 0)  # type: ignore[arg-type,return-value] # it never returns
+    metrics.decided(0.1)
+    assert value(metrics, "scheduler_scheduling_algorithm_duration_seconds_count") == 1
+    assert value(metrics, "dra_scheduler_failed_parts_total", part="metrics") >= 1
