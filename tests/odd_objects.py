@@ -36,6 +36,9 @@ VALUES: Mapping[str, str] = {
 }
 """JSON of each shape, by its name."""
 
+QUANTITIES = ('"1"', '"0.5"', '"1e3"', '"9E"', '"1n"', '"99999999999999999999Ei"', '"-1"', "4294967296")
+"""Amounts that a field may take or not, as JSON."""
+
 BROKEN: Mapping[str, str] = {
     "lone surrogate": '"\\ud800"',
     "no UTF-8": '"\udcff"',

@@ -4,16 +4,21 @@ Real objects are marked by an annotation. The proxy puts something else in its p
 """
 
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from http import HTTPStatus
+from itertools import product
+from random import Random
 
 from tests.controlplane.faults import Rewrite, refuse
-from tests.controlplane.rest import CLAIM, CLASS, NODE, POD, SLICE, Json, Kind
+from tests.controlplane.rest import CLAIM, CLASS, NODE, POD, SLICE, ApiError, Json, Kind
 from tests.integration.live.world import NAMESPACE, World, a_device, a_request, an_object
-from tests.odd_objects import nested
+from tests.odd_objects import QUANTITIES, VALUES, fields, nested, replaced
 
 ODD = "odd"
 KINDS: Mapping[Kind, str] = {NODE: "", POD: NAMESPACE, CLAIM: NAMESPACE, CLASS: "", SLICE: ""}
 RESOURCES = ("nodes", "pods", "resourceclaims", "deviceclasses", "resourceslices")
 _WATCHED = "/(nodes|pods|resourceclaims|deviceclasses|resourceslices|devicetaintrules|namespaces)$"
+_AT_ONCE = 8
 _MARK = b'"odd":"here"'
 
 Change = Callable[[bytes], bytes]
@@ -120,3 +125,33 @@ _SPECS: Mapping[Kind, Json] = {
         "devices": [a_device()],
     },
 }
+
+
+def what_the_api_server_takes(world: World, objects: Mapping[Kind, Json], number: int) -> int:
+    """Create so many odd objects, by chance, and say how many of them the API server takes.
+
+    objects: a good one of each kind; the odd ones have another value in one field, and a name of their own.
+    """
+    cases = [
+        (kind, replaced(_renamed(obj, f"odd-{position}"), path, value))
+        for kind, obj in objects.items()
+        for position, (path, value) in enumerate(product(fields(obj), (*VALUES.values(), *QUANTITIES)))
+        if path not in (("metadata",), ("metadata", "name"), ("metadata", "namespace"))
+    ]
+
+    def is_taken(case: tuple[Kind, bytes]) -> bool:
+        kind, text = case
+        try:
+            world.api.create_text(kind, KINDS[kind], text)
+        except ApiError as error:
+            if error.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+                raise
+            return False
+        return True
+
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return sum(pool.map(is_taken, Random(number).sample(cases, number)))  # noqa: S311 - the same ones each time
+
+
+def _renamed(obj: Json, name: str) -> Json:
+    return {**obj, "metadata": {**obj["metadata"], "name": name}}
