@@ -284,6 +284,7 @@ class Watched:
     metadata: Metadata
     reserved_for: tuple[Consumer, ...] = ()
     raw: dict[str, Any] = field(default_factory=dict)
+    error: str = ""
 
 
 def watched(

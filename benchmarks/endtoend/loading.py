@@ -9,7 +9,7 @@ from benchmarks.endtoend.workload import NAMESPACE, Json, Size
 from scheduler.client.connection import Connection
 from scheduler.client.resources import NODES, PODS, Resource, classes, slices
 
-_TEMPLATES = Resource("resource.k8s.io", "v1", "resourceclaimtemplates")
+_TEMPLATES = Resource("resource.k8s.io", "v1", "resourceclaimtemplates", "ResourceClaimTemplate")
 _AT_ONCE = 32
 _CALL_S = 60.0
 

@@ -1,8 +1,8 @@
 """Reading and writing one claim: a PUT of the object or of its status, always under the version that was read.
 
 Parameters for drivers, and what drivers say of devices, are JSON that the API server keeps as text and compares as
-such: `1.50` is not `1.5`. Where what is sent back is not what it has, it says that the field cannot be changed; then a
-patch is sent, which names nothing but what is to be written.
+such. It goes back as it came (`scheduler.client.raw_json`), which need not be what is kept: the API server shows `<` by
+its number. Then it says that the field cannot be changed, and a patch is sent, which names only what is to be written.
 """
 
 from collections.abc import Mapping

@@ -18,6 +18,7 @@ from scheduler.binding.binder import Api
 from scheduler.binding.claim_objects import ClaimKey, Json
 from scheduler.binding.decision import PodKey
 from scheduler.binding.timestamps import in_microseconds
+from scheduler.cache.events import Key as ObjectKey
 from scheduler.client.connection import JSON, MERGE
 from scheduler.client.errors import CallFailed
 from scheduler.client.resources import EVENTS, Resource
@@ -40,6 +41,9 @@ SERIES_S = 300.0
 WRITERS = 4
 """Writes at the same time."""
 
+OF_THE_CLUSTER = "default"
+"""The namespace of events about objects that have none."""
+
 NAME_OF_OBJECT_MAX = 210
 """Characters of the object's name that the event's own name begins with: with what follows it stays below 253."""
 
@@ -50,7 +54,7 @@ class Regarding(NamedTuple):
     """The object that an event is about."""
 
     api_version: str
-    kind: Literal["Pod", "ResourceClaim"]
+    kind: str
     namespace: str
     name: str
     uid: str
@@ -109,6 +113,12 @@ class Events:
         regarding = Regarding(claims.api_version, "ResourceClaim", *claim)
         self._say(Said(regarding, "Warning", "DeviceDoubleAllocated", "Checking", message))
 
+    def unreadable(self, resource: Resource, key: ObjectKey, uid: str, message: str) -> None:
+        """An object of the resource is left out. Of one without a name or uid nothing can be said here."""
+        if key.name and uid:
+            regarding = Regarding(resource.api_version, resource.kind, key.namespace, key.name, uid)
+            self._say(Said(regarding, "Warning", "Unreadable", "Reading", message))
+
     def _say(self, said: Said) -> None:
         said = said._replace(note=shortened(said.note))
         now = self._now()
@@ -138,10 +148,11 @@ class Events:
         about, number = said.regarding, f"{int(now.timestamp() * 1e6):x}{next(self._numbers):x}"
         name = f"{about.name[:NAME_OF_OBJECT_MAX].rstrip('-.')}.{about.uid[:8]}{number}"
         identity = {"namespace": about.namespace, "name": about.name, "uid": about.uid}
+        namespace = about.namespace or OF_THE_CLUSTER
         event = {
             "apiVersion": EVENTS.api_version,
             "kind": "Event",
-            "metadata": {"namespace": about.namespace, "name": name},
+            "metadata": {"namespace": namespace, "name": name},
             "eventTime": in_microseconds(now),
             "regarding": {"apiVersion": about.api_version, "kind": about.kind, **identity},
             "type": said.type,
@@ -150,7 +161,7 @@ class Events:
             "note": said.note,
             **self._by,
         }
-        path = EVENTS.path(about.namespace)
+        path = EVENTS.path(namespace)
         is_put = self._put(_Call("POST", path, event, JSON, lambda: self._forget(said)))
         return f"{path}/{name}" if is_put else ""
 

@@ -1,70 +1,141 @@
 """From what the API server sends to inputs of a watcher: pages of a list, and lines of a watch.
 
+What is wrong with one object is told of that object. Only what has no place of its own, such as an event that does not
+say which object at which version it is of, fails the call.
 Source: k8s.io/apimachinery meta/v1 WatchEvent and ListMeta; KEP-3157 for the end of a list by watch.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
-import orjson
-
-from scheduler.cache.events import Applied, Decoder, Deleted, Entry, Key, Observed, Progressed, Refused, T, Undecodable
+from allocator.api.findings import FieldError, shown
+from scheduler.cache.events import (
+    Applied,
+    Decoder,
+    Deleted,
+    Entry,
+    Holder,
+    Key,
+    Observed,
+    Progressed,
+    Refused,
+    T,
+    Undecodable,
+    Unreadable,
+)
 from scheduler.cache.states import Input, ListEnd, Page
-from scheduler.client.errors import Unanswered, api_error
+from scheduler.client.errors import api_error
+from scheduler.client.raw_json import dumps, loads_leniently
 
 _LIST_END = "k8s.io/initial-events-end"
+_VERSION_DIGITS = 19  # what a signed integer of 64 bits can hold
 
 
-def page_of(call: str, raw: dict[str, Any], decode: Decoder[T]) -> Page[T]:
-    """A page; its objects get the kind and version that only their list names. Raises Unanswered for what is none."""
-    match raw:
+def holds_nothing(_: Mapping[str, Any]) -> None:
+    """The holder of objects that hold neither nodes nor devices."""
+
+
+def page_of(call: str, body: bytes, decode: Decoder[T], held: Holder = holds_nothing) -> Page[T]:
+    """A page; its objects get the kind and version that only their list names. Raises Unreadable for what is none."""
+    match loads_leniently(body):
         case {
             "apiVersion": str(version),
             "kind": str(kind),
             "items": list() | None as items,
             "metadata": dict(metadata),
-        }:
+        } if listed_at := _version(metadata):
             named = {"apiVersion": version, "kind": kind.removesuffix("List")}
-            objects = tuple(observed({**named, **item}, decode) for item in items or ())
-            return Page(objects, metadata.get("continue") or "", int(metadata["resourceVersion"]))
+            objects = tuple(observed(_named(item, named), decode, held) for item in items or ())
+            return Page(objects, _text(metadata, "continue"), listed_at)
         case _:
-            raise Unanswered(call, "the answer is no list of objects", is_ambiguous=False)
+            raise Unreadable(call, "the answer is no list of objects")
 
 
-def input_of(call: str, line: bytes, decode: Decoder[T]) -> Input[T]:
-    """What a line of the watch tells. Raises ApiError for one that tells an error, Unanswered for one that is none."""
-    try:
-        raw = orjson.loads(line)
-    except orjson.JSONDecodeError as error:
-        raise Unanswered(call, f"a line is no JSON: {error}", is_ambiguous=False) from error
-    match raw:
-        case {"type": "ADDED" | "MODIFIED", "object": dict(found)}:
-            return Applied(observed(found, decode))
-        case {"type": "DELETED", "object": dict(found)}:
-            return Deleted(*_identity(found))
-        case {"type": "BOOKMARK", "object": dict(found)}:
-            return _bookmark(found["metadata"])
-        case {"type": "ERROR", "object": dict(found)}:
-            raise api_error(call, int(found.get("code") or 0), orjson.dumps(found))
+def input_of(call: str, line: bytes, decode: Decoder[T], held: Holder = holds_nothing) -> Input[T]:
+    """What a line of the watch tells. Raises ApiError for one that tells an error, Unreadable for one that is none."""
+    match loads_leniently(line):
+        case {"type": "ADDED" | "MODIFIED", "object": dict(raw)} if _version(_metadata(raw)):
+            return Applied(observed(raw, decode, held))
+        case {"type": "DELETED", "object": dict(raw)} if not _identity_error(raw):
+            return Deleted(*_identity(raw))
+        case {"type": "BOOKMARK", "object": dict(raw)} if _version(_metadata(raw)):
+            return _bookmark(_metadata(raw))
+        case {"type": "ERROR", "object": dict(raw)}:
+            raise api_error(call, _code(raw), _status_text(raw))
         case _:
-            raise Unanswered(call, "a line is no event of an object", is_ambiguous=False)
+            raise Unreadable(call, f"a line is no event of an object: {shown(line[:100].decode(errors='replace'))}")
 
 
-def observed(raw: dict[str, Any], decode: Decoder[T]) -> Observed[T]:
+def observed(raw: object, decode: Decoder[T], held: Holder) -> Observed[T]:
     """The object as it is kept."""
     identity = _identity(raw)
+    if not isinstance(raw, dict):
+        return Refused(*identity, f"it must be an object (got {shown(raw)})")
+    if problem := _identity_error(raw):
+        return Refused(*identity, problem, held(raw))
     try:
         return Entry(*identity, decode(raw))
     except Undecodable as error:
-        return Refused(*identity, str(error))
+        return Refused(*identity, str(error), held(raw))
+    except Exception as error:  # noqa: BLE001 - whatever it is, it costs this object alone; the reflector tells of it
+        return Refused(*identity, f"internal error: {type(error).__name__}: {error}", held(raw), error)
 
 
-def _bookmark(metadata: dict[str, Any]) -> Progressed | ListEnd:
-    version = int(metadata["resourceVersion"])
-    is_end = (metadata.get("annotations") or {}).get(_LIST_END) == "true"
+def _named(item: object, named: Mapping[str, str]) -> object:
+    return {**named, **item} if isinstance(item, dict) else item
+
+
+def _bookmark(metadata: Mapping[str, Any]) -> Progressed | ListEnd:
+    version, annotations = _version(metadata), metadata.get("annotations")
+    is_end = isinstance(annotations, dict) and annotations.get(_LIST_END) == "true"
     return ListEnd(version) if is_end else Progressed(version)
 
 
-def _identity(raw: dict[str, Any]) -> tuple[Key, str, int]:
-    metadata = raw["metadata"]
-    key = Key(metadata.get("namespace") or "", metadata["name"])
-    return key, metadata["uid"], int(metadata["resourceVersion"])
+def _identity(raw: object) -> tuple[Key, str, int]:
+    """Who the object is, as far as it says so."""
+    metadata = _metadata(raw)
+    key = Key(_text(metadata, "namespace"), _text(metadata, "name"))
+    return key, _text(metadata, "uid"), _version(metadata)
+
+
+def _identity_error(raw: Mapping[str, Any]) -> str:
+    """What is wrong with the fields by which an object is known."""
+    metadata = raw.get("metadata")
+    if not isinstance(metadata, dict):
+        return str(FieldError("metadata", metadata, "must be an object"))
+    for field in ("name", "uid"):
+        if not _text(metadata, field):
+            return str(FieldError(f"metadata.{field}", metadata.get(field), "must be a text that is not empty"))
+    if not isinstance(metadata.get("namespace"), str | None):
+        return str(FieldError("metadata.namespace", metadata["namespace"], "must be a string"))
+    if not _version(metadata):
+        return str(FieldError("metadata.resourceVersion", metadata.get("resourceVersion"), "must be a number as text"))
+    return ""
+
+
+def _metadata(raw: object) -> Mapping[str, Any]:
+    found = raw.get("metadata") if isinstance(raw, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def _text(metadata: Mapping[str, Any], field: str) -> str:
+    value = metadata.get(field)
+    return value if isinstance(value, str) else ""
+
+
+def _version(metadata: Mapping[str, Any]) -> int:
+    """The resource version; 0, which no object has, where it cannot be read."""
+    text = _text(metadata, "resourceVersion")
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= _VERSION_DIGITS else 0
+
+
+def _code(status: Mapping[str, Any]) -> int:
+    code = status.get("code")
+    return code if isinstance(code, int) else 0
+
+
+def _status_text(status: Mapping[str, Any]) -> bytes:
+    try:
+        return dumps(status)
+    except TypeError:  # nested too deeply
+        return b""

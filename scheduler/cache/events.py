@@ -1,23 +1,34 @@
 """Events of one resource, as data: what a watcher tells, in the order of resource versions.
 
 An object is decoded as soon as it has come, so that a list of a large cluster never stands in memory as JSON. One that
-cannot be decoded is an object too: it is told as `Refused`, and replaces what was known under its name.
+cannot be decoded is an object too: it is told as `Refused`, and replaces what was known under its name. It costs itself
+alone: the others of its page, and of its watch, go on.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from scheduler.client.errors import CallFailed
+from scheduler.client.errors import CallFailed, Unanswered
 
 T = TypeVar("T")
 
 Decoder = Callable[[Mapping[str, Any]], T]
 """The value that is kept of an object, which has its kind and apiVersion. Raises Undecodable."""
 
+Holder = Callable[[Mapping[str, Any]], object]
+"""What an object holds of nodes or devices although it cannot be decoded; None where it holds nothing."""
+
 
 class Undecodable(ValueError):
     """An object that cannot be used; the message names field and value."""
+
+
+class Unreadable(Unanswered):
+    """The server has told something that cannot be read, nor left out: asked for again, it would tell the same."""
+
+    def __init__(self, call: str, text: str) -> None:
+        super().__init__(call, text, is_ambiguous=False)
 
 
 class Key(NamedTuple):
@@ -42,12 +53,17 @@ class Entry(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """An object that could not be decoded; error: why."""
+    """An object that could not be decoded. error: why; held: as of `Holder`; name and uid: empty where unreadable.
+
+    defect: what a decoder raised that it should not have.
+    """
 
     key: Key
     uid: str
     resource_version: int
     error: str
+    held: object = None
+    defect: Exception | None = field(default=None, compare=False)
 
 
 Observed = Entry[T] | Refused

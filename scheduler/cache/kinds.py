@@ -7,18 +7,17 @@ program: only types and unknown fields are looked at.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
-
-import orjson
 
 from allocator.api import TaintRule, decode
 from allocator.api.allocation import Consumer
 from allocator.api.decode import Decoded
 from allocator.api.findings import FieldError
 from allocator.api.metadata import Metadata
-from allocator.model import Claim, DeviceClass, Node, Slice
+from allocator.model import Claim, DeviceClass, Node, PoolID, Slice
 from scheduler.cache.events import Undecodable
+from scheduler.client.raw_json import dumps, loads_leniently
 from scheduler.core_v1.hollow_entries import hollow_entries
 from scheduler.core_v1.namespace import Namespace, decode_namespace
 from scheduler.core_v1.node import decode_node
@@ -33,17 +32,24 @@ UNFINISHED: Mapping[str, str] = {"fieldSelector": "status.phase!=Succeeded,statu
 
 @dataclass(frozen=True, slots=True)
 class ClaimObject:
-    """A claim. claim: what the allocator sees; data: JSON of the object in the version that is watched."""
+    """A claim. claim: what the allocator sees; data: JSON of the object in the version that is watched.
+
+    error: why nothing but its devices is known, empty for a claim that can be read; unknown_pools: of which it has
+    devices that nobody can name, a pool without a name for any of the driver's.
+    """
 
     claim: Claim
     data: bytes
-    metadata: Metadata
-    reserved_for: tuple[Consumer, ...]
+    metadata: Metadata = field(default_factory=Metadata)
+    reserved_for: tuple[Consumer, ...] = ()
+    error: str = ""
+    unknown_pools: tuple[PoolID, ...] = ()
 
     @property
     def raw(self) -> dict[str, Any]:  # Any: fields that are passed on may hold anything
         """The object, read anew each time: as text it takes a fifth of the memory, and no time of the collector."""
-        found: dict[str, Any] = orjson.loads(self.data)
+        found = loads_leniently(self.data)
+        assert isinstance(found, dict), found
         return found
 
 
@@ -73,9 +79,18 @@ def namespace_of(raw: Raw) -> Namespace:
 def claim_of(raw: Raw) -> ClaimObject:
     """The claim, in any served version."""
     decoded = _trusted(raw)
-    # orjson gives a text with the room that it has written in: several times the text's own.
-    data = bytes(memoryview(orjson.dumps(raw)))
-    return ClaimObject(_as(Claim, decoded), data, decoded.metadata, decoded.reserved_for)
+    claim = _as(Claim, decoded)
+    if not claim.namespace:
+        raise Undecodable("metadata.namespace: is required")
+    return ClaimObject(claim, _data(raw), decoded.metadata, decoded.reserved_for)
+
+
+def _data(raw: Raw) -> bytes:
+    try:
+        # orjson gives a text with the room that it has written in: several times the text's own.
+        return bytes(memoryview(dumps(raw)))
+    except TypeError as error:
+        raise Undecodable(f"it cannot be written back: {error}") from error
 
 
 def slice_of(raw: Raw) -> Slice:

@@ -1,6 +1,7 @@
 """The reflector: fills a store with what a watcher tells, and knows whether the watch is alive.
 
 What goes wrong is logged once: why an object cannot be decoded, and why nothing is heard, until the reason changes.
+What a decoder should not have raised is logged with where it came from.
 """
 
 import asyncio
@@ -11,6 +12,7 @@ from typing import Generic, Never
 from scheduler.cache.events import Applied, Event, Interrupted, Observed, Outdated, Refused, Restarted, T
 from scheduler.cache.store import Store
 from scheduler.cache.watcher import SILENCE_S, Watcher
+from scheduler.client.resources import Resource
 
 ALIVE_S = SILENCE_S + 30.0
 """For so long after the last word of the API server a watch counts as alive: silence is noticed, and it is reopened."""
@@ -41,12 +43,12 @@ class Reflector(Generic[T]):
         return str(self._watcher.resource)
 
     @property
-    def resource(self) -> str:
-        """The resource alone."""
-        return self._watcher.resource.plural
+    def resource(self) -> Resource:
+        """What is watched."""
+        return self._watcher.resource
 
     async def run(self) -> Never:
-        """Fill the store until cancelled. Raises HistoryLost, and what a handler of the store raises."""
+        """Fill the store until cancelled. Raises HistoryLost."""
         await self._watcher.run(self._take)
 
     async def catch_up(self) -> None:
@@ -100,7 +102,8 @@ class Reflector(Generic[T]):
         if isinstance(found, Refused):
             known = self.store.refused.get(found.key)
             if known is None or known.error != found.error:
-                _LOG.warning("%s: %s is left out: %s", self.name, found.key, found.error)
+                named = str(found.key) if found.key.name else "an object without a name"
+                _LOG.warning("%s: %s is left out: %s", self.name, named, found.error, exc_info=found.defect)
 
 
 def _observed(event: Event[T]) -> tuple[Observed[T], ...]:

@@ -3,7 +3,7 @@
     Empty -- pages --> InitPage -- the last page --> InitList -- the watch is open --> Watching
     Empty -- the server lists by watch --> InitWatch -- the end of the list ----------> Watching
     Watching -- cut --> Cut -- the server's data are not older --> InitList (resumed where it was)
-    anywhere -- expired --> Empty (listed anew and swapped; until then what was told is outdated)
+    anywhere -- expired, or unreadable --> Empty (listed anew and swapped; until then what was told is outdated)
 
 `seen` is the newest resource version that was told; a server never answers with less, unless its data were replaced by
 older ones: a watch from then on would stay silent. No call asks for resourceVersion=0, which an old cache may answer.
@@ -14,7 +14,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Generic
 
-from scheduler.cache.events import Applied, Deleted, Event, Key, Observed, Outdated, Progressed, Restarted, T
+from scheduler.cache.events import (
+    Applied,
+    Deleted,
+    Event,
+    Key,
+    Observed,
+    Outdated,
+    Progressed,
+    Restarted,
+    T,
+    Unreadable,
+)
 from scheduler.client.errors import ApiError, CallFailed
 
 PAGE_LIMIT = 500
@@ -152,14 +163,13 @@ def step(state: State[T], given: Input[T]) -> tuple[State[T], Event[T] | None]:
             return _opened(state)
         case Page():
             return _paged(state, given)
-        case ListEnd(version):
-            assert isinstance(state, InitWatch), state
+        case ListEnd(version) if isinstance(state, InitWatch):
             return _listed(Watching(version, state.lists_by_watch), state.seen, state.found.values())
-        case _ if isinstance(state, InitWatch):
+        case Applied() | Deleted() | Progressed() if isinstance(state, InitWatch):
             return _collected(state, given), None
         case _:
             assert isinstance(state, Watching), state
-            return _told(state, given)
+            return _told(state, Progressed(given.resource_version) if isinstance(given, ListEnd) else given)
 
 
 def _opened(state: State[T]) -> tuple[State[T], Event[T] | None]:
@@ -201,8 +211,7 @@ def _collected(state: InitWatch[T], given: Input[T]) -> InitWatch[T]:
     return state
 
 
-def _told(state: Watching, given: Input[T]) -> tuple[State[T], Event[T] | None]:
-    assert isinstance(given, Applied | Deleted | Progressed), given
+def _told(state: Watching, given: Applied[T] | Deleted | Progressed) -> tuple[State[T], Event[T] | None]:
     if given.resource_version < state.seen:
         # A watch goes forward only. Whether history was lost, or the watch is broken, a list will tell.
         return Empty(state.seen, state.lists_by_watch), Outdated(state.seen)
@@ -214,6 +223,9 @@ def _after_call(state: State[T], error: CallFailed | None) -> State[T]:
     status = error.status if isinstance(error, ApiError) else 0
     if isinstance(state, InitWatch) or (isinstance(state, Empty) and status in _NOT_SUPPORTED):
         # A list by watch that was refused or not complete is not tried again: pages come in smaller parts.
+        return Empty(state.seen, lists_by_watch=False)
+    if isinstance(error, Unreadable) and isinstance(state, Watching):
+        # From the same version on the server would tell the same. In pages an object is told from its neighbours.
         return Empty(state.seen, lists_by_watch=False)
     if isinstance(state, Empty) or (isinstance(error, ApiError) and error.is_expired):
         return Empty(state.seen, state.lists_by_watch)

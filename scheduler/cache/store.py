@@ -2,14 +2,17 @@
 
 A watch tells the resource versions of one resource in their order, so the store only goes forward, and "everything up
 to this version is here" can be waited for. An object that was deleted and made again under its name is another one (by
-uid): readers hear of an end and of a beginning, synchronously, after the store has changed.
+uid): readers hear of an end and of a beginning, synchronously, after the store has changed. What a reader fails at is
+that change alone.
 """
 
 import asyncio
 import heapq
-from collections.abc import Callable, Iterator, Mapping
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from types import MappingProxyType
-from typing import Generic
+from typing import Generic, TypeVar
 
 from scheduler.cache.events import (
     Applied,
@@ -25,26 +28,36 @@ from scheduler.cache.events import (
     T,
 )
 
+Told = TypeVar("Told")
+
 Handler = Callable[[Entry[T] | None, Entry[T] | None], None]
 """Called with an object as it was and as it is: None before it was there, and after it is gone or refused."""
+
+RefusalHandler = Callable[[Refused | None, Refused | None], None]
+"""The same of an object that is refused: None before it was, and after it is gone or can be read."""
+
+_LOG = logging.getLogger(__name__)
 
 
 class Store(Generic[T]):
     """The objects. entries: those that were decoded, refused: those that could not be; both views are live.
 
     resource_version: everything up to it is here; 0 before the first list. restarts: lists after the first one.
+    failures: changes that a handler failed at.
     """
 
     def __init__(self) -> None:
         self._entries: dict[Key, Entry[T]] = {}
         self._refused: dict[Key, Refused] = {}
         self._handlers: list[Handler[T]] = []
+        self._refusal_handlers: list[RefusalHandler] = []
         self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
         self._waits = 0
         self.entries: Mapping[Key, Entry[T]] = MappingProxyType(self._entries)
         self.refused: Mapping[Key, Refused] = MappingProxyType(self._refused)
         self.resource_version = 0
         self.restarts = 0
+        self.failures = 0
         self.synced = asyncio.Event()
 
     def __len__(self) -> int:
@@ -60,8 +73,12 @@ class Store(Generic[T]):
         return entry.value if entry else None
 
     def on_change(self, handler: Handler[T]) -> None:
-        """Call the handler with every change from now on; what raises in it ends the reflector."""
+        """Call the handler with every change from now on; what raises in it is logged and counted."""
         self._handlers.append(handler)
+
+    def on_refusal(self, handler: RefusalHandler) -> None:
+        """The same for objects that are refused; an object that comes to be, or to be read, is told to both."""
+        self._refusal_handlers.append(handler)
 
     async def reached(self, resource_version: int, timeout_s: float) -> bool:
         """True as soon as everything up to this version is here, False where it is not within timeout_s."""
@@ -94,31 +111,37 @@ class Store(Generic[T]):
         self._proceed(event.resource_version)
 
     def _swap(self, objects: tuple[Observed[T], ...]) -> None:
-        before = dict(self._entries)
+        before: dict[Key, Observed[T]] = {**self._entries, **self._refused}
         self._entries.clear()
         self._refused.clear()
-        for found in objects:
-            known = before.get(found.key)
+        for listed in objects:
+            known = before.get(listed.key)
+            found = _identified(listed, known)
             self._keep(known if known and known.resource_version == found.resource_version else found)
-        for key in before.keys() - self._entries.keys():
+        now: dict[Key, Observed[T]] = {**self._entries, **self._refused}
+        for key in before.keys() - now.keys():
             self._tell(before[key], None)
-        for key, entry in self._entries.items():
-            self._tell(before.get(key), entry)
+        for key, known in now.items():
+            self._tell(before.get(key), known)
         self.restarts += self.synced.is_set()
         self.synced.set()
 
-    def _apply(self, found: Observed[T]) -> None:
-        before = self._entries.get(found.key)
+    def _apply(self, applied: Observed[T]) -> None:
+        before = self._known(applied.key)
+        found = _identified(applied, before)
         self._forget(found.key)
         self._keep(found)
-        self._tell(before, self._entries.get(found.key))
+        self._tell(before, found)
 
     def _delete(self, gone: Deleted) -> None:
-        before: Observed[T] | None = self._entries.get(gone.key) or self._refused.get(gone.key)
+        before = self._known(gone.key)
         # An object that was made again under the name is not gone.
         if before is not None and before.uid == gone.uid:
             self._forget(gone.key)
-            self._tell(before if isinstance(before, Entry) else None, None)
+            self._tell(before, None)
+
+    def _known(self, key: Key) -> Observed[T] | None:
+        return self._entries.get(key) or self._refused.get(key)
 
     def _keep(self, found: Observed[T]) -> None:
         if isinstance(found, Entry):
@@ -130,15 +153,25 @@ class Store(Generic[T]):
         self._entries.pop(key, None)
         self._refused.pop(key, None)
 
-    def _tell(self, old: Entry[T] | None, new: Entry[T] | None) -> None:
+    def _tell(self, old: Observed[T] | None, new: Observed[T] | None) -> None:
         if old is new:
             return
         if old and new and old.uid != new.uid:
             self._tell(old, None)
             self._tell(None, new)
             return
-        for handler in self._handlers:
-            handler(old, new)
+        if isinstance(old, Entry) or isinstance(new, Entry):
+            self._tell_all(self._handlers, _entry(old), _entry(new))
+        if isinstance(old, Refused) or isinstance(new, Refused):
+            self._tell_all(self._refusal_handlers, _refused(old), _refused(new))
+
+    def _tell_all(self, handlers: Iterable[Callable[[Told, Told], None]], old: Told, new: Told) -> None:
+        for handler in handlers:
+            try:
+                handler(old, new)
+            except Exception:  # noqa: BLE001 - whatever it is, it must not cost other objects
+                self.failures += 1
+                _LOG.exception("a change was not taken in, from %s to %s", _shown(old), _shown(new))
 
     def _proceed(self, resource_version: int) -> None:
         self.resource_version = resource_version
@@ -146,3 +179,20 @@ class Store(Generic[T]):
             future = heapq.heappop(self._waiting)[2]
             if not future.done():
                 future.set_result(None)
+
+
+def _identified(found: Observed[T], before: Observed[T] | None) -> Observed[T]:
+    """An object whose uid cannot be read is the one that has had its name so far."""
+    return replace(found, uid=before.uid) if isinstance(found, Refused) and not found.uid and before else found
+
+
+def _entry(found: Observed[T] | None) -> Entry[T] | None:
+    return found if isinstance(found, Entry) else None
+
+
+def _refused(found: Observed[T] | None) -> Refused | None:
+    return found if isinstance(found, Refused) else None
+
+
+def _shown(found: object) -> str:
+    return f"{found.key} at {found.resource_version}" if isinstance(found, Entry | Refused) else "nothing"

@@ -1,20 +1,22 @@
 """The watcher: one resource's events for ever, through cut watches, expired versions and servers that come and go.
 
 The decisions are those of `states`; here are the calls, what they answer with, and the waits between them. A watch that
-is silent for longer than bookmarks are apart is taken for dead and opened again.
+is silent for longer than bookmarks are apart is taken for dead and opened again; one that is opened again and again and
+tells nothing is heard no more.
 Source: KEP-956 (bookmarks), KEP-3157 (lists by watch).
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, Never
 
 from scheduler.cache import states
 from scheduler.cache.backoff import Backoff
-from scheduler.cache.decoding import input_of, page_of
-from scheduler.cache.events import Decoder, Event, Interrupted, Restarted, T
-from scheduler.cache.states import Empty, Ended, Failed, Input, Opened, State
+from scheduler.cache.decoding import holds_nothing, input_of, page_of
+from scheduler.cache.events import Decoder, Event, Holder, Interrupted, Restarted, T, Unreadable
+from scheduler.cache.states import Empty, Ended, Failed, HistoryLost, Input, Opened, State
 from scheduler.client.connection import Connection
 from scheduler.client.errors import CallFailed
 from scheduler.client.resources import Resource
@@ -22,8 +24,13 @@ from scheduler.client.resources import Resource
 SILENCE_S = 90.0
 """After that a watch is taken for dead: the API server sends bookmarks about once a minute."""
 
+VAIN_OPENINGS = 3
+"""So often a watch may be opened in a row and tell nothing; from then on that it is open is no word of the server."""
+
 _PAGE_TIMEOUT_S = 30.0
 _WATCH_S = 300
+
+_LOG = logging.getLogger(__name__)
 
 Tell = Callable[[Event[T]], None]
 
@@ -32,7 +39,8 @@ Tell = Callable[[Event[T]], None]
 class Watcher(Generic[T]):
     """What is watched and how. decode: what is kept of an object; selector: parameters such as fieldSelector.
 
-    chance: gives a random number from 0 to 1. lists_by_watch: ask for that first, where the server can.
+    held: what an object holds that cannot be decoded. chance: gives a random number from 0 to 1. lists_by_watch: ask
+    for that first, where the server can.
     """
 
     connection: Connection
@@ -43,6 +51,7 @@ class Watcher(Generic[T]):
     lists_by_watch: bool = True
     backoff: Backoff = field(default_factory=Backoff)
     silence_s: float = SILENCE_S
+    held: Holder = holds_nothing
 
     async def run(self, tell: Tell[T]) -> Never:
         """Tell the events until cancelled: first `Restarted`, then changes, `Restarted` again where some were missed.
@@ -54,13 +63,25 @@ class Watcher(Generic[T]):
             before = course.state
             try:
                 await self._call(course)
-            except CallFailed as error:
-                course.take(Failed(error))
-                wait_s = self._wait_s(before, course, error)
-                tell(Interrupted(error, wait_s))
-                await asyncio.sleep(wait_s)
-            else:
-                await asyncio.sleep(self._wait_s(before, course, None))
+                error = None
+            except CallFailed as failed:
+                error = failed
+            except HistoryLost:
+                raise
+            except Exception as defect:  # noqa: BLE001 - whatever it is, it must not end the watch
+                _LOG.exception("%s: what the API server tells cannot be taken", self.resource)
+                error = Unreadable(f"GET {self.resource.path()}", f"{type(defect).__name__}: {defect}")
+            wait_s = self._after(before, course, error)
+            await asyncio.sleep(wait_s)
+
+    def _after(self, before: State[T], course: "_Course[T]", error: CallFailed | None) -> float:
+        """Take in that the call has failed, if it has. The wait before the next one, in seconds."""
+        if error is not None:
+            course.take(Failed(error))
+        wait_s = self._wait_s(before, course, error)
+        if error is not None:
+            course.tell(Interrupted(error, wait_s))
+        return wait_s
 
     async def list_now(self) -> Restarted[T]:
         """Everything as of now, by pages, whatever the watch has told so far. Raises CallFailed."""
@@ -77,15 +98,15 @@ class Watcher(Generic[T]):
         path = self.resource.path()
         query = {**self.selector, **states.query_of(course.state)}
         if states.lists(course.state):
-            page = await self.connection.request("GET", path, query=query, timeout_s=_PAGE_TIMEOUT_S)
-            course.take(page_of(f"GET {path}", page, self.decode))
+            page = await self.connection.text(path, query, _PAGE_TIMEOUT_S)
+            course.take(page_of(f"GET {path}", page, self.decode, self.held))
             return
         # Watches of one start should not all be renewed in one moment.
         query["timeoutSeconds"] = str(int(_WATCH_S * (1 + self.chance())))
         async with self.connection.stream(path, query, self.silence_s) as lines:
             course.take(Opened())
             async for line in lines:
-                course.take(input_of(f"GET {path}", line, self.decode))
+                course.take(input_of(f"GET {path}", line, self.decode, self.held))
                 if not states.is_open(course.state):
                     return
         course.take(Ended())
@@ -101,17 +122,26 @@ class Watcher(Generic[T]):
 
 @dataclass(slots=True)
 class _Course(Generic[T]):
-    """Where a watcher is. failures: calls since anything was told; that a watch is open is no news yet."""
+    """Where a watcher is.
+
+    failures: calls since a watch told anything; that it is open is no news yet, and a list is none: what a watch cannot
+    get past is listed again and again. openings: of watches, since anything was told at all.
+    """
 
     tell: Tell[T]
     state: State[T]
     failures: int = 0
+    openings: int = 0
 
     def take(self, given: Input[T]) -> None:
         self.state, event = states.step(self.state, given)
         if isinstance(given, Ended | Failed):
             self.failures += 1
-        elif event is not None and not isinstance(given, Opened):
-            self.failures = 0
+        elif isinstance(given, Opened):
+            self.openings += 1
+            event = event if self.openings < VAIN_OPENINGS else None
+        elif event is not None:
+            self.openings = 0
+            self.failures = self.failures if isinstance(event, Restarted) else 0
         if event is not None:
             self.tell(event)

@@ -1,4 +1,4 @@
-"""A connection to the API server: calls with JSON bodies, and streams of lines for watches.
+"""A connection to the API server: calls with JSON bodies, and streams of lines for watches, by `raw_json`.
 
 kubernetes-asyncio gives address, credentials, TLS, proxy and aiohttp's pool; bodies pass by its generated models, which
 take ten times as long. A call is sent once: what the server puts off by 429 is waited for, nothing else is repeated,
@@ -17,12 +17,12 @@ from urllib.parse import urlencode, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
-import orjson
 from aiohttp.payload import BytesPayload
 from kubernetes_asyncio.client.rest import RESTClientObject
 
 from scheduler.client.credentials import Credentials, load
 from scheduler.client.errors import ApiError, NotConfigured, Unanswered, api_error
+from scheduler.client.raw_json import RawJson, dumps, loads_leniently
 from scheduler.version import VERSION
 
 Json = dict[str, Any]  # Any: what an object holds depends on its kind
@@ -113,17 +113,25 @@ class Connection:
         path: such as `Resource.path` gives. body: any JSON value. A call that the server puts off (429) is sent again
         as it asks, up to five times; the timeout holds for each.
         """
-        content = None if body is None else orjson.dumps(body)
+        content = None if body is None else dumps(body)
         call = _Call(method, path, query, content, content_type, aiohttp.ClientTimeout(total=timeout_s))
+        return _object(str(call), await self._patiently(call))
+
+    async def text(self, path: str, query: Mapping[str, str], timeout_s: float) -> bytes:
+        """The answer to a GET as it came. Raises, and is sent again, as `request`."""
+        return await self._patiently(_Call("GET", path, query, None, JSON, aiohttp.ClientTimeout(total=timeout_s)))
+
+    async def _patiently(self, call: "_Call") -> bytes:
+        """The answer's body; a call that the server puts off is sent again."""
         for _ in range(_PUT_OFF_TRIES - 1):
             try:
-                return await self._object(call)
+                return await self._body(call)
             except ApiError as error:
                 if error.status != _PUT_OFF:
                     raise
                 asked = error.retry_after_s
                 await asyncio.sleep(_PUT_OFF_S if asked is None else min(asked, _PUT_OFF_MAX_S))
-        return await self._object(call)
+        return await self._body(call)
 
     @asynccontextmanager
     async def stream(self, path: str, query: Mapping[str, str], idle_s: float) -> AsyncIterator[AsyncIterator[bytes]]:
@@ -140,11 +148,10 @@ class Connection:
             finally:
                 answer.close()
 
-    async def _object(self, call: "_Call") -> Json:
+    async def _body(self, call: "_Call") -> bytes:
         async with self._answer(call) as answer:
             with _told(call):
-                body = await answer.read()
-            return _object(str(call), body)
+                return await answer.read()
 
     @asynccontextmanager
     async def _answer(self, call: "_Call") -> AsyncIterator[aiohttp.ClientResponse]:
@@ -227,10 +234,9 @@ async def _lines(call: _Call, content: aiohttp.StreamReader) -> AsyncIterator[by
 
 
 def _object(call: str, body: bytes) -> Json:
-    try:
-        found = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise Unanswered(call, f"the answer is no JSON: {error}", is_ambiguous=True) from error
+    found = loads_leniently(body)
+    if isinstance(found, RawJson):
+        raise Unanswered(call, "the answer is no JSON", is_ambiguous=True)
     if not isinstance(found, dict):
         raise Unanswered(call, f"the answer is no object but {type(found).__name__}", is_ambiguous=True)
     return found

@@ -10,11 +10,12 @@ from allocator.api.versions import GROUP
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """One resource in one version; group: empty for the core group."""
+    """One resource in one version. group: empty for the core group; kind: of its objects."""
 
     group: str
     version: str
     plural: str
+    kind: str
     is_namespaced: bool = True
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
@@ -32,27 +33,27 @@ class Resource:
         return f"{self.plural} ({self.api_version})"
 
 
-PODS = Resource("", "v1", "pods")
-NODES = Resource("", "v1", "nodes", is_namespaced=False)
-NAMESPACES = Resource("", "v1", "namespaces", is_namespaced=False)
-EVENTS = Resource("events.k8s.io", "v1", "events")
+PODS = Resource("", "v1", "pods", "Pod")
+NODES = Resource("", "v1", "nodes", "Node", is_namespaced=False)
+NAMESPACES = Resource("", "v1", "namespaces", "Namespace", is_namespaced=False)
+EVENTS = Resource("events.k8s.io", "v1", "events", "Event")
 
 
 def claims(version: str) -> Resource:
     """ResourceClaims in that version."""
-    return Resource(GROUP, version, "resourceclaims")
+    return Resource(GROUP, version, "resourceclaims", "ResourceClaim")
 
 
 def slices(version: str) -> Resource:
     """ResourceSlices in that version."""
-    return Resource(GROUP, version, "resourceslices", is_namespaced=False)
+    return Resource(GROUP, version, "resourceslices", "ResourceSlice", is_namespaced=False)
 
 
 def classes(version: str) -> Resource:
     """DeviceClasses in that version."""
-    return Resource(GROUP, version, "deviceclasses", is_namespaced=False)
+    return Resource(GROUP, version, "deviceclasses", "DeviceClass", is_namespaced=False)
 
 
 def taint_rules(version: str) -> Resource:
     """DeviceTaintRules in that version."""
-    return Resource(GROUP, version, "devicetaintrules", is_namespaced=False)
+    return Resource(GROUP, version, "devicetaintrules", "DeviceTaintRule", is_namespaced=False)

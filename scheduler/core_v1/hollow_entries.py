@@ -6,7 +6,7 @@ applies other entries only, it gives up the claim, and leaves an entry that nobo
 Source: server-side apply; kubernetes issue 138407, observed on 1.36.3.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import orjson
@@ -18,10 +18,24 @@ MANAGER = "dra-scheduler.dev/claim-statuses"
 def hollow_entries(managed_fields: object) -> frozenset[str]:
     """The names of the entries that are ours, of those that name no claim. managed_fields: of the pod's metadata."""
     found = managed_fields if isinstance(managed_fields, list) else ()
-    return frozenset(name for one in found if one.get("manager") == MANAGER for name in _owned(one))
+    ours = (one for one in found if isinstance(one, dict) and one.get("manager") == MANAGER)
+    return frozenset(name for one in ours for name in _owned(one))
 
 
-def _owned(managed: Mapping[str, Any]) -> list[str]:
-    status = (managed.get("fieldsV1") or {}).get("f:status") or {}
-    keys = status.get("f:resourceClaimStatuses") or {}
-    return [orjson.loads(key.removeprefix("k:"))["name"] for key in keys if key.startswith("k:")]
+def _owned(managed: Mapping[str, Any]) -> Iterator[str]:
+    """The names; what is not of the form that the API server writes owns nothing."""
+    found: object = managed
+    for field in ("fieldsV1", "f:status", "f:resourceClaimStatuses"):
+        found = found.get(field) if isinstance(found, dict) else None
+    for key in found if isinstance(found, dict) else ():
+        if key.startswith("k:") and (name := _name_of(key.removeprefix("k:"))):
+            yield name
+
+
+def _name_of(key: str) -> str:
+    try:
+        found = orjson.loads(key)
+    except orjson.JSONDecodeError:
+        return ""
+    name = found.get("name") if isinstance(found, dict) else None
+    return name if isinstance(name, str) else ""

@@ -47,6 +47,11 @@ class ClaimObject(Protocol):
         """Its consumers."""
         ...
 
+    @property
+    def error(self) -> str:
+        """Why nothing but its devices is known; empty for a claim that can be read."""
+        ...
+
 
 class AlreadyReserved(ValueError):
     """Two attempts at one claim: the second must not begin before the first has ended."""
@@ -80,6 +85,12 @@ class Holding:
     def allocated(self) -> Claim | None:
         """The claim as the watch shows it, if it is allocated."""
         return self.watched.claim if self.watched and self.watched.claim.allocation else None
+
+    @property
+    def stored(self) -> Claim | None:
+        """The claim with what is stored of its devices, whether the watch has shown it or not."""
+        is_written = self.reservation is not None and self.reservation.written is not None
+        return self.counted if is_written else self.allocated
 
 
 class ClaimIndex:
@@ -217,11 +228,15 @@ def _effective(holding: Holding) -> Claim | None:
     watched, reservation = holding.allocated, holding.reservation
     if reservation is None or watched is None:
         return reservation.claim if reservation else watched
-    known = {_identity(result) for result in _results(watched)}
-    more = [result for result in _results(reservation.claim) if _identity(result) not in known]
-    assert watched.allocation is not None
-    both = (*watched.allocation.results, *more)
-    return replace(watched, allocation=replace(watched.allocation, results=both)) if more else watched
+    return with_devices_of(watched, reservation.claim)
+
+
+def with_devices_of(claim: Claim, other: Claim | None) -> Claim:
+    """The claim with its devices and those of the other, each once."""
+    known = {_identity(result) for result in _results(claim)}
+    more = [result for result in _results(other) if _identity(result) not in known]
+    both = (*_results(claim), *more)
+    return replace(claim, allocation=replace(claim.allocation or Allocation(), results=both)) if more else claim
 
 
 def _results(claim: Claim | None) -> tuple[DeviceResult, ...]:

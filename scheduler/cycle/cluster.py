@@ -14,7 +14,7 @@ from allocator.allocate import BUDGET_STEPS, share_id_of
 from allocator.api import TaintRule
 from allocator.fleet import Fleet
 from allocator.gates import DEVICE_TAINT_RULES, Features
-from allocator.model import Allocation, Claim, DeviceClass, DeviceID, DeviceResult, Node, NodeSelector, Slice
+from allocator.model import Allocation, Claim, DeviceClass, DeviceID, DeviceResult, Node, NodeSelector, PoolID, Slice
 from allocator.policy import FIRST_FIT, Policy
 from allocator.rules import Mask
 from allocator.snapshot import Snapshot
@@ -129,10 +129,15 @@ class Cluster:
         self.claims.set(found, version)
         self._invariants.on_claim(uid, before, self._counted(uid))
 
+    def leave_alone(self, claim_uid: str, pools: tuple[PoolID, ...]) -> None:
+        """The claim has devices of these pools, and nobody can tell which. No pools: it can be told again."""
+        self._slices.leave_alone(claim_uid, pools)
+
     def remove_claim(self, uid: str) -> None:
         """The claim of that uid is gone."""
         before = self._counted(uid)
         self.claims.remove(uid)
+        self._slices.leave_alone(uid, ())
         self._invariants.on_claim(uid, before)
 
     def set_slice(self, piece: Slice) -> None:
@@ -148,7 +153,7 @@ class Cluster:
         self._slices.set_rule(rule)
 
     def remove_taint_rule(self, name: str) -> None:
-        """The DeviceTaintRule is gone. Raises KeyError where it was not there."""
+        """The DeviceTaintRule is gone, if it was there."""
         self._slices.remove_rule(name)
 
     def set_class(self, device_class: DeviceClass) -> None:

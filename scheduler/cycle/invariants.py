@@ -129,6 +129,7 @@ class Invariants:
         found = holding.watched if holding is not None else None
         if (
             found is None
+            or found.error
             or found.claim.allocation is None
             or FINALIZER in (found.raw["metadata"].get("finalizers") or ())
         ):

@@ -84,6 +84,11 @@ class NodePods:
 
     # -- questions
 
+    def known(self, uid: str) -> Pod | None:
+        """The pod as the watch shows it, or else as a decision has put it on a node."""
+        assumed = self._assumed.get(uid)
+        return self._watched.get(uid) or (assumed[0] if assumed else None)
+
     def is_shown(self, uid: str) -> bool:
         """Whether the watch shows the pod."""
         return uid in self._watched

@@ -82,6 +82,8 @@ def _resolved(pod: Pod, entry: PodClaim, index: ClaimIndex) -> ClaimObject | Wai
 
 def _objection(pod: Pod, entry: PodClaim, found: ClaimObject) -> Waiting | None:
     """Why a claim that is there is not the pod's to use."""
+    if found.error:
+        return Waiting(f"ResourceClaim {found.claim} cannot be read: {found.error}")
     if any(owner.is_controller and owner.kind == "PodGroup" for owner in found.metadata.owners):
         return Waiting(GROUPS_UNSUPPORTED, is_unsupported=True)
     if not entry.claim_name and not is_controlled_by(found.metadata, pod.uid):

@@ -24,6 +24,9 @@ PODS = "pods"
 MOST = 2**53
 """More of a resource than this (8 PiB of memory) counts as this much: sums and scores stay within 64 bits."""
 
+ALL_ROOM: Mapping[str, Quantity] = {PODS: Quantity.of(MOST)}
+"""What a pod takes of whose requests nothing is known: no other one has a place beside it."""
+
 _OWN = frozenset({CPU, MEMORY, "ephemeral-storage"})
 _PREFIXES = ("hugepages-", "attachable-volumes-")
 _POD_LEVEL = frozenset({CPU, MEMORY})
@@ -69,7 +72,7 @@ def _requests(parts: _Parts) -> PodRequests:
     containers = [Container("", dict(requests), is_plain_init) for is_plain_init, requests in parts.containers]
     pod = PodResources(containers, dict(parts.budget), dict(parts.overhead))
     need = pod_need(pod, ())
-    amounts = {name: units(name, nanos) for name, nanos in need.items() if nanos > 0 and is_counted(name)}
+    amounts = {name: units(name, nanos) for name, nanos in need.items() if nanos > 0 and _is_requested(name)}
     scored = _scored_need(pod, need)
     return PodRequests(amounts, units(CPU, scored.get(CPU, 0)), units(MEMORY, scored.get(MEMORY, 0)))
 
@@ -77,6 +80,10 @@ def _requests(parts: _Parts) -> PodRequests:
 def is_counted(resource: str) -> bool:
     """True for a resource that is counted on nodes: Kubernetes' own, huge pages, and those with a domain."""
     return resource in _OWN or "/" in resource or resource.startswith(_PREFIXES)
+
+
+def _is_requested(resource: str) -> bool:
+    return is_counted(resource) or resource == PODS
 
 
 def units(resource: str, nanos: int) -> int:
@@ -105,5 +112,5 @@ def _missing(pod: PodResources) -> Iterator[tuple[str, Quantity]]:
 def allocatable_units(allocatable: Mapping[str, Quantity]) -> Iterable[tuple[str, int]]:
     """What a node has to give of each resource that is counted, and the number of its pods."""
     for name, amount in allocatable.items():
-        if name == PODS or is_counted(name):
+        if _is_requested(name):
             yield name, units(name, amount.nanos)

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from prometheus_client import Counter, Histogram
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
 
 from scheduler.live.metrics import CommonMetrics, Watch, of_watches
 
@@ -26,7 +25,7 @@ class ExtenderMetrics(CommonMetrics):
 
     def __init__(self, name: str, read: Callable[[], Reading]) -> None:
         super().__init__(name)
-        self._registry.register(_State(read))
+        self._tell(lambda: _of_reading(read()))
         text, labels = "Calls that were answered, by verb and status.", ["verb", "code"]
         self._calls = Counter("dra_extender_calls", text, labels, registry=self._registry)
         duration, text = "dra_extender_call_duration_seconds", "How long calls took, by verb."
@@ -43,16 +42,8 @@ class ExtenderMetrics(CommonMetrics):
         self._woken.inc()
 
 
-class _State(Collector):
-    """What is asked for when somebody reads."""
-
-    def __init__(self, read: Callable[[], Reading]) -> None:
-        self._read = read
-
-    def collect(self) -> Iterator[Metric]:
-        """The metrics, as they are now."""
-        reading = self._read()
-        yield from of_watches(reading.watches)
-        yield GaugeMetricFamily("dra_extender_bindings_in_flight", "Calls of bind under way.", value=reading.binding)
-        text = "Pods that no node passed for when they were asked about last."
-        yield GaugeMetricFamily("dra_extender_refused_pods", text, value=reading.refused)
+def _of_reading(reading: Reading) -> Iterator[Metric]:
+    yield from of_watches(reading.watches)
+    yield GaugeMetricFamily("dra_extender_bindings_in_flight", "Calls of bind under way.", value=reading.binding)
+    text = "Pods that no node passed for when they were asked about last."
+    yield GaugeMetricFamily("dra_extender_refused_pods", text, value=reading.refused)

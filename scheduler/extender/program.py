@@ -94,7 +94,7 @@ class Extender:
         """Work until `stop` is set, or something breaks for good; raises what did."""
         async with asyncio.TaskGroup() as group:
             background = self._core.background(writes=self._is_authoritative)
-            tasks = [group.create_task(work) for work in (*background, self._poke.run())]
+            tasks = [group.create_task(work) for work in (*background, self._core.kept("poke", self._poke.run))]
             tasks.append(group.create_task(self._core.fill(writes=self._is_authoritative)))
             await stop.wait()
             self._is_stopping = True

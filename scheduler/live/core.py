@@ -9,7 +9,7 @@ import gc
 import logging
 import random
 import time
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, get_args
@@ -22,10 +22,12 @@ from scheduler.binding.decision import Decision, Outcome
 from scheduler.binding.intent import ANNOTATION
 from scheduler.binding.recovery import recover
 from scheduler.binding.sweep import EVERY_S, Leftover, Sweep
+from scheduler.cache.events import Refused
 from scheduler.cache.kinds import ClaimObject
 from scheduler.client.connection import Connection
 from scheduler.client.discovery import Served
 from scheduler.client.errors import CallFailed
+from scheduler.client.resources import Resource
 from scheduler.core_v1.pod import Pod
 from scheduler.cycle.cluster import Cluster
 from scheduler.cycle.events import Event
@@ -42,6 +44,9 @@ _MARK = ANNOTATION.encode()
 
 CHECK_S = 5.0
 """How often the invariants are looked at."""
+
+AGAIN_S = 1.0
+"""After that a part of the program begins again that has failed."""
 
 _COLLECTED_AFTER = (5_000, 20, 50)
 """The collector's thresholds. Next to nothing of ours is garbage in cycles: by default, looking for it among pods under
@@ -94,6 +99,13 @@ class Told:
         """So many claims had such a left-over, which was removed."""
         self._metrics.swept(leftover, number)
 
+    def refused(self, resource: Resource, refused: Refused) -> None:
+        """An object cannot be read, for another reason than before; the reflector has logged it."""
+
+    def failed(self, part: str) -> None:
+        """A part of the program has raised what it should not have, which is logged; it begins again."""
+        self._metrics.failed(part)
+
     def violated(self, violation: Violation) -> None:
         """What must never be is so, and was so a moment ago; told once for as long as it lasts."""
         self._metrics.violated(violation.invariant)
@@ -140,12 +152,31 @@ class Core:
             self._claim_statuses.hear(event)
             hear(event)
 
-        self._feed = Feed(self.mirror, self.cluster, hear_all)
+        Feed(self.mirror, self.cluster, hear_all, listener.refused)
 
     def background(self, *, writes: bool) -> list[Coroutine[Any, Any, None]]:
         """What runs all the time. writes: whether left-overs are removed, and pods are mended."""
-        running = [self.mirror.run(), self._check_all_the_time()]
-        return [*running, self._sweep_all_the_time(), self._claim_statuses.run()] if writes else running
+        running = [self.mirror.run(), self.kept("invariants", self._check_all_the_time)]
+        if not writes:
+            return running
+        sweep = self.kept("sweep", self._sweep_all_the_time)
+        return [*running, sweep, self.kept("claim statuses", self._claim_statuses.run)]
+
+    async def kept(self, part: str, work: Callable[[], Awaitable[None]]) -> None:
+        """Do the work until cancelled; whatever it fails at is told, and costs nothing else: it begins again."""
+        told = ""
+        while True:
+            try:
+                await work()
+            except Exception as error:  # noqa: BLE001 - whatever it is, it must not end the program
+                reason = f"{type(error).__name__}: {error}"
+                if reason != told:
+                    _LOG.exception("%s failed, and begins again", part)
+                told = reason
+                self._listener.failed(part)
+                await asyncio.sleep(AGAIN_S)
+            else:
+                return
 
     async def fill(self, *, writes: bool) -> None:
         """Return once the caches are filled and, if it may write, what an earlier process left is settled."""
@@ -215,7 +246,6 @@ class Core:
         seen: set[Violation] = set()
         while True:
             await asyncio.sleep(CHECK_S)
-            self._feed.let_go()
             found = self.cluster.violations()
             # What is seen once may be a race that a writer is about to give up.
             told, self._violations = set(self._violations), [violation for violation in found if violation in seen]

@@ -5,7 +5,8 @@ Two kinds: what happens is told by calls, each a few additions, since labels are
 Source: pkg/scheduler/metrics of Kubernetes 1.36 for names, labels and buckets.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeVar, get_args
@@ -28,6 +29,8 @@ from prometheus_client.registry import Collector
 
 from scheduler.cycle.invariants import Invariant
 from scheduler.version import VERSION
+
+_LOG = logging.getLogger(__name__)
 
 _MANY_ATTEMPTS = 16
 
@@ -66,13 +69,14 @@ class Status(StrEnum):
 class Watch:
     """One resource as it is watched. silence_s: since the API server was last heard. restarts: lists after the first.
 
-    refused: objects that could not be read and are left out.
+    refused: objects that could not be read and are left out. failures: changes that could not be taken in.
     """
 
     resource: str
     objects: int
     restarts: int
     refused: int
+    failures: int
     silence_s: float
     is_alive: bool
 
@@ -126,11 +130,16 @@ class CommonMetrics:
         for invariant in get_args(Invariant):
             self._violations[invariant]  # an increase is seen only of what is there before
         self._rollbacks = self._own("rollbacks", "Attempts whose writes were taken back, by why.", "reason")
+        self._failures = self._own("failed_parts", "Faults of parts of this program, which began again.", "part")
         self._swept = self._own(
             "swept",
             "Left-over allocations and intents of ours that were removed.",
             "leftover",
         )
+
+    def failed(self, part: str) -> None:
+        """A part of the program has failed at what it should not have, and begins again."""
+        self._failures[part].inc()
 
     def passed(self, point: Point, status: Status, duration_s: float) -> None:
         """A part of an attempt ended."""
@@ -153,6 +162,10 @@ class CommonMetrics:
         encode, content_type = choose_encoder(accept)
         return encode(self._registry), content_type
 
+    def _tell(self, now: Callable[[], Iterable[Metric]]) -> None:
+        """Whenever metrics are read, tell these as well. now: gives them as they are at the moment."""
+        self._registry.register(_Now(now, self.failed))
+
     def _points(self) -> _Children[tuple[Point, Status], Histogram]:
         labels = ["extension_point", "status", "profile"]
         name = "framework_extension_point_duration_seconds"
@@ -172,7 +185,7 @@ class Metrics(CommonMetrics):
 
     def __init__(self, profile: str, read: Callable[[], Reading]) -> None:
         super().__init__(profile)
-        self._registry.register(_State(profile, read))
+        self._tell(lambda: _of_reading(read(), profile))
         self._attempts = self._results()
         self._attempts_s = self._result_durations()
         self._of_pod, self._sli_s = self._per_pod()
@@ -255,30 +268,38 @@ _DECISION_S = (*_in_quarters(_doubling(0.0000625, 9)), *_doubling(0.032, 10))
 """Differs from kube-scheduler: its bounds are among these, and below 32 ms, where decisions are, they are finer."""
 
 
-class _State(Collector):
-    """What is asked for when somebody reads."""
+class _Now(Collector):
+    """What is asked for when somebody reads. What fails then is told, and costs these metrics alone."""
 
-    def __init__(self, profile: str, read: Callable[[], Reading]) -> None:
-        self._profile = profile
-        self._read = read
+    def __init__(self, now: Callable[[], Iterable[Metric]], failed: Callable[[str], None]) -> None:
+        self._now = now
+        self._failed = failed
 
-    def collect(self) -> Iterator[Metric]:
+    def collect(self) -> Iterable[Metric]:
         """The metrics, as they are now."""
-        reading = self._read()
-        yield _gauge(
-            "scheduler_pending_pods",
-            "Pods that wait, by queue.",
-            "queue",
-            reading.queues,
-        )
-        text = "Unschedulable pods, by the plugin that refused them; a pod counts for each of several."
-        unschedulable = GaugeMetricFamily("scheduler_unschedulable_pods", text, labels=("plugin", "profile"))
-        for plugin, number in reading.unschedulable.items():
-            unschedulable.add_metric([plugin, self._profile], number)
-        yield unschedulable
-        yield _gauge("scheduler_cache_size", "Cached objects, by type.", "type", reading.cache)
-        yield from of_watches(reading.watches)
-        yield from _single(reading)
+        try:
+            return list(self._now())
+        except Exception:  # noqa: BLE001 - whatever it is, the other metrics can be told
+            _LOG.exception("metrics of what is so at the moment could not be told")
+            self._failed("metrics")
+            return []
+
+
+def _of_reading(reading: Reading, profile: str) -> Iterator[Metric]:
+    yield _gauge(
+        "scheduler_pending_pods",
+        "Pods that wait, by queue.",
+        "queue",
+        reading.queues,
+    )
+    text = "Unschedulable pods, by the plugin that refused them; a pod counts for each of several."
+    unschedulable = GaugeMetricFamily("scheduler_unschedulable_pods", text, labels=("plugin", "profile"))
+    for plugin, number in reading.unschedulable.items():
+        unschedulable.add_metric([plugin, profile], number)
+    yield unschedulable
+    yield _gauge("scheduler_cache_size", "Cached objects, by type.", "type", reading.cache)
+    yield from of_watches(reading.watches)
+    yield from _single(reading)
 
 
 def of_watches(watches: Sequence[Watch]) -> Iterator[Metric]:
@@ -307,6 +328,11 @@ def of_watches(watches: Sequence[Watch]) -> Iterator[Metric]:
     for watch in watches:
         restarts.add_metric([watch.resource], watch.restarts)
     yield restarts
+    text = "Changes that could not be taken in; the log says why."
+    failures = CounterMetricFamily(f"{prefix}_failed_changes", text, labels=[label])
+    for watch in watches:
+        failures.add_metric([watch.resource], watch.failures)
+    yield failures
 
 
 def _single(reading: Reading) -> Iterator[Metric]:

@@ -16,6 +16,7 @@ from scheduler.binding.claim_objects import ClaimKey
 from scheduler.binding.decision import Decision
 from scheduler.binding.events import Events
 from scheduler.binding.refusals import Refusals
+from scheduler.cache.events import Refused
 from scheduler.client.resources import Resource
 from scheduler.core_v1.pod import Pod
 from scheduler.cycle.events import Event, PodChanged
@@ -68,6 +69,10 @@ class _Listener(Told):
     def pending(self, decision: Decision, message: str) -> None:
         """The pod waits for its devices to be made ready."""
         self._events.binding_conditions_pending(decision.pod, message)
+
+    def refused(self, resource: Resource, refused: Refused) -> None:
+        """The object says so itself."""
+        self._events.unreadable(resource, refused.key, refused.uid, refused.error)
 
     def violated(self, violation: Violation) -> None:
         """The claims that hold too much together say so as well."""
@@ -124,8 +129,8 @@ class Scheduler:
         writes = not self._configuration.dry_run
         background: list[Coroutine[Any, Any, None]] = [
             *self._core.background(writes=writes),
-            self._events.run(),
-            self._refusals.run(),
+            self._core.kept("events", self._events.run),
+            self._core.kept("refusals", self._refusals.run),
         ]
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(work) for work in background]
@@ -143,7 +148,7 @@ class Scheduler:
 
     async def _decide(self, *, writes: bool) -> None:
         await self._core.fill(writes=writes)
-        await self._loop.run()
+        await self._core.kept("loop", self._loop.run)
 
     def _hear(self, event: Event) -> None:
         """What has changed, once the cluster knows it: for the pods that wait."""

@@ -13,10 +13,11 @@ def watches(reflectors: Reflectors, now: float) -> Sequence[Watch]:
     """Each watch as the metrics tell it. now: in seconds of the reflectors' own clock."""
     return [
         Watch(
-            resource=reflector.resource,
+            resource=reflector.resource.plural,
             objects=len(reflector.store),
             restarts=reflector.store.restarts,
             refused=len(reflector.store.refused),
+            failures=reflector.store.failures,
             silence_s=reflector.silence_s(now),
             is_alive=reflector.is_alive(now),
         )

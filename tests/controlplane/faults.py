@@ -143,6 +143,23 @@ class Stream:
             await asyncio.Event().wait()
 
 
+class Rewrite:
+    """What comes back is changed: a page as a whole, a watch line by line. change: may be set anew at any time."""
+
+    def __init__(self, change: Callable[[bytes], bytes] = bytes) -> None:
+        self.change = change
+
+    async def __call__(self, forward: Forward) -> Answer:
+        """The fault."""
+        answer = await forward()
+        return replace(answer, body=self._changed(answer.body))
+
+    async def _changed(self, chunks: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+        async with aclosing(chunks):
+            async for chunk in chunks:
+                yield self.change(chunk)
+
+
 HALF_A_LINE = b'{"type":"MODIFIED","object":{"apiVersion":"v1","me'
 
 

@@ -79,6 +79,11 @@ class RestClient:
         path = self._collection(_kind_of(obj), _namespace_of(obj))
         return self._call("POST", path, obj, _write(is_dry=is_dry, is_strict=is_strict))
 
+    def create_text(self, kind: Kind, namespace: str, text: bytes) -> None:
+        """Create the object of that text, which may be nested deeper than could be written here."""
+        with self._answer("POST", self._collection(kind, namespace), text):
+            pass
+
     def get(self, kind: Kind, name: str, namespace: str = "") -> Json:
         """The object of that name."""
         return self._call("GET", self._path(kind, name, namespace))
@@ -202,15 +207,16 @@ class RestClient:
         self,
         method: str,
         path: str,
-        body: Mapping[str, Any] | None,
-        query: Mapping[str, str] | None,
+        body: Mapping[str, Any] | bytes | None,
+        query: Mapping[str, str] | None = None,
         timeout_s: float = PATIENCE_S,
     ) -> Iterator[http.client.HTTPResponse]:
         connection = http.client.HTTPSConnection(self._host, timeout=timeout_s, context=self._tls)
         headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
         url = f"{path}?{urlencode(query)}" if query else path
         try:
-            connection.request(method, url, None if body is None else json.dumps(body, separators=(",", ":")), headers)
+            text = body if body is None or isinstance(body, bytes) else json.dumps(body, separators=(",", ":"))
+            connection.request(method, url, text, headers)
             answer = connection.getresponse()
             if answer.status >= http.client.BAD_REQUEST:
                 raise ApiError(f"{method} {path}", answer.status, _status_object(answer.read()))

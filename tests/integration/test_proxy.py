@@ -19,6 +19,7 @@ import pytest
 from tests.controlplane.faults import (
     HALF_A_LINE,
     Hold,
+    Rewrite,
     Stream,
     Then,
     cut_before,
@@ -215,6 +216,20 @@ def test_watch_ends_as_asked_for(proxy: Proxy, plane: ControlPlane, api: RestCli
         assert an_event(watch)[0] == "ADDED"
         with pytest.raises(GONE):
             watch.read()
+
+
+def test_answers_are_changed_on_their_way_back_page_by_page_and_line_by_line(
+    proxy: Proxy, plane: ControlPlane, api: RestClient
+) -> None:
+    rewrite = Rewrite(lambda text: text.replace(b'"name":"a"', b'"name":"z"'))
+    proxy.on("GET", NODES, rewrite, times=None)
+    api.create(a_node())
+    assert [node["metadata"]["name"] for node in proxy.client().list(NODE)] == ["z"]
+    with a_watch(proxy, plane) as watch:
+        assert an_event(watch) == ("ADDED", "z")
+        rewrite.change = bytes
+        api.delete(NODE, "a")
+        assert an_event(watch)[1] == "a"
 
 
 def test_large_objects_pass_whole(proxy: Proxy, plane: ControlPlane, api: RestClient) -> None:

@@ -10,14 +10,20 @@ import numpy as np
 
 from scheduler.cycle.masks import Flags, Numbers
 from scheduler.cycle.node_info import NodeInfos
-from scheduler.cycle.pod_requests import PODS, PodRequests
+from scheduler.cycle.pod_requests import MOST, PODS, PodRequests
 
 PLUGIN = "NodeResourcesFit"
+
+UNREAD_POD = "node(s) had a pod that cannot be read"
+"""Why a node is left alone; the pod is named in the log."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """One resource of which nodes have too little left. lacking: the nodes; never: those that never have as much."""
+    """One resource of which nodes have too little left. lacking: the nodes; never: those that never have as much.
+
+    resource: `UNREAD_POD` for what a pod takes of which nothing is known.
+    """
 
     resource: str
     lacking: Flags
@@ -26,7 +32,10 @@ class Shortage:
     @property
     def reason(self) -> str:
         """In kube-scheduler's words."""
-        return "Too many pods" if self.resource == PODS else f"Insufficient {self.resource}"
+        return _REASONS.get(self.resource, f"Insufficient {self.resource}")
+
+
+_REASONS = {PODS: "Too many pods", UNREAD_POD: UNREAD_POD}
 
 
 def node_resources_fit(requests: PodRequests, infos: NodeInfos) -> Flags:
@@ -45,7 +54,9 @@ def shortages(requests: PodRequests, infos: NodeInfos) -> Iterator[Shortage]:
     # Differs from kube-scheduler: it never says that a node whose pods fill it could not take one more without them,
     # also where the node takes no pod at all.
     column = infos.columns[PODS]
-    yield Shortage(PODS, column.free < 1, np.zeros(infos.size, np.bool_))
+    nowhere, is_left_alone = np.zeros(infos.size, np.bool_), column.free < -MOST // 2
+    yield Shortage(UNREAD_POD, is_left_alone, nowhere)
+    yield Shortage(PODS, (column.free < 1) & ~is_left_alone, nowhere)
     for resource, amount in requests.amounts.items():
         free, allocatable = _column(resource, infos)
         yield Shortage(resource, free < amount, allocatable < amount)

@@ -27,7 +27,7 @@ SHARED = "shared"
 
 def an_object(claim: Claim) -> ClaimObject:
     raw: Mapping[str, Any] = {"metadata": {"finalizers": ["resource.kubernetes.io/delete-protection"]}}
-    found: ClaimObject = SimpleNamespace(claim=claim, raw=raw, metadata=Metadata(claim.name), reserved_for=())
+    found: ClaimObject = SimpleNamespace(claim=claim, raw=raw, metadata=Metadata(claim.name), reserved_for=(), error="")
     return found
 
 

@@ -2,13 +2,16 @@
 
 import asyncio
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
 from scheduler.binding import events as module
 from scheduler.binding.decision import PodKey
 from scheduler.binding.events import NOTE_MAX_BYTES, QUEUE_MAX, Events, shortened
+from scheduler.cache.events import Key
 from scheduler.client.errors import ApiError, Status
+from scheduler.client.resources import NODES, claims
 
 
 class Silence:
@@ -91,3 +94,37 @@ def test_note_is_cut_between_characters() -> None:
     cut = shortened("€" * NOTE_MAX_BYTES)
     assert cut == "€" * 340 + "..."
     assert len(cut.encode()) <= NOTE_MAX_BYTES
+
+
+class Taken:
+    """An API server that takes down what is created, as path and what it is about."""
+
+    def __init__(self) -> None:
+        self.created: list[tuple[str, dict[str, str]]] = []
+
+    async def request(self, method: str, path: str, *, body: Any = None, **_: object) -> dict[str, object]:
+        assert method == "POST"
+        self.created.append((path, body["regarding"]))
+        return {}
+
+
+def test_object_that_cannot_be_read_says_so_itself_if_it_says_who_it_is() -> None:
+    taken = Taken()
+
+    async def say() -> None:
+        events = Events(taken, "dra-scheduler", "instance-0", lambda: datetime(2026, 1, 1, tzinfo=UTC))
+        events.unreadable(claims("v1beta1"), Key("work", "a"), "uid-a", "spec: is wrong")
+        events.unreadable(NODES, Key("", "n"), "uid-n", "spec: is wrong")
+        events.unreadable(NODES, Key("", ""), "uid-n", "metadata.name: is wrong")
+        events.unreadable(NODES, Key("", "n"), "", "metadata.uid: is wrong")
+        running = asyncio.create_task(events.run())
+        await events.drain()
+        running.cancel()
+
+    asyncio.run(say())
+    claim = {"apiVersion": "resource.k8s.io/v1beta1", "kind": "ResourceClaim", "namespace": "work"}
+    node = {"apiVersion": "v1", "kind": "Node", "namespace": ""}
+    assert taken.created == [
+        ("/apis/events.k8s.io/v1/namespaces/work/events", {**claim, "name": "a", "uid": "uid-a"}),
+        ("/apis/events.k8s.io/v1/namespaces/default/events", {**node, "name": "n", "uid": "uid-n"}),
+    ]

@@ -7,7 +7,8 @@ import orjson
 import pytest
 
 from scheduler.cache.decoding import input_of, page_of
-from scheduler.cache.events import Applied, Deleted, Entry, Key, Progressed, Refused, Undecodable
+from scheduler.cache.events import Applied, Deleted, Entry, Key, Progressed, Refused, Undecodable, Unreadable
+from scheduler.cache.kinds import node_of
 from scheduler.cache.states import ListEnd, Page
 from scheduler.client.errors import ApiError, Unanswered
 
@@ -35,18 +36,18 @@ def test_items_of_a_page_get_the_kind_and_version_of_their_list() -> None:
     item = {"metadata": {"name": "a", "uid": "u", "resourceVersion": "3"}}
     listed = {"kind": "NodeList", "apiVersion": "v1", "metadata": {"resourceVersion": "9"}, "items": [item]}
     value = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a", "uid": "u", "resourceVersion": "3"}}
-    assert page_of("GET /x", listed, whole) == Page((Entry(Key("", "a"), "u", 3, value),), "", 9)
+    assert page_of("GET /x", orjson.dumps(listed), whole) == Page((Entry(Key("", "a"), "u", 3, value),), "", 9)
 
 
 @pytest.mark.parametrize("answer", [{"kind": "Status", "status": "Success"}, {"kind": "NodeList", "items": {}}])
 def test_page_that_is_no_list_is_an_answer_that_did_not_come(answer: dict[str, Any]) -> None:
     with pytest.raises(Unanswered, match="GET /x: the answer is no list of objects"):
-        page_of("GET /x", answer, whole)
+        page_of("GET /x", orjson.dumps(answer), whole)
 
 
 def test_page_says_how_to_go_on_and_may_hold_nothing() -> None:
     listed = {"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "9", "continue": "t"}}
-    assert page_of("GET /x", {**listed, "items": None}, whole) == Page((), "t", 9)
+    assert page_of("GET /x", orjson.dumps({**listed, "items": None}), whole) == Page((), "t", 9)
 
 
 @pytest.mark.parametrize("kind", ["ADDED", "MODIFIED"])
@@ -84,5 +85,48 @@ def test_line_that_is_no_event_is_an_answer_that_did_not_come(raw: bytes) -> Non
 
 
 def test_line_that_is_no_json_is_an_answer_that_did_not_come() -> None:
-    with pytest.raises(Unanswered, match="GET /x: a line is no JSON"):
+    with pytest.raises(Unanswered, match="GET /x: a line is no event of an object"):
         input_of("GET /x", b'{"type":', whole)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "error"),
+    [
+        ({"name": 7}, "metadata.name: must be a text that is not empty (got 7)"),
+        ({"uid": ""}, 'metadata.uid: must be a text that is not empty (got "")'),
+        ({"namespace": []}, "metadata.namespace: must be a string (got a list of 0 entries)"),
+    ],
+)
+def test_object_that_does_not_say_who_it_is_is_refused(metadata: Raw, error: str) -> None:
+    found = input_of("GET /x", line("ADDED", an_object(**metadata)), whole)
+    assert isinstance(found, Applied)
+    assert isinstance(found.object, Refused)
+    assert found.object.error == error
+
+
+@pytest.mark.parametrize("version", [None, 8, "", "x", "-1", "9" * 30])
+@pytest.mark.parametrize("kind", ["ADDED", "DELETED", "BOOKMARK"])
+def test_event_without_a_version_cannot_be_left_out(kind: str, version: object) -> None:
+    with pytest.raises(Unreadable):
+        input_of("GET /x", line(kind, an_object(resourceVersion=version)), whole)
+
+
+def test_what_a_decoder_should_not_have_raised_is_kept_with_the_object() -> None:
+    def defective(raw: Mapping[str, Any]) -> Raw:
+        raise KeyError(raw["metadata"]["name"])
+
+    found = input_of("GET /x", line("ADDED", an_object()), defective)
+    assert isinstance(found, Applied)
+    assert isinstance(found.object, Refused)
+    assert found.object.error == "internal error: KeyError: 'a'"
+    assert isinstance(found.object.defect, KeyError)
+
+
+def test_broken_item_of_a_page_costs_itself_alone() -> None:
+    item = b'{"metadata":{"name":"%b","uid":"u","resourceVersion":"3","labels":%b}}'
+    items = b",".join((item % (b"a", b"{}"), item % (b"b", b'"\\ud800"'), b'"\\ud800"', item % (b"c", b"{}")))
+    head = b'{"apiVersion":"v1","kind":"NodeList","metadata":{"resourceVersion":"9"},"items":[%b]}'
+    page = page_of("GET /x", head % items, node_of)
+    assert [type(found) for found in page.objects] == [Entry, Refused, Refused, Entry]
+    assert isinstance(refused := page.objects[1], Refused)
+    assert (refused.key.name, refused.error.partition(" (")[0]) == ("b", "metadata.labels: must be an object")

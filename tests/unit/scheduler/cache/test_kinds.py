@@ -83,3 +83,33 @@ def test_what_cannot_be_used_is_named_by_field_and_value() -> None:
         pod_of({"metadata": {"name": "p"}, "spec": {"nodeName": 7}})
     with pytest.raises(Undecodable, match=r"spec\.devices: must be an object"):
         claim_of(a_claim(spec={"devices": 7}))
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        7,
+        {"manager": MANAGER},
+        {"manager": MANAGER, "fieldsV1": [7]},
+        {"manager": MANAGER, "fieldsV1": {"f:status": {"f:resourceClaimStatuses": ["k:"]}}},
+        {"manager": MANAGER, "fieldsV1": {"f:status": {"f:resourceClaimStatuses": {"k:{": 7, 'k:["name"]': 7}}}},
+        {"manager": MANAGER, "fieldsV1": {"f:status": {"f:resourceClaimStatuses": {'k:{"name":7}': 7}}}},
+    ],
+)
+def test_managed_fields_of_another_form_own_nothing(entry: object) -> None:
+    raw: Raw = {"metadata": {"name": "p", "managedFields": [entry, owned_by(MANAGER, "hollow")]}, "spec": {}}
+    raw["status"] = {"resourceClaimStatuses": [{"name": "hollow"}]}
+    assert pod_of(raw).claim_statuses == {"hollow": ""}
+
+
+def test_claim_without_a_namespace_cannot_be_used() -> None:
+    with pytest.raises(Undecodable, match=r"metadata\.namespace: is required"):
+        claim_of(a_claim(metadata={"name": "c", "uid": "u", "resourceVersion": "8"}))
+
+
+def test_claim_that_could_not_be_written_back_cannot_be_used() -> None:
+    deep: object = 1
+    for _ in range(300):
+        deep = {"a": deep}
+    with pytest.raises(Undecodable, match="it cannot be written back: Recursion limit reached"):
+        claim_of(a_claim(status={"unknown": deep}))

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from scheduler.cache.events import Event, Outdated, Progressed, Restarted
+from scheduler.cache.events import Event, Outdated, Progressed, Restarted, Unreadable
 from scheduler.cache.states import (
     Cut,
     Empty,
@@ -31,6 +31,7 @@ A, B, C = an_entry("a", 1), an_entry("b", 2), an_entry("c", 3)
 CUT = Failed(Unanswered("GET /x", "cut", is_ambiguous=True))
 END = Ended()
 BY_PAGES = Empty(lists_by_watch=False)
+BY_PAGES_FROM_7 = Empty(7, lists_by_watch=False)
 
 
 def refused(status: int) -> Failed:
@@ -144,3 +145,13 @@ def test_list_that_is_older_than_what_was_seen_is_fatal() -> None:
 
 def test_watch_that_goes_back_is_left_for_a_new_list() -> None:
     assert step(Watching(7, lists_by_watch=True), applied("a", 6)) == (Empty(7), Outdated(7))
+
+
+def test_what_a_watch_cannot_get_past_leads_to_a_list_by_pages() -> None:
+    unreadable = Failed(Unreadable("GET /x", "a line is no event"))
+    assert step(Watching(7, lists_by_watch=True), unreadable) == (BY_PAGES_FROM_7, Outdated(7))
+    assert step(Cut(7, lists_by_watch=True), unreadable) == (Cut(7, lists_by_watch=True), None)
+
+
+def test_end_of_a_list_that_is_over_is_progress() -> None:
+    assert step(Watching(7, lists_by_watch=True), ListEnd(9)) == (Watching(9, lists_by_watch=True), Progressed(9))

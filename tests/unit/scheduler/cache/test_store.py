@@ -1,8 +1,11 @@
 """What a store holds, and what its readers hear."""
 
 import asyncio
+from dataclasses import replace
 
-from scheduler.cache.events import Applied, Entry, Interrupted, Key, Progressed, Restarted
+import pytest
+
+from scheduler.cache.events import Applied, Entry, Interrupted, Key, Progressed, Refused, Restarted
 from scheduler.cache.store import Store
 from scheduler.client.errors import Unanswered
 from tests.unit.scheduler.cache.objects import a_refused, an_entry, applied, deleted
@@ -151,3 +154,45 @@ def test_version_that_does_not_come_in_time_is_not_reached() -> None:
         return late, await store.reached(6, 0.0)
 
     assert asyncio.run(waits()) == (False, True)
+
+
+def test_handler_that_fails_at_a_change_costs_that_change_alone(caplog: pytest.LogCaptureFixture) -> None:
+    reader = Reader(an_entry("a", 1))
+
+    def fail(_old: Entry[str] | None, new: Entry[str] | None) -> None:
+        raise KeyError(new and new.value)
+
+    reader.store.on_change(fail)
+    after: list[Change] = []
+    reader.store.on_change(lambda old, new: after.append((old, new)))
+    reader.store.take(applied("b", 2))
+    assert after == reader.changes == [(None, an_entry("b", 2))]
+    assert (reader.store.failures, reader.store.resource_version) == (1, 2)
+    assert [record.getMessage() for record in caplog.records if record.exc_info] == [
+        "a change was not taken in, from nothing to ns/b at 2"
+    ]
+
+
+def test_refusals_are_told_beside_changes() -> None:
+    reader = Reader(an_entry("a", 1))
+    refusals: list[tuple[Refused | None, Refused | None]] = []
+    reader.store.on_refusal(lambda old, new: refusals.append((old, new)))
+    reader.store.take(Applied(a_refused("a", 2)))
+    reader.store.take(Applied(a_refused("a", 3, "spec: is worse")))
+    reader.store.take(applied("a", 4))
+    reader.store.take(Restarted((a_refused("a", 5), a_refused("b", 5)), 6))
+    reader.store.take(deleted("a", 7))
+    assert refusals == [
+        (None, a_refused("a", 2)),
+        (a_refused("a", 2), a_refused("a", 3, "spec: is worse")),
+        (a_refused("a", 3, "spec: is worse"), None),
+        (None, a_refused("a", 5)),
+        (None, a_refused("b", 5)),
+        (a_refused("a", 5), None),
+    ]
+
+
+def test_object_whose_uid_cannot_be_read_is_the_one_that_had_the_name() -> None:
+    reader = Reader(an_entry("a", 1))
+    reader.store.take(Applied(replace(a_refused("a", 2), uid="")))
+    assert reader.store.refused[Key("ns", "a")] == a_refused("a", 2)

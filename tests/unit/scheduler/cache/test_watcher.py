@@ -1,74 +1,101 @@
-"""The watcher asks again as soon as it may, and no sooner."""
+"""What a watcher tells of watches that come to nothing, and of what it cannot read."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
+import orjson
 import pytest
 
 from scheduler.cache.backoff import Backoff
-from scheduler.cache.events import Event
-from scheduler.cache.watcher import Watcher
+from scheduler.cache.events import Event, Interrupted, Outdated, Progressed, Restarted
+from scheduler.cache.watcher import VAIN_OPENINGS, Watcher
 from scheduler.client.connection import Connection
 from scheduler.client.resources import PODS
 
-LIST = {"apiVersion": "v1", "kind": "PodList", "metadata": {"resourceVersion": "5"}, "items": []}
-BOOKMARK = b'{"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "5"}}}'
+PAGE = orjson.dumps({"apiVersion": "v1", "kind": "PodList", "metadata": {"resourceVersion": "7"}, "items": []})
+BOOKMARK = b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"7"}}}'
+BROKEN = b'{"type":"MODIFIED","object":{"metadata":{}}}'
 
 
-class Over(Exception):
+class Over(BaseException):
     """A script has come to its end."""
 
 
 class Server:
-    """Lists no pods, and ends each watch after the lines of its turn. waits: the call before, and the seconds."""
+    """Answers each list with a page, and each watch with the next lines, until there are none. lists: their number."""
 
     def __init__(self, *watches: tuple[bytes, ...]) -> None:
-        self.waits: list[tuple[str, float]] = []
+        self.lists = 0
         self._watches = iter(watches)
-        self._call = ""
 
-    async def request(self, *_: object, **__: object) -> dict[str, Any]:
-        self._call = "list"
-        return LIST
+    async def text(self, path: str, query: Mapping[str, str], timeout_s: float) -> bytes:
+        self.lists += "limit" in query and query["limit"] != "1"
+        return PAGE
 
     @asynccontextmanager
-    async def stream(self, *_: object) -> AsyncIterator[AsyncIterator[bytes]]:
-        async def lines(of: tuple[bytes, ...]) -> AsyncIterator[bytes]:
-            for line in of:
+    async def stream(self, path: str, query: Mapping[str, str], idle_s: float) -> AsyncIterator[AsyncIterator[bytes]]:
+        lines = next(self._watches, None)
+        if lines is None:
+            raise Over
+
+        async def tell() -> AsyncIterator[bytes]:
+            for line in lines:
                 yield line
 
-        watch = next(self._watches, None)
-        if watch is None:
-            raise Over
-        self._call = "watch"
-        yield lines(watch)
-
-    async def sleep(self, seconds: float) -> None:
-        self.waits.append((self._call, seconds))
+        yield tell()
 
 
-def waits(monkeypatch: pytest.MonkeyPatch, *watches: tuple[bytes, ...]) -> list[tuple[str, float]]:
-    """What the watcher waits after its calls."""
-    server = Server(*watches)
-    told: list[Event[str]] = []
-    monkeypatch.setattr("scheduler.cache.watcher.asyncio.sleep", server.sleep)
-    connection, backoff = cast(Connection, server), Backoff(1.0, 2.0, 5.0)
-    watcher = Watcher(connection, PODS, lambda _: "", lambda: 0.0, lists_by_watch=False, backoff=backoff)
+def whole(raw: Mapping[str, Any]) -> Mapping[str, Any]:
+    return raw
+
+
+def failing(*_: object) -> None:
+    raise RuntimeError("a defect")
+
+
+def told(server: Server, backoff: Backoff | None = None) -> list[Event[Mapping[str, Any]]]:
+    events: list[Event[Mapping[str, Any]]] = []
+    at_once = backoff or Backoff(0.0, longest_s=0.0)
+    connection = cast(Connection, server)
+    watcher = Watcher(connection, PODS, whole, lambda: 0.0, lists_by_watch=False, backoff=at_once)
     with pytest.raises(Over):
-        asyncio.run(watcher.run(told.append))
-    return server.waits
+        asyncio.run(watcher.run(events.append))
+    return events
 
 
-def test_watch_that_ends_without_a_word_is_opened_again_at_once_and_then_ever_later(
-    monkeypatch: pytest.MonkeyPatch,
+def test_watch_that_is_opened_again_and_again_and_tells_nothing_is_no_word_of_the_server() -> None:
+    events = told(Server(*[()] * (3 * VAIN_OPENINGS)))
+    assert events == [Restarted((), 7), *[Progressed(7)] * (VAIN_OPENINGS - 1)]
+
+
+def test_watch_that_tells_something_is_heard_again() -> None:
+    before = told(Server(*[()] * VAIN_OPENINGS))
+    events = told(Server(*[()] * VAIN_OPENINGS, (BOOKMARK,), ()))
+    assert events[len(before) :] == [Progressed(7), Progressed(7)]
+
+
+def test_line_that_cannot_be_read_is_made_up_for_by_a_list_and_the_watch_goes_on() -> None:
+    server = Server((BROKEN, BOOKMARK), (BOOKMARK,))
+    events = told(server)
+    kinds = [type(event) for event in events]
+    assert kinds == [Restarted, Progressed, Outdated, Interrupted, Restarted, Progressed, Progressed]
+    assert server.lists == 2
+
+
+def test_lists_that_make_up_for_the_same_again_and_again_come_ever_later() -> None:
+    events = told(Server(*[(BROKEN,)] * 5), Backoff(0.001, longest_s=1.0, jitter=0.0))
+    waits = [event.retry_in_s for event in events if isinstance(event, Interrupted)]
+    assert waits == [0.0, 0.001, 0.002, 0.004, 0.008]
+
+
+def test_defect_of_our_own_does_not_end_the_watch(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    found = waits(monkeypatch, (), (), (), (), (), ())
-    assert [seconds for call, seconds in found if call == "watch"] == [0, 1, 2, 4, 5, 5]
-    assert {seconds for call, seconds in found if call == "list"} == {0}
-
-
-def test_watch_that_brought_something_is_opened_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = waits(monkeypatch, (), (), (BOOKMARK,), (), (BOOKMARK,))
-    assert [seconds for call, seconds in found if call == "watch"] == [0, 1, 0, 1, 0]
+    monkeypatch.setattr("scheduler.cache.watcher.input_of", failing)
+    events = told(Server((BOOKMARK,), (BOOKMARK,)))
+    assert [type(event) for event in events].count(Restarted) == 3
+    assert [record.getMessage() for record in caplog.records if record.exc_info] == [
+        "pods (v1): what the API server tells cannot be taken"
+    ] * 2

@@ -340,3 +340,11 @@ def test_attempt_that_says_when_to_try_again_costs_no_backoff(room: Room) -> Non
         room.queue.failed("uid-pod", now, after_s=0.25)
         assert room.pop(now + 0.2) is None
         assert room.queue.next_ready(now + 0.2) == now + 0.25
+
+
+def test_a_pod_that_names_one_claim_twice_leaves_the_queue_as_any_other(room: Room) -> None:
+    twice = a_pod(claims=(PodClaim("a", "claim"), PodClaim("b", "claim")))
+    room.queue.add(twice, 0.0)
+    assert room.place() is Place.GATED
+    room.queue.remove(twice.uid)
+    assert room.queue.get(twice.uid) is None

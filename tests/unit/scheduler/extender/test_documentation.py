@@ -35,7 +35,7 @@ def test_every_flag_is_described() -> None:
 
 
 def test_metrics_are_those_that_are_exposed() -> None:
-    watch = Watch("pods", objects=0, restarts=0, refused=0, silence_s=0, is_alive=True)
+    watch = Watch("pods", objects=0, restarts=0, refused=0, failures=0, silence_s=0, is_alive=True)
     metrics = ExtenderMetrics("mine", lambda: Reading([watch], 0, 0))
     metrics.called("filter", 200, 1)
     metrics.woke()
@@ -43,6 +43,7 @@ def test_metrics_are_those_that_are_exposed() -> None:
     metrics.violated("I1")
     metrics.rolled_back("rival")
     metrics.swept("intent", 1)
+    metrics.failed("sweep")
     assert {name for name, _ in rows(PAGE, "Endpoints")} == exposed(metrics)
 
 

@@ -11,7 +11,7 @@ from scheduler.live.core import Told
 from scheduler.live.metrics import Metrics, Point, Reading, Result, Status, Watch
 from scheduler.version import VERSION
 
-WATCH = Watch("pods", objects=7, restarts=2, refused=1, silence_s=0.5, is_alive=True)
+WATCH = Watch("pods", objects=7, restarts=2, refused=1, failures=3, silence_s=0.5, is_alive=True)
 READING = Reading(
     queues={"active": 1, "backoff": 2, "unschedulable": 3, "gated": 4},
     unschedulable={"NodeResourcesFit": 3},
@@ -120,7 +120,14 @@ def test_watches_are_told_by_resource() -> None:
     told = {
         name.removeprefix("dra_scheduler_watch_"): number for (name, own), number in samples.items() if own == label
     }
-    assert told == {"objects": 7, "refused_objects": 1, "silence_seconds": 0.5, "alive": 1, "restarts_total": 2}
+    assert told == {
+        "objects": 7,
+        "refused_objects": 1,
+        "silence_seconds": 0.5,
+        "alive": 1,
+        "restarts_total": 2,
+        "failed_changes_total": 3,
+    }
 
 
 def test_single_numbers_are_told_without_labels() -> None:
@@ -139,3 +146,10 @@ def test_two_schedulers_in_one_process_count_apart() -> None:
     first, second = some(), some()
     first.decided(0.1)
     assert value(second, "scheduler_scheduling_algorithm_duration_seconds_count") == 0
+
+
+def test_what_cannot_be_told_at_the_moment_costs_itself_alone() -> None:
+    metrics = Metrics(PROFILE, lambda: 1 // 0)  # type: ignore[arg-type,return-value] # it never returns
+    metrics.decided(0.1)
+    assert value(metrics, "scheduler_scheduling_algorithm_duration_seconds_count") == 1
+    assert value(metrics, "dra_scheduler_failed_parts_total", part="metrics") >= 1

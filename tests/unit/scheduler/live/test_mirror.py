@@ -46,8 +46,7 @@ def test_object_is_set_when_it_is_there_and_removed_when_it_is_gone(
     told = Told()
     served = Served("v1.37.0", "1.37", "v1", None)
     mirror = Mirror(cast(Connection, None), served, lambda: 0.0, lambda: 0.0)
-    feed = Feed(mirror, cast(Cluster, told), lambda event: told.calls.append(("heard", event)))
-    assert feed is not None
+    Feed(mirror, cast(Cluster, told), lambda event: told.calls.append(("heard", event)), lambda *_: None)
     key, uid = Key("", "a"), str(known_by(found))
     watched = getattr(mirror, store).store
     watched.take(Applied(Entry(key, uid, 1, found)))
@@ -57,7 +56,7 @@ def test_object_is_set_when_it_is_there_and_removed_when_it_is_gone(
         (f"set_{kind}", found),
         ("heard", changed(None, found)),
         (f"set_{kind}", found),
-        ("heard", changed(found, found)),
+        *([("heard", changed(found, found))] if kind == "pod" else []),  # nobody waits for what is the same
         (f"remove_{kind}", known_by(found)),
         ("heard", changed(found, None)),
     ]

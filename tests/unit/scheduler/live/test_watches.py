@@ -11,7 +11,7 @@ DEAD_AT = 10 + ALIVE_S
 
 def test_watch_is_told_with_its_numbers() -> None:
     reflector = played((0.0, LISTED), (5.0, LISTED), (10.0, Progressed(1)))
-    expected = Watch("pods", objects=1, restarts=1, refused=0, silence_s=2.0, is_alive=True)
+    expected = Watch("pods", objects=1, restarts=1, refused=0, failures=0, silence_s=2.0, is_alive=True)
     assert watches([reflector], 12.0) == [expected]
 
 

@@ -1,0 +1,165 @@
+"""JSON as the API server sends it: read by orjson, and kept as text where it is not ours to read.
+
+What users and drivers write for each other (`parameters` of a configuration, `data` of a device's status) goes back
+as it came: the API server compares it as text, and takes of it what no parser of ours does, such as a thousand levels.
+Where a text as a whole cannot be parsed, all but the broken part of it can still be read.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+
+LEVELS = 16
+"""So deep a broken part is looked for; the fields of Kubernetes' own objects are hardly as deep."""
+
+_KEYS = ("parameters", "data")
+_WORDS = frozenset({b'"', b"t", b"f", b"n"})
+_MARKS = tuple(f'"{key}"'.encode() for key in _KEYS)
+# A quote that is not escaped, in front of a name, begins it; with a colon after it, the name is a key.
+_FREE_FORM = re.compile(rb'(?<!\\)"(?:%b)"\s*:\s*(?=[{\[\d-])' % "|".join(_KEYS).encode())
+_TEXT = rb'"(?:[^"\\]++|\\.)*+"'
+_TOKEN = re.compile(_TEXT + rb"|[{}\[\]]", re.DOTALL)
+_PLAIN = re.compile(_TEXT + rb"|[^\s,\]}]++", re.DOTALL)
+_NAME = re.compile(rb"\s*(" + _TEXT + rb")\s*:\s*", re.DOTALL)
+_SPACE = re.compile(rb"\s*")
+_OPENING, _CLOSING = frozenset(b"{["), frozenset(b"}]")
+
+
+class RawJson(bytes):
+    """A value as text, which `dumps` writes as it is."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return f"JSON of {len(self)} bytes that is not read"
+
+
+def loads(text: bytes) -> Any:
+    """The value, in which free-form JSON is `RawJson`. Raises orjson.JSONDecodeError."""
+    if not any(mark in text for mark in _MARKS):
+        return orjson.loads(text)
+    parts, values = _taken_out(text)
+    found = orjson.loads(b"".join(parts))
+    _put_back(found, values)
+    return found
+
+
+def loads_leniently(text: bytes, levels: int = LEVELS) -> object:
+    """The value, in which what cannot be parsed is `RawJson` as well, as little as can be; all of it at the worst.
+
+    levels: so deep it is looked for. Cost: O(size) for each level.
+    """
+    try:
+        return loads(text)
+    except orjson.JSONDecodeError:
+        parts = _parts(text.strip()) if levels else None
+    if isinstance(parts, list):
+        return [loads_leniently(part, levels - 1) for part in parts]
+    if isinstance(parts, dict):
+        return {name: _member(name, part, levels - 1) for name, part in parts.items()}
+    return RawJson(text)
+
+
+def _member(name: str, text: bytes, levels: int) -> object:
+    is_free_form = name in _KEYS and text[:1] not in _WORDS
+    return RawJson(text) if is_free_form else loads_leniently(text, levels)
+
+
+def dumps(value: object) -> bytes:
+    """The text of the value. Raises TypeError for what is no JSON, or nested deeper than 254 levels."""
+    return orjson.dumps(value, default=_as_it_is)
+
+
+def _as_it_is(value: object) -> orjson.Fragment:
+    if isinstance(value, RawJson):
+        return orjson.Fragment(bytes(value))  # of no subclass
+    raise TypeError(f"{type(value).__name__} is no JSON")
+
+
+def _taken_out(text: bytes) -> tuple[list[bytes], list[RawJson]]:
+    """The parts between free-form values, with a number in place of each, and these values."""
+    parts: list[bytes] = []
+    values: list[RawJson] = []
+    at = 0
+    while (found := _FREE_FORM.search(text, at)) and (end := _end(text, found.end())):
+        parts += (text[at : found.end()], b"%d" % len(values))
+        values.append(RawJson(text[found.end() : end]))
+        at = end
+    return [*parts, text[at:]], values
+
+
+def _put_back(found: object, values: list[RawJson]) -> None:
+    """Set the values in place of their numbers: no other number is left under such a key."""
+    left = [found]
+    while left:  # not by recursion: the rest may be nested deeper than Python calls
+        holder = left.pop()
+        if isinstance(holder, list):
+            left += holder
+        elif isinstance(holder, dict):
+            for name, value in holder.items():
+                if name in _KEYS and type(value) is int:
+                    holder[name] = values[value]
+                else:
+                    left.append(value)
+
+
+def _parts(text: bytes) -> dict[str, bytes] | list[bytes] | None:
+    """The texts of the values that an object or list holds; None for all else, and where they cannot be told apart."""
+    try:
+        if text.startswith(b"{"):
+            return dict(_members(text))
+        return list(_elements(text)) if text.startswith(b"[") else None
+    except ValueError:
+        return None
+
+
+def _members(text: bytes) -> Iterator[tuple[str, bytes]]:
+    at, is_last = 1, False
+    while not is_last:
+        name = _NAME.match(text, at)
+        if name is None:
+            raise ValueError("no name of a member")
+        end, at, is_last = _rest(text, name.end(), b"}")
+        yield orjson.loads(name[1]), text[name.end() : end]
+
+
+def _elements(text: bytes) -> Iterator[bytes]:
+    at, is_last = 1, False
+    while not is_last:
+        begin = _after_space(text, at)
+        end, at, is_last = _rest(text, begin, b"]")
+        yield text[begin:end]
+
+
+def _rest(text: bytes, begin: int, closing: bytes) -> tuple[int, int, bool]:
+    """Where the value ends that begins there, where the next one may begin, and whether it is the holder's last."""
+    end = _end(text, begin)
+    after = _after_space(text, end)
+    if not end or text[after : after + 1] not in (b",", closing):
+        raise ValueError("no value, or no end of one")
+    is_last = text[after : after + 1] == closing
+    if is_last and after + 1 != len(text):
+        raise ValueError("more than one value")
+    return end, after + 1, is_last
+
+
+def _end(text: bytes, begin: int) -> int:
+    """Where the value ends that begins there; 0 where it does not."""
+    if text[begin : begin + 1] not in (b"{", b"["):
+        plain = _PLAIN.match(text, begin)
+        return plain.end() if plain else 0
+    depth = 0
+    for token in _TOKEN.finditer(text, begin):
+        first = text[token.start()]
+        depth += (first in _OPENING) - (first in _CLOSING)
+        if not depth:
+            return token.end()
+    return 0
+
+
+def _after_space(text: bytes, at: int) -> int:
+    found = _SPACE.match(text, at)
+    assert found is not None, at
+    return found.end()

@@ -1,0 +1,51 @@
+"""Parts of a program that fail, and begin again."""
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from typing import cast
+
+import pytest
+
+from scheduler.client.connection import Connection
+from scheduler.client.discovery import Served
+from scheduler.live import core
+from scheduler.live.configuration import Configuration
+from scheduler.live.core import Core, Site, Told
+from scheduler.live.metrics import Metrics
+from tests.builders import kubernetes
+
+
+class Heard(Told):
+    """Takes down which parts have failed."""
+
+    def __init__(self) -> None:
+        super().__init__(Metrics("ours", lambda: pytest.fail("nobody reads them")))
+        self.parts: list[str] = []
+
+    def failed(self, part: str) -> None:
+        self.parts.append(part)
+
+
+def kept(heard: Heard, *errors: Exception) -> None:
+    """Keeps a part that fails so, one time after the other, and then ends."""
+    site = Site(cast(Connection, None), Served("v1.37.0", "1.37", "v1", None), kubernetes())
+    parts = Core(Configuration(), site, name="ours", is_ours=bool, listener=heard, hear=lambda _: None)
+    left: Iterator[Exception] = iter(errors)
+
+    async def work() -> None:
+        for error in left:
+            raise error
+
+    asyncio.run(parts.kept("sweep", work))
+
+
+def test_part_that_fails_begins_again_and_says_why_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(core, "AGAIN_S", 0.0)
+    heard = Heard()
+    with caplog.at_level(logging.ERROR):
+        kept(heard, KeyError("a"), KeyError("a"), KeyError("b"))
+    assert heard.parts == ["sweep"] * 3
+    assert [str(record.exc_info[1]) for record in caplog.records if record.exc_info] == ["'a'", "'b'"]
