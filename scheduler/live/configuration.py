@@ -155,7 +155,7 @@ class Common(Section):
     """How to reach the API server."""
 
     binding_concurrency: int = Field(default=64, ge=1, le=1000)
-    """How many pods are written and bound at the same time, at most."""
+    """How many pods are written and bound at the same time, at most; each has a connection to the API server."""
 
     binding_timeout_s: float = Field(default=600, ge=1, le=_LONGEST_S)
     """How long devices with binding conditions may take to become ready."""
