@@ -12,7 +12,7 @@ import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from aiohttp import web
 
@@ -112,11 +112,18 @@ async def _ended(tasks: list[asyncio.Task[None]]) -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
+class _Handshake(NamedTuple):
+    """Of a connection that is not in yet. began: by the loop's clock."""
+
+    protocol: asyncio.Protocol
+    began: float
+
+
 class _Door:
-    """Lets connections in. handshakes: those that are not in yet, the oldest first, and when each began."""
+    """Lets connections in. handshakes: those that are not in yet, the oldest first."""
 
     def __init__(self, server: web.Server, context: ssl.SSLContext | None, limits: Limits) -> None:
-        self.handshakes: dict[asyncio.Task[None], float] = {}
+        self.handshakes: dict[asyncio.Task[None], _Handshake] = {}
         self._server = server
         self._context = context
         self._limits = limits
@@ -135,33 +142,39 @@ class _Door:
             await self._admit(connection)
 
     async def _admit(self, connection: socket.socket) -> None:
-        if len(self._server.connections) + len(self.handshakes) >= self._limits.connections:
+        if self._open >= self._limits.connections:
             self._refuse("connections")
             connection.close()
             return
-        task = asyncio.create_task(self._shake_hands(connection))
-        self.handshakes[task] = asyncio.get_running_loop().time()
+        protocol = self._server()
+        task = asyncio.create_task(self._shake_hands(connection, protocol))
+        self.handshakes[task] = _Handshake(protocol, asyncio.get_running_loop().time())
         task.add_done_callback(self.handshakes.pop)
         while len(self.handshakes) >= self._limits.handshakes:
             await self._make_room()
 
+    @property
+    def _open(self) -> int:
+        """How many connections are open; one that has just come in is still among the handshakes."""
+        return len({*self._server.connections, *(one.protocol for one in self.handshakes.values())})
+
     async def _make_room(self) -> None:
         """Wait until a handshake has ended; the oldest, if it has to, now that others wait."""
-        oldest, began = next(iter(self.handshakes.items()))
-        wait_s = began + self._limits.grace_s - asyncio.get_running_loop().time()
+        oldest, handshake = next(iter(self.handshakes.items()))
+        wait_s = handshake.began + self._limits.grace_s - asyncio.get_running_loop().time()
         await asyncio.wait(self.handshakes, timeout=max(wait_s, 0.0), return_when=asyncio.FIRST_COMPLETED)
         if len(self.handshakes) >= self._limits.handshakes:
             self._refuse("handshakes")
             oldest.cancel()
             await asyncio.wait([oldest])
 
-    async def _shake_hands(self, connection: socket.socket) -> None:
+    async def _shake_hands(self, connection: socket.socket, protocol: asyncio.Protocol) -> None:
         connection.setblocking(False)
         patience_s = self._limits.handshake_s if self._context else None
         loop = asyncio.get_running_loop()
         try:
             await loop.connect_accepted_socket(
-                self._server, connection, ssl=self._context, ssl_handshake_timeout=patience_s
+                lambda: protocol, connection, ssl=self._context, ssl_handshake_timeout=patience_s
             )
         except (OSError, TimeoutError) as error:  # ssl's are among them
             _LOG.debug("a connection came to nothing: %s", error)
