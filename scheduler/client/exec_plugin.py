@@ -11,6 +11,7 @@ import shlex
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -127,7 +128,8 @@ def _object(name: str, output: bytes) -> Mapping[str, Any]:
 def _kill(process: subprocess.Popen[bytes]) -> None:
     """Kill it and what it has started, unless it has been waited for: its number may be another's by then."""
     if process.returncode is None:
-        os.killpg(process.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # its own thread may wait for it at this moment
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def _said(error: Exception) -> str:
