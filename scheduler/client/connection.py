@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -23,6 +24,7 @@ from kubernetes_asyncio.client.rest import RESTClientObject
 from scheduler.client.credentials import Credentials, load
 from scheduler.client.errors import ApiError, NotConfigured, Unanswered, api_error
 from scheduler.client.raw_json import RawJson, dumps, loads_leniently
+from scheduler.client.time_limit import TimeLimit
 from scheduler.version import VERSION
 
 Json = dict[str, Any]  # Any: what an object holds depends on its kind
@@ -35,9 +37,11 @@ APPLY = "application/apply-patch+yaml"  # any JSON is YAML
 WRITE_TIMEOUT_S = 4.0
 """How long an answer is waited for: after that, and one second more, no write of ours can be under way."""
 
-CONNECTIONS = 100
-"""At most; watches keep one each."""
+CALLS = 100
+"""Under way at the same time, at most, each with a connection of its own; watches have theirs beside them."""
 
+_NO_LIMIT = 0  # of aiohttp's pool: our own is counted before, by what waits for its turn
+_BY_LIMIT = aiohttp.ClientTimeout(total=None, sock_connect=None)
 _CONNECT_S = 4.0
 _PUT_OFF_TRIES = 5
 _PUT_OFF_S = 1.0
@@ -90,13 +94,28 @@ class _LastWord(ssl.SSLObject):
 
 
 class Connection:
-    """Calls of one API server as one identity; for one event loop. options: of aiohttp, for every call."""
+    """Calls of one API server as one identity; for one event loop. options: of aiohttp, for every call.
 
-    def __init__(self, credentials: Credentials, session: aiohttp.ClientSession, options: Json) -> None:
+    calls: so many may be under way at the same time; others wait for their turn.
+    """
+
+    def __init__(self, credentials: Credentials, session: aiohttp.ClientSession, options: Json, calls: int) -> None:
         self._credentials = credentials
         self._session = session
         self._options = options
+        self._turns = asyncio.Semaphore(calls)
         self.server = str(credentials.configuration.host).rstrip("/")
+
+    @property
+    def refused(self) -> str:
+        """Why the API server does not let us in; empty while it does."""
+        reason = self._credentials.trouble or "the API server does not accept them"
+        return reason if self._credentials.is_refused else ""
+
+    @property
+    def trouble(self) -> str:
+        """Why credentials could not be renewed; empty where they could. Those from before may still hold."""
+        return self._credentials.trouble
 
     async def request(  # noqa: PLR0913 - the parts of a call
         self,
@@ -110,28 +129,29 @@ class Connection:
     ) -> Json:
         """The answer's object. Raises ApiError where the server refuses, Unanswered where none came within timeout_s.
 
-        path: such as `Resource.path` gives. body: any JSON value. A call that the server puts off (429) is sent again
-        as it asks, up to five times; the timeout holds for each.
+        path: such as `Resource.path` gives. body: any JSON value. The timeout holds until the call is sent, and again
+        from then on; time in which the event loop was held up is not counted. A call that the server puts off (429) is
+        sent again as it asks, up to five times, with the same timeout.
         """
         content = None if body is None else dumps(body)
-        call = _Call(method, path, query, content, content_type, aiohttp.ClientTimeout(total=timeout_s))
-        return _object(str(call), await self._patiently(call))
+        call = _Call(method, path, query, content, content_type, _BY_LIMIT)
+        return _object(str(call), await self._patiently(call, timeout_s))
 
     async def text(self, path: str, query: Mapping[str, str], timeout_s: float) -> bytes:
         """The answer to a GET as it came. Raises, and is sent again, as `request`."""
-        return await self._patiently(_Call("GET", path, query, None, JSON, aiohttp.ClientTimeout(total=timeout_s)))
+        return await self._patiently(_Call("GET", path, query, None, JSON, _BY_LIMIT), timeout_s)
 
-    async def _patiently(self, call: "_Call") -> bytes:
+    async def _patiently(self, call: "_Call", timeout_s: float) -> bytes:
         """The answer's body; a call that the server puts off is sent again."""
         for _ in range(_PUT_OFF_TRIES - 1):
             try:
-                return await self._body(call)
+                return await self._body(call, timeout_s)
             except ApiError as error:
                 if error.status != _PUT_OFF:
                     raise
                 asked = error.retry_after_s
                 await asyncio.sleep(_PUT_OFF_S if asked is None else min(asked, _PUT_OFF_MAX_S))
-        return await self._body(call)
+        return await self._body(call, timeout_s)
 
     @asynccontextmanager
     async def stream(self, path: str, query: Mapping[str, str], idle_s: float) -> AsyncIterator[AsyncIterator[bytes]]:
@@ -142,48 +162,55 @@ class Connection:
         """
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S, sock_read=idle_s)
         call = _Call("GET", path, query, None, JSON, timeout)
-        async with self._answer(call) as answer:
+        limit = TimeLimit(idle_s)
+        with _told(call, limit):
+            async with limit:
+                answer = await self._answer(call, limit)
+        async with answer:
             try:
-                yield _lines(call, answer.content)
+                yield _lines(call, answer.content, limit)
             finally:
                 answer.close()
 
-    async def _body(self, call: "_Call") -> bytes:
-        async with self._answer(call) as answer:
-            with _told(call):
+    async def _body(self, call: "_Call", timeout_s: float) -> bytes:
+        limit = TimeLimit(timeout_s)
+        with _told(call, limit):
+            async with limit, self._turns, await self._answer(call, limit) as answer:
                 return await answer.read()
 
-    @asynccontextmanager
-    async def _answer(self, call: "_Call") -> AsyncIterator[aiohttp.ClientResponse]:
-        """The server's answer once it says yes, its body still to be read."""
-        with _told(call):
-            answer = await self._authorized(call)
-        async with answer:
-            if answer.status >= _NOT_DONE:
-                with _told(call):
-                    body = await answer.read()
-                raise api_error(str(call), answer.status, body, answer.headers.get("Retry-After", ""))
-            yield answer
+    async def _answer(self, call: "_Call", limit: TimeLimit) -> aiohttp.ClientResponse:
+        """The server's answer once it says yes, its body still to be read.
 
-    async def _authorized(self, call: "_Call") -> aiohttp.ClientResponse:
-        """The answer; after 401 that to other credentials, if there are any: what was not let in was not done."""
-        credentials = await self._credentials.authorization()
-        answer = await self._send(call, credentials)
-        if answer.status != _UNAUTHORIZED or not await self._credentials.renewed(credentials):
-            return answer
-        answer.close()
-        return await self._send(call, await self._credentials.authorization())
+        After 401 that to other credentials, if there are any: what was not let in was not done.
+        """
+        credentials = self._credentials.authorization()
+        try:
+            return await self._send(call, credentials, limit)
+        except ApiError as error:
+            if error.status != _UNAUTHORIZED:
+                raise
+            limit.unsent()
+            if not await self._credentials.renewed(credentials):
+                raise
+        return await self._send(call, self._credentials.authorization(), limit)
 
-    async def _send(self, call: "_Call", credentials: str) -> aiohttp.ClientResponse:
+    async def _send(self, call: "_Call", credentials: str, limit: TimeLimit) -> aiohttp.ClientResponse:
         url = f"{self.server}{call.path}?{urlencode(call.query)}" if call.query else self.server + call.path
-        return await self._session.request(
+        answer = await self._session.request(
             call.method,
             url,
             data=None if call.content is None else _SentOnce(call.content, content_type=call.content_type),
             headers={"Authorization": credentials} if credentials else None,
             timeout=call.timeout,
+            trace_request_ctx=limit,
             **self._options,
         )
+        self._credentials.is_refused = answer.status == _UNAUTHORIZED
+        if answer.status < _NOT_DONE:
+            return answer
+        async with answer:
+            retry_after = answer.headers.get("Retry-After", "")
+            raise api_error(str(call), answer.status, await answer.read(), retry_after)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,23 +229,24 @@ class _Call:
 
 
 @contextmanager
-def _told(call: _Call) -> Iterator[None]:
+def _told(call: _Call, limit: TimeLimit) -> Iterator[None]:
     """What breaks on the way, told as our error."""
     try:
         yield
     except TimeoutError as error:
-        raise Unanswered(str(call), "no answer in time", is_ambiguous=True) from error
+        text = "no answer in time" if limit.is_sent else "not sent: no connection, or no credentials, in time"
+        raise Unanswered(str(call), text, is_ambiguous=limit.is_sent) from error
     except aiohttp.ClientConnectorError as error:
-        raise Unanswered(str(call), str(error), is_ambiguous=False) from error
+        raise Unanswered(str(call), str(error), is_ambiguous=limit.is_sent) from error
     except (aiohttp.ClientError, OSError) as error:
-        raise Unanswered(str(call), f"{type(error).__name__}: {error}", is_ambiguous=True) from error
+        raise Unanswered(str(call), f"{type(error).__name__}: {error}", is_ambiguous=limit.is_sent) from error
 
 
-async def _lines(call: _Call, content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
+async def _lines(call: _Call, content: aiohttp.StreamReader, limit: TimeLimit) -> AsyncIterator[bytes]:
     started: list[bytes] = []
     passed = 0
     while True:
-        with _told(call):
+        with _told(call, limit):
             chunk = await content.readany()
         if not chunk:
             return
@@ -243,21 +271,25 @@ def _object(call: str, body: bytes) -> Json:
 
 
 @asynccontextmanager
-async def connect(*, kubeconfig: Path | None = None, context: str | None = None) -> AsyncIterator[Connection]:
+async def connect(
+    *, kubeconfig: Path | None = None, context: str | None = None, calls: int = CALLS
+) -> AsyncIterator[Connection]:
     """A connection while its context is open. Raises NotConfigured; no call is made yet.
 
-    kubeconfig, context: by default as kubectl finds them, else the service account of the pod we run in.
+    kubeconfig, context: by default as kubectl finds them, else the service account of the pod we run in. calls: so
+    many may be under way at the same time.
     """
     credentials = await load(kubeconfig, context, os.environ, Path.home())
     try:
-        pool = RESTClientObject(credentials.configuration, maxsize=CONNECTIONS)
+        pool = RESTClientObject(credentials.configuration, maxsize=_NO_LIMIT)
     except OSError as error:  # ssl's are among them
         fields = "certificate-authority, client-certificate or client-key"
         raise NotConfigured(f"{fields} of the kubeconfig cannot be used: {error}") from error
     try:
         async with _session(pool) as session:
-            yield Connection(credentials, session, _options(credentials, pool))
+            yield Connection(credentials, session, _options(credentials, pool), calls)
     finally:
+        credentials.close()
         await pool.close()
 
 
@@ -275,7 +307,21 @@ def _session(pool: RESTClientObject) -> aiohttp.ClientSession:
         # Compressing costs both sides more than a local network does.
         headers={"Accept": JSON, "Accept-Encoding": "identity", "User-Agent": f"dra-scheduler/{VERSION}"},
         read_bufsize=_READ_BYTES,
+        trace_configs=[_tracing()],
     )
+
+
+def _tracing() -> aiohttp.TraceConfig:
+    """Tells a call's limit that it is being sent: a moment before its first byte."""
+
+    async def sent(
+        _: aiohttp.ClientSession, context: SimpleNamespace, __: aiohttp.TraceRequestHeadersSentParams
+    ) -> None:
+        context.trace_request_ctx.sent()
+
+    tracing = aiohttp.TraceConfig()
+    tracing.on_request_headers_sent.append(sent)
+    return tracing
 
 
 def _options(credentials: Credentials, pool: RESTClientObject) -> Json:

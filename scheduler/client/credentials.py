@@ -1,70 +1,172 @@
-"""Where the API server is and who we are: kubeconfig, service account, exec plugins, all by kubernetes-asyncio.
+"""Where the API server is and who we are: kubeconfig, service account, exec plugins, most of it by kubernetes-asyncio.
 
 The order is kubectl's: the file that was named, KUBECONFIG, ~/.kube/config, then the pod's own account. What expires is
-asked for again by the library, at most once a minute, and once more when the server says 401; only a client
-certificate is read just once, since it belongs to the pool of connections.
+loaded again, at most once a minute, and once more when the server says 401; only a client certificate is read just
+once, since it belongs to the pool of connections. Loading reads files, runs programs and asks servers, all in a thread
+beside the event loop: calls go on with what they have, and only those that the server has refused wait for more.
 """
 
 import asyncio
 import logging
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 from kubernetes_asyncio.client import Configuration
-from kubernetes_asyncio.config import load_incluster_config, load_kube_config
-from kubernetes_asyncio.config.kube_config import KubeConfigLoader
+from kubernetes_asyncio.config import load_incluster_config
+from kubernetes_asyncio.config.kube_config import FileOrData, KubeConfigLoader, KubeConfigMerger
 
 from scheduler.client.errors import NotConfigured
+from scheduler.client.exec_plugin import PLUGIN_S, Programs, exec_of
 
 RENEW_S = 60.0
-"""How long credentials are taken as they are before the library is asked whether they have to be renewed."""
+"""How long credentials are taken as they are before it is looked whether they have to be renewed."""
+
+EARLY = timedelta(minutes=5)
+"""So long before it expires what a plugin gave is renewed."""
 
 _HOME = Path(".kube") / "config"
 _LOG = logging.getLogger(__name__)
 
+Load = Callable[[bool], None]
+"""Brings credentials up to date, in a thread: if need be, or in any case. What it raises names what went wrong."""
+
 
 class Credentials:
-    """What is sent with each call, kept fresh. configuration: the library's, with address, TLS and proxy."""
+    """What is sent with each call, kept fresh. configuration: the library's, with address, TLS and proxy.
 
-    def __init__(self, configuration: Configuration, loader: KubeConfigLoader | None) -> None:
+    load: brings it up to date. trouble: why that failed the last time; empty where it did not. is_refused: the server
+    has last said that it does not know us.
+    """
+
+    def __init__(self, configuration: Configuration, load: Load, programs: Programs) -> None:
         self.configuration = configuration
-        self._loader = loader
-        self._renewing = asyncio.Lock()
+        self.trouble = ""
+        self.is_refused = False
+        self._load = load
+        self._programs = programs
+        self._renewal: tuple[asyncio.Task[None], bool] | None = None
         self._renew_at = asyncio.get_running_loop().time() + RENEW_S
 
-    async def authorization(self) -> str:
-        """The header's value; empty where a client certificate, or nothing, says who we are."""
-        if self._loader and asyncio.get_running_loop().time() >= self._renew_at:
-            await self._renew(self._loader)
-        # Of the service account's token the library itself reads the file again.
-        return await self.configuration.get_api_key_with_prefix("BearerToken") or ""
+    def authorization(self) -> str:
+        """The header's value; empty where a client certificate, or nothing, says who we are. Never waits."""
+        if self._renewal is None and asyncio.get_running_loop().time() >= self._renew_at:
+            self._begin(is_forced=False)
+        return self._current()
 
     async def renewed(self, refused: str) -> bool:
-        """True where there are other credentials than those that the server has just refused."""
-        async with self._renewing:
-            # Several calls are refused at once; the first of them has renewed for all.
-            if self._loader and await self._current() == refused:
-                await self._load(self._loader, is_forced=True)
-            return await self._current() != refused
+        """True where there are other credentials than those that the server has just refused.
 
-    async def _current(self) -> str:
-        return await self.configuration.get_api_key_with_prefix("BearerToken") or ""
+        Several calls are refused at once: one renewal is for all of them, and goes on where one waits no longer.
+        """
+        is_forced = False
+        while self._current() == refused and not is_forced:
+            task, is_forced = self._renewal or self._begin(is_forced=True)
+            await asyncio.shield(task)
+        return self._current() != refused
 
-    async def _renew(self, loader: KubeConfigLoader) -> None:
-        async with self._renewing:
-            if asyncio.get_running_loop().time() < self._renew_at:
-                return
-            await self._load(loader, is_forced=False)
+    def close(self) -> None:
+        """Let nothing go on."""
+        self._programs.close()
+        if self._renewal is not None:
+            self._renewal[0].cancel()
 
-    async def _load(self, loader: KubeConfigLoader, *, is_forced: bool) -> None:
+    def _begin(self, *, is_forced: bool) -> tuple[asyncio.Task[None], bool]:
+        self._renewal = asyncio.get_running_loop().create_task(self._bring_up_to_date(is_forced=is_forced)), is_forced
+        return self._renewal
+
+    async def _bring_up_to_date(self, *, is_forced: bool) -> None:
         """Load anew; where that fails the old ones stay, and the server is the judge of whether they still hold."""
-        if is_forced and hasattr(loader, "exec_plugin_expiry"):
-            del loader.exec_plugin_expiry
         try:
-            await loader.load_and_set(self.configuration)
+            await beside(lambda: self._load(is_forced))
         except Exception as error:  # noqa: BLE001 - plugins and providers fail in their own ways
-            _LOG.warning("credentials could not be renewed: %s", error)
-        self._renew_at = asyncio.get_running_loop().time() + RENEW_S
+            self._failed(_problem(error))
+        else:
+            self.trouble = ""
+        finally:
+            self._renewal = None
+            self._renew_at = asyncio.get_running_loop().time() + RENEW_S
+
+    def _failed(self, problem: str) -> None:
+        _LOG.warning("credentials could not be renewed: %s", problem)
+        self.trouble = problem
+
+    def _current(self) -> str:
+        return str(self.configuration.api_key.get("BearerToken") or "")
+
+
+async def beside(work: Callable[[], None]) -> None:
+    """Return when the work is done, in a thread that nobody waits for where the program ends before."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[None] = loop.create_future()
+
+    def tell(error: Exception | None) -> None:
+        if done.cancelled():
+            return
+        if error is None:
+            done.set_result(None)
+        else:
+            done.set_exception(error)
+
+    def run() -> None:
+        error: Exception | None = None
+        try:
+            work()
+        except Exception as raised:  # noqa: BLE001 - the caller is told
+            error = raised
+        with suppress(RuntimeError):  # the loop has ended, and with it who waited
+            loop.call_soon_threadsafe(tell, error)
+
+    threading.Thread(target=run, name="credentials", daemon=True).start()
+    await done
+
+
+class _Loader(KubeConfigLoader):
+    """The library's, with programs that end."""
+
+    def __init__(self, config: Any, context: str | None, programs: Programs) -> None:  # Any: the library's own node
+        super().__init__(config, context, self._gcloud, config_base_path=None)
+        self._programs = programs
+        self._lasts_until: datetime | None = None
+
+    def load(self, configuration: Configuration, *, is_forced: bool) -> None:
+        """Bring the configuration up to date; waits."""
+        if is_forced:
+            self._lasts_until = None
+        asyncio.run(asyncio.wait_for(self.load_and_set(configuration), PLUGIN_S + 1))
+
+    async def load_from_exec_plugin(self) -> bool:
+        """Take what the plugin gives, where what it gave before does not last."""
+        if self._lasts_until is not None and datetime.now(UTC) < self._lasts_until - EARLY:
+            return True
+        assert self._user is not None
+        status = self._programs.status_of(exec_of(self._user["exec"].value))
+        if "token" in status:
+            self.token = f"Bearer {status['token']}"
+        if "clientCertificateData" in status:
+            self.cert_file: str | None = _file(status, "clientCertificateData")
+            self.key_file: str | None = _file(status, "clientKeyData")
+        expires = status.get("expirationTimestamp")
+        self._lasts_until = datetime.fromisoformat(expires) if expires else _FOR_EVER
+        return True
+
+    def _gcloud(self) -> SimpleNamespace:
+        assert self._user is not None
+        config = self._user["auth-provider"]["config"]
+        credential = self._programs.gcloud(str(config["cmd-path"]), str(config["cmd-args"]))
+        return SimpleNamespace(token=credential["access_token"], expiry=credential["token_expiry"])
+
+
+_FOR_EVER = datetime.max.replace(tzinfo=UTC)
+"""Until the server refuses it."""
+
+
+def _file(status: Mapping[str, Any], field: str) -> str | None:
+    return FileOrData(status, None, field, base64_file_content=False).as_file()
 
 
 async def load(kubeconfig: Path | None, context: str | None, environ: Mapping[str, str], home: Path) -> Credentials:
@@ -72,27 +174,40 @@ async def load(kubeconfig: Path | None, context: str | None, environ: Mapping[st
 
     context: of the kubeconfig; its current one by default.
     """
-    configuration = Configuration()
     files = _files(kubeconfig, environ, home)
     if not files and "KUBERNETES_SERVICE_HOST" not in environ:
         raise NotConfigured(_nothing_found(home))
+    configuration, programs = Configuration(), Programs()
     try:
-        if not files:
-            load_incluster_config(configuration)  # type: ignore[no-untyped-call] # the library left it untyped
-            return Credentials(configuration, None)
-        # The user's file is left as it is: persist_config would write renewed tokens into it.
-        loader = await load_kube_config(files, context, configuration, persist_config=False)
+        load_again = _of_kubeconfig(files, context, configuration, programs) if files else _of_pod(configuration)
+        await beside(lambda: load_again(False))
     except Exception as error:
         raise NotConfigured(f"{files or 'the service account of this pod'}: {_problem(error)}") from error
-    return Credentials(configuration, loader)
+    except asyncio.CancelledError:
+        programs.close()
+        raise
+    return Credentials(configuration, load_again, programs)
+
+
+def _of_kubeconfig(files: str, context: str | None, configuration: Configuration, programs: Programs) -> Load:
+    # The user's file is left as it is: the library could write renewed tokens into it.
+    loader = _Loader(KubeConfigMerger(files).config, context, programs)
+    return lambda is_forced: loader.load(configuration, is_forced=is_forced)
+
+
+def _of_pod(configuration: Configuration) -> Load:
+    def load_again(_: bool) -> None:  # noqa: FBT001 - as it is called
+        load_incluster_config(configuration, try_refresh_token=False)  # type: ignore[no-untyped-call]
+
+    return load_again
 
 
 def _problem(error: Exception) -> str:
     """What went wrong; the library takes a file for what it should be, and stumbles over another."""
-    if isinstance(error, TypeError | AttributeError | LookupError):
+    if isinstance(error, TypeError | AttributeError | LookupError | AssertionError):
         return f"is no kubeconfig, or a part of it is of another type ({error})"
-    if isinstance(error, FileNotFoundError) and not error.filename:
-        return f"the program that exec.command names cannot be started: {error.strerror}"  # uvloop leaves out its name
+    if isinstance(error, TimeoutError):
+        return f"nothing came within {PLUGIN_S:g} s"
     return str(error)
 
 

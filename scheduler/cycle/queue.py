@@ -108,6 +108,7 @@ class Queue:
         self._backoffs = backoff
         self._tell = tell
         self._pods: dict[str, QueuedPod] = {}
+        self._counts = dict.fromkeys(Place, 0)
         self._numbers = count()
         self._active: list[tuple[tuple[int, float, int], str]] = []
         self._backoff: list[tuple[float, int, str]] = []
@@ -124,6 +125,7 @@ class Queue:
             self._update(known, pod, now)
             return
         entry = self._pods[pod.uid] = QueuedPod(pod, next(self._numbers), now)
+        self._counts[entry.place] += 1
         self._activate(entry, now, "PodAdd")
         if entry.place is Place.GATED:
             self._tell(Place.GATED, "PodAdd")
@@ -132,6 +134,7 @@ class Queue:
         """The pod is gone, has a node, or is somebody else's; unknown pods are none of ours."""
         entry = self._pods.pop(uid, None)
         if entry is not None:
+            self._counts[entry.place] -= 1
             self._waiting.discard(entry)
             self._land(entry)
 
@@ -146,7 +149,7 @@ class Queue:
             return None
         _, uid = heappop(self._active)
         entry = self._pods[uid]
-        entry.place = Place.IN_FLIGHT
+        self._move(entry, Place.IN_FLIGHT)
         entry.attempts += 1
         entry.seen_events = self._forgotten_events + len(self._events)
         self._in_flight[uid] = entry
@@ -226,31 +229,18 @@ class Queue:
 
     def pending(self) -> Mapping[Place, int]:
         """How many pods are in each place."""
-        counts = dict.fromkeys(Place, 0)
-        for entry in self._pods.values():
-            counts[entry.place] += 1
-        return counts
+        return dict(self._counts)
 
     def unschedulable(self) -> Mapping[Reason, int]:
         """How many pods wait for each reason; one that was refused for several counts for each."""
         return self._waiting.counts()
 
     def dump(self) -> Iterator[dict[str, object]]:
-        """All pods, as JSON, for a person who wants to know why one waits; times as they were given."""
-        for entry in sorted(self._pods.values(), key=lambda one: (one.place, one.order)):
-            refusal = None if entry.gate else entry.refusal  # what was said before is not why it waits now
-            yield {
-                "pod": str(entry.pod),
-                "uid": entry.pod.uid,
-                "queue": str(entry.place),
-                "priority": entry.pod.priority or 0,
-                "attempts": entry.attempts,
-                "since": entry.since,
-                "ready": entry.ready if entry.place is Place.BACKOFF else None,
-                "gate": entry.gate,
-                "reasons": sorted(refusal.reasons) if refusal else [],
-                "message": refusal.message if refusal else "",
-            }
+        """All pods, as JSON, for a person who wants to know why one waits; times as they were given.
+
+        In the order in which they came; each as it is when it is its turn, since the queue may go on in between.
+        """
+        return (_told(entry) for entry in tuple(self._pods.values()))
 
     def _update(self, entry: QueuedPod, pod: Pod, now: float) -> None:
         old, order, entry.pod = entry.pod, entry.order, pod
@@ -296,9 +286,14 @@ class Queue:
         if entry.place is not place:
             self._tell(place, why)
         self._waiting.discard(entry)
-        entry.place = place
+        self._move(entry, place)
         if place in (Place.UNSCHEDULABLE, Place.GATED):
             self._waiting.put(entry)
+
+    def _move(self, entry: QueuedPod, place: Place) -> None:
+        self._counts[entry.place] -= 1
+        self._counts[place] += 1
+        entry.place = place
 
     def _push_active(self, entry: QueuedPod) -> None:
         heappush(self._active, (entry.order, entry.pod.uid))
@@ -403,6 +398,22 @@ class _Waiting:
     def counts(self) -> Mapping[Reason, int]:
         """How many pods wait for each reason."""
         return {reason: len(self._by_reason.get(reason, {})) for reason in Reason}
+
+
+def _told(entry: QueuedPod) -> dict[str, object]:
+    refusal = None if entry.gate else entry.refusal  # what was said before is not why it waits now
+    return {
+        "pod": str(entry.pod),
+        "uid": entry.pod.uid,
+        "queue": str(entry.place),
+        "priority": entry.pod.priority or 0,
+        "attempts": entry.attempts,
+        "since": entry.since,
+        "ready": entry.ready if entry.place is Place.BACKOFF else None,
+        "gate": entry.gate,
+        "reasons": sorted(refusal.reasons) if refusal else [],
+        "message": refusal.message if refusal else "",
+    }
 
 
 def _own_gates(pod: Pod) -> str:

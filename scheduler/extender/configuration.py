@@ -4,7 +4,6 @@ Whoever can call it decides where pods go and has their claims written. So anyth
 of clients, and a list of those that may call.
 """
 
-import ipaddress
 from collections.abc import Iterator
 from enum import StrEnum
 from typing import Annotated, Literal
@@ -12,7 +11,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from allocator.api.findings import FieldError
-from scheduler.live.configuration import Address, Common, SchedulerName, Section, host_and_port
+from scheduler.live.configuration import Address, Common, SchedulerName, Section, is_loopback, without_other
 
 ROLLBACK_S = 5.0
 """What of a caller's time is kept for taking back what bind wrote."""
@@ -69,6 +68,9 @@ class ExtenderConfiguration(Common):
     most_calls: int = Field(default=500, ge=1)
     """Calls of one verb under way at the same time; further ones are told to come again."""
 
+    most_connections: int = Field(default=512, ge=1)
+    """Connections that may be open at the same time; further ones are closed at once."""
+
     def disagreements(self) -> Iterator[FieldError]:
         """What is wrong with fields together."""
         yield from self._about_tls()
@@ -80,31 +82,13 @@ class ExtenderConfiguration(Common):
 
     def _about_tls(self) -> Iterator[FieldError]:
         tls = self.tls
-        yield from _without_other(("certFile", tls.cert_file), ("keyFile", tls.key_file))
+        yield from without_other("tls", ("certFile", tls.cert_file), ("keyFile", tls.key_file))
         if tls.client_ca_file and not tls.cert_file:
             yield FieldError(
                 "tls.clientCaFile", tls.client_ca_file, "clients cannot show a certificate over plain HTTP"
             )
-        yield from _without_other(("clientCaFile", tls.client_ca_file), ("clientNames", tls.client_names))
+        yield from without_other("tls", ("clientCaFile", tls.client_ca_file), ("clientNames", tls.client_names))
         if not is_loopback(self.address):
             for name, value in (("certFile", tls.cert_file), ("clientCaFile", tls.client_ca_file)):
                 if not value:
                     yield FieldError(f"tls.{name}", None, f"is required, since address {self.address} is not loopback")
-
-
-def _without_other(*fields: tuple[str, object]) -> Iterator[FieldError]:
-    """Those of two fields of `tls` that are not set, though the other is."""
-    for (missing, value), (other, other_value) in (fields, fields[::-1]):
-        if other_value and not value:
-            yield FieldError(f"tls.{missing}", None, f"is required, since tls.{other} is set")
-
-
-def is_loopback(address: str) -> bool:
-    """Whether only this machine can reach the address."""
-    host, _ = host_and_port(address)
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

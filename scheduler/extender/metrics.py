@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import get_args
 
 from prometheus_client import Counter, Histogram
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 
+from scheduler.live.listening import Refusal
 from scheduler.live.metrics import CommonMetrics, Watch, of_watches
 
 _BUCKETS_S = (0.0005, 0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.03, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30)
@@ -30,12 +32,20 @@ class ExtenderMetrics(CommonMetrics):
         self._calls = Counter("dra_extender_calls", text, labels, registry=self._registry)
         duration, text = "dra_extender_call_duration_seconds", "How long calls took, by verb."
         self._calls_s = Histogram(duration, text, ["verb"], buckets=_BUCKETS_S, registry=self._registry)
+        text = "Connections that were closed for want of room, by what there were too many of."
+        self._refused = Counter("dra_extender_refused_connections", text, ["limit"], registry=self._registry)
+        for limit in get_args(Refusal):
+            self._refused.labels(limit)  # an increase is seen only of what is there before
         self._woken = Counter("dra_extender_pokes", "Times that waiting pods were woken.", registry=self._registry)
 
     def called(self, verb: str, status: int, duration_s: float) -> None:
         """A call was answered."""
         self._calls.labels(verb, str(status)).inc()
         self._calls_s.labels(verb).observe(duration_s)
+
+    def refused(self, what: Refusal) -> None:
+        """A connection was closed for want of room."""
+        self._refused.labels(what).inc()
 
     def woke(self) -> None:
         """Waiting pods were woken."""

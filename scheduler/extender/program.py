@@ -17,10 +17,12 @@ from scheduler.extender.configuration import ExtenderConfiguration, Mode
 from scheduler.extender.metrics import ExtenderMetrics, Reading
 from scheduler.extender.poke import Poke
 from scheduler.extender.server import Served, Verb
-from scheduler.extender.tls import Certificates, Files
 from scheduler.extender.verbs import Verbs, is_ours
 from scheduler.live import health, running
 from scheduler.live.core import Core, Site, Told, now
+from scheduler.live.listening import Limits
+from scheduler.live.secure import secure
+from scheduler.live.tls import Certificates, Files
 
 NAME = "dra-extender"
 """Who we are in intents and logs."""
@@ -42,9 +44,10 @@ def run(configuration: ExtenderConfiguration) -> int:
             certificates = _certificates(configuration)
             site = await open_.enter_async_context(running.connected(configuration))
             extender = Extender(configuration, site)
-            probes = health.serving(configuration.health_address, extender.probes(certificates))
-            address = await open_.enter_async_context(probes)
-            _LOG.info("serves /healthz, /livez, /readyz, /metrics and /debug/queue at http://%s", address)
+            secured = secure(configuration, site.connection)
+            probes = health.serving(configuration.health_address, extender.probes(certificates), secured)
+            url = await open_.enter_async_context(probes)
+            _LOG.info("serves /healthz, /livez, /readyz, /metrics and /debug/queue at %s", url)
             serving = server.serving(configuration.address, certificates, extender.served())
             _LOG.info("serves %s at %s", ", ".join(extender.verbs()), await open_.enter_async_context(serving))
             await extender.run(stop)
@@ -113,7 +116,8 @@ class Extender:
     def served(self) -> Served:
         """What kube-scheduler calls."""
         clients = frozenset(self._configuration.tls.client_names)
-        return Served(PREFIX, self.verbs(), clients, self._configuration.most_calls, self._metrics.called)
+        limits = Limits(self._configuration.most_connections, refused=self._metrics.refused)
+        return Served(PREFIX, self.verbs(), clients, self._configuration.most_calls, self._metrics.called, limits)
 
     def probes(self, certificates: Certificates | None) -> health.Served:
         """What the endpoints tell."""
@@ -133,7 +137,8 @@ class Extender:
         )
 
     def _queue(self) -> Iterator[dict[str, object]]:
-        return ({"pod": pod.name, "uid": uid, "queue": "refused"} for uid, pod in self._poke.waiting.items())
+        waiting = tuple(self._poke.waiting.items())
+        return ({"pod": pod.name, "uid": uid, "queue": "refused"} for uid, pod in waiting)
 
     def _unready(self) -> str:
         if self._is_stopping:

@@ -1,5 +1,7 @@
 """The verbs over HTTP: TLS, who may call, how large a call may be, how many at once, how long.
 
+A body is read when its caller is known by name, and only while all bodies together leave room for it.
+
 A call that cannot be answered gets a status other than 200, or an answer with the field `Error`: both are errors for
 kube-scheduler. No client is shown a traceback.
 """
@@ -7,21 +9,24 @@ kube-scheduler. No client is shown a traceback.
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from scheduler.extender import wire
-from scheduler.extender.tls import Certificates, is_allowed, names_in
 from scheduler.extender.wire import Malformed
 from scheduler.live.attempts import INTERNAL
-from scheduler.live.listening import listening
+from scheduler.live.listening import Limits, listening
+from scheduler.live.tls import Certificates, is_allowed, names_in
 
 LARGEST_BODY = 10 * 1024 * 1024
 """Bytes of a call: the objects of some thousand nodes, or the names of half a million."""
+
+MOST_BYTES = 128 * 1024 * 1024
+"""Of bodies that are in memory at the same time: of a thousand calls that name 5,000 nodes each."""
 
 READ_S = 10.0
 """For so long the body of a call may take to come."""
@@ -41,8 +46,9 @@ class Served:
 
     clients: names that a client's certificate may have; any where there are none. most_calls: calls of one verb under
     way at the same time, beyond which others are told to come again. called: told of each call that was answered:
-    the verb, the status, and how long it took. read_s: for so long the body of a call may take to come. idle_s: for so
-    long a connection is kept that brings no call.
+    the verb, the status, and how long it took. limits: of connections. most_bytes: of bodies in memory at the same
+    time. read_s: for so long the body of a call may take to come. idle_s: for so long a connection is kept that brings
+    no call.
     """
 
     prefix: str
@@ -50,6 +56,8 @@ class Served:
     clients: Collection[str]
     most_calls: int
     called: Callable[[str, int, float], None]
+    limits: Limits = field(default_factory=Limits)
+    most_bytes: int = MOST_BYTES
     read_s: float = READ_S
     idle_s: float = IDLE_S
 
@@ -61,18 +69,19 @@ async def serving(address: str, certificates: Certificates | None, served: Serve
     certificates: None for plain HTTP. Raises CannotServe.
     """
     context = certificates.context if certificates else None
-    async with listening("address", address, _application(served), context) as where:
+    async with listening("address", address, _application(served), context, served.limits) as where:
         yield f"{'https' if certificates else 'http'}://{where}{served.prefix}"
 
 
 def _application(served: Served) -> web.Application:
     application = web.Application(client_max_size=LARGEST_BODY, handler_args={"keepalive_timeout": served.idle_s})
+    room = _Room(served.most_bytes)
     for name, verb in served.verbs.items():
-        application.router.add_post(f"{served.prefix}/{name}", _handler(name, verb, served))
+        application.router.add_post(f"{served.prefix}/{name}", _handler(name, verb, served, room))
     return application
 
 
-def _handler(name: str, verb: Verb, served: Served) -> Handler:
+def _handler(name: str, verb: Verb, served: Served, room: "_Room") -> Handler:
     under_way = 0
 
     async def handle(request: web.Request) -> web.Response:
@@ -80,8 +89,9 @@ def _handler(name: str, verb: Verb, served: Served) -> Handler:
         began, under_way = time.monotonic(), under_way + 1
         try:
             _check(request, served, under_way)
-            found = verb(await _body(request, served.read_s))
-            answer = _answer(200, found if isinstance(found, bytes) else await found)
+            with room.of(request):
+                found = verb(await _body(request, served.read_s))
+                answer = _answer(200, found if isinstance(found, bytes) else await found)
         except _Refused as refused:
             answer = _answer(refused.status, wire.error_result(refused.reason))
         except Malformed as problem:
@@ -106,6 +116,37 @@ class _Refused(Exception):
         self.reason = reason
 
 
+class _Room:
+    """How many bytes of bodies may still come into memory."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most = self._left = most_bytes
+
+    @contextmanager
+    def of(self, request: web.Request) -> Iterator[None]:
+        """Room for the body of the call, while the context is open. Raises _Refused."""
+        needed = _largest_of(request)
+        if needed > self._left:
+            raise _Refused(503, f"the calls under way take up {self._most} bytes, as many as they may")
+        self._left -= needed
+        try:
+            yield
+        finally:
+            self._left += needed
+
+
+def _largest_of(request: web.Request) -> int:
+    """How many bytes the body may come to. Raises _Refused where they are too many."""
+    length = request.content_length
+    if length is not None and length > LARGEST_BODY:
+        raise _too_large()
+    return LARGEST_BODY if length is None or "Content-Encoding" in request.headers else length
+
+
+def _too_large() -> _Refused:
+    return _Refused(413, f"the body is larger than {LARGEST_BODY} bytes")
+
+
 def _check(request: web.Request, served: Served, under_way: int) -> None:
     """Raises _Refused where the caller may not call, or not now."""
     if served.clients:
@@ -126,7 +167,7 @@ async def _body(request: web.Request, timeout_s: float) -> bytes:
     except TimeoutError as error:
         raise _Refused(408, f"the body did not come within {timeout_s:g} s") from error
     except web.HTTPRequestEntityTooLarge as error:
-        raise _Refused(413, f"the body is larger than {LARGEST_BODY} bytes") from error
+        raise _too_large() from error
     except (web.RequestPayloadError, ConnectionError) as error:
         raise _Refused(400, f"the body cannot be read: {error}") from error
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from urllib.parse import SplitResult, urlsplit
 
-from scheduler.extender.configuration import LEAST_TIMEOUT_S, ROLLBACK_S, Mode, is_loopback
+from scheduler.extender.configuration import LEAST_TIMEOUT_S, ROLLBACK_S, Mode
 from scheduler.extender.kube_scheduler_configuration import (
     ALL_POINTS,
     DEFAULT_HTTP_TIMEOUT,
@@ -25,6 +25,7 @@ from scheduler.extender.kube_scheduler_configuration import (
     profiles_of,
     seconds,
 )
+from scheduler.live.configuration import is_loopback
 
 EXTENDED_RESOURCE = "DRAExtendedResource"
 """The gate by which a container's resource may stand for devices of a class."""

@@ -5,6 +5,7 @@ error and not a setting without effect. Each field's description is what docs/sc
 Source: the words of KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1) where it has one for the same thing.
 """
 
+import ipaddress
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
@@ -104,6 +105,24 @@ def host_and_port(address: str) -> tuple[str, int]:
     return host.removeprefix("[").removesuffix("]"), int(port)
 
 
+def is_loopback(address: str) -> bool:
+    """Whether only this machine can reach the address, HOST:PORT."""
+    host, _ = host_and_port(address)
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def without_other(section: str, *fields: tuple[str, object]) -> Iterator[FieldError]:
+    """Those of two fields of a section that are not set, though the other is."""
+    for (missing, value), (other, other_value) in (fields, fields[::-1]):
+        if other_value and not value:
+            yield FieldError(f"{section}.{missing}", None, f"is required, since {section}.{other} is set")
+
+
 class Section(Fields):
     """A part of the file."""
 
@@ -128,6 +147,29 @@ class Logging(Section):
 
     level: Annotated[LogLevel, Field(strict=False)] = LogLevel.INFO
     """The least that is told: `debug`, `info`, `warning` or `error`."""
+
+
+def _path(text: str) -> str:
+    if not text.startswith("/"):
+        raise _refused("must begin with /")
+    return text
+
+
+class SecureServing(Section):
+    """HTTPS for probes and metrics, and who may read what; only without a certificate on loopback it is plain HTTP."""
+
+    tls_cert_file: str = ""
+    """The certificate, as the path of a PEM file that is read anew when it changes. Empty: plain HTTP on loopback, and
+    elsewhere a self-signed one that is made at the start."""
+
+    tls_private_key_file: str = ""
+    """The key of that certificate."""
+
+    authorization_always_allow_paths: list[Annotated[str, AfterValidator(_path)]] = Field(
+        default=["/healthz", "/livez", "/readyz"]
+    )
+    """What is served over HTTPS to everybody; a `*` at the end stands for anything. All else needs a bearer token whose
+    owner may `get` the path, by TokenReview and SubjectAccessReview."""
 
 
 class Common(Section):
@@ -155,13 +197,16 @@ class Common(Section):
     """How to reach the API server."""
 
     binding_concurrency: int = Field(default=64, ge=1, le=1000)
-    """How many pods are written and bound at the same time, at most."""
+    """How many pods are written and bound at the same time, at most; each has a connection to the API server."""
 
     binding_timeout_s: float = Field(default=600, ge=1, le=_LONGEST_S)
     """How long devices with binding conditions may take to become ready."""
 
     health_address: Address = "127.0.0.1:10260"
     """Where /healthz, /livez, /readyz, /metrics and /debug/queue are served. Port 0: any that is free."""
+
+    secure_serving: SecureServing = Field(default_factory=SecureServing)
+    """How they are served."""
 
     logging: Logging = Field(default_factory=Logging)
     """What is logged to standard error, and how."""
@@ -174,6 +219,12 @@ class Common(Section):
         """What is wrong with fields together."""
         if problem := _unknown_gates(self.feature_gates, self.kubernetes):
             yield FieldError("featureGates", None, problem)
+        serving = self.secure_serving
+        yield from without_other(
+            "secureServing",
+            ("tlsCertFile", serving.tls_cert_file),
+            ("tlsPrivateKeyFile", serving.tls_private_key_file),
+        )
 
 
 class Configuration(Common):

@@ -130,6 +130,7 @@ class Core:
         hear: Callable[[Event], None],
     ) -> None:
         self.is_filled = False
+        self._connection = site.connection
         self.mirror = Mirror(site.connection, site.served, random.random, time.monotonic)
         policy = policy_of(configuration.policy)
         self.cluster = Cluster(site.features, is_ours=is_ours, policy=policy, patience=Patience(time.monotonic))
@@ -213,11 +214,15 @@ class Core:
         return {
             "caches": lambda: watches.unfilled(self.mirror) or ("" if self.is_filled else "recovering"),
             "watches": lambda: watches.unheard(self.mirror, time.monotonic()),
+            "credentials": lambda: self._connection.refused,
         }
 
     def warnings(self) -> Mapping[str, health.Check]:
         """What an operator should know of although decisions go on."""
-        return {"devices": lambda: "; ".join(f"{one.subject}: {one.message}" for one in self._violations if one.claims)}
+        return {
+            "devices": lambda: "; ".join(f"{one.subject}: {one.message}" for one in self._violations if one.claims),
+            "credentials": lambda: self._connection.trouble,
+        }
 
     def watches(self) -> Sequence[metrics.Watch]:
         """Each watch, as the metrics tell it."""

@@ -5,16 +5,24 @@ caches are filled; `/healthz` is the older name of `/livez`. Each is a list of n
 Source: the health endpoints of Kubernetes' components, with `?verbose` and `?exclude=NAME`.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractAsyncContextManager
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from itertools import islice
 
 import orjson
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
+from scheduler.live.access import guarding
 from scheduler.live.listening import listening
+from scheduler.live.secure import Secure
 
+IDLE_S = 120.0
+"""For so long a connection may bring no request, or no whole head of one."""
+
+_AT_ONCE = 100
 _OK = 200
 _UNAVAILABLE = 503
 _READYZ = "readyz"
@@ -65,15 +73,18 @@ def _line(name: str, failure: str, *, is_excluded: bool) -> str:
     return f"[-]{name} failed: {failure}" if failure else f"[+]{name} ok"
 
 
-def serving(address: str, served: Served) -> AbstractAsyncContextManager[str]:
-    """Serves while the context is open, and gives the address. address: HOST:PORT, port 0 for any that is free.
+@asynccontextmanager
+async def serving(address: str, served: Served, secured: Secure | None = None) -> AsyncIterator[str]:
+    """Serves while the context is open, and gives the URL. address: HOST:PORT, port 0 for any that is free.
 
-    Raises CannotServe.
+    secured: None for plain HTTP, where everybody may read everything. Raises CannotServe.
     """
-    return listening("healthAddress", address, _application(served))
+    context = secured.context if secured else None
+    async with listening("healthAddress", address, _application(served, secured), context) as where:
+        yield f"{'https' if secured else 'http'}://{where}"
 
 
-def _application(served: Served) -> web.Application:
+def _application(served: Served, secured: Secure | None) -> web.Application:
     async def index(_: web.Request) -> web.Response:
         return web.Response(text=_INDEX)
 
@@ -81,18 +92,32 @@ def _application(served: Served) -> web.Application:
         body, content_type = served.metrics(request.headers.get("Accept", ""))
         return web.Response(body=body, headers={"Content-Type": content_type})
 
-    async def queue(_: web.Request) -> web.Response:
-        body = orjson.dumps(list(served.queue()), option=orjson.OPT_INDENT_2)
-        return web.Response(body=body, content_type="application/json")
+    async def queue(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "application/json"})
+        await response.prepare(request)
+        await _write_list(response, served.queue())
+        return response
 
-    application = web.Application()
+    guards = [guarding(secured.access, secured.open_paths)] if secured else []
+    application = web.Application(middlewares=guards, handler_args={"keepalive_timeout": IDLE_S})
     application.router.add_get("/", index)
     application.router.add_get("/metrics", metrics)
     application.router.add_get("/debug/queue", queue)
     for name, checks in _probes(served).items():
-        warnings = served.warnings if name == _READYZ else {}
-        application.router.add_get(f"/{name}", _probe(name, checks, warnings))
+        warnings = {**served.warnings, "serving": secured.trouble} if secured else served.warnings
+        application.router.add_get(f"/{name}", _probe(name, checks, warnings if name == _READYZ else {}))
     return application
+
+
+async def _write_list(response: web.StreamResponse, items: Iterable[Mapping[str, object]]) -> None:
+    """Write JSON, one item a line, some at a time: however many they are, others have their turn in between."""
+    before = b"["
+    some = iter(items)
+    while part := [orjson.dumps(item) for item in islice(some, _AT_ONCE)]:
+        await response.write(before + b",\n".join(part))
+        before = b",\n"
+        await asyncio.sleep(0)  # writing does not wait while there is room
+    await response.write(b"[]\n" if before == b"[" else b"]\n")
 
 
 def _probes(served: Served) -> Mapping[str, Mapping[str, Check]]:

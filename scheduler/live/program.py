@@ -29,6 +29,8 @@ from scheduler.live.core import Core, Site, Told, now
 from scheduler.live.health import serving
 from scheduler.live.loop import BEAT_S, Loop, Parts
 from scheduler.live.metrics import Metrics, Reading
+from scheduler.live.prescheduled import Prescheduled
+from scheduler.live.secure import secure
 
 FINISH_S = 5.0
 """For so long bindings may go on after SIGTERM; then they are taken back."""
@@ -51,8 +53,9 @@ def run(configuration: Configuration) -> int:
     async def work(stop: asyncio.Event) -> None:
         async with running.connected(configuration) as site:
             scheduler = Scheduler(configuration, site)
-            async with serving(configuration.health_address, scheduler.probes()) as address:
-                _LOG.info("serves /healthz, /livez, /readyz, /metrics and /debug/queue at http://%s", address)
+            secured = secure(configuration, site.connection)
+            async with serving(configuration.health_address, scheduler.probes(), secured) as url:
+                _LOG.info("serves /healthz, /livez, /readyz, /metrics and /debug/queue at %s", url)
                 await scheduler.run(stop)
 
     return running.run(work)
@@ -106,6 +109,7 @@ class Scheduler:
             configuration.pod_max_backoff_s,
             configuration.pod_max_in_unschedulable_pods_s,
         )
+        self._prescheduled = Prescheduled(self._is_prescheduled)
         self._queue = Queue(time.monotonic(), gate=self._cluster.gate, tell=self._metrics.queued, backoff=backoff)
         parts = Parts(
             self._cluster,
@@ -153,6 +157,7 @@ class Scheduler:
     def _hear(self, event: Event) -> None:
         """What has changed, once the cluster knows it: for the pods that wait."""
         moment = time.monotonic()
+        self._prescheduled.hear(event)
         if isinstance(event, PodChanged) and event.new is not None and self._waits(event.new):
             self._queue.add(event.new, moment)
         else:
@@ -194,7 +199,7 @@ class Scheduler:
             cache={"nodes": len(self._mirror.nodes.store), "pods": pods, "assumed_pods": self._cluster.pods.assumed},
             watches=self._core.watches(),
             bindings=self._loop.bindings,
-            prescheduled=sum(1 for pod in self._mirror.pods.store.values() if self._is_prescheduled(pod)),
+            prescheduled=len(self._prescheduled),
             events_dropped=self._events.dropped,
             events_failed=self._events.failed,
         )

@@ -27,6 +27,9 @@ except ImportError:  # there is none for some platforms
 else:
     _new_loop = uvloop.new_event_loop
 
+BESIDE_BINDINGS = 36
+"""Calls that may be under way beside those that bind pods: lists, events, conditions, what is swept and taken back."""
+
 _LOG = logging.getLogger(__name__)
 
 
@@ -58,7 +61,8 @@ async def connected(configuration: Common) -> AsyncIterator[Site]:
     """The cluster, connected while the context is open. Raises NotConfigured, NotServed, UnknownGate, CallFailed."""
     client = configuration.client_connection
     kubeconfig = Path(client.kubeconfig) if client.kubeconfig else None
-    async with connect(kubeconfig=kubeconfig, context=client.context or None) as connection:
+    calls = configuration.binding_concurrency + BESIDE_BINDINGS
+    async with connect(kubeconfig=kubeconfig, context=client.context or None, calls=calls) as connection:
         served = await discover(connection)
         features = _features(configuration, served)
         _LOG.info("connected to %s: %s", connection.server, served)

@@ -12,7 +12,7 @@ from scheduler.client.discovery import NotServed, Served, discover
 from scheduler.client.errors import ApiError, NotConfigured, Unanswered
 from scheduler.client.resources import NAMESPACES, claims, classes
 from tests.controlplane.binaries import Binaries
-from tests.controlplane.faults import Stream, Then, lose_answer, refuse
+from tests.controlplane.faults import Stream, Then, lose_answer, refuse, withhold_answer
 from tests.controlplane.identities import ADMIN
 from tests.controlplane.patience import PATIENCE_S
 from tests.controlplane.plane import ControlPlane, free_ports
@@ -111,11 +111,13 @@ def test_refused_connection_was_certainly_not_carried_out(plane: ControlPlane, t
     assert "POST /apis/resource.k8s.io/v1/deviceclasses: Cannot connect" in str(error)
 
 
-def test_answer_that_comes_too_late_leaves_the_outcome_open(plane: ControlPlane) -> None:
+def test_answer_that_comes_too_late_leaves_the_outcome_open(proxy: Proxy) -> None:
+    proxy.on("POST", "/deviceclasses", withhold_answer)
+
     async def unanswered() -> Unanswered:
-        async with connect(kubeconfig=plane.kubeconfig()) as connection:
+        async with connect(kubeconfig=proxy.kubeconfig(ADMIN)) as connection:
             with pytest.raises(Unanswered) as error:
-                await connection.request("POST", CLASSES.path(), body=A_CLASS, timeout_s=1e-6)
+                await connection.request("POST", CLASSES.path(), body=A_CLASS, timeout_s=0.2)
             return error.value
 
     error = asyncio.run(unanswered())

@@ -13,8 +13,8 @@ from click.testing import CliRunner
 from scheduler.cli.main import dra
 from scheduler.extender.configuration import ExtenderConfiguration
 from scheduler.extender.kube_scheduler_configuration import KubeSchedulerConfiguration, read, seconds
-from scheduler.extender.tls import Certificates, Files, is_allowed
 from scheduler.live.configuration import load
+from scheduler.live.tls import Certificates, Files, is_allowed
 from scheduler.version import VERSION
 from tests.controlplane.contents import manifests, restore
 from tests.controlplane.identities import DRIVER, EXTENDER, SECOND
@@ -41,6 +41,8 @@ EXTENDER_RIGHTS: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("resource.k8s.io", "resourceclaims/binding"): ("update",),
     ("resource.k8s.io", "resourceclaims/status"): ("update",),
     ("resource.k8s.io", "resourceslices"): ("list", "watch"),
+    ("authentication.k8s.io", "tokenreviews"): ("create",),
+    ("authorization.k8s.io", "subjectaccessreviews"): ("create",),
 }
 
 Objects = Sequence[Mapping[str, Any]]
@@ -128,14 +130,14 @@ def applied(plane: ControlPlane, kubectl: Path, folder: Path) -> subprocess.Comp
 def test_variant_with_secrets_is_applied_by_one_command(plane: ControlPlane, kubectl: Path, keys: Path) -> None:
     said = applied(plane, kubectl, keys)
     assert (said.returncode, said.stderr) == (0, "")
-    assert said.stdout.count("serverside-applied (server dry run)") == len(built(kubectl, keys)) == 17
+    assert said.stdout.count("serverside-applied (server dry run)") == len(built(kubectl, keys)) == 19
 
 
 @pytest.mark.usefixtures("cert_manager")
 def test_variant_with_cert_manager_is_applied_by_one_command(plane: ControlPlane, kubectl: Path, copied: Path) -> None:
     said = applied(plane, kubectl, copied / "cert-manager")
     assert (said.returncode, said.stderr) == (0, "")
-    assert said.stdout.count("serverside-applied (server dry run)") == 20
+    assert said.stdout.count("serverside-applied (server dry run)") == 22
 
 
 def test_variants_differ_in_the_certificates_alone(kubectl: Path, keys: Path, copied: Path) -> None:
@@ -238,8 +240,9 @@ def test_files_and_ports_are_where_they_are_looked_for(kubectl: Path, copied: Pa
     tls = (entry.tls_config.cert_file, entry.tls_config.key_file, entry.tls_config.ca_file)
     assert tls == tuple(f"/etc/dra-extender/{name}" for name in ("tls.crt", "tls.key", "ca.crt"))
     ports = {port["name"]: port["containerPort"] for port in extender["ports"]}
-    assert ports == {"extender": port_of(ours.address), "health": port_of(ours.health_address)}
-    assert the(objects, "Service", "dra-extender")["spec"]["ports"][0]["port"] == ports["extender"]
+    assert ports == {"extender": port_of(ours.address), "https-metrics": port_of(ours.health_address)}
+    served = the(objects, "Service", "dra-extender")["spec"]["ports"]
+    assert {port["name"]: port["port"] for port in served} == ports
 
 
 def mounts(container: Mapping[str, Any]) -> dict[str, str]:
@@ -256,10 +259,11 @@ def test_only_that_kube_scheduler_reaches_the_extender(kubectl: Path, copied: Pa
     policy = the(objects, "NetworkPolicy", "dra-extender")["spec"]
     labels = {name: labels_of(objects, name) for name in ("dra-extender", "dra-kube-scheduler")}
     assert policy["podSelector"]["matchLabels"] == labels["dra-extender"]
-    ((rule,), types) = (policy["ingress"], policy["policyTypes"])
+    ((rule, watching), types) = (policy["ingress"], policy["policyTypes"])
     assert types == ["Ingress"]
     assert rule["from"] == [{"podSelector": {"matchLabels": labels["dra-kube-scheduler"]}}]
     assert rule["ports"] == [{"protocol": "TCP", "port": "extender"}]
+    assert watching == {"ports": [{"protocol": "TCP", "port": "https-metrics"}]}
     assert the(objects, "Service", "dra-extender")["spec"]["selector"] == labels["dra-extender"]
 
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from scheduler.live.access import is_open
+from scheduler.live.configuration import Configuration, host_and_port, is_loopback, load
 from scheduler.version import VERSION
 from tests.controlplane.contents import ensure_namespace, manifests
 from tests.controlplane.identities import DRIVER, OURS
@@ -32,6 +34,8 @@ CLUSTER_WIDE: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("resource.k8s.io", "resourceclaims/status"): ("get", "update", "patch"),
     ("resource.k8s.io", "resourceclaims/binding"): ("update", "patch"),
     ("events.k8s.io", "events"): ("create", "patch", "update"),
+    ("authentication.k8s.io", "tokenreviews"): ("create",),
+    ("authorization.k8s.io", "subjectaccessreviews"): ("create",),
 }
 NEEDED = {(group, resource, verb, "") for (group, resource), verbs in CLUSTER_WIDE.items() for verb in verbs}
 LEASE = {
@@ -63,16 +67,17 @@ def base(kubectl: Path, tmp_path: Path) -> Sequence[Mapping[str, Any]]:
 
 
 def the(objects: Sequence[Mapping[str, Any]], kind: str) -> Mapping[str, Any]:
-    """The only object of the kind."""
-    (found,) = (obj for obj in objects if obj["kind"] == kind)
+    """The only object of the kind with the name of the whole; of a ConfigMap the only one."""
+    named = (obj for obj in objects if kind == "ConfigMap" or obj["metadata"]["name"] == "dra-scheduler")
+    (found,) = (obj for obj in named if obj["kind"] == kind)
     return found
 
 
-def test_base_is_applied_by_one_command(plane: ControlPlane, kubectl: Path) -> None:
+def test_base_is_applied_by_one_command(plane: ControlPlane, kubectl: Path, base: Sequence[Mapping[str, Any]]) -> None:
     config = f"--kubeconfig={plane.kubeconfig()}"
     command: list[str | Path] = [kubectl, config, "apply", "--server-side", "--dry-run=server", "-k", BASE]
     said = subprocess.run(command, check=True, capture_output=True, text=True)
-    assert said.stdout.count("serverside-applied (server dry run)") == 7
+    assert said.stdout.count("serverside-applied (server dry run)") == len(base) == 11
     assert said.stderr == ""
 
 
@@ -81,7 +86,8 @@ def test_renamed_configuration_renames_nothing_else(base: Sequence[Mapping[str, 
     assert config.startswith("dra-scheduler-config-")
     pod = the(base, "Deployment")["spec"]["template"]["spec"]
     assert pod["volumes"] == [{"name": "config", "configMap": {"name": config}}]
-    assert {obj["metadata"]["name"] for obj in base if obj["kind"] != "ConfigMap"} == {"dra-scheduler"}
+    roles = {"dra-scheduler-auth-delegator", "dra-scheduler-metrics-reader"}
+    assert {obj["metadata"]["name"] for obj in base if obj["kind"] != "ConfigMap"} == {"dra-scheduler", *roles}
     assert the(base, "Role")["rules"][1]["resourceNames"] == ["dra-scheduler"]
 
 
@@ -99,6 +105,22 @@ def test_pods_are_as_restricted_as_pod_security_can_ask_for(api: RestClient, bas
 def test_image_is_of_this_version(base: Sequence[Mapping[str, Any]]) -> None:
     (container,) = the(base, "Deployment")["spec"]["template"]["spec"]["containers"]
     assert container["image"] == f"dra-scheduler:{VERSION}"
+
+
+def test_only_what_is_served_over_https_is_reached(base: Sequence[Mapping[str, Any]]) -> None:
+    template = the(base, "Deployment")["spec"]["template"]
+    (container,) = template["spec"]["containers"]
+    config = load(Configuration, BASE / "config.yaml", {})
+    assert container["ports"] == [{"name": "https-metrics", "containerPort": host_and_port(config.health_address)[1]}]
+    assert not is_loopback(config.health_address)
+    policy, service = the(base, "NetworkPolicy")["spec"], the(base, "Service")["spec"]
+    assert policy["podSelector"]["matchLabels"] == service["selector"] == template["metadata"]["labels"]
+    assert policy["ingress"] == [{"ports": [{"protocol": "TCP", "port": "https-metrics"}]}]
+    assert [port["targetPort"] for port in service["ports"]] == ["https-metrics"]
+    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+        get = container[probe]["httpGet"]
+        assert (get["port"], get["scheme"]) == ("https-metrics", "HTTPS")
+        assert is_open(get["path"], config.secure_serving.authorization_always_allow_paths)
 
 
 def test_examples_are_taken_as_they_are_and_name_the_scheduler(api: RestClient) -> None:

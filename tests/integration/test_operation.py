@@ -85,7 +85,9 @@ def test_probes_metrics_and_queue_tell_what_happens(plane: ControlPlane, api: Re
         metrics = metrics_of(program)
         (waiting,) = json.loads(program.told("/debug/queue"))
     assert ready[-1] == "readyz check passed"
-    assert {line.split()[0] for line in ready[:-1]} == {"[+]loop", "[+]caches", "[+]watches", "[+]writes"}
+    assert {line.split()[0] for line in ready[:-1]} == {
+        *("[+]loop", "[+]caches", "[+]watches", "[+]credentials", "[+]writes")
+    }
     assert metrics["scheduler_pending_pods", frozenset({"unschedulable"})] == 1
     assert metrics["scheduler_unschedulable_pods", frozenset({"DynamicResources", "dra-scheduler"})] == 1
     assert metrics["dra_scheduler_watch_objects", frozenset({"nodes"})] == 10

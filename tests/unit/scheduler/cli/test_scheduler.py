@@ -30,6 +30,7 @@ def test_every_flag_sets_its_field() -> None:
     found, default = printed(*flags), printed()
     assert {field for field, value in found.items() if value == default[field]} == {
         *("apiVersion", "kind", "podInitialBackoffSeconds", "podMaxBackoffSeconds", "podMaxInUnschedulablePodsSeconds"),
+        "secureServing",
     }
     assert found["clientConnection"] == {"kubeconfig": "k", "context": "c"}
     assert found["featureGates"] == {"DRADeviceTaintRules": True, "DRAAdminAccess": False}

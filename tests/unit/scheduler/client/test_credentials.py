@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -61,7 +62,9 @@ def test_plugin_that_is_not_there_is_told_on_the_loop_of_the_program(tmp_path: P
     path = a_kubeconfig(tmp_path / "config", exec=plugin)
     with (
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
-        pytest.raises(NotConfigured, match=r"exec.command names cannot be started: No such file or directory"),
+        pytest.raises(
+            NotConfigured, match=r"exec.command /nowhere/plugin: cannot be started: No such file or directory"
+        ),
     ):
         runner.run(load(path, None, {}, tmp_path))
 
@@ -76,6 +79,143 @@ def test_pod_without_its_token_is_told(tmp_path: Path) -> None:
         host_of(tmp_path, {"KUBERNETES_SERVICE_HOST": "10.0.0.1"})
 
 
+PLUGIN = "client.authentication.k8s.io/v1"
+
+
+def a_plugin(program: str) -> dict[str, object]:
+    return {"apiVersion": PLUGIN, "command": sys.executable, "args": ["-c", program]}
+
+
+def a_status(token: str, expires: str = "2999-01-01T00:00:00Z") -> str:
+    status = {"token": token, "expirationTimestamp": expires}
+    return json.dumps({"apiVersion": PLUGIN, "kind": "ExecCredential", "status": status})
+
+
+class Answers:
+    """What a plugin gives, by pipes: for as long as nothing is given, it hangs."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "answer"
+        os.mkfifo(self._path)
+        self.user = a_plugin(f"print(open({str(self._path)!r}).read())")
+
+    def give(self, status: str) -> None:
+        """Returns once a plugin runs and has been given it."""
+        self._path.write_text(status)
+
+
+def test_plugin_that_hangs_leaves_what_it_gave_before_in_use_and_all_that_are_refused_wait_for_one_run(
+    tmp_path: Path,
+) -> None:
+    answers = Answers(tmp_path)
+    path = a_kubeconfig(tmp_path / "config", exec=answers.user)
+
+    async def used() -> list[object]:
+        loading = asyncio.create_task(load(path, None, {}, tmp_path))
+        await asyncio.to_thread(answers.give, a_status("t1"))
+        credentials = await loading
+        waiting = [asyncio.create_task(credentials.renewed("Bearer t1")) for _ in range(3)]
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0):
+                await credentials.renewed("Bearer t1")
+        meanwhile = credentials.authorization()
+        await asyncio.to_thread(answers.give, a_status("t2"))
+        return [meanwhile, *await asyncio.gather(*waiting), credentials.authorization()]
+
+    assert asyncio.run(used()) == ["Bearer t1", True, True, True, "Bearer t2"]
+
+
+def test_what_expires_soon_is_renewed_beside_the_calls(tmp_path: Path) -> None:
+    answers = Answers(tmp_path)
+    path = a_kubeconfig(tmp_path / "config", exec=answers.user)
+
+    async def used() -> tuple[str, str]:
+        loading = asyncio.create_task(load(path, None, {}, tmp_path))
+        await asyncio.to_thread(answers.give, a_status("t1", expires="2000-01-01T00:00:00Z"))
+        credentials = await loading
+        credentials._renew_at = 0
+        at_once = credentials.authorization()
+        await asyncio.to_thread(answers.give, a_status("t2"))
+        assert credentials._renewal is not None
+        await credentials._renewal[0]
+        return at_once, credentials.authorization()
+
+    assert asyncio.run(used()) == ("Bearer t1", "Bearer t2")
+
+
+def test_what_lasts_is_not_asked_for_again(tmp_path: Path) -> None:
+    answers = Answers(tmp_path)
+    path = a_kubeconfig(tmp_path / "config", exec=answers.user)
+
+    async def used() -> str:
+        loading = asyncio.create_task(load(path, None, {}, tmp_path))
+        await asyncio.to_thread(answers.give, a_status("t1"))
+        credentials = await loading
+        credentials._renew_at = 0
+        credentials.authorization()
+        assert credentials._renewal is not None
+        await credentials._renewal[0]  # another run would wait for ever
+        return credentials.authorization()
+
+    assert asyncio.run(used()) == "Bearer t1"
+
+
+def test_plugin_that_fails_is_told_until_it_succeeds(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    answers = Answers(tmp_path)
+    path = a_kubeconfig(tmp_path / "config", exec=answers.user)
+
+    async def troubles() -> tuple[bool, str, bool, str]:
+        loading = asyncio.create_task(load(path, None, {}, tmp_path))
+        await asyncio.to_thread(answers.give, a_status("t1"))
+        credentials = await loading
+        failing = asyncio.create_task(credentials.renewed("Bearer t1"))
+        await asyncio.to_thread(answers.give, "")
+        failed, trouble = await failing, credentials.trouble
+        renewing = asyncio.create_task(credentials.renewed("Bearer t1"))
+        await asyncio.to_thread(answers.give, a_status("t2"))
+        return failed, trouble, await renewing, credentials.trouble
+
+    failed, trouble, is_renewed, after = asyncio.run(troubles())
+    assert (failed, is_renewed, after) == (False, True, "")
+    assert trouble.startswith(f"exec.command {sys.executable}: gave no JSON")
+    assert f"credentials could not be renewed: {trouble}" in caplog.text
+
+
+def test_closing_ends_a_plugin_that_hangs(tmp_path: Path) -> None:
+    answers = Answers(tmp_path)
+    path = a_kubeconfig(tmp_path / "config", exec=answers.user)
+
+    async def closed() -> None:
+        loading = asyncio.create_task(load(path, None, {}, tmp_path))
+        await asyncio.to_thread(answers.give, a_status("t1"))
+        credentials = await loading
+        waiting = asyncio.create_task(credentials.renewed("Bearer t1"))
+        await asyncio.sleep(0)
+        credentials.close()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+
+    asyncio.run(closed())
+
+
+def test_file_of_a_token_that_cannot_be_read_at_once_holds_nothing_up(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("t1")
+    path = a_kubeconfig(tmp_path / "config", tokenFile=str(file))
+
+    async def used() -> tuple[str, bool, str]:
+        credentials = await load(path, None, {}, tmp_path)
+        file.unlink()
+        os.mkfifo(file)
+        renewing = asyncio.create_task(credentials.renewed("Bearer t1"))
+        await asyncio.sleep(0)
+        meanwhile = credentials.authorization()
+        await asyncio.to_thread(file.write_text, "t2")
+        return meanwhile, await renewing, credentials.authorization()
+
+    assert asyncio.run(used()) == ("Bearer t1", True, "Bearer t2")
+
+
 def test_refused_token_of_a_plugin_is_renewed_once_for_all_calls(tmp_path: Path) -> None:
     counter = tmp_path / "runs"
     program = (
@@ -87,9 +227,9 @@ def test_refused_token_of_a_plugin_is_renewed_once_for_all_calls(tmp_path: Path)
 
     async def refused() -> tuple[str, list[bool], str]:
         credentials = await load(a_kubeconfig(tmp_path / "config", exec=plugin), None, {}, tmp_path)
-        first = await credentials.authorization()
+        first = credentials.authorization()
         renewed = await asyncio.gather(*(credentials.renewed(first) for _ in range(3)))
-        return first, renewed, await credentials.authorization()
+        return first, renewed, credentials.authorization()
 
     assert asyncio.run(refused()) == ("Bearer t1", [True, True, True], "Bearer t2")
     assert counter.read_text() == ".."
@@ -98,6 +238,6 @@ def test_refused_token_of_a_plugin_is_renewed_once_for_all_calls(tmp_path: Path)
 def test_token_that_stays_the_same_is_not_tried_again(tmp_path: Path) -> None:
     async def renewed() -> bool:
         credentials: Credentials = await load(a_kubeconfig(tmp_path / "config", token="t"), None, {}, tmp_path)  # noqa: S106 - of no server
-        return await credentials.renewed(await credentials.authorization())
+        return await credentials.renewed(credentials.authorization())
 
     assert not asyncio.run(renewed())

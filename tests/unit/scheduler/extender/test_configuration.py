@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from scheduler.extender.configuration import ExtenderConfiguration, is_loopback
-from scheduler.live.configuration import InvalidConfiguration, load
+from scheduler.extender.configuration import ExtenderConfiguration
+from scheduler.live.configuration import InvalidConfiguration, is_loopback, load
 
 KEYS = {"certFile": "tls.crt", "keyFile": "tls.key"}
 CLIENTS = {"clientCaFile": "ca.crt", "clientNames": ["kube-scheduler"]}

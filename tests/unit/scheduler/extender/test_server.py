@@ -254,6 +254,67 @@ def is_no_defect(caplog: pytest.LogCaptureFixture) -> bool:
     return not [one for one in caplog.records if one.name.startswith("scheduler") and one.levelno >= logging.WARNING]
 
 
+@LOOPS
+def test_body_that_says_it_is_too_large_is_not_waited_for(loop: Loop) -> None:
+    async def use(url: str) -> None:
+        status, body = await raw(url, a_call(b"", length=LARGEST_BODY + 1))
+        assert (status, json.loads(body)) == (413, {"Error": f"the body is larger than {LARGEST_BODY} bytes"})
+
+    run(loop, served(), use)
+
+
+@LOOPS
+def test_bodies_take_up_no_more_memory_than_they_may(loop: Loop) -> None:
+    async def within() -> None:
+        may_end, arrived = asyncio.Event(), asyncio.Event()
+
+        async def verb(body: bytes) -> bytes:
+            arrived.set()
+            await may_end.wait()
+            return echo(body)
+
+        async with serving("127.0.0.1:0", None, served(verb=verb, most_bytes=100)) as url:
+            first = asyncio.create_task(ask(url, bytes(60)))
+            await arrived.wait()
+            refused = {"Error": "the calls under way take up 100 bytes, as many as they may"}
+            assert await ask(url, bytes(41)) == (503, refused)
+            fits = asyncio.create_task(ask(url, bytes(40)))
+            may_end.set()
+            assert await first == (200, {"length": 60})
+            assert await fits == (200, {"length": 40})
+            assert await ask(url, bytes(100)) == (200, {"length": 100})
+
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(within())
+
+
+@LOOPS
+@pytest.mark.parametrize(
+    "call",
+    [
+        a_call(b"2\r\n{}\r\n0\r\n\r\n", b"Transfer-Encoding: chunked"),
+        a_call(gzip.compress(b"{}"), b"Content-Encoding: gzip", b"Content-Length: %d" % len(gzip.compress(b"{}"))),
+    ],
+    ids=["chunked", "packed"],
+)
+def test_body_that_does_not_say_how_large_it_is_counts_as_the_largest(loop: Loop, call: bytes) -> None:
+    for most_bytes, expected in ((LARGEST_BODY - 1, 503), (LARGEST_BODY, 200)):
+
+        async def use(url: str, expected: int = expected) -> None:
+            assert (await raw(url, call))[0] == expected
+
+        run(loop, served(most_bytes=most_bytes), use)
+
+
+@LOOPS
+def test_body_that_stops_coming_gives_its_room_back(loop: Loop) -> None:
+    async def use(url: str) -> None:
+        for _ in range(2):
+            assert (await raw(url, a_call(b"{", length=100)))[0] == 408
+
+    run(loop, served(read_s=0, most_bytes=100), use)
+
+
 # -- how many at once
 
 

@@ -1,7 +1,9 @@
 """Probes name what fails, and what is served is what the scheduler says of itself."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+import json
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import replace
 
 import aiohttp
 import pytest
@@ -38,8 +40,8 @@ def served(
 def asked(what: Served, *paths: str, accept: str = "text/plain") -> list[Answer]:
     """The answers to GETs of the paths."""
 
-    async def ask(address: str) -> list[Answer]:
-        async with aiohttp.ClientSession(f"http://{address}", headers={"Accept": accept}) as session:
+    async def ask(url: str) -> list[Answer]:
+        async with aiohttp.ClientSession(url, headers={"Accept": accept}) as session:
             return [await get(session, path) for path in paths]
 
     return run(what, ask)
@@ -52,8 +54,8 @@ async def get(session: aiohttp.ClientSession, path: str) -> Answer:
 
 def run(what: Served, use: Callable[[str], Awaitable[list[Answer]]]) -> list[Answer]:
     async def within() -> list[Answer]:
-        async with serving("127.0.0.1:0", what) as address:
-            return await use(address)
+        async with serving("127.0.0.1:0", what) as url:
+            return await use(url)
 
     return asyncio.run(within())
 
@@ -102,8 +104,8 @@ def test_checks_are_asked_at_each_probe() -> None:
     reasons = ["not yet"]
     what = served(ready={"caches": lambda: reasons[-1]})
 
-    async def use(address: str) -> list[Answer]:
-        async with aiohttp.ClientSession(f"http://{address}") as session:
+    async def use(url: str) -> list[Answer]:
+        async with aiohttp.ClientSession(url) as session:
             before = await get(session, "/readyz")
             reasons.append("")
             return [before, await get(session, "/readyz")]
@@ -116,10 +118,36 @@ def test_metrics_are_given_as_the_reader_asks() -> None:
     assert answer == (200, "application/openmetrics-text", "# EOF\n")
 
 
-def test_queue_is_json() -> None:
-    ((_, content_type, text),) = asked(served(), "/debug/queue")
+@pytest.mark.parametrize("number", [0, 1, 2, 99, 100, 101, 1000])
+def test_queue_is_json_of_a_pod_a_line(number: int) -> None:
+    pods = [{"pod": f"a/{name}", "queue": "gated"} for name in range(number)]
+    ((_, content_type, text),) = asked(replace(served(), queue=lambda: pods), "/debug/queue")
     assert content_type == "application/json"
-    assert text.split() == ["[", "{", '"pod":', '"a/b",', '"queue":', '"gated"', "}", "]"]
+    assert json.loads(text) == pods
+    assert len(text.splitlines()) == max(number, 1)
+
+
+def test_queue_that_is_long_holds_nobody_up() -> None:
+    made = 0
+
+    def pods() -> Iterator[Mapping[str, object]]:
+        nonlocal made
+        while made < 10_000:
+            made += 1
+            yield {"pod": "a/b"}
+
+    async def use(url: str) -> list[Answer]:
+        most, before = 0, 0
+        async with aiohttp.ClientSession(url) as session:
+            asking = asyncio.create_task(get(session, "/debug/queue"))
+            while not asking.done():
+                await asyncio.sleep(0)
+                most, before = max(most, made - before), made
+            assert most <= 200  # of one turn of the loop, or of two
+            return [await asking]
+
+    ((status, _, text),) = run(replace(served(), queue=pods), use)
+    assert (status, len(json.loads(text))) == (200, 10_000)
 
 
 def test_root_lists_what_is_served_and_the_rest_is_not_found() -> None:
@@ -131,7 +159,8 @@ def test_root_lists_what_is_served_and_the_rest_is_not_found() -> None:
 
 def test_taken_address_is_told() -> None:
     async def twice() -> None:
-        async with serving("127.0.0.1:0", served()) as address:
+        async with serving("127.0.0.1:0", served()) as url:
+            address = url.removeprefix("http://")
             with pytest.raises(CannotServe, match=f"healthAddress {address}: .*in use"):
                 async with serving(address, served()):
                     pass

@@ -1,0 +1,136 @@
+"""Programs that give credentials: the exec plugin of a kubeconfig, and gcloud's for the older provider `gcp`.
+
+A program has a time limit, after which it is killed with all that it has started, and nobody at a terminal to ask. All
+of this waits, and is called in a thread of its own.
+Source: client.authentication.k8s.io/v1 ExecCredential; KEP-541.
+"""
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+PLUGIN_S = 60.0
+"""For so long a program may run: most ask a server, some wait until somebody has logged in."""
+
+_TOLD_CHARACTERS = 500
+
+
+class PluginFailed(Exception):
+    """A program gave no credentials; the message names its command."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exec:
+    """What a kubeconfig says in `users[].user.exec`. environment: on top of our own."""
+
+    api_version: str
+    command: str
+    arguments: Sequence[str]
+    environment: Mapping[str, str]
+
+
+class Programs:
+    """Runs programs, one at a time. Several threads may call `close`, one calls the others."""
+
+    def __init__(self, limit_s: float = PLUGIN_S) -> None:
+        self._limit_s = limit_s
+        self._running: subprocess.Popen[bytes] | None = None
+        self._is_closed = False
+
+    def close(self) -> None:
+        """Kill what runs, and start nothing any more."""
+        self._is_closed = True
+        if self._running is not None:
+            _kill(self._running)
+
+    def status_of(self, plugin: Exec) -> Mapping[str, Any]:
+        """The status of the ExecCredential that the plugin gives. Raises PluginFailed."""
+        asked = {"apiVersion": plugin.api_version, "kind": "ExecCredential", "spec": {"interactive": False}}
+        environment = {**os.environ, **plugin.environment, "KUBERNETES_EXEC_INFO": json.dumps(asked)}
+        name = f"exec.command {plugin.command}"
+        found = _object(name, self._output(name, [plugin.command, *plugin.arguments], environment))
+        if found.get("apiVersion") != plugin.api_version:
+            raise PluginFailed(
+                f"{name}: gave apiVersion {found.get('apiVersion')}, and has to give {plugin.api_version}"
+            )
+        status = found.get("status")
+        if not isinstance(status, dict) or not ("token" in status or "clientCertificateData" in status):
+            raise PluginFailed(f"{name}: gave no status with token or clientCertificateData")
+        if "clientCertificateData" in status and "clientKeyData" not in status:
+            raise PluginFailed(f"{name}: gave clientCertificateData without clientKeyData")
+        return status
+
+    def gcloud(self, command: str, arguments: str) -> Mapping[str, Any]:
+        """The credential that gcloud's configuration helper gives. Raises PluginFailed."""
+        name = f"auth-provider.config.cmd-path {command}"
+        credential = _object(name, self._output(name, [command, *shlex.split(arguments)], os.environ)).get("credential")
+        if not isinstance(credential, dict):
+            raise PluginFailed(f"{name}: gave no credential")
+        return credential
+
+    def _output(self, name: str, command: Sequence[str], environment: Mapping[str, str]) -> bytes:
+        # In a process group of its own: what it starts is killed with it, and Ctrl-C is for us.
+        try:
+            process = self._running = subprocess.Popen(  # noqa: S603 - the kubeconfig's owner says what is run
+                command,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                process_group=0,
+            )
+        except (OSError, ValueError) as error:
+            raise PluginFailed(f"{name}: cannot be started: {_said(error)}") from error
+        with process:
+            if self._is_closed:
+                _kill(process)
+            return self._result(name, process)
+
+    def _result(self, name: str, process: subprocess.Popen[bytes]) -> bytes:
+        try:
+            output, told = process.communicate(timeout=self._limit_s)
+        except subprocess.TimeoutExpired as error:
+            _kill(process)
+            raise PluginFailed(f"{name}: gave nothing within {self._limit_s:g} s, and was killed") from error
+        finally:
+            self._running = None
+        if process.returncode:
+            text = told.decode(errors="replace").strip()[-_TOLD_CHARACTERS:]
+            raise PluginFailed(f"{name}: ended with status {process.returncode}{f': {text}' if text else ''}")
+        return output
+
+
+def exec_of(raw: Mapping[str, Any]) -> Exec:
+    """What `users[].user.exec` says. Raises PluginFailed."""
+    for field in ("apiVersion", "command"):
+        if not isinstance(raw.get(field), str):
+            raise PluginFailed(f"exec.{field} is required, as a string")
+    environment = {str(one["name"]): str(one["value"]) for one in raw.get("env") or ()}
+    return Exec(raw["apiVersion"], raw["command"], [str(one) for one in raw.get("args") or ()], environment)
+
+
+def _object(name: str, output: bytes) -> Mapping[str, Any]:
+    try:
+        found = json.loads(output)
+    except ValueError as error:
+        raise PluginFailed(f"{name}: gave no JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise PluginFailed(f"{name}: gave no object but {type(found).__name__}")
+    return found
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """Kill it and what it has started, unless it has been waited for: its number may be another's by then."""
+    if process.returncode is None:
+        with suppress(ProcessLookupError):  # its own thread may wait for it at this moment
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def _said(error: Exception) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)

@@ -1,0 +1,60 @@
+"""A certificate for who gave none: made at the start, in memory, of an authority that nobody knows.
+
+It keeps what is said from others' ears; whom one talks to it cannot prove. kube-scheduler does the same.
+"""
+
+import os
+import socket
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from tempfile import NamedTemporaryFile
+
+VALID = timedelta(days=3650)
+
+
+def self_signed() -> ssl.SSLContext:
+    """The context of a server with such a certificate, for the name of this machine."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    with _file_of(_certificate_and_key(socket.gethostname() or "localhost", datetime.now(UTC))) as path:
+        context.load_cert_chain(path)
+    return context
+
+
+def _certificate_and_key(host: str, now: datetime) -> bytes:
+    """Both, in PEM."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, host[:64])])
+    names = x509.SubjectAlternativeName([x509.DNSName(host), x509.DNSName("localhost")])
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(hours=1))  # whose clock is behind takes it too
+        .not_valid_after(now + VALID)
+        .add_extension(names, critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    form = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    return certificate.public_bytes(serialization.Encoding.PEM) + key.private_bytes(serialization.Encoding.PEM, *form)
+
+
+@contextmanager
+def _file_of(content: bytes) -> Iterator[str]:
+    """A path to the content, for as long as the context is open; in memory where there is a way to."""
+    if hasattr(os, "memfd_create"):  # a container may have nowhere to write
+        descriptor = os.memfd_create("certificate")
+        try:
+            os.write(descriptor, content)
+            yield f"/proc/self/fd/{descriptor}"
+        finally:
+            os.close(descriptor)
+    else:
+        with NamedTemporaryFile() as file:
+            file.write(content)
+            file.flush()
+            yield file.name

@@ -1,0 +1,62 @@
+"""A plugin that hangs while the API server refuses what it gave before: all that can go on does, and it is told."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.controlplane.faults import refuse
+from tests.controlplane.identities import OURS
+from tests.controlplane.ours import Scheduler
+from tests.controlplane.patience import ask_until
+from tests.controlplane.plane import ControlPlane
+from tests.controlplane.proxy import Proxy
+
+API_VERSION = "client.authentication.k8s.io/v1"
+
+
+class Plugin:
+    """An exec plugin that gives a token each time it is let, and hangs until then."""
+
+    def __init__(self, folder: Path, token: str) -> None:
+        self._answers = folder / "answers"
+        os.mkfifo(self._answers)
+        status = {"token": token, "expirationTimestamp": "2999-01-01T00:00:00Z"}
+        self._answer = json.dumps({"apiVersion": API_VERSION, "kind": "ExecCredential", "status": status})
+        program = f"print(open({str(self._answers)!r}).read())"
+        self.user = {"exec": {"apiVersion": API_VERSION, "command": sys.executable, "args": ["-c", program]}}
+
+    def let(self) -> None:
+        """Returns once it has run and given the token."""
+        self._answers.write_text(self._answer)
+
+
+@pytest.fixture
+def plugin(plane: ControlPlane, tmp_path: Path) -> Plugin:
+    return Plugin(tmp_path, plane.token_file(OURS).read_text())
+
+
+def test_plugin_that_hangs_is_told_and_the_program_goes_on_when_it_answers(
+    plane: ControlPlane, proxy: Proxy, plugin: Plugin, tmp_path: Path
+) -> None:
+    config = json.loads(proxy.kubeconfig(OURS).read_text())
+    config["users"][0]["user"] = plugin.user
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(json.dumps(config))
+    program = Scheduler(plane, kubeconfig=kubeconfig)
+    try:
+        plugin.let()
+        program.await_readyz()
+        proxy.on("GET", "", refuse(401, "Unauthorized"), times=None)
+        proxy.cut_watches()
+        failed = "[-]credentials failed: the API server does not accept them"
+        ask_until(lambda told: failed in told, lambda: program.told("/readyz"), "that it is refused is told")
+        assert program.told("/livez") == "ok"
+        proxy.forget_rules()
+        plugin.let()
+        program.await_readyz()
+    finally:
+        program.stop()
+    assert program.exit_code == 0

@@ -1,0 +1,197 @@
+"""Who only opens connections takes nothing from who has something to ask."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import pytest
+from aiohttp import web
+
+from scheduler.live.listening import CannotServe, Limits, Refusal, listening
+from scheduler.live.self_signed import self_signed
+from tests.unit.scheduler.loops import LOOPS, Loop, left_open
+
+Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+Use = Callable[["Server"], Awaitable[None]]
+
+NEVER_S = 3600.0
+
+
+class Server:
+    """One that answers every GET with `ok`, and those who come to it."""
+
+    def __init__(self, port: int, *, is_secure: bool, refused: list[Refusal]) -> None:
+        self.refused = refused
+        self._port = port
+        self._is_secure = is_secure
+        self._open: list[asyncio.StreamWriter] = []
+
+    async def idle(self) -> Stream:
+        """A connection that says nothing, not even hello."""
+        return self._kept(await asyncio.open_connection("127.0.0.1", self._port))
+
+    async def ready(self) -> Stream:
+        """A connection after its handshake."""
+        tls = anybodys() if self._is_secure else None
+        return self._kept(await asyncio.open_connection("127.0.0.1", self._port, ssl=tls))
+
+    async def close(self) -> None:
+        for writer in self._open:
+            writer.transport.abort()
+        await asyncio.gather(*(writer.wait_closed() for writer in self._open), return_exceptions=True)
+
+    def _kept(self, stream: Stream) -> Stream:
+        self._open.append(stream[1])
+        return stream
+
+
+def anybodys() -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+async def says_ok(stream: Stream) -> bool:
+    reader, writer = stream
+    writer.write(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+    return (await reader.readuntil(b"ok")).startswith(b"HTTP/1.1 200")
+
+
+async def is_closed(stream: Stream) -> bool:
+    """Returns when the server has closed it."""
+    try:
+        return await stream[0].read() == b""
+    except ConnectionError:
+        return True
+
+
+@asynccontextmanager
+async def serving(limits: Limits, *, is_secure: bool) -> AsyncIterator[Server]:
+    async def handle(_: web.Request) -> web.Response:
+        return web.Response(text="ok")
+
+    application = web.Application()
+    application.router.add_get("/", handle)
+    refused: list[Refusal] = []
+    told = Limits(limits.connections, limits.handshakes, limits.handshake_s, limits.grace_s, refused.append)
+    context = self_signed() if is_secure else None
+    async with listening("address", "127.0.0.1:0", application, context, told) as address:
+        server = Server(int(address.rpartition(":")[2]), is_secure=is_secure, refused=refused)
+        try:
+            yield server
+        finally:
+            await server.close()
+
+
+def run(loop: Loop, use: Use, limits: Limits, *, is_secure: bool = True) -> None:
+    async def within() -> None:
+        async with serving(limits, is_secure=is_secure) as server:
+            await use(server)
+
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(within())
+
+
+@LOOPS
+@pytest.mark.parametrize("is_secure", [False, True], ids=["plain", "TLS"])
+def test_connection_more_than_may_be_open_is_closed_and_the_others_go_on(loop: Loop, *, is_secure: bool) -> None:
+    async def use(server: Server) -> None:
+        kept = [await server.ready() for _ in range(3)]
+        assert all([await says_ok(one) for one in kept])
+        assert await is_closed(await server.idle())
+        assert all([await says_ok(one) for one in kept])
+        assert server.refused == ["connections"]
+
+    run(loop, use, Limits(connections=3), is_secure=is_secure)
+
+
+@LOOPS
+def test_connection_that_ends_makes_room_for_another(loop: Loop) -> None:
+    async def use(server: Server) -> None:
+        for _ in range(10):
+            reader, writer = await server.ready()
+            assert await says_ok((reader, writer))
+            writer.write(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+            await reader.read()  # closed there: it counts no more
+            writer.close()
+        assert server.refused == []
+
+    run(loop, use, Limits(connections=2), is_secure=False)
+
+
+@LOOPS
+def test_half_open_handshakes_keep_nobody_out(loop: Loop) -> None:
+    async def use(server: Server) -> None:
+        silent = [await server.idle() for _ in range(20)]
+        assert await says_ok(await server.ready())
+        closed = [await is_closed(one) for one in silent[:15]]  # the oldest have made room
+        assert all(closed)
+        assert set(server.refused) == {"handshakes"}
+
+    run(loop, use, Limits(connections=100, handshakes=4, handshake_s=NEVER_S, grace_s=0.0))
+
+
+@LOOPS
+def test_many_who_go_on_with_their_handshake_all_get_in(loop: Loop) -> None:
+    async def use(server: Server) -> None:
+        all_at_once = await asyncio.gather(*(server.ready() for _ in range(40)))
+        assert all(await asyncio.gather(*map(says_ok, all_at_once)))
+        assert server.refused == []
+
+    run(loop, use, Limits(connections=100, handshakes=4, grace_s=NEVER_S))
+
+
+@LOOPS
+def test_handshake_that_does_not_end_is_ended(loop: Loop) -> None:
+    async def use(server: Server) -> None:
+        assert await is_closed(await server.idle())
+        assert server.refused == []
+
+    run(loop, use, Limits(handshake_s=0.01))
+
+
+@LOOPS
+def test_what_is_no_handshake_is_closed_and_nothing_else_happens(loop: Loop) -> None:
+    async def use(server: Server) -> None:
+        stream = await server.idle()
+        stream[1].write(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+        await stream[0].read()  # an alert, or nothing
+        assert await says_ok(await server.ready())
+
+    run(loop, use, Limits())
+
+
+@LOOPS
+def test_nothing_is_left_open_at_the_end_whatever_clients_do(loop: Loop) -> None:
+    async def work() -> None:
+        async with AsyncExitStack() as clients:
+            async with serving(Limits(handshake_s=NEVER_S), is_secure=True) as server:
+                clients.push_async_callback(server.close)
+                streams = [await server.idle(), await server.ready()]
+                await says_ok(streams[1])
+            for stream in streams:
+                await is_closed(stream)
+
+    assert left_open(loop, work()) == []
+
+
+def test_host_without_an_address_is_told() -> None:
+    async def work() -> None:
+        with pytest.raises(CannotServe, match=r"^address no-such-host\.invalid:1: "):
+            async with listening("address", "no-such-host.invalid:1", web.Application()):
+                pass
+
+    asyncio.run(work())
+
+
+def test_every_address_of_a_name_is_served() -> None:
+    async def work() -> None:
+        async with listening("address", "localhost:0", web.Application()) as address:
+            assert address.startswith("localhost:")
+            _, writer = await asyncio.open_connection(*address.split(":"))
+            writer.close()
+            await writer.wait_closed()
+
+    asyncio.run(work())
