@@ -15,7 +15,6 @@ from time import monotonic
 
 from tests.controlplane.ours import Scheduler
 from tests.controlplane.plane import ControlPlane
-from tests.controlplane.process import StartError
 from tests.soak.plan import WARM_S, Plan
 
 NAMES = ("first", "second")
@@ -26,7 +25,7 @@ _SAMPLED_EVERY_S = 5.0
 
 @dataclass(slots=True)
 class Gap:
-    """From a kill until the new process was ready. until_s: of the monotonic clock; None while it lasts."""
+    """From a kill until the new process was ready, or had ended. until_s: of the monotonic clock; None while it lasts."""
 
     name: str
     from_s: float
@@ -52,6 +51,15 @@ class End:
     text: str
 
 
+@dataclass(slots=True)
+class _Life:
+    """A process and when it was started."""
+
+    program: Scheduler
+    started_s: float
+    is_killed: bool = False
+
+
 class Processes:
     """The schedulers while they are kept. gaps: of kills alone."""
 
@@ -61,13 +69,14 @@ class Processes:
         self.ends: list[End] = []
         self.starts = 0
         self._plane, self._plan = plane, plan
-        self._running: dict[str, tuple[Scheduler, float]] = {}
-        self._killed: dict[str, Gap] = {}
+        self._lives: dict[str, _Life] = {}
         self._began = monotonic()
 
     async def start(self) -> None:
         """Start both. Raises StartError."""
-        await asyncio.gather(*(self._start(name) for name in NAMES))
+        for name in NAMES:
+            self._start(name)
+        await asyncio.gather(*(asyncio.to_thread(one.program.await_readyz) for one in self._lives.values()))
         self._began = monotonic()
 
     async def keep(self) -> None:
@@ -75,50 +84,46 @@ class Processes:
         await asyncio.gather(*(self._keep(name) for name in NAMES), self._sample())
 
     async def kill_in_turn(self) -> None:
-        """Kill one of them every so often, until cancelled."""
+        """Kill one of them every so often, until cancelled; one that has just ended by itself is let off."""
         for name in victims(self._plan):
             await asyncio.sleep(self._plan.kill_every_s)
-            if name in self._running and name not in self._killed:
+            life = self._lives[name]
+            if life.program.is_running:
                 self._note_memory(name)
-                gap = Gap(name, monotonic())
-                self._killed[name] = gap
-                self.gaps.append(gap)
-                await asyncio.to_thread(self._running[name][0].kill)
+                life.is_killed = True
+                self.gaps.append(Gap(name, monotonic()))
+                await asyncio.to_thread(life.program.kill)
 
     async def stop(self) -> None:
         """End both, and wait for them."""
-        for name in self._running:
-            self._note_memory(name)
-        await asyncio.gather(*(asyncio.to_thread(program.stop) for program, _ in self._running.values()))
+        await asyncio.gather(*(asyncio.to_thread(life.program.stop) for life in self._lives.values()))
 
     def resident_mib(self) -> dict[str, float]:
         """How much memory each has now."""
-        return {name: resident for name in self._running if (resident := self._resident_mib(name))}
+        return {name: resident for name in self._lives if (resident := self._resident_mib(name))}
 
-    async def _start(self, name: str) -> None:
+    def _start(self, name: str) -> None:
         self.starts += 1
-        program = Scheduler(self._plane, name=name)
-        self._running[name] = (program, monotonic())
-        await asyncio.to_thread(program.await_readyz)
+        self._lives[name] = _Life(Scheduler(self._plane, name=name), monotonic())
 
     async def _keep(self, name: str) -> None:
         while True:
             await asyncio.sleep(_LOOKED_AT_EVERY_S)
-            program, _ = self._running[name]
-            if program.is_running:
-                continue
-            gap = self._killed.get(name)
-            if gap is None:
-                self._note_end(name, program)
+            life, gap = self._lives[name], self._open_gap(name)
+            if life.program.is_running:
+                if gap and not life.is_killed and await asyncio.to_thread(life.program.is_ready):
+                    gap.until_s = monotonic()
+            elif life.is_killed:
+                self._start(name)
+            else:
+                self._note_end(name, life.program)
+                if gap:  # what comes now is no consequence of the kill
+                    gap.until_s = monotonic()
                 await asyncio.sleep(_AGAIN_S)
-            try:
-                await self._start(name)
-            except StartError:
-                self._note_end(name, self._running[name][0])
-                await asyncio.sleep(_AGAIN_S)
-            if gap is not None:
-                gap.until_s = monotonic()
-                del self._killed[name]
+                self._start(name)
+
+    def _open_gap(self, name: str) -> Gap | None:
+        return next((gap for gap in self.gaps if gap.name == name and gap.until_s is None), None)
 
     def _note_end(self, name: str, program: Scheduler) -> None:
         text = f"exit code {program.exit_code}; {program.tail()}"
@@ -132,13 +137,13 @@ class Processes:
 
     def _note_memory(self, name: str) -> None:
         if resident := self._resident_mib(name):
-            now, (_, started) = monotonic(), self._running[name]
+            now, started = monotonic(), self._lives[name].started_s
             self.samples.append(Sample(name, now - self._began, now - started, resident))
 
     def _resident_mib(self, name: str) -> float:
         """0 where it has just ended. Source: proc_pid_status(5), VmRSS."""
         try:
-            status = (Path("/proc") / str(self._running[name][0].pid) / "status").read_text()
+            status = (Path("/proc") / str(self._lives[name].program.pid) / "status").read_text()
         except (OSError, ValueError):
             return 0.0
         found = re.search(r"^VmRSS:\s+(\d+) kB$", status, re.MULTILINE)
@@ -147,7 +152,7 @@ class Processes:
 
 def victims(plan: Plan) -> Iterator[str]:
     """Who is killed, one kill after the other."""
-    spared_from_s = WARM_S / 2 if plan.load_s > WARM_S else plan.load_s
+    is_long = plan.load_s > WARM_S
     for number in count(1) if plan.kill_every_s else ():
-        is_in_turn = number * plan.kill_every_s < spared_from_s
+        is_in_turn = not is_long or number * plan.kill_every_s < WARM_S / 2
         yield NAMES[number % 2] if is_in_turn else NAMES[1]

@@ -15,6 +15,7 @@ from tests.soak.plan import Plan
 from tests.soak.processes import Processes
 
 _SHOWN = 20
+_WIDTH = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ class Report:
         lines = [f"{name:{width}}  {value}" for name, value in self.figures.items()]
         lines += ["", *(f"{'ok   ' if rule.holds else 'WRONG'}  {rule.name}: {rule.seen}" for rule in self.rules)]
         lines += [f"       version {one.version}: {one.rule}: {one.text}" for one in self.wrongs[:_SHOWN]]
-        lines += [f"       {text}" for text in self.ends[:_SHOWN]]
+        lines += [f"       {_short(text)}" for text in self.ends[:_SHOWN]]
         return "\n".join((*lines, "", f"verdict: {'all rules hold' if self.holds else 'RULES ARE BROKEN'}"))
 
     def write(self, path: Path) -> None:
@@ -65,10 +66,16 @@ def report(
     rules = [
         *(_none(rule, [one for one in checker.wrongs if one.rule == rule]) for rule in (HELD_TWICE, WITHOUT_DEVICES)),
         figures.time_rule(waits),
-        figures.memory_rule(growth),
+        figures.memory_rule(growth, end_s - began_s),
         _none("process ended by itself", ends),
     ]
     return Report(plan, rules, _figures(checker, good, hostile, processes, waits), checker.wrongs, ends)
+
+
+def _short(text: str) -> str:
+    """Its first line, and the beginning of its last one."""
+    first, *_, last = (*text.splitlines(), "")
+    return f"{first}\n         {last[:_WIDTH]}"
 
 
 def _none(name: str, found: Sequence[object]) -> Rule:

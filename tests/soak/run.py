@@ -7,6 +7,7 @@ find is nothing. Prints a line every ten seconds, then figures and a verdict, an
 
 import asyncio
 import os
+import shutil
 import signal
 import sys
 import tempfile
@@ -33,7 +34,7 @@ from tests.soak.history import History
 from tests.soak.hostile import Hostile
 from tests.soak.inventory import inventory_of
 from tests.soak.plan import Plan
-from tests.soak.processes import Processes
+from tests.soak.processes import NAMES, Processes
 from tests.soak.report import Report, progress, report
 from tests.soak.webhook import Webhook
 
@@ -69,6 +70,7 @@ def main(output: Path, without: Sequence[str], **sizes: Any) -> None:  # Any: as
             ControlPlane(programs, Path(folder) / "plane") as plane,
         ):
             found = asyncio.run(soak(plane, plan, without, click.echo))
+            _keep_logs(plane.folder / "logs", output / "logs")
     except (Unavailable, BuildError, StartError, ApiError, ConnectionError) as error:
         click.echo(f"soak: {error}", err=True)
         sys.exit(2)
@@ -78,6 +80,15 @@ def main(output: Path, without: Sequence[str], **sizes: Any) -> None:  # Any: as
     found.write(output / "results.json")
     click.echo(f"{found.text()}\nwritten: {output / 'results.json'}")
     sys.exit(0 if found.holds else 1)
+
+
+def _keep_logs(logs: Path, folder: Path) -> None:
+    """What our processes told is all that is left of those that have ended."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    for name in NAMES:
+        for log in logs.glob(f"{name}-*.log"):
+            shutil.copy(log, folder)
 
 
 async def soak(plane: ControlPlane, plan: Plan, without: Sequence[str], tell: Callable[[str], None]) -> Report:

@@ -1,0 +1,92 @@
+"""The verdict is told from the figures: each rule can break."""
+
+import pytest
+
+from tests.soak.checker import Waited
+from tests.soak.figures import growth, memory_rule, percentile, time_rule, waits
+from tests.soak.plan import BOUND_WITHIN_S, ROOM_S, WARM_S, Plan
+from tests.soak.processes import NAMES, Gap, Sample, victims
+
+FIRST, SECOND = NAMES
+
+
+def a_wait(ready_s: float, bound_s: float | None) -> Waited:
+    return Waited("pod", ready_s, bound_s)
+
+
+def some_waits(slow: int) -> list[Waited]:
+    """Two hundred, of which so many are too slow."""
+    return [a_wait(0.0, BOUND_WITHIN_S * (2.0 if number < slow else 0.1)) for number in range(200)]
+
+
+@pytest.mark.parametrize(("slow", "holds"), [(0, True), (2, True), (3, False)])
+def test_one_pod_of_a_hundred_may_wait_longer(slow: int, holds: bool) -> None:  # noqa: FBT001 - a case
+    assert time_rule(waits(some_waits(slow), [], 100.0)).holds == holds
+
+
+def test_pod_that_was_never_bound_counts_as_long_as_it_has_waited() -> None:
+    found = waits([a_wait(0.0, None)], [], 100.0)
+    assert (found.p99_s, found.unbound) == (100.0, 1)
+    assert not time_rule(found).holds
+
+
+@pytest.mark.parametrize(
+    ("ready_s", "bound_s", "is_counted"),
+    [
+        (0.0, 9.9, True),
+        (0.0, 10.0, False),
+        (12.0, 12.1, False),
+        (14.0 + ROOM_S, 99.0, False),
+        (14.1 + ROOM_S, 99.0, True),
+    ],
+)
+def test_wait_that_meets_the_gap_of_a_kill_is_left_out(ready_s: float, bound_s: float, is_counted: bool) -> None:  # noqa: FBT001
+    found = waits([a_wait(ready_s, bound_s)], [Gap(FIRST, 10.0, 14.0)], 100.0)
+    assert (found.counted, found.left_out) == ((1, 0) if is_counted else (0, 1))
+
+
+def test_verdict_needs_waits_to_tell_of() -> None:
+    assert not time_rule(waits([], [], 100.0)).holds
+
+
+def test_percentile_is_the_least_value_that_enough_do_not_exceed() -> None:
+    assert [percentile([1.0, 2.0, 3.0, 4.0], share) for share in (0.5, 0.75, 0.99)] == [2.0, 3.0, 4.0]
+
+
+def samples(name: str, before_mib: float, after_mib: float, end_s: float) -> list[Sample]:
+    """Of processes that are killed at the age of 30 s."""
+    found = []
+    for number in range(int(end_s / 10)):
+        at_s = number * 10.0
+        found.append(Sample(name, at_s, at_s % 30, before_mib if at_s < (WARM_S + end_s) / 2 else after_mib))
+    return found
+
+
+@pytest.mark.parametrize(("after_mib", "holds"), [(100.0, True), (109.0, True), (112.0, False)])
+@pytest.mark.parametrize("grown", NAMES)
+def test_memory_may_grow_by_a_tenth(after_mib: float, holds: bool, grown: str) -> None:  # noqa: FBT001 - a case
+    end_s = WARM_S * 3
+    every = [one for name in NAMES for one in samples(name, 100.0, after_mib if name == grown else 100.0, end_s)]
+    found = growth(every, end_s)
+    assert found.keys() == set(NAMES)
+    assert memory_rule(found, end_s).holds == holds
+
+
+def test_memory_of_a_short_run_says_nothing() -> None:
+    assert memory_rule(growth(samples(FIRST, 100.0, 500.0, WARM_S), WARM_S), WARM_S).holds
+
+
+def test_memory_that_could_not_be_compared_in_a_long_run_is_no_success() -> None:
+    assert not memory_rule(growth(samples(FIRST, 100.0, 100.0, WARM_S * 3), WARM_S * 3), WARM_S * 3).holds
+
+
+def test_processes_are_killed_in_turn_and_the_first_is_spared_once_a_run_is_long() -> None:
+    short = [name for name, _ in zip(victims(Plan(minutes=2.0)), range(4), strict=False)]
+    long = [name for name, _ in zip(victims(Plan(minutes=30.0)), range(20), strict=False)]
+    assert short == [SECOND, FIRST, SECOND, FIRST]
+    assert long[:9] == [SECOND, FIRST, SECOND, FIRST, SECOND, FIRST, SECOND, FIRST, SECOND]
+    assert set(long[9:]) == {SECOND}
+
+
+def test_nobody_is_killed_where_nobody_is_to_be() -> None:
+    assert list(victims(Plan(kill_every_s=0.0))) == []
