@@ -4,7 +4,7 @@
 - A pod that is bound has its devices as long as it runs: its claims are there, allocated, reserved for it, and their
   devices reach its node.
 
-A pod that was created with a node was bound by whoever created it: what it lacks is nobody's fault, what it holds counts.
+A pod that was created with a node was bound by whoever created it: what it holds counts, what it lacks does not.
 """
 
 from collections import defaultdict

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from tests.soak.checker import Waited
 from tests.soak.plan import BOUND_WITHIN_S, GROWTH, ROOM_S, SHARE_IN_TIME, WARM_S
-from tests.soak.processes import NAMES, Gap, Sample
+from tests.soak.processes import NAMES, Gap, Sample, last_of_lives
 
 _AT_ONCE_S = 90.0
 """How far apart samples may be that are taken for one moment."""
@@ -66,17 +66,12 @@ def growth(samples: Sequence[Sample], end_s: float) -> dict[str, float]:
     found = {}
     for name in NAMES:
         own = [sample for sample in samples if sample.name == name]
-        own = own if name == NAMES[0] else _last_of_lives(own)
+        own = own if name == NAMES[0] else last_of_lives(own)
         before = [one.resident_mib for one in own if abs(one.at_s - WARM_S) <= _AT_ONCE_S]
         after = [one.resident_mib for one in own if one.at_s >= end_s - _AT_ONCE_S]
         if before and after:
             found[name] = median(after) / median(before)
     return found
-
-
-def _last_of_lives(samples: Sequence[Sample]) -> list[Sample]:
-    """The last sample of each process that was followed by another."""
-    return [one for one, following in zip(samples, samples[1:], strict=False) if following.age_s < one.age_s]
 
 
 def time_rule(found: Waits) -> Rule:

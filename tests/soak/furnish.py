@@ -1,4 +1,4 @@
-"""Where the soak takes place: nodes, devices of every kind, classes, templates, namespaces, and who may do what there."""
+"""Where the soak takes place: nodes, devices of every kind, classes, templates, namespaces, rights."""
 
 from base64 import b64encode
 from collections.abc import Iterator

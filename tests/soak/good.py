@@ -1,4 +1,4 @@
-"""The well-behaved: pods arrive at a steady rate, run a short while once they are bound, end, and go with their claims."""
+"""The well-behaved: pods arrive at a steady rate, run a short while once bound, and go with their claims."""
 
 import asyncio
 from collections.abc import Coroutine, Iterator

@@ -56,7 +56,7 @@ def path_of(obj: Json) -> str:
 
 
 def create(obj: Json, *texts: tuple[str, str]) -> Call:
-    """The call that creates it. texts: JSON that takes the place of strings, which may be nested as no library writes it."""
+    """The call that creates it. texts: JSON in the place of strings, which may be nested as no library writes it."""
     body = orjson.dumps(obj)
     for string, text in texts:
         body = body.replace(orjson.dumps(string), text.encode())

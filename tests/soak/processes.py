@@ -1,21 +1,20 @@
 """Two of our scheduler, one of them killed now and then and started again at once, as a kubelet would.
 
-They are killed in turn. In a run that goes on for longer than `plan.WARM_S` the first one is spared from half of that on,
-so that there is a process whose memory can be compared with its own of long ago; the second one goes on to be killed, and
-its memory is compared at equal ages.
+They are killed in turn. In a run that is longer than `plan.WARM_S` the first one is spared from half of that on: so there
+is a process whose memory can be compared with its own of long ago. The second one goes on to be killed, and its memory is
+compared at equal ages.
 """
 
 import asyncio
-import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import count
-from pathlib import Path
+from itertools import count, pairwise
 from time import monotonic
 
 from tests.controlplane.ours import Scheduler
 from tests.controlplane.plane import ControlPlane
 from tests.soak.plan import WARM_S, Plan
+from tests.soak.usage import usage_of
 
 NAMES = ("first", "second")
 _LOOKED_AT_EVERY_S = 0.2
@@ -25,7 +24,7 @@ _SAMPLED_EVERY_S = 5.0
 
 @dataclass(slots=True)
 class Gap:
-    """From a kill until the new process was ready, or had ended. until_s: of the monotonic clock; None while it lasts."""
+    """From a kill until the new process was ready, or had ended; of the monotonic clock. until_s: None until then."""
 
     name: str
     from_s: float
@@ -34,12 +33,13 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """at_s: since the beginning; age_s: of the process."""
+    """at_s: since the beginning; age_s: of the process; cpu_s: what it has used of processors since it was started."""
 
     name: str
     at_s: float
     age_s: float
     resident_mib: float
+    cpu_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class Processes:
             await asyncio.sleep(self._plan.kill_every_s)
             life = self._lives[name]
             if life.program.is_running:
-                self._note_memory(name)
+                self._note_usage(name)
                 life.is_killed = True
                 self.gaps.append(Gap(name, monotonic()))
                 await asyncio.to_thread(life.program.kill)
@@ -99,8 +99,16 @@ class Processes:
         await asyncio.gather(*(asyncio.to_thread(life.program.stop) for life in self._lives.values()))
 
     def resident_mib(self) -> dict[str, float]:
-        """How much memory each has now."""
-        return {name: resident for name in self._lives if (resident := self._resident_mib(name))}
+        """How much memory each had when it was looked at last."""
+        return {sample.name: sample.resident_mib for sample in self.samples}
+
+    def cpu_s(self) -> dict[str, float]:
+        """How much each has used of processors, over all its lives."""
+        found = dict.fromkeys(NAMES, 0.0)
+        for name in NAMES:
+            own = [sample for sample in self.samples if sample.name == name]
+            found[name] = sum(one.cpu_s for one in (*last_of_lives(own), *own[-1:]))
+        return found
 
     def _start(self, name: str) -> None:
         self.starts += 1
@@ -133,21 +141,18 @@ class Processes:
         while True:
             await asyncio.sleep(_SAMPLED_EVERY_S)
             for name in NAMES:
-                self._note_memory(name)
+                self._note_usage(name)
 
-    def _note_memory(self, name: str) -> None:
-        if resident := self._resident_mib(name):
-            now, started = monotonic(), self._lives[name].started_s
-            self.samples.append(Sample(name, now - self._began, now - started, resident))
+    def _note_usage(self, name: str) -> None:
+        life, now = self._lives[name], monotonic()
+        usage = usage_of(life.program.pid) if life.program.is_running else None
+        if usage:
+            self.samples.append(Sample(name, now - self._began, now - life.started_s, *usage))
 
-    def _resident_mib(self, name: str) -> float:
-        """0 where it has just ended. Source: proc_pid_status(5), VmRSS."""
-        try:
-            status = (Path("/proc") / str(self._lives[name].program.pid) / "status").read_text()
-        except (OSError, ValueError):
-            return 0.0
-        found = re.search(r"^VmRSS:\s+(\d+) kB$", status, re.MULTILINE)
-        return int(found[1]) / 1024 if found else 0.0
+
+def last_of_lives(samples: Sequence[Sample]) -> list[Sample]:
+    """The last sample of each process that was followed by another, of those of one name."""
+    return [one for one, following in pairwise(samples) if following.age_s < one.age_s]
 
 
 def victims(plan: Plan) -> Iterator[str]:

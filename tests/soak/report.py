@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -13,9 +13,11 @@ from tests.soak.good import Good
 from tests.soak.hostile import Hostile
 from tests.soak.plan import Plan
 from tests.soak.processes import Processes
+from tests.soak.usage import usage_of
 
 _SHOWN = 20
 _WIDTH = 400
+_FAILED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +26,7 @@ class Report:
 
     plan: Plan
     rules: Sequence[Rule]
-    figures: dict[str, object]
+    figures: Mapping[str, object]
     wrongs: Sequence[Wrong]
     ends: Sequence[str]
 
@@ -56,48 +58,71 @@ class Report:
         path.write_text(json.dumps(document, indent=1) + "\n")
 
 
-def report(
-    plan: Plan, checker: Checker, good: Good, hostile: Hostile, processes: Processes, began_s: float, end_s: float
-) -> Report:
-    """What a run came to, from what its parts counted. began_s, end_s: of the monotonic clock."""
-    waits = figures.waits(checker.waited(), processes.gaps, end_s)
-    growth = figures.growth(processes.samples, end_s - began_s)
-    ends = [f"{one.name} ended by itself after {one.at_s:.0f} s: {one.text}" for one in processes.ends]
-    rules = [
-        *(_none(rule, [one for one in checker.wrongs if one.rule == rule]) for rule in (HELD_TWICE, WITHOUT_DEVICES)),
-        figures.time_rule(waits),
-        figures.memory_rule(growth, end_s - began_s),
-        _none("process ended by itself", ends),
-    ]
-    return Report(plan, rules, _figures(checker, good, hostile, processes, waits), checker.wrongs, ends)
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The parts of a run, which have counted what they did. others: processes to tell the use of, by name."""
+
+    plan: Plan
+    checker: Checker
+    good: Good
+    hostile: Hostile
+    processes: Processes
+    others: Mapping[str, int]
+    began_s: float
+
+    def report(self, end_s: float) -> Report:
+        """What it came to. end_s: of the monotonic clock, when the load was over."""
+        lasted_s, wrongs = end_s - self.began_s, self.checker.wrongs
+        waits = figures.waits(self.checker.waited(), self.processes.gaps, end_s)
+        ends = [f"{one.name} ended by itself after {one.at_s:.0f} s: {one.text}" for one in self.processes.ends]
+        rules = [
+            *(_none(rule, [one for one in wrongs if one.rule == rule]) for rule in (HELD_TWICE, WITHOUT_DEVICES)),
+            figures.time_rule(waits),
+            figures.memory_rule(figures.growth(self.processes.samples, lasted_s), lasted_s),
+            _none("process ended by itself", ends),
+        ]
+        return Report(self.plan, rules, self._figures(waits, lasted_s), wrongs, ends)
+
+    def progress(self, at_s: float) -> str:
+        """One line."""
+        memory = "+".join(f"{mib:.0f}" for mib in self.processes.resident_mib().values())
+        return (
+            f"{at_s - self.began_s:5.0f} s: {self.good.created} good pods, {self.good.pending} of them wait; "
+            f"{self.hostile.done} hostile acts; {len(self.processes.gaps)} kills, {len(self.processes.ends)} ends; "
+            f"{memory} MiB; {self.checker.revisions} revisions, {len(self.checker.wrongs)} wrong"
+        )
+
+    def _figures(self, waits: Waits, lasted_s: float) -> Mapping[str, object]:
+        good, gaps = self.good, self.processes.gaps
+        return {
+            "revisions checked": self.checker.revisions,
+            "good pods": f"{good.created} created, {good.bound} bound, {good.held_back} held back",
+            "good calls that failed": "; ".join((str(len(good.failed)), *good.failed[:_FAILED])),
+            "wait, p50": f"{waits.p50_s:.3f} s",
+            "wait, p99": f"{waits.p99_s:.3f} s",
+            "wait, longest": f"{waits.longest_s:.3f} s",
+            "pods left out of the waits (a kill)": waits.left_out,
+            "hostile acts": self.hostile.done,
+            "hostile answers": _answers(self.hostile.answers),
+            "kills": len(gaps),
+            "kill to ready, s": [round(gap.until_s - gap.from_s, 1) for gap in gaps if gap.until_s],
+            "memory, MiB": {name: round(mib) for name, mib in self.processes.resident_mib().items()},
+            "processors in use": {name: round(cpu_s / lasted_s, 2) for name, cpu_s in self._cpu_s().items()},
+        }
+
+    def _cpu_s(self) -> dict[str, float]:
+        others = {name: usage.cpu_s for name, pid in self.others.items() if (usage := usage_of(pid))}
+        return {**others, **self.processes.cpu_s()}
 
 
 def _short(text: str) -> str:
     """Its first line, and the beginning of its last one."""
-    first, *_, last = (*text.splitlines(), "")
-    return f"{first}\n         {last[:_WIDTH]}"
+    first, *rest = text.splitlines()
+    return "\n         ".join((first, *(line[:_WIDTH] for line in rest[-1:])))
 
 
 def _none(name: str, found: Sequence[object]) -> Rule:
-    return Rule(f"no {name}", f"{len(found)}", not found)
-
-
-def _figures(checker: Checker, good: Good, hostile: Hostile, processes: Processes, waits: Waits) -> dict[str, object]:
-    resident = {name: round(mib) for name, mib in processes.resident_mib().items()}
-    return {
-        "revisions checked": checker.revisions,
-        "good pods": f"{good.created} created, {good.bound} bound, {good.held_back} held back",
-        "good calls that failed": "; ".join((str(len(good.failed)), *good.failed[:3])),
-        "wait, p50": f"{waits.p50_s:.3f} s",
-        "wait, p99": f"{waits.p99_s:.3f} s",
-        "wait, longest": f"{waits.longest_s:.3f} s",
-        "pods left out of the waits (a kill)": waits.left_out,
-        "hostile acts": hostile.done,
-        "hostile answers": _answers(hostile.answers),
-        "kills": len(processes.gaps),
-        "kill to ready, s": [round(gap.until_s - gap.from_s, 1) for gap in processes.gaps if gap.until_s],
-        "memory, MiB": resident,
-    }
+    return Rule(f"no {name}", str(len(found)), not found)
 
 
 def _answers(answers: Counter[tuple[str, int]]) -> dict[str, dict[str, int]]:
@@ -105,13 +130,3 @@ def _answers(answers: Counter[tuple[str, int]]) -> dict[str, dict[str, int]]:
     for (act, status), number in sorted(answers.items()):
         found.setdefault(act, {})[str(status)] = number
     return found
-
-
-def progress(at_s: float, checker: Checker, good: Good, hostile: Hostile, processes: Processes) -> str:
-    """One line."""
-    memory = "+".join(f"{mib:.0f}" for mib in processes.resident_mib().values())
-    return (
-        f"{at_s:5.0f} s: {good.created} good pods, {good.pending} of them wait; {hostile.done} hostile acts; "
-        f"{len(processes.gaps)} kills, {len(processes.ends)} ends; {memory} MiB; "
-        f"{checker.revisions} revisions, {len(checker.wrongs)} wrong"
-    )

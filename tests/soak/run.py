@@ -35,7 +35,7 @@ from tests.soak.hostile import Hostile
 from tests.soak.inventory import inventory_of
 from tests.soak.plan import Plan
 from tests.soak.processes import NAMES, Processes
-from tests.soak.report import Report, progress, report
+from tests.soak.report import Report, Run
 from tests.soak.webhook import Webhook
 
 _TOLD_EVERY_S = 10.0
@@ -107,17 +107,14 @@ async def soak(plane: ControlPlane, plan: Plan, without: Sequence[str], tell: Ca
         await history.begin()
         following = asyncio.create_task(history.follow())
         tell(f"{plan.nodes} nodes, {len(inventory.devices)} devices; both schedulers are ready; seed {plan.seed}")
-        began = monotonic()
-
-        def told() -> str:
-            return progress(monotonic() - began, checker, good, hostile, processes)
-
-        background = [_every(_TOLD_EVERY_S, lambda: tell(told())), processes.keep(), processes.kill_in_turn()]
-        await _loaded(plan, good, hostile, following, background)
+        others = {**plane.pids(), "soak": os.getpid()}
+        run = Run(plan, checker, good, hostile, processes, others, monotonic())
+        telling = _every(_TOLD_EVERY_S, lambda: tell(run.progress(monotonic())))
+        await _loaded(plan, good, hostile, following, [telling, processes.keep(), processes.kill_in_turn()])
         end = monotonic()
         await history.end()
         await following
-        found = report(plan, checker, good, hostile, processes, began, end)
+        found = run.report(end)
         await asyncio.gather(good.stop(), hostile.stop())
     return found
 
