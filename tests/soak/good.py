@@ -1,6 +1,7 @@
 """The well-behaved: pods arrive at a steady rate, run a short while once bound, and go with their claims."""
 
 import asyncio
+import math
 from collections.abc import Coroutine, Iterator
 from dataclasses import dataclass
 from itertools import count
@@ -51,11 +52,17 @@ def arrivals(chance: Random) -> Iterator[Arrival]:
 
 
 class Good:
-    """Lets them come and go. created, bound, held_back: so many pods; failed: what the API server did not take."""
+    """Lets them come and go. created, bound, held_back: so many pods; failed: what the API server did not take.
+
+    late_s: of each pod and claim, from the API server's answer to its creation until the watch showed it. Where that is
+    long, it is the API server that does not keep up.
+    """
 
     def __init__(self, client: Client, plan: Plan) -> None:
         self.created = self.bound = self.held_back = 0
         self.failed: list[str] = []
+        self.late_s: list[float] = []
+        self._answered_s: dict[str, float] = {}
         self._client, self._plan = client, plan
         self._arrived: dict[str, Arrival] = {}
         self._left: dict[str, int] = {}
@@ -81,9 +88,13 @@ class Good:
                 self.held_back += len(arrival.pods)
 
     def see(self, revision: Revision) -> None:
-        """Take a pod's revision: one that is bound starts to run."""
+        """Take a revision: a pod that is bound starts to run."""
         pod = revision.object
-        if pod["kind"] != POD.kind or pod["metadata"]["namespace"] not in GOOD or not pod["spec"].get("nodeName"):
+        if pod["metadata"]["namespace"] not in GOOD:
+            return
+        if answered_s := self._answered_s.pop(path_of(pod), None):
+            self.late_s.append(max(0.0, revision.seen_s - answered_s))
+        if pod["kind"] != POD.kind or not pod["spec"].get("nodeName"):
             return
         if arrival := self._arrived.pop(path_of(pod), None):
             self.bound += 1
@@ -97,11 +108,11 @@ class Good:
     async def _arrive(self, arrival: Arrival) -> None:
         for claim in arrival.claims:
             self._left[path_of(claim)] = len(arrival.pods)
-            await self._call(create(claim))
+            await self._create(claim)
         for pod in arrival.pods:
             self._arrived[path_of(pod)] = arrival
             self.created += 1
-            await self._call(create(pod))
+            await self._create(pod)
 
     async def _run(self, path: str, arrival: Arrival) -> None:
         await asyncio.sleep(arrival.runs_s)
@@ -114,6 +125,14 @@ class Good:
             if not self._left[claim]:
                 del self._left[claim]
                 await self._call(delete(claim))
+
+    async def _create(self, obj: Json) -> None:
+        """It may be seen before it is answered: then it was not late."""
+        path = path_of(obj)
+        self._answered_s[path] = math.inf
+        await self._call(create(obj))
+        if path in self._answered_s:
+            self._answered_s[path] = monotonic()
 
     async def _call(self, call: Call) -> None:
         answer = await self._client.send(call)

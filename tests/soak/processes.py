@@ -1,8 +1,8 @@
 """Two of our scheduler, one of them killed now and then and started again at once, as a kubelet would.
 
-They are killed in turn. In a run that is longer than `plan.WARM_S` the first one is spared from half of that on: so there
-is a process whose memory can be compared with its own of long ago. The second one goes on to be killed, and its memory is
-compared at equal ages.
+They are killed in turn. In a run that is longer than `plan.WARM_S` the first one is spared from half of that on: so
+there is a process whose memory can be compared with its own of long ago. The second one goes on to be killed, and its
+memory is compared at equal ages.
 """
 
 import asyncio

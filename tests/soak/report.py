@@ -101,6 +101,7 @@ class Run:
             "wait, p50": f"{waits.p50_s:.3f} s",
             "wait, p99": f"{waits.p99_s:.3f} s",
             "wait, longest": f"{waits.longest_s:.3f} s",
+            "watch behind the answer, p99": f"{figures.percentile(sorted(good.late_s) or [0.0], 0.99):.3f} s",
             "pods left out of the waits (a kill)": waits.left_out,
             "hostile acts": self.hostile.done,
             "hostile answers": _answers(self.hostile.answers),
