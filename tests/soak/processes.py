@@ -68,20 +68,21 @@ class Processes:
         self.samples: list[Sample] = []
         self.ends: list[End] = []
         self.starts = 0
+        self.names = NAMES[: plan.replicas]
         self._plane, self._plan = plane, plan
         self._lives: dict[str, _Life] = {}
         self._began = monotonic()
 
     async def start(self) -> None:
         """Start both. Raises StartError."""
-        for name in NAMES:
+        for name in self.names:
             self._start(name)
         await asyncio.gather(*(asyncio.to_thread(one.program.await_readyz) for one in self._lives.values()))
         self._began = monotonic()
 
     async def keep(self) -> None:
         """Start again whatever ends, until cancelled."""
-        await asyncio.gather(*(self._keep(name) for name in NAMES), self._sample())
+        await asyncio.gather(*(self._keep(name) for name in self.names), self._sample())
 
     async def kill_in_turn(self) -> None:
         """Kill one of them every so often, until cancelled; one that has just ended by itself is let off."""
@@ -104,8 +105,8 @@ class Processes:
 
     def cpu_s(self) -> dict[str, float]:
         """How much each has used of processors, over all its lives."""
-        found = dict.fromkeys(NAMES, 0.0)
-        for name in NAMES:
+        found = dict.fromkeys(self.names, 0.0)
+        for name in self.names:
             own = [sample for sample in self.samples if sample.name == name]
             found[name] = sum(one.cpu_s for one in (*last_of_lives(own), *own[-1:]))
         return found
@@ -140,7 +141,7 @@ class Processes:
     async def _sample(self) -> None:
         while True:
             await asyncio.sleep(_SAMPLED_EVERY_S)
-            for name in NAMES:
+            for name in self.names:
                 self._note_usage(name)
 
     def _note_usage(self, name: str) -> None:
@@ -160,4 +161,4 @@ def victims(plan: Plan) -> Iterator[str]:
     is_long = plan.load_s > WARM_S
     for number in count(1) if plan.kill_every_s else ():
         is_in_turn = not is_long or number * plan.kill_every_s < WARM_S / 2
-        yield NAMES[number % 2] if is_in_turn else NAMES[1]
+        yield NAMES[number % plan.replicas] if is_in_turn else NAMES[plan.replicas - 1]

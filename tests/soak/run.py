@@ -55,6 +55,7 @@ _USUAL = Plan()
     show_default=True,
     help="In seconds; 0: nobody is killed.",
 )
+@click.option("--replicas", type=click.IntRange(1, 2), default=_USUAL.replicas, show_default=True, help="Of ours.")
 @click.option("--seed", default=_USUAL.seed, show_default=True)
 @click.option(
     "--without", type=click.Choice([act.__name__ for act in ACTS]), multiple=True, help="An act that is left out."
@@ -106,7 +107,9 @@ async def soak(plane: ControlPlane, plan: Plan, without: Sequence[str], tell: Ca
         history = History(admin, checker, good.see)
         await history.begin()
         following = asyncio.create_task(history.follow())
-        tell(f"{plan.nodes} nodes, {len(inventory.devices)} devices; both schedulers are ready; seed {plan.seed}")
+        tell(
+            f"{plan.nodes} nodes, {len(inventory.devices)} devices; {plan.replicas} schedulers are ready; seed {plan.seed}"
+        )
         others = {**plane.pids(), "soak": os.getpid()}
         run = Run(plan, checker, good, hostile, processes, others, monotonic())
         telling = _every(_TOLD_EVERY_S, lambda: tell(run.progress(monotonic())))

@@ -1,5 +1,7 @@
 """The verdict is told from the figures: each rule can break."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.soak.checker import Waited
@@ -76,14 +78,25 @@ def test_memory_of_a_short_run_says_nothing() -> None:
     assert memory_rule(growth(samples(FIRST, 100.0, 500.0, WARM_S), WARM_S), WARM_S).holds
 
 
+def test_memory_of_a_process_that_lives_on_is_compared_with_its_own() -> None:
+    end_s = WARM_S * 3
+    found = growth([replace(one, age_s=one.at_s) for one in samples(FIRST, 100.0, 150.0, end_s)], end_s)
+    assert found == {FIRST: 1.5}
+
+
 def test_memory_that_could_not_be_compared_in_a_long_run_is_no_success() -> None:
-    assert not memory_rule(growth(samples(FIRST, 100.0, 100.0, WARM_S * 3), WARM_S * 3), WARM_S * 3).holds
+    end_s = WARM_S * 3
+    early = [one for one in samples(FIRST, 100.0, 100.0, end_s) if one.at_s < WARM_S * 2]
+    assert not memory_rule(growth(early, end_s), end_s).holds
+    assert not memory_rule(growth([], end_s), end_s).holds
 
 
 def test_processes_are_killed_in_turn_and_the_first_is_spared_once_a_run_is_long() -> None:
     short = [name for name, _ in zip(victims(Plan(minutes=2.0)), range(4), strict=False)]
     long = [name for name, _ in zip(victims(Plan(minutes=30.0)), range(20), strict=False)]
+    alone = [name for name, _ in zip(victims(Plan(minutes=30.0, replicas=1)), range(20), strict=False)]
     assert short == [SECOND, FIRST, SECOND, FIRST]
+    assert set(alone) == {FIRST}
     assert long[:9] == [SECOND, FIRST, SECOND, FIRST, SECOND, FIRST, SECOND, FIRST, SECOND]
     assert set(long[9:]) == {SECOND}
 
