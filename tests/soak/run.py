@@ -107,9 +107,7 @@ async def soak(plane: ControlPlane, plan: Plan, without: Sequence[str], tell: Ca
         history = History(admin, checker, good.see)
         await history.begin()
         following = asyncio.create_task(history.follow())
-        tell(
-            f"{plan.nodes} nodes, {len(inventory.devices)} devices; {plan.replicas} schedulers are ready; seed {plan.seed}"
-        )
+        tell(f"{plan.nodes} nodes, {len(inventory.devices)} devices, {plan.replicas} schedulers; seed {plan.seed}")
         others = {**plane.pids(), "soak": os.getpid()}
         run = Run(plan, checker, good, hostile, processes, others, monotonic())
         telling = _every(_TOLD_EVERY_S, lambda: tell(run.progress(monotonic())))
