@@ -6,6 +6,8 @@ memory is compared at equal ages.
 """
 
 import asyncio
+import http.client
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count, pairwise
@@ -20,6 +22,7 @@ NAMES = ("first", "second")
 _LOOKED_AT_EVERY_S = 0.2
 _AGAIN_S = 1.0
 _SAMPLED_EVERY_S = 5.0
+_DECISION = "scheduler_scheduling_algorithm_duration_seconds"
 
 
 @dataclass(slots=True)
@@ -111,6 +114,12 @@ class Processes:
             found[name] = sum(one.cpu_s for one in (*last_of_lives(own), *own[-1:]))
         return found
 
+    async def decision_ms(self) -> dict[str, float]:
+        """How long decisions of each took in the mean, since it was started; of those that decided and answer."""
+        told = {name: await asyncio.to_thread(_metrics_of, life.program) for name, life in self._lives.items()}
+        means = {name: _mean_s(text) for name, text in told.items()}
+        return {name: mean_s * 1e3 for name, mean_s in means.items() if mean_s}
+
     def _start(self, name: str) -> None:
         self.starts += 1
         self._lives[name] = _Life(Scheduler(self._plane, name=name), monotonic())
@@ -149,6 +158,21 @@ class Processes:
         usage = usage_of(life.program.pid) if life.program.is_running else None
         if usage:
             self.samples.append(Sample(name, now - self._began, now - life.started_s, *usage))
+
+
+def _metrics_of(program: Scheduler) -> str:
+    """What it tells to Prometheus; empty where it does not answer."""
+    try:
+        return program.told("/metrics")
+    except (OSError, http.client.HTTPException):
+        return ""
+
+
+def _mean_s(metrics: str) -> float:
+    """The mean duration of a decision; 0 where there was none."""
+    found = dict(re.findall(rf"^{_DECISION}_(sum|count) (\S+)$", metrics, re.MULTILINE))
+    count = float(found.get("count", 0))
+    return float(found["sum"]) / count if count else 0.0
 
 
 def last_of_lives(samples: Sequence[Sample]) -> list[Sample]:

@@ -70,8 +70,8 @@ class Run:
     others: Mapping[str, int]
     began_s: float
 
-    def report(self, end_s: float) -> Report:
-        """What it came to. end_s: of the monotonic clock, when the load was over."""
+    def report(self, end_s: float, decision_ms: Mapping[str, float]) -> Report:
+        """What it came to. end_s: of the monotonic clock, when the load was over; decision_ms: the mean, by process."""
         lasted_s, wrongs = end_s - self.began_s, self.checker.wrongs
         waits = figures.waits(self.checker.waited(), self.processes.gaps, end_s)
         ends = [f"{one.name} ended by itself after {one.at_s:.0f} s: {one.text}" for one in self.processes.ends]
@@ -81,7 +81,8 @@ class Run:
             figures.memory_rule(figures.growth(self.processes.samples, lasted_s), lasted_s),
             _none("process ended by itself", ends),
         ]
-        return Report(self.plan, rules, self._figures(waits, lasted_s), wrongs, ends)
+        found = {**self._figures(waits, lasted_s), "decision, mean, ms": _rounded(decision_ms)}
+        return Report(self.plan, rules, found, wrongs, ends)
 
     def progress(self, at_s: float) -> str:
         """One line."""
@@ -107,13 +108,17 @@ class Run:
             "hostile answers": _answers(self.hostile.answers),
             "kills": len(gaps),
             "kill to ready, s": [round(gap.until_s - gap.from_s, 1) for gap in gaps if gap.until_s],
-            "memory, MiB": {name: round(mib) for name, mib in self.processes.resident_mib().items()},
-            "processors in use": {name: round(cpu_s / lasted_s, 2) for name, cpu_s in self._cpu_s().items()},
+            "memory, MiB": _rounded(self.processes.resident_mib()),
+            "processors in use": _rounded({name: cpu_s / lasted_s for name, cpu_s in self._cpu_s().items()}),
         }
 
     def _cpu_s(self) -> dict[str, float]:
         others = {name: usage.cpu_s for name, pid in self.others.items() if (usage := usage_of(pid))}
         return {**others, **self.processes.cpu_s()}
+
+
+def _rounded(found: Mapping[str, float]) -> dict[str, float]:
+    return {name: round(figure, 2) for name, figure in found.items()}
 
 
 def _short(text: str) -> str:

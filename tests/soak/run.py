@@ -115,7 +115,7 @@ async def soak(plane: ControlPlane, plan: Plan, without: Sequence[str], tell: Ca
         end = monotonic()
         await history.end()
         await following
-        found = run.report(end)
+        found = run.report(end, await processes.decision_ms())
         await asyncio.gather(good.stop(), hostile.stop())
     return found
 
