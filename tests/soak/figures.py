@@ -6,7 +6,7 @@ from statistics import median
 from typing import NamedTuple
 
 from tests.soak.checker import Waited
-from tests.soak.plan import BOUND_WITHIN_S, GROWTH, ROOM_S, SHARE_IN_TIME, WARM_S
+from tests.soak.plan import BOUND_WITHIN_S, GROWTH, READY_WITHIN_S, ROOM_S, SHARE_IN_TIME, WARM_S
 from tests.soak.processes import Gap, Sample, last_of_lives
 
 _AT_ONCE_S = 90.0
@@ -22,7 +22,10 @@ class Rule(NamedTuple):
 
 
 class Waits(NamedTuple):
-    """Of pods whose wait met no gap; p99_s: a wait that has not ended counts as long as it has lasted."""
+    """Without what was within the gaps of kills. p99_s: a wait that has not ended counts as far as it has lasted.
+
+    left_out: pods that met a gap and were bound in time otherwise.
+    """
 
     counted: int
     left_out: int
@@ -34,22 +37,37 @@ class Waits(NamedTuple):
 
 def waits(waited: Iterable[Waited], gaps: Sequence[Gap], end_s: float) -> Waits:
     """How long pods waited. end_s: when it was looked at last."""
-    every = [(one.ready_s, one.bound_s if one.bound_s is not None else end_s, one.bound_s is None) for one in waited]
-    counted = [one for one in every if not any(_meets(one[0], one[1], gap) for gap in gaps)]
-    lasted = sorted(until - since for since, until, _ in counted) or [0.0]
+    every = [(one.ready_s, end_s if one.bound_s is None else one.bound_s, one.bound_s is None) for one in waited]
+    ends = [(gap.from_s, _end_of(gap)) for gap in gaps]
+    outside = [(until - since) - _within(since, until, ends) for since, until, _ in every]
+    met = [any(start <= until and since <= end for start, end in ends) for since, until, _ in every]
+    pairs = zip(outside, met, strict=True)
+    lasted = sorted(wait_s for wait_s, is_met in pairs if not is_met or wait_s > BOUND_WITHIN_S)
+    known = lasted or [0.0]
     return Waits(
-        len(counted),
-        len(every) - len(counted),
-        percentile(lasted, 0.5),
-        percentile(lasted, SHARE_IN_TIME),
-        lasted[-1],
-        sum(is_unbound for *_, is_unbound in every),
+        counted=len(lasted),
+        left_out=len(every) - len(lasted),
+        p50_s=percentile(known, 0.5),
+        p99_s=percentile(known, SHARE_IN_TIME),
+        longest_s=known[-1],
+        unbound=sum(is_unbound for *_, is_unbound in every),
     )
 
 
-def _meets(since_s: float, until_s: float, gap: Gap) -> bool:
-    """Whether some of the wait was within the gap."""
-    return gap.from_s <= until_s and (gap.until_s is None or since_s <= gap.until_s + ROOM_S)
+def _end_of(gap: Gap) -> float:
+    """Where a process takes too long to be ready, the rest of its gap is no excuse."""
+    latest_s = gap.from_s + READY_WITHIN_S
+    return ROOM_S + (latest_s if gap.until_s is None else min(gap.until_s, latest_s))
+
+
+def _within(since_s: float, until_s: float, gaps: Sequence[tuple[float, float]]) -> float:
+    """How much of the time was within gaps, which come in the order of their beginnings and may overlap."""
+    found, at_s = 0.0, since_s
+    for start, end in gaps:
+        low, high = max(at_s, start), min(until_s, end)
+        found += max(0.0, high - low)
+        at_s = max(at_s, high)
+    return found
 
 
 def percentile(ascending: Sequence[float], share: float) -> float:

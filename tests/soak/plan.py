@@ -13,6 +13,9 @@ GROWTH = 1.1
 WARM_S = 600.0
 """When memory is measured for the first time; a shorter run says nothing about it."""
 
+READY_WITHIN_S = 15.0
+"""After a kill: for longer than that, a process that is not ready is no excuse."""
+
 ROOM_S = 2.0
 """What a gap lasts beyond its end: what the killed process had begun is taken over by the others after it."""
 

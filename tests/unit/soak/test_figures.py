@@ -6,7 +6,7 @@ import pytest
 
 from tests.soak.checker import Waited
 from tests.soak.figures import growth, memory_rule, percentile, time_rule, waits
-from tests.soak.plan import BOUND_WITHIN_S, ROOM_S, WARM_S, Plan
+from tests.soak.plan import BOUND_WITHIN_S, READY_WITHIN_S, ROOM_S, WARM_S, Plan
 from tests.soak.processes import NAMES, Gap, Sample, victims
 
 FIRST, SECOND = NAMES
@@ -32,19 +32,46 @@ def test_pod_that_was_never_bound_counts_as_long_as_it_has_waited() -> None:
     assert not time_rule(found).holds
 
 
+KILL = Gap(FIRST, 10.0, 14.0)
+ENDS_S = 14.0 + ROOM_S
+
+
 @pytest.mark.parametrize(
-    ("ready_s", "bound_s", "is_counted"),
+    ("ready_s", "bound_s", "counted_s"),
     [
-        (0.0, 9.9, True),
-        (0.0, 10.0, False),
-        (12.0, 12.1, False),
-        (14.0 + ROOM_S, 99.0, False),
-        (14.1 + ROOM_S, 99.0, True),
+        (0.0, 9.0, 9.0),
+        (9.0, 11.0, None),
+        (12.0, 12.1, None),
+        (10.0, ENDS_S + 1.0, None),
+        (10.0, ENDS_S + 5.0, 5.0),
+        (8.0, ENDS_S + 5.0, 7.0),
+        (ENDS_S + 0.1, ENDS_S + 0.2, 0.1),
     ],
 )
-def test_wait_that_meets_the_gap_of_a_kill_is_left_out(ready_s: float, bound_s: float, is_counted: bool) -> None:  # noqa: FBT001
-    found = waits([a_wait(ready_s, bound_s)], [Gap(FIRST, 10.0, 14.0)], 100.0)
-    assert (found.counted, found.left_out) == ((1, 0) if is_counted else (0, 1))
+def test_wait_that_meets_the_gap_of_a_kill_counts_as_far_as_it_is_too_long_without_it(
+    ready_s: float, bound_s: float, counted_s: float | None
+) -> None:
+    found = waits([a_wait(ready_s, bound_s)], [KILL], 100.0)
+    assert (found.counted, found.left_out) == ((0, 1) if counted_s is None else (1, 0))
+    assert found.longest_s == pytest.approx(counted_s or 0.0)
+
+
+def test_pod_that_waits_from_kill_to_kill_is_too_late_all_the_same() -> None:
+    kills = [Gap(FIRST, 10.0 * number, 10.0 * number + 1.0) for number in range(10)]
+    found = waits([a_wait(0.0, None)], kills, 100.0)
+    assert found.longest_s == pytest.approx(100.0 - 10 * (1.0 + ROOM_S))
+    assert not time_rule(found).holds
+
+
+def test_process_that_is_never_ready_again_excuses_nobody_for_long() -> None:
+    found = waits([a_wait(20.0, None)], [Gap(FIRST, 20.0)], 100.0)
+    assert found.longest_s == pytest.approx(80.0 - READY_WITHIN_S - ROOM_S)
+    assert not time_rule(found).holds
+
+
+def test_gaps_that_overlap_are_taken_off_once() -> None:
+    found = waits([a_wait(0.0, 30.0)], [KILL, Gap(SECOND, 12.0, 15.0)], 100.0)
+    assert found.longest_s == pytest.approx(30.0 - (15.0 + ROOM_S - 10.0))
 
 
 def test_verdict_needs_waits_to_tell_of() -> None:
