@@ -8,7 +8,7 @@ UV     := $(BIN)/uv
 COMPILED := .cache/compiled
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format lock clean bench-allocator bench-cel bench-e2e bench-extender peer-check fuzz-cel mutants cluster demo-live compiled
+.PHONY: help demo test check format lock clean bench-allocator bench-cel bench-e2e bench-extender peer-check fuzz-cel mutants soak cluster demo-live compiled
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -52,6 +52,9 @@ fuzz-cel: $(VENV)/.dev ## break expressions for a minute (ARGS="--seconds 0": wi
 
 mutants: $(VENV)/.dev ## break allocator and scheduler in N random places from a SEED, and print what no test notices
 	$(BIN)/python -m tests.mutants.run --count $(or $(N),200) --seed $(or $(SEED),1) $(ARGS)
+
+soak: $(VENV)/.dev ## a hostile tenant beside others on a real control plane for MINUTES=N from a SEED (needs Go once): figures, verdict
+	$(BIN)/python -m tests.soak.run --minutes $(or $(MINUTES),2) --seed $(or $(SEED),1) $(ARGS)
 
 cluster: $(VENV)/.run ## a Kubernetes control plane with a small fleet (needs Go once), until Ctrl-C
 	$(BIN)/python -m tests.controlplane.cluster $(ARGS)

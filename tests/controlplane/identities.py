@@ -2,7 +2,7 @@
 
 A service account's identity is its user name and groups; a token from a file gives both as well as the account's own
 token does. So `OURS`, `EXTENDER`, `SECOND` (a second kube-scheduler) and `DRIVER` have exactly the rights that
-manifests grant to these accounts, and none before.
+manifests grant to these accounts, and none before; `TENANT` has those that a test grants it.
 """
 
 import base64
@@ -33,10 +33,11 @@ OURS = service_account("kube-system", "dra-scheduler")
 EXTENDER = service_account("kube-system", "dra-extender")
 SECOND = service_account("kube-system", "dra-kube-scheduler")
 DRIVER = service_account("kube-system", "example-driver")
+TENANT = service_account("hostile", "tenant")
 STOCK = Identity("stock", "system:kube-scheduler")
 CONTROLLER_MANAGER = Identity("controller-manager", "system:kube-controller-manager")
 
-IDENTITIES = (ADMIN, OURS, EXTENDER, SECOND, DRIVER, STOCK, CONTROLLER_MANAGER)
+IDENTITIES = (ADMIN, OURS, EXTENDER, SECOND, DRIVER, TENANT, STOCK, CONTROLLER_MANAGER)
 
 
 def write_tokens(path: Path, identities: Iterable[Identity]) -> Mapping[Identity, str]:

@@ -32,7 +32,11 @@ class Program(Process):
 
     def await_readyz(self) -> None:
         """Wait until it is ready. Raises StartError with the end of its log."""
-        self.await_ready(lambda: says_ok(self._port, "/readyz"))
+        self.await_ready(self.is_ready)
+
+    def is_ready(self) -> bool:
+        """Whether it says that it is ready."""
+        return says_ok(self._port, "/readyz")
 
     def told(self, path: str) -> str:
         """What it answers to a GET, such as of /metrics or /debug/queue, with whatever status."""

@@ -156,6 +156,10 @@ class ControlPlane:
         """The names of the programs that run."""
         return [process.name for process in self._processes if process.is_running]
 
+    def pids(self) -> dict[str, int]:
+        """The process ids of the programs that run, by name; only Linux tells them."""
+        return {process.name: process.pid for process in self._processes if process.is_running}
+
     def failed(self) -> str:
         """What to say of programs that ended though nobody stopped them; empty while there is none."""
         return "\n".join(f"{p.name} ended; {p.tail()}" for p in self._processes if p.ended_by_itself)

@@ -1,0 +1,28 @@
+"""Two minutes with a hostile tenant: every rule holds."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.controlplane.binaries import Binaries
+from tests.integration.conftest import ROOT
+
+TIMEOUT_S = 600
+RATES = ["--good-rate", "4", "--hostile-rate", "4"]
+"""What two replicas and the API server can carry on two cores that others use as well."""
+
+
+def test_others_are_served_beside_a_hostile_tenant(binaries: Binaries, tmp_path: Path) -> None:
+    assert binaries.etcd.is_file()
+    command = [sys.executable, "-m", "tests.soak.run", "--minutes", "2", *RATES, "--output", str(tmp_path / "soak")]
+    elsewhere = {**os.environ, "TMPDIR": str(tmp_path)}
+    run = subprocess.run(
+        command, cwd=ROOT, env=elsewhere, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+    results = json.loads((tmp_path / "soak" / "results.json").read_text())
+    assert results["figures"]["kills"] >= 3
+    assert results["figures"]["revisions checked"] > results["figures"]["hostile acts"] > 0
+    assert [path.name for path in tmp_path.iterdir()] == ["soak"]

@@ -1,0 +1,104 @@
+"""What the checker knows of a pod and of a claim: read from raw objects, and kept in place of them."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import NamedTuple
+
+from tests.controlplane.rest import Json
+from tests.soak.inventory import DeviceId, quantity
+
+
+class ClaimKey(NamedTuple):
+    """Where a claim is."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+class Share(NamedTuple):
+    """What a claim has of a device. consumed: of its capacity, by name."""
+
+    device: DeviceId
+    consumed: tuple[tuple[str, Fraction], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """uid, the uids that it is reserved for, and what it has; admin access takes nothing from anybody.
+
+    shares: None while it is not allocated. seen: all of its devices, those with admin access too.
+    """
+
+    uid: str
+    consumers: frozenset[str] = frozenset()
+    shares: tuple[Share, ...] | None = None
+    seen: frozenset[DeviceId] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """claims: by entry, the name of the claim; empty where none is needed, and left out where it is not known yet."""
+
+    namespace: str
+    name: str
+    uid: str
+    node: str
+    is_over: bool
+    entries: tuple[str, ...]
+    claims: tuple[tuple[str, str], ...]
+
+    @property
+    def runs(self) -> bool:
+        """Whether it has a node, and has not ended."""
+        return bool(self.node) and not self.is_over
+
+    @property
+    def keys(self) -> list[ClaimKey]:
+        """The claims that are its own."""
+        return [ClaimKey(self.namespace, name) for _, name in self.claims if name]
+
+    def __str__(self) -> str:
+        return f"pod {self.namespace}/{self.name} ({self.uid})"
+
+
+def claim_of(raw: Json) -> Claim:
+    """The claim's facts."""
+    status = raw.get("status") or {}
+    consumers = frozenset(one["uid"] for one in status.get("reservedFor") or ())
+    allocation = status.get("allocation")
+    if allocation is None:
+        return Claim(raw["metadata"]["uid"], consumers)
+    results = (allocation.get("devices") or {}).get("results") or ()
+    shares = tuple(_share(one) for one in results if not one.get("adminAccess"))
+    return Claim(raw["metadata"]["uid"], consumers, shares, frozenset(map(_device_of, results)))
+
+
+def _share(result: Json) -> Share:
+    consumed = result.get("consumedCapacity") or {}
+    return Share(_device_of(result), tuple((name, quantity(value)) for name, value in sorted(consumed.items())))
+
+
+def _device_of(result: Json) -> DeviceId:
+    return DeviceId(result["driver"], result["pool"], result["device"])
+
+
+def pod_of(raw: Json, before: Pod | None) -> Pod:
+    """The pod's facts. before: what was known: a name of a claim that the status has lost since is still its claim."""
+    metadata, spec, status = raw["metadata"], raw["spec"], raw.get("status") or {}
+    entries = spec.get("resourceClaims") or ()
+    named = {one["name"]: one["resourceClaimName"] for one in entries if one.get("resourceClaimName")}
+    made = {one["name"]: one.get("resourceClaimName", "") for one in status.get("resourceClaimStatuses") or ()}
+    known = dict(before.claims) if before else {}
+    claims = {**known, **{entry: name for entry, name in made.items() if name or entry not in known}, **named}
+    return Pod(
+        namespace=metadata["namespace"],
+        name=metadata["name"],
+        uid=metadata["uid"],
+        node=spec.get("nodeName", ""),
+        is_over=status.get("phase") in ("Succeeded", "Failed"),
+        entries=tuple(one["name"] for one in entries),
+        claims=tuple(claims.items()),
+    )
