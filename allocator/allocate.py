@@ -51,7 +51,7 @@ def allocate(  # noqa: PLR0913 - the last four have defaults, and are the caller
     view = snapshot.view(node)
     attempt = attempt_of(snapshot, view, share_id)
     problem = problem_of(snapshot, attempt, claims)
-    terms = Terms(budget_steps, MAX_RESULTS, problem.is_exhaustive, is_cancelled)
+    terms = Terms(budget_steps, MAX_RESULTS, problem.is_exhaustive, problem.may_end, is_cancelled)
     try:
         answer = search_by(policy, attempt, problem.requests, terms)
     except Poisoned as met:

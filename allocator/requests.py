@@ -30,11 +30,13 @@ class Problem:
     """One attempt, ready for the search.
 
     requests: of all claims in order; each with its alternatives. constraints: for the explanation of a refusal.
-    is_exhaustive: every choice has to be tried in order, since meeting a device may end the attempt on all nodes.
+    may_end: meeting a device may end the attempt on all nodes. is_exhaustive: every choice has to be tried in order, for
+    that reason or since the order of picks decides whether they are valid.
     """
 
     requests: tuple[tuple[Candidates, ...], ...]
     constraints: tuple[tuple[Constraint, AttributeRule], ...]
+    may_end: bool
     is_exhaustive: bool
 
 
@@ -59,8 +61,11 @@ def problem_of(snapshot: Snapshot, attempt: Attempt, claims: Sequence[Claim]) ->
             rule.affected = tuple(a for a in bound if all(covers(constraint, c.alternative) for c in a))
         requests.extend(bound)
         constraints.extend(rules)
-    is_exhaustive = _is_exhaustive(attempt, requests, constraints)
-    return Problem(tuple(requests), tuple(constraints), is_exhaustive)
+    every = [candidates for alternatives in requests for candidates in alternatives]
+    may_end = any(c.poison or _may_raise(c) for c in every)
+    # Differs from kube-scheduler where not strict: an error on a device that the answer does not need may stay hidden.
+    is_exhaustive = (may_end and attempt.features.is_strict) or any(map(_depends_on_order, every))
+    return Problem(tuple(requests), tuple(constraints), may_end, is_exhaustive)
 
 
 def _with_rules(candidates: Candidates, rules: Sequence[tuple[Constraint, AttributeRule]]) -> Candidates:
@@ -73,27 +78,19 @@ def _with_rules(candidates: Candidates, rules: Sequence[tuple[Constraint, Attrib
     return replace(candidates, rules=(*first, *own, *last))
 
 
-def _is_exhaustive(
-    attempt: Attempt,
-    requests: Sequence[Sequence[Candidates]],
-    constraints: Sequence[tuple[Constraint, AttributeRule]],
-) -> bool:
-    """True where skipping a choice could miss what kube-scheduler gives up on, or where the order of picks matters.
-
-    Differs from kube-scheduler where not strict: an error on a device that the answer does not need may stay hidden.
-    """
-    if not constraints and not attempt.features.is_strict:
-        return False
-    every = [candidates for alternatives in requests for candidates in alternatives]
-    if any(rule.depends_on_order(c) for _, rule in constraints for c in every if rule in c.rules):
-        return True
-    return attempt.features.is_strict and any(c.poison or _may_raise(c) for c in every)
-
-
 def _may_raise(candidates: Candidates) -> bool:
     """True where a constraint may end the attempt: under `All`, or because a derived attribute fails."""
-    rules = [rule for rule in candidates.rules if isinstance(rule, AttributeRule)]
-    return any(candidates.forced is not None or rule.columns.of(candidates).failures for rule in rules)
+    is_forced = candidates.forced is not None
+    return any((is_forced and rule.is_fatal) or rule.columns.of(candidates).failures for rule in _constraining(candidates))
+
+
+def _depends_on_order(candidates: Candidates) -> bool:
+    """True where a constraint may refuse in one order what it takes in another."""
+    return any(rule.depends_on_order(candidates) for rule in _constraining(candidates))
+
+
+def _constraining(candidates: Candidates) -> list[AttributeRule]:
+    return [rule for rule in candidates.rules if isinstance(rule, AttributeRule)]
 
 
 @dataclass(slots=True, eq=False)

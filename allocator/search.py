@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, combinations, islice
 from typing import Protocol
 
+from allocator.outcome import AllocationError
 from allocator.rules import Candidates, Mask, Pick, Rule, Slot, Trail, bits
 
 PATIENCE_STEPS = 1_000
@@ -76,14 +77,15 @@ class Terms:
     """The terms of a search.
 
     budget_steps: of the whole search. most_picks: of one claim; an alternative that would exceed it is passed over.
-    is_exhaustive: no choice is skipped, for attempts in which meeting a device may end them all (`Poisoned`, or a rule
-    that raises), or in which the order of picks matters. is_cancelled: asked before every step. order: in which devices
-    are tried; None is ascending.
+    is_exhaustive: no choice is skipped, for attempts in which every meeting with a device that may end them counts, or
+    in which the order of picks matters. may_end: there are such devices (`Poisoned`, or a rule that raises).
+    is_cancelled: asked before every step. order: in which devices are tried; None is ascending.
     """
 
     budget_steps: int
     most_picks: int
     is_exhaustive: bool = False
+    may_end: bool = False
     is_cancelled: Callable[[], bool] = lambda: False
     order: Order | None = None
 
@@ -105,22 +107,38 @@ class Search:
         self.may_exceed = any(len(alternatives) > 1 for alternatives in requests)
 
     def run(self) -> Found | NotFound | BudgetSpent:
-        """The first answer. Raises Poisoned, Cancelled, and what rules raise."""
+        """The first answer. Raises Poisoned, Cancelled, and what rules raise.
+
+        The rules are left without a pick, however it ends: others may search with the same ones.
+        """
+        try:
+            return self._run()
+        finally:
+            self._take_all_back()
+
+    def _run(self) -> Found | NotFound | BudgetSpent:
         if not self.requests:
             return Found((), 0)
         if self.is_hopeless(0):
             return NotFound(self.steps)
-        budget = self.terms.budget_steps
-        answer = self._first(min(PATIENCE_STEPS, budget))
-        if not isinstance(answer, BudgetSpent) or self.steps >= budget:
+        answer = self._first(min(PATIENCE_STEPS, self.terms.budget_steps))
+        if not isinstance(answer, BudgetSpent) or self.steps >= self.terms.budget_steps:
             return answer
-        if not self.terms.is_exhaustive:
-            self._begin_again()
-            if self._fails_in_part():
-                return NotFound(self.steps)
-        return self._first(budget)
+        return self._after_patience()
 
-    def _begin_again(self) -> None:
+    def _after_patience(self) -> Found | NotFound | BudgetSpent:
+        terms = self.terms
+        if terms.is_exhaustive:
+            return self._first(terms.budget_steps)
+        self._take_all_back()
+        fails_in_part = self._fails_in_part()
+        if fails_in_part and not terms.may_end:
+            return NotFound(self.steps)
+        # What a part cannot have, the whole cannot have; but the whole may come to a device that ends the attempt.
+        answer = self._first(terms.budget_steps)
+        return NotFound(self.steps) if fails_in_part and isinstance(answer, BudgetSpent) else answer
+
+    def _take_all_back(self) -> None:
         """Take all decisions back; what failures have taught is kept."""
         self._frames.clear()
         self.trail.rewind(0)
@@ -135,10 +153,13 @@ class Search:
             if self.steps >= most:
                 return False
             search = Search(part, replace(self.terms, budget_steps=min(PATIENCE_STEPS, most - self.steps), order=None))
-            answer = search.run()
-            search.trail.rewind(0)
-            self.steps += answer.steps
-            if isinstance(answer, NotFound):
+            try:
+                is_missing = isinstance(search.run(), NotFound)
+            except (Poisoned, AllocationError):
+                # The part may meet devices that the whole never comes to.
+                is_missing = False
+            self.steps += search.steps
+            if is_missing:
                 return True
         return False
 
