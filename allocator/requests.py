@@ -8,7 +8,7 @@ Source: KEP-4381; limits from resource.k8s.io/v1 (AllocationResultsMaxSize).
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from allocator.constraints import AttributeRule, covers, rules_of
 from allocator.failures import failure
@@ -30,8 +30,8 @@ class Problem:
     """One attempt, ready for the search.
 
     requests: of all claims in order; each with its alternatives. constraints: for the explanation of a refusal.
-    may_end: meeting a device may end the attempt on all nodes. is_exhaustive: every choice has to be tried in order, for
-    that reason or since the order of picks decides whether they are valid.
+    may_end: meeting a device may end the attempt on all nodes. is_exhaustive: every choice has to be tried in order,
+    for that reason or since the order of picks decides whether they are valid.
     """
 
     requests: tuple[tuple[Candidates, ...], ...]
@@ -57,15 +57,20 @@ def problem_of(snapshot: Snapshot, attempt: Attempt, claims: Sequence[Claim]) ->
         rules = rules_of(claim.constraints, str(claim), attempt.view, attempt.features)
         bound = [tuple(_with_rules(c, rules) for c in alternatives) for alternatives in prepared]
         for constraint, rule in rules:
-            rule.covered = tuple(c for alternatives in bound for c in alternatives if covers(constraint, c.alternative))
-            rule.affected = tuple(a for a in bound if all(covers(constraint, c.alternative) for c in a))
+            rule.cover(bound, partial(_covers, constraint))
         requests.extend(bound)
         constraints.extend(rules)
     every = [candidates for alternatives in requests for candidates in alternatives]
-    may_end = any(c.poison or _may_raise(c) for c in every)
+    may_end = any(c.poison for c in every) or (bool(constraints) and any(map(_may_raise, every)))
     # Differs from kube-scheduler where not strict: an error on a device that the answer does not need may stay hidden.
-    is_exhaustive = (may_end and attempt.features.is_strict) or any(map(_depends_on_order, every))
+    is_exhaustive = may_end and attempt.features.is_strict
+    if constraints and not is_exhaustive:
+        is_exhaustive = any(map(_depends_on_order, every))
     return Problem(tuple(requests), tuple(constraints), may_end, is_exhaustive)
+
+
+def _covers(constraint: Constraint, candidates: Candidates) -> bool:
+    return covers(constraint, candidates.alternative)
 
 
 def _with_rules(candidates: Candidates, rules: Sequence[tuple[Constraint, AttributeRule]]) -> Candidates:
@@ -80,8 +85,8 @@ def _with_rules(candidates: Candidates, rules: Sequence[tuple[Constraint, Attrib
 
 def _may_raise(candidates: Candidates) -> bool:
     """True where a constraint may end the attempt: under `All`, or because a derived attribute fails."""
-    is_forced = candidates.forced is not None
-    return any((is_forced and rule.is_fatal) or rule.columns.of(candidates).failures for rule in _constraining(candidates))
+    is_forced, rules = candidates.forced is not None, _constraining(candidates)
+    return any((is_forced and rule.is_fatal) or rule.columns.of(candidates).failures for rule in rules)
 
 
 def _depends_on_order(candidates: Candidates) -> bool:

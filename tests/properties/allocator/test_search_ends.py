@@ -7,9 +7,9 @@ import pytest
 
 from allocator.allocate import allocate
 from allocator.feature import attempt_of
-from allocator.model import Allocation, Claim, Device
+from allocator.model import Allocation, Claim, Device, Node
 from allocator.outcome import Allocated, AllocationError, Exhausted
-from allocator.requests import MAX_RESULTS, problem_of
+from allocator.requests import MAX_RESULTS, Problem, problem_of
 from allocator.rules import Candidates, Mask, Pick, Rule, Slot, bits
 from allocator.search import Poisoned, Search, Terms
 from allocator.snapshot import Snapshot
@@ -30,10 +30,8 @@ def test_rules_are_as_before_however_a_search_ends(aspect: str) -> None:
     def check(instance: Instance) -> None:
         snapshot = instance.snapshot()
         for node in instance.nodes:
-            attempt = attempt_of(snapshot, snapshot.view(node), lambda _: "")
-            try:
-                problem = problem_of(snapshot, attempt, instance.claims)
-            except AllocationError:
+            problem = problem_on(snapshot, node, instance.claims)
+            if problem is None:
                 continue
             rules = [rule for own in problem.requests for candidates in own for rule in candidates.rules]
             before = [fields_of(rule) for rule in rules]
@@ -42,6 +40,14 @@ def test_rules_are_as_before_however_a_search_ends(aspect: str) -> None:
                 assert [fields_of(rule) for rule in rules] == before
 
     about(aspect).hold_for("ends", EACH, check)
+
+
+def problem_on(snapshot: Snapshot, node: Node, claims: Sequence[Claim]) -> Problem | None:
+    """What there is to search, None where the attempt ends before."""
+    try:
+        return problem_of(snapshot, attempt_of(snapshot, snapshot.view(node), lambda _: ""), claims)
+    except AllocationError:
+        return None
 
 
 def run(requests: Sequence[Sequence[Candidates]], terms: Terms) -> str:
@@ -73,13 +79,10 @@ def test_searches_end_in_every_way() -> None:
     ways = set()
     for aspect in ABOUT:
         for instance in about(aspect)("ends", EACH):
-            snapshot = instance.snapshot()
-            attempt = attempt_of(snapshot, snapshot.view(instance.nodes[0]), lambda _: "")
-            try:
-                problem = problem_of(snapshot, attempt, instance.claims)
-            except AllocationError:
-                continue
-            ways |= {run(problem.requests, terms) for terms in some_terms(is_exhaustive=problem.is_exhaustive)}
+            for variant in (instance, instance.strictly()):
+                problem = problem_on(variant.snapshot(), instance.nodes[0], instance.claims)
+                if problem is not None:
+                    ways |= {run(problem.requests, terms) for terms in some_terms(is_exhaustive=problem.is_exhaustive)}
     assert ways == {"Found", "NotFound", "BudgetSpent", "Poisoned", "InvalidClaim"}
 
 
@@ -115,7 +118,7 @@ KINDS = 3
 
 
 def a_tangle(draw: Choices) -> tuple[Sequence[Device], Claim]:
-    """Requests that take long to reconcile, behind one whose selector fails on a device that another one takes first."""
+    """Requests that take long to reconcile, behind one whose selector fails on a device that another one takes."""
     number = draw.pick(range(9, 15))
     members = [a_device("g00", {"id": 0})]
     for index in range(1, number):
@@ -123,7 +126,8 @@ def a_tangle(draw: Choices) -> tuple[Sequence[Device], Claim]:
         members.append(a_device(f"g{index:02}", {"id": index, "ok": True, **kinds}))
     own = f'device.attributes["{DRIVER}"]'
     names = [f"h{index}" for index in range(draw.pick((4, 5)))]
-    wanted = [a_request(name, 1, f"has({own}.ok) && {own}.id % {draw.pick((2, 3))} == {draw.pick((0, 1))}") for name in names]
+    rests = [f"{own}.id % {draw.pick((2, 3))} == {draw.pick((0, 1))}" for _ in names]
+    wanted = [a_request(name, 1, f"has({own}.ok) && {rest}") for name, rest in zip(names, rests, strict=True)]
     first = [a_request("only", 1, f"{own}.id == 0")] if not draw.rarely(5) else []
     constraints = [
         draw.pick((match, distinct))(f"{DRIVER}/a{kind}", *sorted({draw.pick(names), draw.pick(names)}))
