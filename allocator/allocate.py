@@ -20,7 +20,10 @@ from allocator.search import BudgetSpent, Found, Poisoned, Terms
 from allocator.snapshot import Snapshot
 
 BUDGET_STEPS = 500_000
-"""Picks that one attempt may try by default: a second or two."""
+"""Steps that one attempt may take by default: some five seconds at the most, whatever is asked for.
+
+A step is a device tried, or as much other work: `search.WORK_OF_A_STEP`.
+"""
 
 _NAMESPACE = uuid.UUID("c5a1f3a4-7c1c-5f0e-8f3e-0f5b8a9d2e61")
 
@@ -46,12 +49,13 @@ def allocate(  # noqa: PLR0913 - the last four have defaults, and are the caller
     share_id: the id of a new share, from a text that names it. is_cancelled: asked before every step, and before an
     expression is evaluated on a device. policy: another order of the devices, and a score.
     Raises AllocationError for what ends the attempt on every node, Cancelled. Nothing that is passed in is changed.
-    Cost: O(devices of the node) where nothing has to be taken back; never more than budget_steps picks.
+    Cost: O(devices of the node) where nothing has to be taken back; never more than budget_steps, by a few hundred at
+    the most.
     """
     view = snapshot.view(node)
     attempt = attempt_of(snapshot, view, share_id, is_cancelled)
     problem = problem_of(snapshot, attempt, claims)
-    terms = Terms(budget_steps, MAX_RESULTS, problem.is_exhaustive, is_cancelled)
+    terms = Terms(budget_steps, MAX_RESULTS, problem.is_exhaustive, problem.may_end, is_cancelled)
     try:
         answer = search_by(policy, attempt, problem.requests, terms)
     except Poisoned as met:

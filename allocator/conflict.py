@@ -129,7 +129,7 @@ def _measured(asking: Asking, claims: Sequence[Claim], wishes: tuple[Wish, ...],
     fewer = reduced(claims, wishes)
     _, problem = prepared(asking.snapshot, asking.node, fewer)
     wanted = sum(min(candidates.need for candidates in alternatives) for alternatives in problem.requests)
-    limits = tuple(name for kind, name in LIMITS if _would_do_without(asking, fewer, kind))
+    limits = tuple(name for kind, name in LIMITS if _would_do_without(problem, kind))
     return Clash(
         wishes, is_minimal, offer_of(asking.snapshot, asking.node, fewer), wanted, _in_common(asking, problem), limits
     )
@@ -144,16 +144,14 @@ def _in_common(asking: Asking, problem: Problem) -> int | None:
     return devices.bit_count()
 
 
-def _would_do_without(asking: Asking, claims: Sequence[Claim], kind: type[Rule]) -> bool:
+def _would_do_without(problem: Problem, kind: type[Rule]) -> bool:
     """True where the search finds devices once this kind of rule is silent."""
-    # Rules keep the state of a search, so that each search needs rules of its own.
-    _, problem = prepared(asking.snapshot, asking.node, claims)
     every = [candidates for alternatives in problem.requests for candidates in alternatives]
     if not any(isinstance(rule, kind) for candidates in every for rule in candidates.rules):
         return False
     loosened = [[_loosened(candidates, kind) for candidates in alternatives] for alternatives in problem.requests]
     try:
-        answer = Search(loosened, Terms(ASK_STEPS, MAX_RESULTS, problem.is_exhaustive)).run()
+        answer = Search(loosened, Terms(ASK_STEPS, MAX_RESULTS, problem.is_exhaustive, problem.may_end)).run()
     except (Poisoned, InvalidClaim):
         return False
     return isinstance(answer, Found)

@@ -5,7 +5,7 @@ selectors take them as equal. What a list compares as is for `features.list_type
 Source: KEP-4381, fields matchAttribute and distinctAttribute.
 """
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import cel
@@ -15,7 +15,7 @@ from allocator.gates import LIST_TYPE_ATTRIBUTES
 from allocator.model import Alternative, Attribute, Constraint, Device
 from allocator.node_view import NodeView
 from allocator.outcome import InvalidClaim
-from allocator.rules import UNBOUNDED, Candidates, Mask, Slot, Trail, bits
+from allocator.rules import UNBOUNDED, Candidates, Classes, Effort, Mask, Slot, Trail, bits
 from allocator.search import Cancelled
 
 
@@ -40,12 +40,14 @@ def lookup(device: Device, name: str) -> Attribute | None:
 class Column:
     """One attribute over the devices of a view.
 
-    tokens: of each device; missing where it has none. groups: the devices of each token. present: the devices with a
-    token. lists: those with a list that compares to nothing. failures: devices on which a derived attribute fails.
+    groups: the devices of each value. numbered: the same by the value's number, which all columns of the view agree on.
+    values: the numbers of each device as a mask; missing where it has none. present: the devices with a value. lists:
+    those with a list that compares to nothing. failures: devices on which a derived attribute fails.
     """
 
-    tokens: Mapping[int, frozenset[Token]]
     groups: Mapping[Token, Mask]
+    numbered: Mapping[int, Mask]
+    values: Mapping[int, Mask]
     present: Mask
     lists: Mask
     failures: Mapping[int, str]
@@ -60,6 +62,29 @@ Derive = Callable[[str, Device], Attribute | str]
 """How derived attributes are worked out: an expression and a device to the attribute, or to an error's text."""
 
 
+MOST_COLUMNS = 256
+"""Columns of one attribute name that a view keeps: one for each derived attribute and set of candidates."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """The columns of one attribute name on one view, by what they are made of, and the numbers that their values share."""
+
+    numbers: dict[Token, int] = field(default_factory=dict)
+    made: dict[Hashable, Column] = field(default_factory=dict)
+
+
+def _known(view: NodeView, name: str) -> _Known:
+    try:
+        known = view.memo["columns", name]
+    except KeyError:
+        known = None
+    if known is None or len(known.made) > MOST_COLUMNS:
+        known = view.memo["columns", name] = _Known()
+    assert isinstance(known, _Known)
+    return known
+
+
 class Columns:
     """The columns of one attribute name, published or derived, each made once for a view."""
 
@@ -68,22 +93,21 @@ class Columns:
         self._name = name
         self._derive = derive
         self._has_lists = has_lists
+        self._known = _known(view, name)
 
     def of(self, candidates: Candidates) -> Column:
         """The column that an alternative compares: its own derived attribute, or the published one."""
         expression = dict(candidates.alternative.derived_attributes).get(self._name)
-        memo = self._view.memo
-        key = ("column", self._name, expression, self._view.all if expression is None else candidates.mask)
-        try:
-            column = memo[key]
-        except KeyError:
-            column = memo[key] = self._make(*key[2:])
-        assert isinstance(column, Column)
+        devices = self._view.all if expression is None else candidates.mask
+        column = self._known.made.get((expression, devices))
+        if column is None:
+            column = self._known.made[expression, devices] = self._make(expression, devices)
         return column
 
     def _make(self, expression: str | None, devices: Mask) -> Column:
-        values: dict[int, frozenset[Token]] = {}
+        numbers = self._known.numbers
         groups: dict[Token, Mask] = {}
+        values: dict[int, Mask] = {}
         failures: dict[int, str] = {}
         lists = 0
         for position in bits(devices):
@@ -95,11 +119,13 @@ class Columns:
             elif found is not None:
                 own = tokens(found, position, has_lists=self._has_lists)
                 if own:
-                    values[position] = own
+                    values[position] = sum(1 << numbers.setdefault(token, len(numbers)) for token in own)
                     lists |= (not self._has_lists and is_list(found)) << position
                 for token in own:
                     groups[token] = groups.get(token, 0) | 1 << position
-        return Column(values, groups, sum(1 << position for position in values), lists, failures)
+        present = sum(1 << position for position in values)
+        numbered = {numbers[token]: mask for token, mask in groups.items()}
+        return Column(groups, numbered, values, present, lists, failures)
 
 
 @dataclass(slots=True, eq=False)
@@ -107,7 +133,7 @@ class _OverAttribute:
     """What both kinds of constraint share. claim, position: where the constraint stands, for messages.
 
     is_fatal: a violation under `All` ends the attempt. covered: the alternatives that it covers; affected: the requests
-    that it covers whichever alternative is chosen, with their alternatives; both are set once known.
+    that it covers whichever alternative is chosen, with their alternatives; both are told before the first pick.
     """
 
     view: NodeView
@@ -119,6 +145,15 @@ class _OverAttribute:
     covered: Sequence[Candidates] = field(default=(), init=False)
     affected: Sequence[Sequence[Candidates]] = field(default=(), init=False)
 
+    def cover(self, requests: Sequence[Sequence[Candidates]], covers: Callable[[Candidates], bool]) -> None:
+        """Learn which of the claim's alternatives the constraint covers."""
+        self.covered = tuple([c for alternatives in requests for c in alternatives if covers(c)])
+        self.affected = tuple([alternatives for alternatives in requests if all(map(covers, alternatives))])
+
+    def effort(self, picks: int) -> Effort:
+        """The values of the attribute are looked at, those of devices that have the same ones once."""
+        return Effort(1 + max([len(column.numbered) for column in self._columns()], default=0))
+
     @property
     def hides(self) -> bool:
         """A device that is refused is looked at by the other rules too."""
@@ -126,8 +161,11 @@ class _OverAttribute:
 
     def alike(self, device: int) -> Hashable:
         """Devices with the same values, published and derived, are the same."""
-        columns = {id(column): column for column in map(self.columns.of, self.covered)}
-        return tuple((column.tokens.get(device), device in column.failures) for column in columns.values())
+        return tuple([(column.values.get(device), device in column.failures) for column in self._columns()])
+
+    def _columns(self) -> Sequence[Column]:
+        """The columns of the alternatives that are covered, each once."""
+        return tuple({id(column): column for column in map(self.columns.of, self.covered)}.values())
 
     def touched(self) -> Mask:
         """None: a device's values do not change."""
@@ -146,37 +184,43 @@ class _OverAttribute:
             f"{self.view.devices[device].id}, since constraint #{self.position} ({self.attribute}) would be violated"
         )
 
-    def values(self, slot: Slot, device: int) -> frozenset[Token] | None:
-        """The device's values for the slot's request. Raises InvalidClaim where a derived attribute fails on it."""
+    def values(self, slot: Slot, device: int) -> Mask:
+        """The device's values for the slot's request, 0 for none. Raises InvalidClaim where deriving them fails."""
         column = self.columns.of(slot.candidates)
         if device in column.failures:
             raise InvalidClaim(
                 f"claim {self.claim}, request {slot.candidates.alternative.name}: derived attribute {self.attribute} "
                 f"on device {self.view.devices[device].id}: {column.failures[device]}"
             )
-        return column.tokens.get(device)
+        return column.values.get(device, 0)
 
 
 @dataclass(slots=True, eq=False)
 class MatchAttribute(_OverAttribute):
     """All devices have the attribute, with one and the same value."""
 
-    _common: frozenset[Token] | None = field(default=None, init=False)
+    _common: Mask | None = field(default=None, init=False)
+    _viable: Mask = field(default=0, init=False)
+
+    def cover(self, requests: Sequence[Sequence[Candidates]], covers: Callable[[Candidates], bool]) -> None:
+        """Learn also which values could satisfy every request that the constraint covers."""
+        _OverAttribute.cover(self, requests, covers)
+        self._viable = sum(1 << value for value in self._different_values() if self._is_viable(value))
 
     def narrow(self, slot: Slot, domain: Mask) -> Mask:
         """The devices with a value that all picks have."""
         column = self.columns.of(slot.candidates)
         if self._common is None:
             return domain & (column.present | column.failing)
-        return domain & ((_union(column.groups, self._common) & ~column.lists) | column.failing)
+        return domain & ((_union(column, self._common) & ~column.lists) | column.failing)
 
     def take(self, slot: Slot, device: int, trail: Trail) -> bool:
         """The first pick sets the values, each other one keeps those that it has too."""
         values = self.values(slot, device)
         common = values
-        if self._common is not None and values is not None:
+        if self._common is not None:
             is_a_list = self.columns.of(slot.candidates).lists >> device & 1
-            common = frozenset() if is_a_list else self._common & values
+            common = 0 if is_a_list else self._common & values
         if not common:
             return self.refuse(slot, device)
         trail.push(self._restore, self._common)
@@ -186,33 +230,40 @@ class MatchAttribute(_OverAttribute):
     def room(self, slot: Slot, domain: Mask) -> int:
         """As many as share a value that every request under the constraint could still use."""
         column = self.columns.of(slot.candidates)
-        possible = (t for t in column.groups if self._is_viable(t)) if self._common is None else self._common
-        most = max((_count(column.groups, token, domain) for token in possible), default=0)
+        possible = self._viable if self._common is None else self._common
+        most = max([_count(column, value, domain) for value in bits(possible)], default=0)
         return most + (column.failing & domain).bit_count()
 
     def joint_room(self, alternatives: Sequence[Candidates], requests: int, domain: Mask) -> int:
         """Not known."""
         return UNBOUNDED
 
-    def state(self, classes: Sequence[Mask]) -> Hashable:
+    def state(self, classes: Classes) -> Hashable:
         """The values that all picks have."""
         return self._common
 
     def best(self) -> tuple[int, int]:
         """(how many devices one value can give at most, how many are needed), before any pick."""
         needed = sum(min(c.need for c in alternatives) for alternatives in self.affected)
-        every = {token for candidates in self.covered for token in self.columns.of(candidates).groups}
-        return max((min(self._offers(token), needed) for token in every), default=0), needed
+        return max([min(self._offers(value), needed) for value in self._different_values()], default=0), needed
 
-    def _is_viable(self, token: Token) -> bool:
+    def _different_values(self) -> Iterable[int]:
+        """The values; where they are many, of those that the same devices have only one."""
+        columns = self._columns()
+        every: Collection[int] = columns[0].numbered if len(columns) == 1 else {v for c in columns for v in c.numbered}
+        if len(every) <= len(self.view.devices):
+            return every
+        return {tuple([column.numbered.get(value, 0) for column in columns]): value for value in every}.values()
+
+    def _is_viable(self, value: int) -> bool:
         return all(
-            any(_count(self.columns.of(c).groups, token, c.mask) >= c.need for c in alternatives)
+            any(_count(self.columns.of(c), value, c.mask) >= c.need for c in alternatives)
             for alternatives in self.affected
         )
 
-    def _offers(self, token: Token) -> int:
+    def _offers(self, value: int) -> int:
         return sum(
-            max(min(c.need, _count(self.columns.of(c).groups, token, c.mask)) for c in alternatives)
+            max(min(c.need, _count(self.columns.of(c), value, c.mask)) for c in alternatives)
             for alternatives in self.affected
         )
 
@@ -224,7 +275,7 @@ class MatchAttribute(_OverAttribute):
 class DistinctAttribute(_OverAttribute):
     """All devices have the attribute, no two with a value in common; values of different kinds are distinct."""
 
-    _used: frozenset[Token] = field(default=frozenset(), init=False)
+    _used: Mask = field(default=0, init=False)
 
     def depends_on_order(self, candidates: Candidates) -> bool:
         """A list that compares to nothing is taken as the first device, and never later."""
@@ -235,14 +286,14 @@ class DistinctAttribute(_OverAttribute):
         column = self.columns.of(slot.candidates)
         domain &= column.present | column.failing
         if self._used:
-            domain &= ~(_union(column.groups, self._used) | column.lists)
+            domain &= ~(_union(column, self._used) | column.lists)
         return domain
 
     def take(self, slot: Slot, device: int, trail: Trail) -> bool:
         """Every pick needs values of its own."""
         values = self.values(slot, device)
         is_late_list = bool(self._used) and self.columns.of(slot.candidates).lists >> device & 1
-        if values is None or self._used & values or is_late_list:
+        if not values or self._used & values or is_late_list:
             return self.refuse(slot, device)
         trail.push(self._restore, self._used)
         self._used |= values
@@ -255,14 +306,15 @@ class DistinctAttribute(_OverAttribute):
 
     def joint_room(self, alternatives: Sequence[Candidates], requests: int, domain: Mask) -> int:
         """One device for each value at most, where the constraint covers all of them."""
-        if not all(any(one is covered for covered in self.covered) for one in alternatives):
+        covered = {id(candidates) for candidates in self.covered}
+        if not all(id(one) in covered for one in alternatives):
             return UNBOUNDED
         columns = {id(column): column for column in map(self.columns.of, alternatives)}.values()
-        values = {token for column in columns for token, mask in column.groups.items() if mask & domain}
+        values = {value for column in columns for value, mask in column.numbered.items() if mask & domain}
         failing = [(column.failing & domain).bit_count() for column in columns]
         return len(values) + sum(failing)
 
-    def state(self, classes: Sequence[Mask]) -> Hashable:
+    def state(self, classes: Classes) -> Hashable:
         """The values picked."""
         return self._used
 
@@ -317,12 +369,13 @@ def _derive_in(attempt: Attempt) -> Derive:
     return derive
 
 
-def _union(groups: Mapping[Token, Mask], values: frozenset[Token]) -> Mask:
+def _union(column: Column, values: Mask) -> Mask:
+    """The devices with one of the values."""
     union = 0
-    for value in values:
-        union |= groups.get(value, 0)
+    for value in bits(values):
+        union |= column.numbered.get(value, 0)
     return union
 
 
-def _count(groups: Mapping[Token, Mask], token: Token, domain: Mask) -> int:
-    return (groups.get(token, 0) & domain).bit_count()
+def _count(column: Column, value: int, domain: Mask) -> int:
+    return (column.numbered.get(value, 0) & domain).bit_count()

@@ -103,7 +103,8 @@ def _nearness(answer: str | Outcome) -> tuple[float, float]:
         case NotEnough() as cause:
             return cause.left / cause.wanted, sum(len(r.devices) for r in cause.refusals if r.kind != "selector")
         case AllBlocked() as cause:
-            return 1.0, cause.total
+            blocked = sum(len(refusal.devices) for refusal in cause.refusals)
+            return 1.0 + (cause.total - blocked) / cause.total, 0.0
         case ConstraintUnmet() as cause:
             return 2.0 + cause.best / cause.wanted, 0.0
         case Conflict():

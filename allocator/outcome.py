@@ -102,8 +102,8 @@ class InvalidPoolSeen:
 class Allocated:
     """Every claim of the attempt gets its devices.
 
-    allocations: in the order of the claims. steps: picks tried. score: how good the policy finds it, compared number by
-    number; more is better.
+    allocations: in the order of the claims. steps: what it took, in the measure of the budget. score: how good the
+    policy finds it, compared number by number; more is better.
     """
 
     allocations: tuple[Allocation, ...]

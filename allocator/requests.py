@@ -8,6 +8,7 @@ Source: KEP-4381; limits from resource.k8s.io/v1 (AllocationResultsMaxSize).
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from sys import intern
 
 from allocator.constraints import AttributeRule, covers, rules_of
@@ -30,11 +31,13 @@ class Problem:
     """One attempt, ready for the search.
 
     requests: of all claims in order; each with its alternatives. constraints: for the explanation of a refusal.
-    is_exhaustive: every choice has to be tried in order, since meeting a device may end the attempt on all nodes.
+    may_end: meeting a device may end the attempt on all nodes. is_exhaustive: every choice has to be tried in order,
+    for that reason or since the order of picks decides whether they are valid.
     """
 
     requests: tuple[tuple[Candidates, ...], ...]
     constraints: tuple[tuple[Constraint, AttributeRule], ...]
+    may_end: bool
     is_exhaustive: bool
 
 
@@ -55,12 +58,20 @@ def problem_of(snapshot: Snapshot, attempt: Attempt, claims: Sequence[Claim]) ->
         rules = rules_of(claim.constraints, str(claim), attempt)
         bound = [tuple(_with_rules(c, rules) for c in alternatives) for alternatives in prepared]
         for constraint, rule in rules:
-            rule.covered = tuple(c for alternatives in bound for c in alternatives if covers(constraint, c.alternative))
-            rule.affected = tuple(a for a in bound if all(covers(constraint, c.alternative) for c in a))
+            rule.cover(bound, partial(_covers, constraint))
         requests.extend(bound)
         constraints.extend(rules)
-    is_exhaustive = _is_exhaustive(attempt, requests, constraints)
-    return Problem(tuple(requests), tuple(constraints), is_exhaustive)
+    every = [candidates for alternatives in requests for candidates in alternatives]
+    may_end = any(c.poison for c in every) or (bool(constraints) and any(map(_may_raise, every)))
+    # Differs from kube-scheduler where not strict: an error on a device that the answer does not need may stay hidden.
+    is_exhaustive = may_end and attempt.features.is_strict
+    if constraints and not is_exhaustive:
+        is_exhaustive = any(map(_depends_on_order, every))
+    return Problem(tuple(requests), tuple(constraints), may_end, is_exhaustive)
+
+
+def _covers(constraint: Constraint, candidates: Candidates) -> bool:
+    return covers(constraint, candidates.alternative)
 
 
 def _with_rules(candidates: Candidates, rules: Sequence[tuple[Constraint, AttributeRule]]) -> Candidates:
@@ -73,27 +84,19 @@ def _with_rules(candidates: Candidates, rules: Sequence[tuple[Constraint, Attrib
     return replace(candidates, rules=(*first, *own, *last))
 
 
-def _is_exhaustive(
-    attempt: Attempt,
-    requests: Sequence[Sequence[Candidates]],
-    constraints: Sequence[tuple[Constraint, AttributeRule]],
-) -> bool:
-    """True where skipping a choice could miss what kube-scheduler gives up on, or where the order of picks matters.
-
-    Differs from kube-scheduler where not strict: an error on a device that the answer does not need may stay hidden.
-    """
-    if not constraints and not attempt.features.is_strict:
-        return False
-    every = [candidates for alternatives in requests for candidates in alternatives]
-    if any(rule.depends_on_order(c) for _, rule in constraints for c in every if rule in c.rules):
-        return True
-    return attempt.features.is_strict and any(c.poison or _may_raise(c) for c in every)
-
-
 def _may_raise(candidates: Candidates) -> bool:
     """True where a constraint may end the attempt: under `All`, or because a derived attribute fails."""
-    rules = [rule for rule in candidates.rules if isinstance(rule, AttributeRule)]
-    return any(candidates.forced is not None or rule.columns.of(candidates).failures for rule in rules)
+    is_forced, rules = candidates.forced is not None, _constraining(candidates)
+    return any((is_forced and rule.is_fatal) or rule.columns.of(candidates).failures for rule in rules)
+
+
+def _depends_on_order(candidates: Candidates) -> bool:
+    """True where a constraint may refuse in one order what it takes in another."""
+    return any(rule.depends_on_order(candidates) for rule in _constraining(candidates))
+
+
+def _constraining(candidates: Candidates) -> list[AttributeRule]:
+    return [rule for rule in candidates.rules if isinstance(rule, AttributeRule)]
 
 
 @dataclass(slots=True, eq=False)

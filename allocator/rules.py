@@ -115,6 +115,28 @@ class Trail:
             restore(old)
 
 
+@dataclass(frozen=True, slots=True)
+class Classes:
+    """The devices of an attempt by kind. several: for each kind the devices, at least two. alone: all others."""
+
+    several: Sequence[Mask]
+    alone: Mask
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How much work a rule has, counted in devices, values and amounts that it looks at.
+
+    whole: for any domain, and for a pick. narrow, room: besides, for each device of the domain that is asked about;
+    room is the same for several requests together. state: for telling it.
+    """
+
+    whole: int
+    narrow: int = 0
+    room: int = 0
+    state: int = 1
+
+
 class Rule(Protocol):
     """May refuse devices during the search. Its state changes in `take` alone, and goes back through the trail.
 
@@ -144,5 +166,8 @@ class Rule(Protocol):
     def touched(self) -> Mask:
         """Devices that may still be picked, but differ by now from those that were alike: their own twins only."""
 
-    def state(self, classes: Sequence[Mask]) -> Hashable:
+    def state(self, classes: Classes) -> Hashable:
         """All that the rule remembers of the picks made, with the devices of one class taken as interchangeable."""
+
+    def effort(self, picks: int) -> Effort:
+        """How much work the rule has at the most in an attempt of so many picks."""

@@ -14,10 +14,23 @@ from dataclasses import dataclass, replace
 from itertools import chain, combinations, islice
 from typing import Protocol
 
-from allocator.rules import Candidates, Mask, Pick, Rule, Slot, Trail, bits
+from allocator.outcome import AllocationError
+from allocator.rules import Candidates, Classes, Effort, Mask, Pick, Rule, Slot, Trail, bits
+
+WORK_OF_A_STEP = 50
+"""Devices, values and amounts looked at that count as one more step, so that no step takes much longer than others."""
+
+WORK_OF_A_BOUND = 15
+"""What it costs to look at an alternative that is still ahead, whatever its rules do."""
+
+MOST_KEPT = 1 << 22
+"""Devices, values and amounts in the states that are remembered; some 100 MiB. Beyond, the oldest are forgotten."""
 
 PATIENCE_STEPS = 1_000
-"""Steps without an answer after which it is worth to look for requests that cannot be had by themselves."""
+"""Steps without an answer after which it is worth to look for requests that cannot be had by themselves.
+
+Each set of them is given as many; where that does not tell, both are given ten times as many.
+"""
 
 MOST_PARTS = 200
 """How many sets of requests are looked at then."""
@@ -75,15 +88,17 @@ class _Frame(Protocol):
 class Terms:
     """The terms of a search.
 
-    budget_steps: of the whole search. most_picks: of one claim; an alternative that would exceed it is passed over.
-    is_exhaustive: no choice is skipped, for attempts in which meeting a device may end them all (`Poisoned`, or a rule
-    that raises), or in which the order of picks matters. is_cancelled: asked before every step. order: in which devices
+    budget_steps: of the whole search; a step is a device or an alternative tried, or as much other work. most_picks: of
+    one claim; an alternative that would exceed it is passed over. is_exhaustive: no choice is skipped, for attempts in
+    which every meeting with a device that may end them counts, or in which the order of picks matters. may_end: there
+    are such devices (`Poisoned`, or a rule that raises). is_cancelled: asked before every step. order: in which devices
     are tried; None is ascending.
     """
 
     budget_steps: int
     most_picks: int
     is_exhaustive: bool = False
+    may_end: bool = False
     is_cancelled: Callable[[], bool] = lambda: False
     order: Order | None = None
 
@@ -94,52 +109,79 @@ class Search:
     requests: for each request in order its alternatives in order of preference.
     """
 
-    def __init__(self, requests: Sequence[Sequence[Candidates]], terms: Terms) -> None:
+    def __init__(
+        self, requests: Sequence[Sequence[Candidates]], terms: Terms, efforts: "_Efforts | None" = None
+    ) -> None:
         self.requests = requests
         self.terms = terms
         self.trail = Trail()
         self.steps = 0
+        self._work = 0
+        self._efforts = efforts
+        self._answered: set[int] = set()
         self._frames: list[_Frame] = []
         self._memory: Memory | None = None
         # Only where alternatives differ can the chosen ones exceed what a claim takes.
         self.may_exceed = any(len(alternatives) > 1 for alternatives in requests)
 
     def run(self) -> Found | NotFound | BudgetSpent:
-        """The first answer. Raises Poisoned, Cancelled, and what rules raise."""
+        """The first answer. Raises Poisoned, Cancelled, and what rules raise.
+
+        The rules are left without a pick, however it ends: others may search with the same ones.
+        """
+        try:
+            return self._run()
+        finally:
+            self._take_all_back()
+
+    def _run(self) -> Found | NotFound | BudgetSpent:
         if not self.requests:
             return Found((), 0)
         if self.is_hopeless(0):
             return NotFound(self.steps)
-        budget = self.terms.budget_steps
-        answer = self._first(min(PATIENCE_STEPS, budget))
-        if not isinstance(answer, BudgetSpent) or self.steps >= budget:
-            return answer
-        if not self.terms.is_exhaustive:
-            self._begin_again()
-            if self._fails_in_part():
-                return NotFound(self.steps)
-        return self._first(budget)
+        patience, budget = PATIENCE_STEPS, self.terms.budget_steps
+        fails_in_part = False
+        while not fails_in_part and not self.terms.is_exhaustive:
+            answer = self._first(min(self.steps + patience, budget))
+            if not isinstance(answer, BudgetSpent) or self.steps >= budget:
+                return answer
+            self._take_all_back()
+            fails_in_part = self._fails_in_part(patience)
+            patience *= 10
+        if fails_in_part and not self.terms.may_end:
+            return NotFound(self.steps)
+        # What a part cannot have, the whole cannot have; but the whole may come to a device that ends the attempt.
+        answer = self._first(budget)
+        return NotFound(self.steps) if fails_in_part and isinstance(answer, BudgetSpent) else answer
 
-    def _begin_again(self) -> None:
+    def _take_all_back(self) -> None:
         """Take all decisions back; what failures have taught is kept."""
         self._frames.clear()
         self.trail.rewind(0)
 
-    def _fails_in_part(self) -> bool:
+    def _fails_in_part(self, patience: int) -> bool:
         """True where a few of the requests have no answer by themselves, so that there is none for all of them.
 
         The search itself comes to such a part only after the requests before it, once for each choice of theirs.
         """
-        most = self.steps + (self.terms.budget_steps - self.steps) // 2
-        for part in islice(_parts(self.requests), MOST_PARTS):
+        most = self.steps + (self.terms.budget_steps - self.steps) // 3
+        for number, part in enumerate(islice(_parts(self.requests), MOST_PARTS)):
             if self.steps >= most:
                 return False
-            search = Search(part, replace(self.terms, budget_steps=min(PATIENCE_STEPS, most - self.steps), order=None))
-            answer = search.run()
-            search.trail.rewind(0)
-            self.steps += answer.steps
+            if number in self._answered:
+                continue
+            terms = replace(self.terms, budget_steps=min(patience, most - self.steps), order=None)
+            search = Search(part, terms, self._efforts)
+            try:
+                answer = search.run()
+            except (Poisoned, AllocationError):
+                # The part may meet devices that the whole never comes to.
+                answer = Found((), search.steps)
+            self.steps += search.steps
             if isinstance(answer, NotFound):
                 return True
+            if isinstance(answer, Found):
+                self._answered.add(number)
         return False
 
     def _first(self, budget_steps: int) -> Found | NotFound | BudgetSpent:
@@ -179,8 +221,26 @@ class Search:
     def memory(self) -> "Memory":
         """Made at the first failure: most attempts never fail, and pay nothing."""
         if self._memory is None:
-            self._memory = Memory(self.requests, self.picks_of)
+            if self._efforts is None:
+                self._efforts = _Efforts(self.requests)
+            self._memory = Memory(self.requests, self.picks_of, self._efforts)
+            self.charge(self._memory.work)
         return self._memory
+
+    def charge_slot(self, candidates: Candidates, domain: Mask, narrowed: Mask) -> None:
+        """Count the work of the rules for a slot of that domain, of which so much is possible.
+
+        Only once something has failed: until then there is no more of it than there are slots.
+        """
+        if self._efforts is not None:
+            self.charge(self._efforts.work_of(candidates, domain, narrowed))
+
+    def charge(self, work: int) -> None:
+        """Count work, of which so much is another step."""
+        self._work += work
+        if self._work >= WORK_OF_A_STEP:
+            self.steps += self._work // WORK_OF_A_STEP
+            self._work %= WORK_OF_A_STEP
 
     @property
     def has_failed(self) -> bool:
@@ -197,7 +257,9 @@ class Search:
         self.steps += 1
         groups: list[_Contenders] = []
         for alternatives in self.requests[number:]:
-            possible = [own for own in map(_Contenders.of, alternatives) if own.can_have_all()]
+            every = [_Contenders.of(candidates) for candidates in alternatives]
+            self._charge_all(every)
+            possible = [own for own in every if own.can_have_all()]
             if not possible:
                 return True
             one = _Contenders.of_one_request(possible)
@@ -205,7 +267,14 @@ class Search:
                 groups.remove(other)
                 one = one.with_others(other)
             groups.append(one)
+        self._charge_all(groups)
         return any(group.lacks_room() for group in groups)
+
+    def _charge_all(self, contenders: Iterable["_Contenders"]) -> None:
+        if self._efforts is not None:
+            for own in contenders:
+                for candidates in own.alternatives:
+                    self.charge(WORK_OF_A_BOUND + self._efforts.work_of(candidates, candidates.mask, own.domain))
 
     def picks(self) -> tuple[Pick, ...]:
         """The devices chosen in this branch."""
@@ -280,7 +349,7 @@ class RequestFrame:
         self._number = number
         self._alternative = -1
         self._mark = search.trail.mark()
-        self._key = search.memory.key(number) if search.has_failed else None
+        self._key = self._present() if search.has_failed else None
         self._is_passed_over = False
         self._has_failed = False
 
@@ -293,6 +362,11 @@ class RequestFrame:
     def exceeds(self) -> bool:
         """True where each alternative was given up for the number of its claim's devices, once none is left."""
         return not self._has_failed
+
+    def _present(self) -> Hashable:
+        memory = self._search.memory
+        self._search.charge(memory.work_of_key[self._number])
+        return memory.key(self._number)
 
     def pass_over(self) -> None:
         """Say that the present alternative leaves too few of its claim's devices to the requests behind."""
@@ -310,7 +384,7 @@ class RequestFrame:
                 return False
             if search.is_hopeless(self._number):
                 self._has_failed = True
-                search.memory.bury(self._key)
+                search.memory.bury(self._number, self._key)
                 return False
         self._alternative += 1
         search.steps += 1
@@ -319,9 +393,9 @@ class RequestFrame:
             if not search.may_exceed or self._stays_within_limit(alternatives[self._alternative]):
                 return True
             self._alternative += 1
-        if search.terms.is_exhaustive:
-            return False
-        search.memory.bury(self._key if self._key is not None else search.memory.key(self._number))
+        if search.terms.is_exhaustive or not self._number:
+            return False  # nobody comes to the first request again
+        search.memory.bury(self._number, self._key if self._key is not None else self._present())
         return False
 
     def _stays_within_limit(self, candidates: Candidates) -> bool:
@@ -407,16 +481,17 @@ class SlotFrame:
         return chain(order(self._slot, self._domain, self._search.picks()), bits(self._domain))
 
     def _narrowed(self, domain: Mask) -> Mask:
-        slot = self._slot
+        slot, search = self._slot, self._search
         candidates = slot.candidates
         if candidates.forced is not None:
             domain &= 1 << candidates.forced[slot.position]
-        is_exhaustive = self._search.terms.is_exhaustive
+        is_exhaustive, whole = search.terms.is_exhaustive, domain
         for rule in candidates.rules:
             if rule.hides or not is_exhaustive:
                 domain = rule.narrow(slot, domain)
         if is_exhaustive:
             return domain
+        search.charge_slot(candidates, whole, domain)
         need = 1 if candidates.forced is not None else candidates.need - slot.position
         if domain.bit_count() < need:
             return 0
@@ -431,21 +506,45 @@ class SlotFrame:
         self._domain &= ~self._search.memory.twins(self._device)
 
 
+class _Efforts:
+    """How much work the rules have, by rule and by alternative."""
+
+    def __init__(self, requests: Sequence[Sequence[Candidates]]) -> None:
+        every = [candidates for alternatives in requests for candidates in alternatives]
+        picks = sum(max(candidates.need for candidates in alternatives) for alternatives in requests)
+        rules = _distinct(rule for candidates in every for rule in candidates.rules)
+        self.of_rule = {id(rule): rule.effort(picks) for rule in rules}
+        self._of_alternative = {id(c): _sum([self.of_rule[id(rule)] for rule in c.rules]) for c in every}
+
+    def work_of(self, candidates: Candidates, domain: Mask, narrowed: Mask) -> int:
+        """The work for a slot of that domain, of which so much is possible."""
+        effort = self._of_alternative[id(candidates)]
+        return effort.whole + effort.narrow * domain.bit_count() + effort.room * narrowed.bit_count()
+
+
 class Memory:
     """What failures have taught: which devices are twins, and which states lead nowhere.
 
     Cost of making it: O(devices that are candidates for anything, times rules).
     """
 
-    def __init__(self, requests: Sequence[Sequence[Candidates]], picks_of: Callable[[int], int]) -> None:
+    def __init__(
+        self, requests: Sequence[Sequence[Candidates]], picks_of: Callable[[int], int], efforts: "_Efforts"
+    ) -> None:
         self._picks_of = picks_of
         self._claims = [alternatives[0].claim for alternatives in requests]
         every = [candidates for alternatives in requests for candidates in alternatives]
         self._rules = _distinct(rule for candidates in every for rule in candidates.rules)
         self._classes = _classes(every, self._rules)
         self._class_of = {device: members for members in self._classes for device in bits(members)}
-        self._dead: set[Hashable] = set()
+        self._dead: dict[Hashable, int] = {}
+        self._kept = 0
         self._ahead = [self._remaining(requests[number:]) for number in range(len(requests))]
+        self.work = len(self._class_of) * (len(every) + len(self._rules))
+        self.work_of_key = [
+            len(classes.several) + sum(efforts.of_rule[id(rule)].state for rule in rules)
+            for rules, classes in self._ahead
+        ]
 
     def twins(self, device: int) -> Mask:
         """The devices that are interchangeable with this one now, itself included."""
@@ -459,25 +558,40 @@ class Memory:
         rules, classes = self._ahead[number]
         return (number, self._picks_of(self._claims[number]), *(rule.state(classes) for rule in rules))
 
-    def bury(self, key: Hashable) -> None:
-        """Remember that nothing comes of this state."""
-        self._dead.add(key)
+    def bury(self, number: int, key: Hashable) -> None:
+        """Remember that nothing comes of this state of the requests from that number on."""
+        size = self.work_of_key[number]
+        self._kept += size - self._dead.get(key, 0)
+        self._dead[key] = size
+        while self._kept > MOST_KEPT:
+            self._kept -= self._dead.pop(next(iter(self._dead)))
 
     def is_dead(self, key: Hashable) -> bool:
         """True where an equivalent state has failed before."""
         return key in self._dead
 
-    def _remaining(self, requests: Sequence[Sequence[Candidates]]) -> tuple[tuple[Rule, ...], tuple[Mask, ...]]:
+    def _remaining(self, requests: Sequence[Sequence[Candidates]]) -> tuple[tuple[Rule, ...], Classes]:
         every = [candidates for alternatives in requests for candidates in alternatives]
         reachable = 0
         for candidates in every:
             reachable |= candidates.mask
         rules = _distinct(rule for candidates in every for rule in candidates.rules)
-        return rules, tuple(members for members in self._classes if members & reachable)
+        classes = [members for members in self._classes if members & reachable]
+        several = tuple([members for members in classes if members & (members - 1)])
+        return rules, Classes(several, sum(classes) - sum(several))
 
 
 def _distinct(rules: Iterable[Rule]) -> tuple[Rule, ...]:
     return tuple({id(rule): rule for rule in rules}.values())
+
+
+def _sum(efforts: Sequence[Effort]) -> Effort:
+    return Effort(
+        sum(effort.whole for effort in efforts),
+        sum(effort.narrow for effort in efforts),
+        sum(effort.room for effort in efforts),
+        sum(effort.state for effort in efforts),
+    )
 
 
 def _parts(requests: Sequence[Sequence[Candidates]]) -> Iterator[Sequence[Sequence[Candidates]]]:

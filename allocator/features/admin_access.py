@@ -13,7 +13,7 @@ from allocator.feature import Attempt, Feature
 from allocator.gates import ADMIN_ACCESS, Features
 from allocator.model import Alternative, Claim, DeviceResult
 from allocator.outcome import InvalidClaim
-from allocator.rules import UNBOUNDED, Candidates, Mask, Pick, Slot, Stage, Trail
+from allocator.rules import UNBOUNDED, Candidates, Classes, Effort, Mask, Pick, Slot, Stage, Trail
 
 
 class AdminAccess(Feature):
@@ -96,12 +96,17 @@ class Occupation:
         """None: a device that is still to be had has not been picked, or by an earlier claim that is done."""
         return 0
 
-    def state(self, classes: Sequence[Mask]) -> Hashable:
-        """How many of each class are picked, by the present claim, by any, and by both."""
-        own, taken = self._own, self._taken
-        return self._claim, tuple(
-            ((own & c).bit_count(), (taken & c).bit_count(), (own & taken & c).bit_count()) for c in classes
-        )
+    def state(self, classes: Classes) -> Hashable:
+        """Which devices, and how many of each class, are picked by the present claim, by any, and by both."""
+        own, taken, alone = self._own, self._taken, classes.alone
+        counts = [
+            ((own & c).bit_count(), (taken & c).bit_count(), (own & taken & c).bit_count()) for c in classes.several
+        ]
+        return self._claim, own & alone, taken & alone, tuple(counts)
+
+    def effort(self, picks: int) -> Effort:
+        """Masks are looked at as a whole."""
+        return Effort(1)
 
     def _restore(self, old: object) -> None:
         self._claim, self._own, self._taken = old  # type: ignore[misc]

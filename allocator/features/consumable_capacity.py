@@ -25,7 +25,7 @@ from allocator.model import (
 )
 from allocator.node_view import NodeView
 from allocator.outcome import CapacityShort, InvalidClaim
-from allocator.rules import UNBOUNDED, Candidates, Mask, Pick, Slot, Stage, Trail, bits
+from allocator.rules import UNBOUNDED, Candidates, Classes, Effort, Mask, Pick, Slot, Stage, Trail, bits
 from cel.quantity import MAX_INT64, Format, Quantity
 
 Consumed = Mapping[str, Quantity]
@@ -118,14 +118,21 @@ class _Parts:
 
 def _parts(attempt: Attempt, alternative: Alternative) -> _Parts:
     """Worked out once for each view and request. Cost: O(devices with capacity)."""
-    requested = alternative.capacity or {}
-    memo, key = attempt.view.memo, ("parts", exact(requested))
-    try:
-        parts = memo[key]
-    except KeyError:
-        parts = memo[key] = _work_out(attempt, requested)
+    key = ("parts", id(alternative))
+    if key not in attempt.memo:
+        attempt.memo[key] = (alternative, _parts_of(attempt, alternative.capacity or {}))
+    parts = attempt.memo[key][1]
     assert isinstance(parts, _Parts)
     return parts
+
+
+def _parts_of(attempt: Attempt, requested: Mapping[str, Quantity]) -> object:
+    memo, key = attempt.view.memo, ("parts", exact(requested))
+    try:
+        return memo[key]
+    except KeyError:
+        parts = memo[key] = _work_out(attempt, requested)
+        return parts
 
 
 def _full(attempt: Attempt, alternative: Alternative) -> Mask:
@@ -378,7 +385,8 @@ class Capacity:
         if any(candidates.alternative.admin_access for candidates in alternatives):
             return UNBOUNDED
         shared = domain & self.attempt.shareable
-        most = sum(min(requests, self._most(alternatives, device)) for device in bits(shared))
+        wanted = self._wanted(alternatives)
+        most = sum(min(requests, self._most(wanted, device)) for device in bits(shared))
         return (domain ^ shared).bit_count() * requests + most
 
     def alike(self, device: int) -> Hashable:
@@ -393,22 +401,39 @@ class Capacity:
         """The devices that this attempt has shares of."""
         return sum(1 << device for device in self._picked)
 
-    def state(self, classes: Sequence[Mask]) -> Hashable:
-        """What is taken of the devices of each class, whichever of them it is."""
+    def state(self, classes: Classes) -> Hashable:
+        """What is taken of each device, and of the devices of each class, whichever of them it is."""
         taken = {device: frozenset(amounts.items()) for device, amounts in self._picked.items()}
-        by_class = ([own for device, own in taken.items() if members >> device & 1] for members in classes)
-        return tuple(frozenset(Counter(found).items()) for found in by_class)
+        own = frozenset([item for item in taken.items() if classes.alone >> item[0] & 1])
+        by_class = ([own for device, own in taken.items() if members >> device & 1] for members in classes.several)
+        return own, tuple([frozenset(Counter(found).items()) for found in by_class])
 
-    def _most(self, alternatives: Sequence[Candidates], device: int) -> int:
-        """How many of the smallest shares that the alternatives could take are left of the device."""
-        wanted = [self._amounts(Slot(one, 0), device) for one in alternatives if one.mask >> device & 1]
-        if not wanted:
+    def effort(self, picks: int) -> Effort:
+        """The amounts of the devices that were picked are looked at, and for joint room those of each device."""
+        shared = self.attempt.shareable
+        each = 1 + max([len(self.attempt.view.devices[device].capacity) for device in bits(shared)], default=0)
+        picked = each * min(shared.bit_count(), picks)
+        return Effort(1 + picked, room=each, state=picked)
+
+    def _wanted(self, alternatives: Sequence[Candidates]) -> Sequence[tuple[Mapping[int, Mapping[str, int]], Mask]]:
+        """What shares of each device take, with the devices, once for all alternatives that ask for the same."""
+        wanted: dict[int, tuple[Mapping[int, Mapping[str, int]], Mask]] = {}
+        for one in alternatives:
+            amounts = _parts(self.attempt, one.alternative).amounts
+            _, devices = wanted.get(id(amounts), (amounts, 0))
+            wanted[id(amounts)] = (amounts, devices | one.mask)
+        return tuple(wanted.values())
+
+    def _most(self, wanted: Sequence[tuple[Mapping[int, Mapping[str, int]], Mask]], device: int) -> int:
+        """How many of the smallest of these shares are left of the device."""
+        shares = [amounts.get(device, {}) for amounts, devices in wanted if devices >> device & 1]
+        if not shares:
             return 0
         subject = self.attempt.view.devices[device]
         used, picked = _used(self.attempt, subject), self._picked.get(device, {})
         most = UNBOUNDED
         for name, capacity in subject.capacity.items():
-            least = min(amounts.get(name, 0) for amounts in wanted)
+            least = min([amounts.get(name, 0) for amounts in shares])
             if least > 0:
                 most = min(most, (capacity.nanos - used.get(name, 0) - picked.get(name, 0)) // least)
         return max(most, 0)

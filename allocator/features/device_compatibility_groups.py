@@ -12,7 +12,7 @@ from allocator.feature import Attempt, Feature
 from allocator.gates import COMPATIBILITY_GROUPS
 from allocator.model import Alternative, CounterConsumption, Device, PoolID
 from allocator.node_view import NodeView
-from allocator.rules import UNBOUNDED, Candidates, Mask, Slot, Stage, Trail
+from allocator.rules import UNBOUNDED, Candidates, Classes, Effort, Mask, Slot, Stage, Trail
 
 CounterSetID = tuple[PoolID, str]
 UNGROUPED = frozenset([""])
@@ -107,9 +107,14 @@ class CompatibleGroups:
         """Devices of which this attempt has a share."""
         return self._again
 
-    def state(self, classes: Sequence[Mask]) -> Hashable:
+    def state(self, classes: Classes) -> Hashable:
         """The groups of each counter set, and the devices that are not checked again."""
         return frozenset(self.groups.items()), self._again
+
+    def effort(self, picks: int) -> Effort:
+        """A pick looks at the groups of each counter set of the device."""
+        groups = [sum(1 + len(groups) for _, groups in own) for own in self.consumptions.values()]
+        return Effort(1 + max(groups, default=0), state=picks)
 
     def _restore(self, old: object) -> None:
         self._again, groups = old  # type: ignore[misc]

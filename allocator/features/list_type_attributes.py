@@ -18,14 +18,14 @@ def is_list(attribute: Attribute) -> bool:
     return attribute[0] not in SCALAR_KINDS
 
 
-def tokens(attribute: Attribute, device: int, *, has_lists: bool) -> frozenset[Token]:
-    """The values by which constraints compare the attribute of a device; none where it can never match.
+def tokens(attribute: Attribute, device: int, *, has_lists: bool) -> tuple[Token, ...]:
+    """The values by which constraints compare the attribute of a device, each once; none where it can never match.
 
     has_lists: the gate is on. Where it is off, a list has one value that no other device has.
     """
     kind, value = attribute
     if not is_list(attribute):
-        return frozenset((attribute,))
+        return (attribute,)
     if not has_lists:
-        return frozenset((("list", device),))
-    return frozenset((_ITEM[kind], item) for item in value) if kind else frozenset()  # type: ignore[attr-defined]
+        return (("list", device),)
+    return tuple(dict.fromkeys([(_ITEM[kind], item) for item in value])) if kind else ()  # type: ignore[attr-defined]

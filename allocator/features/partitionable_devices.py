@@ -14,7 +14,7 @@ from allocator.gates import PARTITIONABLE_DEVICES
 from allocator.model import Alternative, Device, PoolID
 from allocator.node_view import NodeView
 from allocator.pools import Pool
-from allocator.rules import UNBOUNDED, Candidates, Mask, Slot, Stage, Trail, bits
+from allocator.rules import UNBOUNDED, Candidates, Classes, Effort, Mask, Slot, Stage, Trail, bits
 
 CounterID = tuple[PoolID, str, str]
 """Pool, counter set and counter."""
@@ -82,8 +82,12 @@ class CounterRule:
 
     counters: Counters
     shareable: Mask
-    _taken: dict[int, int] = field(default_factory=dict)
+    _left: list[int] = field(init=False)
+    _picks: int = 0
     _charged: Mask = 0
+
+    def __post_init__(self) -> None:
+        self._left = list(self.counters.left)
 
     @property
     def hides(self) -> bool:
@@ -92,7 +96,7 @@ class CounterRule:
 
     def narrow(self, slot: Slot, domain: Mask) -> Mask:
         """The devices that can still be charged."""
-        if not self._taken:
+        if not self._picks:
             return domain
         refused = 0
         consumption = self.counters.consumption
@@ -110,8 +114,9 @@ class CounterRule:
             return False
         trail.push(self._refund, (consumption, self._charged))
         self._charged |= (1 << device) & self.shareable
+        self._picks += 1
         for counter, amount in consumption:
-            self._taken[counter] = self._taken.get(counter, 0) + amount
+            self._left[counter] -= amount
         return True
 
     def room(self, slot: Slot, domain: Mask) -> int:
@@ -142,9 +147,14 @@ class CounterRule:
         """Devices of which a share is charged."""
         return self._charged
 
-    def state(self, classes: Sequence[Mask]) -> Hashable:
-        """What is taken of each counter, and the devices that are not charged again."""
-        return frozenset((counter, amount) for counter, amount in self._taken.items() if amount), self._charged
+    def state(self, classes: Classes) -> Hashable:
+        """What is left of each counter, and the devices that are not charged again."""
+        return tuple(self._left), self._charged
+
+    def effort(self, picks: int) -> Effort:
+        """The counters of each device are looked at."""
+        each = 1 + max(map(len, self.counters.consumption.values()), default=0)
+        return Effort(1, narrow=2, room=each, state=len(self._left))
 
     def _most(self, consumptions: Sequence[Consumption]) -> int:
         """How many of these can be charged at most, by each counter that all of them consume."""
@@ -152,21 +162,21 @@ class CounterRule:
         for consumption in consumptions[1:]:
             own = dict(consumption)
             least = {counter: min(amount, own[counter]) for counter, amount in least.items() if counter in own}
-        bounds = [
-            (self.counters.left[counter] - self._taken.get(counter, 0)) // amount
-            for counter, amount in least.items()
-            if amount > 0
-        ]
+        bounds = [self._left[counter] // amount for counter, amount in least.items() if amount > 0]
         return max(0, min([len(consumptions), *bounds]))
 
     def _fits(self, consumption: Consumption) -> bool:
-        left, taken = self.counters.left, self._taken
-        return all(taken.get(counter, 0) + amount <= left[counter] for counter, amount in consumption)
+        left = self._left
+        for counter, amount in consumption:  # noqa: SIM110 - all(...) costs more than the comparison
+            if amount > left[counter]:
+                return False
+        return True
 
     def _refund(self, old: object) -> None:
         consumption, self._charged = old  # type: ignore[misc]
+        self._picks -= 1
         for counter, amount in consumption:  # type: ignore[has-type]
-            self._taken[counter] -= amount
+            self._left[counter] += amount
 
 
 def _counters(attempt: Attempt) -> Counters | None:

@@ -19,7 +19,7 @@ from allocator.features.device_compatibility_groups import CompatibleGroups
 from allocator.features.partitionable_devices import CounterRule
 from allocator.model import CounterConsumption, CounterSet, Device, Request, RequestPolicy
 from allocator.requests import problem_of
-from allocator.rules import Candidates, Mask, Rule, Slot, Trail, bits
+from allocator.rules import Candidates, Classes, Mask, Rule, Slot, Trail, bits
 from cel.quantity import Quantity
 from tests.builders import (
     DRIVER,
@@ -49,7 +49,7 @@ every_rule = pytest.mark.parametrize("rule_type", RULES, ids=lambda rule_type: r
 
 
 def is_rule(value: object) -> bool:
-    named = ("narrow", "take", "room", "joint_room", "alike", "touched", "state")
+    named = ("narrow", "take", "room", "joint_room", "alike", "touched", "state", "effort")
     return inspect.isclass(value) and value is not Rule and all(hasattr(value, name) for name in named)
 
 
@@ -116,6 +116,11 @@ class Situation(NamedTuple):
             key = (self.rule.alike(device), *(c.mask >> device & 1 for c in self.requests))
             found[key] = found.get(key, 0) | 1 << device
         return list(found.values())
+
+    def kinds(self) -> Classes:
+        """The classes, as the search tells them."""
+        several = [members for members in self.classes() if members.bit_count() > 1]
+        return Classes(several, sum(self.classes()) - sum(several))
 
     def most(self, moves: Sequence[Move], further: Sequence[tuple[Move, ...]]) -> int:
         """The largest of the further choices that is accepted after the moves."""
@@ -212,7 +217,7 @@ def test_order_of_picks_of_a_request_does_not_matter(rule_type: type) -> None:
 def state_after(situation: Situation, moves: Sequence[Move]) -> Hashable:
     trail = Trail()
     assert situation.steps(moves, trail)
-    state = situation.rule.state(situation.classes())
+    state = situation.rule.state(situation.kinds())
     trail.rewind(0)
     return state
 
@@ -324,6 +329,19 @@ def everything(rule: Rule) -> Mapping[str, object]:
 
 
 @every_rule
+def test_effort_is_known_before_the_first_pick_and_stays(rule_type: type) -> None:
+    for situation in situations(rule_type):
+        before = situation.rule.effort(4)
+        assert before.whole > 0
+        assert min(before.narrow, before.room, before.state) >= 0
+        for moves in situation.accepted(2, 0, 0):
+            trail = Trail()
+            assert situation.steps(moves, trail)
+            assert situation.rule.effort(4) == before
+            trail.rewind(0)
+
+
+@every_rule
 def test_picks_alone_change_the_state(rule_type: type) -> None:
     for situation in situations(rule_type):
         rule, before = situation.rule, everything(situation.rule)
@@ -332,6 +350,7 @@ def test_picks_alone_change_the_state(rule_type: type) -> None:
                 rule.narrow(Slot(candidates, 0), candidates.mask)
                 rule.room(Slot(candidates, 0), candidates.mask)
                 rule.joint_room([candidates], 1, candidates.mask)
-        rule.state(situation.classes())
+        rule.state(situation.kinds())
+        rule.effort(4)
         rule.touched()
         assert everything(rule) == before

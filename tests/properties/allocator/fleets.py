@@ -1,0 +1,83 @@
+"""What fleets say of claims that none of their nodes can have; run as a program, it prints it.
+
+A program, since the order in which Python walks through a set of texts is drawn anew for each.
+"""
+
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+
+from allocator.explain import node_text, summary
+from allocator.fleet import Fleet
+from allocator.model import Allocation, Claim, Node, Slice
+from allocator.outcome import AllocationError, Outcome
+from allocator.rules import bits
+from allocator.snapshot import Snapshot
+from tests.builders import a_node, a_result, on_node
+from tests.properties.allocator.choices import Choices, Values
+from tests.properties.allocator.instances import ASPECTS, CLASSES, EVERYTHING, a_random_claim, a_random_slice
+
+NODES = 5
+EACH = 8
+"""Fleets about each aspect."""
+
+
+class Fleets:
+    """A fleet whose nodes are much alike, and claims. held: by claims of all nodes together."""
+
+    def __init__(self, draw: Choices, aspect: str) -> None:
+        aspects = frozenset({aspect}) - {"odd pools", "operations"}
+        self.nodes = [a_node(f"node-{number}") for number in range(NODES)]
+        kinds = [a_random_slice(draw, aspects - {"counters", "groups"}, "kind", ("a.example", "pool"), 4) for _ in "ab"]
+        self.slices = [_of_node(draw.pick(kinds), node) for node in self.nodes]
+        self.held = [_holding(draw, piece) for piece in self.slices if piece.devices]
+        self.claim = a_random_claim(draw, aspects, "wish", 5)
+
+    def told(self) -> Iterator[str]:
+        """What the fleet says, built in one go and event by event."""
+        for fleet in (Fleet(self._snapshot(self.slices), self.nodes), self._grown()):
+            fleet.settle()
+            fleet.add_allocated(self.held)
+            try:
+                groups = fleet.refusals([self.claim], fleet.all).groups
+                unable = list(fleet.unable([self.claim], fleet.all))
+            except AllocationError as error:
+                yield str(error)
+                continue
+            nodes: dict[str, str | Outcome] = {self.nodes[next(bits(mask))].name: outcome for outcome, mask in groups}
+            if nodes:
+                yield summary(nodes, NODES)
+            yield from (f"{mask:b} {node_text(outcome)}" for outcome, mask in unable)
+
+    def _grown(self) -> Fleet:
+        fleet = Fleet(self._snapshot([]))
+        for number, node in enumerate(self.nodes):
+            fleet.set_node(number, node)
+        for piece in reversed(self.slices):
+            fleet.add_slice(piece)
+        return fleet
+
+    def _snapshot(self, slices: list[Slice]) -> Snapshot:
+        return Snapshot.of(slices, CLASSES[0], [], EVERYTHING)
+
+
+def _of_node(piece: Slice, node: Node) -> Slice:
+    devices = tuple([replace(device, pool=node.name) for device in piece.devices])
+    return replace(piece, name=node.name, pool=node.name, reach=on_node(node.name), slice_count=1, devices=devices)
+
+
+def _holding(draw: Choices, piece: Slice) -> Claim:
+    device = draw.pick(piece.devices)
+    result = a_result(device.name, driver=device.driver, pool=device.pool)
+    return Claim("default", f"held-{piece.name}", piece.name, allocation=Allocation((result,)))
+
+
+def told() -> Iterator[str]:
+    """What all fleets say, line by line."""
+    for aspect in ASPECTS:
+        for fleets in Values(lambda draw, about=aspect: Fleets(draw, about))(f"fleets {aspect}", EACH):  # type: ignore[misc]
+            yield from fleets.told()
+
+
+if __name__ == "__main__":
+    sys.stdout.write("\n".join(told()))
