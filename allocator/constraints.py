@@ -68,7 +68,7 @@ MOST_COLUMNS = 256
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """The columns of one attribute name on one view, by what they are made of, and the numbers that their values share."""
+    """The columns of one attribute name on one view, by what they are made of; their values share one numbering."""
 
     numbers: dict[Token, int] = field(default_factory=dict)
     made: dict[Hashable, Column] = field(default_factory=dict)
