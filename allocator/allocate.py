@@ -9,13 +9,22 @@ from collections.abc import Callable, Sequence
 
 from allocator.failures import failure
 from allocator.feature import Attempt, attempt_of
-from allocator.model import Allocation, Claim, Node
-from allocator.outcome import Allocated, Cause, Exhausted, InvalidClaim, InvalidPoolSeen, Outcome, Refused
+from allocator.model import Allocation, Claim, Node, PoolID
+from allocator.outcome import (
+    Allocated,
+    AllocationError,
+    Cause,
+    Exhausted,
+    InvalidClaim,
+    InvalidPoolSeen,
+    Outcome,
+    Refused,
+)
 from allocator.policy import FIRST_FIT, Policy, score_of, search_by
 from allocator.refusal import cause_of
-from allocator.requests import MAX_RESULTS, Problem, problem_of
+from allocator.requests import MAX_RESULTS, Problem, devices_looked_at, problem_of
 from allocator.results import allocation_of
-from allocator.rules import Pick
+from allocator.rules import Pick, bits
 from allocator.search import BudgetSpent, Found, Poisoned, Terms
 from allocator.snapshot import Snapshot
 
@@ -70,6 +79,22 @@ def allocate(  # noqa: PLR0913 - the last four have defaults, and are the caller
             return Exhausted(answer.steps, snapshot.features)
         case _:
             return Refused(_cause(problem, attempt, claims), answer.steps, snapshot.features)
+
+
+def pools_looked_at(
+    snapshot: Snapshot, node: Node, claims: Sequence[Claim], is_cancelled: Callable[[], bool] = lambda: False
+) -> frozenset[PoolID] | None:
+    """The pools with a device that the claims could have on the node if nothing were in use; None if that fails.
+
+    What is in use of others makes no difference: devices share counters and groups within their pool only.
+    """
+    try:
+        attempt = attempt_of(snapshot, snapshot.view(node), share_id_of, is_cancelled)
+        looked_at = devices_looked_at(snapshot, attempt, claims)
+    except AllocationError:
+        return None
+    devices = (attempt.view.devices[position] for position in bits(looked_at))
+    return frozenset([PoolID(device.driver, device.pool) for device in devices])
 
 
 def _allocations(

@@ -1,7 +1,7 @@
 """What has happened to the states of nodes, in order, so that each shape can catch up with what it missed."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from allocator.model import Slice
 from allocator.shapes import State
@@ -21,6 +21,7 @@ class Changes:
         self._left: list[tuple[int, State | None]] = []
         self._forgotten = 0
         self._watched: Counter[int] = Counter()
+        self._moments: dict[int, int] = {}
 
     @property
     def now(self) -> int:
@@ -53,7 +54,14 @@ class Changes:
             self._watched[identity] -= 1
             if not self._watched[identity]:
                 del self._watched[identity]
+                self._moments.pop(identity, None)
 
     def of_shared(self, piece: Slice) -> None:
         """Something else of the slice is in use."""
-        self.shared += id(piece) in self._watched
+        if id(piece) in self._watched:
+            self.shared += 1
+            self._moments[id(piece)] = self.shared
+
+    def has_shared(self, identities: Iterable[int], seen: int) -> bool:
+        """Whether something else was in use of one of these slices since `shared` was that."""
+        return any(self._moments.get(identity, 0) > seen for identity in identities)

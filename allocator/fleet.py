@@ -9,8 +9,9 @@ has changed since the last one.
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
 
-from allocator.allocate import BUDGET_STEPS, allocate, share_id_of
+from allocator.allocate import BUDGET_STEPS, allocate, pools_looked_at, share_id_of
 from allocator.changes import Changes
 from allocator.contents import SPARE, Contents
 from allocator.gates import Features
@@ -21,7 +22,7 @@ from allocator.outcome import Allocated, AllocationError, Outcome
 from allocator.policy import FIRST_FIT, Policy, Score
 from allocator.pools import Pool
 from allocator.rules import Mask, bits
-from allocator.shapes import FAILING, NEVER, Able, Answer, Rank, Shape, State, rank_of, reads_of, shape_of
+from allocator.shapes import FAILING, NEVER, Able, Answer, Counting, Rank, Shape, State, rank_of, reads_of, shape_of
 from allocator.slice_index import SliceIndex
 from allocator.snapshot import Snapshot, is_same
 from allocator.unable import Refusals, Unable, beside
@@ -286,7 +287,7 @@ class Fleet:
         key = (shape_of(claims), *map(id, classes))
         shape = self._shapes.pop(key, None) or self._new_shape(claims, classes)
         self._shapes[key] = shape  # at the end: the first one is the one that was not asked for the longest
-        if shape.seen != self._changes.now or shape.seen_shared != self._changes.shared:
+        if shape.seen != self._changes.now or self._has_shared(shape):
             before = shape.kept
             try:
                 self._catch_up(shape, claims)
@@ -300,10 +301,11 @@ class Fleet:
     def _catch_up(self, shape: Shape, claims: Sequence[Claim]) -> None:
         """Let the shape know what has changed since it was asked for last."""
         changes = self._changes
-        before = changes.since(shape.seen) if shape.seen_shared == changes.shared else None
+        before = None if self._has_shared(shape) else changes.since(shape.seen)
         shape.seen = NEVER  # until it is through: where that is cancelled, it begins anew, with the answers that it has
         if before is None or len(before) > len(self._states) or len(shape.of_state) > 2 * len(self._states) + SPARE:
             shape.clear()
+            shape.shared.clear()
             for state in self._states.values():
                 shape.add(self._answer(shape, state, claims), state.mask)
         else:
@@ -330,19 +332,48 @@ class Fleet:
         if len(shape.answers) > 4 * len(self._states) + SPARE:
             shape.forget_answers()
         number = (state.mask & -state.mask).bit_length() - 1
-        key = self._key_of(shape, state, number)
+        key = self._key_of(shape, state, number, claims)
         if key not in shape.answers:
             shape.answers[key] = shape.once(self._work_out(number, claims))
         shape.of_state[state] = shape.answers[key]
         return shape.answers[key]
 
-    def _key_of(self, shape: Shape, state: State, number: int) -> Hashable:
-        """What decides about the answer: the content as the shape reads it, and what is in use."""
+    def _has_shared(self, shape: Shape) -> bool:
+        """Whether something else is in use of what nodes share, as far as it matters to the shape."""
+        changes = self._changes
+        if shape.seen_shared == changes.shared:
+            return False
+        if shape.seen_shared == NEVER or changes.has_shared(shape.shared, shape.seen_shared):
+            return True
+        shape.seen_shared = changes.shared
+        return False
+
+    def _key_of(self, shape: Shape, state: State, number: int, claims: Sequence[Claim]) -> Hashable:
+        """What decides about the answer: the content as the shape reads it, and what is in use of what counts."""
         member = self._members[number]
         if member.pools is None:
             return INVALID
         content = shape.lens.content(self._contents, state.base, member.node, member.pools)
-        return content, state.usage, tuple([self._occupancy.of(identity) for identity in state.shared])
+        counting = shape.counting.get(content)
+        if counting is None:
+            counting = shape.counting[content] = self._counting(member.node, member.pools, claims)
+        usage = tuple(compress(state.usage, counting.own))
+        shared = tuple(compress(state.shared, counting.shared))
+        shape.shared.update(shared)
+        return content, usage if any(usage) else NOTHING, tuple([self._occupancy.of(identity) for identity in shared])
+
+    def _counting(self, node: Node, pools: Sequence[Pool], claims: Sequence[Claim]) -> Counting:
+        """Which slices count. A policy may look at all that is in use; else it is the pools that the claims look at."""
+        is_cancelled = self._ask.is_cancelled
+        is_all = self._ask.policy is not FIRST_FIT
+        looked_at = None if is_all else pools_looked_at(self._snapshot, node, claims, is_cancelled)
+        own: list[bool] = []
+        shared: list[bool] = []
+        for pool in pools:
+            counts = looked_at is None or pool.id in looked_at
+            own += [counts for piece in pool.slices if piece.reach.node_name]
+            shared += [counts for _ in self._shared((pool,))]
+        return Counting(tuple(own), tuple(shared))
 
     def _new_shape(self, claims: Sequence[Claim], classes: tuple[DeviceClass | None, ...]) -> Shape:
         return Shape(classes, self._contents.lens(reads_of(self._snapshot, claims, self._ask.policy.reads)))

@@ -70,6 +70,18 @@ def problem_of(snapshot: Snapshot, attempt: Attempt, claims: Sequence[Claim]) ->
     return Problem(tuple(requests), tuple(constraints), may_end, is_exhaustive)
 
 
+def devices_looked_at(snapshot: Snapshot, attempt: Attempt, claims: Sequence[Claim]) -> Mask:
+    """The devices that some request means, or cannot judge, whatever is in use. Raises InvalidClaim, InvalidPool."""
+    builder = _Builder(snapshot, attempt, ())
+    looked_at = 0
+    for claim in claims:
+        for request in claim.requests:
+            for alternative in request.alternatives:
+                meant = builder.meant(claim, alternative)
+                looked_at |= meant.selected | meant.poison
+    return looked_at
+
+
 def _covers(constraint: Constraint, candidates: Candidates) -> bool:
     return covers(constraint, candidates.alternative)
 
@@ -164,7 +176,7 @@ class _Builder:
         return found
 
     def _candidates(self, number: int, claim: Claim, alternative: Alternative) -> Candidates:
-        meant = self._meant(claim, alternative)
+        meant = self.meant(claim, alternative)
         selected, stages = meant.selected, meant.stages
         refused = meant.unusable
         for feature in concerned(self.attempt.view, "taken"):
@@ -186,7 +198,7 @@ class _Builder:
         poison = meant.poison & mask
         return Candidates(number, alternative, mask, poison, need, forced, self.watching, stages)
 
-    def _meant(self, claim: Claim, alternative: Alternative) -> "_Meant":
+    def meant(self, claim: Claim, alternative: Alternative) -> "_Meant":
         """What can be said of the alternative whatever is in use; remembered by the view."""
         device_class = self.snapshot.classes.get(alternative.class_name)
         memo, key = self.attempt.view.memo, ("meant", id(device_class), alternative.name, alternative.shape)

@@ -38,7 +38,7 @@ class State:
     """
 
     base: int
-    usage: Hashable
+    usage: tuple[Hashable, ...]
     shared: tuple[int, ...]
     mask: Mask = 0
 
@@ -55,6 +55,17 @@ class Failing:
     """The node makes kube-scheduler give up."""
 
 
+@dataclass(frozen=True, slots=True)
+class Counting:
+    """The slices of a node whose use can matter to a shape: those of pools with a device that it could have.
+
+    own: a flag for each of the node's own slices; shared: for each that other nodes reach too.
+    """
+
+    own: tuple[bool, ...]
+    shared: tuple[bool, ...]
+
+
 Answer = Able | Failing | Unable
 FAILING = Failing()
 """The one answer of its kind."""
@@ -65,7 +76,8 @@ class Shape:
     """A shape. classes: those that it names, which keep their identity as long as they are here. lens: what it reads.
 
     by_rank: the able nodes. failing: those that end an attempt. of_state: of the states that nodes are in, or were
-    lately. answers: by content and usage. seen, seen_shared: up to which change it knows the fleet.
+    lately. answers: by content and usage. seen, seen_shared: up to which change it knows the fleet. counting: by
+    content, which slices of a node count for it; shared: those among them that several nodes reach, by identity.
     """
 
     classes: tuple[DeviceClass | None, ...]
@@ -76,6 +88,8 @@ class Shape:
     answers: dict[Hashable, Answer] = field(default_factory=dict)
     seen: int = NEVER
     seen_shared: int = NEVER
+    counting: dict[Hashable, "Counting"] = field(default_factory=dict)
+    shared: set[int] = field(default_factory=set)
     _alike: dict[Hashable, Answer] = field(default_factory=dict)
 
     @property
@@ -97,6 +111,7 @@ class Shape:
     def forget_answers(self) -> None:
         """Forget what is known by content."""
         self.answers.clear()
+        self.counting.clear()
         self._alike.clear()
 
     def clear(self) -> None:

@@ -271,6 +271,27 @@ def test_device_that_all_nodes_reach_is_in_use_for_all_of_them() -> None:
     assert fleet.able([a_claim()]) == fleet.all
 
 
+def test_use_of_pools_that_a_claim_looks_at_nowhere_costs_it_no_question() -> None:
+    """Each node has another device in use, so that there are as many states as nodes, and all reach one fabric."""
+    ports = [f"port-{number}" for number in range(8)]
+    fabric = a_slice(*ports, name="fabric", driver="fabric.example", pool="fabric", reach=everywhere())
+    local = f'device.driver == "{DRIVER}"'
+    classes = [a_class("local", local), a_class("port", 'device.driver == "fabric.example"')]
+    nodes, held = range(4), [on(number, f"gpu-{number:03}", f"holder-{number}") for number in range(4)]
+    slices = [*(a_pool(number, 8) for number in nodes), fabric]
+    fleet = Fleet(a_snapshot(*slices, classes=classes, held=held), [a_node(name_of(number)) for number in nodes])
+    one_local, one_port = (a_claim(a_request(class_name=name), name=name) for name in ("local", "port"))
+    assert fleet.able([one_local]) == fleet.able([one_port]) == fleet.all
+    asked = fleet.asked
+    for port in ports:
+        result = a_result(port, driver="fabric.example", pool="fabric")
+        fleet.add_allocated([an_allocated_claim(result, name=port)])
+        assert fleet.able([one_local]) == fleet.all
+    assert fleet.asked == asked
+    assert fleet.able([one_port]) == 0
+    assert fleet.asked == asked + 1
+
+
 def test_use_of_one_node_of_a_pool_is_not_taken_for_that_of_another() -> None:
     slices = [a_slice(f"gpu-{n}", name=f"slice-{n}", slice_count=2, reach=on_node(name_of(n))) for n in range(2)]
     fleet = a_fleet(slices, 2, held=[an_allocated_claim("gpu-0")])
