@@ -24,7 +24,7 @@ from scheduler.cycle.choice import Groups, pick
 from scheduler.cycle.feasibility import counts, feasible, fit_error, refusals
 from scheduler.cycle.hints import Reason, Refusal, reasons_of
 from scheduler.cycle.node_info import NodeInfos
-from scheduler.cycle.patience import Patience
+from scheduler.cycle.patience import Patience, TooLong
 from scheduler.cycle.pod_requests import PodRequests, pod_requests
 from scheduler.cycle.templates import Templates
 from scheduler.cycle.unsupported import unsupported
@@ -102,7 +102,14 @@ class Failed:
     reason: str
 
 
-Verdict = Placed | NotPlaced | Failed
+@dataclass(frozen=True, slots=True)
+class OutOfTime:
+    """The attempt has taken its time. What was worked out by then is kept: the next one goes on from there."""
+
+    reason: str
+
+
+Verdict = Placed | NotPlaced | Failed | OutOfTime
 
 
 def decide(
@@ -120,6 +127,8 @@ def decide(
     try:
         with view.patience.limited():
             return _decided(view, pod, claims, full, failed)
+    except TooLong as error:
+        return OutOfTime(str(error))
     except AllocationError as error:
         return Failed(str(error))
 

@@ -9,7 +9,7 @@ Differs from kube-scheduler: a pod in backoff is never tried early, and backoff 
 Source: kube-scheduler's PriorityQueue.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -69,6 +69,7 @@ class QueuedPod:
     since: when it was last refused or failed, and before that when it came; it orders pods of one priority.
     attempts: tries so far. refused, failed: tries that ended so; `failed` counts since the last that did not. first:
     when it could be tried first, None until then. gate: why it is not to be tried yet. ready: when its backoff ends.
+    spent_s: what a decision about it has taken that is not made yet.
     """
 
     pod: Pod
@@ -82,6 +83,7 @@ class QueuedPod:
     gate: str = ""
     refusal: Refusal | None = None
     ready: float = 0.0
+    spent_s: float = 0.0
     seen_events: int = 0
 
     @property
@@ -109,6 +111,7 @@ class Queue:
         self._tell = tell
         self._pods: dict[str, QueuedPod] = {}
         self._counts = dict.fromkeys(Place, 0)
+        self._active_in: Counter[str] = Counter()
         self._numbers = count()
         self._active: list[tuple[tuple[int, float, int], str]] = []
         self._backoff: list[tuple[float, int, str]] = []
@@ -125,7 +128,7 @@ class Queue:
             self._update(known, pod, now)
             return
         entry = self._pods[pod.uid] = QueuedPod(pod, next(self._numbers), now)
-        self._counts[entry.place] += 1
+        self._count(entry, 1)
         self._activate(entry, now, "PodAdd")
         if entry.place is Place.GATED:
             self._tell(Place.GATED, "PodAdd")
@@ -134,7 +137,7 @@ class Queue:
         """The pod is gone, has a node, or is somebody else's; unknown pods are none of ours."""
         entry = self._pods.pop(uid, None)
         if entry is not None:
-            self._counts[entry.place] -= 1
+            self._count(entry, -1)
             self._waiting.discard(entry)
             self._land(entry)
 
@@ -205,12 +208,16 @@ class Queue:
         else:
             self._put_off(entry, now + after_s, "ScheduleAttemptFailure")
 
-    def held(self, uid: str, now: float) -> None:
-        """The pod in flight was not tried after all, and is to come again after its backoff."""
+    def held(self, uid: str, now: float, until: float | None = None) -> None:
+        """The pod in flight was not tried after all, and is to come again then, or after its backoff."""
         entry = self._in_flight.get(uid)
         if entry is not None:
             entry.attempts -= 1
-            self.failed(uid, now)
+            self.failed(uid, now, None if until is None else until - now)
+
+    def has_others(self, namespace: str) -> bool:
+        """Whether a pod of another namespace is to be tried now."""
+        return self._counts[Place.ACTIVE] > self._active_in[namespace]
 
     def on_event(self, event: Event, now: float) -> None:
         """Something else than a pod of this queue has changed. Cost: O(pods that wait for reasons it matters to)."""
@@ -291,9 +298,16 @@ class Queue:
             self._waiting.put(entry)
 
     def _move(self, entry: QueuedPod, place: Place) -> None:
-        self._counts[entry.place] -= 1
-        self._counts[place] += 1
+        self._count(entry, -1)
         entry.place = place
+        self._count(entry, 1)
+
+    def _count(self, entry: QueuedPod, number: int) -> None:
+        self._counts[entry.place] += number
+        if entry.place is Place.ACTIVE:
+            self._active_in[entry.pod.namespace] += number
+            if not self._active_in[entry.pod.namespace]:
+                del self._active_in[entry.pod.namespace]
 
     def _push_active(self, entry: QueuedPod) -> None:
         heappush(self._active, (entry.order, entry.pod.uid))

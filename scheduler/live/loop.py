@@ -22,7 +22,8 @@ from scheduler.binding.slots import Slot
 from scheduler.core_v1.pod import Pod
 from scheduler.cycle.claim_index import AlreadyReserved, ClaimObject
 from scheduler.cycle.cluster import Cluster
-from scheduler.cycle.decide import Failed, NotPlaced, Placed, decide
+from scheduler.cycle.decide import Failed, NotPlaced, OutOfTime, Placed, decide
+from scheduler.cycle.decision_time import DecisionTime
 from scheduler.cycle.events import ClaimChanged, Event, GivenBack
 from scheduler.cycle.hints import Reason, Refusal
 from scheduler.cycle.invariants import Violation
@@ -44,6 +45,13 @@ PROBE_S = 1.0
 
 LOOK_S = 0.2
 """So often it looks whether lost changes are made up for."""
+
+SLICE_LEAST_S = 0.25
+SLICE_MOST_S = 1.0
+"""A decision that takes longer goes on in the pod's next turn, which is as long as all before."""
+
+DECISION_S = 3.0
+"""A pod whose decision has taken so long in all is told so, and comes again after its backoff."""
 
 QUIET_ATTEMPTS = 3
 """A pod's attempts that may be lost to another scheduler without a word to the pod."""
@@ -100,6 +108,7 @@ class Loop:
             is_tried=self._is_tried,
             is_patient=True,
         )
+        self._time = DecisionTime()
         self._would_be: dict[str, tuple[Pod, Placed]] = {}
         self._is_ready = asyncio.Event()
 
@@ -176,15 +185,22 @@ class Loop:
         if problem := self._attempts.slots.objection(pod.namespace):
             self._hold(entry, problem, started)
             return
+        until = self._time.waits_until(pod.namespace)
+        if until > started and self._queue.has_others(pod.namespace):
+            self._queue.held(pod.uid, started, until)
+            return
         found = self._cluster.claims_of(pod)
         if isinstance(found, Waiting):
             refusal = Refusal(frozenset({Reason.CLAIMS}), pod_requests(pod), message=found.reason)
             self._refuse_or_free(entry, refusal, [found.kept] if found.kept else [], started)
             return
         failed = self._broken(found)
+        self._cluster.patience.most_s = min(max(entry.spent_s, SLICE_LEAST_S), SLICE_MOST_S)
         reasons = {uid: one.reason for uid, one in failed.items()}
         verdict = decide(self._cluster, pod, [one.claim for one in found], full(pod, found), reasons)
-        self._metrics.decided(self._clock() - started)
+        took_s = self._clock() - started
+        self._metrics.decided(took_s)
+        self._time.spent(pod.namespace, took_s, started + took_s)
         match verdict:
             case Placed():
                 self._place(entry, verdict, started)
@@ -192,6 +208,17 @@ class Loop:
                 self._refuse_or_free(entry, refusal, [one for one in found if one.claim in stuck], started, failed)
             case Failed(reason):
                 self._fail(entry, reason, started)
+            case OutOfTime():
+                self._go_on_later(entry, took_s, started)
+
+    def _go_on_later(self, entry: QueuedPod, took_s: float, started: float) -> None:
+        """Let others have their turn before the decision about the pod goes on; it may not take for ever."""
+        entry.spent_s += took_s
+        if entry.spent_s < DECISION_S:
+            self._queue.held(entry.pod.uid, self._clock(), self._clock())
+            return
+        entry.spent_s = 0.0
+        self._fail(entry, f"timed out: what the pod asks for takes more than {DECISION_S:g} s to decide", started)
 
     def _broken(self, claims: Iterable[ClaimObject]) -> dict[str, conditions.Failed]:
         """The allocated claims, by uid, whose devices will not be made ready."""

@@ -9,7 +9,7 @@ from cel.quantity import Quantity
 from scheduler.core_v1.namespace import Namespace
 from scheduler.core_v1.pod import Pod
 from scheduler.cycle.cluster import Cluster
-from scheduler.cycle.decide import Failed, NotPlaced, Placed, Verdict, decide
+from scheduler.cycle.decide import Failed, NotPlaced, OutOfTime, Placed, Verdict, decide
 from scheduler.cycle.hints import Reason
 from scheduler.cycle.patience import Patience
 from tests.builders import (
@@ -177,7 +177,7 @@ def test_decision_that_takes_too_long_fails_and_the_attempts_after_it_go_on_from
     cluster = a_cluster(1, 1, 1, 1, 1, patience=Patience(lambda: next(clock), 3))
     pod = a_pod(node_selector={"no": "node"})
     first, *_, last = [outcome(cluster, pod=pod) for _ in range(4)]
-    assert first == Failed("timed out: what the pod asks for takes more than 3 s to decide")
+    assert first == OutOfTime("timed out: what the pod asks for takes more than 3 s to decide")
     assert refused(last).refusal.reasons == {Reason.NODE_AFFINITY}
 
 

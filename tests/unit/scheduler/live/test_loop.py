@@ -1,6 +1,7 @@
 """The loop, with an API server that takes no binding for want of a right."""
 
 import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, cast
 
@@ -13,7 +14,9 @@ from scheduler.binding.refusals import Refusals
 from scheduler.cache.kinds import claim_of
 from scheduler.client.errors import ApiError, Status
 from scheduler.client.resources import claims
+from scheduler.core_v1.pod import Pod
 from scheduler.cycle.cluster import Cluster
+from scheduler.cycle.decide import Failed, OutOfTime, Verdict
 from scheduler.cycle.invariants import Violation
 from scheduler.cycle.queue import Queue
 from scheduler.live.loop import PROBE_S, Loop, Parts
@@ -191,3 +194,53 @@ def test_claim_that_keeps_its_pod_from_every_node_is_deallocated_but_not_in_a_dr
     path = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/claim"
     calls = asyncio.run(act()).denied.calls
     assert [call for call in calls if path in call] == ([] if is_dry else [f"PUT {path}"])
+
+
+def test_namespace_with_costly_decisions_lets_others_go_first_and_is_told_when_they_take_too_long(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each turn of its pod takes all that it may; in between, what others ask for is decided."""
+    turns: list[str] = []
+
+    def decided(view: Cluster, pod: Pod, *_: object) -> Verdict:
+        turns.append(pod.name)
+        if pod.namespace != "dear":
+            return Failed("no matter")
+        room.now += view.patience.most_s
+        return OutOfTime("timed out")
+
+    async def act() -> None:
+        running = asyncio.create_task(room.loop.run())
+        monkeypatch.setattr("scheduler.live.loop.decide", decided)
+        room.queue.add(replace(a_pod(name="dear"), namespace="dear"), room.now)
+        room.queue.add(a_pod(name="other"), room.now)
+        await room.go_on()
+        running.cancel()
+
+    asyncio.run(act())
+    assert turns[:2] == ["dear", "other"]
+    assert turns.count("dear") == 5  # 0.25, 0.25, 0.5, 1 and 1 second
+    assert [one["queue"] for one in room.queue.dump() if one["pod"] == "dear/dear"] == ["backoff"]
+
+
+def test_pod_of_a_namespace_that_waits_is_held_while_others_are_to_be_tried(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns: list[str] = []
+
+    def decided(_view: Cluster, pod: Pod, *_: object) -> Verdict:
+        turns.append(pod.name)
+        room.now += 1.0 if pod.namespace == "dear" else 0.0
+        return Failed("no matter")
+
+    async def act() -> None:
+        running = asyncio.create_task(room.loop.run())
+        monkeypatch.setattr("scheduler.live.loop.decide", decided)
+        for name in ("dear-0", "dear-1"):
+            room.queue.add(replace(a_pod(name=name), namespace="dear"), room.now)
+        room.add("other-0", "other-1")
+        await room.go_on()
+        running.cancel()
+
+    asyncio.run(act())
+    assert turns == ["dear-0", "other-0", "other-1"]

@@ -1,0 +1,33 @@
+"""The time that decisions take, by namespace: one whose pods are costly to decide waits while others have pods to try.
+
+What a decision costs is up to what users write. Where others want it, one namespace has a twentieth of the time that
+decisions take; a namespace whose decisions are quick never waits.
+"""
+
+FREE_S = 0.05
+"""A decision that takes no longer costs its namespace nothing."""
+
+FACTOR = 20.0
+"""For so many times the rest of the decision's time the others go first."""
+
+MOST_NAMESPACES = 1024
+"""Namespaces after which those are forgotten that wait no more."""
+
+
+class DecisionTime:
+    """Until when each namespace lets others go first, by a clock that only goes forward."""
+
+    def __init__(self) -> None:
+        self._until: dict[str, float] = {}
+
+    def spent(self, namespace: str, duration_s: float, now: float) -> None:
+        """A decision for a pod of the namespace has ended, and taken so long."""
+        if duration_s <= FREE_S:
+            return
+        self._until[namespace] = max(self.waits_until(namespace), now) + FACTOR * (duration_s - FREE_S)
+        if len(self._until) > MOST_NAMESPACES:
+            self._until = {name: until for name, until in self._until.items() if until > now}
+
+    def waits_until(self, namespace: str) -> float:
+        """When the namespace need not wait any more; 0 where it never had to."""
+        return self._until.get(namespace, 0.0)
