@@ -1,0 +1,131 @@
+"""Writers are shared: a namespace whose writes fail has fewer of them, and what waits to be undone has none."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from scheduler.binding.slots import UNDOING_MAX, Slots
+
+MOST = 8
+
+
+@pytest.fixture
+def slots() -> Slots:
+    return Slots(MOST)
+
+
+def test_slots_are_full_when_all_are_taken_and_free_again_when_one_is_given_back(slots: Slots) -> None:
+    taken = [slots.take("a") for _ in range(MOST)]
+    assert slots.is_full
+    taken[0].give_back()
+    assert not slots.is_full
+
+
+def test_slot_that_is_given_back_twice_is_one_slot(slots: Slots) -> None:
+    taken = [slots.take("a") for _ in range(MOST)]
+    taken[0].give_back()
+    taken[0].give_back()
+    slots.take("a")
+    assert slots.is_full
+
+
+def test_each_failure_halves_the_limit_of_its_namespace_down_to_one(slots: Slots) -> None:
+    slot = slots.take("bad")
+    told = []
+    for _ in range(5):
+        slot.failed("500 webhook")
+        told.append(slot.is_failing)
+    assert told == [False, False, True, True, True]
+    assert slots.objection("bad") == "writes in namespace bad fail, and its pods are tried 1 at a time: 500 webhook"
+    assert slots.objection("good") == ""
+
+
+def test_successes_bring_the_limit_back(slots: Slots) -> None:
+    slot = slots.take("bad")
+    for _ in range(3):
+        slot.failed("500")
+    others = []
+    for _ in range(MOST - 2):
+        assert slots.objection("bad")
+        slot.succeeded()
+        assert slots.objection("bad") == ""
+        others.append(slots.take("bad"))
+    slot.succeeded()
+    assert not slot.is_failing
+    others[0].give_back()
+    assert slots.objection("bad") == ""
+
+
+def test_undoing_needs_no_slot(slots: Slots) -> None:
+    taken = [slots.take("a") for _ in range(MOST)]
+    with taken[0].undoing():
+        assert not slots.is_full
+    assert not slots.is_full
+
+
+def test_namespace_that_has_very_much_to_undo_begins_nothing_new(slots: Slots) -> None:
+    with ExitStack() as undoing:
+        for _ in range(UNDOING_MAX):
+            undoing.enter_context(slots.take("bad").undoing())
+        assert (
+            slots.objection("bad") == f"{UNDOING_MAX} attempts in namespace bad could not yet take back what they wrote"
+        )
+        assert slots.objection("good") == ""
+    assert slots.objection("bad") == ""
+
+
+def in_a_loop(act: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    asyncio.run(act())
+
+
+async def turns() -> None:
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+def test_who_waits_gets_a_slot_in_the_order_of_coming(slots: Slots) -> None:
+    order: list[str] = []
+
+    async def wait(name: str) -> None:
+        await slots.wait(name)
+        order.append(name)
+
+    async def act() -> None:
+        taken = [slots.take("a") for _ in range(MOST)]
+        tasks = [asyncio.create_task(wait(name)) for name in ("first", "second", "third")]
+        await turns()
+        assert order == []
+        for slot in taken[:3]:
+            slot.give_back()
+        await turns()
+        assert order == ["first", "second", "third"]
+        assert slots.is_full
+        assert all(task.done() for task in tasks)
+
+    in_a_loop(act)
+
+
+@pytest.mark.parametrize("is_handed_over", [False, True])
+def test_slot_of_who_is_cancelled_while_waiting_goes_to_the_next(slots: Slots, is_handed_over: bool) -> None:  # noqa: FBT001
+    async def act() -> None:
+        taken = [slots.take("a") for _ in range(MOST)]
+        first, second = (asyncio.create_task(slots.wait(name)) for name in ("first", "second"))
+        await turns()
+        if is_handed_over:
+            taken[0].give_back()
+            first.cancel()
+        else:
+            first.cancel()
+            await turns()
+            taken[0].give_back()
+        await turns()
+        assert first.cancelled()
+        assert second.done()
+        assert slots.is_full
+        second.result().give_back()
+        assert not slots.is_full
+
+    in_a_loop(act)

@@ -1,0 +1,234 @@
+"""Attempts of the loop, against an API server in memory that keeps pods and claims, and fails where it is told to."""
+
+import asyncio
+import copy
+from collections import Counter
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, cast
+
+import pytest
+
+from scheduler.binding.binder import Binder, Listener, Time
+from scheduler.binding.events import Events
+from scheduler.binding.refusals import Refusals
+from scheduler.cache.kinds import claim_of
+from scheduler.cache.reflector import Reflector
+from scheduler.client.connection import Connection
+from scheduler.client.errors import ApiError, Status
+from scheduler.client.resources import claims
+from scheduler.core_v1.pod import Pod, PodClaim
+from scheduler.cycle.cluster import Cluster
+from scheduler.cycle.queue import Queue
+from scheduler.live.loop import Loop, Parts
+from scheduler.live.metrics import Metrics
+from scheduler.live.observed import ObservedClaims
+from tests.builders import a_class, a_node, a_pod, a_slice, amounts, everywhere, kubernetes
+
+MOMENT = datetime(2026, 1, 1, tzinfo=UTC)
+TURNS = 300
+"""Of the event loop: more than a few attempts take."""
+
+Json = dict[str, Any]
+
+
+class Server:
+    """Answers at once. failing: claims, by name, whose writes end in an error of the server. calls: writes by name."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.failing: set[str] = set()
+        self.calls: Counter[str] = Counter()
+        self.pods: dict[str, Json] = {}
+        self.claims: dict[str, Json] = {}
+        self._cluster = cluster
+        self._version = 100
+
+    def add(self, name: str) -> Pod:
+        """A pod with a claim, both of that name, as the watches show them."""
+        device = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}
+        spec = {"devices": {"requests": [{"name": "r", "exactly": device}]}}
+        head = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim"}
+        self.claims[name] = {**head, "metadata": self._metadata(name), "spec": spec, "status": {}}
+        self._show(name)
+        self.pods[name] = {"metadata": self._metadata(name), "spec": {}, "status": {}}
+        version = self.pods[name]["metadata"]["resourceVersion"]
+        pod = replace(a_pod(name=name), claims=(PodClaim("x", name),), resource_version=version)
+        self._cluster.set_pod(pod)
+        return pod
+
+    async def request(self, method: str, path: str, *, body: Any = None, **more: object) -> Json:
+        await asyncio.sleep(0)
+        within = path.partition("/namespaces/default/")[2]
+        plural, name, subresource, *_ = [*within.split("/"), "", ""]
+        objects = self.pods if plural == "pods" else self.claims
+        if method == "GET":
+            return copy.deepcopy(objects[name])
+        self.calls[name] += 1
+        if plural == "resourceclaims" and name in self.failing:
+            raise ApiError(f"{method} {path}", 500, Status("InternalError", "failed calling webhook"))
+        stored = objects[name]
+        bound = stored["spec"].get("nodeName") if subresource == "binding" else ""
+        if bound or body["metadata"]["resourceVersion"] != stored["metadata"]["resourceVersion"]:
+            raise ApiError(f"{method} {path}", 409, Status("Conflict", "the object has been modified"))
+        return copy.deepcopy(self._stored(plural, name, subresource, body))
+
+    def _stored(self, plural: str, name: str, subresource: str, body: Json) -> Json:
+        objects = self.pods if plural == "pods" else self.claims
+        metadata = {**(objects[name] if subresource else body)["metadata"], "resourceVersion": self._next()}
+        changed = {**objects[name], "metadata": metadata}
+        if subresource == "binding":
+            changed["spec"] = {"nodeName": body["target"]["name"]}
+        elif subresource == "status":
+            changed["status"] = body.get("status", {})
+        objects[name] = copy.deepcopy(changed)
+        if plural == "resourceclaims":
+            self._show(name)
+        return changed
+
+    def _metadata(self, name: str) -> Json:
+        return {"namespace": "default", "name": name, "uid": f"uid-{name}", "resourceVersion": self._next()}
+
+    def _next(self) -> str:
+        self._version += 1
+        return str(self._version)
+
+    def _show(self, name: str) -> None:
+        self._cluster.set_claim(claim_of(copy.deepcopy(self.claims[name])), self._version)
+
+
+class Shown(ObservedClaims):
+    """The watch of the claims is never behind."""
+
+    async def reached(self, *_: object) -> bool:
+        return True
+
+
+class Silent:
+    """Nobody hears how bindings go."""
+
+    def __getattr__(self, _: str) -> Any:  # whatever is told
+        return lambda *_, **__: None
+
+
+class Room:
+    """Two nodes, devices that both reach, and a loop with two writers."""
+
+    def __init__(self) -> None:
+        self.cluster = cluster = Cluster(kubernetes(), is_ours=lambda _: True)
+        for name in ("node-0", "node-1"):
+            cluster.set_node(a_node(name, allocatable=amounts(pods="110")))
+        cluster.set_class(a_class())
+        cluster.set_slice(a_slice("nic-0", "nic-1", "nic-2", "nic-3", reach=everywhere()))
+        self.server = Server(cluster)
+        self.now = 100.0
+        self.queue = Queue(self.now, gate=cluster.gate, tell=lambda *_: None)
+        api = cast(Connection, self.server)
+        time = Time(lambda: self.now, lambda: MOMENT, lambda _: asyncio.sleep(0), lambda: 0.5)
+        observed = Shown(cast(Reflector[Any], None), cluster)
+        binder = Binder(api, claims("v1"), observed, time, "ours", 1, cast(Listener, Silent()))
+        metrics = Metrics("ours", lambda: pytest.fail("nobody reads them"))
+        told = Events(api, "ours", "ours", lambda: MOMENT), Refusals(api, lambda: MOMENT)
+        parts = Parts(cluster, self.queue, binder, *told, metrics, lambda one: pytest.fail(str(one)))
+        self.loop = Loop(parts, lambda: self.now, lambda: False, concurrency=2)
+
+    async def go_on(self) -> None:
+        self.loop.wake()
+        for _ in range(TURNS):
+            await asyncio.sleep(0)
+
+    def node_of(self, name: str) -> str:
+        return str(self.server.pods[name]["spec"].get("nodeName", ""))
+
+
+@pytest.fixture
+def room() -> Room:
+    return Room()
+
+
+def test_pods_whose_writes_fail_leave_the_writers_to_others(room: Room) -> None:
+    """As many as there are writers; they are taken back for as long as that fails, and stay in flight meanwhile."""
+
+    async def act() -> None:
+        running = asyncio.create_task(room.loop.run())
+        room.server.failing = {"bad-0", "bad-1"}
+        for name in ("bad-0", "bad-1", "good"):
+            room.queue.add(room.server.add(name), room.now)
+            await room.go_on()
+        assert room.node_of("good")
+        assert {one["queue"] for one in room.queue.dump()} == {"in flight"}
+        await room.loop.finish(0.0)
+        running.cancel()
+
+    asyncio.run(act())
+
+
+def test_failures_far_beyond_a_thousand_in_a_row_end_nothing(room: Room) -> None:
+    async def act() -> None:
+        running = asyncio.create_task(room.loop.run())
+        room.server.failing = {"bad"}
+        room.queue.add(room.server.add("bad"), room.now)
+        while room.server.calls["bad"] < 1_500:
+            await room.go_on()
+        room.server.failing = set()
+        await room.go_on()
+        room.now += 60.0
+        await room.go_on()
+        assert room.node_of("bad")
+        running.cancel()
+
+    asyncio.run(act())
+
+
+def test_event_of_a_bound_pod_that_is_older_than_its_binding_begins_no_attempt(room: Room) -> None:
+    async def act() -> None:
+        running = asyncio.create_task(room.loop.run())
+        pod = room.server.add("pod")
+        room.queue.add(pod, room.now)
+        await room.go_on()
+        node, calls = room.node_of("pod"), room.server.calls["pod"]
+        assert node
+        stale = replace(pod, resource_version="1000")
+        room.cluster.set_pod(stale)
+        room.queue.add(stale, room.now)
+        await room.go_on()
+        assert room.node_of("pod") == node
+        assert room.server.calls["pod"] == calls
+        assert room.server.claims["pod"]["status"]["reservedFor"]
+        assert list(room.queue.dump()) == []
+        running.cancel()
+
+    asyncio.run(act())
+
+
+def test_pods_are_decided_only_while_a_writer_is_free_so_that_a_late_one_of_high_priority_goes_first(
+    room: Room,
+) -> None:
+    """Both writers wait for an answer, and one of them gets it after a more important pod has come."""
+
+    async def act() -> list[str]:
+        running = asyncio.create_task(room.loop.run())
+        answers = {name: asyncio.Event() for name in ("first", "second", "third", "urgent")}
+        order: list[str] = []
+        answer = room.server.request
+
+        async def hold(method: str, path: str, **more: Any) -> Json:
+            name = next(one for one in answers if f"/{one}" in path)
+            if name not in order:
+                order.append(name)
+            await answers[name].wait()
+            return await answer(method, path, **more)
+
+        room.server.request = hold  # type: ignore[method-assign]
+        for name in ("first", "second", "third"):
+            room.queue.add(room.server.add(name), room.now)
+        await room.go_on()
+        room.queue.add(replace(room.server.add("urgent"), priority=1000), room.now)
+        answers["first"].set()
+        await room.go_on()
+        for event in answers.values():
+            event.set()
+        await room.go_on()
+        running.cancel()
+        return order
+
+    assert asyncio.run(act()) == ["first", "second", "urgent", "third"]
