@@ -15,6 +15,7 @@ from itertools import count
 from typing import Literal, NamedTuple
 
 from scheduler.binding.binder import Api
+from scheduler.binding.call_limit import CallLimit
 from scheduler.binding.claim_objects import ClaimKey, Json
 from scheduler.binding.decision import PodKey
 from scheduler.binding.timestamps import in_microseconds
@@ -38,8 +39,11 @@ More than pods are refused by turns, again and again: with fewer, each time woul
 SERIES_S = 300.0
 """How often the count of a series is written, at most."""
 
-WRITERS = 4
+WRITERS = 16
 """Writes at the same time."""
+
+WRITERS_OF_NAMESPACE = 4
+"""The same, in one namespace: where writing takes long, nobody else waits for it."""
 
 OF_THE_CLUSTER = "default"
 """The namespace of events about objects that have none."""
@@ -92,7 +96,9 @@ class Events:
         self._by = {"reportingController": controller, "reportingInstance": instance}
         self._now = now
         self._numbers = count(1)
-        self._queue: asyncio.Queue[_Call] = asyncio.Queue(QUEUE_MAX)
+        self._queue: asyncio.Queue[_Call] = asyncio.Queue()
+        self._waiting = 0
+        self._limit = CallLimit(WRITERS, WRITERS_OF_NAMESPACE)
         self._known: OrderedDict[Said, _Series] = OrderedDict()
 
     def scheduled(self, pod: PodKey, node: str) -> None:
@@ -131,13 +137,13 @@ class Events:
         if (now - series.told_at).total_seconds() >= SERIES_S:
             series.told_at = now
             again = {"series": {"count": series.count, "lastObservedTime": in_microseconds(now)}}
-            self._put(_Call("PATCH", series.path, again, MERGE, lambda: self._forget(said)))
+            self._put(_Call(said.regarding.namespace, "PATCH", series.path, again, MERGE, lambda: self._forget(said)))
 
     async def run(self) -> None:
         """Write events, several at a time, until cancelled."""
         async with asyncio.TaskGroup() as writers:
-            for _ in range(WRITERS):
-                writers.create_task(self._write_all())
+            while True:
+                writers.create_task(self._write(await self._queue.get()))
 
     async def drain(self) -> None:
         """Return once all that was said is written, or given up; `run` has to be running."""
@@ -162,7 +168,7 @@ class Events:
             **self._by,
         }
         path = EVENTS.path(namespace)
-        is_put = self._put(_Call("POST", path, event, JSON, lambda: self._forget(said)))
+        is_put = self._put(_Call(about.namespace, "POST", path, event, JSON, lambda: self._forget(said)))
         return f"{path}/{name}" if is_put else ""
 
     def _keep(self, said: Said, path: str, now: datetime) -> None:
@@ -172,32 +178,33 @@ class Events:
                 self._known.popitem(last=False)
 
     def _put(self, call: "_Call") -> bool:
-        try:
-            self._queue.put_nowait(call)
-        except asyncio.QueueFull:
+        if self._waiting >= QUEUE_MAX:
             self.dropped += 1
             return False
+        self._waiting += 1
+        self._queue.put_nowait(call)
         return True
 
     def _forget(self, said: Said) -> None:
         """What could not be written begins a new series when it is said again."""
         self._known.pop(said, None)
 
-    async def _write_all(self) -> None:
-        while True:
-            call = await self._queue.get()
-            try:
+    async def _write(self, call: "_Call") -> None:
+        try:
+            async with self._limit.of(call.namespace):
                 await self._api.request(call.method, call.path, body=call.body, content_type=call.content_type)
-            except CallFailed as error:
-                # Never sent again: an event is worth less than what it would delay.
-                self.failed += 1
-                call.failed()
-                _LOG.debug("event: %s", error)
-            finally:
-                self._queue.task_done()
+        except CallFailed as error:
+            # Never sent again: an event is worth less than what it would delay.
+            self.failed += 1
+            call.failed()
+            _LOG.debug("event: %s", error)
+        finally:
+            self._waiting -= 1
+            self._queue.task_done()
 
 
 class _Call(NamedTuple):
+    namespace: str
     method: str
     path: str
     body: Json

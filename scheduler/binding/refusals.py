@@ -12,6 +12,7 @@ from datetime import datetime
 
 from scheduler.binding import pod_calls, pod_condition
 from scheduler.binding.binder import Api
+from scheduler.binding.call_limit import CallLimit
 from scheduler.binding.claim_objects import Json
 from scheduler.binding.pod_condition import Reason
 from scheduler.binding.verdicts import Verdict, verdict
@@ -22,8 +23,11 @@ from scheduler.core_v1.pod_status import Condition
 TRIES = 3
 """How often a condition is written to a pod that changes meanwhile."""
 
-WRITERS = 4
+WRITERS = 16
 """Pods that are told at the same time."""
+
+WRITERS_OF_NAMESPACE = 4
+"""The same, in one namespace: where telling takes long, nobody else waits for it."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -37,6 +41,7 @@ class Refusals:
         self._waiting: dict[str, tuple[Pod, Condition]] = {}
         self._queue: asyncio.Queue[str] = asyncio.Queue()
         self._being_told: set[str] = set()
+        self._limit = CallLimit(WRITERS, WRITERS_OF_NAMESPACE)
         self._trouble = ""
 
     def refuse(self, pod: Pod, reason: Reason, message: str) -> None:
@@ -59,22 +64,22 @@ class Refusals:
         return len(self._waiting)
 
     async def run(self) -> None:
-        """Tell pods, the one that waits longest first, until cancelled."""
+        """Tell pods, of each namespace the one that waits longest first, until cancelled."""
         async with asyncio.TaskGroup() as writers:
-            for _ in range(WRITERS):
-                writers.create_task(self._tell_all())
+            while True:
+                writers.create_task(self._tell_in_turn(await self._queue.get()))
 
     async def drain(self) -> None:
         """Return once all that wait were told, or given up; `run` has to be running."""
         await self._queue.join()
 
-    async def _tell_all(self) -> None:
-        while True:
-            uid = await self._queue.get()
-            try:
-                await self._tell_newest(uid)
-            finally:
-                self._queue.task_done()
+    async def _tell_in_turn(self, uid: str) -> None:
+        try:
+            if uid in self._waiting:
+                async with self._limit.of(self._waiting[uid][0].namespace):
+                    await self._tell_newest(uid)
+        finally:
+            self._queue.task_done()
 
     async def _tell_newest(self, uid: str) -> None:
         """Tell the pod, and again where it was refused again meanwhile."""

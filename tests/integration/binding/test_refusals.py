@@ -8,7 +8,8 @@ from threading import Barrier
 import pytest
 
 from scheduler.binding import pod_calls
-from scheduler.binding.refusals import WRITERS, Refusals
+from scheduler.binding.refusals import WRITERS_OF_NAMESPACE as WRITERS
+from scheduler.binding.refusals import Refusals
 from scheduler.core_v1.pod import Pod, decode_pod
 from tests.controlplane.faults import meanwhile
 from tests.controlplane.patience import PATIENCE_S
