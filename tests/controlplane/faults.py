@@ -7,6 +7,7 @@ still go wrong.
 
 import asyncio
 import json
+from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import aclosing
@@ -158,6 +159,27 @@ class Rewrite:
         async with aclosing(chunks):
             async for chunk in chunks:
                 yield self.change(chunk)
+
+
+@dataclass(slots=True)
+class Lag:
+    """A watch that is so many lines behind, for as long as `is_on`; what is kept back comes with the next line then."""
+
+    lines: int
+    is_on: bool = False
+
+    async def __call__(self, forward: Forward) -> Answer:
+        """The fault."""
+        answer = await forward()
+        return replace(answer, body=self._late(answer.body))
+
+    async def _late(self, lines: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+        kept: deque[bytes] = deque()
+        async with aclosing(lines):
+            async for line in lines:
+                kept.append(line)
+                while len(kept) > (self.lines if self.is_on else 0):
+                    yield kept.popleft()
 
 
 HALF_A_LINE = b'{"type":"MODIFIED","object":{"apiVersion":"v1","me'
