@@ -35,14 +35,14 @@ class Waits(NamedTuple):
     unbound: int
 
 
-def waits(waited: Iterable[Waited], gaps: Sequence[Gap], end_s: float) -> Waits:
-    """How long pods waited. end_s: when it was looked at last."""
+def waits(waited: Iterable[Waited], gaps: Sequence[Gap], end_s: float, within_s: float = BOUND_WITHIN_S) -> Waits:
+    """How long pods waited. end_s: when it was looked at last. within_s: how long they may."""
     every = [(one.ready_s, end_s if one.bound_s is None else one.bound_s, one.bound_s is None) for one in waited]
     ends = [(gap.from_s, _end_of(gap)) for gap in gaps]
     outside = [(until - since) - _within(since, until, ends) for since, until, _ in every]
     met = [any(start <= until and since <= end for start, end in ends) for since, until, _ in every]
     pairs = zip(outside, met, strict=True)
-    lasted = sorted(wait_s for wait_s, is_met in pairs if not is_met or wait_s > BOUND_WITHIN_S)
+    lasted = sorted(wait_s for wait_s, is_met in pairs if not is_met or wait_s > within_s)
     known = lasted or [0.0]
     return Waits(
         counted=len(lasted),
@@ -93,11 +93,11 @@ def _growth(samples: Sequence[Sample], end_s: float) -> float:
     return median(after) / median(before) if before and after else math.inf
 
 
-def time_rule(found: Waits) -> Rule:
+def time_rule(found: Waits, within_s: float = BOUND_WITHIN_S) -> Rule:
     """Whether pods were bound in time."""
     seen = f"p99 {found.p99_s:.2f} s of {found.counted} pods, {found.unbound} not bound at the end"
-    is_in_time = bool(found.counted) and found.p99_s <= BOUND_WITHIN_S
-    return Rule(f"good pods bound within {BOUND_WITHIN_S:.0f} s (p99)", seen, is_in_time)
+    is_in_time = bool(found.counted) and found.p99_s <= within_s
+    return Rule(f"good pods bound within {within_s:g} s (p99)", seen, is_in_time)
 
 
 def memory_rule(found: Mapping[str, float], end_s: float) -> Rule:

@@ -39,6 +39,7 @@ class Plan:
     alive: int = 150
     pending: int = 600
     drain_s: float = 20.0
+    bound_within_s: float = BOUND_WITHIN_S
 
     @property
     def load_s(self) -> float:

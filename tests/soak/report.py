@@ -73,11 +73,12 @@ class Run:
     def report(self, end_s: float, decision_ms: Mapping[str, float]) -> Report:
         """What it came to. end_s: of the monotonic clock, when the load was over; decision_ms: the mean, by process."""
         lasted_s, wrongs = end_s - self.began_s, self.checker.wrongs
-        waits = figures.waits(self.checker.waited(), self.processes.gaps, end_s)
+        within_s = self.plan.bound_within_s
+        waits = figures.waits(self.checker.waited(), self.processes.gaps, end_s, within_s)
         ends = [f"{one.name} ended by itself after {one.at_s:.0f} s: {one.text}" for one in self.processes.ends]
         rules = [
             *(_none(rule, [one for one in wrongs if one.rule == rule]) for rule in (HELD_TWICE, WITHOUT_DEVICES)),
-            figures.time_rule(waits),
+            figures.time_rule(waits, within_s),
             figures.memory_rule(figures.growth(self.processes.samples, lasted_s), lasted_s),
             _none("process ended by itself", ends),
         ]

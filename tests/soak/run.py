@@ -56,6 +56,13 @@ _USUAL = Plan()
     help="In seconds; 0: nobody is killed.",
 )
 @click.option("--replicas", type=click.IntRange(1, 2), default=_USUAL.replicas, show_default=True, help="Of ours.")
+@click.option(
+    "--bound-within",
+    "bound_within_s",
+    default=_USUAL.bound_within_s,
+    show_default=True,
+    help="How long 99 of 100 good pods may wait, in seconds; more on a machine that is too small for the rates.",
+)
 @click.option("--seed", default=_USUAL.seed, show_default=True)
 @click.option(
     "--without", type=click.Choice([act.__name__ for act in ACTS]), multiple=True, help="An act that is left out."
