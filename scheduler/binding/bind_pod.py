@@ -104,13 +104,13 @@ async def _fate(binder: Binder, attempt: Attempt) -> Fate | None:
     """What became of the pod meanwhile; None while it has no node, or it does not matter."""
     if attempt.binding:
         return await fence(binder, attempt, attempt.binding)
-    if attempt.decision.is_assigned or not _may_be_relied_on(attempt):
+    if attempt.decision.is_assigned or not _may_be_reserved(attempt):
         return None
     found = await look(binder, attempt)
     return found if isinstance(found, Fate) else None
 
 
-def _may_be_relied_on(attempt: Attempt) -> bool:
+def _may_be_reserved(attempt: Attempt) -> bool:
     """Whether a claim may be reserved for the pod, as far as it is up to this attempt."""
     return any(not one.is_own or is_marked(one.stored, attempt.intent) for one in attempt.touched)
 
