@@ -7,12 +7,12 @@
 A pod that was created with a node was bound by whoever created it: what it holds counts, what it lacks does not.
 """
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, TypeVar
 
 from tests.controlplane.rest import CLAIM
-from tests.soak.facts import Claim, ClaimKey, Pod, claim_of, pod_of
+from tests.soak.facts import Claim, ClaimKey, Pod, claim_of, pod_of, subject_of, told_of
 from tests.soak.holdings import Holdings
 from tests.soak.inventory import Inventory
 from tests.soak.revisions import Revision
@@ -20,13 +20,17 @@ from tests.soak.revisions import Revision
 HELD_TWICE = "device held beyond what it has"
 WITHOUT_DEVICES = "bound pod without its devices"
 
+REMEMBERED = 20_000
+"""Revisions of all objects that `Checker.story` can tell of."""
+
 
 class Wrong(NamedTuple):
-    """A rule that was broken, by which revision."""
+    """A rule that was broken, by which revision of which object; `Checker.story` tells what led there."""
 
     rule: str
     version: int
     text: str
+    subject: str = ""
 
 
 class Waited(NamedTuple):
@@ -56,6 +60,7 @@ class Checker:
         self._lacking: set[tuple[str, str]] = set()
         self._waits: dict[str, Waited] = {}
         self._waited: list[Waited] = []
+        self._past: deque[tuple[str, str]] = deque(maxlen=REMEMBERED)
 
     @property
     def pods(self) -> int:
@@ -73,9 +78,18 @@ class Checker:
     def feed(self, revision: Revision) -> None:
         """Take the next revision."""
         self.revisions += 1
+        subject = subject_of(revision.object)
+        self._past.append((subject, told_of(revision)))
         follow = self._claim if revision.object["kind"] == CLAIM.kind else self._pod
         for rule, text in follow(revision):
-            self.wrongs.append(Wrong(rule, revision.version, text))
+            self.wrongs.append(Wrong(rule, revision.version, text, subject))
+
+    def story(self, wrong: Wrong) -> list[str]:
+        """The revisions of the objects that a broken rule is about, a line each, of the last `REMEMBERED` of all."""
+        pods = {f"Pod {pod.namespace}/{pod.name}" for pod in self._pods.values() if str(pod) in wrong.text}
+        claims = {f"ResourceClaim {key}" for pod in self._pods.values() if str(pod) in wrong.text for key in pod.keys}
+        subjects = {wrong.subject, *pods, *claims}
+        return [text for subject, text in self._past if subject in subjects]
 
     def _claim(self, revision: Revision) -> Iterator[tuple[str, str]]:
         metadata = revision.object["metadata"]

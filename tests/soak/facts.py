@@ -6,6 +6,9 @@ from typing import NamedTuple
 
 from tests.controlplane.rest import Json
 from tests.soak.inventory import DeviceId, quantity
+from tests.soak.revisions import Revision
+
+_SHOWN = 300
 
 
 class ClaimKey(NamedTuple):
@@ -102,3 +105,29 @@ def pod_of(raw: Json, before: Pod | None) -> Pod:
         entries=tuple(one["name"] for one in entries),
         claims=tuple(claims.items()),
     )
+
+
+def subject_of(raw: Json) -> str:
+    """Kind, namespace and name."""
+    metadata = raw["metadata"]
+    return f"{raw['kind']} {metadata['namespace']}/{metadata['name']}"
+
+
+def told_of(revision: Revision) -> str:
+    """What may matter of a revision, in a line."""
+    raw = revision.object
+    metadata, spec, status = raw["metadata"], raw.get("spec") or {}, raw.get("status") or {}
+    allocation = status.get("allocation") or {}
+    told = {
+        "gone": revision.is_gone,
+        "uid": metadata["uid"],
+        "deleted": metadata.get("deletionTimestamp"),
+        "intent": (metadata.get("annotations") or {}).get("dra-scheduler.dev/intent", "")[:_SHOWN],
+        "node": spec.get("nodeName"),
+        "phase": status.get("phase"),
+        "conditions": [one.get("message") or one["type"] for one in status.get("conditions") or ()],
+        "allocated": [allocation.get("allocationTimestamp"), *map(str, claim_of(raw).seen)] if allocation else None,
+        "reserved for": [one["uid"] for one in status.get("reservedFor") or ()],
+    }
+    kept = ", ".join(f"{name} {value}" for name, value in told.items() if value)
+    return f"{revision.seen_s:.3f} version {revision.version}: {subject_of(raw)}: {kept}"

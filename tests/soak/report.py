@@ -22,13 +22,14 @@ _FAILED = 3
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """rules: the verdict. figures: the rest, by their names."""
+    """rules: the verdict. figures: the rest, by their names. stories: of the first broken rules."""
 
     plan: Plan
     rules: Sequence[Rule]
     figures: Mapping[str, object]
     wrongs: Sequence[Wrong]
     ends: Sequence[str]
+    stories: Sequence[Sequence[str]] = ()
 
     @property
     def holds(self) -> bool:
@@ -53,6 +54,7 @@ class Report:
             "rules": [rule._asdict() for rule in self.rules],
             "figures": self.figures,
             "wrongs": [wrong._asdict() for wrong in self.wrongs],
+            "stories": self.stories,
             "ends": list(self.ends),
         }
         path.write_text(json.dumps(document, indent=1) + "\n")
@@ -83,7 +85,7 @@ class Run:
             _none("process ended by itself", ends),
         ]
         found = {**self._figures(waits, lasted_s), "decision, mean, ms": _rounded(decision_ms)}
-        return Report(self.plan, rules, found, wrongs, ends)
+        return Report(self.plan, rules, found, wrongs, ends, [self.checker.story(one) for one in wrongs[:_SHOWN]])
 
     def progress(self, at_s: float) -> str:
         """One line."""
