@@ -94,6 +94,7 @@ class Fleet:
         self._changes = Changes()
         self._ungathered: set[int] = set()
         self._changed_pools: set[PoolID] = set()
+        self._unreached = snapshot.slices.unreached(snapshot.features)
         self._changed_usage: set[PoolID] = {*snapshot.usage.holders, *snapshot.usage.shares}
         for number, node in enumerate(nodes):
             self.set_node(number, node)
@@ -415,6 +416,10 @@ class Fleet:
                     self._ungathered.update(self._reaching(piece))
             self._changed_usage |= self._changed_pools
             self._changed_pools = set()
+            unreached = self._snapshot.slices.unreached(self.features)
+            if unreached is not self._unreached:
+                self._unreached = unreached
+                self._ungathered.update(self._members)
             self._snapshot.forget_view(None)
         if self._changed_usage:
             pools, self._changed_usage = self._changed_usage, set()

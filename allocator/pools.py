@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
+from types import MappingProxyType
+from typing import NamedTuple
 
 from allocator.gates import COMPATIBILITY_GROUPS, PARTITIONABLE_DEVICES, Features
 from allocator.model import Device, Node, PoolID, Slice
@@ -45,26 +47,59 @@ class Pool:
         return any("binding_conditions" in piece.traits for piece in self.slices)
 
 
+class SeenByAll(NamedTuple):
+    """Slices that all nodes see, wherever they are published for; see `allocator.counter_slices`.
+
+    slices: by pool. unreached: the pools that matter to nodes that reach nothing else of them.
+    """
+
+    slices: Mapping[PoolID, Sequence[Slice]]
+    unreached: Mapping[PoolID, Pool]
+
+
+SEEN_BY_NONE = SeenByAll(MappingProxyType({}), MappingProxyType({}))
+"""As it is from 1.37 on."""
+
+
 def gather(
-    slices: Iterable[Slice], pool_slices: Mapping[PoolID, Sequence[Slice]], node: Node | None, features: Features
+    slices: Iterable[Slice],
+    pool_slices: Mapping[PoolID, Sequence[Slice]],
+    node: Node | None,
+    features: Features,
+    seen_by_all: SeenByAll = SEEN_BY_NONE,
 ) -> tuple[Pool, ...]:
     """The pools that the node reaches, in canonical order.
 
-    slices: the candidates, at least all that reach the node. pool_slices: every slice of each pool in the cluster.
-    Raises InvalidPool where a node selector cannot be evaluated. Cost: O(devices of the slices given).
+    slices: the candidates, at least all that reach the node, and of those that all nodes see none. pool_slices: every
+    slice of each pool in the cluster. Raises InvalidPool where a node selector cannot be evaluated.
+    Cost: O(devices of the slices given).
     """
-    newest: dict[PoolID, list[Slice]] = {}
+    seen: dict[PoolID, list[Slice]] = {}
     for piece in slices:
-        if not _is_seen(piece, features) or not _is_relevant(piece, node, features):
-            continue
-        kept = newest.get(piece.pool_id)
-        if kept is None or piece.generation > kept[0].generation:
-            newest[piece.pool_id] = [piece]
-        elif piece.generation == kept[0].generation:
-            kept.append(piece)
-    pools = [_pool(pool_id, kept, pool_slices[pool_id], features) for pool_id, kept in newest.items()]
+        if _is_seen(piece, features) and _reaches(piece, node):
+            seen.setdefault(piece.pool_id, []).append(piece)
+    if seen_by_all.slices:
+        for pool_id, pieces in seen.items():
+            pieces += [piece for piece in seen_by_all.slices.get(pool_id, ()) if _is_seen(piece, features)]
+    pools = [_pool(pool_id, _newest(pieces), pool_slices[pool_id], features) for pool_id, pieces in seen.items()]
+    pools += [pool for pool_id, pool in seen_by_all.unreached.items() if pool_id not in seen]
     usual = tuple([pool for pool in pools if pool is not None])
     return usual if len(usual) < 2 else tuple(sorted(usual, key=lambda p: (p.has_binding_conditions, p.id)))
+
+
+def counting_pool(counting: Iterable[Slice], everywhere: Sequence[Slice], features: Features) -> Pool | None:
+    """The pool as a node has it that reaches nothing of it but its slices with counter sets; None where it has none."""
+    seen = [piece for piece in counting if _is_seen(piece, features)]
+    return _pool(seen[0].pool_id, _newest(seen), everywhere, features) if seen else None
+
+
+def _newest(slices: list[Slice]) -> list[Slice]:
+    """Those of the newest generation."""
+    generation = slices[0].generation
+    if all([piece.generation == generation for piece in slices]):  # noqa: C419 - faster
+        return slices
+    generation = max([piece.generation for piece in slices])
+    return [piece for piece in slices if piece.generation == generation]
 
 
 def _is_seen(piece: Slice, features: Features) -> bool:
@@ -78,10 +113,6 @@ def _has_known_groups(piece: Slice, features: Features) -> bool:
     if features.has(COMPATIBILITY_GROUPS) or "consumes_counters" not in piece.traits:
         return True
     return not any(c.compatibility_groups for device in piece.devices for c in device.consumes_counters)
-
-
-def _is_relevant(piece: Slice, node: Node | None, features: Features) -> bool:
-    return bool(piece.counter_sets and features.release.counter_slices_reach_all) or _reaches(piece, node)
 
 
 def _reaches(piece: Slice, node: Node | None) -> bool:

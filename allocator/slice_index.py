@@ -4,12 +4,14 @@ Whoever changes it tells those who remember what they worked out of a slice (`Fl
 `copy` where others look at it too. Slices are known by identity, since a new version of one is another object.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from allocator.gates import Release
+from allocator.counter_slices import CounterSlices
+from allocator.gates import Features, Release
 from allocator.model import Node, PoolID, Slice
 from allocator.node_affinity import NAME_FIELD, problem_of
+from allocator.pools import SEEN_BY_NONE, Pool, SeenByAll, gather
 
 Label = tuple[str, str]
 """A label of a node with its value; the node's name counts as one, under the name of its field."""
@@ -30,6 +32,7 @@ class SliceIndex:
         self._by_label: dict[str, dict[str, _Bag]] = {}
         self._by_selection: _Bag = {}
         self._bare: dict[int, tuple[Slice, Slice]] = {}
+        self._counting = CounterSlices() if release.counter_slices_reach_all else None
         for published in slices:
             self.add(published)
 
@@ -42,6 +45,7 @@ class SliceIndex:
         }
         copied._by_selection = dict(self._by_selection)
         copied._bare = dict(self._bare)
+        copied._counting = self._counting.copy() if self._counting else None
         return copied
 
     def add(self, published: Slice) -> Slice:
@@ -58,6 +62,8 @@ class SliceIndex:
             self._by_selection[id(piece)] = piece
         for key, value in labels or ():
             self._by_label.setdefault(key, {}).setdefault(value, {})[id(piece)] = piece
+        if self._counting:
+            self._counting.add(piece)
         self.by_pool[piece.pool_id] = (*self.by_pool.get(piece.pool_id, ()), piece)
         return piece
 
@@ -72,6 +78,8 @@ class SliceIndex:
             del self._by_selection[id(piece)]
         for key, value in labels or ():
             self._take_out(piece, key, value)
+        if self._counting:
+            self._counting.remove(piece)
         rest = tuple([one for one in self.by_pool[piece.pool_id] if one is not piece])
         if rest:
             self.by_pool[piece.pool_id] = rest
@@ -79,7 +87,18 @@ class SliceIndex:
             del self.by_pool[piece.pool_id]
         return piece
 
-    def of_node(self, node: Node | None) -> Iterable[Slice]:
+    def pools(self, node: Node | None, features: Features) -> tuple[Pool, ...]:
+        """The pools that the node reaches, in canonical order. Raises InvalidPool."""
+        seen_by_all = SEEN_BY_NONE
+        if self._counting:
+            seen_by_all = SeenByAll(self._counting.by_pool, self.unreached(features))
+        return gather(self._of_node(node), self.by_pool, node, features, seen_by_all)
+
+    def unreached(self, features: Features) -> Mapping[PoolID, Pool]:
+        """The pools that matter to nodes that reach nothing of them; the same object while nothing changes."""
+        return self._counting.unreached(self.by_pool, features) if self._counting else SEEN_BY_NONE.unreached
+
+    def _of_node(self, node: Node | None) -> Iterable[Slice]:
         """The slices that may reach the node, each once; the others do not."""
         if node is None:
             return self._by_selection.values()
@@ -96,9 +115,12 @@ class SliceIndex:
         return {number: piece for bag in bags for number, piece in bag.items()}.values()
 
     def labels_of(self, piece: Slice) -> Sequence[Label] | None:
-        """Labels of which a node has one if it reaches the slice; None where that cannot be said."""
-        if piece.counter_sets and self._release.counter_slices_reach_all:
-            return None
+        """Labels of which a node has one if it reaches the slice; None where that cannot be said.
+
+        None at all where it is seen by all nodes: what a node has of its pool depends on the pool's other slices.
+        """
+        if piece.counter_sets and self._counting:
+            return ()
         if piece.reach.node_name:
             return ((NAME_FIELD, piece.reach.node_name),)
         terms = piece.reach.node_selector or ()

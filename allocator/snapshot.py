@@ -11,7 +11,7 @@ from allocator.exact import values_of
 from allocator.gates import CONSUMABLE_CAPACITY, Features
 from allocator.model import Claim, DeviceClass, Node, PoolID, Slice
 from allocator.node_view import NodeView, view_of
-from allocator.pools import Pool, gather
+from allocator.pools import Pool
 from allocator.selectors import Selectors
 from allocator.slice_index import SliceIndex
 from allocator.usage import Usage
@@ -76,7 +76,7 @@ class Snapshot:
 
     def pools(self, node: Node | None) -> tuple[Pool, ...]:
         """The pools that the node reaches, in canonical order. Raises InvalidPool."""
-        return gather(self.slices.of_node(node), self.slices.by_pool, node, self.features)
+        return self.slices.pools(node, self.features)
 
     def view(self, node: Node | None) -> NodeView:
         """The devices that the node reaches. Raises InvalidPool.

@@ -3,10 +3,12 @@ from dataclasses import replace
 
 import pytest
 
+from allocator.fleet import Fleet
 from allocator.gates import Features
 from allocator.model import NOWHERE, CounterConsumption, CounterSet, Node, PoolID, Slice, Term
 from allocator.outcome import InvalidPool
-from allocator.pools import Pool, gather
+from allocator.pools import Pool
+from allocator.slice_index import SliceIndex
 from cel.quantity import Quantity
 from tests.builders import (
     DRIVER,
@@ -35,10 +37,7 @@ V1_36, V1_37 = Features.of("1.36"), Features.of("1.37")
 
 def seen(*slices: Slice, node: Node | None = None, features: Features = V1_37) -> Sequence[Pool]:
     """The pools that the node sees of the slices of a cluster."""
-    by_pool: dict[PoolID, list[Slice]] = {}
-    for piece in slices:
-        by_pool.setdefault(piece.pool_id, []).append(piece)
-    return gather(slices, by_pool, node or a_node(labels={"region": "1"}), features)
+    return SliceIndex(features.release, slices).pools(node or a_node(labels={"region": "1"}), features)
 
 
 def told(pools: Sequence[Pool]) -> list[tuple[str, str, list[str]]]:
@@ -277,6 +276,24 @@ def test_all_is_stopped_by_the_unfinished_counter_pool_of_another_node_in_1_36_o
     assert names(decide(a_snapshot(sets, a_slice("x")), a_claim(all_devices()))) == ["x"]
     with pytest.raises(InvalidPool, match="being updated"):
         decide(a_snapshot(sets, a_slice("x"), features=V1_36), a_claim(all_devices()))
+
+
+def test_whole_counter_pools_of_other_nodes_are_not_looked_at_node_by_node() -> None:
+    def published(node: str) -> Sequence[Slice]:
+        device = a_device("x", consumes_counters=consuming("memory", m="1"))
+        sets = a_slice(name="a", slice_count=2, pool=node, counter_sets=(counters(m="1"),), reach=on_node(node))
+        return sets, a_slice(device, name="b", slice_count=2, pool=node, reach=on_node(node))
+
+    slices = [piece for number in range(20) for piece in published(f"node-{number}")]
+    assert [pool.id.pool for pool in seen(*slices, node=a_node("node-3"), features=V1_36)] == ["node-3"]
+    fleet = Fleet(a_snapshot(*slices, features=V1_36), [a_node(f"node-{number}") for number in range(20)])
+    assert fleet.choose([a_claim(all_devices())], fleet.all)
+    assert fleet.asked == 2
+    fleet.remove_slice(slices[-1])
+    with pytest.raises(InvalidPool, match=r"node-19 is being updated \(1 of 2"):
+        fleet.choose([a_claim(all_devices())], fleet.all)
+    fleet.add_slice(slices[-1])
+    assert fleet.choose([a_claim(all_devices())], fleet.all)
 
 
 # -- gates
