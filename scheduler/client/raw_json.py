@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import orjson
 
 LEVELS = 16
@@ -20,11 +21,13 @@ _MARKS = tuple(f'"{key}"'.encode() for key in _KEYS)
 # A quote that is not escaped, in front of a name, begins it; with a colon after it, the name is a key.
 _FREE_FORM = re.compile(rb'(?<!\\)"(?:%b)"\s*:\s*(?=[{\[\d-])' % "|".join(_KEYS).encode())
 _TEXT = rb'"(?:[^"\\]++|\\.)*+"'
-_TOKEN = re.compile(_TEXT + rb"|[{}\[\]]", re.DOTALL)
 _PLAIN = re.compile(_TEXT + rb"|[^\s,\]}]++", re.DOTALL)
 _NAME = re.compile(rb"\s*(" + _TEXT + rb")\s*:\s*", re.DOTALL)
 _SPACE = re.compile(rb"\s*")
-_OPENING, _CLOSING = frozenset(b"{["), frozenset(b"}]")
+_ESCAPED = re.compile(rb"\\.", re.DOTALL)
+_QUOTE = ord('"')
+_STEPS = np.zeros(256, np.int8)
+_STEPS[list(b"{[")], _STEPS[list(b"}]")] = 1, -1
 
 
 class RawJson(bytes):
@@ -82,8 +85,8 @@ def _taken_out(text: bytes) -> tuple[list[bytes], list[RawJson]]:
     """The parts between free-form values, with a number in place of each, and these values."""
     parts: list[bytes] = []
     values: list[RawJson] = []
-    at = 0
-    while (found := _FREE_FORM.search(text, at)) and (end := _end(text, found.end())):
+    at, ends = 0, _Ends(text)
+    while (found := _FREE_FORM.search(text, at)) and (end := ends.of(found.end())):
         parts += (text[at : found.end()], b"%d" % len(values))
         values.append(RawJson(text[found.end() : end]))
         at = end
@@ -116,26 +119,25 @@ def _parts(text: bytes) -> dict[str, bytes] | list[bytes] | None:
 
 
 def _members(text: bytes) -> Iterator[tuple[str, bytes]]:
-    at, is_last = 1, False
+    at, is_last, ends = 1, False, _Ends(text)
     while not is_last:
         name = _NAME.match(text, at)
         if name is None:
             raise ValueError("no name of a member")
-        end, at, is_last = _rest(text, name.end(), b"}")
+        end, at, is_last = _rest(text, ends.of(name.end()), b"}")
         yield orjson.loads(name[1]), text[name.end() : end]
 
 
 def _elements(text: bytes) -> Iterator[bytes]:
-    at, is_last = 1, False
+    at, is_last, ends = 1, False, _Ends(text)
     while not is_last:
         begin = _after_space(text, at)
-        end, at, is_last = _rest(text, begin, b"]")
+        end, at, is_last = _rest(text, ends.of(begin), b"]")
         yield text[begin:end]
 
 
-def _rest(text: bytes, begin: int, closing: bytes) -> tuple[int, int, bool]:
-    """Where the value ends that begins there, where the next one may begin, and whether it is the holder's last."""
-    end = _end(text, begin)
+def _rest(text: bytes, end: int, closing: bytes) -> tuple[int, int, bool]:
+    """Where the value ends (0: nowhere), where the next one may begin, and whether it is the holder's last."""
     after = _after_space(text, end)
     if not end or text[after : after + 1] not in (b",", closing):
         raise ValueError("no value, or no end of one")
@@ -145,18 +147,23 @@ def _rest(text: bytes, begin: int, closing: bytes) -> tuple[int, int, bool]:
     return end, after + 1, is_last
 
 
-def _end(text: bytes, begin: int) -> int:
-    """Where the value ends that begins there; 0 where it does not."""
-    if text[begin : begin + 1] not in (b"{", b"["):
-        plain = _PLAIN.match(text, begin)
-        return plain.end() if plain else 0
-    depth = 0
-    for token in _TOKEN.finditer(text, begin):
-        first = text[token.start()]
-        depth += (first in _OPENING) - (first in _CLOSING)
-        if not depth:
-            return token.end()
-    return 0
+class _Ends:
+    """Where the values of a text end. Cost: O(size), whatever is nested how."""
+
+    def __init__(self, text: bytes) -> None:
+        self._text = text
+        plain = np.frombuffer(_ESCAPED.sub(b"__", text) if b"\\" in text else text, np.uint8)
+        is_outside = np.cumsum(plain == _QUOTE) & 1 == 0  # of texts
+        self._depths = np.cumsum(_STEPS[plain] * is_outside, dtype=np.int32)  # after each byte
+
+    def of(self, begin: int) -> int:
+        """Where the value ends that begins there; 0 where it does not."""
+        if self._text[begin : begin + 1] not in (b"{", b"["):
+            plain = _PLAIN.match(self._text, begin)
+            return plain.end() if plain else 0
+        is_closed = self._depths[begin:] < self._depths[begin]
+        after = int(is_closed.argmax())
+        return begin + after + 1 if is_closed[after] else 0
 
 
 def _after_space(text: bytes, at: int) -> int:
