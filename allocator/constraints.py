@@ -16,7 +16,7 @@ from allocator.model import Alternative, Attribute, Constraint, Device
 from allocator.node_view import NodeView
 from allocator.outcome import InvalidClaim
 from allocator.rules import UNBOUNDED, Candidates, Classes, Effort, Mask, Slot, Trail, bits
-from allocator.search import Cancelled
+from cel import Cancelled
 
 
 def covers(constraint: Constraint, alternative: Alternative) -> bool:
@@ -360,7 +360,7 @@ def _derive_in(attempt: Attempt) -> Derive:
         if attempt.is_cancelled():
             raise Cancelled("cancelled before an attribute was derived")
         try:
-            return cel.compile_value(expression, attempt.features.environment).evaluate(device)
+            return cel.compile_value(expression, attempt.features.environment).evaluate(device, attempt.is_cancelled)
         except cel.CompileError as error:
             return f"CEL compile error: {error}"
         except cel.EvalError as error:

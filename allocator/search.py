@@ -16,6 +16,7 @@ from typing import Protocol
 
 from allocator.outcome import AllocationError
 from allocator.rules import Candidates, Classes, Effort, Mask, Pick, Rule, Slot, Trail, bits
+from cel import Cancelled
 
 WORK_OF_A_STEP = 50
 """Devices, values and amounts looked at that count as one more step, so that no step takes much longer than others."""
@@ -59,10 +60,6 @@ class BudgetSpent:
     """The search stopped before it knew."""
 
     steps: int
-
-
-class Cancelled(Exception):
-    """The caller wants no answer any more."""
 
 
 class Poisoned(Exception):

@@ -16,7 +16,7 @@ from allocator.model import Alternative, Device, DeviceClass, Slice
 from allocator.node_view import NodeView
 from allocator.reads import ReadKey
 from allocator.rules import Mask
-from allocator.search import Cancelled
+from cel import Cancelled
 
 MOST_VERDICTS = 1 << 20
 """Verdicts that are kept, of all expressions on all slices together, where these are few; some 100 MiB.
@@ -85,7 +85,7 @@ class Selectors:
     def verdict(self, expression: str, view: NodeView, is_cancelled: Callable[[], bool] = lambda: False) -> Verdict:
         """The answers over all devices of a view. Raises Cancelled, and goes on from there when it is asked again.
 
-        is_cancelled: asked before the expression is evaluated on a device, which may take a second.
+        is_cancelled: asked before the expression is evaluated on a device, and by its loops.
         Cost: O(slices), plus O(devices) for slices not seen before.
         """
         if not view.segments:
@@ -168,7 +168,7 @@ def _answer(program: cel.Program, device: Device, is_cancelled: Callable[[], boo
     if is_cancelled():
         raise Cancelled("cancelled before a selector was evaluated")
     try:
-        return program.evaluate(device)
+        return program.evaluate(device, is_cancelled)
     except cel.EvalError:
         return None
 

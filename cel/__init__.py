@@ -14,7 +14,7 @@ Kubernetes 1.37, or of 1.36 with `cel.compile(text, cel.V1_36)`. Nothing else of
 from cel.columns import Columns, Matches
 from cel.device import BoundDevice, Device, PlainDevice, bind_device, device_from_json
 from cel.environment import V1_36, V1_36_LISTS, V1_37, Environment
-from cel.errors import CompileError, EvalAbortedError, EvalError
+from cel.errors import Cancelled, CompileError, EvalAbortedError, EvalError
 from cel.frame import COST_LIMIT
 from cel.program import Attribute, CacheInfo, Outcome, Program, ValueProgram, cache_info, compile_value
 from cel.program import compile_selector as compile  # noqa: A004 - called as cel.compile
@@ -28,6 +28,7 @@ __all__ = [
     "Attribute",
     "BoundDevice",
     "CacheInfo",
+    "Cancelled",
     "Columns",
     "CompileError",
     "Device",

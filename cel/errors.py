@@ -54,6 +54,10 @@ class EvalAbortedError(EvalError):
     """The evaluation was ended: a limit was reached, or the reference would crash here. No logic absorbs it."""
 
 
+class Cancelled(Exception):
+    """The caller wants no answer any more."""
+
+
 def no_such_overload() -> EvalError:
     """The error of a function that is called with values for which it is not declared."""
     return EvalError("no such overload")

@@ -5,13 +5,14 @@ from contextlib import suppress
 from typing import Final, NoReturn, TypeAlias, final
 
 from cel.device import BoundDevice
-from cel.errors import EvalAbortedError
+from cel.errors import Cancelled, EvalAbortedError
 from cel.ext.patterns import PatternBudget
 from cel.stack import on_own_stack
 from cel.values import MAX_UINT, List, Map, Value
 
 COST_LIMIT: Final = 1_000_000  # per evaluation, as in kube-scheduler and the API server
 MOST_PARTS: Final = 2**23  # of all aggregates that calls are given in one evaluation
+TURNS: Final = 256  # of loops, between two looks whether the answer is still wanted: well below a millisecond
 
 
 @final
@@ -19,12 +20,17 @@ class Frame:
     """cost, limit: in the reference's units. slots: one per variable of a macro, numbered while planning.
 
     parts_left: of all lists and maps that calls are given, see `handle`. patterns: what calls may still compile.
+    is_cancelled: asked now and then by loops. turns: of all loops so far.
     """
 
-    __slots__ = ("cost", "device", "limit", "parts_left", "patterns", "slots")
+    __slots__ = ("cost", "device", "is_cancelled", "limit", "parts_left", "patterns", "slots", "turns")
 
-    def __init__(self, device: BoundDevice, slots: int, limit: int) -> None:
+    def __init__(
+        self, device: BoundDevice, slots: int, limit: int, is_cancelled: Callable[[], bool] | None = None
+    ) -> None:
         self.device = device
+        self.is_cancelled = is_cancelled
+        self.turns = 0
         self.cost = 0
         self.limit = limit
         self.slots: list[Value] = [None] * slots
@@ -36,11 +42,17 @@ class Frame:
         try:
             return evaluate(self)
         except RecursionError:
-            self.__init__(self.device, len(self.slots), self.limit)
+            self.__init__(self.device, len(self.slots), self.limit, self.is_cancelled)
         try:
             return on_own_stack(evaluate, self)
         except RecursionError:
             raise EvalAbortedError("operation cancelled: nested deeper than calls may nest") from None
+
+    def turn(self) -> None:
+        """A loop begins its next turn. Raises Cancelled."""
+        self.turns += 1
+        if self.turns % TURNS == 0 and self.is_cancelled is not None and self.is_cancelled():
+            raise Cancelled("cancelled while an expression was evaluated")
 
     def charge(self, cost: int) -> None:
         """Adds to the cost; raises EvalAbortedError beyond the limit."""

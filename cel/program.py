@@ -75,8 +75,8 @@ class _Compiled(ABC):
     def _result(self, value: Value) -> Value:
         """What the value of the expression means; raises EvalError of phase "output"."""
 
-    def _raising(self, device: Device | BoundDevice) -> Value:
-        frame = Frame(bind_device(device, has_lists=self._has_lists), self._slots, COST_LIMIT)
+    def _raising(self, device: Device | BoundDevice, is_cancelled: Callable[[], bool] | None) -> Value:
+        frame = Frame(bind_device(device, has_lists=self._has_lists), self._slots, COST_LIMIT, is_cancelled)
         return self._result(frame.run(self._evaluate))
 
 
@@ -90,9 +90,9 @@ class Program(_Compiled):
     same).
     """
 
-    def evaluate(self, device: Device | BoundDevice) -> bool:
-        """Whether the device is selected; raises EvalError."""
-        selected = self._raising(device)
+    def evaluate(self, device: Device | BoundDevice, is_cancelled: Callable[[], bool] | None = None) -> bool:
+        """Whether the device is selected; raises EvalError, Cancelled. is_cancelled: asked by loops now and then."""
+        selected = self._raising(device, is_cancelled)
         assert isinstance(selected, bool)
         return selected
 
@@ -125,9 +125,9 @@ class Attribute(NamedTuple):
 class ValueProgram(_Compiled):
     """A derived attribute: an expression with a bool, an int, a string, a version, or a list of one of these."""
 
-    def evaluate(self, device: Device | BoundDevice) -> Attribute:
-        """The attribute; raises EvalError."""
-        attribute = self._raising(device)
+    def evaluate(self, device: Device | BoundDevice, is_cancelled: Callable[[], bool] | None = None) -> Attribute:
+        """The attribute; raises EvalError, Cancelled. is_cancelled: asked by loops now and then."""
+        attribute = self._raising(device, is_cancelled)
         assert isinstance(attribute, Attribute)
         return attribute
 

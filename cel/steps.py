@@ -355,6 +355,7 @@ def looped(loop: Loop) -> Evaluate:
                 slots[first_slot] = turn
             else:
                 slots[first_slot], slots[second_slot] = turn  # type: ignore[misc]
+            frame.turn()
             if _absorbed(condition, frame) is False:
                 break
             try:

@@ -21,8 +21,8 @@ from allocator.features.consumable_capacity import misprint_of
 from allocator.gates import RELEASES, Features, Release
 from allocator.model import Allocation, Claim, DeviceClass, DeviceID, DeviceResult, Node, Slice
 from allocator.outcome import Allocated, AllocationError, InvalidPoolSeen, Refused
-from allocator.search import Cancelled
 from allocator.snapshot import Snapshot
+from cel import Cancelled
 from cel.quantity import Quantity
 from scheduler.cli.ending import stop
 from scheduler.core_v1.node import decode_node

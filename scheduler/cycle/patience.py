@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from math import inf
 
 from allocator.outcome import AllocationError
-from allocator.search import Cancelled
+from cel import Cancelled
 
 MOST_S = 3.0
 """Many times what the first decision of its kind takes on thousands of nodes, and less than an answer of the API server

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from allocator.model import Node
 from allocator.rules import Mask
-from allocator.search import Cancelled
+from cel import Cancelled
 from scheduler.core_v1.pod import Pod
 from scheduler.cycle.filters import FILTERS
 from scheduler.cycle.filters.node_affinity import named_nodes

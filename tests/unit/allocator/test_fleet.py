@@ -11,8 +11,8 @@ from allocator.fleet import Fleet
 from allocator.model import Claim, Constraint, CounterConsumption, CounterSet, Node, Slice, Taint
 from allocator.outcome import Allocated, NotEnough, Refused
 from allocator.rules import bits
-from allocator.search import Cancelled
 from allocator.shapes import shape_of
+from cel import Cancelled
 from cel.quantity import Quantity
 from tests.builders import (
     DRIVER,

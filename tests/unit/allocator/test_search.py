@@ -9,7 +9,7 @@ import pytest
 from allocator.allocate import allocate
 from allocator.model import Claim, CounterConsumption, CounterSet, Device, Request, RequestPolicy, Slice
 from allocator.outcome import Allocated, Exhausted, Outcome, Refused
-from allocator.search import Cancelled
+from cel import Cancelled
 from cel.quantity import Quantity
 from tests.builders import (
     DRIVER,

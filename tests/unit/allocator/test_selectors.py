@@ -1,5 +1,5 @@
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import pytest
 
@@ -53,9 +53,9 @@ def evaluations(monkeypatch: pytest.MonkeyPatch) -> Counter[tuple[str, str]]:
     times: Counter[tuple[str, str]] = Counter()
     evaluate = cel.Program.evaluate
 
-    def counted(program: cel.Program, device: Device) -> bool:
+    def counted(program: cel.Program, device: Device, is_cancelled: Callable[[], bool]) -> bool:
         times[program.source, device.name] += 1
-        return evaluate(program, device)
+        return evaluate(program, device, is_cancelled)
 
     monkeypatch.setattr(cel.Program, "evaluate", counted)
     return times

@@ -97,3 +97,28 @@ def test_environments_differ_as_the_releases_do() -> None:
 def test_each_evaluation_stands_alone() -> None:
     compiled = cel.compile("[1, 2].map(x, x + device.attributes['d.io'].i) == [4, 5]")
     assert [compiled.evaluate(DEVICE) for _ in range(3)] == [True] * 3
+
+
+LOOPS = "[0,1,2,3,4,5,6,7,8,9]"
+
+
+@pytest.mark.parametrize("absorbing", ["{}", "{} || true", "!{} ? false : true", "[0].exists(x, {})"])
+def test_evaluation_that_takes_long_ends_when_its_answer_is_not_wanted_any_more(absorbing: str) -> None:
+    asked = 0
+
+    def is_cancelled() -> bool:
+        nonlocal asked
+        asked += 1
+        return asked == 2
+
+    nested = f"{LOOPS}.all(a, {LOOPS}.all(b, {LOOPS}.all(c, a + b + c + device.attributes['d.io'].i >= 0)))"
+    with pytest.raises(cel.Cancelled):
+        cel.compile(absorbing.format(nested)).evaluate(DEVICE, is_cancelled)
+    assert asked == 2
+    assert cel.compile(nested).evaluate(DEVICE, lambda: False)
+
+
+def test_attribute_that_takes_long_ends_likewise() -> None:
+    nested = f"{LOOPS}.all(a, {LOOPS}.all(b, {LOOPS}.all(c, a + b + c >= 0)))"
+    with pytest.raises(cel.Cancelled):
+        cel.compile_value(nested).evaluate(DEVICE, lambda: True)

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from allocator.model import Node, Requirement, Taint, Term, Toleration
-from allocator.search import Cancelled
+from cel import Cancelled
 from scheduler.core_v1.pod import Pod, Preference
 from scheduler.cycle import templates
 from scheduler.cycle.filters import FILTERS, Filter
