@@ -206,9 +206,12 @@ def _note_failure(attempt: Attempt, touched: Touched, error: CallFailed, write: 
 
 
 def _found(attempt: Attempt, touched: Touched, current: Json, write: _Write) -> Json:
-    """The claim, which holds what was to be written; by an anonymous write it may be somebody else's."""
+    """The claim, which holds what was to be written. Raises AttemptEnded where it is somebody else's for certain."""
     if write.is_anonymous:
         attempt.forget(touched)
+        if not touched.may_be_stored:
+            reason = f"claim {touched.key} is being reserved for pod {attempt.decision.pod} by another attempt"
+            raise AttemptEnded(Retry(reason, is_lost=True))
         return current
     attempt.touch(touched, "")
     return touched.note(current)

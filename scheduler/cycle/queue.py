@@ -69,7 +69,8 @@ class QueuedPod:
     since: when it was last refused or failed, and before that when it came; it orders pods of one priority.
     attempts: tries so far. refused, failed: tries that ended so; `failed` counts since the last that did not. first:
     when it could be tried first, None until then. gate: why it is not to be tried yet. ready: when its backoff ends.
-    spent_s: what a decision about it has taken that is not made yet.
+    spent_s: what a decision about it has taken that is not made yet. left_to: by what another process has shown that it
+    is at work on the pod; left_until: so long it is left to that one.
     """
 
     pod: Pod
@@ -84,6 +85,8 @@ class QueuedPod:
     refusal: Refusal | None = None
     ready: float = 0.0
     spent_s: float = 0.0
+    left_to: str = ""
+    left_until: float = 0.0
     seen_events: int = 0
 
     @property

@@ -17,6 +17,7 @@ from scheduler.binding import conditions, pod_condition
 from scheduler.binding.binder import Binder
 from scheduler.binding.decision import Bound, BoundElsewhere, Fatal, Gone, Outcome, PodKey, Refused, Retry
 from scheduler.binding.events import Events
+from scheduler.binding.intent import work_of_another
 from scheduler.binding.refusals import Refusals
 from scheduler.binding.slots import Slot
 from scheduler.core_v1.pod import Pod
@@ -52,6 +53,12 @@ SLICE_MOST_S = 1.0
 
 DECISION_S = 3.0
 """A pod whose decision has taken so long in all is told so, and comes again after its backoff."""
+
+LEFT_S = 2.0
+"""So long a pod is left to another process that is seen at work on its claims: that one may be about to bind it."""
+
+LOST_S = 1.0
+"""After that a pod is looked at again for which another process was faster."""
 
 QUIET_ATTEMPTS = 3
 """A pod's attempts that may be lost to another scheduler without a word to the pod."""
@@ -194,6 +201,9 @@ class Loop:
             refusal = Refusal(frozenset({Reason.CLAIMS}), pod_requests(pod), message=found.reason)
             self._refuse_or_free(entry, refusal, [found.kept] if found.kept else [], started)
             return
+        if (until := self._left_until(entry, found, started)) > started:
+            self._queue.held(pod.uid, started, until)
+            return
         failed = self._broken(found)
         self._cluster.patience.most_s = min(max(entry.spent_s, SLICE_LEAST_S), SLICE_MOST_S)
         reasons = {uid: one.reason for uid, one in failed.items()}
@@ -210,6 +220,14 @@ class Loop:
                 self._fail(entry, reason, started)
             case OutOfTime():
                 self._go_on_later(entry, took_s, started)
+
+    def _left_until(self, entry: QueuedPod, claims: Iterable[ClaimObject], now: float) -> float:
+        """Until when the pod is left to another process: that has shown its work on the claims only a moment ago."""
+        binder, uid = self._binder, entry.pod.uid
+        left_to = " ".join([work_of_another(one.raw, uid, binder.scheduler, binder.epoch) for one in claims]).strip()
+        if left_to != entry.left_to:
+            entry.left_to, entry.left_until = left_to, now + LEFT_S if left_to else now
+        return entry.left_until
 
     def _go_on_later(self, entry: QueuedPod, took_s: float, started: float) -> None:
         """Let others have their turn before the decision about the pod goes on; it may not take for ever."""
@@ -284,6 +302,8 @@ class Loop:
                 _LOG.debug("bound", extra={"pod": str(pod), "node": node})
             case Refused(reason, by):
                 self._refused(entry, Refusal(frozenset({by}), pod_requests(entry.pod), message=reason), started)
+            case Retry(after_s=None, is_lost=True):
+                self._failed(entry, started, LOST_S)
             case Retry(after_s=after_s):
                 self._failed(entry, started, after_s)
             case Gone(reason) | BoundElsewhere(reason=reason):
