@@ -15,7 +15,7 @@ from typing import Any
 from scheduler.binding import pod_calls, pod_condition
 from scheduler.binding.attempt import Attempt
 from scheduler.binding.binder import Binder, pause_s
-from scheduler.binding.claim_objects import Json
+from scheduler.binding.claim_objects import Json, key_of
 from scheduler.binding.decision import AttemptEnded, Bound, BoundElsewhere, Fatal, Gone, PodKey, Refused, Retry
 from scheduler.binding.settle import until_heard
 from scheduler.binding.verdicts import may_pass, outcome_of
@@ -75,7 +75,20 @@ def _version_to_try_next(attempt: Attempt, found: BoundElsewhere | Gone | Unknow
     version = str(found["metadata"]["resourceVersion"])
     if version != attempt.binding:
         attempt.binding = ""  # it can never land
+    if name := _claim_since(attempt, found):
+        raise AttemptEnded(Retry(f"pod {attempt.decision.pod} uses claim {name} now, which was not decided"))
     return version
+
+
+def _claim_since(attempt: Attempt, pod: Mapping[str, Any]) -> str:
+    """A claim that the pod uses now and did not when it was decided; empty where there is none.
+
+    kube-controller-manager makes a second claim for an entry where it does not see its first one in time.
+    """
+    decided = {key_of(plan.claim).name for plan in attempt.decision.claims}
+    entries = (*(pod["spec"].get("resourceClaims") or ()), *(pod["status"].get("resourceClaimStatuses") or ()))
+    names = (entry.get("resourceClaimName") for entry in entries)
+    return next((name for name in names if name and name not in decided), "")
 
 
 async def fence(binder: Binder, attempt: Attempt, version: str = "") -> Fate | None:

@@ -53,6 +53,12 @@ class Decision:
     is_assigned: bool = False
     is_patient: bool = True
 
+    @property
+    def exclusive(self) -> tuple[DeviceID, ...]:
+        """The devices that it takes whole."""
+        taken = (result for plan in self.claims if plan.allocation for result in plan.allocation.results)
+        return tuple([result.id for result in taken if not (result.share_id or result.admin_access)])
+
 
 @dataclass(frozen=True, slots=True)
 class Bound:

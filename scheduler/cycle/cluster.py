@@ -38,7 +38,8 @@ MOST_SELECTORS = 1024
 ASIDE_S = 60.0
 """For so long nobody gets a device that could not be made ready, by `Cluster.set_aside`."""
 
-SET_ASIDE = "nobody, since it could not be made ready a moment ago"
+NOT_READY = "nobody, since it could not be made ready a moment ago"
+FASTER = "another process, which was faster a moment ago"
 """Who holds a device that is set aside, for those who read why they cannot have it."""
 
 
@@ -258,13 +259,13 @@ class Cluster:
         """The pod's attempt has ended well: what it took counts until the watches show it."""
         self.claims.release(pod_uid)
 
-    def set_aside(self, devices: Iterable[DeviceID]) -> Claim:
+    def set_aside(self, devices: Iterable[DeviceID], holder: str = NOT_READY) -> Claim:
         """Let nobody have these devices until `put_back` of what is returned; those that hold them keep them.
 
         The claim that had them counts as one of those for as long as the watch has not shown that it gave them back.
         """
         results = tuple(DeviceResult("", one.driver, one.pool, one.device) for one in devices)
-        aside = Claim("", SET_ASIDE, "", allocation=Allocation(results))
+        aside = Claim("", holder, "", allocation=Allocation(results))
         self.fleet.add_allocated((aside,))
         return aside
 

@@ -35,13 +35,16 @@ from scheduler.binding.slots import Slot, Slots
 from scheduler.client.errors import CallFailed
 from scheduler.core_v1.pod import Pod
 from scheduler.cycle.claim_index import AlreadyReserved, ClaimObject
-from scheduler.cycle.cluster import ASIDE_S, Cluster
+from scheduler.cycle.cluster import ASIDE_S, FASTER, NOT_READY, Cluster
 from scheduler.cycle.decide import Placed
 from scheduler.cycle.events import GivenBack
 from scheduler.cycle.invariants import Violation
 
 BACK_S = 1.5
 """For so long what was cancelled may take back what it wrote."""
+
+FASTER_S = 2.0
+"""For so long nobody gets a device that an attempt had chosen to which another process was faster."""
 
 INTERNAL = "internal error, see the log"
 """All that users are told of a defect of ours."""
@@ -74,8 +77,8 @@ class Freed:
 class Hearer:
     """Who hears what attempts come to.
 
-    given_back: what an attempt had taken in memory is free again. put_back: so are devices that could not be made ready
-    a while ago (a claim that stands for them), on that node. violated: two attempts met that never should.
+    given_back: what an attempt had taken in memory is free again. put_back: so are devices that were set aside a
+    while ago (a claim that stands for them), on that node. violated: two attempts met that never should.
     """
 
     given_back: Callable[[GivenBack], None]
@@ -188,6 +191,9 @@ class Attempts:
                 self._cluster.unreserve(uid)
         if isinstance(outcome, Retry):
             self._set_aside(outcome.failed, decision.node)
+            if outcome.is_lost:
+                # Who was faster decides as we do, and has most likely taken the same: our watch will show it.
+                self._set_aside(decision.exclusive, decision.node, FASTER_S, FASTER)
         if isinstance(outcome, Fatal):
             self._trouble = (uid, outcome.reason)
             _LOG.error("no pod can be bound", extra={"pod": str(decision.pod), "reason": outcome.reason})
@@ -230,11 +236,13 @@ class Attempts:
             is_patient=self._is_patient,
         )
 
-    def _set_aside(self, devices: Sequence[DeviceID], node: str) -> None:
-        """Keep devices that could not be made ready from everybody for a while: they would be chosen again at once."""
+    def _set_aside(
+        self, devices: Sequence[DeviceID], node: str, for_s: float = ASIDE_S, holder: str = NOT_READY
+    ) -> None:
+        """Keep devices from everybody for a while that would be chosen again at once."""
         if devices:
-            aside = self._cluster.set_aside(devices)
-            asyncio.get_running_loop().call_later(ASIDE_S, self._put_back, aside, node)
+            aside = self._cluster.set_aside(devices, holder)
+            asyncio.get_running_loop().call_later(for_s, self._put_back, aside, node)
 
     def _put_back(self, aside: Claim, node: str) -> None:
         self._cluster.put_back(aside)

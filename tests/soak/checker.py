@@ -2,11 +2,13 @@
 
 - A device is held by no two bound pods beyond what it has: exclusively, by capacity, and by counters.
 - A pod that is bound has its devices as long as it runs: its claims are there, allocated, reserved for it, and their
-  devices reach its node.
+  devices reach its node. Left out is a claim that is allocated and protected by its finalizer, and gone all the same:
+  the API server looks for finalizers first, and then deletes what may have got one since.
 
 A pod that was created with a node was bound by whoever created it: what it holds counts, what it lacks does not.
 """
 
+import re
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, TypeVar
@@ -19,6 +21,8 @@ from tests.soak.revisions import Revision
 
 HELD_TWICE = "device held beyond what it has"
 WITHOUT_DEVICES = "bound pod without its devices"
+
+_UID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 REMEMBERED = 20_000
 """Revisions of all objects that `Checker.story` can tell of."""
@@ -58,6 +62,7 @@ class Checker:
         self._reserved: defaultdict[str, set[ClaimKey]] = defaultdict(set)
         self._prescheduled: set[str] = set()
         self._lacking: set[tuple[str, str]] = set()
+        self._torn: set[tuple[str, ClaimKey]] = set()
         self._waits: dict[str, Waited] = {}
         self._waited: list[Waited] = []
         self._past: deque[tuple[str, str]] = deque(maxlen=REMEMBERED)
@@ -84,12 +89,17 @@ class Checker:
         for rule, text in follow(revision):
             self.wrongs.append(Wrong(rule, revision.version, text, subject))
 
-    def story(self, wrong: Wrong) -> list[str]:
-        """The revisions of the objects that a broken rule is about, a line each, of the last `REMEMBERED` of all."""
-        pods = {f"Pod {pod.namespace}/{pod.name}" for pod in self._pods.values() if str(pod) in wrong.text}
-        claims = {f"ResourceClaim {key}" for pod in self._pods.values() if str(pod) in wrong.text for key in pod.keys}
-        subjects = {wrong.subject, *pods, *claims}
-        return [text for subject, text in self._past if subject in subjects]
+    def story(self, about: Wrong | Waited) -> list[str]:
+        """The revisions of the objects that it is about, a line each, as far as `REMEMBERED` goes back.
+
+        These are the object itself, the pods that are named, and whatever tells the uid of one of these.
+        """
+        text = about.text if isinstance(about, Wrong) else about.pod
+        uids = set(_UID.findall(text))
+        subjects = {subject for subject, line in self._past if not uids.isdisjoint(_UID.findall(line))}
+        if isinstance(about, Wrong):
+            subjects.add(about.subject)
+        return [line for subject, line in self._past if subject in subjects]
 
     def _claim(self, revision: Revision) -> Iterator[tuple[str, str]]:
         metadata = revision.object["metadata"]
@@ -97,6 +107,8 @@ class Checker:
         before, now = self._claims.pop(key, None), None if revision.is_gone else claim_of(revision.object)
         if now:
             self._claims[key] = now
+        elif before and before.is_protected and before.shares is not None:
+            self._torn.update((uid, key) for uid in before.consumers)
         for uid in before.consumers if before else ():
             _unlink(self._reserved, uid, key)
         for uid in now.consumers if now else ():
@@ -133,6 +145,7 @@ class Checker:
         self._prescheduled.discard(pod.uid)
         self._waits.pop(pod.uid, None)
         self._lacking.difference_update((pod.uid, entry) for entry in pod.entries)
+        self._torn.difference_update((pod.uid, key) for key in pod.keys)
 
     def _held(self, key: ClaimKey) -> Iterator[tuple[str, str]]:
         """What is held too often once it is known who uses the claim."""
@@ -159,6 +172,8 @@ class Checker:
                 yield entry, f"its claim {known[entry]} {text}"
 
     def _wrong_with(self, pod: Pod, key: ClaimKey) -> str:
+        if (pod.uid, key) in self._torn:
+            return ""
         claim = self._claims.get(key)
         if claim is None:
             return "is not there"

@@ -8,6 +8,7 @@ from tests.controlplane.rest import Json
 from tests.soak.inventory import DeviceId, quantity
 from tests.soak.revisions import Revision
 
+PROTECTION = "resource.kubernetes.io/delete-protection"
 _SHOWN = 300
 
 
@@ -32,13 +33,15 @@ class Share(NamedTuple):
 class Claim:
     """uid, the uids that it is reserved for, and what it has; admin access takes nothing from anybody.
 
-    shares: None while it is not allocated. seen: all of its devices, those with admin access too.
+    shares: None while it is not allocated. seen: all of its devices, those with admin access too. is_protected: its
+    finalizer keeps it.
     """
 
     uid: str
     consumers: frozenset[str] = frozenset()
     shares: tuple[Share, ...] | None = None
     seen: frozenset[DeviceId] = frozenset()
+    is_protected: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +75,12 @@ def claim_of(raw: Json) -> Claim:
     status = raw.get("status") or {}
     consumers = frozenset(one["uid"] for one in status.get("reservedFor") or ())
     allocation = status.get("allocation")
+    is_protected = PROTECTION in (raw["metadata"].get("finalizers") or ())
     if allocation is None:
-        return Claim(raw["metadata"]["uid"], consumers)
+        return Claim(raw["metadata"]["uid"], consumers, is_protected=is_protected)
     results = (allocation.get("devices") or {}).get("results") or ()
     shares = tuple(_share(one) for one in results if not one.get("adminAccess"))
-    return Claim(raw["metadata"]["uid"], consumers, shares, frozenset(map(_device_of, results)))
+    return Claim(raw["metadata"]["uid"], consumers, shares, frozenset(map(_device_of, results)), is_protected)
 
 
 def _share(result: Json) -> Share:

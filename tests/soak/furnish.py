@@ -21,7 +21,10 @@ DENIED = "policy-denies"
 TENANTS = (HOSTILE, FAILING, HANGING, HALF, DENIED)
 
 GPU, PART, NIC, FABRIC, MEMORY = (f"{name}.example.com" for name in ("gpu", "part", "nic", "fabric", "memory"))
-GPUS, FABRIC_DEVICES, MEMORY_DEVICES = 4, 60, 4
+GPUS, FABRIC_DEVICES, MEMORY_DEVICES = 4, 256, 4
+"""There is enough for everybody: how much of it one tenant may hold is a quota's matter, and not tried here."""
+
+_SLICE_DEVICES = 128
 
 _RBAC = "rbac.authorization.k8s.io/v1"
 _ADMISSION = "admissionregistration.k8s.io/v1"
@@ -67,7 +70,10 @@ def _fleet(nodes: int) -> Iterator[Json]:
         yield _slice(NIC, node, [{"name": "nic", **_shared("bandwidth", "100G")}])
         yield _slice(PART, node, _parts(), of=2)
         yield _slice(PART, node, [], "-counters", of=2, counters="80Gi")
-    yield _slice(FABRIC, "", [{"name": f"port-{number}"} for number in range(FABRIC_DEVICES)])
+    ports = [{"name": f"port-{number}"} for number in range(FABRIC_DEVICES)]
+    parts = [ports[begin : begin + _SLICE_DEVICES] for begin in range(0, len(ports), _SLICE_DEVICES)]
+    for number, part in enumerate(parts):
+        yield _slice(FABRIC, "", part, f"-{number}", of=len(parts))
     yield _slice(
         MEMORY, "", [{"name": f"pool-{number}", **_shared("memory", "1Ti")} for number in range(MEMORY_DEVICES)]
     )

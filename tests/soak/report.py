@@ -16,20 +16,23 @@ from tests.soak.processes import Processes
 from tests.soak.usage import usage_of
 
 _SHOWN = 20
+_SLOWEST = 10
 _WIDTH = 400
 _FAILED = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """rules: the verdict. figures: the rest, by their names. stories: of the first broken rules."""
+    """rules: the verdict. figures: the rest, by their names. stories: what led to the first broken rules, and what
+    became of the pods that waited longest.
+    """
 
     plan: Plan
     rules: Sequence[Rule]
     figures: Mapping[str, object]
     wrongs: Sequence[Wrong]
     ends: Sequence[str]
-    stories: Sequence[Sequence[str]] = ()
+    stories: Mapping[str, Sequence[str]]
 
     @property
     def holds(self) -> bool:
@@ -85,7 +88,12 @@ class Run:
             _none("process ended by itself", ends),
         ]
         found = {**self._figures(waits, lasted_s), "decision, mean, ms": _rounded(decision_ms)}
-        return Report(self.plan, rules, found, wrongs, ends, [self.checker.story(one) for one in wrongs[:_SHOWN]])
+        return Report(self.plan, rules, found, wrongs, ends, self._stories(end_s))
+
+    def _stories(self, end_s: float) -> Mapping[str, Sequence[str]]:
+        waited = sorted(self.checker.waited(), key=lambda one: one.ready_s - (one.bound_s or end_s))
+        told = {f"{one.pod} waited": self.checker.story(one) for one in waited[:_SLOWEST]}
+        return {one.text: self.checker.story(one) for one in self.checker.wrongs[:_SHOWN]} | told
 
     def progress(self, at_s: float) -> str:
         """One line."""

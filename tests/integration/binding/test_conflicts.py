@@ -277,6 +277,23 @@ def test_pod_that_somebody_else_binds_elsewhere_keeps_a_claim_that_reaches_it(sc
     assert consumers_of(scene.claim()) == (pod["metadata"]["uid"],)
 
 
+def test_pod_whose_entry_gets_another_claim_meanwhile_is_not_bound_with_the_first_one(scene: Scene) -> None:
+    scene.a_claim("second")
+    entry = {"name": "made", "resourceClaimTemplateName": "template"}
+    first, pod = scene.a_claim("first"), scene.a_pod(resourceClaims=[entry])
+
+    def use_the_second() -> None:
+        current = scene.pod()
+        statuses = [{"name": "made", "resourceClaimName": "second"}]
+        scene.api.replace_status({**current, "status": {**current["status"], "resourceClaimStatuses": statuses}})
+
+    scene.proxy.on("POST", BINDING, meanwhile(use_the_second))
+    outcome = scene.bind(scene.a_decision(pod, gets(first, "gpu-0")))
+    assert outcome == Retry("pod work/pod uses claim second now, which was not decided")
+    assert is_untouched(scene.claim("first"))
+    assert not scene.pod()["spec"].get("nodeName")
+
+
 def test_claim_of_a_pod_that_somebody_else_binds_where_it_does_not_reach_is_freed(scene: Scene) -> None:
     on_node = (Term(fields=(Requirement("metadata.name", "In", (NODE,)),)),)
     allocation = Allocation((DeviceResult("r", DRIVER, POOL, "gpu-0"),), node_selector=on_node)

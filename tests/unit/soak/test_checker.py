@@ -8,6 +8,7 @@ import pytest
 
 from tests.controlplane.rest import Json
 from tests.soak.checker import HELD_TWICE, WITHOUT_DEVICES, Checker
+from tests.soak.facts import PROTECTION
 from tests.soak.inventory import Inventory, inventory_of, quantity
 from tests.soak.revisions import Revision
 
@@ -68,11 +69,14 @@ class Told:
     def texts(self) -> str:
         return "\n".join(wrong.text for wrong in self.checker.wrongs)
 
-    def claim(self, name: str, *results: Json, users: Iterable[str] = (), is_gone: bool = False) -> None:
+    def claim(
+        self, name: str, *results: Json, users: Iterable[str] = (), is_gone: bool = False, is_protected: bool = False
+    ) -> None:
         status: Json = {"reservedFor": [{"resource": "pods", "name": user, "uid": user} for user in users]}
         if results:
             status["allocation"] = {"devices": {"results": list(results)}}
-        self._tell("ResourceClaim", name, is_gone, status=status)
+        finalizers = [PROTECTION] if is_protected else []
+        self._tell("ResourceClaim", name, is_gone, finalizers, status=status)
 
     def pod(
         self,
@@ -93,9 +97,16 @@ class Told:
         self.pod(name, *claims)
         self.pod(name, *claims, node=node)
 
-    def _tell(self, kind: str, name: str, is_gone: bool, **fields: object) -> None:  # noqa: FBT001 - as it came
+    def _tell(
+        self,
+        kind: str,
+        name: str,
+        is_gone: bool,
+        finalizers: Iterable[str] = (),
+        **fields: object,  # noqa: FBT001
+    ) -> None:
         version = next(self._versions)
-        metadata = {"namespace": "team", "name": name, "uid": name}
+        metadata = {"namespace": "team", "name": name, "uid": name, "finalizers": list(finalizers)}
         self.checker.feed(Revision(version, self.clock, is_gone, {"kind": kind, "metadata": metadata, **fields}))
 
 
@@ -122,6 +133,15 @@ def test_pod_with_its_device_is_right_from_its_first_revision_to_its_last(told: 
     told.claim("claim", is_gone=True)
     assert told.rules == []
     assert told.checker.revisions == 8
+
+
+@pytest.mark.parametrize("is_protected", [True, False])
+def test_claim_that_goes_although_it_is_protected_is_not_held_against_anybody(told: Told, is_protected: bool) -> None:  # noqa: FBT001
+    told.claim("claim")
+    told.claim("claim", GPU, users=["pod"], is_protected=is_protected)
+    told.claim("claim", is_gone=True)
+    told.bound("pod", "claim")
+    assert told.rules == ([] if is_protected else [WITHOUT_DEVICES])
 
 
 def test_device_of_two_bound_pods_is_held_twice(told: Told) -> None:
