@@ -14,7 +14,9 @@ from dataclasses import dataclass
 
 from scheduler.binding import pod_calls
 from scheduler.binding.binder import Api
+from scheduler.binding.call_limit import CallLimit
 from scheduler.binding.verdicts import Verdict, verdict
+from scheduler.cache.kinds import pod_of
 from scheduler.client.errors import CallFailed
 from scheduler.core_v1.hollow_entries import MANAGER
 from scheduler.core_v1.pod import Pod
@@ -25,8 +27,11 @@ from scheduler.cycle.pod_claims import is_controlled_by
 Names = Mapping[str, str]
 """The name of the claim of each entry."""
 
-_PASSING = frozenset({Verdict.GONE, Verdict.CONFLICT})
-"""What needs no word: no pod is there to mend, or one that has changed, and will again while it loses entries."""
+TRIES = 5
+"""Of one pod, which may change again and again between its being read and written."""
+
+MENDED_MAX, MENDED_OF_NAMESPACE_MAX = 16, 4
+"""Pods that are mended at the same time, over all and of one namespace."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -50,7 +55,9 @@ class ClaimStatuses:
         self._cluster = cluster
         self._is_ours = is_ours
         self._losers: dict[str, _Loser] = {}
+        self._mended: set[str] = set()
         self._are_there = asyncio.Event()
+        self._limit = CallLimit(MENDED_MAX, MENDED_OF_NAMESPACE_MAX)
 
     def hear(self, event: Event) -> None:
         """Something has changed, and the cluster knows it."""
@@ -69,30 +76,58 @@ class ClaimStatuses:
 
     async def run(self) -> None:
         """Put entries back until cancelled. What fails is tried again when the pod loses one again."""
-        while True:
-            await self._are_there.wait()
-            self._are_there.clear()
-            while self._losers:
-                await self._put_back(self._losers.pop(next(iter(self._losers))))
+        async with asyncio.TaskGroup() as group:
+            while True:
+                await self._are_there.wait()
+                self._are_there.clear()
+                for uid in [uid for uid in self._losers if uid not in self._mended]:
+                    self._mended.add(uid)
+                    group.create_task(self._mend(self._losers.pop(uid)))
 
     def _is_lost(self, pod: Pod, entry: str, name: str) -> bool:
         """Whether the pod does not have the entry, or hollow, and its claim is there and was made for the pod."""
         found = self._cluster.claims.get(pod.namespace, name) if pod.claim_statuses.get(entry, "") == "" else None
         return found is not None and is_controlled_by(found.metadata, pod.uid)
 
-    async def _put_back(self, loser: _Loser) -> None:
+    async def _mend(self, loser: _Loser) -> None:
         pod = loser.pod
-        entries = [{"name": entry, "resourceClaimName": name} for entry, name in loser.whole.items()]
         try:
-            await pod_calls.apply_status(self._api, pod, {"resourceClaimStatuses": entries}, MANAGER)
+            async with self._limit.of(pod.namespace):
+                names = await self._put_back(loser)
         except CallFailed as error:
-            if verdict(error) not in _PASSING:
-                _LOG.warning("pod %s: entries that its status has lost could not be put back: %s", pod, error)
+            _LOG.warning("pod %s: entries that its status has lost could not be put back: %s", pod, error)
         else:
-            names = sorted(loser.whole.keys() - _names(pod).keys())
-            _LOG.info(
-                "entries that status.resourceClaimStatuses has lost are put back: %s", names, extra={"pod": str(pod)}
-            )
+            if names:
+                _LOG.info(
+                    "entries that status.resourceClaimStatuses has lost are put back: %s",
+                    names,
+                    extra={"pod": str(pod)},
+                )
+        finally:
+            self._mended.discard(pod.uid)
+            self._are_there.set()  # it may have lost others meanwhile
+
+    async def _put_back(self, loser: _Loser) -> list[str]:
+        """The entries that were put back: none where the pod, as it is read now, has all of them. Raises CallFailed."""
+        for _ in range(TRIES):
+            raw = await pod_calls.get(self._api, loser.pod.namespace, loser.pod.name, loser.pod.uid)
+            pod = pod_of(raw) if raw is not None else None
+            if pod is None:
+                return []
+            lost = {entry: name for entry, name in loser.whole.items() if self._is_lost(pod, entry, name)}
+            if not lost and "" not in pod.claim_statuses.values():
+                return []
+            entries = [{"name": entry, "resourceClaimName": name} for entry, name in {**lost, **_names(pod)}.items()]
+            try:
+                await pod_calls.apply_status(self._api, pod, {"resourceClaimStatuses": entries}, MANAGER)
+            except CallFailed as error:
+                if verdict(error) is Verdict.GONE:
+                    return []
+                if verdict(error) is not Verdict.CONFLICT:
+                    raise
+            else:
+                return sorted(lost)
+        return []
 
 
 def _names(pod: Pod) -> Names:

@@ -101,9 +101,9 @@ class Told:
         self,
         kind: str,
         name: str,
-        is_gone: bool,
+        is_gone: bool,  # noqa: FBT001
         finalizers: Iterable[str] = (),
-        **fields: object,  # noqa: FBT001
+        **fields: object,
     ) -> None:
         version = next(self._versions)
         metadata = {"namespace": "team", "name": name, "uid": name, "finalizers": list(finalizers)}
