@@ -77,6 +77,6 @@ ALONE = 64
 
 def begun(binder: Binder, decision: Decision, slot: Slot | None = None) -> Attempt:
     """The attempt, before anything was written. slot: None for one that shares them with no other."""
-    intent = Intent(binder.scheduler, binder.epoch, decision.pod.uid, decision.node, decision.attempt)
+    intent = Intent(binder.scheduler, binder.epoch, binder.process, decision.pod.uid, decision.node, decision.attempt)
     slot = slot or Slots(ALONE).take(decision.pod.namespace)
     return Attempt(decision, intent, decision.pod.resource_version, slot)

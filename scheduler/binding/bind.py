@@ -86,7 +86,8 @@ def _claim_since(attempt: Attempt, pod: Mapping[str, Any]) -> str:
     kube-controller-manager makes a second claim for an entry where it does not see its first one in time.
     """
     decided = {key_of(plan.claim).name for plan in attempt.decision.claims}
-    entries = (*(pod["spec"].get("resourceClaims") or ()), *(pod["status"].get("resourceClaimStatuses") or ()))
+    status = pod.get("status") or {}
+    entries = (*(pod["spec"].get("resourceClaims") or ()), *(status.get("resourceClaimStatuses") or ()))
     names = (entry.get("resourceClaimName") for entry in entries)
     return next((name for name in names if name and name not in decided), "")
 

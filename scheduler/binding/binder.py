@@ -129,7 +129,9 @@ class Time:
 class Binder:
     """All that an attempt needs besides its decision. claims: the resource in the served version.
 
-    epoch: larger than that of every process before. binding_timeout_s: how long devices may take to become ready.
+    epoch: larger than that of every process before. process: a name that no other process has, of whatever epoch; two
+    may begin in the same moment, and count their attempts alike. binding_timeout_s: how long devices may take to become
+    ready.
     turns: of the attempts of this process, at the claims that they reserve; each leaves what it has stored. repairs:
     limits the calls that take writes back, so that a namespace where they fail delays no other.
     """
@@ -140,6 +142,7 @@ class Binder:
     time: Time
     scheduler: str
     epoch: int
+    process: str
     listener: Listener
     binding_timeout_s: float = BINDING_TIMEOUT_S
     turns: Turns[ClaimKey, Claim] = field(default_factory=Turns)

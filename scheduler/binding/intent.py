@@ -17,13 +17,15 @@ ANNOTATION = "dra-scheduler.dev/intent"
 class Intent:
     """One attempt for one pod.
 
-    scheduler: its name. epoch: of the process, larger than those of all processes before it. podUID, node: what the
-    claim is for. attempt: counts within the epoch. renewal: how often the attempt has written it anew, to see whether
-    the claim is still its own; it does not tell attempts apart.
+    scheduler: its name. epoch: of the process, not smaller than those of all processes before it. process: which one it
+    is of those that have begun at the same time. podUID, node: what the claim is for. attempt: counts within the
+    process. renewal: how often the attempt has written it anew, to see whether the claim is still its own; it does not
+    tell attempts apart.
     """
 
     scheduler: str
     epoch: int
+    process: str
     podUID: str  # noqa: N815 - as the annotation spells it
     node: str
     attempt: int
@@ -50,21 +52,22 @@ def _typed(found: Mapping[str, object]) -> Intent | None:
         case {
             "scheduler": str() as scheduler,
             "epoch": int() as epoch,
+            "process": str() as process,
             "podUID": str() as uid,
             "node": str() as node,
             "attempt": int() as attempt,
         }:
             renewal = found.get("renewal")
-            return Intent(scheduler, epoch, uid, node, attempt, renewal if isinstance(renewal, int) else 0)
+            return Intent(scheduler, epoch, process, uid, node, attempt, renewal if isinstance(renewal, int) else 0)
         case _:
             return None
 
 
-def work_of_another(claim: Mapping[str, Any], pod_uid: str, scheduler: str, epoch: int) -> str:
+def work_of_another(claim: Mapping[str, Any], pod_uid: str, process: str) -> str:
     """What tells that another process is at work on the claim for the pod; empty where nothing does."""
     found = intent_of(claim)
     if found is not None and found.podUID == pod_uid:
-        return "" if (found.scheduler, found.epoch) == (scheduler, epoch) else str(found)
+        return "" if found.process == process else str(found)
     consumers = (claim.get("status") or {}).get("reservedFor") or ()
     return "reserved" if any(one["uid"] == pod_uid for one in consumers) else ""
 

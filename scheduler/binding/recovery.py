@@ -56,5 +56,5 @@ def _ending(binder: Binder, claim: Claim, is_bound: Callable[[str], bool]) -> tu
     if intent is None or not is_unfinished(binder, claim, is_bound):
         return None
     if allocation_of(claim):
-        return claim_calls.put, claim_objects.marked(claim, replace(intent, epoch=binder.epoch))
+        return claim_calls.put, claim_objects.marked(claim, replace(intent, epoch=binder.epoch, process=binder.process))
     return claim_calls.put, claim_objects.unmarked(claim)

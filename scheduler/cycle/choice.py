@@ -1,6 +1,7 @@
 """The choice of the best node for a pod: the weighted sum of all scores, then what the allocator's policy finds.
 
-Of the nodes with the highest total the policy chooses, and of its equals the lowest number is taken.
+Of the nodes with the highest total the policy chooses, and of its equals the lowest number is taken; or, where another
+scheduler takes devices at the same time, the first one from a number on that is none of that one's.
 Differs from kube-scheduler: it takes any of the best, and has scores that this program does not have
 (NodeResourcesBalancedAllocation, ImageLocality, InterPodAffinity, PodTopologySpread).
 """
@@ -35,12 +36,13 @@ def totals(template: Template, requests: PodRequests, infos: NodeInfos, nodes: N
     )
 
 
-def pick(
-    template: Template, requests: PodRequests, infos: NodeInfos, groups: Groups, feasible: Mask
+def pick(  # noqa: PLR0913, PLR0917 - what decides
+    template: Template, requests: PodRequests, infos: NodeInfos, groups: Groups, feasible: Mask, start: float = 0.0
 ) -> tuple[int, int] | None:
     """The number of the best node that is feasible and in a group, and its total; None where there is none.
 
-    feasible: nodes of the template that filters let pass. Cost: O(groups) masks and some array operations.
+    feasible: nodes of the template that filters let pass. start: where equals are looked for first, of all numbers, in
+    [0, 1). Cost: O(groups) masks and some array operations.
     """
     able = 0
     for mask in groups.values():
@@ -53,7 +55,7 @@ def pick(
     highest = int(sums.max())
     best = np.zeros(infos.size, np.bool_)
     best[nodes[sums == highest]] = True
-    return _first(groups, mask_of(best)), highest
+    return _first(groups, mask_of(best), int(start * infos.size)), highest
 
 
 def _ranks(groups: Groups, nodes: Numbers, size: int) -> Numbers:
@@ -67,11 +69,12 @@ def _ranks(groups: Groups, nodes: Numbers, size: int) -> Numbers:
     return ranks[nodes]
 
 
-def _first(groups: Groups, best: Mask) -> int:
-    """Of the best nodes the first of those that the policy finds best."""
+def _first(groups: Groups, best: Mask, start: int) -> int:
+    """Of the best nodes the first, from that number on, of those that the policy finds best."""
     score = max(score for (_, score), mask in groups.items() if mask & best)
     chosen = 0
     for (_, other), mask in groups.items():
         if other == score:
             chosen |= mask & best
+    chosen = chosen >> start << start or chosen
     return (chosen & -chosen).bit_length() - 1

@@ -47,6 +47,7 @@ class Cluster:
     """Everything that a decision looks at.
 
     is_ours: whether a pod is for this scheduler to bind. patience: of decisions; None where they may take all time.
+    start: where nodes that are equally good are looked for first, of all numbers, in [0, 1).
     """
 
     def __init__(  # noqa: PLR0913 - the last four have defaults, and are the allocator's terms and time
@@ -60,6 +61,7 @@ class Cluster:
         patience: Patience | None = None,
     ) -> None:
         self.patience = patience or Patience()
+        self.start = 0.0
         self.fleet = Fleet(
             Snapshot.of((), (), (), features),
             policy=policy,

@@ -61,6 +61,11 @@ class View(Protocol):
         """Those that device classes stand for."""
         ...
 
+    @property
+    def start(self) -> float:
+        """Where nodes that are equally good are looked for first, of all numbers, in [0, 1)."""
+        ...
+
     def labels_of(self, namespace: str) -> Mapping[str, str]:
         """The labels of a namespace, none where it is not known."""
         ...
@@ -145,7 +150,7 @@ def _decided(
     left = _allowed(view, pod, requests)
     reached = left & reached_by_all(view, claims, failed)
     groups: Groups = view.fleet.scores(pending, reached) if pending else {(0, ()): reached}
-    chosen = pick(view.templates.of(pod), requests, view.infos, groups, reached)
+    chosen = pick(view.templates.of(pod), requests, view.infos, groups, reached, view.start)
     if chosen is None:
         return _not_placed(view, pod, requests, claims, left, failed)
     number, _ = chosen

@@ -46,6 +46,12 @@ BACK_S = 1.5
 FASTER_S = 2.0
 """For so long nobody gets a device that an attempt had chosen to which another process was faster."""
 
+APART_S = 60.0
+"""For so long after a lost race nodes are looked for elsewhere than at the first one."""
+
+_PARTS = 1 << 16
+"""Places where a process may begin."""
+
 INTERNAL = "internal error, see the log"
 """All that users are told of a defect of ours."""
 
@@ -110,6 +116,7 @@ class Attempts:
         self._is_tried = is_tried
         self._is_patient = is_patient
         self._trouble = ("", "")
+        self._together: asyncio.TimerHandle | None = None
         self._numbers = count(1)
         self._tasks: set[asyncio.Task[Any]] = set()  # Any: of whatever result
 
@@ -194,6 +201,7 @@ class Attempts:
             if outcome.is_lost:
                 # Who was faster decides as we do, and has most likely taken the same: our watch will show it.
                 self._set_aside(decision.exclusive, decision.node, FASTER_S, FASTER)
+                self._keep_apart()
         if isinstance(outcome, Fatal):
             self._trouble = (uid, outcome.reason)
             _LOG.error("no pod can be bound", extra={"pod": str(decision.pod), "reason": outcome.reason})
@@ -243,6 +251,16 @@ class Attempts:
         if devices:
             aside = self._cluster.set_aside(devices, holder)
             asyncio.get_running_loop().call_later(for_s, self._put_back, aside, node)
+
+    def _keep_apart(self) -> None:
+        """Begin elsewhere than at the first node for a while, and not where the other scheduler does that we met."""
+        self._cluster.start = int(self._binder.process, 16) % _PARTS / _PARTS
+        if self._together:
+            self._together.cancel()
+        self._together = asyncio.get_running_loop().call_later(APART_S, self._begin_at_the_first)
+
+    def _begin_at_the_first(self) -> None:
+        self._cluster.start = 0.0
 
     def _put_back(self, aside: Claim, node: str) -> None:
         self._cluster.put_back(aside)

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, S
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, get_args
+from uuid import uuid4
 
 from allocator.gates import Features
 from allocator.policies import policy_of
@@ -141,6 +142,7 @@ class Core:
             Time(time.monotonic, now, asyncio.sleep, random.random),
             name,
             time.time_ns() // 1_000_000,
+            uuid4().hex,
             listener,
             configuration.binding_timeout_s,
         )

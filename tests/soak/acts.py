@@ -241,8 +241,8 @@ def _some(tenant: Tenant, paths: Sequence[str]) -> list[str]:
 def forged_intent(tenant: Tenant) -> Act:
     """A claim that says that a scheduler is at work on it, and keeps its finalizer."""
     intents = [
-        '{"scheduler":"dra-scheduler","epoch":9223372036854775808,"podUID":"x","node":"node-000","attempt":1}',
-        '{"scheduler":"dra-scheduler","epoch":1,"podUID":"x","node":"node-000","attempt":-1}',
+        '{"scheduler":"dra-scheduler","epoch":9223372036854775808,"process":"x","podUID":"x","node":"node-000","attempt":1}',
+        '{"scheduler":"dra-scheduler","epoch":1,"process":"","podUID":"x","node":"node-000","attempt":-1}',
         "[" * 20_000,
         "null",
     ]

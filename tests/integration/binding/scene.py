@@ -225,6 +225,7 @@ class Scene:
                 time=self.time.as_time(),
                 scheduler=SCHEDULER,
                 epoch=epoch,
+                process=str(epoch),
                 binding_timeout_s=60.0,
                 listener=self,
             )

@@ -116,7 +116,7 @@ def test_claim_that_is_allocated_elsewhere_between_the_two_writes_is_left_to_its
 def test_claim_that_another_attempt_has_just_marked_is_left_to_it(scene: Scene) -> None:
     """The other one's intent is kept, so that it is not disturbed; one that was there at the decision is replaced."""
     pod, claim = scene.a_pod("claim"), scene.a_claim()
-    other = {ANNOTATION: str(Intent(SCHEDULER, 7, pod["metadata"]["uid"], NODE, 1))}
+    other = {ANNOTATION: str(Intent(SCHEDULER, 7, "7", pod["metadata"]["uid"], NODE, 1))}
 
     def mark_as_another_process() -> None:
         current = scene.claim()

@@ -43,7 +43,7 @@ def test_claim_is_marked_then_allocated_and_reserved_at_once_then_the_pod_is_bou
     ]
     stored = scene.claim()
     assert stored["metadata"]["finalizers"] == [FINALIZER]
-    assert intent_of(stored) == Intent(SCHEDULER, 1, pod["metadata"]["uid"], NODE, 1)
+    assert intent_of(stored) == Intent(SCHEDULER, 1, "1", pod["metadata"]["uid"], NODE, 1)
     assert stored["status"] == {
         "allocation": {**allocation_json("gpu-0"), "allocationTimestamp": "2026-01-01T00:00:00Z"},
         "reservedFor": [reservation(pod)],

@@ -59,15 +59,18 @@ class Rival:
 
 
 class Process:
-    """One process of ours: it decides, and carries its decisions out. chance: decides what nothing else does."""
+    """One process of ours: it decides, and carries its decisions out. chance: decides what nothing else does.
 
-    def __init__(self, history: History, epoch: int, chance: Random) -> None:
+    All begin in the same moment.
+    """
+
+    def __init__(self, history: History, number: int, chance: Random) -> None:
         self.history = history
         self.chance = chance
         self.now = 0.0
         self.numbers = iter(range(1, 1000))
         time = Time(lambda: self.now, lambda: MOMENT, self.sleep, lambda: 0.5)
-        self.binder = Binder(history.server, claims("v1"), self, time, "ours", epoch, self)
+        self.binder = Binder(history.server, claims("v1"), self, time, "ours", 1, str(number), self)
 
     async def sleep(self, seconds: float) -> None:
         self.now += seconds
@@ -178,8 +181,8 @@ async def play(server: Server, processes: int, chance: Random) -> None:
     history.note()
     names = [one["metadata"]["name"] for one in server.all("pods")]
     tasks = [
-        asyncio.create_task(Process(history, epoch, chance).schedule(name), name=f"{epoch}/{name}")
-        for epoch in range(1, processes + 1)
+        asyncio.create_task(Process(history, number, chance).schedule(name), name=f"{number}/{name}")
+        for number in range(1, processes + 1)
         for name in names
     ]
     try:

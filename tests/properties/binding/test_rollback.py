@@ -11,8 +11,8 @@ from scheduler.binding.rollback import next_step
 from scheduler.cycle.claim_index import FINALIZER
 from tests.unit.scheduler.binding.raw_claims import OURS, a_raw_claim, an_allocation
 
-SUCCESSOR = Intent("dra-scheduler", 3, OURS.podUID, "node-1", 1)
-NEIGHBOUR = Intent("dra-scheduler", 2, "other-uid", "node-1", 8)
+SUCCESSOR = Intent("dra-scheduler", 3, "3", OURS.podUID, "node-1", 1)
+NEIGHBOUR = Intent("dra-scheduler", 2, "2", "other-uid", "node-1", 8)
 MINE, FOREIGN = an_allocation("gpu-0"), an_allocation("gpu-7")
 STEPS_MAX = 4
 

@@ -48,7 +48,7 @@ from tests.odd_objects import (
 
 ROOM = amounts(cpu="4", memory="8Gi", pods="10")
 GOOD = "node-0"
-INTENT = Intent("dra-scheduler", 1, "uid-pod", GOOD, 1)
+INTENT = Intent("dra-scheduler", 1, "1", "uid-pod", GOOD, 1)
 
 
 class World:

@@ -6,7 +6,7 @@ from scheduler.binding.claim_objects import Json
 from scheduler.binding.intent import ANNOTATION, Intent
 from scheduler.cycle.claim_index import FINALIZER
 
-OURS = Intent("dra-scheduler", 2, "pod-uid", "node-0", 7)
+OURS = Intent("dra-scheduler", 2, "2", "pod-uid", "node-0", 7)
 TIME = "2026-01-01T00:00:00Z"
 
 

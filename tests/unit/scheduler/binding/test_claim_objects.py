@@ -96,7 +96,13 @@ def test_allocations_are_the_same_by_time_and_devices() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "no json", "[]", "{}", '{"scheduler": "s", "epoch": "1", "podUID": "u", "node": "n", "attempt": 1}'],
+    [
+        "",
+        "no json",
+        "[]",
+        "{}",
+        '{"scheduler": "s", "epoch": "1", "process": "p", "podUID": "u", "node": "n", "attempt": 1}',
+    ],
 )
 def test_annotation_that_is_no_intent_is_none(text: str) -> None:
     assert intent_of(a_raw_claim(intent=text)) is None

@@ -5,7 +5,7 @@ from scheduler.binding.intent import Intent
 from scheduler.binding.sweep import LEAST_AGE_S, Sweep
 from tests.unit.scheduler.binding.raw_claims import OURS, a_raw_claim, an_allocation
 
-FOREIGN = Intent("another-scheduler", 1, "pod-uid", "node-0", 1)
+FOREIGN = Intent("another-scheduler", 1, "1", "pod-uid", "node-0", 1)
 
 
 def a_sweep() -> Sweep:

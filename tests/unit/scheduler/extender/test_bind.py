@@ -62,7 +62,9 @@ def cluster() -> Cluster:
 def binds(cluster: Cluster, denied: Denied) -> Binds:
     moment = datetime(2026, 1, 1, tzinfo=UTC)
     time = Time(lambda: 0.0, lambda: moment, asyncio.sleep, lambda: 0.5)
-    binder = Binder(cast(Api, denied), claims("v1"), cast(Observed, denied), time, "ours", 1, cast(Listener, denied))
+    binder = Binder(
+        cast(Api, denied), claims("v1"), cast(Observed, denied), time, "ours", 1, "1", cast(Listener, denied)
+    )
     return Binds(
         cluster,
         binder,

@@ -125,7 +125,7 @@ class Room:
         api = cast(Connection, self.server)
         time = Time(lambda: self.now, lambda: MOMENT, lambda _: asyncio.sleep(0), lambda: 0.5)
         observed = Shown(cast(Reflector[Any], None), cluster)
-        binder = Binder(api, claims("v1"), observed, time, "ours", 1, cast(Listener, Silent()))
+        binder = Binder(api, claims("v1"), observed, time, "ours", 1, "1", cast(Listener, Silent()))
         metrics = Metrics("ours", lambda: pytest.fail("nobody reads them"))
         told = Events(api, "ours", "ours", lambda: MOMENT), Refusals(api, lambda: MOMENT)
         parts = Parts(cluster, self.queue, binder, *told, metrics, lambda one: pytest.fail(str(one)))

@@ -45,7 +45,7 @@ class Applied:
 
 def raw_of(statuses: Statuses) -> dict[str, Any]:
     """The pod as it is stored; an entry with an empty name is one that is hollow."""
-    owned = {f'k:{{"name":"{entry}"}}': {} for entry, name in statuses.items() if name == ""}
+    owned: dict[str, object] = {f'k:{{"name":"{entry}"}}': {} for entry, name in statuses.items() if name == ""}
     fields = {"f:status": {"f:resourceClaimStatuses": owned}}
     entries = [{"name": entry, **({"resourceClaimName": name} if name else {})} for entry, name in statuses.items()]
     metadata = {"namespace": "default", "name": "pod", "uid": "uid-pod", "resourceVersion": "7"}

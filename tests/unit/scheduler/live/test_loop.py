@@ -72,7 +72,7 @@ class Room:
         api = cast(Api, denied)
         moment = datetime(2026, 1, 1, tzinfo=UTC)
         time = Time(lambda: self.now, lambda: moment, asyncio.sleep, lambda: 0.5)
-        binder = Binder(api, claims("v1"), cast(Observed, denied), time, "ours", 1, cast(Listener, denied))
+        binder = Binder(api, claims("v1"), cast(Observed, denied), time, "ours", 1, "1", cast(Listener, denied))
         self.queue = Queue(self.now, gate=cluster.gate, tell=lambda *_: None)
         metrics = Metrics("ours", lambda: pytest.fail("nobody reads them"))
         events, refusals = Events(api, "ours", "ours", lambda: moment), Refusals(api, lambda: moment)
