@@ -20,7 +20,8 @@ _OF_RBAC = re.compile(r'[^"]*("[^"]*" )?is forbidden: User ".*" cannot ')
 class Verdict(Enum):
     """What a failed write means.
 
-    CONFLICT: the object has changed. UNKNOWN: the write may have been carried out or not. GONE: the object is no more.
+    CONFLICT: the object has changed. UNKNOWN: the write may have been carried out or not. NOT_SENT: it cannot have been:
+    the API server was not reached, or no connection was free. GONE: the object is no more.
     STALE: the claim is being deleted, or is no longer allocated. FULL: it cannot be reserved for one more pod.
     NO_ADMIN_ACCESS: its namespace is not labelled for it. DENIED: a policy or a quota refuses this one object. DEFECT:
     a right is missing, which only an operator can grant. FAILED: anything else.
@@ -28,6 +29,7 @@ class Verdict(Enum):
 
     CONFLICT = "conflict"
     UNKNOWN = "unknown"
+    NOT_SENT = "not sent"
     GONE = "gone"
     STALE = "stale"
     FULL = "full"
@@ -37,14 +39,16 @@ class Verdict(Enum):
     FAILED = "failed"
 
 
-_WORTH_A_LOOK = frozenset({Verdict.CONFLICT, Verdict.UNKNOWN, Verdict.GONE})
+_WORTH_A_LOOK = frozenset({Verdict.CONFLICT, Verdict.UNKNOWN, Verdict.NOT_SENT, Verdict.GONE})
 _BY_STATUS = {404: Verdict.GONE, 409: Verdict.CONFLICT, 410: Verdict.GONE, 401: Verdict.DEFECT}
 
 
 def verdict(error: CallFailed) -> Verdict:
     """What the error means. UNKNOWN: the write may have been carried out; every other: it was not."""
-    if error.is_ambiguous or not isinstance(error, ApiError):
+    if error.is_ambiguous:
         return Verdict.UNKNOWN
+    if not isinstance(error, ApiError):
+        return Verdict.NOT_SENT
     if error.status == 403:
         return _of_forbidden(error)
     if error.status == 422:

@@ -227,6 +227,8 @@ async def _pause(binder: Binder, attempt: Attempt, error: CallFailed, touched: T
             if attempt.slot.is_failing:
                 raise AttemptEnded(Retry(f"claim {touched.key}: {error}")) from error
             await binder.time.sleep(pause_s(tries, binder.time))
+        case Verdict.NOT_SENT:  # nobody's writes can be, so it says nothing of the namespace
+            await binder.time.sleep(pause_s(tries, binder.time))
         case _:
             raise AttemptEnded(outcome_of(error, f"claim {touched.key}")) from error
 

@@ -54,7 +54,7 @@ OF_POLICY = "ValidatingAdmissionPolicy 'v' with binding 'v' denied request: User
         (refusal(500, "InternalError"), Verdict.UNKNOWN, Retry),
         (refusal(504, "Timeout"), Verdict.UNKNOWN, Retry),
         (Unanswered(CALL, "cut", is_ambiguous=True), Verdict.UNKNOWN, Retry),
-        (Unanswered(CALL, "refused", is_ambiguous=False), Verdict.UNKNOWN, Retry),
+        (Unanswered(CALL, "refused", is_ambiguous=False), Verdict.NOT_SENT, Retry),
     ],
 )
 def test_refusal_is_told_by_its_status_and_causes(error: CallFailed, meaning: Verdict, outcome: type[Outcome]) -> None:
