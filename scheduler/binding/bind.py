@@ -124,9 +124,8 @@ async def _send(binder: Binder, pod: PodKey, version: str, node: str) -> None:
 
 async def look(binder: Binder, attempt: Attempt) -> Fate | Json:
     """The pod while it has no node, else what became of it; asks until the API server has answered."""
-    pod = attempt.decision.pod
     try:
-        return await until_heard(binder, pod.namespace, lambda: _seen(binder, attempt))
+        return await until_heard(binder, None, lambda: _seen(binder, attempt))
     except CallFailed as error:
         return _unknown(attempt, error)
 

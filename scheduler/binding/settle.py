@@ -6,6 +6,7 @@ once more under the same version, or can never land.
 
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from typing import TypeVar
 
 from scheduler.binding import claim_calls
@@ -69,16 +70,17 @@ async def settle_alone(
 
 
 async def until_heard(
-    binder: Binder, namespace: str, act: Callable[[], Awaitable[Answer]], tries_max: int | None = None
+    binder: Binder, namespace: str | None, act: Callable[[], Awaitable[Answer]], tries_max: int | None = None
 ) -> Answer:
     """What `act` gives, tried again while the API server does not answer, or is in trouble.
 
-    namespace: of the object that it is about. Raises CallFailed for what is refused for good, and after tries_max.
+    namespace: of the object that it writes to; None where it only reads, which no webhook holds up, so that it waits
+    for nobody. Raises CallFailed for what is refused for good, and after tries_max.
     """
     tries = 0
     while True:
         try:
-            async with binder.repairs.of(namespace):
+            async with nullcontext() if namespace is None else binder.repairs.of(namespace):
                 return await act()
         except CallFailed as error:
             tries += 1
