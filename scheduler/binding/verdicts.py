@@ -20,8 +20,8 @@ _OF_RBAC = re.compile(r'[^"]*("[^"]*" )?is forbidden: User ".*" cannot ')
 class Verdict(Enum):
     """What a failed write means.
 
-    CONFLICT: the object has changed. UNKNOWN: the write may have been carried out or not. NOT_SENT: it cannot have been:
-    the API server was not reached, or no connection was free. GONE: the object is no more.
+    CONFLICT: the object has changed. UNKNOWN: the write may have been carried out, or not. NOT_SENT: it was not, since
+    the API server was not reached or no connection was free. GONE: the object is no more.
     STALE: the claim is being deleted, or is no longer allocated. FULL: it cannot be reserved for one more pod.
     NO_ADMIN_ACCESS: its namespace is not labelled for it. DENIED: a policy or a quota refuses this one object. DEFECT:
     a right is missing, which only an operator can grant. FAILED: anything else.
