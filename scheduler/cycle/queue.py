@@ -115,6 +115,7 @@ class Queue:
         self._pods: dict[str, QueuedPod] = {}
         self._counts = dict.fromkeys(Place, 0)
         self._active_in: Counter[str] = Counter()
+        self._flying_in: Counter[str] = Counter()
         self._numbers = count()
         self._active: list[tuple[tuple[int, float, int], str]] = []
         self._backoff: list[tuple[float, int, str]] = []
@@ -222,6 +223,10 @@ class Queue:
         """Whether a pod of another namespace is to be tried now."""
         return self._counts[Place.ACTIVE] > self._active_in[namespace]
 
+    def has_others_in_flight(self, namespace: str) -> bool:
+        """Whether a pod of another namespace is being tried or bound."""
+        return self._counts[Place.IN_FLIGHT] > self._flying_in[namespace]
+
     def on_event(self, event: Event, now: float) -> None:
         """Something else than a pod of this queue has changed. Cost: O(pods that wait for reasons it matters to)."""
         if self._in_flight:
@@ -307,10 +312,11 @@ class Queue:
 
     def _count(self, entry: QueuedPod, number: int) -> None:
         self._counts[entry.place] += number
-        if entry.place is Place.ACTIVE:
-            self._active_in[entry.pod.namespace] += number
-            if not self._active_in[entry.pod.namespace]:
-                del self._active_in[entry.pod.namespace]
+        by_place = {Place.ACTIVE: self._active_in, Place.IN_FLIGHT: self._flying_in}
+        if (counts := by_place.get(entry.place)) is not None:
+            counts[entry.pod.namespace] += number
+            if not counts[entry.pod.namespace]:
+                del counts[entry.pod.namespace]
 
     def _push_active(self, entry: QueuedPod) -> None:
         heappush(self._active, (entry.order, entry.pod.uid))

@@ -192,9 +192,8 @@ class Loop:
         if problem := self._attempts.slots.objection(pod.namespace):
             self._hold(entry, problem, started)
             return
-        until = self._time.waits_until(pod.namespace)
-        if until > started and self._queue.has_others(pod.namespace):
-            self._queue.held(pod.uid, started, until)
+        if self._lets_others_go_first(entry, started):
+            self._queue.held(pod.uid, started, self._time.waits_until(pod.namespace))
             return
         found = self._cluster.claims_of(pod)
         if isinstance(found, Waiting):
@@ -220,6 +219,17 @@ class Loop:
                 self._fail(entry, reason, started)
             case OutOfTime():
                 self._go_on_later(entry, took_s, started)
+
+    def _lets_others_go_first(self, entry: QueuedPod, now: float) -> bool:
+        """Whether the pod's namespace has had its share of time, and others want it.
+
+        A decision that is known to be costly is not gone on with while others are being bound either: their calls wait
+        as long as it takes.
+        """
+        namespace = entry.pod.namespace
+        if self._time.waits_until(namespace) <= now:
+            return False
+        return self._queue.has_others(namespace) or (entry.spent_s > 0 and self._queue.has_others_in_flight(namespace))
 
     def _left_until(self, entry: QueuedPod, claims: Iterable[ClaimObject], now: float) -> float:
         """Until when the pod is left to another process: that has shown its work on the claims only a moment ago."""

@@ -244,3 +244,30 @@ def test_pod_of_a_namespace_that_waits_is_held_while_others_are_to_be_tried(
 
     asyncio.run(act())
     assert turns == ["dear-0", "other-0", "other-1"]
+
+
+def test_costly_decision_is_not_gone_on_with_while_pods_of_others_are_being_bound(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns: list[str] = []
+
+    def decided(view: Cluster, pod: Pod, *_: object) -> Verdict:
+        turns.append(pod.name)
+        room.now += view.patience.most_s
+        return OutOfTime("timed out")
+
+    async def act() -> None:
+        monkeypatch.setattr("scheduler.live.loop.decide", decided)
+        room.add("other")
+        assert room.queue.pop(room.now)
+        running = asyncio.create_task(room.loop.run())
+        room.queue.add(replace(a_pod(name="dear"), namespace="dear"), room.now)
+        await room.go_on()
+        assert turns == ["dear"]
+        room.queue.done("uid-other")
+        room.now += 1000.0
+        await room.go_on()
+        running.cancel()
+
+    asyncio.run(act())
+    assert turns.count("dear") == 5
