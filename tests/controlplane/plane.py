@@ -11,6 +11,7 @@ import socket
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from types import MappingProxyType
 from typing import Self
 
 from tests.controlplane.binaries import Binaries
@@ -56,7 +57,7 @@ class ControlPlane:
     """A running control plane while its context is open.
 
     folder: for data, logs and kubeconfigs; has to be empty or absent. flags: further flags by component, such as
-    {"kube-apiserver": ["--enable-priority-and-fairness=false"]}.
+    {"kube-apiserver": ["--enable-priority-and-fairness=false"]}. environment: of all components, beside this process's.
     """
 
     def __init__(
@@ -66,12 +67,15 @@ class ControlPlane:
         profile: Profile = DEFAULT,
         controllers: Sequence[str] = DEVICE_CONTROLLERS + WORKLOAD_CONTROLLERS,
         flags: Mapping[str, Sequence[str]] | None = None,
+        *,
+        environment: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.folder = folder
         self.profile = profile
         self._binaries = binaries
         self._controllers = controllers
         self._flags = flags or {}
+        self._environment = environment
         self._started = ExitStack()
         self._processes: list[Process] = []
 
@@ -213,7 +217,8 @@ class ControlPlane:
         return process
 
     def _start(self, name: str, program: Path, flags: Sequence[str]) -> Process:
-        process = Process(name, [program, *flags, *self._flags.get(name, ())], self.folder / "logs" / f"{name}.log")
+        command: list[str | Path] = [program, *flags, *self._flags.get(name, ())]
+        process = Process(name, command, self.folder / "logs" / f"{name}.log", self._environment)
         self._started.callback(process.stop)
         self._processes.append(process)
         return process

@@ -4,14 +4,16 @@ Programs run in sessions of their own, so that Ctrl-C in a terminal reaches only
 """
 
 import http.client
+import os
 import ssl
 import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
+from types import MappingProxyType
 
 from tests.controlplane.leash import AT_ONCE
 from tests.controlplane.patience import PATIENCE_S
@@ -27,9 +29,11 @@ class StartError(Exception):
 
 
 class Process:
-    """A running program; it ends with `stop` or with this process."""
+    """A running program; it ends with `stop` or with this process. environment: beside this process's own."""
 
-    def __init__(self, name: str, command: Sequence[str | Path], log: Path) -> None:
+    def __init__(
+        self, name: str, command: Sequence[str | Path], log: Path, environment: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         self.name = name
         self.log = log
         self._is_stopped = False
@@ -38,7 +42,12 @@ class Process:
         leashed = [sys.executable, "-I", "-S", LEASH, str(GRACE_S), *command]
         with log.open("ab") as output:
             self._leash = subprocess.Popen(
-                leashed, stdin=subprocess.PIPE, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+                leashed,
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                env={**os.environ, **environment},
             )
 
     @property

@@ -21,7 +21,7 @@ DENIED = "policy-denies"
 TENANTS = (HOSTILE, FAILING, HANGING, HALF, DENIED)
 
 GPU, PART, NIC, FABRIC, MEMORY = (f"{name}.example.com" for name in ("gpu", "part", "nic", "fabric", "memory"))
-GPUS, FABRIC_DEVICES, MEMORY_DEVICES = 4, 256, 4
+GPUS, FABRIC_DEVICES, MEMORY_DEVICES = 4, 256, 128
 """There is enough for everybody: how much of it one tenant may hold is a quota's matter, and not tried here."""
 
 _SLICE_DEVICES = 128
