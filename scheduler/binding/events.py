@@ -7,7 +7,7 @@ Source: k8s.io/api events/v1 Event and its limits.
 
 import asyncio
 import logging
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -28,7 +28,10 @@ NOTE_MAX_BYTES = 1024
 """What the API server takes."""
 
 QUEUE_MAX = 10_000
-"""Writes that may wait; those beyond are dropped."""
+"""Writes that may wait; those beyond are dropped, but for the first ones of each namespace."""
+
+QUEUED_OF_NAMESPACE = 100
+"""Writes of a namespace that may wait though others fill the queue; of all such together, as many again as it holds."""
 
 KNOWN_MAX = 1 << 14
 """Events that a repetition can be counted in; of more, those not said for the longest time are forgotten.
@@ -98,6 +101,7 @@ class Events:
         self._numbers = count(1)
         self._queue: asyncio.Queue[_Call] = asyncio.Queue()
         self._waiting = 0
+        self._waiting_in: Counter[str] = Counter()
         self._limit = CallLimit(WRITERS, WRITERS_OF_NAMESPACE)
         self._known: OrderedDict[Said, _Series] = OrderedDict()
 
@@ -178,10 +182,12 @@ class Events:
                 self._known.popitem(last=False)
 
     def _put(self, call: "_Call") -> bool:
-        if self._waiting >= QUEUE_MAX:
+        own = self._waiting_in[call.namespace]
+        if self._waiting >= QUEUE_MAX and (own >= QUEUED_OF_NAMESPACE or self._waiting >= 2 * QUEUE_MAX):
             self.dropped += 1
             return False
         self._waiting += 1
+        self._waiting_in[call.namespace] = own + 1
         self._queue.put_nowait(call)
         return True
 
@@ -200,6 +206,9 @@ class Events:
             _LOG.debug("event: %s", error)
         finally:
             self._waiting -= 1
+            self._waiting_in[call.namespace] -= 1
+            if not self._waiting_in[call.namespace]:
+                del self._waiting_in[call.namespace]
             self._queue.task_done()
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from scheduler.binding import events as module
 from scheduler.binding.decision import PodKey
-from scheduler.binding.events import NOTE_MAX_BYTES, QUEUE_MAX, Events, shortened
+from scheduler.binding.events import NOTE_MAX_BYTES, QUEUE_MAX, QUEUED_OF_NAMESPACE, Events, shortened
 from scheduler.cache.events import Key
 from scheduler.client.errors import ApiError, Status
 from scheduler.client.resources import NODES, claims
@@ -37,6 +37,18 @@ def test_events_beyond_the_queue_are_dropped_and_counted() -> None:
         events = Events(Silence(), "dra-scheduler", "instance-0", lambda: datetime(2026, 1, 1, tzinfo=UTC))
         for number in range(QUEUE_MAX + 3):
             events.scheduled(a_pod(number), "node-0")
+        return events
+
+    assert asyncio.run(say_too_much()).dropped == 3
+
+
+def test_namespace_that_fills_the_queue_leaves_room_for_others() -> None:
+    async def say_too_much() -> Events:
+        events = Events(Silence(), "dra-scheduler", "instance-0", lambda: datetime(2026, 1, 1, tzinfo=UTC))
+        for number in range(QUEUE_MAX):
+            events.scheduled(a_pod(number), "node-0")
+        for number in range(QUEUED_OF_NAMESPACE + 3):
+            events.scheduled(PodKey("other", f"pod-{number}", f"uid-{number}", "1"), "node-0")
         return events
 
     assert asyncio.run(say_too_much()).dropped == 3
