@@ -30,7 +30,9 @@ class Heard(Told):
 def kept(heard: Heard, *errors: Exception) -> None:
     """Keeps a part that fails so, one time after the other, and then ends."""
     site = Site(cast(Connection, None), Served("v1.37.0", "1.37", "v1", None), kubernetes())
-    parts = Core(Configuration(), site, name="ours", is_ours=bool, listener=heard, hear=lambda _: None)
+    parts = Core(
+        Configuration(), site, name="ours", api=site.connection, is_ours=bool, listener=heard, hear=lambda _: None
+    )
     left: Iterator[Exception] = iter(errors)
 
     async def work() -> None:
