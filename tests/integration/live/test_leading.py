@@ -72,11 +72,12 @@ def lease(plane: ControlPlane) -> Json:
 
 
 def ended(program: Scheduler) -> Json:
-    """The last word of a program that ends by itself."""
+    """Why a program has ended by itself."""
     with pytest.raises(StartError):
         program.await_ready(lambda: False)
-    last: Json = json.loads(program.log.read_text().splitlines()[-1])
-    return last
+    lines: list[Json] = [json.loads(line) for line in program.log.read_text().splitlines()]
+    *_, why = (line for line in lines if line["logger"] == "scheduler.live.running" and line["level"] == "error")
+    return why
 
 
 def a_cluster(plane: ControlPlane, proxy: Proxy, program: Scheduler, *claims: str) -> World:
