@@ -124,7 +124,8 @@ class LeaderElection:
     def unheard(self) -> str:
         """Why this process could not even stand by: the lease can neither be read nor written."""
         silent_s = self._time.monotonic() - self._answered_at
-        return f"lease {self.lease}: {self._trouble}" if silent_s > self._elector.durations.renew_deadline else ""
+        is_unheard = self._trouble and silent_s > self._elector.durations.renew_deadline
+        return f"lease {self.lease}: {self._trouble}" if is_unheard else ""
 
     def standby(self) -> str:
         """Who leads instead of this process; empty while it does."""

@@ -246,8 +246,9 @@ def test_standby_that_cannot_ask_for_the_lease_is_not_ready_after_the_renew_dead
     async def play() -> None:
         scene = Scene()
         scene.server.broken = ApiError(f"GET {PATH}", 403, Status("Forbidden", "leases is forbidden"))
-        running = asyncio.create_task(scene.election.run())
+        scene.clock.now += 60  # the caches are filled first
         assert scene.election.unheard() == ""
+        running = asyncio.create_task(scene.election.run())
         await scene.clock.go_on(20)
         assert "leases is forbidden" in scene.election.unheard()
         assert scene.election.stale() == ""
