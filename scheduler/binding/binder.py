@@ -125,13 +125,13 @@ class Time:
     random: Callable[[], float]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Binder:
     """All that an attempt needs besides its decision. claims: the resource in the served version.
 
-    epoch: larger than that of every process before. process: a name that no other process has, of whatever epoch; two
-    may begin in the same moment, and count their attempts alike. binding_timeout_s: how long devices may take to become
-    ready.
+    epoch: larger than that of every process before; set anew when this one is elected to write. process: a name that no
+    other process has, of whatever epoch; two may begin in the same moment, and count their attempts alike.
+    binding_timeout_s: how long devices may take to become ready.
     turns: of the attempts of this process, at the claims that they reserve; each leaves what it has stored. repairs:
     limits the calls that take writes back, so that a namespace where they fail delays no other.
     """

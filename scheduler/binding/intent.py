@@ -17,10 +17,10 @@ ANNOTATION = "dra-scheduler.dev/intent"
 class Intent:
     """One attempt for one pod.
 
-    scheduler: its name. epoch: of the process, not smaller than those of all processes before it. process: which one it
-    is of those that have begun at the same time. podUID, node: what the claim is for. attempt: counts within the
-    process. renewal: how often the attempt has written it anew, to see whether the claim is still its own; it does not
-    tell attempts apart.
+    scheduler: its name. epoch: of the process, from when it began to write: not smaller than those of all processes
+    before it. process: which one it is of those that have begun at the same time. podUID, node: what the claim is for.
+    attempt: counts within the process. renewal: how often the attempt has written it anew, to see whether the claim is
+    still its own; it does not tell attempts apart.
     """
 
     scheduler: str

@@ -9,7 +9,7 @@ import re
 from enum import Enum
 
 from scheduler.binding.decision import Fatal, Outcome, Refused, Retry
-from scheduler.client.errors import ApiError, CallFailed, Cause
+from scheduler.client.errors import ApiError, CallFailed, Cause, Withheld
 from scheduler.cycle.hints import Reason
 
 _BINDING = "resourceclaims/binding"
@@ -45,6 +45,8 @@ _BY_STATUS = {404: Verdict.GONE, 409: Verdict.CONFLICT, 410: Verdict.GONE, 401: 
 
 def verdict(error: CallFailed) -> Verdict:
     """What the error means. UNKNOWN: the write may have been carried out; every other: it was not."""
+    if isinstance(error, Withheld):
+        return Verdict.FAILED
     if error.is_ambiguous:
         return Verdict.UNKNOWN
     if not isinstance(error, ApiError):

@@ -30,6 +30,7 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
     "scheduler_name": ("schedulerName",),
     "dry_run": ("dryRun",),
     "allocate_prescheduled": ("allocatePrescheduled",),
+    "leader_elect": ("leaderElection", "leaderElect"),
 }
 
 
@@ -45,6 +46,14 @@ def command() -> None:
     "--allocate-prescheduled/--no-allocate-prescheduled",
     default=None,
     help="Also allocate claims of pods that were created with a node, on that node.",
+)
+@click.option(
+    "--leader-elect",
+    type=bool,
+    is_flag=False,
+    flag_value="true",
+    metavar="BOOL",
+    help="Lead, by a Lease, before anything is written; true unless told otherwise.",
 )
 @options
 def run(config: Path | None, *, print_config: bool, **flags: object) -> None:

@@ -8,9 +8,10 @@ since only the caller knows what a second write would do.
 import asyncio
 import os
 import ssl
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,11 +19,12 @@ from urllib.parse import urlencode, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
+from aiohttp.abc import AbstractStreamWriter
 from aiohttp.payload import BytesPayload
 from kubernetes_asyncio.client.rest import RESTClientObject
 
 from scheduler.client.credentials import Credentials, load
-from scheduler.client.errors import ApiError, NotConfigured, Unanswered, api_error
+from scheduler.client.errors import ApiError, NotConfigured, Unanswered, Withheld, api_error
 from scheduler.client.raw_json import RawJson, dumps, loads_leniently
 from scheduler.client.time_limit import TimeLimit
 from scheduler.version import VERSION
@@ -58,11 +60,21 @@ class _SentOnce(BytesPayload):
     """A body that aiohttp does not send again by itself when an idle connection turns out to be cut.
 
     It would for PUT. The first one may have been carried out, and the second's conflict would be told instead.
+    check: a moment before the first byte, of the head too, which aiohttp keeps back until there is a body.
     """
+
+    def __init__(self, content: bytes, content_type: str, check: Callable[[], None]) -> None:
+        super().__init__(content, content_type=content_type)
+        self._check = check
 
     @property
     def consumed(self) -> bool:
         return True
+
+    async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
+        """Write head and body."""
+        self._check()
+        await super().write_with_length(writer, content_length)
 
 
 class PromptResponse(aiohttp.ClientResponse):
@@ -96,15 +108,35 @@ class _LastWord(ssl.SSLObject):
 class Connection:
     """Calls of one API server as one identity; for one event loop. options: of aiohttp, for every call.
 
-    calls: so many may be under way at the same time; others wait for their turn.
+    turns: so many calls may be under way at the same time; others wait for theirs. may_send: whether a call may be sent
+    now.
     """
 
-    def __init__(self, credentials: Credentials, session: aiohttp.ClientSession, options: Json, calls: int) -> None:
+    def __init__(
+        self,
+        credentials: Credentials,
+        session: aiohttp.ClientSession,
+        options: Json,
+        turns: asyncio.Semaphore,
+        may_send: Callable[[], bool] = lambda: True,
+    ) -> None:
         self._credentials = credentials
         self._session = session
         self._options = options
-        self._turns = asyncio.Semaphore(calls)
+        self._turns = turns
+        self._may_send = may_send
         self.server = str(credentials.configuration.host).rstrip("/")
+
+    def only_while(self, may_send: Callable[[], bool]) -> "Connection":
+        """The same connection, whose calls raise Withheld while they may not be sent.
+
+        Asked a moment before the first byte of a call that has a body: whatever it waited for before does not count.
+        """
+        return Connection(self._credentials, self._session, self._options, self._turns, may_send)
+
+    def apart(self, calls: int) -> "Connection":
+        """The same server for so many calls at the same time that wait for no others."""
+        return Connection(self._credentials, self._session, self._options, asyncio.Semaphore(calls))
 
     @property
     def refused(self) -> str:
@@ -195,11 +227,13 @@ class Connection:
         return await self._send(call, self._credentials.authorization(), limit)
 
     async def _send(self, call: "_Call", credentials: str, limit: TimeLimit) -> aiohttp.ClientResponse:
+        check = partial(self._check, call)
+        check()
         url = f"{self.server}{call.path}?{urlencode(call.query)}" if call.query else self.server + call.path
         answer = await self._session.request(
             call.method,
             url,
-            data=None if call.content is None else _SentOnce(call.content, content_type=call.content_type),
+            data=None if call.content is None else _SentOnce(call.content, call.content_type, check),
             headers={"Authorization": credentials} if credentials else None,
             timeout=call.timeout,
             trace_request_ctx=limit,
@@ -211,6 +245,10 @@ class Connection:
         async with answer:
             retry_after = answer.headers.get("Retry-After", "")
             raise api_error(str(call), answer.status, await answer.read(), retry_after)
+
+    def _check(self, call: "_Call") -> None:
+        if not self._may_send():
+            raise Withheld(str(call))
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,7 +325,7 @@ async def connect(
         raise NotConfigured(f"{fields} of the kubeconfig cannot be used: {error}") from error
     try:
         async with _session(pool) as session:
-            yield Connection(credentials, session, _options(credentials, pool), calls)
+            yield Connection(credentials, session, _options(credentials, pool), asyncio.Semaphore(calls))
     finally:
         credentials.close()
         await pool.close()

@@ -74,6 +74,13 @@ class Unanswered(CallFailed):
     """No answer came, or not all of it: connection refused, cut, timed out."""
 
 
+class Withheld(CallFailed):
+    """It was not sent: this process may not write, as one that does not lead, or leads no more."""
+
+    def __init__(self, call: str) -> None:
+        super().__init__(call, "not sent: this process does not lead", is_ambiguous=False)
+
+
 class NotConfigured(Exception):
     """Nothing says where the API server is or who we are, or it cannot be read."""
 

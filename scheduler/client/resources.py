@@ -37,6 +37,7 @@ PODS = Resource("", "v1", "pods", "Pod")
 NODES = Resource("", "v1", "nodes", "Node", is_namespaced=False)
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", is_namespaced=False)
 EVENTS = Resource("events.k8s.io", "v1", "events", "Event")
+LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 
 
 def claims(version: str) -> Resource:

@@ -76,6 +76,7 @@ class Extender:
             configuration,
             site,
             name=NAME,
+            api=site.connection,
             is_ours=self._is_ours,
             listener=listener,
             hear=self._hear,
@@ -96,15 +97,20 @@ class Extender:
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop` is set, or something breaks for good; raises what did."""
         async with asyncio.TaskGroup() as group:
-            background = self._core.background(writes=self._is_authoritative)
-            tasks = [group.create_task(work) for work in (*background, self._core.kept("poke", self._poke.run))]
-            tasks.append(group.create_task(self._core.fill(writes=self._is_authoritative)))
+            background = [*self._core.background(), self._core.kept("poke", self._poke.run), self._begin()]
+            background += self._core.mending() if self._is_authoritative else []
+            tasks = [group.create_task(work) for work in background]
             await stop.wait()
             self._is_stopping = True
             _LOG.info("stopping: %d pods are being bound", self._binds.number)
             await self._binds.finish(FINISH_S)
             for task in tasks:
                 task.cancel()
+
+    async def _begin(self) -> None:
+        await self._core.fill()
+        if self._is_authoritative:
+            await self._core.recover()
 
     def verbs(self) -> Mapping[str, Verb]:
         """What is answered, by name."""

@@ -26,9 +26,13 @@ from scheduler.input.documents import Finding, read
 
 FLAGS = "flags"
 
+JITTER = 0.2
+"""So much longer than its period a retry may wait, so that not all replicas ask at once."""
+
 _ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]]+):([0-9]{1,5})")
 _MAX_PORT = 65535
 _LONGEST_S = 2**63 // 10**9  # 292 years, the longest duration that Kubernetes knows
+_LONGEST_LEASE_S = 2**31 - 1  # what a Lease can hold
 
 
 class InvalidConfiguration(Exception):
@@ -65,8 +69,14 @@ def _refused(problem: str) -> PydanticCustomError:
     return PydanticCustomError("refused", "{problem}", {"problem": problem})
 
 
-def _scheduler_name(name: str) -> str:
+def _name(name: str) -> str:
     if problem := names.long_name(name):
+        raise _refused(problem)
+    return name
+
+
+def _namespace(name: str) -> str:
+    if name and (problem := names.short_name(name)):
         raise _refused(problem)
     return name
 
@@ -92,7 +102,7 @@ def _address(text: str) -> str:
     return text
 
 
-SchedulerName = Annotated[str, AfterValidator(_scheduler_name)]
+SchedulerName = Annotated[str, AfterValidator(_name)]
 """A `spec.schedulerName`."""
 
 Address = Annotated[str, AfterValidator(_address)]
@@ -172,6 +182,39 @@ class SecureServing(Section):
     owner may `get` the path, by TokenReview and SubjectAccessReview."""
 
 
+class LeaderElection(Section):
+    """Which of several replicas decides and writes; the others stand by."""
+
+    leader_elect: bool = True
+    """Lead before anything is written, by a Lease that one replica holds. Without it nothing but the races at each
+    claim keeps two processes of one name apart."""
+
+    lease_duration_s: int = Field(default=15, ge=1, le=_LONGEST_LEASE_S)
+    """So long others wait after a leader has renewed its lease last; a whole number."""
+
+    renew_deadline_s: float = Field(default=10, gt=0, le=_LONGEST_LEASE_S)
+    """A leader that has not renewed its lease for so long writes nothing any more, and ends."""
+
+    retry_period_s: float = Field(default=2, gt=0, le=_LONGEST_LEASE_S)
+    """How often the lease is renewed, or tried to get."""
+
+    resource_name: Annotated[str, AfterValidator(_name)] = "dra-scheduler"
+    """The name of the Lease. Schedulers of different names need different ones."""
+
+    resource_namespace: Annotated[str, AfterValidator(_namespace)] = ""
+    """The namespace of the Lease. Empty: the pod's own, or outside of a pod `kube-system`."""
+
+    def disagreements(self) -> Iterator[FieldError]:
+        """What is wrong with fields together."""
+        lease_s, deadline_s, period_s = self.lease_duration_s, self.renew_deadline_s, self.retry_period_s
+        if lease_s <= deadline_s:
+            problem = f"must be greater than renewDeadlineSeconds ({deadline_s:g})"
+            yield FieldError("leaderElection.leaseDurationSeconds", lease_s, problem)
+        if deadline_s <= period_s * (1 + JITTER):
+            problem = f"must be greater than retryPeriodSeconds ({period_s:g}) times {1 + JITTER:g}"
+            yield FieldError("leaderElection.renewDeadlineSeconds", deadline_s, problem)
+
+
 class Common(Section):
     """The settings of every program of ours that works on a cluster."""
 
@@ -245,6 +288,9 @@ class Configuration(Common):
     pod_max_in_unschedulable_pods_s: float = Field(default=300, gt=0, le=_LONGEST_S)
     """After so long an unschedulable pod is tried again even if nothing happened that could help it."""
 
+    leader_election: LeaderElection = Field(default_factory=LeaderElection)
+    """Which of several replicas decides and writes; the others stand by."""
+
     allocate_prescheduled: bool = False
     """Also allocate claims of pods that were created with a node, on that node."""
 
@@ -257,6 +303,7 @@ class Configuration(Common):
         if most < first:
             problem = f"must not be less than podInitialBackoffSeconds ({first:g})"
             yield FieldError("podMaxBackoffSeconds", most, problem)
+        yield from self.leader_election.disagreements()
         yield from super().disagreements()
 
 

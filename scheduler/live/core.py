@@ -17,7 +17,7 @@ from uuid import uuid4
 
 from allocator.gates import Features
 from allocator.policies import policy_of
-from scheduler.binding.binder import Binder, Point, Time
+from scheduler.binding.binder import Api, Binder, Point, Time
 from scheduler.binding.claim_objects import Claim, ClaimKey, key_of
 from scheduler.binding.decision import Decision, Outcome
 from scheduler.binding.intent import ANNOTATION
@@ -116,8 +116,8 @@ class Told:
 class Core:
     """The parts that programs share.
 
-    name: in intents and logs. is_ours: whether a pod is the program's to bind. listener: hears how bindings go, and
-    what was swept or violated. hear: told of every change, after the cluster.
+    name: in intents and logs. api: by which all is written. is_ours: whether a pod is the program's to bind. listener:
+    hears how bindings go, and what was swept or violated. hear: told of every change, after the cluster.
     """
 
     def __init__(  # noqa: PLR0913 - the two ends that it connects
@@ -126,6 +126,7 @@ class Core:
         site: Site,
         *,
         name: str,
+        api: Api,
         is_ours: Callable[[Pod], bool],
         listener: Told,
         hear: Callable[[Event], None],
@@ -136,10 +137,10 @@ class Core:
         policy = policy_of(configuration.policy)
         self.cluster = Cluster(site.features, is_ours=is_ours, policy=policy, patience=Patience(time.monotonic))
         self.binder = Binder(
-            site.connection,
+            api,
             site.served.claims,
             ObservedClaims(self.mirror.claims, self.cluster),
-            Time(time.monotonic, now, asyncio.sleep, random.random),
+            TIME,
             name,
             time.time_ns() // 1_000_000,
             uuid4().hex,
@@ -149,7 +150,7 @@ class Core:
         self._listener = listener
         self._violations: Sequence[Violation] = ()
         self._sweep = Sweep(name)
-        self._claim_statuses = ClaimStatuses(site.connection, self.cluster, is_ours)
+        self._claim_statuses = ClaimStatuses(api, self.cluster, is_ours)
 
         def hear_all(event: Event) -> None:
             self._claim_statuses.hear(event)
@@ -157,13 +158,14 @@ class Core:
 
         Feed(self.mirror, self.cluster, hear_all, listener.refused)
 
-    def background(self, *, writes: bool) -> list[Coroutine[Any, Any, None]]:
-        """What runs all the time. writes: whether left-overs are removed, and pods are mended."""
-        running = [self.mirror.run(), self.kept("invariants", self._check_all_the_time)]
-        if not writes:
-            return running
+    def background(self) -> list[Coroutine[Any, Any, None]]:
+        """What runs all the time."""
+        return [self.mirror.run(), self.kept("invariants", self._check_all_the_time)]
+
+    def mending(self) -> list[Coroutine[Any, Any, None]]:
+        """What runs while the program may write: left-overs are removed, and pods are mended."""
         sweep = self.kept("sweep", self._sweep_all_the_time)
-        return [*running, sweep, self.kept("claim statuses", self._claim_statuses.run)]
+        return [sweep, self.kept("claim statuses", self._claim_statuses.run)]
 
     async def kept(self, part: str, work: Callable[[], Awaitable[None]]) -> None:
         """Do the work until cancelled; whatever it fails at is told, and costs nothing else: it begins again."""
@@ -181,8 +183,8 @@ class Core:
             else:
                 return
 
-    async def fill(self, *, writes: bool) -> None:
-        """Return once the caches are filled and, if it may write, what an earlier process left is settled."""
+    async def fill(self) -> None:
+        """Return once the caches are filled."""
         began = time.monotonic()
         gc.disable()  # of what the caches are filled with, nothing is garbage
         try:
@@ -201,10 +203,28 @@ class Core:
             pods,
             time.monotonic() - began,
         )
-        if writes:
-            settled = await recover(self.binder, (found.raw for found in self._marked_claims()), self._is_bound)
-            if settled:
-                _LOG.info("%d claims of an earlier process were settled", settled)
+        self.is_filled = True
+
+    async def succeed(self, epoch: int) -> None:
+        """Return once what the leader before this one left is settled. epoch: of when this one was elected."""
+        self.is_filled = False
+        self.binder.epoch = epoch
+        while True:
+            try:
+                await self.mirror.claims.catch_up()  # with all that an earlier leader has written, seen by now or not
+            except CallFailed as error:
+                _LOG.warning("claims could not be listed: %s", error)
+                await asyncio.sleep(AGAIN_S)
+            else:
+                break
+        await self.recover()
+
+    async def recover(self) -> None:
+        """Return once what an earlier process left is settled."""
+        self.is_filled = False
+        settled = await recover(self.binder, (found.raw for found in self._marked_claims()), self._is_bound)
+        if settled:
+            _LOG.info("%d claims of an earlier process were settled", settled)
         self.is_filled = True
 
     def is_outdated(self) -> bool:
@@ -279,3 +299,7 @@ class Core:
 def now() -> datetime:
     """The time of day, with its zone."""
     return datetime.now(UTC)
+
+
+TIME = Time(time.monotonic, now, asyncio.sleep, random.random)
+"""As it goes."""

@@ -7,6 +7,7 @@ told so. Source: kube-scheduler's scheduling and binding cycles.
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -84,7 +85,7 @@ class Loop:
 
     clock: seconds that only go forward, as the queue takes them. is_outdated: whether what the cluster shows lacks
     changes; until it does not, nothing is decided. concurrency: pods that are written at the same time. is_dry: decide
-    and log, and write nothing. beat_at: when it was last at work.
+    and log, and write nothing. beat_at: when it was last at work; of one that has not begun, never too long ago.
     """
 
     def __init__(
@@ -98,7 +99,7 @@ class Loop:
     ) -> None:
         self._is_outdated = is_outdated
         self._probe_at = 0.0
-        self.beat_at = clock()
+        self.beat_at = math.inf
         self._cluster = parts.cluster
         self._queue = parts.queue
         self._binder = parts.binder

@@ -88,7 +88,8 @@ class Reading:
     queues: pods by queue (active, backoff, unschedulable, gated). unschedulable: pods by the plugin that refused them.
     cache: objects by type (nodes, pods, assumed_pods). bindings: pods that are being written and bound.
     prescheduled: pods that came with a node and without devices, which nobody allocates.
-    events_dropped, events_failed: events that were not written, since the start.
+    events_dropped, events_failed: events that were not written, since the start. leading: whether this process does, by
+    the name of the lease; empty where it needs none.
     """
 
     queues: Mapping[str, int]
@@ -99,6 +100,7 @@ class Reading:
     prescheduled: int
     events_dropped: int
     events_failed: int
+    leading: Mapping[str, bool]
 
 
 class _Children(dict[Key, Kind]):
@@ -298,6 +300,9 @@ def _of_reading(reading: Reading, profile: str) -> Iterator[Metric]:
         unschedulable.add_metric([plugin, profile], number)
     yield unschedulable
     yield _gauge("scheduler_cache_size", "Cached objects, by type.", "type", reading.cache)
+    if reading.leading:
+        text = "1 while this process leads, 0 while it stands by, by the name of the lease."
+        yield _gauge("leader_election_master_status", text, "name", reading.leading)
     yield from of_watches(reading.watches)
     yield from _single(reading)
 

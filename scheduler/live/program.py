@@ -1,5 +1,6 @@
-"""The live scheduler as a program: fill the caches, mend what was left, decide until told to stop.
+"""The live scheduler as a program: fill the caches, lead, mend what was left, decide until told to stop.
 
+Until it leads it hears all that happens and writes nothing; once it leads no more it ends, and has stopped to write.
 Told to stop, it tries no pod any more; what is under way ends or takes back what it wrote, and what was to be told is
 told, all within ten seconds.
 """
@@ -8,7 +9,7 @@ import asyncio
 import logging
 import socket
 import time
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -25,8 +26,9 @@ from scheduler.cycle.pod_claims import Waiting
 from scheduler.cycle.queue import Backoff, Place, Queue
 from scheduler.live import health, running
 from scheduler.live.configuration import Configuration
-from scheduler.live.core import Core, Site, Told, now
+from scheduler.live.core import TIME, Core, Site, Told, now
 from scheduler.live.health import serving
+from scheduler.live.leader_election import LeaderElection, new_identity
 from scheduler.live.loop import BEAT_S, Loop, Parts
 from scheduler.live.metrics import Metrics, Reading
 from scheduler.live.prescheduled import Prescheduled
@@ -89,16 +91,23 @@ class Scheduler:
     """All parts of one scheduler, put together."""
 
     def __init__(self, configuration: Configuration, site: Site) -> None:
-        name, connection = configuration.scheduler_name, site.connection
+        name, elects = configuration.scheduler_name, configuration.leader_election
         self._configuration = configuration
+        self._writes = False
+        self._election: LeaderElection | None = None
+        api = site.connection
+        if elects.leader_elect and not configuration.dry_run:
+            self._election = LeaderElection(api.apart(calls=1), elects, new_identity(), TIME)
+            api = api.only_while(self._election.is_leading)
         self._metrics = Metrics(name, self._reading)
-        self._events = Events(connection, name, f"{name}-{socket.gethostname()}"[:INSTANCE_MAX], now)
-        self._refusals = Refusals(connection, now)
+        self._events = Events(api, name, f"{name}-{socket.gethostname()}"[:INSTANCE_MAX], now)
+        self._refusals = Refusals(api, now)
         listener = self._listener(site.served.claims)
         self._core = Core(
             configuration,
             site,
             name=name,
+            api=api,
             is_ours=self._is_ours,
             listener=listener,
             hear=self._hear,
@@ -130,29 +139,44 @@ class Scheduler:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Schedule until `stop` is set, or something breaks for good; raises what did."""
-        writes = not self._configuration.dry_run
-        background: list[Coroutine[Any, Any, None]] = [
-            *self._core.background(writes=writes),
-            self._core.kept("events", self._events.run),
-            self._core.kept("refusals", self._refusals.run),
-        ]
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(work) for work in background]
-            deciding = group.create_task(self._decide(writes=writes))
+            tasks: list[asyncio.Task[None]] = []
+
+            def start(*work: Coroutine[Any, Any, None]) -> None:
+                tasks.extend(map(group.create_task, work))
+
+            start(*self._core.background())
+            deciding = group.create_task(self._decide(start))
             await stop.wait()
             _LOG.info("stopping: %d pods are being bound", self._loop.bindings)
             deciding.cancel()
             await self._loop.finish(FINISH_S)
-            with suppress(TimeoutError):
-                async with asyncio.timeout(TELL_S):
-                    await self._refusals.drain()
-                    await self._events.drain()
+            if self._writes:
+                await self._tell_the_rest()
             for task in tasks:
                 task.cancel()
+        if self._election:
+            await self._election.release()
 
-    async def _decide(self, *, writes: bool) -> None:
-        await self._core.fill(writes=writes)
+    async def _decide(self, start: Callable[..., None]) -> None:
+        """Decide as soon as it may. start: lets other work go on beside."""
+        await self._core.fill()
+        if self._election:
+            start(self._election.run())
+            await self._core.succeed(await self._election.elected())
+        elif not self._configuration.dry_run:
+            await self._core.recover()
+        if not self._configuration.dry_run:
+            self._writes = True
+            events = self._core.kept("events", self._events.run)
+            start(*self._core.mending(), events, self._core.kept("refusals", self._refusals.run))
         await self._core.kept("loop", self._loop.run)
+
+    async def _tell_the_rest(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(TELL_S):
+                await self._refusals.drain()
+                await self._events.drain()
 
     def _hear(self, event: Event) -> None:
         """What has changed, once the cluster knows it: for the pods that wait."""
@@ -175,17 +199,22 @@ class Scheduler:
 
     def probes(self) -> health.Served:
         """What the endpoints tell."""
+        election = self._election
         return health.Served(
-            live={"loop": self._stuck},
-            ready={**self._core.ready(), "writes": lambda: self._loop.trouble},
-            warnings=self._core.warnings(),
+            live={"loop": self._stuck, **({"leaderElection": election.stale} if election else {})},
+            ready={
+                **self._core.ready(),
+                "writes": lambda: self._loop.trouble,
+                **({"lease": election.unheard} if election else {}),
+            },
+            warnings={**self._core.warnings(), **({"leaderElection": election.standby} if election else {})},
             metrics=self._metrics.exposition,
             queue=self._queue.dump,
         )
 
     def _stuck(self) -> str:
         silent_s = time.monotonic() - self._loop.beat_at
-        return f"not at work for {silent_s:.0f} s" if self._core.is_filled and silent_s > STUCK_S + BEAT_S else ""
+        return f"not at work for {silent_s:.0f} s" if silent_s > STUCK_S + BEAT_S else ""
 
     def _reading(self) -> Reading:
         places: Mapping[Place, int] = self._queue.pending()
@@ -202,6 +231,7 @@ class Scheduler:
             prescheduled=len(self._prescheduled),
             events_dropped=self._events.dropped,
             events_failed=self._events.failed,
+            leading={self._election.name: self._election.is_leading()} if self._election else {},
         )
 
     # -- whose is what

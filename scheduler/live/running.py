@@ -18,6 +18,7 @@ from scheduler.client.discovery import NotServed, Served, discover
 from scheduler.client.errors import CallFailed, NotConfigured
 from scheduler.live.configuration import Common
 from scheduler.live.core import Site
+from scheduler.live.leader_election import LeadershipLost
 from scheduler.live.listening import CannotServe
 
 try:
@@ -29,6 +30,9 @@ else:
 
 BESIDE_BINDINGS = 36
 """Calls that may be under way beside those that bind pods: lists, events, conditions, what is swept and taken back."""
+
+_EXPECTED = (HistoryLost, LeadershipLost)
+"""What ends a program in the middle of its work, and is no fault of its own."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -43,7 +47,7 @@ def run(work: Callable[[asyncio.Event], Awaitable[None]]) -> int:
             return 1
         except ExceptionGroup as broken:
             for one in _leaves(broken):
-                _LOG.error("%s", one, exc_info=None if isinstance(one, HistoryLost) else one)
+                _LOG.error("%s", one, exc_info=None if isinstance(one, _EXPECTED) else one)
             return 1
     return 0
 

@@ -13,6 +13,9 @@ from tests.controlplane.process import Process, says_ok
 
 PROGRAM = Path(sys.executable).with_name("dra")
 
+WITHOUT_LEASE = ("--leader-elect=false",)
+"""Options of a scheduler that writes whoever else does: of two that are to meet, or of one after another is killed."""
+
 
 class Program(Process):
     """A program with the endpoints of all of ours; it ends with `stop` or `kill`, or with this process.

@@ -77,7 +77,7 @@ def test_base_is_applied_by_one_command(plane: ControlPlane, kubectl: Path, base
     config = f"--kubeconfig={plane.kubeconfig()}"
     command: list[str | Path] = [kubectl, config, "apply", "--server-side", "--dry-run=server", "-k", BASE]
     said = subprocess.run(command, check=True, capture_output=True, text=True)
-    assert said.stdout.count("serverside-applied (server dry run)") == len(base) == 11
+    assert said.stdout.count("serverside-applied (server dry run)") == len(base) == 12
     assert said.stderr == ""
 
 
@@ -100,6 +100,19 @@ def test_pods_are_as_restricted_as_pod_security_can_ask_for(api: RestClient, bas
     assert api.create({**pod, "spec": spec}, is_dry=True)["spec"]["priority"] == 2_000_000_000
     with pytest.raises(ApiError, match="violates PodSecurity"):
         api.create({**pod, "spec": {**spec, "securityContext": {}}}, is_dry=True)
+
+
+def test_replicas_of_which_one_leads_are_kept_apart_and_survive_a_drain(base: Sequence[Mapping[str, Any]]) -> None:
+    spec, budget = the(base, "Deployment")["spec"], the(base, "PodDisruptionBudget")["spec"]
+    election = load(Configuration, BASE / "config.yaml", {}).leader_election
+    assert election.leader_elect
+    assert the(base, "Role")["rules"][1]["resourceNames"] == [election.resource_name]
+    labels = spec["template"]["metadata"]["labels"]
+    (apart,) = spec["template"]["spec"]["affinity"]["podAntiAffinity"][
+        "preferredDuringSchedulingIgnoredDuringExecution"
+    ]
+    assert apart["podAffinityTerm"]["labelSelector"] == budget["selector"] == {"matchLabels": labels}
+    assert budget["minAvailable"] < spec["replicas"]
 
 
 def test_image_is_of_this_version(base: Sequence[Mapping[str, Any]]) -> None:

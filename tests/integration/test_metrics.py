@@ -18,7 +18,7 @@ from tests.controlplane.plane import ControlPlane, free_ports
 from tests.controlplane.rest import POD
 from tests.integration.conftest import FLEET
 
-READING = Reading({"active": 0}, {"NodeResourcesFit": 0}, {"nodes": 0}, [], 0, 0, 0, 0)
+READING = Reading({"active": 0}, {"NodeResourcesFit": 0}, {"nodes": 0}, [], 0, 0, 0, 0, {})
 
 
 @pytest.fixture

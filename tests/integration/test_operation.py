@@ -86,7 +86,7 @@ def test_probes_metrics_and_queue_tell_what_happens(plane: ControlPlane, api: Re
         (waiting,) = json.loads(program.told("/debug/queue"))
     assert ready[-1] == "readyz check passed"
     assert {line.split()[0] for line in ready[:-1]} == {
-        *("[+]loop", "[+]caches", "[+]watches", "[+]credentials", "[+]writes")
+        *("[+]loop", "[+]leaderElection", "[+]caches", "[+]watches", "[+]credentials", "[+]writes", "[+]lease")
     }
     assert metrics["scheduler_pending_pods", frozenset({"unschedulable"})] == 1
     assert metrics["scheduler_unschedulable_pods", frozenset({"DynamicResources", "dra-scheduler"})] == 1
@@ -102,7 +102,7 @@ def test_every_write_carries_a_version_and_nothing_else_is_written(
     with scheduler(plane, kubeconfig=proxy.kubeconfig(OURS)):
         create_pods(api, "a", "b")
         await_bound(api, 2)
-    writes = [request for request in proxy.writes() if not request.path.endswith("/events")]
+    writes = [request for request in proxy.writes("/namespaces/default/") if not request.path.endswith("/events")]
     assert {(request.method, request.path.rpartition("/namespaces/default/")[2]) for request in writes} == {
         (method, path.format(name))
         for name in ("a", "b")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import count, pairwise
 from time import monotonic
 
-from tests.controlplane.ours import Scheduler
+from tests.controlplane.ours import WITHOUT_LEASE, Scheduler
 from tests.controlplane.plane import ControlPlane
 from tests.soak.plan import WARM_S, Plan
 from tests.soak.usage import usage_of
@@ -122,7 +122,7 @@ class Processes:
 
     def _start(self, name: str) -> None:
         self.starts += 1
-        self._lives[name] = _Life(Scheduler(self._plane, name=name), monotonic())
+        self._lives[name] = _Life(Scheduler(self._plane, WITHOUT_LEASE, name=name), monotonic())
 
     async def _keep(self, name: str) -> None:
         while True:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.controlplane.faults import withhold_answer
 from tests.controlplane.identities import OURS
-from tests.controlplane.ours import Scheduler, scheduler
+from tests.controlplane.ours import WITHOUT_LEASE, Scheduler, scheduler
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.proxy import Proxy
 from tests.controlplane.rest import CLAIM, POD, Json, RestClient
@@ -51,7 +51,7 @@ def crash(plane: ControlPlane, proxy: Proxy, api: RestClient, step: str) -> None
     """Pods with two claims each come, and the program dies when the write of one or more of them has been stored."""
     (method, path), nth = STEPS[step]
     rule = proxy.on(method, path, withhold_answer, nth=nth, times=None)
-    program = Scheduler(plane, kubeconfig=proxy.kubeconfig(OURS), name="killed")
+    program = Scheduler(plane, WITHOUT_LEASE, kubeconfig=proxy.kubeconfig(OURS), name="killed")
     try:
         program.await_readyz()
         send(plane, [a_pod(f"pod-{number}", GPU, NET) for number in range(PODS)])
@@ -74,7 +74,7 @@ def test_killed_at_a_write_and_started_again_it_places_all_pods(
 ) -> None:
     with History(api) as history:
         crash(plane, proxy, api, step)
-        with scheduler(plane, name="restarted"):
+        with scheduler(plane, WITHOUT_LEASE, name="restarted"):
             await_placed(api, PODS)
         assert wrongs(api) == []
     assert history.wrongs() == []
@@ -86,7 +86,7 @@ def test_killed_and_its_pods_deleted_before_it_is_started_again_it_leaves_nothin
     crash(plane, proxy, api, "mark the second")
     send_away(plane, api.list(POD, NAMESPACE))
     api.await_all(CLAIM, lambda claims: not claims, NAMESPACE, WITHIN_S)
-    with scheduler(plane, name="restarted"):
+    with scheduler(plane, WITHOUT_LEASE, name="restarted"):
         send(plane, [a_pod(f"new-{number}", GPU, NET) for number in range(NODES * DEVICES)])
         assert len(placed(await_placed(api, NODES * DEVICES))) == NODES * DEVICES
     assert wrongs(api) == []

@@ -11,7 +11,7 @@ import pytest
 from tests.controlplane.contents import restore
 from tests.controlplane.faults import Lag, withhold_answer
 from tests.controlplane.identities import OURS
-from tests.controlplane.ours import Scheduler, scheduler
+from tests.controlplane.ours import WITHOUT_LEASE, Scheduler, scheduler
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.proxy import Proxy
 from tests.controlplane.rest import CLASS, POD, SLICE, TEMPLATE, Json, RestClient
@@ -72,7 +72,11 @@ def pods(name: str, number: int) -> list[Json]:
 
 
 def test_two_schedulers_take_no_claim_from_a_pod_that_the_other_has_bound(plane: ControlPlane, api: RestClient) -> None:
-    with History(api) as history, scheduler(plane, name="first"), scheduler(plane, name="second"):
+    with (
+        History(api) as history,
+        scheduler(plane, WITHOUT_LEASE, name="first"),
+        scheduler(plane, WITHOUT_LEASE, name="second"),
+    ):
         send(plane, pods("pod", PODS))
         await_placed(api, PODS)
     assert history.wrongs() == []
@@ -83,12 +87,12 @@ def test_scheduler_whose_watch_of_pods_is_behind_takes_no_claim_from_a_bound_pod
 ) -> None:
     lag = Lag(BEHIND)
     proxy.on("GET", r"/api/v1/pods$", lag, where=lambda request: request.is_watch, times=None)
-    late = Scheduler(plane, kubeconfig=proxy.kubeconfig(OURS), name="late")
+    late = Scheduler(plane, WITHOUT_LEASE, kubeconfig=proxy.kubeconfig(OURS), name="late")
     try:
         late.await_readyz()
         with History(api) as history:
             lag.is_on = True
-            with scheduler(plane, name="punctual"):
+            with scheduler(plane, WITHOUT_LEASE, name="punctual"):
                 for number in range(5):
                     send(plane, pods(f"round-{number}", PODS // 5))
                     await_placed(api, (number + 1) * (PODS // 5))
@@ -106,12 +110,12 @@ def test_killed_at_a_write_it_leaves_its_pods_to_another_that_keeps_their_claims
     (method, path), nth = STEPS[step]
     rule = proxy.on(method, path, withhold_answer, nth=nth, times=None)
     with History(api) as history:
-        victim = Scheduler(plane, kubeconfig=proxy.kubeconfig(OURS), name="victim")
+        victim = Scheduler(plane, WITHOUT_LEASE, kubeconfig=proxy.kubeconfig(OURS), name="victim")
         try:
             victim.await_readyz()
             send(plane, pods("pod", PODS // 4))
             rule.met.wait(WITHIN_S)
-            with scheduler(plane, name="survivor"):
+            with scheduler(plane, WITHOUT_LEASE, name="survivor"):
                 victim.kill()
                 await_placed(api, PODS // 4)
         finally:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from tests.controlplane.ours import Scheduler, scheduler
+from tests.controlplane.ours import WITHOUT_LEASE, Scheduler, scheduler
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.rest import POD, Json, RestClient
 from tests.integration.live.crowd import (
@@ -43,7 +43,7 @@ def api(plane: ControlPlane, fleet: RestClient) -> Iterator[RestClient]:
 def test_no_device_is_ever_used_twice_by_what_two_schedulers_place(plane: ControlPlane, api: RestClient) -> None:
     """First there are devices enough for all; then as many pods more come, for what is left until others go."""
     with History(api) as history:
-        with scheduler(plane, name="first"), scheduler(plane, name="second"):
+        with scheduler(plane, WITHOUT_LEASE, name="first"), scheduler(plane, WITHOUT_LEASE, name="second"):
             send(plane, pods("early", PODS))
             early = await_placed(api, PODS)
             send(plane, pods("late", PODS))
@@ -58,8 +58,8 @@ def test_no_device_is_ever_used_twice_by_what_two_schedulers_place(plane: Contro
 def test_one_that_dies_under_load_leaves_all_its_pods_to_the_other(plane: ControlPlane, api: RestClient) -> None:
     """kill -9 with pods in every state of theirs; the other one goes on, and is not started again."""
     with History(api) as history:
-        with scheduler(plane, name="survivor"):
-            victim = Scheduler(plane, name="victim")
+        with scheduler(plane, WITHOUT_LEASE, name="survivor"):
+            victim = Scheduler(plane, WITHOUT_LEASE, name="victim")
             try:
                 victim.await_readyz()
                 send(plane, pods("load", LOAD))

@@ -29,10 +29,13 @@ _COUNTED = {"nodes": NODE, "resourceslices": SLICE, "deviceclasses": CLASS, "res
 
 
 def settings_file(folder: Path, **settings: object) -> Path:
-    """A configuration of our scheduler, with short backoffs unless told otherwise."""
+    """A configuration of our scheduler, with short backoffs and without a lease unless told otherwise."""
     path = folder / "config.json"
     kind = {"apiVersion": "dra-scheduler.dev/v1alpha1", "kind": "DraSchedulerConfiguration"}
-    path.write_text(json.dumps({**kind, "podInitialBackoffSeconds": 0.1, "podMaxBackoffSeconds": 1, **settings}))
+    election = {"leaderElection": {"leaderElect": False}}
+    path.write_text(
+        json.dumps({**kind, "podInitialBackoffSeconds": 0.1, "podMaxBackoffSeconds": 1, **election, **settings})
+    )
     return path
 
 

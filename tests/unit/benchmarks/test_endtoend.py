@@ -23,7 +23,7 @@ from benchmarks.endtoend.workload import SIZES, Json, Size, nodes, place, pods, 
 from scheduler.live.metrics import Metrics, Reading
 
 SIZE = Size(100, 3)
-NOTHING = Reading({}, {}, {}, [], 0, 0, 0, 0)
+NOTHING = Reading({}, {}, {}, [], 0, 0, 0, 0, {})
 
 
 def a_run(column: str, bound_s: Sequence[float], decisions: Decisions | None = None) -> Run:

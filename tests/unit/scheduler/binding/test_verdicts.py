@@ -4,7 +4,7 @@ import pytest
 
 from scheduler.binding.decision import Fatal, Outcome, Refused, Retry
 from scheduler.binding.verdicts import Verdict, may_pass, outcome_of, verdict
-from scheduler.client.errors import ApiError, CallFailed, Cause, Status, Unanswered
+from scheduler.client.errors import ApiError, CallFailed, Cause, Status, Unanswered, Withheld
 
 CALL = "PUT /apis/resource.k8s.io/v1/namespaces/work/resourceclaims/claim/status"
 NO_RIGHT = (
@@ -72,6 +72,7 @@ def test_refusal_is_told_by_its_status_and_causes(error: CallFailed, meaning: Ve
         (invalid(MISNAMED), False),
         (refusal(403, "Forbidden", OF_USER), False),
         (Unanswered(CALL, "cut", is_ambiguous=True), True),
+        (Withheld(CALL), False),
     ],
 )
 def test_only_the_considered_no_of_the_server_is_final(error: CallFailed, may: bool) -> None:  # noqa: FBT001

@@ -26,6 +26,7 @@ def test_every_flag_sets_its_field() -> None:
         *("--kubernetes", "1.36", "--feature-gates", "DRADeviceTaintRules=true,DRAAdminAccess=false", "--strict"),
         *("--dry-run", "--allocate-prescheduled", "--binding-concurrency", "3", "--binding-timeout", "30"),
         *("--health-address", "0.0.0.0:1", "--log-format", "json", "--log-level", "debug"),
+        "--leader-elect=false",
     ]
     found, default = printed(*flags), printed()
     assert {field for field, value in found.items() if value == default[field]} == {
@@ -36,6 +37,12 @@ def test_every_flag_sets_its_field() -> None:
     assert found["featureGates"] == {"DRADeviceTaintRules": True, "DRAAdminAccess": False}
     assert found["bindingTimeoutSeconds"] == 30
     assert found["logging"] == {"format": "json", "level": "debug"}
+    assert found["leaderElection"] == {**default["leaderElection"], "leaderElect": False}
+
+
+def test_leading_is_the_default_and_can_be_asked_for_in_kube_schedulers_ways() -> None:
+    ways = [(), ("--leader-elect",), ("--leader-elect=true",), ("--leader-elect", "--strict")]
+    assert [printed(*way)["leaderElection"]["leaderElect"] for way in ways] == [True] * 4
 
 
 def test_flags_go_before_the_file_in_both_directions(tmp_path: Path) -> None:

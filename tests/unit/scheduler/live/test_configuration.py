@@ -89,6 +89,17 @@ def test_all_errors_are_told_at_once(tmp_path: Path) -> None:
         ("featureGates", {"DRASomething": True}, "no known release of Kubernetes has DRASomething"),
         ("logging", {"level": "loud"}, "'debug', 'info', 'warning' or 'error'"),
         ("kind", "KubeSchedulerConfiguration", "DraSchedulerConfiguration"),
+        ("leaderElection", {"leaseDurationSeconds": 10}, "must be greater than renewDeadlineSeconds (10) (got 10)"),
+        (
+            "leaderElection",
+            {"renewDeadlineSeconds": 2.4},
+            "must be greater than retryPeriodSeconds (2) times 1.2 (got 2.4)",
+        ),
+        ("leaderElection", {"leaseDurationSeconds": 12.5}, "leaseDurationSeconds: "),
+        ("leaderElection", {"retryPeriodSeconds": 0}, "retryPeriodSeconds: "),
+        ("leaderElection", {"resourceName": "A_b"}, "resourceName: must be a DNS subdomain"),
+        ("leaderElection", {"resourceNamespace": "a.b"}, "resourceNamespace: must be a DNS label"),
+        ("leaderElection", {"leaderElects": True}, "leaderElects: unknown field"),
     ],
 )
 def test_value_out_of_range_is_told_with_its_field(field: str, value: object, told: str) -> None:

@@ -9,7 +9,8 @@ import pytest
 
 from scheduler.client.connection import Connection
 from scheduler.client.discovery import Served
-from scheduler.live import core
+from scheduler.client.errors import CallFailed, Unanswered
+from scheduler.live import core, watches
 from scheduler.live.configuration import Configuration
 from scheduler.live.core import Core, Site, Told
 from scheduler.live.metrics import Metrics
@@ -27,10 +28,16 @@ class Heard(Told):
         self.parts.append(part)
 
 
+def a_core(heard: Heard) -> Core:
+    site = Site(cast(Connection, None), Served("v1.37.0", "1.37", "v1", None), kubernetes())
+    return Core(
+        Configuration(), site, name="ours", api=site.connection, is_ours=bool, listener=heard, hear=lambda _: None
+    )
+
+
 def kept(heard: Heard, *errors: Exception) -> None:
     """Keeps a part that fails so, one time after the other, and then ends."""
-    site = Site(cast(Connection, None), Served("v1.37.0", "1.37", "v1", None), kubernetes())
-    parts = Core(Configuration(), site, name="ours", is_ours=bool, listener=heard, hear=lambda _: None)
+    parts = a_core(heard)
     left: Iterator[Exception] = iter(errors)
 
     async def work() -> None:
@@ -49,3 +56,25 @@ def test_part_that_fails_begins_again_and_says_why_once(
         kept(heard, KeyError("a"), KeyError("a"), KeyError("b"))
     assert heard.parts == ["sweep"] * 3
     assert [str(record.exc_info[1]) for record in caplog.records if record.exc_info] == ["'a'", "'b'"]
+
+
+def test_one_that_leads_lists_the_claims_until_it_has_them_and_has_the_epoch_of_its_election(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(core, "AGAIN_S", 0.0)
+    parts = a_core(Heard())
+    answers: Iterator[CallFailed | None] = iter([Unanswered("GET /", "cut", is_ambiguous=False), None])
+    ready: list[str] = []
+
+    async def catch_up() -> None:
+        ready.append(parts.ready()["caches"]())
+        if error := next(answers):
+            raise error
+
+    monkeypatch.setattr(parts.mirror.claims, "catch_up", catch_up)
+    monkeypatch.setattr(watches, "unfilled", lambda _: "")
+    asyncio.run(parts.succeed(epoch=7))
+    assert parts.binder.epoch == 7
+    assert next(answers, "none is left") == "none is left"
+    assert ready == ["recovering"] * 2
+    assert parts.ready()["caches"]() == ""
