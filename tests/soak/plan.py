@@ -24,7 +24,8 @@ ROOM_S = 2.0
 class Plan:
     """One run. Rates are of objects a second; a kill_every_s of 0 kills nobody.
 
-    replicas: of our scheduler, one or two. alive: how many objects of the hostile tenant are there at a time, and so
+    replicas: of our scheduler, one or two. leader_elect: whether one of them leads, or all write. alive: how many
+    objects of the hostile tenant are there at a time, and so
     how many devices it can hold at all. pending: how many good pods wait at most; those that come beyond are held back
     and counted, so that a scheduler that stands still does not bury itself.
     """
@@ -35,6 +36,7 @@ class Plan:
     hostile_rate: float = 20.0
     kill_every_s: float = 30.0
     replicas: int = 2
+    leader_elect: bool = True
     seed: int = 1
     alive: int = 150
     pending: int = 600

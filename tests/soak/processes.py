@@ -7,13 +7,14 @@ memory is compared at equal ages.
 
 import asyncio
 import http.client
+import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count, pairwise
 from time import monotonic
 
-from tests.controlplane.ours import WITHOUT_LEASE, Scheduler
+from tests.controlplane.ours import WITHOUT_LEASE, Program, Scheduler
 from tests.controlplane.plane import ControlPlane
 from tests.soak.plan import WARM_S, Plan
 from tests.soak.usage import usage_of
@@ -22,12 +23,19 @@ NAMES = ("first", "second")
 _LOOKED_AT_EVERY_S = 0.2
 _AGAIN_S = 1.0
 _SAMPLED_EVERY_S = 5.0
+_ELECTION = {"leaseDurationSeconds": 5, "renewDeadlineSeconds": 4, "retryPeriodSeconds": 1}
+"""Shorter than by default: else half of a run with a kill every half minute would be without a leader."""
+
+_LEADS = re.compile(r"^leader_election_master_status\{.*\} 1", re.MULTILINE)
 _DECISION = "scheduler_scheduling_algorithm_duration_seconds"
 
 
 @dataclass(slots=True)
 class Gap:
-    """From a kill until the new process was ready, or had ended; of the monotonic clock. until_s: None until then."""
+    """From a kill until the new process was ready and one led, or it had ended; of the monotonic clock.
+
+    until_s: None until then.
+    """
 
     name: str
     from_s: float
@@ -73,6 +81,12 @@ class Processes:
         self.starts = 0
         self.names = NAMES[: plan.replicas]
         self._plane, self._plan = plane, plan
+        self._options = WITHOUT_LEASE
+        if plan.leader_elect:
+            settings = plane.folder / "soak.json"
+            kind = {"apiVersion": "dra-scheduler.dev/v1alpha1", "kind": "DraSchedulerConfiguration"}
+            settings.write_text(json.dumps({**kind, "leaderElection": _ELECTION}))
+            self._options = (f"--config={settings}",)
         self._lives: dict[str, _Life] = {}
         self._began = monotonic()
 
@@ -122,14 +136,14 @@ class Processes:
 
     def _start(self, name: str) -> None:
         self.starts += 1
-        self._lives[name] = _Life(Scheduler(self._plane, WITHOUT_LEASE, name=name), monotonic())
+        self._lives[name] = _Life(Scheduler(self._plane, self._options, name=name), monotonic())
 
     async def _keep(self, name: str) -> None:
         while True:
             await asyncio.sleep(_LOOKED_AT_EVERY_S)
             life, gap = self._lives[name], self._open_gap(name)
             if life.program.is_running:
-                if gap and not life.is_killed and await asyncio.to_thread(life.program.is_ready):
+                if gap and not life.is_killed and await asyncio.to_thread(self._goes_on, life.program):
                     gap.until_s = monotonic()
             elif life.is_killed:
                 self._start(name)
@@ -139,6 +153,12 @@ class Processes:
                     gap.until_s = monotonic()
                 await asyncio.sleep(_AGAIN_S)
                 self._start(name)
+
+    def _goes_on(self, program: Program) -> bool:
+        """Whether the program is ready, and one leads where one has to."""
+        return program.is_ready() and (
+            not self._plan.leader_elect or any(_LEADS.search(_metrics_of(one.program)) for one in self._lives.values())
+        )
 
     def _open_gap(self, name: str) -> Gap | None:
         return next((gap for gap in self.gaps if gap.name == name and gap.until_s is None), None)
@@ -160,7 +180,7 @@ class Processes:
             self.samples.append(Sample(name, now - self._began, now - life.started_s, *usage))
 
 
-def _metrics_of(program: Scheduler) -> str:
+def _metrics_of(program: Program) -> str:
     """What it tells to Prometheus; empty where it does not answer."""
     try:
         return program.told("/metrics")

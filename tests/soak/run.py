@@ -59,6 +59,12 @@ _USUAL = Plan()
 )
 @click.option("--replicas", type=click.IntRange(1, 2), default=_USUAL.replicas, show_default=True, help="Of ours.")
 @click.option(
+    "--leader-elect/--all-write",
+    default=_USUAL.leader_elect,
+    show_default=True,
+    help="One of ours leads, as it is installed; or all of them write, and meet at every pod.",
+)
+@click.option(
     "--bound-within",
     "bound_within_s",
     default=_USUAL.bound_within_s,
