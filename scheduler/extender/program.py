@@ -97,7 +97,8 @@ class Extender:
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop` is set, or something breaks for good; raises what did."""
         async with asyncio.TaskGroup() as group:
-            background = [*self._core.background(), self._core.kept("poke", self._poke.run), self._begin()]
+            background = [*self._core.background(), self._core.kept("poke", self._poke.run)]
+            background.append(self._core.fill(recovers=self._is_authoritative))
             background += self._core.mending() if self._is_authoritative else []
             tasks = [group.create_task(work) for work in background]
             await stop.wait()
@@ -106,11 +107,6 @@ class Extender:
             await self._binds.finish(FINISH_S)
             for task in tasks:
                 task.cancel()
-
-    async def _begin(self) -> None:
-        await self._core.fill()
-        if self._is_authoritative:
-            await self._core.recover()
 
     def verbs(self) -> Mapping[str, Verb]:
         """What is answered, by name."""

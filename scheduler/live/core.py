@@ -183,8 +183,8 @@ class Core:
             else:
                 return
 
-    async def fill(self) -> None:
-        """Return once the caches are filled."""
+    async def fill(self, *, recovers: bool) -> None:
+        """Return once the caches are filled and, if it may write already, what an earlier process left is settled."""
         began = time.monotonic()
         gc.disable()  # of what the caches are filled with, nothing is garbage
         try:
@@ -203,11 +203,12 @@ class Core:
             pods,
             time.monotonic() - began,
         )
+        if recovers:
+            await self._recover()
         self.is_filled = True
 
     async def succeed(self, epoch: int) -> None:
         """Return once what the leader before this one left is settled. epoch: of when this one was elected."""
-        self.is_filled = False
         self.binder.epoch = epoch
         while True:
             try:
@@ -217,15 +218,12 @@ class Core:
                 await asyncio.sleep(AGAIN_S)
             else:
                 break
-        await self.recover()
+        await self._recover()
 
-    async def recover(self) -> None:
-        """Return once what an earlier process left is settled."""
-        self.is_filled = False
+    async def _recover(self) -> None:
         settled = await recover(self.binder, (found.raw for found in self._marked_claims()), self._is_bound)
         if settled:
             _LOG.info("%d claims of an earlier process were settled", settled)
-        self.is_filled = True
 
     def is_outdated(self) -> bool:
         """Whether changes were lost that a list, which is under way, will make up for."""

@@ -7,6 +7,8 @@ Source: client-go's leaderelection; coordination.k8s.io/v1.
 import asyncio
 import logging
 import socket
+import time
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import Never
@@ -27,6 +29,9 @@ RELEASE_S = 1.0
 
 ELSEWHERE = "kube-system"
 """Where the lease is of a process that runs in no pod."""
+
+CLOCK = partial(time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+"""Only goes forward, and goes on while the machine is suspended, where it can: others count that time as well."""
 
 _OWN_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
@@ -53,7 +58,7 @@ def own_namespace(file: Path = _OWN_NAMESPACE) -> str:
 class LeaderElection:
     """One process that wants to lead; `run` keeps it trying. api: for the lease alone, so that no other call delays it.
 
-    time: its clock is that of all deadlines.
+    time: its clock is that of all deadlines, such as `CLOCK`.
     """
 
     def __init__(self, api: Api, settings: Settings, identity: str, time: Time) -> None:

@@ -11,6 +11,7 @@ import socket
 import time
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from scheduler.binding.claim_objects import ClaimKey
@@ -28,7 +29,7 @@ from scheduler.live import health, running
 from scheduler.live.configuration import Configuration
 from scheduler.live.core import TIME, Core, Site, Told, now
 from scheduler.live.health import serving
-from scheduler.live.leader_election import LeaderElection, new_identity
+from scheduler.live.leader_election import CLOCK, LeaderElection, new_identity
 from scheduler.live.loop import BEAT_S, Loop, Parts
 from scheduler.live.metrics import Metrics, Reading
 from scheduler.live.prescheduled import Prescheduled
@@ -97,7 +98,7 @@ class Scheduler:
         self._election: LeaderElection | None = None
         api = site.connection
         if elects.leader_elect and not configuration.dry_run:
-            self._election = LeaderElection(api.apart(calls=1), elects, new_identity(), TIME)
+            self._election = LeaderElection(api.apart(calls=1), elects, new_identity(), replace(TIME, monotonic=CLOCK))
             api = api.only_while(self._election.is_leading)
         self._metrics = Metrics(name, self._reading)
         self._events = Events(api, name, f"{name}-{socket.gethostname()}"[:INSTANCE_MAX], now)
@@ -160,13 +161,12 @@ class Scheduler:
 
     async def _decide(self, start: Callable[..., None]) -> None:
         """Decide as soon as it may. start: lets other work go on beside."""
-        await self._core.fill()
+        writes = not self._configuration.dry_run
+        await self._core.fill(recovers=writes and not self._election)
         if self._election:
             start(self._election.run())
             await self._core.succeed(await self._election.elected())
-        elif not self._configuration.dry_run:
-            await self._core.recover()
-        if not self._configuration.dry_run:
+        if writes:
             self._writes = True
             events = self._core.kept("events", self._events.run)
             start(*self._core.mending(), events, self._core.kept("refusals", self._refusals.run))

@@ -10,7 +10,7 @@ import pytest
 from scheduler.client.connection import Connection
 from scheduler.client.discovery import Served
 from scheduler.client.errors import CallFailed, Unanswered
-from scheduler.live import core, watches
+from scheduler.live import core
 from scheduler.live.configuration import Configuration
 from scheduler.live.core import Core, Site, Told
 from scheduler.live.metrics import Metrics
@@ -64,17 +64,12 @@ def test_one_that_leads_lists_the_claims_until_it_has_them_and_has_the_epoch_of_
     monkeypatch.setattr(core, "AGAIN_S", 0.0)
     parts = a_core(Heard())
     answers: Iterator[CallFailed | None] = iter([Unanswered("GET /", "cut", is_ambiguous=False), None])
-    ready: list[str] = []
 
     async def catch_up() -> None:
-        ready.append(parts.ready()["caches"]())
         if error := next(answers):
             raise error
 
     monkeypatch.setattr(parts.mirror.claims, "catch_up", catch_up)
-    monkeypatch.setattr(watches, "unfilled", lambda _: "")
     asyncio.run(parts.succeed(epoch=7))
     assert parts.binder.epoch == 7
     assert next(answers, "none is left") == "none is left"
-    assert ready == ["recovering"] * 2
-    assert parts.ready()["caches"]() == ""
