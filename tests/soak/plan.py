@@ -25,9 +25,9 @@ class Plan:
     """One run. Rates are of objects a second; a kill_every_s of 0 kills nobody.
 
     replicas: of our scheduler, one or two. leader_elect: whether one of them leads, or all write. alive: how many
-    objects of the hostile tenant are there at a time, and so
-    how many devices it can hold at all. pending: how many good pods wait at most; those that come beyond are held back
-    and counted, so that a scheduler that stands still does not bury itself.
+    objects of the hostile tenant are there at a time, and so how many devices it can hold at all. pending: how many
+    good pods wait at most; those that come beyond are held back and counted, so that a scheduler that stands still does
+    not bury itself.
     """
 
     minutes: float = 2.0
