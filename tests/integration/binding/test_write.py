@@ -58,6 +58,7 @@ def test_intent_is_an_annotation_that_a_person_can_read(scene: Scene) -> None:
     assert json.loads(scene.claim()["metadata"]["annotations"][ANNOTATION]) == {
         "scheduler": SCHEDULER,
         "epoch": 1,
+        "process": "1",
         "podUID": pod["metadata"]["uid"],
         "node": NODE,
         "attempt": 1,

@@ -6,6 +6,7 @@ Every node has one pool of each driver, named like the node, so that a pool tell
 import asyncio
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from http import HTTPStatus
 from typing import Any
 
 from scheduler.binding.claim_objects import FENCE, allocation_of, consumers_of, results_of
@@ -16,7 +17,7 @@ from scheduler.client.resources import PODS
 from scheduler.cycle.claim_index import FINALIZER
 from tests.controlplane.contents import ensure_namespace, restore
 from tests.controlplane.plane import ControlPlane
-from tests.controlplane.rest import CLAIM, CLASS, NODE, POD, SLICE, TEMPLATE, Json, Kind, RestClient
+from tests.controlplane.rest import CLAIM, CLASS, NODE, POD, SLICE, TEMPLATE, ApiError, Json, Kind, RestClient
 from tests.integration.live.world import told
 
 NAMESPACE = "crowd"
@@ -138,10 +139,17 @@ def listed(pod: Json) -> dict[str, str]:
 def lose_names(api: RestClient, entry: str) -> dict[str, str]:
     """The claims of the only pod, which named them all; then the entry goes, and the controller takes them by turns."""
     every = {one["name"] for one in api.list(POD, NAMESPACE)[0]["spec"]["resourceClaims"]}
-    (pod,) = api.await_all(POD, lambda pods: listed(pods[0]).keys() == every, NAMESPACE)
-    kept = [one for one in pod["status"]["resourceClaimStatuses"] if one["name"] != entry]
-    changes = api.changes(POD, NAMESPACE)
-    api.replace_status({**pod, "status": {**pod["status"], "resourceClaimStatuses": kept}})
+    while True:
+        (pod,) = api.await_all(POD, lambda pods: listed(pods[0]).keys() == every, NAMESPACE)
+        kept = [one for one in pod["status"]["resourceClaimStatuses"] if one["name"] != entry]
+        changes = api.changes(POD, NAMESPACE)
+        try:
+            api.replace_status({**pod, "status": {**pod["status"], "resourceClaimStatuses": kept}})
+        except ApiError as error:
+            if error.status != HTTPStatus.CONFLICT:
+                raise
+        else:
+            break
     seen = {frozenset(listed(event["object"])) for event, _ in zip(changes, range(_BY_TURNS), strict=False)}
     assert frozenset(every) not in seen
     assert len(seen) > 1, "the controller does not take names away any more: there is nothing to mend"
