@@ -13,50 +13,43 @@ from allocator.model import PoolID, Slice
 from allocator.pools import Pool, counting_pool
 
 
-class CounterSlices:
-    """The slices with counter sets, by pool."""
+class Unreached:
+    """The pools that matter to nodes that reach nothing of them but slices with counter sets."""
 
     def __init__(self) -> None:
-        self.by_pool: dict[PoolID, tuple[Slice, ...]] = {}
-        self._unreached: Mapping[PoolID, Pool] = MappingProxyType({})
+        self._pools: Mapping[PoolID, Pool] = MappingProxyType({})
         self._changed: set[PoolID] = set()
 
-    def copy(self) -> "CounterSlices":
-        """Another one with the same slices. Cost: O(pools with counters)."""
-        copied = CounterSlices()
-        copied.by_pool = dict(self.by_pool)
-        copied._unreached, copied._changed = self._unreached, set(self._changed)
+    def copy(self) -> "Unreached":
+        """Another one that knows the same."""
+        copied = Unreached()
+        copied._pools, copied._changed = self._pools, set(self._changed)
         return copied
 
-    def add(self, piece: Slice) -> None:
-        """A slice is published, of counters or of devices."""
-        self._changed.add(piece.pool_id)
-        if piece.counter_sets:
-            self.by_pool[piece.pool_id] = (*self.by_pool.get(piece.pool_id, ()), piece)
+    def change(self, pool_id: PoolID) -> None:
+        """A slice of the pool came or went."""
+        self._changed.add(pool_id)
 
-    def remove(self, piece: Slice) -> None:
-        """It is gone."""
-        self._changed.add(piece.pool_id)
-        if not piece.counter_sets:
-            return
-        rest = tuple([one for one in self.by_pool[piece.pool_id] if one is not piece])
-        if rest:
-            self.by_pool[piece.pool_id] = rest
-        else:
-            del self.by_pool[piece.pool_id]
-
-    def unreached(self, pool_slices: Mapping[PoolID, Sequence[Slice]], features: Features) -> Mapping[PoolID, Pool]:
-        """The pools that matter to nodes that reach nothing but their counters; the same object while nothing changes.
+    def among(self, pool_slices: Mapping[PoolID, Sequence[Slice]], features: Features) -> Mapping[PoolID, Pool]:
+        """These pools; the same object while they, and the slices in them, are the same.
 
         pool_slices: every slice of each pool in the cluster. Cost: O(slices of the pools that have changed).
         """
-        if self._changed:
-            ids, self._changed = self._changed, set()
-            found = {pool_id: pool for pool_id, pool in self._unreached.items() if pool_id not in ids}
-            for pool_id in ids:
-                pool = counting_pool(self.by_pool.get(pool_id, ()), pool_slices.get(pool_id, ()), features)
-                if pool is not None and (not pool.is_usable or any(piece.devices for piece in pool.slices)):
-                    found[pool_id] = pool
-            if found != self._unreached:
-                self._unreached = MappingProxyType(found)
-        return self._unreached
+        ids, self._changed = self._changed, set()
+        looked_at = {pool_id: counting_pool(pool_slices.get(pool_id, ()), features) for pool_id in ids}
+        mattering = {pool_id: pool for pool_id, pool in looked_at.items() if pool is not None and _matters(pool)}
+        if any(_pieces(mattering.get(pool_id)) != _pieces(self._pools.get(pool_id)) for pool_id in ids):
+            kept = {pool_id: pool for pool_id, pool in self._pools.items() if pool_id not in ids}
+            self._pools = MappingProxyType(kept | mattering)
+        return self._pools
+
+
+def _matters(pool: Pool) -> bool:
+    return not pool.is_usable or any(piece.devices for piece in pool.slices)
+
+
+def _pieces(pool: Pool | None) -> object:
+    """What a pool is made of: a slice that was published again is another one, though it is equal."""
+    if pool is None:
+        return None
+    return pool.missing, pool.contradiction, [id(piece) for piece in (*pool.slices, *pool.elsewhere)]

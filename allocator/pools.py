@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from types import MappingProxyType
-from typing import NamedTuple
 
 from allocator.gates import COMPATIBILITY_GROUPS, PARTITIONABLE_DEVICES, Features
 from allocator.model import Device, Node, PoolID, Slice
@@ -47,50 +46,40 @@ class Pool:
         return any("binding_conditions" in piece.traits for piece in self.slices)
 
 
-class SeenByAll(NamedTuple):
-    """Slices that all nodes see, wherever they are published for; see `allocator.counter_slices`.
-
-    slices: by pool. unreached: the pools that matter to nodes that reach nothing else of them.
-    """
-
-    slices: Mapping[PoolID, Sequence[Slice]]
-    unreached: Mapping[PoolID, Pool]
-
-
-SEEN_BY_NONE = SeenByAll(MappingProxyType({}), MappingProxyType({}))
-"""As it is from 1.37 on."""
-
-
 def gather(
     slices: Iterable[Slice],
     pool_slices: Mapping[PoolID, Sequence[Slice]],
     node: Node | None,
     features: Features,
-    seen_by_all: SeenByAll = SEEN_BY_NONE,
+    unreached: Mapping[PoolID, Pool] = MappingProxyType({}),
 ) -> tuple[Pool, ...]:
     """The pools that the node reaches, in canonical order.
 
-    slices: the candidates, at least all that reach the node, and of those that all nodes see none. pool_slices: every
-    slice of each pool in the cluster. Raises InvalidPool where a node selector cannot be evaluated.
-    Cost: O(devices of the slices given).
+    slices: the candidates, at least all that reach the node, and none that all nodes see. pool_slices: every slice of
+    each pool in the cluster. unreached: the pools that matter though the node reaches nothing of them. Raises
+    InvalidPool where a node selector cannot be evaluated. Cost: O(devices of the slices given).
     """
     seen: dict[PoolID, list[Slice]] = {}
     for piece in slices:
         if _is_seen(piece, features) and _reaches(piece, node):
             seen.setdefault(piece.pool_id, []).append(piece)
-    if seen_by_all.slices:
+    if features.release.counter_slices_reach_all:
         for pool_id, pieces in seen.items():
-            pieces += [piece for piece in seen_by_all.slices.get(pool_id, ()) if _is_seen(piece, features)]
+            pieces.extend(_counting(pool_slices[pool_id], features))
     pools = [_pool(pool_id, _newest(pieces), pool_slices[pool_id], features) for pool_id, pieces in seen.items()]
-    pools += [pool for pool_id, pool in seen_by_all.unreached.items() if pool_id not in seen]
+    pools += [pool for pool_id, pool in unreached.items() if pool_id not in seen]
     usual = tuple([pool for pool in pools if pool is not None])
     return usual if len(usual) < 2 else tuple(sorted(usual, key=lambda p: (p.has_binding_conditions, p.id)))
 
 
-def counting_pool(counting: Iterable[Slice], everywhere: Sequence[Slice], features: Features) -> Pool | None:
+def counting_pool(everywhere: Sequence[Slice], features: Features) -> Pool | None:
     """The pool as a node has it that reaches nothing of it but its slices with counter sets; None where it has none."""
-    seen = [piece for piece in counting if _is_seen(piece, features)]
+    seen = _counting(everywhere, features)
     return _pool(seen[0].pool_id, _newest(seen), everywhere, features) if seen else None
+
+
+def _counting(slices: Iterable[Slice], features: Features) -> list[Slice]:
+    return [piece for piece in slices if piece.counter_sets and _is_seen(piece, features)]
 
 
 def _newest(slices: list[Slice]) -> list[Slice]:

@@ -6,15 +6,18 @@ Whoever changes it tells those who remember what they worked out of a slice (`Fl
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
-from allocator.counter_slices import CounterSlices
+from allocator.counter_slices import Unreached
 from allocator.gates import Features, Release
 from allocator.model import Node, PoolID, Slice
 from allocator.node_affinity import NAME_FIELD, problem_of
-from allocator.pools import SEEN_BY_NONE, Pool, SeenByAll, gather
+from allocator.pools import Pool, gather
 
 Label = tuple[str, str]
 """A label of a node with its value; the node's name counts as one, under the name of its field."""
+
+_NONE: Mapping[PoolID, Pool] = MappingProxyType({})
 
 _Bag = dict[int, Slice]
 """Slices by their identity, which stays taken as long as they are in here."""
@@ -32,7 +35,7 @@ class SliceIndex:
         self._by_label: dict[str, dict[str, _Bag]] = {}
         self._by_selection: _Bag = {}
         self._bare: dict[int, tuple[Slice, Slice]] = {}
-        self._counting = CounterSlices() if release.counter_slices_reach_all else None
+        self._unreached = Unreached()
         for published in slices:
             self.add(published)
 
@@ -45,7 +48,7 @@ class SliceIndex:
         }
         copied._by_selection = dict(self._by_selection)
         copied._bare = dict(self._bare)
-        copied._counting = self._counting.copy() if self._counting else None
+        copied._unreached = self._unreached.copy()
         return copied
 
     def add(self, published: Slice) -> Slice:
@@ -62,8 +65,7 @@ class SliceIndex:
             self._by_selection[id(piece)] = piece
         for key, value in labels or ():
             self._by_label.setdefault(key, {}).setdefault(value, {})[id(piece)] = piece
-        if self._counting:
-            self._counting.add(piece)
+        self._unreached.change(piece.pool_id)
         self.by_pool[piece.pool_id] = (*self.by_pool.get(piece.pool_id, ()), piece)
         return piece
 
@@ -78,8 +80,7 @@ class SliceIndex:
             del self._by_selection[id(piece)]
         for key, value in labels or ():
             self._take_out(piece, key, value)
-        if self._counting:
-            self._counting.remove(piece)
+        self._unreached.change(piece.pool_id)
         rest = tuple([one for one in self.by_pool[piece.pool_id] if one is not piece])
         if rest:
             self.by_pool[piece.pool_id] = rest
@@ -89,14 +90,11 @@ class SliceIndex:
 
     def pools(self, node: Node | None, features: Features) -> tuple[Pool, ...]:
         """The pools that the node reaches, in canonical order. Raises InvalidPool."""
-        seen_by_all = SEEN_BY_NONE
-        if self._counting:
-            seen_by_all = SeenByAll(self._counting.by_pool, self.unreached(features))
-        return gather(self._of_node(node), self.by_pool, node, features, seen_by_all)
+        return gather(self._of_node(node), self.by_pool, node, features, self.unreached(features))
 
     def unreached(self, features: Features) -> Mapping[PoolID, Pool]:
         """The pools that matter to nodes that reach nothing of them; the same object while nothing changes."""
-        return self._counting.unreached(self.by_pool, features) if self._counting else SEEN_BY_NONE.unreached
+        return self._unreached.among(self.by_pool, features) if self._release.counter_slices_reach_all else _NONE
 
     def _of_node(self, node: Node | None) -> Iterable[Slice]:
         """The slices that may reach the node, each once; the others do not."""
@@ -119,7 +117,7 @@ class SliceIndex:
 
         None at all where it is seen by all nodes: what a node has of its pool depends on the pool's other slices.
         """
-        if piece.counter_sets and self._counting:
+        if piece.counter_sets and self._release.counter_slices_reach_all:
             return ()
         if piece.reach.node_name:
             return ((NAME_FIELD, piece.reach.node_name),)

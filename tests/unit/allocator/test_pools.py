@@ -21,6 +21,7 @@ from tests.builders import (
     a_snapshot,
     a_term,
     all_devices,
+    an_allocated_claim,
     everywhere,
     kubernetes,
     labelled,
@@ -294,6 +295,22 @@ def test_whole_counter_pools_of_other_nodes_are_not_looked_at_node_by_node() -> 
         fleet.choose([a_claim(all_devices())], fleet.all)
     fleet.add_slice(slices[-1])
     assert fleet.choose([a_claim(all_devices())], fleet.all)
+
+
+def test_slice_of_devices_and_counters_that_is_published_again_is_seen_with_what_is_in_use_of_it() -> None:
+    """As 1.34 has them, one slice offers both; an equal one that takes its place is another one."""
+    device = a_device("x", consumes_counters=consuming("memory", m="1"))
+    piece = a_slice(device, counter_sets=(counters(m="1"),), reach=HERE)
+    fleet = Fleet(
+        a_snapshot(piece, features=Features.of("1.34", {"DRAPartitionableDevices": True})), [a_node("node-0")]
+    )
+    assert fleet.able([a_claim()])
+    again = replace(piece)
+    fleet.remove_slice(piece)
+    fleet.add_slice(again)
+    assert fleet.able([a_claim()])
+    fleet.add_allocated([an_allocated_claim("x")])
+    assert not fleet.able([a_claim()])
 
 
 # -- gates
