@@ -56,6 +56,14 @@ def consumers_of(claim: Claim) -> tuple[str, ...]:
     return tuple(consumer["uid"] for consumer in _reserved_for(claim))
 
 
+def work_of_another(claim: Claim, pod_uid: str, process: str) -> str:
+    """What tells that another process is at work on the claim for the pod; empty where nothing does."""
+    found = intent_of(claim)
+    if found is not None and found.podUID == pod_uid:
+        return "" if found.process == process else str(found)
+    return "reserved" if pod_uid in consumers_of(claim) else ""
+
+
 def results_of(allocation: Mapping[str, Any]) -> list[Json]:
     """The allocated devices."""
     return (allocation.get("devices") or {}).get("results") or []

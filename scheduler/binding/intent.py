@@ -63,15 +63,6 @@ def _typed(found: Mapping[str, object]) -> Intent | None:
             return None
 
 
-def work_of_another(claim: Mapping[str, Any], pod_uid: str, process: str) -> str:
-    """What tells that another process is at work on the claim for the pod; empty where nothing does."""
-    found = intent_of(claim)
-    if found is not None and found.podUID == pod_uid:
-        return "" if found.process == process else str(found)
-    consumers = (claim.get("status") or {}).get("reservedFor") or ()
-    return "reserved" if any(one["uid"] == pod_uid for one in consumers) else ""
-
-
 def is_of_another_attempt(claim: Mapping[str, Any], intent: Intent) -> bool:
     """Whether another attempt for the same pod has taken the claim over."""
     found = intent_of(claim)

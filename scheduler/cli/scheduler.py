@@ -53,7 +53,7 @@ def command() -> None:
     is_flag=False,
     flag_value="true",
     metavar="BOOL",
-    help="Lead, by a Lease, before anything is written; true unless told otherwise.",
+    help="Elect one of several replicas by a Lease; only the leader schedules. Default: true.",
 )
 @options
 def run(config: Path | None, *, print_config: bool, **flags: object) -> None:

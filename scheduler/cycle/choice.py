@@ -41,8 +41,8 @@ def pick(  # noqa: PLR0913, PLR0917 - what decides
 ) -> tuple[int, int] | None:
     """The number of the best node that is feasible and in a group, and its total; None where there is none.
 
-    feasible: nodes of the template that filters let pass. start: where equals are looked for first, of all numbers, in
-    [0, 1). Cost: O(groups) masks and some array operations.
+    feasible: nodes of the template that filters let pass. start: where equals are looked for first, from the first
+    number to the last, in [0, 1). Cost: O(groups) masks and some array operations.
     """
     able = 0
     for mask in groups.values():
@@ -55,7 +55,7 @@ def pick(  # noqa: PLR0913, PLR0917 - what decides
     highest = int(sums.max())
     best = np.zeros(infos.size, np.bool_)
     best[nodes[sums == highest]] = True
-    return _first(groups, mask_of(best), int(start * infos.size)), highest
+    return _first(groups, mask_of(best), start), highest
 
 
 def _ranks(groups: Groups, nodes: Numbers, size: int) -> Numbers:
@@ -69,12 +69,13 @@ def _ranks(groups: Groups, nodes: Numbers, size: int) -> Numbers:
     return ranks[nodes]
 
 
-def _first(groups: Groups, best: Mask, start: int) -> int:
-    """Of the best nodes the first, from that number on, of those that the policy finds best."""
+def _first(groups: Groups, best: Mask, start: float) -> int:
+    """Of the best nodes the first, from there on, of those that the policy finds best."""
     score = max(score for (_, score), mask in groups.items() if mask & best)
     chosen = 0
     for (_, other), mask in groups.items():
         if other == score:
             chosen |= mask & best
-    chosen = chosen >> start << start or chosen
+    before = int(start * chosen.bit_length())
+    chosen = chosen >> before << before or chosen
     return (chosen & -chosen).bit_length() - 1

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import count
 from types import MappingProxyType
 from typing import Any, TypeVar
+from zlib import crc32
 
 from allocator.model import Claim, DeviceID
 from scheduler.binding import conditions
@@ -48,9 +49,6 @@ FASTER_S = 2.0
 
 APART_S = 60.0
 """For so long after a lost race nodes are looked for elsewhere than at the first one."""
-
-_PARTS = 1 << 16
-"""Places where a process may begin."""
 
 INTERNAL = "internal error, see the log"
 """All that users are told of a defect of ours."""
@@ -254,7 +252,7 @@ class Attempts:
 
     def _keep_apart(self) -> None:
         """Begin elsewhere than at the first node for a while, and not where the other scheduler does that we met."""
-        self._cluster.start = int(self._binder.process, 16) % _PARTS / _PARTS
+        self._cluster.start = crc32(self._binder.process.encode()) / 2**32
         if self._together:
             self._together.cancel()
         self._together = asyncio.get_running_loop().call_later(APART_S, self._begin_at_the_first)

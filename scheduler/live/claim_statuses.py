@@ -16,6 +16,7 @@ from scheduler.binding import pod_calls
 from scheduler.binding.binder import Api
 from scheduler.binding.call_limit import CallLimit
 from scheduler.binding.verdicts import Verdict, verdict
+from scheduler.cache.events import Undecodable
 from scheduler.cache.kinds import pod_of
 from scheduler.client.errors import CallFailed
 from scheduler.core_v1.hollow_entries import MANAGER
@@ -94,8 +95,10 @@ class ClaimStatuses:
         try:
             async with self._limit.of(pod.namespace):
                 names = await self._put_back(loser)
-        except CallFailed as error:
+        except (CallFailed, Undecodable) as error:
             _LOG.warning("pod %s: entries that its status has lost could not be put back: %s", pod, error)
+        except Exception:  # noqa: BLE001 - whatever it is, it costs this pod alone
+            _LOG.exception("pod %s: entries that its status has lost could not be put back", pod)
         else:
             if names:
                 _LOG.info(

@@ -16,9 +16,9 @@ from typing import Any
 from allocator.model import Claim
 from scheduler.binding import conditions, pod_condition
 from scheduler.binding.binder import Binder
+from scheduler.binding.claim_objects import work_of_another
 from scheduler.binding.decision import Bound, BoundElsewhere, Fatal, Gone, Outcome, PodKey, Refused, Retry
 from scheduler.binding.events import Events
-from scheduler.binding.intent import work_of_another
 from scheduler.binding.refusals import Refusals
 from scheduler.binding.slots import Slot
 from scheduler.core_v1.pod import Pod

@@ -10,7 +10,7 @@ from tests.controlplane.binaries import Binaries
 from tests.integration.conftest import ROOT
 
 TIMEOUT_S = 600
-RATES = ["--good-rate", "4", "--hostile-rate", "4", "--bound-within", "10"]
+RATES = ["--good-rate", "4", "--hostile-rate", "4"]
 """What two replicas and the API server can carry on two cores that others use as well."""
 
 
@@ -25,5 +25,6 @@ def test_others_are_served_beside_a_hostile_tenant(binaries: Binaries, tmp_path:
     results = json.loads((tmp_path / "soak" / "results.json").read_text())
     assert results["figures"]["kills"] >= 3
     assert results["figures"]["revisions checked"] > results["figures"]["hostile acts"] > 0
-    # A program that is killed leaves the file of its client's certificates; the soak itself leaves nothing.
-    assert not list(tmp_path.glob("dra-soak-*"))
+    # A program that is killed leaves the files of its client's certificates; the soak itself leaves nothing.
+    left = {path.name for path in tmp_path.iterdir()} - {"soak"}
+    assert all(name.startswith("tmp") for name in left), left

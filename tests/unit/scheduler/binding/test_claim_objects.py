@@ -112,3 +112,16 @@ def test_intent_comes_back_as_it_was_written_whatever_newer_versions_add() -> No
     assert intent_of(a_raw_claim(intent=OURS)) == OURS
     assert intent_of(a_raw_claim(intent=str(OURS)[:-1] + ',"more":1}')) == OURS
     assert intent_of(a_raw_claim()) is None
+
+
+def test_work_of_another_process_is_its_intent_or_its_reservation_for_the_pod() -> None:
+    def work(claim: claim_objects.Claim, pod_uid: str = OURS.podUID, process: str = "another") -> str:
+        return claim_objects.work_of_another(claim, pod_uid, process)
+
+    marked = claim_objects.marked(a_raw_claim(), OURS)
+    assert work(marked) == str(OURS)
+    assert work(marked, process=OURS.process) == ""
+    assert work(marked, pod_uid="other-uid") == ""
+    reserved = claim_objects.allocated(marked, an_allocation("gpu-0"), "other", "other-uid")
+    assert work(reserved, pod_uid="other-uid") == "reserved"
+    assert work(a_raw_claim()) == ""

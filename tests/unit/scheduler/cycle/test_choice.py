@@ -33,10 +33,12 @@ class Cluster:
     def take(self, number: int, **requests: str) -> None:
         self.infos.add_pod(number, a_pod(a_container(**requests), name=f"other-{number}"))
 
-    def pick(self, pod: Pod, groups: Groups | None = None, feasible: int | None = None) -> tuple[int, int] | None:
+    def pick(
+        self, pod: Pod, groups: Groups | None = None, feasible: int | None = None, start: float = 0.0
+    ) -> tuple[int, int] | None:
         found = groups or {(0, ()): self.all}
         allowed = self.all if feasible is None else feasible
-        return pick(self.templates.of(pod), pod_requests(pod), self.infos, found, allowed)
+        return pick(self.templates.of(pod), pod_requests(pod), self.infos, found, allowed, start)
 
     def left(self, pod: Pod) -> list[int]:
         numbers = np.arange(self.all.bit_length())
@@ -124,3 +126,13 @@ def test_of_nodes_with_equal_totals_the_policy_has_its_say() -> None:
 
 def test_a_pod_without_a_node_that_can_give_its_devices_gets_none() -> None:
     assert Cluster(2).pick(a_pod(), {(0, ()): 0}) is None
+
+
+@pytest.mark.parametrize(("start", "node"), [(0.0, 1), (0.25, 1), (0.5, 3), (0.9, 3)])
+def test_equal_nodes_are_looked_for_from_a_place_on_and_then_from_the_first(start: float, node: int) -> None:
+    cluster = Cluster(8)
+    chosen = cluster.pick(a_pod(), feasible=0b00001010, start=start)
+    assert chosen is not None
+    assert chosen[0] == node
+    cluster.take(node, cpu="1")
+    assert cluster.pick(a_pod(), feasible=0b00001010, start=start) != chosen, "a better node goes first"

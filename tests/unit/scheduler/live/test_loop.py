@@ -8,8 +8,10 @@ from typing import Any, cast
 import pytest
 
 from cel.quantity import Quantity
+from scheduler.binding import claim_objects
 from scheduler.binding.binder import Api, Binder, Listener, Observed, Time
 from scheduler.binding.events import Events
+from scheduler.binding.intent import Intent
 from scheduler.binding.refusals import Refusals
 from scheduler.cache.kinds import claim_of
 from scheduler.client.errors import ApiError, Status
@@ -19,7 +21,7 @@ from scheduler.cycle.cluster import Cluster
 from scheduler.cycle.decide import Failed, OutOfTime, Verdict
 from scheduler.cycle.invariants import Violation
 from scheduler.cycle.queue import Queue
-from scheduler.live.loop import PROBE_S, Loop, Parts
+from scheduler.live.loop import LEFT_S, PROBE_S, Loop, Parts
 from scheduler.live.metrics import Metrics
 from tests.builders import a_node, a_pod, a_user, kubernetes
 
@@ -271,3 +273,34 @@ def test_costly_decision_is_not_gone_on_with_while_pods_of_others_are_being_boun
 
     asyncio.run(act())
     assert turns.count("dear") == 5
+
+
+def test_pod_that_another_process_is_seen_at_work_on_is_left_to_it_for_a_while(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each sign of work counts anew; without one more the pod is tried."""
+    tried: list[float] = []
+
+    def decided(*_: object) -> Verdict:
+        tried.append(room.now)
+        return Failed("no matter")
+
+    def work(attempt: int) -> None:
+        intent = Intent("ours", 1, "another", "uid-pod", "node", attempt)
+        marked = claim_objects.marked({**ELSEWHERE, "status": {}}, intent)
+        room.cluster.set_claim(claim_of(marked), 1 + attempt)
+
+    async def act() -> None:
+        monkeypatch.setattr("scheduler.live.loop.decide", decided)
+        running = asyncio.create_task(room.loop.run())
+        work(1)
+        room.queue.add(a_user("pod", "claim"), room.now)
+        await room.go_on()
+        work(2)
+        for _ in range(2):
+            room.now += LEFT_S
+            await room.go_on()
+        running.cancel()
+
+    asyncio.run(act())
+    assert tried == [100.0 + 2 * LEFT_S]
