@@ -81,9 +81,15 @@ class Process:
 
     @property
     def pid(self) -> int:
-        """The program's own process id, which is not the leash's; only Linux tells it."""
+        """The program's own process id, which is not the leash's; ProcessLookupError where it has ended. Linux only."""
         leash = self._leash.pid
-        return int(Path(f"/proc/{leash}/task/{leash}/children").read_text())
+        try:
+            children = Path(f"/proc/{leash}/task/{leash}/children").read_text()
+        except FileNotFoundError:
+            children = ""
+        if not children:
+            raise ProcessLookupError(f"{self.name} has ended")
+        return int(children)
 
     def await_ready(self, is_ready: Callable[[], bool], timeout_s: float = PATIENCE_S) -> None:
         """Wait until `is_ready` says so; StartError where the program ends first or the time is up."""

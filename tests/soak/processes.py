@@ -175,7 +175,10 @@ class Processes:
 
     def _note_usage(self, name: str) -> None:
         life, now = self._lives[name], monotonic()
-        usage = usage_of(life.program.pid) if life.program.is_running else None
+        try:
+            usage = usage_of(life.program.pid)
+        except ProcessLookupError:
+            return
         if usage:
             self.samples.append(Sample(name, now - self._began, now - life.started_s, *usage))
 

@@ -117,7 +117,8 @@ async def soak(plane: ControlPlane, plan: Plan, without: Sequence[str], tell: Ca
         tenant = await stack.enter_async_context(Client(plane, TENANT))
         checker = Checker(inventory, GOOD.__contains__)
         good, hostile, processes = Good(admin, plan), Hostile(tenant, plan, without), Processes(plane, plan)
-        stack.push_async_callback(processes.stop)
+        for ends in (processes, good, hostile):
+            stack.push_async_callback(ends.stop)
         await processes.start()
         history = History(admin, checker, good.see)
         await history.begin()
@@ -130,9 +131,7 @@ async def soak(plane: ControlPlane, plan: Plan, without: Sequence[str], tell: Ca
         end = monotonic()
         await history.end()
         await following
-        found = run.report(end, await processes.decision_ms())
-        await asyncio.gather(good.stop(), hostile.stop())
-    return found
+        return run.report(end, await processes.decision_ms())
 
 
 async def _loaded(
