@@ -8,8 +8,9 @@ from allocator.changes import MOST_CHANGES
 from allocator.contents import SPARE
 from allocator.explain import node_text
 from allocator.fleet import Fleet
-from allocator.model import Claim, Constraint, CounterConsumption, CounterSet, Node, Slice, Taint
+from allocator.model import Claim, Constraint, CounterConsumption, CounterSet, Node, Reach, Slice, Taint
 from allocator.outcome import Allocated, NotEnough, Refused
+from allocator.policies import policy_of
 from allocator.rules import bits
 from allocator.shapes import shape_of
 from cel import Cancelled
@@ -296,6 +297,22 @@ def test_use_of_one_node_of_a_pool_is_not_taken_for_that_of_another() -> None:
     slices = [a_slice(f"gpu-{n}", name=f"slice-{n}", slice_count=2, reach=on_node(name_of(n))) for n in range(2)]
     fleet = a_fleet(slices, 2, held=[an_allocated_claim("gpu-0")])
     assert list(bits(fleet.able([a_claim()]))) == [1]
+
+
+def test_what_all_nodes_reach_makes_no_node_fuller_wherever_its_pool_stands() -> None:
+    """The pool of one node stands before the one that all reach, that of the other behind it."""
+    own = [
+        a_slice("gpu", name=name, pool=name, reach=Reach(node_selector=(labelled(zone=name),))) for name in ("a", "z")
+    ]
+    fabric = a_slice("gpu", name="m", pool="m", reach=everywhere())
+    nodes = [a_node("n-0", {"zone": "z"}), a_node("n-1", {"zone": "a"})]
+    fleet = Fleet(a_snapshot(*own, fabric), nodes, policy=policy_of("pack"))
+    taken = {pool: an_allocated_claim(a_result("gpu", pool=pool), name=f"holder-{pool}") for pool in ("z", "m")}
+    fleet.add_allocated([taken["z"]])
+    assert node_of(fleet) == "n-0"  # the fuller one
+    fleet.remove_allocated([taken["z"]])
+    fleet.add_allocated([taken["m"]])
+    assert node_of(fleet) == "n-0"  # the first of two that are empty
 
 
 def test_counters_that_are_used_on_another_node_count() -> None:
