@@ -20,10 +20,11 @@ from scheduler.client.resources import claims
 from scheduler.core_v1.pod import Pod, PodClaim
 from scheduler.cycle.cluster import Cluster
 from scheduler.cycle.queue import Queue
+from scheduler.live.attempts import FASTER_S
 from scheduler.live.loop import Loop, Parts
 from scheduler.live.metrics import Metrics
 from scheduler.live.observed import ObservedClaims
-from tests.builders import a_class, a_node, a_pod, a_slice, amounts, everywhere, kubernetes
+from tests.builders import DRIVER, a_class, a_node, a_pod, a_slice, amounts, everywhere, kubernetes
 
 MOMENT = datetime(2026, 1, 1, tzinfo=UTC)
 TURNS = 300
@@ -84,6 +85,19 @@ class Server:
         if plural == "resourceclaims":
             self._show(name)
         return changed
+
+    def given_by_another(self, name: str) -> None:
+        """Another scheduler stores, for the claim, what first fit gives it; our watch does not show it yet."""
+        node = {"key": "metadata.name", "operator": "In", "values": ["node-0"]}
+        selector = {"nodeSelectorTerms": [{"matchFields": [node]}]}
+        result = {"request": "r", "driver": DRIVER, "pool": "pool", "device": "nic-0"}
+        stored = self.claims[name]
+        stored["metadata"] = {**stored["metadata"], "resourceVersion": self._next()}
+        stored["status"] = {"allocation": {"devices": {"results": [result]}, "nodeSelector": selector}}
+
+    def device_of(self, name: str) -> str:
+        (result,) = self.claims[name]["status"]["allocation"]["devices"]["results"]
+        return str(result["device"])
 
     def _metadata(self, name: str) -> Json:
         return {"namespace": "default", "name": name, "uid": f"uid-{name}", "resourceVersion": self._next()}
@@ -174,6 +188,29 @@ def test_failures_far_beyond_a_thousand_in_a_row_end_nothing(room: Room) -> None
         room.now += 60.0
         await room.go_on()
         assert room.node_of("bad")
+        running.cancel()
+
+    asyncio.run(act())
+
+
+@pytest.mark.parametrize(("aside_s", "device"), [(FASTER_S, "nic-1"), (0.0, "nic-0")])
+def test_devices_of_a_lost_race_are_nobodys_for_a_while_and_nodes_are_looked_for_elsewhere(
+    room: Room, monkeypatch: pytest.MonkeyPatch, aside_s: float, device: str
+) -> None:
+    """The watch shows later who has them; once that has had its time, they are there for others again."""
+    monkeypatch.setattr("scheduler.live.attempts.FASTER_S", aside_s)
+
+    async def act() -> None:
+        running = asyncio.create_task(room.loop.run())
+        pod = room.server.add("lost")
+        room.server.given_by_another("lost")
+        room.queue.add(pod, room.now)
+        await room.go_on()
+        assert not room.node_of("lost")
+        room.queue.add(room.server.add("next"), room.now)
+        await room.go_on()
+        assert room.server.device_of("next") == device
+        assert room.node_of("next") == "node-1"
         running.cancel()
 
     asyncio.run(act())
