@@ -18,8 +18,8 @@ from allocator.reads import ReadKey
 from allocator.rules import Mask
 from cel import Cancelled
 
-MOST_VERDICTS = 1 << 20
-"""Verdicts that are kept, of all expressions on all slices together, where these are few; some 100 MiB.
+MOST_VERDICTS = 1 << 18
+"""Verdicts that are kept, of all expressions on all slices together, where these are few; some 20 MiB.
 
 Beyond, the expression that was not asked for the longest is forgotten on all slices.
 """
@@ -27,7 +27,7 @@ Beyond, the expression that was not asked for the longest is forgotten on all sl
 MOST_EXPRESSIONS = 1 << 12
 """Expressions that are kept however few slices there are: what claims ask for is up to users."""
 
-LEAST_EXPRESSIONS = 32
+LEAST_EXPRESSIONS = 128
 """Expressions that are kept however many slices there are: one that was forgotten is evaluated on all of them again."""
 
 
@@ -54,6 +54,9 @@ Answers = dict[Hashable, bool | None]
 NOTHING = Verdict(0, 0)
 """What most expressions that look for one device say of most slices."""
 
+_shared = lru_cache(maxsize=1024)(Verdict)
+"""Many expressions say the same of many slices; what they say is kept once."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Known:
@@ -79,8 +82,8 @@ class Selectors:
         self.kept = 0
         self._environment = environment
         self._known: dict[str, _Known] = {}
-        # They stand here so that their identities stay taken as long as these serve as keys.
-        self._slices: dict[int, Slice] = {}
+        # They stand here so that their identities stay taken as long as these serve as keys, each as one number.
+        self._slices: dict[int, tuple[int, Slice]] = {}
 
     def verdict(self, expression: str, view: NodeView, is_cancelled: Callable[[], bool] = lambda: False) -> Verdict:
         """The answers over all devices of a view. Raises Cancelled, and goes on from there when it is asked again.
@@ -126,12 +129,12 @@ class Selectors:
     def _of_slice(self, expression: str, known: _Known, piece: Slice, is_cancelled: Callable[[], bool]) -> Verdict:
         verdict = known.verdicts.get(id(piece))
         if verdict is None:
-            self._slices[id(piece)] = piece
-            answers = known.begun.pop(id(piece), {})
+            number, _ = self._slices.setdefault(id(piece), (id(piece), piece))
+            answers = known.begun.pop(number, {})
             try:
-                verdict = known.verdicts[id(piece)] = self._evaluate(expression, piece, answers, is_cancelled)
+                verdict = known.verdicts[number] = self._evaluate(expression, piece, answers, is_cancelled)
             except Cancelled:
-                known.begun[id(piece)] = answers
+                known.begun[number] = answers
                 raise
             self.kept += 1
             most = max(MOST_VERDICTS, LEAST_EXPRESSIONS * len(self._slices))
@@ -145,11 +148,11 @@ class Selectors:
         try:
             program = cel.compile(expression, self._environment)
         except cel.CompileError:
-            return Verdict(0, (1 << len(devices)) - 1)
+            return _shared(0, (1 << len(devices)) - 1)
         read = _read_key(program.reads)
         if devices and not read.distinguishes(piece):
             answer, every = _answer(program, devices[0], is_cancelled), (1 << len(devices)) - 1
-            return NOTHING if answer is False else Verdict(every if answer else 0, every if answer is None else 0)
+            return NOTHING if answer is False else _shared(every if answer else 0, every if answer is None else 0)
         matches = errors = 0
         for position, device in enumerate(devices):
             key = read.of(device)
@@ -160,7 +163,7 @@ class Selectors:
                 errors |= 1 << position
             elif answer:
                 matches |= 1 << position
-        return Verdict(matches, errors) if matches or errors else NOTHING
+        return _shared(matches, errors) if matches or errors else NOTHING
 
 
 def _answer(program: cel.Program, device: Device, is_cancelled: Callable[[], bool]) -> bool | None:

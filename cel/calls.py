@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 
 from cel import types
 from cel.ast import MAP_INSERT
-from cel.errors import EvalAbortedError, EvalError
+from cel.errors import EvalAbortedError, EvalError, bare
 from cel.frame import Evaluate, Frame
 from cel.overloads import Overload, cost_once
 from cel.types import Kind, Type
@@ -241,13 +241,13 @@ def both(frame: Frame, left: Evaluate, right: Evaluate) -> tuple[Value, Value, E
     except EvalAbortedError:
         raise
     except EvalError as failure:
-        first = error = failure
+        first = error = bare(failure)
     try:
         second = right(frame)
     except EvalAbortedError:
         raise
     except EvalError as failure:
-        second = failure
+        second = bare(failure)
         error = error or failure
     return first, second, error
 

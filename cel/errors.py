@@ -50,6 +50,15 @@ class EvalError(Exception):
         self.phase: Phase = phase
 
 
+def bare(error: EvalError) -> EvalError:
+    """The error without the calls that it came through.
+
+    They hold it in turn: a ring that stays until garbage is collected, and grows each time the error is raised again.
+    """
+    error.__context__ = None
+    return error.with_traceback(None)
+
+
 class EvalAbortedError(EvalError):
     """The evaluation was ended: a limit was reached, or the reference would crash here. No logic absorbs it."""
 

@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import Final, NoReturn, TypeAlias, final
 
 from cel.device import BoundDevice
-from cel.errors import Cancelled, EvalAbortedError
+from cel.errors import Cancelled, EvalAbortedError, EvalError, bare
 from cel.ext.patterns import PatternBudget
 from cel.stack import on_own_stack
 from cel.values import MAX_UINT, List, Map, Value
@@ -41,12 +41,20 @@ class Frame:
         """The value of an expression; begins anew on a stack of its own where there is no room. Raises EvalError."""
         try:
             return evaluate(self)
+        except EvalError as error:
+            raise self._ended(error) from None
         except RecursionError:
             self.__init__(self.device, len(self.slots), self.limit, self.is_cancelled)
         try:
             return on_own_stack(evaluate, self)
+        except EvalError as error:
+            raise self._ended(error) from None
         except RecursionError:
             raise EvalAbortedError("operation cancelled: nested deeper than calls may nest") from None
+
+    def _ended(self, error: EvalError) -> EvalError:
+        self.slots.clear()  # they may hold it
+        return bare(error)
 
     def turn(self) -> None:
         """A loop begins its next turn. Raises Cancelled."""

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, TypeGuard
 
 from cel import stack
 from cel.calls import both
-from cel.errors import EvalAbortedError, EvalError, no_such_overload
+from cel.errors import EvalAbortedError, EvalError, bare, no_such_overload
 from cel.frame import Evaluate, Frame
 from cel.overloads import LIST_COST, MAP_COST, MESSAGE_COST, STRING_FACTOR, scaled
 from cel.stdlib import cost_of_comparison, cost_of_equality
@@ -30,7 +30,7 @@ def logic(left: Evaluate, right: Evaluate, *, decisive: bool) -> Evaluate:
         except EvalAbortedError:
             raise
         except EvalError as failure:
-            error = failure
+            error = bare(failure)
         else:
             if first is decisive:
                 return decisive
@@ -54,7 +54,8 @@ def _absorbed(evaluate: Evaluate, frame: Frame) -> Value:
         return evaluate(frame)
     except EvalAbortedError:
         raise
-    except EvalError:
+    except EvalError as error:
+        bare(error)
         return None
 
 
@@ -275,7 +276,7 @@ def accumulator(slot: int) -> Evaluate:
     def evaluate(frame: Frame) -> Value:
         value = frame.slots[slot]
         if isinstance(value, EvalError):
-            raise value
+            raise bare(value)
         return value
 
     return evaluate
@@ -295,7 +296,7 @@ def bound(slot: int, value: Evaluate) -> Evaluate:
                 known = error
             frame.slots[slot] = known
         if isinstance(known, EvalError):
-            raise known
+            raise bare(known)
         return known
 
     return evaluate

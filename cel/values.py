@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias, final
 
 from cel import types
-from cel.errors import EvalAbortedError, EvalError
+from cel.errors import EvalAbortedError, EvalError, bare
 from cel.stack import on_own_stack
 
 Value: TypeAlias = object
@@ -363,7 +363,7 @@ def _joined_equals(left: List, right: List) -> bool:
         except EvalAbortedError:
             raise
         except EvalError as error:
-            failure = failure or error
+            failure = failure or bare(error)
     if failure is not None:
         raise failure
     return True

@@ -10,7 +10,7 @@ from tests.controlplane.binaries import Binaries
 from tests.integration.conftest import ROOT
 
 TIMEOUT_S = 600
-RATES = ["--good-rate", "4", "--hostile-rate", "4"]
+RATES = ["--good-rate", "4", "--hostile-rate", "8"]
 """What two replicas and the API server can carry on two cores that others use as well."""
 
 

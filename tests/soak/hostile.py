@@ -13,13 +13,13 @@ from tests.soak.plan import Plan
 
 
 class Hostile:
-    """answers: how many calls ended with which status, by act."""
+    """acts, sent: so many there were, and so many objects in their calls. answers: how many calls ended how, by act."""
 
     def __init__(self, client: Client, plan: Plan, without: Collection[str] = ()) -> None:
-        self.done = 0
+        self.acts = self.sent = 0
         self.answers: Counter[tuple[str, int]] = Counter()
         self._client, self._plan = client, plan
-        self._acts = {act: weight for act, weight in ACTS.items() if act.__name__ not in without}
+        self._ways = {act: weight for act, weight in ACTS.items() if act.__name__ not in without}
         self._tenant = Tenant(Random(f"hostile {plan.seed}"))  # noqa: S311 - no secret
         self._there: deque[str] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -27,13 +27,14 @@ class Hostile:
     async def act(self, until_s: float) -> None:
         """Go on until that moment of the monotonic clock."""
         began = monotonic()
-        while self._plan.hostile_rate and (due := began + self.done / self._plan.hostile_rate) < until_s:
+        while self._plan.hostile_rate and (due := began + self.sent / self._plan.hostile_rate) < until_s:
             await asyncio.sleep(due - monotonic())
-            self._tenant.number = self.done
-            (draw,) = self._tenant.chance.choices(list(self._acts), list(self._acts.values()))
+            self._tenant.number = self.acts
+            (draw,) = self._tenant.chance.choices(list(self._ways), list(self._ways.values()))
             act = draw(self._tenant)
             self._note(act)
-            self.done += 1
+            self.acts += 1
+            self.sent += max(1, len(act.calls))
             self._start(draw.__name__, act)
 
     def _note(self, act: Act) -> None:

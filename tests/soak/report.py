@@ -100,7 +100,7 @@ class Run:
         memory = "+".join(f"{mib:.0f}" for mib in self.processes.resident_mib().values())
         return (
             f"{at_s - self.began_s:5.0f} s: {self.good.created} good pods, {self.good.pending} of them wait; "
-            f"{self.hostile.done} hostile acts; {len(self.processes.gaps)} kills, {len(self.processes.ends)} ends; "
+            f"{self.hostile.sent} hostile objects; {len(self.processes.gaps)} kills, {len(self.processes.ends)} ends; "
             f"{memory} MiB; {self.checker.revisions} revisions, {len(self.checker.wrongs)} wrong"
         )
 
@@ -115,7 +115,8 @@ class Run:
             "wait, longest": f"{waits.longest_s:.3f} s",
             "watch behind the answer, p99": f"{figures.percentile(sorted(good.late_s) or [0.0], 0.99):.3f} s",
             "pods left out of the waits (a kill)": waits.left_out,
-            "hostile acts": self.hostile.done,
+            "hostile acts": self.hostile.acts,
+            "hostile objects": self.hostile.sent,
             "hostile answers": _answers(self.hostile.answers),
             "kills": len(gaps),
             "kill to ready, s": [round(gap.until_s - gap.from_s, 1) for gap in gaps if gap.until_s],

@@ -49,7 +49,9 @@ _USUAL = Plan()
 @click.option("--minutes", default=_USUAL.minutes, show_default=True, help="How long objects come.")
 @click.option("--nodes", default=_USUAL.nodes, show_default=True)
 @click.option("--good-rate", default=_USUAL.good_rate, show_default=True, help="Well-behaved pods a second.")
-@click.option("--hostile-rate", default=_USUAL.hostile_rate, show_default=True, help="Hostile acts a second; 0: none.")
+@click.option(
+    "--hostile-rate", default=_USUAL.hostile_rate, show_default=True, help="Hostile objects a second; 0: none."
+)
 @click.option(
     "--kill-every",
     "kill_every_s",

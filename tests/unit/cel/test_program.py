@@ -1,3 +1,6 @@
+import gc
+from contextlib import suppress
+
 import pytest
 
 import cel
@@ -47,6 +50,39 @@ def test_expression_may_have_10_kib() -> None:
 def test_text_that_is_no_unicode_is_refused() -> None:
     with pytest.raises(cel.CompileError, match="not a valid Unicode text"):
         cel.compile("'\ud800' == ''")
+
+
+MISSING = "device.attributes['d.io'].missing == 1"
+RAISING = "[semver(device.driver)]"
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        MISSING,
+        f"[1, 2, 3].all(x, [1, 2, 3].all(y, x > y || {MISSING}))",
+        f"[1, 2, 3].exists(x, [1, 2, 3].exists(y, {MISSING} && x == y))",
+        f"cel.bind(a, {MISSING}, a || a || a)",
+        f"{MISSING} || true",
+        f"true || {MISSING}",
+        f"{MISSING} ? true : false",
+        f"{RAISING} + [semver('1.0.0')] == {RAISING}",
+        f"{RAISING} == {RAISING} || {RAISING} != {RAISING}",
+        f"[1, 2].map(x, semver(device.driver)).exists(y, y == semver('1.0.0')) || {MISSING}",
+    ],
+)
+def test_errors_leave_nothing_that_waits_for_the_garbage_collector(expression: str) -> None:
+    """A device that fails in a loop would leave the frames of thousands of calls, and so megabytes, behind."""
+    compiled = cel.compile(expression)
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(3):
+            with suppress(cel.EvalError):
+                compiled.evaluate(DEVICE)
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize(
