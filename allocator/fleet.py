@@ -22,7 +22,20 @@ from allocator.outcome import Allocated, AllocationError, Outcome
 from allocator.policy import FIRST_FIT, Policy, Score
 from allocator.pools import Pool
 from allocator.rules import Mask, bits
-from allocator.shapes import FAILING, NEVER, Able, Answer, Counting, Rank, Shape, State, rank_of, reads_of, shape_of
+from allocator.shapes import (
+    FAILING,
+    NEVER,
+    Able,
+    Answer,
+    Counting,
+    Rank,
+    Shape,
+    State,
+    expressions_of,
+    rank_of,
+    reads_of,
+    shape_of,
+)
 from allocator.slice_index import SliceIndex
 from allocator.snapshot import Snapshot, is_same
 from allocator.unable import Refusals, Unable, beside
@@ -36,6 +49,9 @@ MOST_ANSWERS = 1 << 20
 
 LEAST_SHAPES = 32
 """Shapes that are kept however large the fleet is: one that was forgotten is worked out anew, node by node."""
+
+MOST_TEXT = 1 << 24
+"""Characters of the expressions of all shapes that are kept: one claim has room for a million."""
 
 INVALID = -1
 """The base of a node whose pools cannot be said."""
@@ -90,7 +106,7 @@ class Fleet:
         self._occupancy = Occupancy()
         self._states: dict[tuple[int, Hashable], State] = {}
         self._shapes: dict[Hashable, Shape] = {}
-        self._kept = 0
+        self._kept = self._text = 0
         self._changes = Changes()
         self._ungathered: set[int] = set()
         self._changed_pools: set[PoolID] = set()
@@ -286,7 +302,10 @@ class Fleet:
         names = [a.class_name for claim in claims for request in claim.requests for a in request.alternatives]
         classes = tuple([self._snapshot.classes.get(name) for name in names])
         key = (shape_of(claims), *map(id, classes))
-        shape = self._shapes.pop(key, None) or self._new_shape(claims, classes)
+        shape = self._shapes.pop(key, None)
+        if shape is None:
+            shape = self._new_shape(claims, classes)
+            self._text += shape.text
         self._shapes[key] = shape  # at the end: the first one is the one that was not asked for the longest
         if shape.seen != self._changes.now or self._has_shared(shape):
             before = shape.kept
@@ -294,10 +313,15 @@ class Fleet:
                 self._catch_up(shape, claims)
             finally:
                 self._kept += shape.kept - before
-        most = max(MOST_ANSWERS, 2 * LEAST_SHAPES * len(self._states))
-        while len(self._shapes) > MOST_SHAPES or (self._kept > most and len(self._shapes) > 1):
-            self._kept -= self._shapes.pop(next(iter(self._shapes))).kept
+        while self._is_full() and len(self._shapes) > 1:
+            gone = self._shapes.pop(next(iter(self._shapes)))
+            self._kept -= gone.kept
+            self._text -= gone.text
         return shape
+
+    def _is_full(self) -> bool:
+        most = max(MOST_ANSWERS, 2 * LEAST_SHAPES * len(self._states))
+        return len(self._shapes) > MOST_SHAPES or self._kept > most or self._text > MOST_TEXT
 
     def _catch_up(self, shape: Shape, claims: Sequence[Claim]) -> None:
         """Let the shape know what has changed since it was asked for last."""
@@ -377,7 +401,8 @@ class Fleet:
         return Counting(tuple(own), tuple(shared))
 
     def _new_shape(self, claims: Sequence[Claim], classes: tuple[DeviceClass | None, ...]) -> Shape:
-        return Shape(classes, self._contents.lens(reads_of(self._snapshot, claims, self._ask.policy.reads)))
+        lens = self._contents.lens(reads_of(self._snapshot, claims, self._ask.policy.reads))
+        return Shape(classes, lens, sum(map(len, expressions_of(self._snapshot, claims))))
 
     def _work_out(self, number: int, claims: Sequence[Claim]) -> Answer:
         try:
@@ -467,7 +492,7 @@ class Fleet:
         """Give all numbers anew: most of them are of what is gone."""
         self._contents = Contents()
         self._states, self._shapes, self._changes = {}, {}, Changes()
-        self._kept = 0
+        self._kept = self._text = 0
         for member in self._members.values():
             member.state = None
 

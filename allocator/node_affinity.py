@@ -13,6 +13,9 @@ from allocator.model import Node, NodeSelector, Reach, Requirement, Term
 
 NAME_FIELD = "metadata.name"
 
+USUAL_WORDS = 256
+"""A term with more of them is looked at each time anew: one pod has room for thousands, and may be gone tomorrow."""
+
 _VALUES = {"In": "some", "NotIn": "some", "Exists": "no", "DoesNotExist": "no", "Gt": "one", "Lt": "one"}
 """How many values an operator takes."""
 
@@ -87,9 +90,14 @@ def _compares(requirement: Requirement, value: str | None) -> bool:
     return actual > bound if requirement.operator == "Gt" else actual < bound
 
 
-@lru_cache(maxsize=4096)
 def problem_of(term: Term) -> str:
     """What makes no sense in the term, empty where all of it does."""
+    words = sum(1 + len(one.values) for one in (*term.expressions, *term.fields))
+    return (_problem_of if words <= USUAL_WORDS else _problem_of.__wrapped__)(term)
+
+
+@lru_cache(maxsize=4096)
+def _problem_of(term: Term) -> str:
     problems = [*map(_expression_problem, term.expressions), *map(_field_problem, term.fields)]
     return "; ".join(filter(None, problems))
 

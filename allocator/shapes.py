@@ -75,6 +75,7 @@ FAILING = Failing()
 class Shape:
     """A shape. classes: those that it names, which keep their identity as long as they are here. lens: what it reads.
 
+    text: how many characters its expressions have.
     by_rank: the able nodes. failing: those that end an attempt. of_state: of the states that nodes are in, or were
     lately. answers: by content and usage. seen, seen_shared: up to which change it knows the fleet. counting: by
     content, which slices of a node count for it; shared: those among them that several nodes reach, by identity.
@@ -82,6 +83,7 @@ class Shape:
 
     classes: tuple[DeviceClass | None, ...]
     lens: Lens
+    text: int
     by_rank: dict[Rank, Mask] = field(default_factory=dict)
     failing: Mask = 0
     of_state: dict[State, Answer] = field(default_factory=dict)
@@ -176,7 +178,7 @@ def rank_of(claims: Sequence[Claim], allocated: Allocated) -> int:
 def reads_of(snapshot: Snapshot, claims: Sequence[Claim], by_policy: Sequence[str]) -> ReadKey:
     """What the claims' selectors and constraints, and the policy, read of a device."""
     programs = []
-    for expression in _expressions_of(snapshot, claims):
+    for expression in expressions_of(snapshot, claims):
         try:
             programs.append(cel.compile(expression, snapshot.features.environment).reads)
         except cel.CompileError:
@@ -188,7 +190,8 @@ def reads_of(snapshot: Snapshot, claims: Sequence[Claim], by_policy: Sequence[st
     return replace(reads, has_all=reads.has_all or derives)
 
 
-def _expressions_of(snapshot: Snapshot, claims: Sequence[Claim]) -> Iterable[str]:
+def expressions_of(snapshot: Snapshot, claims: Sequence[Claim]) -> Iterable[str]:
+    """The selectors of the claims and of their classes."""
     for claim in claims:
         for request in claim.requests:
             for alternative in request.alternatives:

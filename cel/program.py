@@ -19,6 +19,7 @@ from cel.device import BoundDevice, Device, bind_device
 from cel.environment import V1_37, Environment
 from cel.errors import CompileError, EvalError
 from cel.frame import COST_LIMIT, Frame
+from cel.memo import Memo
 from cel.parser import parse
 from cel.reads import Reads, reads_of
 from cel.semver import Semver
@@ -27,7 +28,8 @@ from cel.types import Kind, Type
 from cel.values import List, Optional, Value, type_of
 
 LONGEST_SOURCE: Final = 10 * 1024  # bytes of UTF-8, as the API server allows
-_MOST_PROGRAMS: Final = 4096
+MOST_PROGRAMS: Final = 4096
+MOST_TEXT: Final = 2**19  # characters of all programs that are kept; a program takes up to 240 bytes for each
 _MOST_CHECKED: Final = 32  # a program is first asked for columns or its cost soon after it was compiled
 
 
@@ -155,18 +157,12 @@ def _scalar(value: Value) -> Attribute:
 
 def compile_selector(text: str, environment: Environment = V1_37) -> Program:
     """A selector, compiled or from the cache; raises CompileError, for a refused one from the cache too."""
-    found = (_selector if len(text) <= LONGEST_SOURCE else _selector.__wrapped__)(text, environment)
-    if isinstance(found, CompileError):
-        raise CompileError(found.message, found.line, found.column, found.source)
-    return found
+    return _known(_selectors, text, environment, _selecting)
 
 
 def compile_value(text: str, environment: Environment = V1_37) -> ValueProgram:
     """The expression of a derived attribute, compiled or from the cache; raises CompileError."""
-    found = (_value if len(text) <= LONGEST_SOURCE else _value.__wrapped__)(text, environment)
-    if isinstance(found, CompileError):
-        raise CompileError(found.message, found.line, found.column, found.source)
-    return found
+    return _known(_values, text, environment, _deriving)
 
 
 class CacheInfo(NamedTuple):
@@ -180,16 +176,33 @@ class CacheInfo(NamedTuple):
 
 def cache_info() -> CacheInfo:
     """The state of the cache of selectors."""
-    info = _selector.cache_info()
-    return CacheInfo(info.currsize, info.maxsize or 0, info.hits, info.misses)
+    return CacheInfo(len(_selectors), _selectors.most, _selectors.hits, _selectors.misses)
 
 
-@lru_cache(maxsize=_MOST_PROGRAMS)
-def _selector(text: str, environment: Environment) -> Program | CompileError:
-    try:
-        return _compiled(text, lambda: _selecting(text, environment))
-    except CompileError as error:
-        return error.with_traceback(None)
+_selectors: Final[Memo[tuple[str, Environment], Program | CompileError]] = Memo(MOST_PROGRAMS, MOST_TEXT)
+_values: Final[Memo[tuple[str, Environment], ValueProgram | CompileError]] = Memo(MOST_PROGRAMS, MOST_TEXT)
+
+
+def _known(
+    memo: Memo[tuple[str, Environment], _Some | CompileError],
+    text: str,
+    environment: Environment,
+    compile_: Callable[[str, Environment], _Some],
+) -> _Some:
+    """What is made of an expression, now or before; raises CompileError, anew each time."""
+    if len(text) > LONGEST_SOURCE:
+        return _compiled(text, environment, compile_)
+
+    def make() -> _Some | CompileError:
+        try:
+            return _compiled(text, environment, compile_)
+        except CompileError as error:
+            return error.with_traceback(None)
+
+    found = memo.get((text, environment), len(text), make)
+    if isinstance(found, CompileError):
+        raise CompileError(found.message, found.line, found.column, found.source)
+    return found
 
 
 def _selecting(text: str, environment: Environment) -> Program:
@@ -197,14 +210,6 @@ def _selecting(text: str, environment: Environment) -> Program:
     if checked.type not in environment.results:
         raise lexer.error_at(f"must evaluate to bool or the unknown type, not {checked.type}", 0, text)
     return Program(checked, environment)
-
-
-@lru_cache(maxsize=_MOST_PROGRAMS)
-def _value(text: str, environment: Environment) -> ValueProgram | CompileError:
-    try:
-        return _compiled(text, lambda: _deriving(text, environment))
-    except CompileError as error:
-        return error.with_traceback(None)
 
 
 def _deriving(text: str, environment: Environment) -> ValueProgram:
@@ -215,10 +220,10 @@ def _deriving(text: str, environment: Environment) -> ValueProgram:
     return ValueProgram(checked, environment)
 
 
-def _compiled(text: str, compile_: Callable[[], _Some]) -> _Some:
+def _compiled(text: str, environment: Environment, compile_: Callable[[str, Environment], _Some]) -> _Some:
     """What is made of an expression; raises CompileError, also where its types nest deeper than calls may."""
     try:
-        return with_room(compile_)
+        return with_room(lambda: compile_(text, environment))
     except RecursionError:
         raise lexer.error_at("expression recursion limit exceeded: its types nest too deep", 0, text) from None
 

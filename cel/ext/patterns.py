@@ -17,7 +17,7 @@ import re2
 
 from cel.errors import EvalAbortedError
 
-_MEMORY: Final = 8 << 20  # bytes for a compiled pattern with what it learns while matching
+_MEMORY: Final = 8 << 20  # bytes for a compiled pattern with what it learns while matching; 32 of them are kept
 MOST_INSTRUCTIONS: Final = 2**20  # of RE2, compiled for one expression, and again in one evaluation: about a second
 _LONGEST_REWRITTEN: Final = 1 << 17  # characters; every class C inside of brackets becomes thousands of them
 _MOST_WORK: Final = 2**30  # bytes of text times instructions of the program, summed over the searches of one call
@@ -120,7 +120,7 @@ def compile_pattern(text: str) -> Pattern:
     raise ValueError(f"error parsing regexp: {compiled}")
 
 
-@lru_cache(maxsize=128)
+@lru_cache(maxsize=32)
 def known_patterns(text: str) -> Pattern | str:
     """The pattern, or what is wrong with it; `known_patterns.cache_info()` says how many are held."""
     try:

@@ -49,6 +49,9 @@ class PodRequests:
 
 _Entries = tuple[tuple[str, Quantity], ...]
 
+USUAL_REQUESTS = 256
+"""What a pod requests that has more of them is worked out each time anew: a pod has room for thousands."""
+
 
 class _Parts(NamedTuple):
     """What requests are worked out from. containers: whether each is a plain init container, and its requests."""
@@ -64,7 +67,9 @@ def pod_requests(pod: Pod) -> PodRequests:
     Cost: O(containers times resources); pods of one workload are worked out once.
     """
     containers = tuple((one.is_plain_init, tuple(one.requests.items())) for one in pod.containers)
-    return _requests(_Parts(containers, tuple(pod.budget.items()), tuple(pod.overhead.items())))
+    parts = _Parts(containers, tuple(pod.budget.items()), tuple(pod.overhead.items()))
+    count = sum(1 + len(requests) for _, requests in containers)
+    return (_requests if count <= USUAL_REQUESTS else _requests.__wrapped__)(parts)
 
 
 @lru_cache(maxsize=1 << 12)

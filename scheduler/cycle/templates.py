@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from allocator.model import Node
 from allocator.rules import Mask
 from cel import Cancelled
+from cel.memo import Memo
 from scheduler.core_v1.pod import Pod
 from scheduler.cycle.filters import FILTERS
 from scheduler.cycle.filters.node_affinity import named_nodes
@@ -22,7 +23,10 @@ from scheduler.cycle.scores.node_affinity import preferred_weight
 from scheduler.cycle.scores.taint_toleration import untolerated_taints
 
 MOST_TEMPLATES = 256
-"""Templates that are kept; beyond, the one that was not asked for the longest is forgotten."""
+"""Templates that are kept; beyond, the least recently used one is forgotten."""
+
+MOST_WORDS = 1 << 18
+"""Words of the selectors, terms and tolerations of all templates that are kept: one pod has room for thousands."""
 
 NOT_NAMED = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
 """Why a node is refused that is not among those that the pod names, in kube-scheduler's words."""
@@ -66,7 +70,7 @@ class Templates:
         self._nodes: dict[int, Node] = {}
         self._numbers: dict[str, int] = {}
         self._size = _FEWEST_ROWS
-        self._known: dict[Hashable, Template] = {}
+        self._known: Memo[Hashable, Template] = Memo(MOST_TEMPLATES, MOST_WORDS)
 
     def set_node(self, number: int, node: Node) -> None:
         """The node has this number, and may have changed. Cost: nothing where filters see no change."""
@@ -96,11 +100,7 @@ class Templates:
         named = named_nodes(pod.affinity)
         if named is not None:
             return self._of_named(pod, named)
-        key = _key(pod)
-        template = self._known.pop(key, None) or self._new(pod, self._nodes)
-        self._known[key] = template  # at the end: the first one is the one that was not asked for the longest
-        if len(self._known) > MOST_TEMPLATES:
-            del self._known[next(iter(self._known))]
+        template = self._known.get(_key(pod), _words_of(pod), lambda: self._new(pod, self._nodes))
         self._refresh(template)
         return template
 
@@ -165,3 +165,10 @@ def _key(pod: Pod) -> Hashable:
     """All of a pod that the static filters and scores read."""
     selector = tuple(sorted(pod.node_selector.items()))
     return pod.node_name, selector, pod.affinity, pod.tolerations, pod.preferences
+
+
+def _words_of(pod: Pod) -> int:
+    """About how many words stand in the key."""
+    terms = (*(pod.affinity or ()), *(one.term for one in pod.preferences))
+    requirements = (one for term in terms for one in (*term.expressions, *term.fields))
+    return len(pod.node_selector) + len(pod.tolerations) + sum(2 + len(one.values) for one in requirements)

@@ -32,6 +32,15 @@ def test_text_that_is_longer_than_any_expression_is_not_remembered() -> None:
     assert cel.cache_info() == before
 
 
+def test_long_expressions_leave_room_for_few_others() -> None:
+    """One of 10 KiB takes megabytes when it is compiled: 4,096 of them would take all that a machine has."""
+    for number in range(program.MOST_TEXT // program.LONGEST_SOURCE + 5):
+        cel.compile(f"{number} == 0".ljust(program.LONGEST_SOURCE))
+    assert program._selectors.weight <= program.MOST_TEXT
+    compiled = cel.compile("device.driver == 'short'")
+    assert cel.compile("device.driver == 'short'") is compiled
+
+
 def test_cache_says_how_full_it_is() -> None:
     before = cel.cache_info()
     cel.compile("device.driver == 'not seen before'")

@@ -46,7 +46,7 @@ DEEP = {
 
 def told(expression: str) -> tuple[object, ...]:
     """All that the expression comes to, nothing of it known before."""
-    program._selector.cache_clear()
+    program._selectors._kept.clear()
     program._checked.cache_clear()
     compiled = cel.compile(expression)
     outcome = compiled.run(DEVICE)
@@ -98,7 +98,7 @@ def test_limit_that_is_too_low_for_any_stack_is_an_error_of_the_expression_or_of
     limit = sys.getrecursionlimit()
     deepest = DEEP["names of what nests"]
     compiled = cel.compile(deepest)
-    program._selector.cache_clear()
+    program._selectors._kept.clear()
     program._checked.cache_clear()
     sys.setrecursionlimit(MOST_FRAMES // 2)
     try:
@@ -108,7 +108,7 @@ def test_limit_that_is_too_low_for_any_stack_is_an_error_of_the_expression_or_of
             compiled.evaluate(DEVICE)
     finally:
         sys.setrecursionlimit(limit)
-        program._selector.cache_clear()
+        program._selectors._kept.clear()
 
 
 def test_call_with_room_stays_on_its_stack_and_one_without_leaves_it() -> None:

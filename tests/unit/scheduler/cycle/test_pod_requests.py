@@ -4,7 +4,8 @@ import pytest
 
 from allocator.model import Container
 from scheduler.core_v1.pod import Pod
-from scheduler.cycle.pod_requests import MOST, PodRequests, is_counted, pod_requests
+from scheduler.cycle import pod_requests as module
+from scheduler.cycle.pod_requests import MOST, USUAL_REQUESTS, PodRequests, is_counted, pod_requests
 from tests.builders import a_container, a_pod, amounts
 from tests.builders import an_init_container as init
 
@@ -119,3 +120,11 @@ def scored(pod: Pod) -> tuple[int, int]:
 )
 def test_for_scores_a_silent_container_counts_for_a_little(pod: Pod, expected: tuple[int, int]) -> None:
     assert scored(pod) == expected
+
+
+def test_nothing_is_kept_of_pods_with_thousands_of_requests() -> None:
+    """The end of such a pod would leave megabytes of them behind."""
+    many = a_pod(containers=tuple(a_container(cpu=f"{number}m") for number in range(1, USUAL_REQUESTS)))
+    kept = module._requests.cache_info().currsize
+    assert counted(many)["cpu"] == sum(range(1, USUAL_REQUESTS))
+    assert module._requests.cache_info().currsize == kept
