@@ -582,6 +582,20 @@ def test_answers_of_the_shape_that_is_asked_for_are_kept_however_many(monkeypatc
     assert len(fleet._shapes) == 1
 
 
+def test_shapes_with_long_expressions_leave_room_for_few_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("allocator.fleet.MOST_TEXT", 1000)
+    fleet = a_fleet(alike(2), 2)
+    claims = [a_claim(a_request("gpus", 1, f"{number} != -1".ljust(400))) for number in range(5)]
+    for claim in claims:
+        assert fleet.able([claim]) == fleet.all
+        assert fleet._text == sum(shape.text for shape in fleet._shapes.values()) <= 1000
+    asked = fleet.asked
+    assert fleet.able([claims[-1]]) == fleet.able([claims[-2]]) == fleet.all
+    assert fleet.asked == asked
+    assert fleet.able([claims[0]]) == fleet.all
+    assert fleet.asked == asked + 1
+
+
 def test_some_shapes_are_kept_however_large_the_fleet_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("allocator.fleet.MOST_ANSWERS", 1)
     monkeypatch.setattr("allocator.fleet.LEAST_SHAPES", 3)

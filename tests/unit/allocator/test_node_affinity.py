@@ -1,7 +1,16 @@
 import pytest
 
+from allocator import node_affinity
 from allocator.model import NOWHERE, Node, NodeSelector, Reach, Requirement, Term
-from allocator.node_affinity import InvalidNodeSelector, labels_match, reaches, selects, selects_leniently
+from allocator.node_affinity import (
+    USUAL_WORDS,
+    InvalidNodeSelector,
+    labels_match,
+    problem_of,
+    reaches,
+    selects,
+    selects_leniently,
+)
 from tests.builders import a_node, a_term, everywhere, labelled, named, on_node, requires, where
 
 NODE = a_node("node-0", {"region": "1", "rank": "5", "empty": ""})
@@ -227,3 +236,11 @@ def test_wanted_labels_have_to_be_there_with_their_values() -> None:
     assert labels_match({"a": "1"}, {"a": "1", "b": "2"})
     assert not labels_match({"a": "1"}, {"a": "2"})
     assert not labels_match({"a": ""}, {})
+
+
+def test_nothing_is_kept_of_terms_with_thousands_of_words() -> None:
+    values = tuple(str(number) for number in range(USUAL_WORDS))
+    kept = node_affinity._problem_of.cache_info().currsize
+    assert not problem_of(a_term(Requirement("zone", "In", values)))
+    assert problem_of(a_term(Requirement("zone", "Exists", values)))
+    assert node_affinity._problem_of.cache_info().currsize == kept

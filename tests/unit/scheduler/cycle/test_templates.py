@@ -124,6 +124,19 @@ def test_preferences_and_soft_taints_are_counted_for_each_node() -> None:
     assert list(template.untolerated[:3]) == [1, 1, 0]
 
 
+def test_templates_with_many_words_leave_room_for_few_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pod has room for thousands of terms and tolerations, and may be gone tomorrow."""
+    monkeypatch.setattr(templates, "MOST_WORDS", 100)
+    found = zoned("a", "b")
+    for number in range(5):
+        values = tuple(str(value) for value in range(25 * number, 25 * number + 25))
+        terms = (a_term(Requirement("zone", "In", values)),)
+        found.of(a_pod(affinity=terms, preferences=(Preference(1, terms[0]),), tolerations=(Toleration(),)))
+    assert (len(found._known), found._known.weight) == (1, 55)
+    last = found.of(a_pod(affinity=terms, preferences=(Preference(1, terms[0]),), tolerations=(Toleration(),)))
+    assert list(found._known.values()) == [last]
+
+
 def test_the_templates_that_were_not_asked_for_the_longest_are_forgotten() -> None:
     found = zoned("a")
     first = found.of(a_pod())
