@@ -42,6 +42,9 @@ More than pods are refused by turns, again and again: with fewer, each time woul
 SERIES_S = 300.0
 """How often the count of a series is written, at most."""
 
+FINISHED_S = 360.0
+"""A series that was not said again for so long has ended, as in client-go's recorder: the next time begins another."""
+
 WRITERS = 16
 """Writes at the same time."""
 
@@ -79,10 +82,14 @@ class Said(NamedTuple):
 
 @dataclass(slots=True)
 class _Series:
-    """An event that is written or about to be. count: how often it was said; told_at: when that was last written."""
+    """An event that is written or about to be. count: how often it was said; told_at: when that was last written.
+
+    said_at: when it was said last.
+    """
 
     path: str
     told_at: datetime
+    said_at: datetime
     count: int = 1
 
 
@@ -132,11 +139,13 @@ class Events:
     def _say(self, said: Said) -> None:
         said = said._replace(note=shortened(said.note))
         now = self._now()
+        self._finish(now)
         series = self._known.get(said)
         if series is None:
             self._keep(said, self._say_first(said, now), now)
             return
         self._known.move_to_end(said)
+        series.said_at = now
         series.count += 1
         if (now - series.told_at).total_seconds() >= SERIES_S:
             series.told_at = now
@@ -177,9 +186,14 @@ class Events:
 
     def _keep(self, said: Said, path: str, now: datetime) -> None:
         if path:
-            self._known[said] = _Series(path, now)
+            self._known[said] = _Series(path, now, now)
             if len(self._known) > KNOWN_MAX:
                 self._known.popitem(last=False)
+
+    def _finish(self, now: datetime) -> None:
+        """Forget the series that have ended; they stand in the order in which they were said last."""
+        while self._known and (now - next(iter(self._known.values())).said_at).total_seconds() >= FINISHED_S:
+            self._known.popitem(last=False)
 
     def _put(self, call: "_Call") -> bool:
         own = self._waiting_in[call.namespace]

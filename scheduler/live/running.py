@@ -5,6 +5,7 @@ started again.
 """
 
 import asyncio
+import ctypes
 import logging
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -31,6 +32,12 @@ else:
 BESIDE_BINDINGS = 36
 """Calls that may be under way beside those that bind pods: lists, events, conditions, what is swept and taken back."""
 
+LARGE_BLOCK = 1 << 17
+"""Bytes of memory from which on a block is one of its own, and goes back to the system with what was in it."""
+
+_M_MMAP_THRESHOLD = -3
+"""glibc's number of that parameter: mallopt(3)."""
+
 _EXPECTED = (HistoryLost, LeadershipLost)
 """What ends a program in the middle of its work, and is no fault of its own."""
 
@@ -39,6 +46,7 @@ _LOG = logging.getLogger(__name__)
 
 def run(work: Callable[[asyncio.Event], Awaitable[None]]) -> int:
     """Work until SIGTERM or SIGINT sets the event; the exit status. Logging has to be set up."""
+    _give_back_large_blocks()
     with asyncio.Runner(loop_factory=_new_loop) as runner:
         try:
             runner.run(_until_told(work))
@@ -50,6 +58,16 @@ def run(work: Callable[[asyncio.Event], Awaitable[None]]) -> int:
                 _LOG.error("%s", one, exc_info=None if isinstance(one, _EXPECTED) else one)
             return 1
     return 0
+
+
+def _give_back_large_blocks() -> None:
+    """Keep the C library from raising the limit itself: one list of objects, or one huge object, would do for good.
+
+    Only glibc has that parameter, and does so.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(_M_MMAP_THRESHOLD, LARGE_BLOCK)
 
 
 async def _until_told(work: Callable[[asyncio.Event], Awaitable[None]]) -> None:

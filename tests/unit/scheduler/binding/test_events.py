@@ -1,14 +1,14 @@
 """Events are bounded: in their number, in their length."""
 
 import asyncio
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from scheduler.binding import events as module
 from scheduler.binding.decision import PodKey
-from scheduler.binding.events import NOTE_MAX_BYTES, QUEUE_MAX, QUEUED_OF_NAMESPACE, Events, shortened
+from scheduler.binding.events import FINISHED_S, NOTE_MAX_BYTES, QUEUE_MAX, QUEUED_OF_NAMESPACE, Events, shortened
 from scheduler.cache.events import Key
 from scheduler.client.errors import ApiError, Status
 from scheduler.client.resources import NODES, claims
@@ -82,6 +82,24 @@ def test_refusals_that_are_repeated_by_turns_are_written_once_however_many_pods_
         return events
 
     assert asyncio.run(refuse_by_turns()).dropped == 0
+
+
+def test_series_that_was_not_said_again_for_minutes_has_ended() -> None:
+    """What is kept of pods that are long gone would grow for hours."""
+    clock = [datetime(2026, 1, 1, tzinfo=UTC)]
+
+    async def refuse() -> list[int]:
+        events = Events(Silence(), "dra-scheduler", "instance-0", lambda: clock[0])
+        counts = []
+        for pause_s in (0, FINISHED_S - 1, FINISHED_S - 1, FINISHED_S):
+            clock[0] += timedelta(seconds=pause_s)
+            events.failed_scheduling(a_pod(0), "0/1 nodes are available.")
+            events.failed_scheduling(a_pod(int(pause_s) + 1), "0/1 nodes are available.")
+            counts.append(next(one.count for said, one in events._known.items() if said.regarding.name == "pod-0"))
+        assert len(events._known) == 2
+        return counts
+
+    assert asyncio.run(refuse()) == [1, 2, 3, 1]
 
 
 def test_bound_pods_push_nothing_out_of_what_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
