@@ -32,7 +32,8 @@ FORMATS = ("table", "wide", "json", "yaml", "name")
 
 _EPILOG = """
 \b
-Exit code: 0 when everything asked for was placed, 1 when something was not, 2 for bad input.
+Exit code: 0 when everything asked for was placed; 1 when something was not, or an object of an unknown kind asks for
+claims; 2 for bad input.
 
 \b
 Examples:
@@ -64,8 +65,9 @@ def command(
 
     PATH is a file, a folder (read recursively; a must-gather will do), or - for standard input: YAML or JSON, manifests
     or dumps, in any mix and order. Needed are the ResourceSlices, DeviceClasses and Nodes of the cluster, and the
-    ResourceClaims, ResourceClaimTemplates and Pods; Deployments, StatefulSets, ReplicaSets, DaemonSets, Jobs and
-    CronJobs stand for the pods that they ask for. Claims that are allocated already keep their devices.
+    ResourceClaims, ResourceClaimTemplates and Pods. Deployments, StatefulSets, ReplicaSets, DaemonSets, Jobs and
+    CronJobs stand for the pods that they ask for, as does any other object with pod templates: MPIJob, JobSet,
+    LeaderWorkerSet, RayCluster and so on. Claims that are allocated already keep their devices.
 
     A pod keeps its place by node selector, node affinity, taints, cordoned nodes and the reach of its allocated claims.
     Extended resources of device classes become claims. CPU and memory are not looked at, nor are affinity between pods,
@@ -79,7 +81,8 @@ def command(
         click.echo(text, nl=not text.endswith("\n"))
     placed = sum(isinstance(result, Placed) for result in results)
     tell([f"{placed} of {len(results)} placed{'' if results else ': nothing in the input waits for devices'}"])
-    sys.exit(BAD_INPUT if inventory.errors else int(placed < len(results)))
+    is_complete = placed == len(results) and (names["pod"] or names["claim"] or not inventory.unseen)
+    sys.exit(BAD_INPUT if inventory.errors else int(not is_complete))
 
 
 def _place(world: World, placement: Placement, pod: str, claim: str) -> list[Result]:

@@ -3,7 +3,7 @@
 Source: k8s.io/api apps/v1 and batch/v1.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from allocator.api.findings import FieldError
@@ -25,11 +25,14 @@ MAX_PODS = 150_000
 
 _OVER: Mapping[str, str] = {
     "Complete": "has succeeded",
+    "Completed": "has succeeded",
     "SuccessCriteriaMet": "has succeeded",
+    "Succeeded": "has succeeded",
+    "Finished": "has finished",
     "Failed": "has failed",
     "FailureTarget": "has failed",
 }
-"""Conditions of a job that ask for no more pods."""
+"""Conditions of a job, of whichever API, that ask for no more pods."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +41,7 @@ class Workload:
 
     pods: how many it asks for; None for a DaemonSet, which asks for one on every node that it fits. first_ordinal: the
     number of the first pod of a StatefulSet. template: the pod that it makes, named after the workload. note: why it
-    asks for none although it is there, or empty.
+    asks for none although it is there, or empty. part: which of its templates this is, where it has several.
     """
 
     kind: str
@@ -51,10 +54,11 @@ class Workload:
     owner: Owner | None = None
     first_ordinal: int = 0
     note: str = ""
+    part: str = ""
     raw_template: Mapping[str, object] = field(default_factory=dict, compare=False)
 
     def __str__(self) -> str:
-        return f"{self.kind} {self.namespace}/{self.name}"
+        return f"{self.kind} {self.namespace}/{self.name}{f' ({self.part})' if self.part else ''}"
 
 
 class _JobFields(Fields):
@@ -82,14 +86,16 @@ class _SpecFields(Fields):
     jobTemplate: _JobTemplateFields | None = None  # noqa: N815 - the API's name
 
 
-class _ConditionFields(Fields):
+class ConditionFields(Fields):
+    """A condition, as far as it says that a workload is over."""
+
     type: str = ""
     status: str = ""
 
 
 class _StatusFields(Fields):
     succeeded: int | None = None
-    conditions: list[_ConditionFields] | None = None
+    conditions: list[ConditionFields] | None = None
 
 
 class _WorkloadFields(Fields):
@@ -112,8 +118,8 @@ def decode_workload(kind: str, raw: Mapping[str, object]) -> tuple[Workload | No
         return None, (FieldError(f"{path}.metadata", own, "must be an object"),)
     metadata = fields.metadata
     namespace = metadata.namespace or DEFAULT_NAMESPACE
-    raw_pod = _raw_pod(template, metadata.name, namespace)
-    pod, errors = decode_pod(raw_pod)
+    made = raw_pod(template, metadata.name, namespace)
+    pod, errors = decode_pod(made)
     if pod is None:
         return None, tuple(FieldError(f"{path}.{error.path}", error.value, error.message) for error in errors)
     pods, note = _wanted(kind, fields)
@@ -128,7 +134,7 @@ def decode_workload(kind: str, raw: Mapping[str, object]) -> tuple[Workload | No
         owner=controller_of(metadata.ownerReferences),
         first_ordinal=(fields.spec.ordinals.start if fields.spec.ordinals else None) or 0,
         note=note,
-        raw_template=raw_pod,
+        raw_template=made,
     )
     return workload, ()
 
@@ -156,7 +162,8 @@ def _template(kind: str, spec: _SpecFields) -> tuple[str, Mapping[str, object] |
     return "spec.template", spec.template
 
 
-def _raw_pod(template: Mapping[str, object], name: str, namespace: str) -> dict[str, object]:
+def raw_pod(template: Mapping[str, object], name: str, namespace: str) -> dict[str, object]:
+    """The pod that the template stands for, under the name of its workload."""
     metadata = template.get("metadata")
     own = metadata if isinstance(metadata, dict) else {}
     return {
@@ -187,12 +194,16 @@ def _wanted(kind: str, fields: _WorkloadFields) -> tuple[int | None, str]:
 
 def _of_job(spec: _SpecFields | _JobFields, status: _StatusFields) -> tuple[int, str]:
     """As many as run at once, and no more than are still to complete."""
-    for condition in status.conditions or ():
-        if condition.status == "True" and condition.type in _OVER:
-            return 0, _OVER[condition.type]
+    if over := why_over(status.conditions or ()):
+        return 0, over
     if spec.suspend:
         return 0, "is suspended"
     parallelism, succeeded = 1 if spec.parallelism is None else spec.parallelism, status.succeeded or 0
     if spec.completions is None:
         return (0, "has succeeded") if succeeded else (parallelism, "")
     return min(parallelism, max(spec.completions - succeeded, 0)), ""
+
+
+def why_over(conditions: Iterable[ConditionFields]) -> str:
+    """How a workload with these conditions has ended; empty where it has not."""
+    return next((_OVER[one.type] for one in conditions if one.status == "True" and one.type in _OVER), "")

@@ -15,6 +15,7 @@ from allocator.api import ClaimTemplate, Decoded, FieldError, TaintRule, decode,
 from allocator.api.findings import step_text
 from allocator.model import Claim, DeviceClass, Node, Slice
 from allocator.node_affinity import NAME_FIELD, problem_of
+from scheduler.core_v1.embedded import asks_for_claims, decode_embedded
 from scheduler.core_v1.namespace import Namespace, decode_namespace
 from scheduler.core_v1.node import decode_node
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE, Pod, decode_pod
@@ -54,7 +55,8 @@ class Inventory:
 
     holders: claims with errors, of which only the devices that they have count. faults: why a claim or a template is
     not used although it is there, by (kind, namespace, name). kinds: also of objects with errors. skipped: how many of
-    other kinds, by `kind (group)`.
+    other kinds, by `kind (group)`. unseen: how many of these ask for claims, so that pods may wait of which nothing is
+    known.
     """
 
     slices: list[Slice] = field(default_factory=list)
@@ -71,6 +73,7 @@ class Inventory:
     workloads: list[Workload] = field(default_factory=list)
     kinds: set[str] = field(default_factory=set)
     skipped: Counter[str] = field(default_factory=Counter)
+    unseen: int = 0
     errors: list[Finding] = field(default_factory=list)
     warnings: list[Finding] = field(default_factory=list)
 
@@ -126,7 +129,24 @@ class _Reader:
         elif group in (WORKLOADS.get(kind), "extensions") and kind in WORKLOADS:
             self._typed(found, kind, lambda raw: decode_workload(kind, raw), self.inventory.workloads.append)
         else:
+            self._other_object(found, kind, group)
+
+    def _other_object(self, found: RawObject, kind: str, group: str) -> None:
+        """An object of any kind: the pod templates in it count, and otherwise it is skipped."""
+        workloads, errors = decode_embedded(kind, found.raw)
+        subject = _subject(kind, found.raw)
+        for error in errors:
+            self._error(found.place, subject, str(error))
+        if workloads:
+            for workload in workloads:
+                self._warn_of_senseless(found, kind, workload)
+            self._see(found, kind, tuple(workloads), partial(self.inventory.workloads.extend, workloads))
+        elif not errors:
             self.inventory.skipped[f"{step_text(kind)} ({step_text(group) or 'core'})"] += 1
+            if asks_for_claims(kind, found.raw):
+                self.inventory.unseen += 1
+                message = "asks for claims, and its pods cannot be told from it: they are not placed"
+                self.inventory.warnings.append(Finding(found.place, message, subject, is_warning=True))
 
     def _no_object(self, found: RawObject) -> None:
         if found.is_named:
@@ -207,10 +227,13 @@ class _Reader:
             for error in errors:
                 self._error(found.place, _subject(kind, found.raw), str(error))
             return
+        self._warn_of_senseless(found, kind, decoded)
+        self._see(found, kind, decoded, partial(keep, decoded))
+
+    def _warn_of_senseless(self, found: RawObject, kind: str, decoded: object) -> None:
         for warning in _senseless(decoded):
             finding = Finding(found.place, warning, _subject(kind, found.raw), is_warning=True)
             self.inventory.warnings.append(finding)
-        self._see(found, kind, decoded, partial(keep, decoded))
 
     def _see(self, found: RawObject, kind: str, decoded: object, keep: Callable[[], None]) -> None:
         """Remember an object until the end; the later of two copies counts, and another one of its name is an error."""

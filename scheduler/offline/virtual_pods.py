@@ -1,7 +1,7 @@
 """Workloads to virtual pods: as many as a workload asks for, less those that the input has already.
 
-A Deployment stands for its ReplicaSets and a CronJob for its Jobs; pods that one of them controls are
-counted, so that a dump with workloads and pods counts nothing twice.
+A Deployment stands for its ReplicaSets, a CronJob for its Jobs, a JobSet for its Jobs, and so on; pods that one of
+them controls are counted, so that a dump with workloads and pods counts nothing twice.
 Source: the workload controllers of kube-controller-manager.
 """
 
@@ -38,25 +38,59 @@ _IN_HOST_NETWORK = Toleration("node.kubernetes.io/network-unavailable", "Exists"
 
 def expand(workloads: Sequence[Workload], pods: Sequence[Pod], nodes: Sequence[Node]) -> Iterator[Pod]:
     """The virtual pods of the workloads, each under a name of its own; the order of the input does not matter."""
-    by_key = {_key(workload): workload for workload in workloads}
+    turns = sorted(workloads, key=_turn)
+    by_key = {_key(workload): workload for workload in turns}
+    parts: dict[_Key, list[Workload]] = {}
+    for workload in turns:
+        parts.setdefault(_key(workload), []).append(workload)
     living = [pod for pod in pods if not pod.is_over]
-    controlled = Counter(_top(pod.owner, pod, by_key) for pod in living)
+    controlled: dict[_Key | None, list[Pod]] = {}
+    for pod in living:
+        controlled.setdefault(_top(pod.owner, pod, by_key), []).append(pod)
     taken, alive = ({(pod.namespace, pod.name) for pod in some} for some in (pods, living))
-    for workload in sorted(workloads, key=_turn):
-        if workload.owner and _top(workload.owner, workload.template, by_key) in by_key:
+    there = {key: _by_part(parts[key], own) for key, own in controlled.items() if key}
+    for workload in turns:
+        if workload.owner and _is_there(workload.owner, workload, by_key, taken):
             continue
         if workload.pods is None:
             yield from _daemon_pods(workload, [pod for pod in living if _is_of(pod, workload)], nodes, taken)
         elif workload.kind == "StatefulSet":
             yield from _numbered_pods(workload, workload.pods, alive, taken)
         else:
-            yield from _pods(workload, workload.pods - controlled[_key(workload)], taken)
+            own = there.get(_key(workload), {}).get(workload.part, 0)
+            yield from _pods(workload, workload.pods - own, taken)
 
 
-def _turn(workload: Workload) -> tuple[int, str, str, str]:
+def _is_there(owner: Owner, workload: Workload, by_key: Mapping[_Key, Workload], pods: _Names) -> bool:
+    """Whether the owner is in the input, and stands for the workload's pods itself."""
+    is_pod = owner.kind == "Pod" and (workload.namespace, owner.name) in pods
+    return is_pod or _top(owner, workload.template, by_key) in by_key
+
+
+def _by_part(parts: Sequence[Workload], pods: Iterable[Pod]) -> Counter[str]:
+    """How many of a workload's pods are of which part: as the pod says, else the first part that asks for the same."""
+    counts: Counter[str] = Counter()
+    for pod in pods:
+        named = [one for one in parts if one.part and _is_named_for(pod, one.part)]
+        alike = [one for one in parts if (one.template.claims, one.template.node_selector) == _asked(pod)]
+        room = [one for one in (alike or parts) if one.pods is None or counts[one.part] < one.pods]
+        counts[(named or room or alike or parts)[0].part] += 1
+    return counts
+
+
+def _asked(pod: Pod) -> tuple[object, object]:
+    return pod.claims, pod.node_selector
+
+
+def _is_named_for(pod: Pod, part: str) -> bool:
+    """Controllers put the name of the part into a label, or into the pod's name."""
+    return f"-{part}-" in f"{pod.name}-" or part in (value.lower() for value in pod.labels.values())
+
+
+def _turn(workload: Workload) -> tuple[int, str, str, str, str]:
     """Those whose pods have fixed names come first."""
     fixed = _NAMED_FIRST.index(workload.kind) if workload.kind in _NAMED_FIRST else len(_NAMED_FIRST)
-    return fixed, *_key(workload)
+    return fixed, *_key(workload), workload.part
 
 
 def _key(workload: Workload) -> _Key:
@@ -93,7 +127,8 @@ def _is_of(pod: Pod, workload: Workload) -> bool:
 
 
 def _pods(workload: Workload, missing: int, taken: _Names) -> Iterator[Pod]:
-    names = (f"{workload.name}-{number}" for number in count())
+    base = f"{workload.name}-{workload.part}" if workload.part else workload.name
+    names = (f"{base}-{number}" for number in count())
     for _ in range(missing):
         yield _pod(workload, _free(names, workload.namespace, taken))
 

@@ -1,0 +1,229 @@
+"""Workloads of other APIs: the pod templates that an object of any kind holds, and how many pods each stands for.
+
+A pod template is an object whose `spec` lists containers. The numbers beside it and above it, such as `replicas`, say
+how many pods it stands for. So MPIJob, JobSet, LeaderWorkerSet, RayCluster, Kueue's Workload and others are read
+without knowing them; what differs from the rule is named here.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from allocator.api.findings import FieldError, step_text
+from scheduler.core_v1.fields import Fields, MetadataFields, OwnerFields, metadata_errors, typed
+from scheduler.core_v1.pod import DEFAULT_NAMESPACE, Owner, controller_of, decode_pod
+from scheduler.core_v1.workload import MAX_PODS, ConditionFields, Workload, raw_pod, why_over
+
+_BLUEPRINTS = frozenset({"ClusterTrainingRuntime", "CustomResourceDefinition", "TrainingRuntime"})
+"""Kinds that hold templates of which others make pods; kinds whose name ends in `Template` do so, too."""
+
+_HISTORY = "ControllerRevision"
+"""A kind that repeats what its owner says."""
+
+_NUMBERS = ("replicas", "count", "instances", "numOfHosts")
+"""Fields that say how many there are of the templates beside and below them."""
+
+_LEADER, _WORKER, _SIZE = "leaderTemplate", "workerTemplate", "size"
+"""A LeaderWorkerSet's: one leader and size - 1 workers a group; without a leader's template it is a worker as well."""
+
+_NO_NAME = frozenset({"podtemplate", "podtemplatespec", "jobtemplate", "template", "spec"})
+_WITHOUT = re.compile(r"(group)?(pod|job|replica)?(template|spec)s?$")
+_NO_LABEL = re.compile(r"[^a-z0-9]+")
+_DEEPEST = 24
+
+_Path = tuple[str | int, ...]
+
+
+class _Metadata(Fields):
+    metadata: MetadataFields
+
+
+class _Status(Fields):
+    conditions: list[ConditionFields] | None = None
+
+
+class _Template(NamedTuple):
+    """A pod template. pods: that it stands for."""
+
+    path: _Path
+    part: str
+    pods: int
+    raw: Mapping[str, object]
+
+
+def decode_embedded(kind: str, raw: Mapping[str, object]) -> tuple[list[Workload], tuple[FieldError, ...]]:
+    """A workload for each pod template of the object, none where it holds none; or the errors. Cost: O(size)."""
+    if kind == _HISTORY or kind in _BLUEPRINTS or kind.endswith("Template"):
+        return [], ()
+    spec, errors = raw.get("spec"), list[FieldError]()
+    templates = list(_templates(spec, ("spec",), "", 1, errors)) if isinstance(spec, dict) else []
+    if not templates:
+        return [], ()
+    fields, found = typed(_Metadata, raw)
+    if fields is None:
+        return [], found
+    metadata = fields.metadata
+    errors[:0] = metadata_errors(metadata)
+    namespace = metadata.namespace or DEFAULT_NAMESPACE
+    note, workloads = _note(raw, metadata), list[Workload]()
+    names = _distinct([template.part for template in templates]) if len(templates) > 1 else [""]
+    for template, part in zip(templates, names, strict=True):
+        raw_one = raw_pod(template.raw, metadata.name, namespace)
+        pod, found = decode_pod(raw_one)
+        errors += [FieldError(f"{_text(template.path)}.{one.path}", one.value, one.message) for one in found]
+        if pod is not None:
+            workloads.append(
+                Workload(
+                    kind=kind,
+                    namespace=namespace,
+                    name=metadata.name,
+                    uid=metadata.uid or "",
+                    created=metadata.creationTimestamp or "",
+                    pods=0 if note else template.pods,
+                    template=pod,
+                    owner=controller_of(metadata.ownerReferences) or _first(metadata.ownerReferences),
+                    note=note,
+                    part=part,
+                    raw_template=raw_one,
+                )
+            )
+    return ([], tuple(errors)) if errors else (workloads, ())
+
+
+def asks_for_claims(kind: str, raw: Mapping[str, object]) -> bool:
+    """Whether the object says somewhere that pods need claims: for kinds of which nothing is read."""
+    if kind == _HISTORY:
+        return False
+    rest: list[object] = [raw]
+    while rest:
+        value = rest.pop()
+        if isinstance(value, dict):
+            claims = value.get("resourceClaims")
+            if isinstance(claims, list) and any(isinstance(claim, dict) for claim in claims):
+                return True
+            rest.extend(value.values())
+        elif isinstance(value, list):
+            rest.extend(value)
+    return False
+
+
+def _templates(value: object, path: _Path, part: str, pods: int, errors: list[FieldError]) -> Iterator[_Template]:
+    """The templates at the path and below. pods: how often the value is there."""
+    if len(path) > _DEEPEST:
+        return
+    if isinstance(value, list):
+        for position, item in enumerate(value):
+            yield from _templates(item, (*path, position), _item_name(item, position), pods, errors)
+    elif isinstance(value, dict) and (template := _template(value, path)) is not None:
+        yield _Template(path, part, pods, template)
+    elif isinstance(value, dict):
+        below = [
+            one
+            for key, item in value.items()
+            if isinstance(item, dict | list) and isinstance(key, str)
+            for one in _templates(item, (*path, key), _part(key) or part, pods * _in_group(key, value), errors)
+        ]
+        if below:
+            times = _times(value, path, errors)
+            yield from (one._replace(pods=one.pods * times) for one in below)
+
+
+def _template(value: Mapping[str, object], path: _Path) -> Mapping[str, object] | None:
+    """The value as a pod template, None where it is none."""
+    spec = value.get("spec")
+    if isinstance(spec, dict) and _has_containers(spec):
+        return value
+    return {"spec": value} if str(path[-1]).lower().endswith("podspec") and _has_containers(value) else None
+
+
+def _has_containers(spec: Mapping[str, object]) -> bool:
+    containers = spec.get("containers")
+    return isinstance(containers, list) and bool(containers) and all(isinstance(one, dict) for one in containers)
+
+
+def _in_group(key: str, fields: Mapping[str, object]) -> int:
+    """How many pods of that template there are in a group of a LeaderWorkerSet; 1 for everything else."""
+    size = fields.get(_SIZE)
+    if key != _WORKER or not _is_number(size):
+        return 1
+    assert isinstance(size, int)
+    return max(size - isinstance(fields.get(_LEADER), dict), 0)
+
+
+def _times(fields: Mapping[str, object], path: _Path, errors: list[FieldError]) -> int:
+    """How often what these fields hold is there."""
+    numbers = [name for name in _NUMBERS if fields.get(name) is not None]
+    if "replicas" not in numbers and fields.get("minReplicas") is not None:
+        numbers.append("minReplicas")
+    times = 1
+    for name in numbers:
+        times *= _number(fields, name, path, errors)
+    if fields.get("parallelism") is not None:
+        parallelism = _number(fields, "parallelism", path, errors)
+        has_end = fields.get("completions") is not None
+        times *= min(parallelism, _number(fields, "completions", path, errors)) if has_end else parallelism
+    if times > MAX_PODS:
+        errors.append(
+            FieldError(_text(path), times, f"must not ask for more than {MAX_PODS} pods: no cluster has more")
+        )
+        return 0
+    return times
+
+
+def _number(fields: Mapping[str, object], name: str, path: _Path, errors: list[FieldError]) -> int:
+    value = fields[name]
+    if not _is_number(value):
+        errors.append(FieldError(_text((*path, name)), value, "must be an integer that is not negative"))
+        return 0
+    assert isinstance(value, int)
+    return value
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _item_name(item: object, position: int) -> str:
+    named = item if isinstance(item, dict) else {}
+    name = named.get("name") or named.get("groupName")
+    return _NO_LABEL.sub("-", name.lower()).strip("-") if isinstance(name, str) else str(position)
+
+
+def _part(key: str) -> str:
+    """The word of a field's name that tells its template from the others: `head` of headGroupSpec."""
+    lower = key.lower()
+    return "" if lower in _NO_NAME else _NO_LABEL.sub("-", _WITHOUT.sub("", lower)).strip("-")
+
+
+def _distinct(names: list[str]) -> list[str]:
+    """The names, with a number where one stands twice or is empty."""
+    found: list[str] = []
+    for position, name in enumerate(names):
+        is_usable = name and name not in found and names.count(name) == 1
+        found.append(name if is_usable else f"{name}-{position}".strip("-"))
+    return found
+
+
+def _note(raw: Mapping[str, object], metadata: MetadataFields) -> str:
+    """Why the object asks for no pods though it is there, or empty."""
+    if metadata.deletionTimestamp:
+        return "is being deleted"
+    status, _ = typed(_Status, raw["status"]) if isinstance(raw.get("status"), dict) else (None, ())
+    if over := why_over((status and status.conditions) or ()):
+        return over
+    spec = raw["spec"]
+    assert isinstance(spec, dict)
+    policy = spec.get("runPolicy")
+    holders = (spec, policy) if isinstance(policy, dict) else (spec,)
+    is_suspended = any(one.get("suspend") is True for one in holders) or spec.get("active") is False
+    return "is suspended" if is_suspended else ""
+
+
+def _first(owners: list[OwnerFields] | None) -> Owner | None:
+    """Kueue's Workloads of plain pods have pods as owners, none of which controls them."""
+    return next((Owner(owner.kind, owner.name, owner.uid) for owner in owners or ()), None)
+
+
+def _text(path: _Path) -> str:
+    steps = (f"[{step}]" if isinstance(step, int) else f".{step_text(step)}" for step in path)
+    return "".join(steps).removeprefix(".")

@@ -1,0 +1,173 @@
+"""Kinds that hold pod templates and are none of Kubernetes' own, as their projects' examples write them."""
+
+from typing import Any
+
+import pytest
+
+from tests.unit.scheduler.manifests import Json, a_pod, a_pod_template, an_object, owned_by
+from tests.unit.scheduler.scenario import taken, virtual_pods
+
+TEMPLATE = a_pod_template(containers=[{"name": "main"}])
+
+
+def an_mpi_job(**spec: Any) -> Json:
+    replicas = {"Launcher": {"replicas": 1, "template": TEMPLATE}, "Worker": {"replicas": 3, "template": TEMPLATE}}
+    return {**an_object("kubeflow.org/v2beta1", "MPIJob", "mpi"), "spec": {"mpiReplicaSpecs": replicas, **spec}}
+
+
+def a_job_set() -> Json:
+    job = {"spec": {"parallelism": 2, "completions": 2, "template": TEMPLATE}}
+    jobs = [
+        {"name": "leader", "template": {"spec": {"template": TEMPLATE}}},
+        {"name": "w", "replicas": 2, "template": job},
+    ]
+    return {**an_object("jobset.x-k8s.io/v1alpha2", "JobSet", "set"), "spec": {"replicatedJobs": jobs}}
+
+
+def a_leader_worker_set(**template: Any) -> Json:
+    spec = {"replicas": 2, "leaderWorkerTemplate": {"size": 3, "workerTemplate": TEMPLATE, **template}}
+    return {**an_object("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "lws"), "spec": spec}
+
+
+def a_ray_cluster() -> Json:
+    workers = [{"groupName": "gpu", "replicas": 2, "minReplicas": 1, "numOfHosts": 2, "template": TEMPLATE}]
+    spec = {"headGroupSpec": {"rayStartParams": {}, "template": TEMPLATE}, "workerGroupSpecs": workers}
+    return {**an_object("ray.io/v1", "RayCluster", "ray"), "spec": spec}
+
+
+def a_kueue_workload(metadata: Json | None = None) -> Json:
+    sets = [{"name": "main", "count": 2, "template": TEMPLATE}]
+    return {
+        **an_object("kueue.x-k8s.io/v1beta1", "Workload", "queued", metadata=metadata or {}),
+        "spec": {"podSets": sets},
+    }
+
+
+@pytest.mark.parametrize(
+    ("raw", "names"),
+    [
+        (an_mpi_job(), ["mpi-launcher-0", "mpi-worker-0", "mpi-worker-1", "mpi-worker-2"]),
+        (a_job_set(), ["set-leader-0", *(f"set-w-{number}" for number in range(4))]),
+        (a_leader_worker_set(), [f"lws-{number}" for number in range(6)]),
+        (
+            a_leader_worker_set(leaderTemplate=TEMPLATE),
+            ["lws-leader-0", "lws-leader-1", *(f"lws-worker-{number}" for number in range(4))],
+        ),
+        (a_ray_cluster(), ["ray-gpu-0", "ray-gpu-1", "ray-gpu-2", "ray-gpu-3", "ray-head-0"]),
+        (a_kueue_workload(), ["queued-0", "queued-1"]),
+        (
+            {**an_object("v1", "ReplicationController", "rc"), "spec": {"replicas": 2, "template": TEMPLATE}},
+            ["rc-0", "rc-1"],
+        ),
+        (
+            {**an_object("a.example.com/v1", "Server", "s"), "spec": {"podSpec": TEMPLATE["spec"]}},
+            ["s-0"],
+        ),
+    ],
+    ids=lambda value: value["kind"] if isinstance(value, dict) else "",
+)
+def test_an_object_stands_for_the_pods_of_its_templates(raw: Json, names: list[str]) -> None:
+    pods = virtual_pods(raw)
+    assert [pod.name for pod in pods] == names
+    assert {entry.template_name for pod in pods for entry in pod.claims} == {"one"}
+
+
+def test_pods_that_are_there_already_count_for_their_part() -> None:
+    worker = a_pod("mpi-worker-7", template="one", metadata=owned_by("MPIJob", "mpi"))
+    assert [pod.name for pod in virtual_pods(an_mpi_job(), worker)] == [
+        "mpi-launcher-0",
+        "mpi-worker-0",
+        "mpi-worker-1",
+    ]
+
+
+def test_pods_of_jobs_of_the_object_count() -> None:
+    job = {
+        **an_object("batch/v1", "Job", "set-w-0", metadata=owned_by("JobSet", "set")),
+        "spec": {"template": TEMPLATE},
+    }
+    pod = a_pod("set-w-0-abcde", template="one", metadata=owned_by("Job", "set-w-0"))
+    assert len(virtual_pods(a_job_set(), job, pod)) == 4
+
+
+def test_a_pod_that_does_not_name_its_part_counts_for_one_that_asks_for_the_same() -> None:
+    other = {"spec": {**TEMPLATE["spec"], "resourceClaims": [{"name": "a", "resourceClaimTemplateName": "two"}]}}
+    sets = [{"name": "a", "count": 1, "template": TEMPLATE}, {"name": "b", "count": 1, "template": other}]
+    raw = {**an_object("x.example.com/v1", "Gang", "g"), "spec": {"sets": sets}}
+    pod = a_pod("g-xyz", metadata=owned_by("Gang", "g"))
+    pod["spec"]["resourceClaims"] = other["spec"]["resourceClaims"]
+    assert [pod.name for pod in virtual_pods(raw, pod)] == ["g-a-0"]
+
+
+def test_a_workload_of_kueue_stands_for_nothing_beside_its_job() -> None:
+    job = {**an_object("batch/v1", "Job", "train"), "spec": {"parallelism": 2, "template": TEMPLATE}}
+    assert [pod.name for pod in virtual_pods(job, a_kueue_workload(owned_by("Job", "train")))] == ["train-0", "train-1"]
+    pod = a_pod("alone", template="one")
+    assert virtual_pods(pod, a_kueue_workload(owned_by("Pod", "alone"))) == []
+
+
+@pytest.mark.parametrize(
+    ("raw", "note"),
+    [
+        (an_mpi_job(runPolicy={"suspend": True}), "is suspended"),
+        (an_mpi_job(suspend=True), "is suspended"),
+        ({**an_mpi_job(), "status": {"conditions": [{"type": "Succeeded", "status": "True"}]}}, "has succeeded"),
+        ({**a_job_set(), "status": {"conditions": [{"type": "Failed", "status": "True"}]}}, "has failed"),
+        ({**a_kueue_workload(), "status": {"conditions": [{"type": "Finished", "status": "True"}]}}, "has finished"),
+    ],
+)
+def test_an_object_that_is_over_or_suspended_stands_for_no_pods(raw: Json, note: str) -> None:
+    inventory = taken(raw)
+    assert {workload.note for workload in inventory.workloads} == {note}
+    assert virtual_pods(raw) == []
+
+
+@pytest.mark.parametrize(
+    ("raw", "error"),
+    [
+        (
+            {**an_mpi_job(), "spec": {"workers": {"replicas": -1, "template": TEMPLATE}}},
+            "spec.workers.replicas: must be an integer that is not negative (got -1)",
+        ),
+        (
+            {**an_mpi_job(), "spec": {"workers": {"replicas": "3", "template": TEMPLATE}}},
+            'spec.workers.replicas: must be an integer that is not negative (got "3")',
+        ),
+        (
+            {**an_mpi_job(), "spec": {"workers": [{"replicas": 10**6, "template": TEMPLATE}]}},
+            "spec.workers[0]: must not ask for more than 150000 pods: no cluster has more (got 1000000)",
+        ),
+        (
+            {**an_mpi_job(), "spec": {"workers": [{"template": {"spec": {"containers": [{"name": 1}]}}}]}},
+            "spec.workers[0].template.spec.containers[0].name: must be a string (got 1)",
+        ),
+    ],
+)
+def test_a_template_or_number_that_makes_no_sense_is_an_error(raw: Json, error: str) -> None:
+    inventory = taken(raw)
+    assert [found.message for found in inventory.errors] == [error]
+    assert not inventory.workloads
+
+
+def test_an_unknown_kind_that_asks_for_claims_is_a_warning() -> None:
+    claims = [{"name": "gpu", "resourceClaimTemplateName": "one"}]
+    graph = {**an_object("x.example.com/v1", "Graph", "g"), "spec": {"services": {"a": {"resourceClaims": claims}}}}
+    inventory = taken(graph)
+    assert inventory.unseen == 1
+    assert [str(one) for one in inventory.warnings] == [
+        "test.yaml, document 1: Graph g: asks for claims, and its pods cannot be told from it: they are not placed"
+    ]
+    assert inventory.skipped == {"Graph (x.example.com)": 1}
+
+
+@pytest.mark.parametrize("kind", ["PodTemplate", "ClusterTrainingRuntime", "SandboxTemplate"])
+def test_what_others_make_pods_of_stands_for_none(kind: str) -> None:
+    inventory = taken({**an_object("x.example.com/v1", kind, "t"), "spec": {"template": TEMPLATE}})
+    assert not inventory.workloads
+    assert inventory.unseen == 1
+
+
+def test_the_history_of_a_workload_asks_for_nothing() -> None:
+    inventory = taken({**an_object("apps/v1", "ControllerRevision", "r"), "data": {"spec": {"template": TEMPLATE}}})
+    assert not inventory.workloads
+    assert not inventory.unseen
