@@ -5,7 +5,6 @@ started again.
 """
 
 import asyncio
-import ctypes
 import logging
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -21,6 +20,7 @@ from scheduler.live.configuration import Common
 from scheduler.live.core import Site
 from scheduler.live.leader_election import LeadershipLost
 from scheduler.live.listening import CannotServe
+from scheduler.live.memory import give_back_large_blocks, keep_trimmed
 
 try:
     import uvloop
@@ -32,12 +32,6 @@ else:
 BESIDE_BINDINGS = 36
 """Calls that may be under way beside those that bind pods: lists, events, conditions, what is swept and taken back."""
 
-LARGE_BLOCK = 1 << 17
-"""Bytes of memory from which on a block is one of its own, and goes back to the system with what was in it."""
-
-_M_MMAP_THRESHOLD = -3
-"""glibc's number of that parameter: mallopt(3)."""
-
 _EXPECTED = (HistoryLost, LeadershipLost)
 """What ends a program in the middle of its work, and is no fault of its own."""
 
@@ -46,7 +40,7 @@ _LOG = logging.getLogger(__name__)
 
 def run(work: Callable[[asyncio.Event], Awaitable[None]]) -> int:
     """Work until SIGTERM or SIGINT sets the event; the exit status. Logging has to be set up."""
-    _give_back_large_blocks()
+    give_back_large_blocks()
     with asyncio.Runner(loop_factory=_new_loop) as runner:
         try:
             runner.run(_until_told(work))
@@ -60,21 +54,15 @@ def run(work: Callable[[asyncio.Event], Awaitable[None]]) -> int:
     return 0
 
 
-def _give_back_large_blocks() -> None:
-    """Keep the C library from raising the limit itself: one list of objects, or one huge object, would do for good.
-
-    Only glibc has that parameter, and does so.
-    """
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is not None:
-        mallopt(_M_MMAP_THRESHOLD, LARGE_BLOCK)
-
-
 async def _until_told(work: Callable[[asyncio.Event], Awaitable[None]]) -> None:
     stop = asyncio.Event()
     for name in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(name, stop.set)
-    await work(stop)
+    trimming = asyncio.create_task(keep_trimmed())
+    try:
+        await work(stop)
+    finally:
+        trimming.cancel()
     _LOG.info("stopped")
 
 

@@ -1,0 +1,37 @@
+"""Memory that goes back to the system, as far as the C library keeps what nobody uses any more.
+
+Only glibc does so, and only there is anything done. Source: mallopt(3), malloc_trim(3).
+"""
+
+import asyncio
+import ctypes
+
+LARGE_BLOCK = 1 << 17
+"""Bytes of memory from which on a block is one of its own, and goes back to the system with what was in it."""
+
+TRIMMED_EVERY_S = 60.0
+"""How often smaller blocks go back, of which whole pages are free. It takes some milliseconds."""
+
+_M_MMAP_THRESHOLD = -3
+"""glibc's number of that parameter."""
+
+
+def give_back_large_blocks() -> None:
+    """Keep the C library from raising the limit itself: one list of objects, or one huge object, would do for good."""
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(_M_MMAP_THRESHOLD, LARGE_BLOCK)
+
+
+def trim() -> None:
+    """Give back the pages that are free now, wherever they are: between blocks in use, the C library keeps them."""
+    malloc_trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if malloc_trim is not None:
+        malloc_trim(0)
+
+
+async def keep_trimmed() -> None:
+    """Trim now and then, until cancelled."""
+    while True:
+        await asyncio.sleep(TRIMMED_EVERY_S)
+        trim()
