@@ -142,13 +142,11 @@ def _check_reserved(shapes: Sequence[ConsumerShape], findings: Findings, *, is_a
         findings.error(path, len(shapes), "must be absent while status.allocation is")
     check_count(len(shapes), RESERVED_FOR_MAX, path, findings)
     for index, shape in enumerate(shapes):
-        for field, value in (
-            ("resource", shape.get("resource")),
-            ("name", shape.get("name")),
-            ("uid", shape.get("uid")),
-        ):
+        for field, value in (("resource", shape.get("resource")), ("name", shape.get("name"))):
             if not value:
                 findings.required(f"{path}[{index}].{field}")
+        if not shape.get("uid"):
+            findings.note(f"{path}[{index}].uid", None, "is required")
     for index, uid in duplicates(shape.get("uid") or index for index, shape in enumerate(shapes)):
         findings.error(f"{path}[{index}]", uid, "the uid must be unique")
 

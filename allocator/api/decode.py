@@ -36,13 +36,14 @@ Object = Slice | DeviceClass | Claim | ClaimTemplate | TaintRule
 class Decoded:
     """What became of one raw object.
 
-    object: None where there are errors. raw: the object in the v1 shape with the API's defaults, as an API server would
-    return it. reserved_for: of a claim.
+    object: None where there are errors. notes: rules that are broken where no decision depends on them. raw: the object
+    in the v1 shape with the API's defaults, as an API server would return it. reserved_for: of a claim.
     """
 
     object: Object | None
     errors: tuple[FieldError, ...] = ()
     warnings: tuple[UnknownField, ...] = ()
+    notes: tuple[FieldError, ...] = ()
     raw: Mapping[str, Any] = field(default_factory=dict)
     metadata: Metadata = field(default_factory=Metadata)
     reserved_for: tuple[Consumer, ...] = ()
@@ -85,13 +86,14 @@ def decode(raw: Mapping[str, object], *, validate: bool = True, apply_defaults: 
         converted = conversion.with_defaults(converted)
     shape = typed(kind.adapter, converted, findings)
     if shape is None:
-        return Decoded(None, tuple(findings.errors), _advised(findings, raw), converted)
+        return Decoded(None, tuple(findings.errors), _advised(findings, raw), tuple(findings.notes), converted)
     if validate:
         kind.check(shape, findings)
     return Decoded(
         object=None if findings.errors else kind.build(shape, converted, findings),
         errors=tuple(findings.errors),
         warnings=_advised(findings, raw),
+        notes=tuple(findings.notes),
         raw=converted,
         metadata=build_metadata(shape.get("metadata")),
         reserved_for=_consumers(shape) if raw["kind"] == "ResourceClaim" else (),

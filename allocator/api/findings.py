@@ -17,6 +17,9 @@ MAPS = frozenset(
 )
 """Fields of resource.k8s.io whose keys are the user's."""
 
+_REPORTED = "status.devices"
+"""Where drivers report on devices, which is theirs and decides nothing."""
+
 _CARRIERS = frozenset({"constraints", "devices", "firstAvailable", "requests"})
 
 
@@ -98,9 +101,10 @@ def _is_map(name: str, before: Location, after: Location, maps: frozenset[str]) 
 
 @dataclass(slots=True)
 class Findings:
-    """The errors and unknown fields of one object."""
+    """The errors and unknown fields of one object. notes: rules that are broken where no decision depends on them."""
 
     errors: list[FieldError] = field(default_factory=list)
+    notes: list[FieldError] = field(default_factory=list)
     unknown: list[UnknownField] = field(default_factory=list)
     _untyped: set[str] = field(default_factory=set)
     _holders: set[str] = field(default_factory=set)
@@ -108,8 +112,13 @@ class Findings:
 
     def error(self, path: str, value: object, message: str) -> None:
         """Report a violated rule, unless the place was of a wrong type: then that has been said already."""
-        if not self._untyped or not any(prefix in self._untyped for prefix in _prefixes(path)):
-            self.errors.append(FieldError(path, value, message))
+        if not self._is_untyped(path):
+            found = self.notes if path.startswith(_REPORTED) else self.errors
+            found.append(FieldError(path, value, message))
+
+    def note(self, path: str, value: object, message: str) -> None:
+        """Report a violated rule on which no decision depends."""
+        self.notes.append(FieldError(path, value, message))
 
     def required(self, path: str, message: str = "is required") -> None:
         """Report that nothing stands where something has to."""
@@ -118,7 +127,8 @@ class Findings:
     def wrong_type(self, location: Location, value: object, message: str) -> None:
         """Report a value of a wrong type; no other rule is applied to this place."""
         path = path_of(location)
-        self.error(path, value, message)
+        if not self._is_untyped(path):
+            self.errors.append(FieldError(path, value, message))
         self._untyped.add(path)
         self._holders.add(path_of(location[:-1]))
 
@@ -135,6 +145,9 @@ class Findings:
     def is_uncertain(self, path: str) -> bool:
         """Whether a field of the object at `path` is unknown or of a wrong type: then that may be a union's member."""
         return path in self._holders
+
+    def _is_untyped(self, path: str) -> bool:
+        return bool(self._untyped) and any(prefix in self._untyped for prefix in _prefixes(path))
 
     def carried_by(self, path: str) -> tuple[str, ...]:
         """The unknown fields that the device, request, constraint or spec at `path` carries, relative to it."""

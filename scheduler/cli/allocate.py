@@ -16,6 +16,7 @@ from scheduler.cli.inputs import (
     inventory_of,
     keep_going_option,
     key_of,
+    overlay_option,
     paths_argument,
     policy_option,
 )
@@ -43,6 +44,7 @@ Examples:
     | dra allocate -                            straight from a cluster
   dra allocate cluster.yaml job.yaml --pod ml/train-0     one pod, as if it came first
   dra allocate cluster.yaml pending.yaml -o yaml          the claims as they would be written
+  dra allocate cluster.yaml --overlay edited.yaml         with other objects in place of some of the cluster's
   dra allocate cluster.yaml pending.yaml --policy topology:gpu.example.com/board     devices close together
 """
 
@@ -55,11 +57,19 @@ Examples:
 @click.option(
     "-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True, help="How to print the result."
 )
+@overlay_option
 @policy_option
 @feature_options
 @keep_going_option
-def command(
-    paths: tuple[str, ...], output: str, policy: Policy, features: Features, *, keep_going: bool, **names: str
+def command(  # noqa: PLR0913 - one for each option
+    *,
+    paths: tuple[str, ...],
+    overlays: tuple[str, ...],
+    output: str,
+    policy: Policy,
+    features: Features,
+    keep_going: bool,
+    **names: str,
 ) -> None:
     """Say which devices every pending claim gets, and on which node, as kube-scheduler would.
 
@@ -73,7 +83,7 @@ def command(
     Extended resources of device classes become claims. CPU and memory are not looked at, nor are affinity between pods,
     topology spread, host ports and volumes: a warning counts the pods that ask for them.
     """
-    inventory = inventory_of(paths, keep_going=keep_going)
+    inventory = inventory_of(paths, overlays, features, keep_going=keep_going)
     world = World.of(inventory, features)
     placement = world.placement(features, names["node"], policy, tells_every_node=output == "wide")
     results = _place(world, placement, names["pod"], names["claim"])

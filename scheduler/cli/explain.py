@@ -18,6 +18,7 @@ from scheduler.cli.inputs import (
     inventory_of,
     keep_going_option,
     key_of,
+    overlay_option,
     paths_argument,
     policy_option,
 )
@@ -67,6 +68,7 @@ class _Subject:
 @click.option(
     "-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True, help="How to print the result."
 )
+@overlay_option
 @policy_option
 @feature_options
 @keep_going_option
@@ -74,6 +76,7 @@ def command(  # noqa: PLR0913 - one for each option
     *,
     name: str,
     paths: tuple[str, ...],
+    overlays: tuple[str, ...],
     node: str,
     output: str,
     policy: Policy,
@@ -91,7 +94,7 @@ def command(  # noqa: PLR0913 - one for each option
     wishes cannot be had together, with none that could be spared; and what would make it fit, each tried out. Then the
     other nodes by reason. docs/explain.md describes the JSON.
     """
-    inventory = inventory_of(paths, keep_going=keep_going)
+    inventory = inventory_of(paths, overlays, features, keep_going=keep_going)
     world = World.of(inventory, features)
     subject = _subject(world, name)
     placement = world.placement(features, policy=policy)

@@ -62,6 +62,14 @@ paths_argument = click.argument("paths", nargs=-1, required=True, metavar="PATH.
 keep_going_option = click.option(
     "--keep-going", is_flag=True, help="Use the rest of an input that has errors; the exit code stays 2."
 )
+overlay_option = click.option(
+    "--overlay",
+    "overlays",
+    multiple=True,
+    metavar="PATH",
+    type=click.Path(),
+    help="Objects that replace those of the same kind, namespace and name, or are added. May be repeated.",
+)
 
 
 def _policy(_context: click.Context, _option: click.Parameter, text: str) -> Policy:
@@ -194,10 +202,10 @@ class World:
         tell(unoffered_resources(self.extended.unoffered(waiting, self.inventory.nodes), is_on=self.extended.is_on))
 
 
-def inventory_of(paths: Sequence[str], *, keep_going: bool) -> Inventory:
+def inventory_of(paths: Sequence[str], overlays: Sequence[str], features: Features, *, keep_going: bool) -> Inventory:
     """The inventory of the paths, after all that is to be said of it; the command ends where it cannot be used."""
     with told_after("reading the input ..."):
-        inventory = take_inventory(read(paths))
+        inventory = take_inventory(read(paths), read(overlays), features.environment)
     tell(report(inventory))
     if inventory.errors and not keep_going:
         number = len(inventory.errors)

@@ -208,7 +208,8 @@ def _note(raw: Mapping[str, object], metadata: MetadataFields) -> str:
     """Why the object asks for no pods though it is there, or empty."""
     if metadata.deletionTimestamp:
         return "is being deleted"
-    status, _ = typed(_Status, raw["status"]) if isinstance(raw.get("status"), dict) else (None, ())
+    reported = raw.get("status")
+    status, _ = typed(_Status, reported) if isinstance(reported, dict) else (None, ())
     if over := why_over((status and status.conditions) or ()):
         return over
     spec = raw["spec"]

@@ -2,6 +2,7 @@
 
 All errors are collected, so that one run tells all of them. An object that stands twice is an error
 unless both say the same, or one was read later than the other: a must-gather reads pods twice.
+An object with generateName gets a name, the same on every run.
 Kinds that no allocation depends on are counted and named.
 """
 
@@ -11,8 +12,10 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
 
+import cel
 from allocator.api import ClaimTemplate, Decoded, FieldError, TaintRule, decode, is_decoded
 from allocator.api.findings import step_text
+from allocator.api.versions import GROUP, SERVED
 from allocator.model import Claim, DeviceClass, Node, Slice
 from allocator.node_affinity import NAME_FIELD, problem_of
 from scheduler.core_v1.embedded import asks_for_claims, decode_embedded
@@ -22,7 +25,9 @@ from scheduler.core_v1.pod import DEFAULT_NAMESPACE, Pod, decode_pod
 from scheduler.core_v1.priority_class import PriorityClass, decode_priority_class
 from scheduler.core_v1.workload import KINDS as WORKLOADS
 from scheduler.core_v1.workload import Workload, decode_workload
+from scheduler.input import expressions
 from scheduler.input.documents import Finding, Place, RawObject
+from scheduler.input.identity import generated
 
 Typed = TypeVar("Typed")
 
@@ -31,6 +36,14 @@ NO_OBJECT = "without apiVersion and kind"
 
 TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 """The effects that a taint of a node can have."""
+
+_VERSIONS: Mapping[str, str] = {
+    **dict.fromkeys(sorted(SERVED["v1"]), f"{GROUP}/v1"),
+    **dict.fromkeys(("Node", "Namespace", "Pod"), "v1"),
+    "PriorityClass": "scheduling.k8s.io/v1",
+    **{kind: f"{group}/v1" for kind, group in WORKLOADS.items()},
+}
+"""Kubernetes' own kinds that count -> their apiVersion."""
 
 _ANY_EFFECT = f"one of {', '.join(TAINT_EFFECTS)}"
 
@@ -78,16 +91,20 @@ class Inventory:
     warnings: list[Finding] = field(default_factory=list)
 
 
-def take_inventory(objects: Iterable[RawObject | Finding]) -> Inventory:
-    """The inventory of all objects. Cost: O(size of the input)."""
-    reader = _Reader()
+def take_inventory(
+    objects: Iterable[RawObject | Finding],
+    overlay: Iterable[RawObject | Finding] = (),
+    environment: cel.Environment = cel.V1_36,
+) -> Inventory:
+    """The inventory of all objects. Cost: O(size of the input).
+
+    overlay: objects that stand in for those of their kind, namespace and name, and are added where there is none.
+    environment: what expressions are compiled in.
+    """
+    reader = _Reader(environment)
+    reader.overlay(overlay)
     for found in objects:
-        if isinstance(found, RawObject):
-            reader.read(found)
-        elif found.is_warning:
-            reader.inventory.warnings.append(found)
-        else:
-            reader.inventory.errors.append(found)
+        reader.take(found)
     reader.end()
     return reader.inventory
 
@@ -110,17 +127,35 @@ class _Copy:
 
 
 class _Reader:
-    def __init__(self) -> None:
+    def __init__(self, environment: cel.Environment) -> None:
         self.inventory = Inventory()
+        self._environment = environment
         self._seen: dict[tuple[str, str, str], _Copy] = {}
+        self._overlaid: frozenset[tuple[str, str, str]] = frozenset()
+        self._generated: Counter[tuple[str, str, str]] = Counter()
 
-    def read(self, found: RawObject) -> None:
-        """Add one object, or what is wrong with it."""
+    def overlay(self, objects: Iterable[RawObject | Finding]) -> None:
+        """Add the objects, which nothing that comes later replaces."""
+        found = list(objects)
+        for one in found:
+            self.take(one)
+        raws = [one.raw for one in found if isinstance(one, RawObject)]
+        self._overlaid = frozenset(_key(raw, str(raw.get("kind"))) for raw in raws if _metadata(raw, "name"))
+
+    def take(self, found: RawObject | Finding) -> None:
+        """Add one object, or what is wrong with it; unless the overlay has another in its place."""
+        if isinstance(found, Finding):
+            (self.inventory.warnings if found.is_warning else self.inventory.errors).append(found)
+        elif _key(found.raw, str(found.raw.get("kind"))) not in self._overlaid:
+            self._read(found)
+
+    def _read(self, found: RawObject) -> None:
         version, kind = found.raw.get("apiVersion"), found.raw.get("kind")
         if not isinstance(version, str) or not isinstance(kind, str) or not version or not kind:
             self._no_object(found)
             return
         self.inventory.kinds.add(kind)
+        found = replace(found, raw=self._named(found.raw, kind))
         group = version.rpartition("/")[0]
         if is_decoded(version, kind):
             self._device_object(found, kind)
@@ -128,8 +163,21 @@ class _Reader:
             self._core_object(found, kind)
         elif group in (WORKLOADS.get(kind), "extensions") and kind in WORKLOADS:
             self._typed(found, kind, lambda raw: decode_workload(kind, raw), self.inventory.workloads.append)
+        elif kind in _VERSIONS and _is_kubernetes(group):
+            error = FieldError("apiVersion", version, f"must be {_VERSIONS[kind]} for a {kind}")
+            self._error(found.place, _subject(kind, found.raw), str(error))
         else:
             self._other_object(found, kind, group)
+
+    def _named(self, raw: Mapping[str, object], kind: str) -> Mapping[str, object]:
+        """The object with a name, where it has but a generateName: of two alike each gets its own."""
+        base, metadata = _metadata(raw, "generateName"), raw.get("metadata")
+        if not base or _metadata(raw, "name") or not isinstance(metadata, dict):
+            return raw
+        key = kind, _metadata(raw, "namespace") or DEFAULT_NAMESPACE, base
+        self._generated[key] += 1
+        name = generated(base, "/".join((*key, str(self._generated[key]))))
+        return {**raw, "metadata": {**metadata, "name": name}}
 
     def _other_object(self, found: RawObject, kind: str, group: str) -> None:
         """An object of any kind: the pod templates in it count, and otherwise it is skipped."""
@@ -149,7 +197,7 @@ class _Reader:
                 self.inventory.warnings.append(Finding(found.place, message, subject, is_warning=True))
 
     def _no_object(self, found: RawObject) -> None:
-        if found.is_named:
+        if found.is_named or _is_meant(found.raw):
             self._error(found.place, "", "is no Kubernetes object: apiVersion and kind must be text")
         else:
             self.inventory.skipped[NO_OBJECT] += 1
@@ -160,6 +208,11 @@ class _Reader:
         for warning in decoded.warnings:
             message = f"{warning}; {_effect(kind, warning.path)}"
             self.inventory.warnings.append(Finding(found.place, message, subject, is_warning=True))
+        for note in decoded.notes:
+            message = f"{note}; no decision depends on it"
+            self.inventory.warnings.append(Finding(found.place, message, subject, is_warning=True))
+        for problem in expressions.problems(decoded.raw, self._environment):
+            self._error(found.place, subject, problem)
         if decoded.object is None:
             for error in decoded.errors:
                 self._error(found.place, subject, str(error))
@@ -254,6 +307,17 @@ class _Reader:
 
     def _error(self, place: Place, subject: str, message: str) -> None:
         self.inventory.errors.append(Finding(place, message, subject))
+
+
+def _is_kubernetes(group: str) -> bool:
+    """Whether Kubernetes' own kinds are at home in groups like this; other projects put theirs below a domain."""
+    return "." not in group or group.endswith(".k8s.io")
+
+
+def _is_meant(raw: Mapping[str, object]) -> bool:
+    """Whether a document was meant to be an object: a folder also holds values, charts and settings."""
+    has_type, has_content = ("apiVersion" in raw, "kind" in raw), ("metadata" in raw, "spec" in raw)
+    return all(has_type) or (any(has_type) and any(has_content))
 
 
 def _senseless(decoded: object) -> Iterator[str]:

@@ -9,8 +9,8 @@ from allocator.features.extended_resource import CLAIM_ANNOTATION
 from allocator.model import Claim
 from scheduler.core_v1.pod import Pod, PodClaim
 from scheduler.cycle.pod_claims import Waiting, is_controlled_by
+from scheduler.input.identity import generate_name, generated, uid_of
 from scheduler.input.inventory import ClaimObject, Inventory
-from scheduler.offline.identity import generate_name, generated, uid_of
 
 ENTRY_ANNOTATION = "resource.kubernetes.io/pod-claim-name"
 VERSION = "resource.k8s.io/v1"

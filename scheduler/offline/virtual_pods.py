@@ -16,7 +16,7 @@ from allocator.node_affinity import NAME_FIELD
 from scheduler.core_v1.pod import Owner, Pod
 from scheduler.core_v1.workload import Workload
 from scheduler.cycle.filters import refusal
-from scheduler.offline.identity import uid_of
+from scheduler.input.identity import uid_of
 
 _Key = tuple[str, str, str]
 _Names = set[tuple[str, str]]
@@ -57,8 +57,8 @@ def expand(workloads: Sequence[Workload], pods: Sequence[Pod], nodes: Sequence[N
         elif workload.kind == "StatefulSet":
             yield from _numbered_pods(workload, workload.pods, alive, taken)
         else:
-            own = there.get(_key(workload), {}).get(workload.part, 0)
-            yield from _pods(workload, workload.pods - own, taken)
+            own = there.get(_key(workload), Counter())
+            yield from _pods(workload, workload.pods - own[workload.part], taken)
 
 
 def _is_there(owner: Owner, workload: Workload, by_key: Mapping[_Key, Workload], pods: _Names) -> bool:

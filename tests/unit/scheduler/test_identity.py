@@ -2,7 +2,7 @@ import re
 
 import pytest
 
-from scheduler.offline.identity import generate_name, generated, uid_of
+from scheduler.input.identity import generate_name, generated, uid_of
 
 
 def test_a_uid_is_the_same_on_every_run_and_differs_by_kind_namespace_and_name() -> None:

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from scheduler.input.documents import Finding, Place
-from scheduler.input.inventory import take_inventory
+from scheduler.input.documents import Finding, Place, RawObject
+from scheduler.input.inventory import NO_OBJECT, take_inventory
 from tests.unit.scheduler.manifests import (
     RESOURCE,
     Json,
@@ -413,3 +413,102 @@ def test_a_taint_of_an_effect_that_is_none_is_told() -> None:
 def test_metadata_of_a_pod_template_has_to_be_an_object() -> None:
     (error,) = errors_of(a_workload("Deployment", "web", template={"metadata": "x", "spec": {}}))
     assert error.endswith('Deployment default/web: spec.template.metadata: must be an object (got "x")')
+
+
+# Names that a server would make, versions that are another kind's, folders, overlays, status details
+
+
+def test_an_object_with_generate_name_gets_a_name_that_is_the_same_each_run() -> None:
+    def named() -> list[str]:
+        raw = a_claim("")
+        raw["metadata"] = {"generateName": "train-", "namespace": "default"}
+        return [name for _, name in inventory_of(raw, raw, a_pod("", metadata={"generateName": "p-"})).claims]
+
+    names = named()
+    assert len(names) == len(set(names)) == 2
+    assert all(name.startswith("train-") and len(name) == len("train-") + 5 for name in names)
+    assert named() == names
+
+
+@pytest.mark.parametrize(
+    ("raw", "version", "expected"),
+    [
+        (a_claim(), "v1", "resource.k8s.io/v1"),
+        (a_class(), "devices.k8s.io/v1", "resource.k8s.io/v1"),
+        (a_pod(), "core/v1", "v1"),
+        (a_workload("Deployment"), "v1", "apps/v1"),
+        (a_workload("Job"), "apps/v1", "batch/v1"),
+    ],
+)
+def test_a_version_of_another_group_is_an_error_that_tells_the_right_one(
+    raw: Json, version: str, expected: str
+) -> None:
+    inventory = taken({**raw, "apiVersion": version})
+    kind = raw["kind"]
+    assert [one.message for one in inventory.errors] == [
+        f'apiVersion: must be {expected} for a {kind} (got "{version}")'
+    ]
+
+
+def test_a_kind_of_another_project_may_have_the_name_of_one_of_kubernetes() -> None:
+    inventory = inventory_of({**an_object("batch.volcano.sh/v1alpha1", "Job", "j"), "spec": {}})
+    assert inventory.skipped == {"Job (batch.volcano.sh)": 1}
+
+
+@pytest.mark.parametrize(
+    ("raw", "is_broken"),
+    [
+        ({"apiVersion": "v1", "metadata": {"name": "a"}, "spec": {}}, True),
+        ({"kind": "Pod", "spec": {}}, True),
+        ({"apiVersion": 1, "kind": "Pod"}, True),
+        ({"apiVersion": "v2", "name": "chart"}, False),
+        ({"kind": "values"}, False),
+        ({"metadata": {}, "spec": {}}, False),
+        ({}, False),
+    ],
+)
+def test_in_a_folder_what_was_meant_to_be_an_object_and_is_none_is_an_error(raw: Json, *, is_broken: bool) -> None:
+    inventory = take_inventory([RawObject(Place("folder/a.yaml", 1), raw, is_named=False)])
+    assert [str(one.place) for one in inventory.errors] == ["folder/a.yaml, document 1"] * is_broken
+    assert inventory.skipped == ({} if is_broken else {NO_OBJECT: 1})
+
+
+def raws(file: str, *objects: Json) -> list[RawObject]:
+    return [RawObject(Place(file, number), raw) for number, raw in enumerate(objects, 1)]
+
+
+def test_an_overlay_replaces_objects_of_the_same_name_and_adds_others() -> None:
+    base = raws("base.yaml", a_node("a"), a_node("b"), {**a_node("c"), "spec": 1})
+    overlay = raws("overlay.yaml", a_node("b", labels={"new": "1"}), a_node("c"), a_node("d"))
+    inventory = take_inventory(base, overlay)
+    assert inventory.errors == []
+    assert {node.name: node.labels for node in inventory.nodes} == {"a": {}, "b": {"new": "1"}, "c": {}, "d": {}}
+
+
+def test_an_overlay_of_one_namespace_leaves_the_others_alone() -> None:
+    base = raws("base.yaml", a_claim("c"), a_claim("c", namespace="other"))
+    inventory = take_inventory(base, raws("overlay.yaml", a_claim("c", a_request(count=2))))
+    counts = {key: found.claim.requests[0].alternatives[0].count for key, found in inventory.claims.items()}
+    assert counts == {("default", "c"): 2, ("other", "c"): 1}
+
+
+def test_two_objects_of_one_name_in_an_overlay_are_an_error() -> None:
+    overlay = raws("overlay.yaml", a_node("a"), a_node("a", labels={"new": "1"}))
+    (error,) = take_inventory([], overlay).errors
+    assert str(error) == (
+        "overlay.yaml, document 2: Node a: stands here with another content than in overlay.yaml, document 1"
+    )
+
+
+def test_details_of_a_status_on_which_nothing_depends_are_warnings() -> None:
+    device = {"driver": "gpu.example", "pool": "node-1", "device": "gpu-0", "conditions": [{"type": "Ready"}]}
+    users = [{"resource": "pods", "name": "p"}]
+    status = {"allocation": an_allocation("gpu-0"), "reservedFor": users, "devices": [device]}
+    inventory = inventory_of(a_claim("c", status=status))
+    assert ("default", "c") in inventory.claims
+    assert [one.message for one in inventory.warnings] == [
+        "status.reservedFor[0].uid: is required; no decision depends on it",
+        "status.devices[0].conditions[0].status: must be True, False or Unknown; no decision depends on it",
+        "status.devices[0].conditions[0].lastTransitionTime: is required; no decision depends on it",
+        "status.devices[0].conditions[0].reason: is required; no decision depends on it",
+    ]

@@ -106,5 +106,12 @@ def error_paths(raw: Raw) -> list[str]:
     return [error.path for error in decode(raw).errors]
 
 
+def noted_paths(raw: Raw) -> list[str]:
+    """What is wrong where nothing depends on it; the object is read all the same."""
+    decoded = decode(raw)
+    assert decoded.object is not None
+    return [note.path for note in decoded.notes]
+
+
 def warned(raw: Raw) -> list[str]:
     return [warning.path for warning in decode(raw).warnings]

@@ -15,6 +15,7 @@ from tests.unit.allocator.api.raw_objects import (
     a_subrequest,
     an_allocation,
     error_paths,
+    noted_paths,
     opaque,
 )
 
@@ -144,13 +145,18 @@ def test_node_selector_of_an_allocation_is_held_to_its_rules() -> None:
 @pytest.mark.parametrize(
     ("consumers", "paths"),
     [
-        ([{}], ["[0].resource", "[0].name", "[0].uid"]),
+        ([{}], ["[0].resource", "[0].name"]),
         ([{"resource": "pods", "name": "a", "uid": "1"}, {"resource": "pods", "name": "b", "uid": "1"}], ["[1]"]),
     ],
 )
 def test_consumer_that_breaks_a_rule_is_refused(consumers: list[Raw], paths: list[str]) -> None:
     raw = allocated(an_allocation(a_result()), reservedFor=consumers)
     assert error_paths(raw) == [f"status.reservedFor{path}" for path in paths]
+
+
+def test_consumer_without_a_uid_is_noted() -> None:
+    raw = allocated(an_allocation(a_result()), reservedFor=[{"resource": "pods", "name": "a"}])
+    assert noted_paths(raw) == ["status.reservedFor[0].uid"]
 
 
 def test_claim_is_reserved_only_when_it_is_allocated() -> None:
@@ -172,15 +178,15 @@ def a_status(**fields: object) -> Raw:
         ([a_status(networkData={"ips": ["10.0.0.1/24", "10.0.0.1/24"]})], "[0].networkData.ips[1]"),
     ],
 )
-def test_device_status_that_breaks_a_rule_is_refused(statuses: list[Raw], path: str) -> None:
-    assert error_paths(allocated(an_allocation(a_result()), devices=statuses)) == [f"status.devices{path}"]
+def test_device_status_that_breaks_a_rule_is_noted(statuses: list[Raw], path: str) -> None:
+    assert noted_paths(allocated(an_allocation(a_result()), devices=statuses)) == [f"status.devices{path}"]
 
 
 @pytest.mark.parametrize("field", ["driver", "pool", "device"])
 @pytest.mark.parametrize("name", [None, ""])
 def test_device_status_names_its_device(field: str, name: str | None) -> None:
     status = a_status(**{field: name})
-    found = error_paths(allocated(an_allocation(a_result()), devices=[status]))
+    found = noted_paths(allocated(an_allocation(a_result()), devices=[status]))
     assert found == [f"status.devices[0].{field}", "status.devices[0]"]
 
 
@@ -194,19 +200,24 @@ def test_device_status_names_its_device(field: str, name: str | None) -> None:
         ({"reason": "a:"}, "reason"),
         ({"reason": "1a"}, "reason"),
         ({"lastTransitionTime": None}, "lastTransitionTime"),
-        ({"lastTransitionTime": "yesterday"}, "lastTransitionTime"),
         ({"observedGeneration": -1}, "observedGeneration"),
     ],
 )
-def test_condition_of_a_device_status_that_breaks_a_rule_is_refused(fields: Raw, field: str) -> None:
+def test_condition_of_a_device_status_that_breaks_a_rule_is_noted(fields: Raw, field: str) -> None:
     status = a_status(conditions=[a_condition(**fields)])
     raw = allocated(an_allocation(a_result()), devices=[status])
-    assert error_paths(raw) == [f"status.devices[0].conditions[0].{field}"]
+    assert noted_paths(raw) == [f"status.devices[0].conditions[0].{field}"]
 
 
-def test_conditions_of_one_type_are_refused() -> None:
+def test_time_of_a_device_status_that_is_none_is_refused() -> None:
+    status = a_status(conditions=[a_condition(lastTransitionTime="yesterday")])
+    found = error_paths(allocated(an_allocation(a_result()), devices=[status]))
+    assert found == ["status.devices[0].conditions[0].lastTransitionTime"]
+
+
+def test_conditions_of_one_type_are_noted() -> None:
     raw = allocated(an_allocation(a_result()), devices=[a_status(conditions=[a_condition(), a_condition()])])
-    assert error_paths(raw) == ["status.devices[0].conditions[1].type"]
+    assert noted_paths(raw) == ["status.devices[0].conditions[1].type"]
 
 
 @pytest.mark.parametrize(
@@ -223,7 +234,7 @@ def test_conditions_of_one_type_are_refused() -> None:
 )
 def test_address_of_a_device_status_is_canonical(address: str) -> None:
     raw = allocated(an_allocation(a_result()), devices=[a_status(networkData={"ips": [address]})])
-    assert error_paths(raw) == ["status.devices[0].networkData.ips[0]"]
+    assert noted_paths(raw) == ["status.devices[0].networkData.ips[0]"]
 
 
 def test_valid_device_status_passes() -> None:
@@ -234,5 +245,5 @@ def test_valid_device_status_passes() -> None:
         networkData={"interfaceName": "eth0", "ips": ["10.0.0.1/24", "2001:db8::1/64"], "hardwareAddress": "00:00"},
     )
     decoded = decode(allocated(an_allocation(a_result(shareID=SHARE)), devices=[status]))
-    assert decoded.errors == ()
+    assert (decoded.errors, decoded.notes) == ((), ())
     assert decoded.warnings == ()

@@ -17,6 +17,7 @@ from tests.unit.scheduler.manifests import (
     a_pod,
     a_request,
     a_slice,
+    a_template,
     a_workload,
     an_allocation,
     an_object,
@@ -215,9 +216,6 @@ def with_selector(expression: str) -> list[Json]:
         ([a_pod("q", template="none")], "claim template default/none does not exist"),
         ([a_pod("q", claim="none")], "claim default/none does not exist"),
         ([a_claim("c", a_request(count=33))], "exceed the limit of 32"),
-        (with_selector("device.driver =="), "class bad"),
-        (with_selector("device.nose"), "nose"),
-        (with_selector("1"), "class bad"),
         (with_selector("device.attributes['x'].y"), "class bad"),
     ],
 )
@@ -227,9 +225,57 @@ def test_what_cannot_be_placed_says_why(objects: list[Json], reason: str, tmp_pa
     assert reason in run.out
 
 
-def test_an_error_of_a_selector_is_told_in_one_line_of_the_table(tmp_path: Path) -> None:
-    run = dra("allocate", saved(tmp_path, *a_cluster(), *with_selector("device.nose")))
+SELECTOR = "device.driver == 'a' && device.nose"
+DOES_NOT_COMPILE = ["1:31: undefined field 'nose'", f" | {SELECTOR}", f" | {'.' * 30}^"]
+
+
+@pytest.mark.parametrize(
+    ("raw", "name", "path"),
+    [
+        (a_class("bad", expressions=["true", SELECTOR]), "DeviceClass bad", "spec.selectors[1].cel.expression"),
+        (
+            a_claim("c", a_request(selectors=[{"cel": {"expression": SELECTOR}}])),
+            "ResourceClaim default/c",
+            "spec.devices.requests[0].exactly.selectors[0].cel.expression",
+        ),
+        (
+            a_claim(
+                "c",
+                {
+                    "name": "r",
+                    "firstAvailable": [
+                        {"name": "a", "deviceClassName": "gpu"},
+                        {"name": "b", "deviceClassName": "gpu", "selectors": [{"cel": {"expression": SELECTOR}}]},
+                    ],
+                },
+            ),
+            "ResourceClaim default/c",
+            "spec.devices.requests[0].firstAvailable[1].selectors[0].cel.expression",
+        ),
+        (
+            a_template("unused", a_request(selectors=[{"cel": {"expression": SELECTOR}}])),
+            "ResourceClaimTemplate default/unused",
+            "spec.spec.devices.requests[0].exactly.selectors[0].cel.expression",
+        ),
+    ],
+)
+def test_a_selector_that_does_not_compile_is_an_error_whoever_uses_it(
+    raw: Json, name: str, path: str, tmp_path: Path
+) -> None:
+    run, file = spoiled(tmp_path, document(raw))
+    assert run.code == 2
+    first, *caret = DOES_NOT_COMPILE
+    assert run.err.splitlines()[:3] == [f"error: {file}, document 2: {name}: {path}: does not compile: {first}", *caret]
+
+
+@pytest.mark.parametrize("expression", ["device.driver ==", "device.nose", "1"])
+def test_with_keep_going_the_error_of_a_selector_is_told_in_one_line_of_the_table(
+    expression: str, tmp_path: Path
+) -> None:
+    run = dra("allocate", saved(tmp_path, *a_cluster(), *with_selector(expression)), "--keep-going")
+    assert run.code == 2
     assert len(run.out.splitlines()) == 2
+    assert "class bad" in run.out
 
 
 def test_a_huge_workload_is_told_with_its_file_and_document(tmp_path: Path) -> None:

@@ -432,8 +432,9 @@ def test_remedies_of_several_claims_say_which_claim_is_meant() -> None:
 
 def test_error_that_ends_the_attempt_is_told_whole_and_at_its_node() -> None:
     selectors = [{"cel": {"expression": "device.nose"}}]
-    run = run_on("claim/c", [*a_cluster("a", "b"), a_claim("c", a_request(selectors=selectors))])
-    assert run.code == 1
+    objects = [*a_cluster("a", "b"), a_claim("c", a_request(selectors=selectors))]
+    run = run_on("claim/c", objects, "--keep-going")
+    assert run.code == 2
     assert "nose" in headline(run)
     told = section(run, "node a, where the attempt ends")
     assert any(line.endswith("^") for line in told)
@@ -697,7 +698,7 @@ def explained() -> dict[str, tuple[Explanation, Result]]:
     if not INVENTORIES.is_dir():
         pytest.skip(f"the fleet is not at hand: {INVENTORIES} is absent")
     paths = [str(INVENTORIES / name) for name in ("cluster.yaml", "pending.yaml")]
-    world = World.of(inventory_of(paths, keep_going=False), FEATURES)
+    world = World.of(inventory_of(paths, (), FEATURES, keep_going=False), FEATURES)
     placement = world.placement(FEATURES)
     found = {}
     for pod in sorted(world.pending, key=order_of):

@@ -21,7 +21,7 @@ HELP = {
     ("allocate", "--help"): [
         *("--pod", "--claim", "--node", "-o, --output", "[table|wide|json|yaml|name]", "--kubernetes", "--keep-going"),
         *("--feature-gates", "--strict", "--verbose"),
-        *("Exit code: 0 when everything asked for was placed, 1 when something was not, 2 for bad input.", "Examples:"),
+        *("Exit code: 0 when everything asked for was placed; 1 when something was not", "--overlay PATH", "Examples:"),
         "kubectl get resourceslices,",
     ],
     ("scheduler", "--help"): ["run "],
