@@ -81,8 +81,10 @@ def _nearest_text(nearest: str, nodes: Mapping[str, str | Outcome]) -> str:
     causes = [other for other in map(inner_cause, nodes.values()) if other is not None]
     if not isinstance(cause, NotEnough) or not all(_is_about_the_same(cause, other) for other in causes):
         return f"nearest is node {nearest}: {node_text(answer)}"
-    most = f"the most is {cause.left}, on {nearest}" if cause.left else f"{nearest} comes nearest"
     wanted = f"no node has {devices_text(cause.wanted)} for request {cause.request}"
+    if not _matching(cause):
+        return f"{wanted}, no device passes its selectors (node {nearest} has {_funnel(cause.total, cause.refusals)})"
+    most = f"the most is {cause.left}, on {nearest}" if cause.left else f"{nearest} comes nearest"
     return f"{wanted}, {most} (of {_funnel(cause.total, cause.refusals)})"
 
 
@@ -97,20 +99,25 @@ def inner_cause(answer: str | Outcome) -> Cause | None:
     return answer.cause.cause if isinstance(answer.cause, InvalidPoolSeen) else answer.cause
 
 
-def _nearness(answer: str | Outcome) -> tuple[float, float]:
-    """(how near to an answer, how many devices came past the selectors)."""
+def _nearness(answer: str | Outcome) -> tuple[float, int, int]:
+    """(how near to an answer, how many devices came past the selectors, how many there are)."""
     match inner_cause(answer):
         case NotEnough() as cause:
-            return cause.left / cause.wanted, sum(len(r.devices) for r in cause.refusals if r.kind != "selector")
+            return cause.left / cause.wanted, _matching(cause), cause.total
         case AllBlocked() as cause:
             blocked = sum(len(refusal.devices) for refusal in cause.refusals)
-            return 1.0 + (cause.total - blocked) / cause.total, 0.0
+            return 1.0 + (cause.total - blocked) / cause.total, 0, 0
         case ConstraintUnmet() as cause:
-            return 2.0 + cause.best / cause.wanted, 0.0
+            return 2.0 + cause.best / cause.wanted, 0, 0
         case Conflict():
-            return 4.0, 0.0
+            return 4.0, 0, 0
         case None:
-            return (5.0, 0.0) if isinstance(answer, Exhausted) else (-1.0, 0.0)
+            return (5.0, 0, 0) if isinstance(answer, Exhausted) else (-1.0, 0, 0)
+
+
+def _matching(cause: NotEnough) -> int:
+    """How many devices came past the selectors."""
+    return cause.left + sum(len(refusal.devices) for refusal in cause.refusals if refusal.kind != "selector")
 
 
 def _cause_text(cause: Cause | None) -> str:

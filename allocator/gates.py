@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 import cel
+from allocator.meant import did_you_mean
 
 ADMIN_ACCESS = "DRAAdminAccess"
 PRIORITIZED_LIST = "DRAPrioritizedList"
@@ -60,6 +61,7 @@ class Release:
     hold refuses the device and not the claim. full_devices_leave_all: `All` leaves out devices whose capacity is used.
     empty_shares_charge: a share is charged to its device's counters again where the shares before it tell no capacity.
     combined_slices: a slice with counter sets offers its devices too; later it is a slice of counters only.
+    keeps_combined_slices: such slices may be there, of before.
     """
 
     name: str
@@ -73,6 +75,7 @@ class Release:
     full_devices_leave_all: bool
     empty_shares_charge: bool
     combined_slices: bool
+    keeps_combined_slices: bool
 
 
 def _before_1_37(name: str, gates: Mapping[str, bool]) -> Release:
@@ -89,6 +92,7 @@ def _before_1_37(name: str, gates: Mapping[str, bool]) -> Release:
         full_devices_leave_all=True,
         empty_shares_charge=True,
         combined_slices=name == "1.34",
+        keeps_combined_slices=name in ("1.34", "1.35"),
     )
 
 
@@ -119,6 +123,7 @@ V1_37 = Release(
     full_devices_leave_all=False,
     empty_shares_charge=False,
     combined_slices=False,
+    keeps_combined_slices=False,
 )
 RELEASES: Mapping[str, Release] = MappingProxyType(
     {
@@ -129,6 +134,9 @@ RELEASES: Mapping[str, Release] = MappingProxyType(
     }
 )
 """By name, as `--kubernetes` takes it."""
+
+DEFAULT_RELEASE = "1.36"
+"""What is followed where nobody says otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,8 +161,9 @@ class Features:
         for gate in overrides or ():
             if gate not in base.gates:
                 known = ", ".join(sorted(base.gates))
+                meant = did_you_mean(gate, base.gates)
                 raise UnknownGate(
-                    f"Kubernetes {release} has no gate {gate!r} that changes an allocation; it has {known}"
+                    f"Kubernetes {release} has no gate {gate!r} that changes an allocation; it has {known}{meant}"
                 )
         gates = {**base.gates, **(overrides or {})}
         for gate, needed in _NEEDS.items():

@@ -1,7 +1,8 @@
 """What would make refused claims fit on a node, one change at a time: each was tried, so each is true.
 
-A count lowered, a constraint dropped, claims released, taints tolerated. Where one claim or one taint
-is not enough, a set of them is looked for of which none can be spared; it need not be the smallest.
+A count lowered, a selector corrected, selectors or a constraint dropped, claims released, taints tolerated. Where one
+claim, taint or selector is not enough, a set of them is looked for of which none can be spared; it need not be the
+smallest.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -10,6 +11,7 @@ from typing import TypeVar
 
 from allocator.asking import Asking
 from allocator.conflict import ConstraintWish, Wish, reduced, wishes_of
+from allocator.corrections import Correction, corrections
 from allocator.features.device_taints import BLOCKING, tolerates
 from allocator.model import Alternative, Claim, Request, Toleration
 from allocator.requests import MAX_RESULTS
@@ -28,6 +30,25 @@ class CountLowered:
     request: str
     count: int
     of_all: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SelectorCorrected:
+    """It fits with this selector of the request as corrected. position: among its own, not those of its class."""
+
+    claim: str
+    request: str
+    position: int
+    correction: Correction
+
+
+@dataclass(frozen=True, slots=True)
+class SelectorsDropped:
+    """It fits without these selectors of the request's own, by position; none of them can be spared."""
+
+    claim: str
+    request: str
+    positions: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +82,7 @@ class TaintsTolerated:
     taints: tuple[ToleratedTaint, ...]
 
 
-Remedy = CountLowered | ConstraintDropped | ClaimsReleased | TaintsTolerated
+Remedy = CountLowered | SelectorCorrected | SelectorsDropped | ConstraintDropped | ClaimsReleased | TaintsTolerated
 
 
 def remedies_of(asking: Asking, claims: Sequence[Claim]) -> Iterator[Remedy]:
@@ -70,6 +91,10 @@ def remedies_of(asking: Asking, claims: Sequence[Claim]) -> Iterator[Remedy]:
         for request in claim.requests:
             for alternative in request.alternatives:
                 yield from _lower(asking, claims, claim, alternative)
+    for claim in claims:
+        for alternative in _alternatives(claim):
+            yield from _correct(asking, claims, claim, alternative)
+            yield from _drop(asking, claims, claim, alternative)
     every = tuple(wish for claim in claims for wish in wishes_of(claim))
     for wish in every:
         if isinstance(wish, ConstraintWish) and asking.fits(reduced(claims, _all_but(every, wish))):
@@ -91,6 +116,36 @@ def _lower(asking: Asking, claims: Sequence[Claim], claim: Claim, alternative: A
             high = middle
     if low:
         yield CountLowered(str(claim), alternative.name, low, of_all=is_all)
+
+
+def _correct(
+    asking: Asking, claims: Sequence[Claim], claim: Claim, alternative: Alternative
+) -> Iterator[SelectorCorrected]:
+    """The first correction of each selector that makes it fit."""
+    devices = asking.snapshot.view(asking.node).devices if alternative.selectors else ()
+    for position, expression in enumerate(alternative.selectors):
+        for one in corrections(expression or "", devices):
+            other = (*alternative.selectors[:position], one.expression, *alternative.selectors[position + 1 :])
+            if asking.fits(_changed(claims, claim, replace(alternative, selectors=other))):
+                yield SelectorCorrected(str(claim), alternative.name, position, one)
+                break
+
+
+def _drop(
+    asking: Asking, claims: Sequence[Claim], claim: Claim, alternative: Alternative
+) -> Iterator[SelectorsDropped]:
+    """One selector, where one is enough; else as many as are needed."""
+
+    def fits(dropped: Sequence[int]) -> bool:
+        left = tuple(one for place, one in enumerate(alternative.selectors) if place not in dropped)
+        return asking.fits(_changed(claims, claim, replace(alternative, selectors=left)))
+
+    every = range(len(alternative.selectors))
+    if not every or not fits(every):
+        return
+    alone = [place for place in every if len(every) == 1 or fits([place])]
+    for places in [(place,) for place in alone] or [_needed(asking, every, fits)]:
+        yield from [SelectorsDropped(str(claim), alternative.name, tuple(places))] if places else []
 
 
 def _release(asking: Asking, claims: Sequence[Claim]) -> Iterator[Remedy]:

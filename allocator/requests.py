@@ -16,6 +16,7 @@ from allocator.failures import failure
 from allocator.feature import Attempt
 from allocator.features import FEATURES, concerned
 from allocator.features.consumable_capacity import Capacity
+from allocator.meant import did_you_mean
 from allocator.model import Alternative, Claim, Constraint, DeviceClass
 from allocator.outcome import InvalidClaim, InvalidPool
 from allocator.rules import Candidates, Kind, Mask, Rule, Stage, bits
@@ -239,7 +240,8 @@ class _Builder:
             raise InvalidClaim(f"{where}: no device class is named")
         device_class = self.snapshot.classes.get(alternative.class_name)
         if device_class is None:
-            raise InvalidClaim(f"{where}: device class {alternative.class_name} does not exist")
+            meant = did_you_mean(alternative.class_name, self.snapshot.classes)
+            raise InvalidClaim(f"{where}: device class {alternative.class_name} does not exist{meant}")
         for position, expression in enumerate(device_class.selectors):
             if expression is None:
                 raise InvalidClaim(f"class {device_class.name}, selector #{position}: no CEL expression")

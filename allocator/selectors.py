@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 import cel
+from allocator.meant import did_you_mean
 from allocator.model import Alternative, Device, DeviceClass, Slice
 from allocator.node_view import NodeView
 from allocator.reads import ReadKey
@@ -70,6 +71,15 @@ _LACKING = " (a device that may lack it is asked with has(...) first, or with .?
 """What helps where a selector fails for want of an attribute; the reference says so as of 1.37."""
 
 
+def _hint(error: str, device: Device) -> str:
+    """What helps against the error, or empty."""
+    name = error.removeprefix("no such key: ")
+    if name == error:
+        return ""
+    parts = (part for one in (*device.attributes, *device.capacity) for part in one.partition("/")[::2] if part)
+    return _LACKING + did_you_mean(name, parts)
+
+
 class Selectors:
     """The memo of expressions over slices, for one environment of the language.
 
@@ -111,8 +121,7 @@ class Selectors:
         except cel.CompileError as error:
             return f"CEL compile error: {error}"
         except cel.EvalError as error:
-            hint = _LACKING if str(error).startswith("no such key: ") else ""
-            return f"CEL runtime error: {error}{hint}"
+            return f"CEL runtime error: {error}{_hint(str(error), device)}"
         return ""
 
     def forget(self, piece: Slice) -> None:

@@ -7,7 +7,16 @@ from allocator.conflict import Clash, ConstraintWish, RequestWish
 from allocator.explain import devices_text, holders_text, left_text, refusal_text
 from allocator.offer import MATCHING, Funnel, Spread
 from allocator.outcome import Refusal
-from allocator.remedies import ClaimsReleased, ConstraintDropped, CountLowered, Remedy, TaintsTolerated, ToleratedTaint
+from allocator.remedies import (
+    ClaimsReleased,
+    ConstraintDropped,
+    CountLowered,
+    Remedy,
+    SelectorCorrected,
+    SelectorsDropped,
+    TaintsTolerated,
+    ToleratedTaint,
+)
 
 
 def clash_text(clash: Clash, node: str) -> str:
@@ -146,6 +155,12 @@ def remedy_text(remedy: Remedy, *, has_many_claims: bool = False) -> str:
         case CountLowered():
             instead = " instead of all" if remedy.of_all else ""
             return f"{_request_text(remedy, has_many_claims)}: count {remedy.count}{instead}"
+        case SelectorCorrected():
+            words = f"{remedy.correction.by} in place of {remedy.correction.word}"
+            return f"{_request_text(remedy, has_many_claims)}: selector #{remedy.position} with {words}"
+        case SelectorsDropped():
+            places = _and([f"#{position}" for position in remedy.positions])
+            return f"{_request_text(remedy, has_many_claims)}: selector{_s(remedy.positions)} {places} dropped"
         case ConstraintDropped(constraint):
             of = f"claim {constraint.claim}, " if has_many_claims else ""
             return f"{of}constraint #{constraint.position} ({_constraint_text(constraint)}) dropped"
@@ -155,7 +170,10 @@ def remedy_text(remedy: Remedy, *, has_many_claims: bool = False) -> str:
             return _and([f"taint {t.key}:{t.effect} tolerated by {_request_text(t, has_many_claims)}" for t in taints])
 
 
-def _request_text(wish: RequestWish | CountLowered | ToleratedTaint, has_many_claims: bool) -> str:  # noqa: FBT001
+def _request_text(
+    wish: RequestWish | CountLowered | SelectorCorrected | SelectorsDropped | ToleratedTaint,
+    has_many_claims: bool,  # noqa: FBT001 - of the text
+) -> str:
     return f"request {wish.request}{f' of claim {wish.claim}' if has_many_claims else ''}"
 
 

@@ -50,8 +50,10 @@ def to_v1(raw: Mapping[str, object], findings: Findings) -> Raw:
     """The object in the v1 shape. raw: of a served version and kind."""
     version, kind = str(raw["apiVersion"]).rpartition("/")[2], raw["kind"]
     converted: Raw = {**raw, "apiVersion": "resource.k8s.io/v1"}
-    if kind == "ResourceSlice" and version in _FLAT_VERSIONS:
-        return _mapped(converted, "spec", lambda spec: _slice_spec(spec, version, findings))
+    if kind == "ResourceSlice":
+        if version in _FLAT_VERSIONS:
+            converted = _mapped(converted, "spec", lambda spec: _slice_spec(spec, version, findings))
+        return _mapped(converted, "spec", _with_newest_mappings)
     if version in _FLAT_VERSIONS:
         return _with_requests(converted, lambda at, request: _structured(request, at, findings))
     return converted
@@ -135,6 +137,35 @@ def _device(device: Raw, version: str, location: Location, findings: Findings) -
     elif basic is not None:
         findings.wrong_type((*location, "basic"), basic, "must be an object")
     return _mapped(converted, "capacity", _valued) if version == "v1alpha3" else converted
+
+
+def _with_newest_mappings(spec: Raw) -> Raw:
+    """The slice with 1.36's alpha field nodeAllocatableResourceMappings as the field that replaced it in 1.37."""
+    devices = spec.get("devices")
+    is_there = isinstance(devices, list) and any(isinstance(one, dict) and _MAPPINGS in one for one in devices)
+    return _each(spec, "devices", lambda _, device: _with_newest_mapping(device)) if is_there else spec
+
+
+def _with_newest_mapping(device: Raw) -> Raw:
+    mappings = device.get(_MAPPINGS)
+    if not isinstance(mappings, dict) or "nodeAllocatableResources" in device:
+        return device
+    rest = {name: value for name, value in device.items() if name != _MAPPINGS}
+    found = {name: {"mapping": _mapping(own)} for name, own in mappings.items() if own != {}}
+    return {**rest, "nodeAllocatableResources": found}
+
+
+_MAPPINGS = "nodeAllocatableResourceMappings"
+
+
+def _mapping(own: object) -> object:
+    if not isinstance(own, dict):
+        return own
+    rest = {name: value for name, value in own.items() if name != "allocationMultiplier"}
+    multiplier = own.get("allocationMultiplier")
+    if own.get("capacityKey") is None:
+        return {**rest, "deviceMultiplier": multiplier}
+    return {**rest, "capacityMultiplier": "1" if multiplier is None else multiplier}
 
 
 def _valued(capacity: Raw) -> Raw:

@@ -69,17 +69,19 @@ _KINDS: Mapping[object, _Kind] = {
 }
 
 
-def decode(raw: Mapping[str, object], *, validate: bool = True, apply_defaults: bool = True) -> Decoded:
+def decode(
+    raw: Mapping[str, object], *, validate: bool = True, apply_defaults: bool = True, allows_combined: bool = False
+) -> Decoded:
     """The object of resource.k8s.io that `raw` holds, or all that is wrong with it.
 
     raw: as a JSON or YAML parser gives it; never changed. Recorded cases, which never went through an API server, need
-    less: validate=False leaves out limits and required fields, apply_defaults=False the API's defaults. Never raises
-    for any content. Cost: O(size).
+    less: validate=False leaves out limits and required fields, apply_defaults=False the API's defaults.
+    allows_combined: as in Findings. Never raises for any content. Cost: O(size).
     """
     refusal = versions.refusal(raw)
     if refusal is not None:
         return Decoded(None, errors=(refusal,))
-    findings = Findings()
+    findings = Findings(allows_combined=allows_combined)
     kind = _KINDS[raw["kind"]]
     converted = conversion.to_v1(raw, findings)
     if apply_defaults:

@@ -101,8 +101,12 @@ def _is_map(name: str, before: Location, after: Location, maps: frozenset[str]) 
 
 @dataclass(slots=True)
 class Findings:
-    """The errors and unknown fields of one object. notes: rules that are broken where no decision depends on them."""
+    """The errors and unknown fields of one object. notes: rules that are broken where no decision depends on them.
 
+    allows_combined: slices may have devices and counter sets in one, as up to Kubernetes 1.34.
+    """
+
+    allows_combined: bool = False
     errors: list[FieldError] = field(default_factory=list)
     notes: list[FieldError] = field(default_factory=list)
     unknown: list[UnknownField] = field(default_factory=list)

@@ -120,7 +120,7 @@ def _check_devices(spec: SliceSpecShape, findings: Findings) -> None:
     devices = spec.get("devices")
     if devices is None:
         return
-    if spec.get("sharedCounters") is not None:
+    if spec.get("sharedCounters") is not None and not findings.allows_combined:
         findings.error("spec", None, "must not set both devices and sharedCounters")
     _check_device_count(devices, findings)
     is_per_device = bool(spec.get("perDeviceNodeSelection"))

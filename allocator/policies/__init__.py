@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
+from allocator.meant import did_you_mean
 from allocator.policies.least_fragmentation import LeastFragmentation
 from allocator.policies.pack import Pack
 from allocator.policies.spread import Spread
@@ -20,7 +21,7 @@ def policy_of(text: str) -> Policy:
             raise UnknownPolicy(f"policy {name} takes no attributes")
         return _PLAIN[name]
     if name not in _BY_ATTRIBUTES:
-        raise UnknownPolicy(f"{name!r} is not among the policies: {', '.join(NAMES)}")
+        raise UnknownPolicy(f"{name!r} is not among the policies: {', '.join(NAMES)}{did_you_mean(name, NAMES)}")
     if not colon:
         return _BY_ATTRIBUTES[name](())
     return _BY_ATTRIBUTES[name]([_qualified(attribute.strip()) for attribute in rest.split(",")])

@@ -9,29 +9,27 @@ from typing import Any, Literal
 
 from scheduler.binding.claim_objects import Json
 from scheduler.binding.timestamps import in_seconds
-from scheduler.core_v1.pod_status import Condition
-
-TYPE = "PodScheduled"
+from scheduler.core_v1.pod_status import POD_SCHEDULED, Condition
 
 Reason = Literal["Unschedulable", "SchedulerError"]
 
 
 def not_scheduled(reason: Reason, message: str, generation: int) -> Condition:
     """The condition of a pod that got no node."""
-    return Condition(TYPE, "False", reason, message, generation)
+    return Condition(POD_SCHEDULED, "False", reason, message, generation)
 
 
 def current(conditions: Sequence[Condition]) -> Condition | None:
     """The condition as it stands."""
-    return next((one for one in conditions if one.type == TYPE), None)
+    return next((one for one in conditions if one.type == POD_SCHEDULED), None)
 
 
 def current_of(pod: Mapping[str, Any]) -> Condition | None:
     """The same of a raw pod."""
     for one in (pod.get("status") or {}).get("conditions") or ():
-        if one["type"] == TYPE:
+        if one["type"] == POD_SCHEDULED:
             said = one.get("reason") or "", one.get("message") or "", one.get("observedGeneration") or 0
-            return Condition(TYPE, one["status"], *said)
+            return Condition(POD_SCHEDULED, one["status"], *said)
     return None
 
 

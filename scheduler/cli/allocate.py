@@ -1,5 +1,6 @@
 """`dra allocate`: the main job on files."""
 
+import shutil
 import sys
 from collections.abc import Sequence
 
@@ -127,7 +128,12 @@ def _rendered(results: Sequence[Result], placement: Placement, output: str) -> s
         case "name":
             return "\n".join(_names(results))
         case _:
-            return table(results, is_wide=output == "wide")
+            return table(results, is_wide=output == "wide", width=_columns())
+
+
+def _columns() -> int | None:
+    """The width of the terminal that reads the table; None where it is no terminal."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def _names(results: Sequence[Result]) -> list[str]:

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 
 import click
 import orjson
@@ -19,7 +20,6 @@ from scheduler.cli.inputs import (
     keep_going_option,
     key_of,
     overlay_option,
-    paths_argument,
     policy_option,
 )
 from scheduler.cli.progress import Progress, told_after
@@ -28,7 +28,7 @@ from scheduler.cycle import admin_access
 from scheduler.offline.explanation import Explanation, explain
 from scheduler.offline.placement import Look, Placement, order_of, unused_claims
 from scheduler.output.explanation import text_of
-from scheduler.output.explanation_json import object_of
+from scheduler.output.explanation_json import list_of, object_of
 from scheduler.output.report import unchecked_namespaces
 
 FORMATS = ("table", "json")
@@ -41,7 +41,7 @@ _KINDS: Mapping[str, str] = {
 
 _EPILOG = """
 \b
-Exit code: 0 when it fits, 1 when it does not or that is not known, 2 for bad input.
+Exit code: 0 when it fits (with --all: when everything does), 1 when it does not or that is not known, 2 for bad input.
 
 \b
 Examples:
@@ -49,6 +49,7 @@ Examples:
   dra explain ml/train-0 must-gather/ --in-order           after the pods that come before it
   dra explain ml/train-0 cluster.yaml --node gpu-07        why not on that node
   dra explain claim/ml/shared cluster.yaml -o json         a claim, for a program
+  dra explain --all cluster.yaml pending.yaml              all that waits, each after those before it, for CI
 """
 
 
@@ -61,8 +62,10 @@ class _Subject:
 
 
 @click.command(name="explain", epilog=_EPILOG)
-@click.argument("name", metavar="POD|CLAIM")
-@paths_argument
+@click.argument("arguments", nargs=-1, required=True, metavar="[POD|CLAIM] PATH...")
+@click.option(
+    "--all", "is_all", is_flag=True, help="Explain all that waits instead of one, as `dra allocate` places it."
+)
 @click.option("--node", default="", metavar="NAME", help="Tell the story of this node, and whether it fits there.")
 @click.option("--in-order", is_flag=True, help="Place the pods and claims that come before it first.")
 @click.option(
@@ -74,14 +77,14 @@ class _Subject:
 @keep_going_option
 def command(  # noqa: PLR0913 - one for each option
     *,
-    name: str,
-    paths: tuple[str, ...],
+    arguments: tuple[str, ...],
     overlays: tuple[str, ...],
     node: str,
     output: str,
     policy: Policy,
     features: Features,
     in_order: bool,
+    is_all: bool,
     keep_going: bool,
 ) -> None:
     """Say why a pod or a claim gets its node and devices, or why it gets none and what would help.
@@ -94,10 +97,20 @@ def command(  # noqa: PLR0913 - one for each option
     wishes cannot be had together, with none that could be spared; and what would make it fit, each tried out. Then the
     other nodes by reason. docs/explain.md describes the JSON.
     """
+    if is_all and (node or in_order):
+        raise click.UsageError(
+            "--all explains everything in order, on all nodes: it goes without --node and --in-order"
+        )
+    name, paths = ("", arguments) if is_all else (arguments[0], arguments[1:])
+    if not paths:
+        raise click.UsageError("Missing argument 'PATH...'.")
     inventory = inventory_of(paths, overlays, features, keep_going=keep_going)
     world = World.of(inventory, features)
-    subject = _subject(world, name)
     placement = world.placement(features, policy=policy)
+    if is_all:
+        fits = _explain_all(world, placement, output)
+        sys.exit(BAD_INPUT if inventory.errors else int(not fits or bool(inventory.unseen)))
+    subject = _subject(world, name)
     if node and node not in {one.name for one in placement.nodes}:
         stop(f"node {node} is not in the input")
     if subject.pod:
@@ -111,6 +124,27 @@ def command(  # noqa: PLR0913 - one for each option
         tell(_passed_by(world, subject))
     click.echo(_rendered(explanation, output))
     sys.exit(BAD_INPUT if inventory.errors else int(explanation.verdict != "Fits"))
+
+
+def _explain_all(world: World, placement: Placement, output: str) -> bool:
+    """Explain each pod and claim that waits on what those before it leave; whether all of them fit."""
+    world.warn_of(world.pods)
+    pods = sorted(world.pending, key=order_of)
+    claims = sorted(unused_claims(world.claims, world.pods), key=lambda claim: (claim.namespace, claim.name))
+    found: list[Explanation] = []
+    with Progress() as progress:
+        for look in chain(map(placement.look, pods), map(placement.look_at_claim, claims)):
+            found.append(explain(placement, look))
+            placement.take(look)
+            progress.tell(len(found), len(pods) + len(claims))
+    tell(unchecked_namespaces(placement.unchecked, admin_access.LABEL))
+    if output == "json":
+        click.echo(orjson.dumps(list_of(found), option=orjson.OPT_INDENT_2).decode())
+    elif found:
+        click.echo("\n\n".join(map(text_of, found)))
+    fitting = sum(one.verdict == "Fits" for one in found)
+    tell([f"{fitting} of {len(found)} fit{'' if found else ': nothing in the input waits for devices'}"])
+    return fitting == len(found)
 
 
 def _subject(world: World, name: str) -> _Subject:

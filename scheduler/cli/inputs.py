@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from allocator.gates import DEVICE_TAINT_RULES, RELEASES, Features, UnknownGate
+from allocator.gates import DEFAULT_RELEASE, DEVICE_TAINT_RULES, RELEASES, Features, UnknownGate
 from allocator.model import Claim
 from allocator.policies import NAMES, UnknownPolicy, policy_of
 from allocator.policy import FIRST_FIT, Policy
@@ -26,6 +26,7 @@ from scheduler.offline.priorities import Priorities
 from scheduler.offline.virtual_pods import expand
 from scheduler.output.report import report, unknown_priorities, unoffered_resources, unread_requirements
 from scheduler.output.switched_off import switched_off
+from scheduler.output.unknown_attributes import unknown_attributes
 
 Key = tuple[str, str]
 """Namespace and name."""
@@ -38,7 +39,7 @@ _FEATURE_OPTIONS = (
         "--kubernetes",
         "release",
         type=click.Choice(sorted(RELEASES)),
-        default="1.36",
+        default=DEFAULT_RELEASE,
         show_default=True,
         help="The release whose scheduler is followed where releases differ.",
     ),
@@ -139,6 +140,7 @@ class World:
     def of(inventory: Inventory, features: Features) -> "World":
         """The world that the inventory describes; what of it does not count, or is only guessed, is told."""
         tell(switched_off(inventory, features))
+        tell(unknown_attributes(inventory))
         priorities = Priorities(inventory.priority_classes)
         pods = [*inventory.pods, *expand(inventory.workloads, inventory.pods, inventory.nodes)]
         tell(unknown_priorities(Counter(pod.priority_class for pod in pods if not priorities.knows(pod))))
@@ -205,7 +207,7 @@ class World:
 def inventory_of(paths: Sequence[str], overlays: Sequence[str], features: Features, *, keep_going: bool) -> Inventory:
     """The inventory of the paths, after all that is to be said of it; the command ends where it cannot be used."""
     with told_after("reading the input ..."):
-        inventory = take_inventory(read(paths), read(overlays), features.environment)
+        inventory = take_inventory(read(paths), read(overlays), features)
     tell(report(inventory))
     if inventory.errors and not keep_going:
         number = len(inventory.errors)

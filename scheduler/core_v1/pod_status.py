@@ -13,6 +13,9 @@ from cel.quantity import Quantity
 from scheduler.core_v1.fields import Fields
 from scheduler.core_v1.resources import Amount, ResourcesFields
 
+POD_SCHEDULED = "PodScheduled"
+"""The condition that says whether the pod has a node."""
+
 _RESIZE_PENDING = "PodResizePending"
 _INFEASIBLE = "Infeasible"
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
 
-import cel
 from allocator.api import ClaimTemplate, Decoded, FieldError, TaintRule, decode, is_decoded
 from allocator.api.findings import step_text
 from allocator.api.versions import GROUP, SERVED
+from allocator.gates import DEFAULT_RELEASE, Features
 from allocator.model import Claim, DeviceClass, Node, Slice
 from allocator.node_affinity import NAME_FIELD, problem_of
 from scheduler.core_v1.embedded import asks_for_claims, decode_embedded
@@ -30,6 +30,9 @@ from scheduler.input.documents import Finding, Place, RawObject
 from scheduler.input.identity import generated
 
 Typed = TypeVar("Typed")
+
+DEFAULT = Features.of(DEFAULT_RELEASE)
+"""What is in force unless somebody says otherwise."""
 
 NO_OBJECT = "without apiVersion and kind"
 """What documents are counted as that are no objects, and are none of our business."""
@@ -69,7 +72,7 @@ class Inventory:
     holders: claims with errors, of which only the devices that they have count. faults: why a claim or a template is
     not used although it is there, by (kind, namespace, name). kinds: also of objects with errors. skipped: how many of
     other kinds, by `kind (group)`. unseen: how many of these ask for claims, so that pods may wait of which nothing is
-    known.
+    known. nodes: those that slices name, where the input holds no Node at all.
     """
 
     slices: list[Slice] = field(default_factory=list)
@@ -94,14 +97,14 @@ class Inventory:
 def take_inventory(
     objects: Iterable[RawObject | Finding],
     overlay: Iterable[RawObject | Finding] = (),
-    environment: cel.Environment = cel.V1_36,
+    features: Features = DEFAULT,
 ) -> Inventory:
     """The inventory of all objects. Cost: O(size of the input).
 
     overlay: objects that stand in for those of their kind, namespace and name, and are added where there is none.
-    environment: what expressions are compiled in.
+    features: what expressions may say, and slices may hold.
     """
-    reader = _Reader(environment)
+    reader = _Reader(features)
     reader.overlay(overlay)
     for found in objects:
         reader.take(found)
@@ -127,9 +130,9 @@ class _Copy:
 
 
 class _Reader:
-    def __init__(self, environment: cel.Environment) -> None:
+    def __init__(self, features: Features) -> None:
         self.inventory = Inventory()
-        self._environment = environment
+        self._features = features
         self._seen: dict[tuple[str, str, str], _Copy] = {}
         self._overlaid: frozenset[tuple[str, str, str]] = frozenset()
         self._generated: Counter[tuple[str, str, str]] = Counter()
@@ -203,7 +206,7 @@ class _Reader:
             self.inventory.skipped[NO_OBJECT] += 1
 
     def _device_object(self, found: RawObject, kind: str) -> None:
-        decoded = decode(found.raw)
+        decoded = decode(found.raw, allows_combined=self._features.release.keeps_combined_slices)
         subject = _subject(kind, found.raw)
         for warning in decoded.warnings:
             message = f"{warning}; {_effect(kind, warning.path)}"
@@ -211,7 +214,7 @@ class _Reader:
         for note in decoded.notes:
             message = f"{note}; no decision depends on it"
             self.inventory.warnings.append(Finding(found.place, message, subject, is_warning=True))
-        for problem in expressions.problems(decoded.raw, self._environment):
+        for problem in expressions.problems(decoded.raw, self._features.environment):
             self._error(found.place, subject, problem)
         if decoded.object is None:
             for error in decoded.errors:
@@ -304,6 +307,9 @@ class _Reader:
         """Put into the inventory what was seen."""
         for copy in self._seen.values():
             copy.keep()
+        if "Node" not in self.inventory.kinds:
+            names = sorted({piece.reach.node_name for piece in self.inventory.slices if piece.reach.node_name})
+            self.inventory.nodes = [Node(name) for name in names]
 
     def _error(self, place: Place, subject: str, message: str) -> None:
         self.inventory.errors.append(Finding(place, message, subject))

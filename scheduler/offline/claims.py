@@ -4,11 +4,16 @@ Source: KEP-4381 (resolution by pod.status.resourceClaimStatuses, the owner chec
 claim controller, which makes claims of templates.
 """
 
+from collections.abc import Iterable
+
 from allocator.api import ClaimTemplate, decode
 from allocator.features.extended_resource import CLAIM_ANNOTATION
+from allocator.meant import did_you_mean
 from allocator.model import Claim
 from scheduler.core_v1.pod import Pod, PodClaim
+from scheduler.core_v1.unread import GROUP
 from scheduler.cycle.pod_claims import Waiting, is_controlled_by
+from scheduler.cycle.unsupported import GROUPS_UNSUPPORTED
 from scheduler.input.identity import generate_name, generated, uid_of
 from scheduler.input.inventory import ClaimObject, Inventory
 
@@ -47,6 +52,8 @@ class Claims:
 
     def of(self, pod: Pod) -> list[tuple[PodClaim, ClaimObject]] | Waiting:
         """The claims of a pod in the order of its entries; an entry that needs none is left out."""
+        if pod.claims and GROUP in pod.unread:
+            return Waiting(f"is of a pod group: {GROUPS_UNSUPPORTED}")
         found: list[tuple[PodClaim, ClaimObject]] = []
         for entry in pod.claims:
             resolved = self._by_name(pod, entry) if entry.claim_name else self._by_template(pod, entry)
@@ -54,6 +61,8 @@ class Claims:
                 return resolved
             if resolved is None:
                 continue
+            if any(owner.is_controller and owner.kind == "PodGroup" for owner in resolved.decoded.metadata.owners):
+                return Waiting(f"claim {resolved.claim} is of a pod group: {GROUPS_UNSUPPORTED}")
             if resolved.decoded.metadata.deletion_timestamp:
                 return Waiting(f"claim {resolved.claim} is being deleted")
             found.append((entry, resolved))
@@ -98,7 +107,9 @@ class Claims:
     def _missing(self, namespace: str, name: str) -> Waiting:
         if fault := self._faults.get(("ResourceClaim", namespace, name)):
             return Waiting(f"claim {namespace}/{name} {fault}")
-        hint = "" if self._has_claims else " (the input holds no ResourceClaim at all)"
+        hint = (
+            _hint(namespace, name, self.objects) if self._has_claims else " (the input holds no ResourceClaim at all)"
+        )
         return Waiting(f"claim {namespace}/{name} does not exist{hint}")
 
     def _owned(self, pod: Pod, found: ClaimObject) -> ClaimObject | Waiting:
@@ -111,7 +122,9 @@ class Claims:
         if template is None:
             if fault := self._faults.get(("ResourceClaimTemplate", pod.namespace, entry.template_name)):
                 return Waiting(f"claim template {pod.namespace}/{entry.template_name} {fault}")
-            hint = "" if self._templates else " (the input holds no ResourceClaimTemplate at all)"
+            hint = _hint(pod.namespace, entry.template_name, self._templates)
+            if not self._templates:
+                hint = " (the input holds no ResourceClaimTemplate at all)"
             return Waiting(f"claim template {pod.namespace}/{entry.template_name} does not exist{hint}")
         name = self.unused_name(pod.namespace, generate_name(pod.name, entry.name), f"{pod}/{entry.name}")
         decoded = decode(_raw_claim(pod, entry, name, template))
@@ -124,6 +137,11 @@ class Claims:
         self.add(found)
         self._by_entry[uid_of_pod(pod), entry.name] = found
         return found
+
+
+def _hint(namespace: str, name: str, known: Iterable[tuple[str, str]]) -> str:
+    """What may have been meant, of what the namespace has."""
+    return did_you_mean(name, (other for own, other in known if own == namespace))
 
 
 def uid_of_pod(pod: Pod) -> str:

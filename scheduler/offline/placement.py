@@ -137,13 +137,13 @@ class Placement:
             results.append(self.place(pod))
             progress(len(results), total)
         for claim in sorted(claims, key=lambda claim: (claim.namespace, claim.name)):
-            results.append(self._take(self.look_at_claim(claim)))
+            results.append(self.take(self.look_at_claim(claim)))
             progress(len(results), total)
         return results
 
     def place(self, pod: Pod) -> Result:
         """One pod; a bound one keeps its node, and gets no devices that it does not have."""
-        return self._take(self.look(pod))
+        return self.take(self.look(pod))
 
     def look(self, pod: Pod) -> "Look":
         """What becomes of the pod as things are; nothing is taken."""
@@ -202,7 +202,8 @@ class Placement:
             return replace(look, settled=NotPlaced(pod, claims, wish.reason))
         return replace(look, wish=wish)
 
-    def _take(self, look: "Look") -> Result:
+    def take(self, look: "Look") -> Result:
+        """What becomes of it is taken from what there is."""
         if look.settled:
             return look.settled
         if look.wish or self._resources.is_on:

@@ -8,7 +8,15 @@ from allocator.gates import Features
 from allocator.model import Claim, DeviceID, DeviceResult
 from allocator.offer import Funnel, Offer, Spread
 from allocator.outcome import Allocated, AllocationError, Exhausted, Outcome, Refusal
-from allocator.remedies import ClaimsReleased, ConstraintDropped, CountLowered, Remedy, TaintsTolerated
+from allocator.remedies import (
+    ClaimsReleased,
+    ConstraintDropped,
+    CountLowered,
+    Remedy,
+    SelectorCorrected,
+    SelectorsDropped,
+    TaintsTolerated,
+)
 from allocator.rules import Kind
 from allocator.sentences import clash_text, remedy_text
 from scheduler.offline.explanation import Explanation, Verdict
@@ -28,6 +36,11 @@ _KINDS: Mapping[Kind, str] = {
     "taint": "Taint",
     "other": "Other",
 }
+
+
+def list_of(explanations: Sequence[Explanation]) -> Json:
+    """Several of them."""
+    return {"apiVersion": API_VERSION, "kind": f"{KIND}List", "items": [object_of(one) for one in explanations]}
 
 
 def object_of(explanation: Explanation) -> Json:
@@ -184,8 +197,12 @@ def _wish(wish: Wish) -> Json:
 def _remedy(remedy: Remedy) -> Json:
     match remedy:
         case CountLowered():
-            where: Json = {"claim": remedy.claim, "request": remedy.request}
-            return {"kind": "LowerCount", **where, "count": remedy.count, "insteadOfAll": remedy.of_all}
+            return {"kind": "LowerCount", **_where(remedy), "count": remedy.count, "insteadOfAll": remedy.of_all}
+        case SelectorCorrected(position=position, correction=one):
+            changed = {"expression": one.expression, "word": one.word, "by": one.by}
+            return {"kind": "CorrectSelector", **_where(remedy), "selector": position, **changed}
+        case SelectorsDropped(positions=positions):
+            return {"kind": "DropSelectors", **_where(remedy), "selectors": list(positions)}
         case ConstraintDropped(constraint):
             return {"kind": "DropConstraint", **_wish(constraint)}
         case ClaimsReleased(claims):
@@ -195,6 +212,10 @@ def _remedy(remedy: Remedy) -> Json:
                 {"claim": one.claim, "request": one.request, "key": one.key, "effect": one.effect} for one in taints
             ]
             return {"kind": "TolerateTaints", "taints": tolerated}
+
+
+def _where(remedy: CountLowered | SelectorCorrected | SelectorsDropped) -> Json:
+    return {"claim": remedy.claim, "request": remedy.request}
 
 
 def _devices(devices: Sequence[DeviceID]) -> list[Json]:

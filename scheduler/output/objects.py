@@ -1,6 +1,7 @@
 """Results as API objects: claims with their status and pods with their node, as they would be written.
 
-The allocation's time stamp is left out, since it is the moment of a write that has not happened.
+Time stamps are left out, of allocations and of conditions, since each is the moment of a write that has not happened.
+A pod that is not placed carries the reason in its condition PodScheduled.
 Source: KEP-4381 (finalizer, reservedFor); the resource claim controller (resourceClaimStatuses).
 """
 
@@ -8,11 +9,13 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from allocator.api import allocation_to_v1
 from scheduler.core_v1.pod import Pod
+from scheduler.core_v1.pod_status import POD_SCHEDULED
 from scheduler.cycle.claim_index import FINALIZER
 from scheduler.cycle.pod_claims import Waiting
 from scheduler.input.inventory import ClaimObject
 from scheduler.offline.claims import Claims, uid_of_claim, uid_of_pod
 from scheduler.offline.placement import Placed, Result
+from scheduler.output.table import reason_of
 
 
 def list_of(results: Sequence[Result], claims: Claims, consumers: Mapping[tuple[str, str], Sequence[Pod]]) -> object:
@@ -51,9 +54,24 @@ def pod_object(pod: Pod, result: Result, claims: Claims) -> dict[str, object]:
     raw["metadata"] = {**metadata, "namespace": pod.namespace, "uid": uid_of_pod(pod)}
     if isinstance(result, Placed):
         raw["spec"] = {**spec, "nodeName": result.node}
-    if told := _told(pod, result, claims):
-        raw["status"] = {**(status if isinstance(status, dict) else {}), **told}
+    before = status if isinstance(status, dict) else {}
+    raw["status"] = {**before, **_told(pod, result, claims), "conditions": _conditions(before, pod, result)}
     return raw
+
+
+def _conditions(status: Mapping[str, object], pod: Pod, result: Result) -> list[object]:
+    """The pod's conditions, PodScheduled as kube-scheduler and the binding would leave it."""
+    conditions = status.get("conditions")
+    others = [
+        one
+        for one in (conditions if isinstance(conditions, list) else ())
+        if not (isinstance(one, dict) and one.get("type") == POD_SCHEDULED)
+    ]
+    if isinstance(result, Placed):
+        return [*others, {"type": POD_SCHEDULED, "status": "True"}]
+    reason = "SchedulingGated" if pod.gates else "Unschedulable"
+    own = {"type": POD_SCHEDULED, "status": "False", "reason": reason, "message": reason_of(result)}
+    return [*others, own]
 
 
 def _told(pod: Pod, result: Result, claims: Claims) -> dict[str, object]:

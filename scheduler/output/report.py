@@ -31,6 +31,10 @@ def report(inventory: Inventory) -> Iterator[str]:
         if workload.note:
             yield f"{workload} {workload.note}: it stands for no pod"
     missing = [kind for kind in ("Node", "ResourceSlice", "DeviceClass") if kind not in inventory.kinds]
+    if inventory.nodes and "Node" in missing:
+        missing.remove("Node")
+        number = f"{len(inventory.nodes)} node{' is' if len(inventory.nodes) == 1 else 's are'}"
+        yield f"warning: the input holds no Node: {number} taken from the slices, without labels, taints and resources"
     if missing and inventory.kinds:
         yield f"warning: the input holds no {', no '.join(missing)}"
     yield from _incomplete_pools(inventory.slices)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from allocator import gates
-from allocator.gates import Features
+from allocator.gates import RELEASES, Features
 from allocator.model import Device, Slice
 from scheduler.input.inventory import Inventory
 
@@ -27,10 +27,17 @@ def switched_off(inventory: Inventory, features: Features) -> Iterator[str]:
     for use in _USES:
         number = 0 if features.has(use.gate) else use.number(inventory)
         if number:
-            release = features.release
-            state = "is off" if use.gate in release.gates else f"is not in Kubernetes {release.name}"
             things = f"{number} {use.thing}{'' if number == 1 else 's'}"
-            yield f"warning: {use.gate} {state}: {use.effect} ({things})"
+            yield f"warning: {_state(use.gate, features)}: {use.effect} ({things})"
+
+
+def _state(gate: str, features: Features) -> str:
+    """That the gate is off, and the option that turns it on."""
+    release = features.release
+    if gate in release.gates:
+        return f"{gate} is off (--feature-gates {gate}=true turns it on)"
+    later = next((name for name, one in RELEASES.items() if name > release.name and gate in one.gates), "")
+    return f"{gate} is not in Kubernetes {release.name}{f' (it is in that of --kubernetes {later})' if later else ''}"
 
 
 def _devices(holds: Callable[[Device], object]) -> Callable[[Inventory], int]:

@@ -1,6 +1,7 @@
 """Results as a table: a line for each device, or the reason why there is none."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from textwrap import wrap
 
 import click
 
@@ -9,17 +10,20 @@ from allocator.model import Claim, DeviceResult
 from scheduler.offline.placement import NotPlaced, Placed, Result
 
 _GAP = "   "
+_NARROWEST = 40
+"""Columns that a reason has at least, however narrow the terminal is."""
 
 
-def table(results: Sequence[Result], *, is_wide: bool) -> str:
+def table(results: Sequence[Result], *, is_wide: bool, width: int | None = None) -> str:
     """The table, columns aligned; reasons are red on a terminal.
 
-    is_wide: with the class of each request, the number of configurations, and the reason of every node.
+    is_wide: with the class of each request, the number of configurations, and the reason of every node. width: of the
+    terminal, in columns, for reasons to be wrapped in; None for a line each.
     """
     header = ["POD", "CLAIM", "NODE", "REQUEST", "DEVICE", *(["CLASS", "CONFIG"] if is_wide else [])]
     rows = [row for result in results for row in _rows(result, is_wide=is_wide)]
     widths = _widths(header, rows)
-    return "\n".join(_line(row, widths) for row in [header, *rows])
+    return "\n".join(line for row in [header, *rows] for line in _lines(row, widths, width))
 
 
 def _widths(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
@@ -73,8 +77,13 @@ def _extra(claim: Claim, device: DeviceResult, is_wide: bool) -> list[str]:  # n
     return [classes[0] if classes else "-", str(len(config))]
 
 
-def _line(row: Sequence[str], widths: Sequence[int]) -> str:
+def _lines(row: Sequence[str], widths: Sequence[int], width: int | None) -> Iterator[str]:
     if len(row) == len(widths):
-        return _GAP.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        yield _GAP.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        return
     pod, claim, reason = row
-    return _GAP.join([pod.ljust(widths[0]), claim.ljust(widths[1]), click.style(reason, fg="red")])
+    before = _GAP.join([pod.ljust(widths[0]), claim.ljust(widths[1]), ""])
+    room = max(_NARROWEST, (width or 0) - len(before))
+    lines = wrap(reason, room, break_long_words=False, break_on_hyphens=False) if width else [reason]
+    for number, line in enumerate(lines or [""]):
+        yield (before if number == 0 else " " * len(before)) + click.style(line, fg="red")

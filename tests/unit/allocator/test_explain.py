@@ -199,3 +199,11 @@ def test_nodes_that_say_the_same_may_be_left_out_where_their_number_is_told() ->
 
 def test_pools_that_are_being_updated_are_not_told_where_no_node_lacks_devices() -> None:
     assert summary({"a": "cordoned"}, updating=["d/a (1 of 2)"]) == "0/1 nodes: 1 node: cordoned"
+
+
+def test_node_where_no_device_passes_the_selectors_is_not_told_to_be_near() -> None:
+    nodes = {"a": short_of(1, 0, 0), "b": short_of(1, 3, 0, SELECTOR)}
+    assert summary(nodes) == (
+        "0/2 nodes: no node has 1 device for request gpus, no device passes its selectors "
+        f"(node b has {node_text(nodes['b']).partition('(')[2]}"
+    )

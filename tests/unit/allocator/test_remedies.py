@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from allocator.allocate import allocate
 from allocator.asking import Asking
 from allocator.conflict import Clash, ConstraintWish, RequestWish, Wish, clash_of
+from allocator.corrections import Correction
 from allocator.explanation import NodeExplanation, explain_on
 from allocator.model import (
     Alternative,
@@ -29,6 +30,8 @@ from allocator.remedies import (
     ConstraintDropped,
     CountLowered,
     Remedy,
+    SelectorCorrected,
+    SelectorsDropped,
     TaintsTolerated,
     ToleratedTaint,
     remedies_of,
@@ -194,6 +197,13 @@ def outcome_after(remedy: Remedy, asking: Asking, claims: Sequence[Claim]) -> Ou
     match remedy:
         case CountLowered(claim, request, count):
             claims = edited(claims, claim, request, mode="ExactCount", count=count)
+        case SelectorCorrected(claim, request, position, correction):
+            own = list(selectors_of(claims, claim, request))
+            own[position] = correction.expression
+            claims = edited(claims, claim, request, selectors=tuple(own))
+        case SelectorsDropped(claim, request, positions):
+            own = [one for place, one in enumerate(selectors_of(claims, claim, request)) if place not in positions]
+            claims = edited(claims, claim, request, selectors=tuple(own))
         case ConstraintDropped(ConstraintWish(name, position)):
             claims = [without(claim, position) if str(claim) == name else claim for claim in claims]
         case ClaimsReleased(names):
@@ -223,6 +233,12 @@ def without(claim: Claim, position: int) -> Claim:
     constraints = list(claim.constraints)
     del constraints[position]
     return replace(claim, constraints=tuple(constraints))
+
+
+def selectors_of(claims: Sequence[Claim], claim: str, name: str) -> Sequence[str]:
+    every = [a for one in claims if str(one) == claim for r in one.requests for a in r.alternatives]
+    (found,) = [tuple(one or "" for one in a.selectors) for a in every if a.name == name]
+    return found
 
 
 def tolerant(claims: Sequence[Claim], taint: ToleratedTaint) -> list[Claim]:
@@ -400,6 +416,54 @@ def test_claims_that_have_to_be_released_together_are_told_without_those_that_ca
     claim = a_claim(a_request("r", 2, 'device.attributes["gpu.example"].numa == 0'))
     found = remedies(claim, slices=[a_slice(*members)], held=held)
     assert found == (ClaimsReleased(("default/a", "default/c")),)
+
+
+MODEL = 'device.attributes["gpu.example"].model'
+
+
+def of_models(*models: str) -> list[Slice]:
+    return [a_slice(*(a_device(f"d{n}", {"model": model, "numa": 0}) for n, model in enumerate(models)))]
+
+
+@pytest.mark.parametrize(
+    ("selector", "expression", "word", "by"),
+    [
+        (f'{MODEL} == "a100"', f'{MODEL} == "A100"', "a100", "A100"),
+        (f"{MODEL} == 'A1000'", f"{MODEL} == 'A100'", "A1000", "A100"),
+        ('device.attributes["gpu.example"].modle == "A100"', f'{MODEL} == "A100"', "modle", "model"),
+        ('device.attributes["gpu.exmaple"].model == "A100"', f'{MODEL} == "A100"', "gpu.exmaple", "gpu.example"),
+        ('device.driver == "gpu.examples"', 'device.driver == "gpu.example"', "gpu.examples", "gpu.example"),
+    ],
+)
+def test_selector_with_a_word_that_no_device_has_is_corrected(
+    selector: str, expression: str, word: str, by: str
+) -> None:
+    found = remedies(a_claim(a_request("a", 1, selector)), slices=of_models("A100", "H200"))
+    corrected = SelectorCorrected("default/claim", "a", 0, Correction(expression, word, by))
+    assert found == (corrected, SelectorsDropped("default/claim", "a", (0,)))
+
+
+def test_value_of_which_devices_have_a_longer_one_is_corrected() -> None:
+    found = remedies(a_claim(a_request("a", 1, f'{MODEL} == "A100"')), slices=of_models("A100-SXM4-80GB"))
+    assert isinstance(found[0], SelectorCorrected)
+    assert found[0].correction.by == "A100-SXM4-80GB"
+
+
+def test_correction_that_does_not_help_is_not_told() -> None:
+    claim = a_claim(a_request("a", 3, f'{MODEL} == "a100"'))
+    found = remedies(claim, slices=of_models("A100", "H200"))
+    assert not any(isinstance(one, SelectorCorrected) for one in found)
+
+
+def test_selector_without_which_it_fits_is_told_alone() -> None:
+    claim = a_claim(a_request("a", 1, f'{MODEL} == "none of these"', 'device.driver == "gpu.example"'))
+    assert remedies(claim, slices=of_models("A100")) == (SelectorsDropped("default/claim", "a", (0,)),)
+
+
+def test_selectors_that_have_to_go_together_are_told_without_those_that_can_be_spared() -> None:
+    no, yes = f'{MODEL} == "none of these"', 'device.driver == "gpu.example"'
+    claim = a_claim(a_request("a", 1, no, yes, no))
+    assert remedies(claim, slices=of_models("A100")) == (SelectorsDropped("default/claim", "a", (0, 2)),)
 
 
 def test_of_two_sets_of_claims_the_shorter_is_told() -> None:

@@ -207,3 +207,22 @@ def test_a_pod_without_a_uid_gets_one_of_its_name() -> None:
     first, second = inventory_of(a_pod("p"), a_pod("q")).pods
     assert uid_of_pod(first) != uid_of_pod(second)
     assert uid_of_pod(inventory_of(a_pod("p", metadata={"uid": "u"})).pods[0]) == "u"
+
+
+def test_a_missing_template_or_claim_comes_with_those_that_are_like_it() -> None:
+    assert reason_to_wait(a_pod("p", template="gpu-larg"), a_template("gpu-large"), a_template("nic")) == (
+        "claim template default/gpu-larg does not exist; did you mean gpu-large?"
+    )
+    pod = a_pod("p", claim="shared-cliam")
+    assert reason_to_wait(pod, a_claim("shared-claim"), a_claim("shared-claim", namespace="other")) == (
+        "claim default/shared-cliam does not exist; did you mean shared-claim?"
+    )
+
+
+def test_claims_of_a_pod_group_are_refused_by_name() -> None:
+    pod = a_pod("p", template="one", schedulingGroup={"podGroupName": "g"})
+    assert reason_to_wait(pod, a_template("one")) == "is of a pod group: PodGroup claims unsupported"
+    claim = a_claim("c", metadata=owned_by("PodGroup", "g"))
+    assert reason_to_wait(a_pod("p", claim="c"), claim) == (
+        "claim default/c is of a pod group: PodGroup claims unsupported"
+    )

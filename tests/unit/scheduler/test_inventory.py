@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from allocator.gates import Features
 from scheduler.input.documents import Finding, Place, RawObject
 from scheduler.input.inventory import NO_OBJECT, take_inventory
 from tests.unit.scheduler.manifests import (
@@ -512,3 +513,24 @@ def test_details_of_a_status_on_which_nothing_depends_are_warnings() -> None:
         "status.devices[0].conditions[0].lastTransitionTime: is required; no decision depends on it",
         "status.devices[0].conditions[0].reason: is required; no decision depends on it",
     ]
+
+
+def test_without_nodes_those_that_slices_name_are_taken() -> None:
+    inventory = inventory_of(a_slice(node="b"), a_slice(node="a"), a_slice("x", allNodes=True))
+    assert [(node.name, node.labels) for node in inventory.nodes] == [("a", {}), ("b", {})]
+
+
+def test_a_slice_of_a_node_that_is_gone_makes_no_node() -> None:
+    inventory = inventory_of(a_slice(node="b"), a_node("a"))
+    assert [node.name for node in inventory.nodes] == ["a"]
+
+
+@pytest.mark.parametrize("release", ["1.34", "1.35"])
+def test_a_slice_with_devices_and_counters_is_read_as_a_release_that_has_such(release: str) -> None:
+    counters = [{"name": "s", "counters": {"c": {"value": "1"}}}]
+    found = raws("a.yaml", a_slice(sharedCounters=counters))
+    inventory = take_inventory(found, features=Features.of(release))
+    assert inventory.errors == []
+    assert [len(piece.devices) for piece in inventory.slices] == [2]
+    (error,) = take_inventory(found, features=Features.of("1.36")).errors
+    assert error.message == "spec: must not set both devices and sharedCounters"

@@ -177,3 +177,34 @@ def test_what_is_written_is_not_part_of_what_was_read() -> None:
     claim_and_pod(claim, pod)
     assert "status" not in claim
     assert "nodeName" not in pod["spec"]
+
+
+def condition_of(*objects: Json) -> list[Json]:
+    (pod,) = [item for item in listed(*objects) if item["kind"] == "Pod"]
+    found = pod["status"]["conditions"]
+    assert isinstance(found, list)
+    return found
+
+
+def test_a_pod_that_is_not_placed_carries_the_reason() -> None:
+    stale = {"conditions": [{"type": "Other", "status": "True"}, {"type": "PodScheduled", "status": "Unknown"}]}
+    assert condition_of(*a_cluster(), a_pod("p", claim="none", status=stale)) == [
+        {"type": "Other", "status": "True"},
+        {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": "Unschedulable",
+            "message": "claim default/none does not exist (the input holds no ResourceClaim at all)",
+        },
+    ]
+
+
+def test_a_pod_that_is_gated_says_so() -> None:
+    (condition,) = condition_of(*a_cluster(), a_pod("p", template="one", schedulingGates=[{"name": "example.com/g"}]))
+    assert (condition["status"], condition["reason"]) == ("False", "SchedulingGated")
+
+
+def test_a_placed_pod_is_scheduled_whatever_was_said_before() -> None:
+    stale = {"conditions": [{"type": "PodScheduled", "status": "False", "message": "too late"}]}
+    found = condition_of(*a_cluster(), a_pod("p", template="one", status=stale))
+    assert found == [{"type": "PodScheduled", "status": "True"}]

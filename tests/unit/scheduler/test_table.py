@@ -116,3 +116,20 @@ def test_lines_with_a_reason_are_in_line_with_each_other() -> None:
 def test_every_pod_has_a_line() -> None:
     pod = a_pod("p", template="one", status={"resourceClaimStatuses": [{"name": "dev"}]})
     assert cells_of(*a_cluster(), pod)[1:] == [["default/p", "-", "node-1", "-", "-"]]
+
+
+def test_a_reason_wraps_in_a_column_of_its_own() -> None:
+    objects = [*a_cluster(count=1), a_claim("c", a_request(count=2)), a_pod("p", claim="c")]
+    lines = click.unstyle(table(run(*objects).results, is_wide=False, width=70)).splitlines()
+    start = lines[1].index("0/1 nodes")
+    assert len(lines) > 2
+    assert all(len(line) <= 70 for line in lines)
+    assert all(line[:start].isspace() for line in lines[2:])
+    whole = " ".join(line[start:] for line in lines[1:])
+    assert whole == "0/1 nodes: no node has 2 devices for request gpu, the most is 1, on node-1 (of 1 device)"
+
+
+def test_a_reason_has_room_on_the_narrowest_terminal() -> None:
+    objects = [*a_cluster(count=1), a_claim("c", a_request(count=2)), a_pod("p", claim="c")]
+    lines = click.unstyle(table(run(*objects).results, is_wide=False, width=10)).splitlines()
+    assert max(len(line) for line in lines[1:]) > 40

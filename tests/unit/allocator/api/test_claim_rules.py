@@ -65,6 +65,12 @@ def test_claim_becomes_the_model() -> None:
     assert claim.config == (OpaqueConfig(OPAQUE, ("gpus",)),)
 
 
+def test_claim_that_no_server_has_seen_has_no_uid() -> None:
+    raw = a_claim(a_request())
+    del raw["metadata"]["uid"]
+    assert claim_of(raw).uid == ""
+
+
 def test_absent_admin_access_and_capacity_are_none() -> None:
     (alternative,) = claim_of(a_claim(a_request())).requests[0].alternatives
     assert alternative.admin_access is None
@@ -294,7 +300,8 @@ def test_template_keeps_what_a_claim_is_made_of() -> None:
 
 def test_template_is_held_to_the_rules_of_claims() -> None:
     raw = a_template(a_request("R"), metadata={"labels": {"-": "a"}})
-    assert error_paths(raw) == ["spec.metadata.labels", "spec.spec.devices.requests[0].name"]
+    raw["metadata"]["name"] = "Template"
+    assert error_paths(raw) == ["metadata.name", "spec.metadata.labels", "spec.spec.devices.requests[0].name"]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,16 @@ import pytest
 
 from allocator.api import decode
 from allocator.model import Claim, Slice
-from tests.unit.allocator.api.raw_objects import Raw, a_claim, a_class, a_request, a_slice, a_subrequest, a_template
+from tests.unit.allocator.api.raw_objects import (
+    Raw,
+    a_claim,
+    a_class,
+    a_device,
+    a_request,
+    a_slice,
+    a_subrequest,
+    a_template,
+)
 
 OLD = ("v1beta1", "v1alpha3")
 
@@ -229,3 +238,35 @@ def test_fields_of_the_first_alpha_are_unknown_and_keep_the_claim_from_use() -> 
 )
 def test_a_field_that_another_version_has_elsewhere_is_told_with_its_place(raw: Raw, told: str) -> None:
     assert told in [str(warning) for warning in decode(raw).warnings]
+
+
+@pytest.mark.parametrize(
+    ("mapping", "expected"),
+    [
+        ({"allocationMultiplier": "2Gi"}, {"deviceMultiplier": "2Gi"}),
+        ({"capacityKey": "memory"}, {"capacityKey": "memory", "capacityMultiplier": "1"}),
+        (
+            {"capacityKey": "memory", "allocationMultiplier": 2},
+            {"capacityKey": "memory", "capacityMultiplier": 2},
+        ),
+    ],
+)
+def test_mappings_of_1_36_are_those_of_1_37(mapping: Raw, expected: Raw) -> None:
+    device = a_device(capacity={"memory": {"value": "8Gi"}})
+    older = decode(a_slice(devices=[{**device, "nodeAllocatableResourceMappings": {"memory": mapping}}]))
+    newer = decode(a_slice(devices=[{**device, "nodeAllocatableResources": {"memory": {"mapping": expected}}}]))
+    assert (older.errors, older.warnings) == ((), ())
+    assert older.object == newer.object
+
+
+def test_mapping_of_1_36_that_says_nothing_counts_nothing() -> None:
+    decoded = decode(a_slice(devices=[a_device(nodeAllocatableResourceMappings={"cpu": {}})]))
+    assert (decoded.errors, decoded.warnings) == ((), ())
+    assert isinstance(decoded.object, Slice)
+    assert not decoded.object.devices[0].node_allocatable
+
+
+@pytest.mark.parametrize("mappings", [1, {"cpu": 1}, {"cpu": {"capacityKey": 1}}])
+def test_mappings_of_1_36_of_a_wrong_shape_are_told(mappings: object) -> None:
+    decoded = decode(a_slice(devices=[a_device(nodeAllocatableResourceMappings=mappings)]))
+    assert decoded.errors or decoded.warnings

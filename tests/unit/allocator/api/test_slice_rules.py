@@ -319,6 +319,16 @@ def test_valid_extras_of_a_slice_are_kept() -> None:
     assert slice_of(a_slice(partitionTypeAttribute="gpu.example/size"))
 
 
+def test_devices_without_names_lack_their_names_and_are_not_told_to_be_alike() -> None:
+    assert error_paths(a_slice(devices=[{}, {}])) == ["spec.devices[0].name", "spec.devices[1].name"]
+
+
+def test_pool_of_an_unchecked_slice_that_does_not_say_its_size_is_never_whole() -> None:
+    found = decode(a_slice(pool={"name": "p"}), validate=False).object
+    assert isinstance(found, Slice)
+    assert (found.slice_count, found.generation) == (0, 0)
+
+
 def test_slice_without_a_spec_is_refused() -> None:
     raw = a_slice()
     del raw["spec"]

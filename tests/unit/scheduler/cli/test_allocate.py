@@ -499,3 +499,26 @@ def test_table_of_the_readme_is_what_the_demo_prints() -> None:
         # Three dots stand for the rest of a line, or for lines that are left out.
         is_cut, start = line.endswith("..."), line.removesuffix("...")
         assert line == "..." or any(told == line or (is_cut and told.startswith(start)) for told in rest), line
+
+
+def test_an_overlay_replaces_and_adds(tmp_path: Path) -> None:
+    base = saved(tmp_path, *a_cluster(count=1), a_claim("c", a_request(count=2)), name="base.yaml")
+    assert dra("allocate", base).code == 1
+    overlay = saved(tmp_path, a_claim("c", a_request(count=1)), name="overlay.yaml")
+    run = dra("allocate", base, "--overlay", overlay)
+    assert run.code == 0
+    assert placed(run) == [["-", "default/c", "node-1", "gpu", f"{DRIVER}/node-1/gpu-0"]]
+
+
+def test_exit_code_1_where_an_unknown_kind_asks_for_claims() -> None:
+    graph = {**an_object("x.example.com/v1", "Graph", "g"), "spec": {"a": {"resourceClaims": [{"name": "gpu"}]}}}
+    run = allocate([*a_cluster(), a_pod("p", template="one"), graph])
+    assert run.code == 1
+    assert "Graph g: asks for claims" in run.err
+    assert allocate([*a_cluster(), a_pod("p", template="one"), graph], "--pod", "p").code == 0
+
+
+def test_warning_of_a_gate_that_is_off_names_the_option_that_turns_it_on() -> None:
+    devices = [{"name": "a", "taints": [{"key": "k", "effect": "NoSchedule"}]}]
+    run = dra("allocate", "-", "--kubernetes", "1.34", stdin=text_of(a_node(), a_class(), a_slice(devices=devices)))
+    assert "DRADeviceTaints is off (--feature-gates DRADeviceTaints=true turns it on): taints of devices" in run.err

@@ -759,3 +759,42 @@ def test_flexible_pods_get_their_first_alternative(explained: dict[str, tuple[Ex
         assert story
         assert [funnel.request for funnel in story.offer.funnels] == ["gpu/h100", "gpu/a100"]
         assert story.passed_over == ()
+
+
+# All that waits
+
+
+def test_all_pods_and_claims_are_explained_each_on_what_those_before_it_leave() -> None:
+    objects = [*a_cluster(count=2), a_pod("a", template="one"), a_pod("b", template="one"), a_pod("c", template="one")]
+    run = dra("explain", "--all", "-", stdin=text_of(*objects, a_claim("unused")))
+    assert run.code == 1
+    heads = [block.splitlines()[0] for block in run.out.split("\n\n") if block.startswith(("pod", "claim"))]
+    assert [head.split(":")[0] for head in heads] == [
+        "pod default/a fits",
+        "pod default/b fits",
+        "pod default/c does not fit",
+        "claim default/unused does not fit",
+    ]
+    assert run.err.endswith("2 of 4 fit\n")
+
+
+def test_all_say_what_allocate_does() -> None:
+    paths = [FLEET]
+    found = orjson.loads(dra("explain", "--all", *paths, "-o", "json").out)
+    assert found["kind"] == "ExplanationList"
+    placed = {item["pod"]["name"]: item["node"]["name"] for item in found["items"] if item["verdict"] == "Fits"}
+    items = orjson.loads(dra("allocate", *paths, "-o", "json").out)["items"]
+    pods = {item["metadata"]["name"]: item["spec"].get("nodeName") for item in items if item["kind"] == "Pod"}
+    assert {name: node for name, node in pods.items() if node} == placed
+
+
+def test_all_that_fits_ends_with_0() -> None:
+    run = dra("explain", "--all", "-", stdin=text_of(*a_cluster(), a_pod("p", template="one")))
+    assert (run.code, run.err) == (0, "1 of 1 fit\n")
+
+
+@pytest.mark.parametrize("option", [["--node", "a"], ["--in-order"]])
+def test_all_goes_without_one_node_or_order(option: list[str]) -> None:
+    run = dra("explain", "--all", *option, FLEET)
+    assert run.code == 2
+    assert "--all explains everything in order, on all nodes" in run.err

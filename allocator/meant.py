@@ -1,0 +1,16 @@
+"""What somebody may have meant by a name that is not there."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+MOST = 3
+"""Names that are offered."""
+
+_LIKENESS = 0.75
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """`; did you mean X?`, the likest first; empty where no name is like it. Cost: O(names)."""
+    by_folded = {one.casefold(): one for one in sorted(known)}
+    found = [by_folded[one] for one in get_close_matches(name.casefold(), by_folded, MOST, _LIKENESS)]
+    return f"; did you mean {' or '.join(found)}?" if found else ""
