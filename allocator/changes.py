@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from allocator.model import Slice
 from allocator.shapes import State
 
-MOST_CHANGES = 1 << 12
-"""Changes that a shape can catch up with one by one."""
+LEAST_CHANGES = 256
+"""Changes that a shape can catch up with one by one, however few nodes there are; else as many as two of each node."""
 
 
 class Changes:
@@ -28,12 +28,23 @@ class Changes:
         """How many there were."""
         return self._forgotten + len(self._left)
 
-    def add(self, number: int, old: State | None) -> None:
-        """A node has left its state; None is that of a node that was not looked at yet."""
+    @property
+    def forgotten(self) -> int:
+        """With how many of them nobody can catch up any more."""
+        return self._forgotten
+
+    def add(self, number: int, old: State | None, nodes: int) -> bool:
+        """A node has left its state; None is that of a node that was not looked at yet. nodes: how many there are.
+
+        True where the older half of the changes was forgotten: who has not seen them has to begin anew.
+        """
         self._left.append((number, old))
-        if len(self._left) > MOST_CHANGES:
-            self._forgotten += len(self._left)
-            self._left = []
+        if len(self._left) <= max(LEAST_CHANGES, 2 * nodes):
+            return False
+        older = len(self._left) // 2
+        self._forgotten += older
+        del self._left[:older]
+        return True
 
     def since(self, seen: int) -> Mapping[int, State | None] | None:
         """The nodes that have left a state since there were so many changes, with that state; None if not known."""

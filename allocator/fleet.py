@@ -520,9 +520,18 @@ class Fleet:
             if self._contents.counted_elsewhere(pool):
                 yield from pool.elsewhere
 
+    def _let_go_of_states(self) -> None:
+        """Shapes that cannot catch up any more begin anew when they are asked for: what they hold is of no use."""
+        for shape in self._shapes.values():
+            if shape.seen < self._changes.forgotten:
+                self._kept -= len(shape.of_state)
+                shape.clear()
+                shape.seen = NEVER
+
     def _leave(self, number: int, member: _Member) -> None:
         state = member.state
-        self._changes.add(number, state)
+        if self._changes.add(number, state, len(self._members)):
+            self._let_go_of_states()
         if state is None:
             return
         member.state = None

@@ -60,7 +60,7 @@ class Occupancy:
         for name, own in shares.items() if shares else ():
             for piece, position in positions.get(name, ()):
                 pieces[id(piece)] = piece
-                parts.setdefault(id(piece), []).append((position, own.measured > 0, frozenset(own.consumed.items())))
+                parts.setdefault(id(piece), []).append((position, own.token))
         return pieces, {key: (held.get(key, 0), frozenset(parts.get(key, ()))) for key in pieces}
 
     def _positions_in(self, pool_id: PoolID, published: Sequence[Slice]) -> Mapping[str, list[tuple[Slice, int]]]:

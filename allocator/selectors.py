@@ -19,8 +19,8 @@ from allocator.reads import ReadKey
 from allocator.rules import Mask
 from cel import Cancelled
 
-MOST_VERDICTS = 1 << 18
-"""Verdicts that are kept, of all expressions on all slices together, where these are few; some 20 MiB.
+MOST_VERDICTS = 1 << 16
+"""Verdicts that are kept, of all expressions on all slices together, where these are few; some 5 MiB.
 
 Beyond, the expression that was not asked for the longest is forgotten on all slices.
 """

@@ -7,7 +7,7 @@ Source: KEP-4381, KEP-5018 (admin access), KEP-5075 (shares).
 """
 
 from bisect import insort
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -24,12 +24,17 @@ Names = tuple[str, ...]
 class Shares:
     """The shares of one device. holders: by share id. consumed: the sums by capacity that are not zero, in 10**-9.
 
-    measured: how many shares say what they consume, if only that it is zero.
+    measured: how many shares say what they consume, if only that it is zero. token: equal for devices of which the same
+    is consumed, whoever has it.
     """
 
     holders: Mapping[str, Names] = field(default_factory=dict)
     consumed: Mapping[str, int] = field(default_factory=dict)
     measured: int = 0
+    token: Hashable = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "token", (self.measured > 0, frozenset(self.consumed.items())))
 
     def plus(self, name: str, result: DeviceResult) -> "Shares":
         """With one more share."""

@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 
 from allocator.allocate import allocate
-from allocator.changes import MOST_CHANGES
+from allocator.changes import LEAST_CHANGES
 from allocator.contents import SPARE
 from allocator.explain import node_text
 from allocator.fleet import Fleet
@@ -622,11 +622,15 @@ def test_shape_that_missed_too_many_changes_is_right_again() -> None:
     fleet = a_fleet([a_pool(0, 1), a_pool(1, 1)], 2)
     assert fleet.able([a_claim()]) == 0b11
     other = a_claim(a_request(count=2))
-    for _ in range(MOST_CHANGES // 2):
+    for _ in range(LEAST_CHANGES):
         fleet.add_allocated([on(0)])
         fleet.able([other])
         fleet.remove_allocated([on(0)])
         fleet.able([other])
+    missed, asked = fleet._shapes.values()
+    assert not missed.of_state
+    assert asked.of_state
+    assert fleet.kept == missed.kept + asked.kept
     fleet.add_allocated([on(1)])
     assert fleet.able([a_claim()]) == 0b01
 
