@@ -14,7 +14,7 @@ from allocator.model import Claim, Node, Request
 from allocator.offer import Offer, offer_of
 from allocator.outcome import Allocated, AllocationError, Outcome, Refused
 from allocator.policy import FIRST_FIT, Policy
-from allocator.remedies import Remedy, remedies_of
+from allocator.remedies import Remedy, remedies_of, selectors_mended
 from allocator.snapshot import Snapshot
 
 
@@ -33,7 +33,8 @@ class NodeExplanation:
 
     claims: their names, in the order of the allocations. offer: empty where the attempt ends before there is any.
     passed_over: of claims that get their devices; clash: of those that are refused; remedies: of those that are not
-    known to get them. is_whole: everything that was tried got an answer within the budget.
+    known to get them, and of an attempt that ends, where a selector is to blame. is_whole: everything that was tried
+    got an answer within the budget.
     """
 
     claims: tuple[str, ...]
@@ -65,7 +66,9 @@ def explain_on(  # noqa: PLR0913 - the last three have defaults
     try:
         answer = allocate(snapshot, node, claims, budget_steps=budget_steps, policy=policy)
     except AllocationError as error:
-        return NodeExplanation(names, error, _offer_if_any(snapshot, node, claims))
+        asking = Asking(snapshot, node, held, all_steps=all_steps)
+        mended = tuple(selectors_mended(asking, claims))
+        return NodeExplanation(names, error, _offer_if_any(snapshot, node, claims), remedies=mended)
     offer = offer_of(snapshot, node, claims)
     asking = Asking(snapshot, node, held, all_steps=all_steps)
     if isinstance(answer, Allocated):

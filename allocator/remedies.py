@@ -91,16 +91,21 @@ def remedies_of(asking: Asking, claims: Sequence[Claim]) -> Iterator[Remedy]:
         for request in claim.requests:
             for alternative in request.alternatives:
                 yield from _lower(asking, claims, claim, alternative)
-    for claim in claims:
-        for alternative in _alternatives(claim):
-            yield from _correct(asking, claims, claim, alternative)
-            yield from _drop(asking, claims, claim, alternative)
+    yield from selectors_mended(asking, claims)
     every = tuple(wish for claim in claims for wish in wishes_of(claim))
     for wish in every:
         if isinstance(wish, ConstraintWish) and asking.fits(reduced(claims, _all_but(every, wish))):
             yield ConstraintDropped(wish)
     yield from _release(asking, claims)
     yield from _tolerate(asking, claims)
+
+
+def selectors_mended(asking: Asking, claims: Sequence[Claim]) -> Iterator[SelectorCorrected | SelectorsDropped]:
+    """The selectors that, corrected or dropped, would make the claims fit."""
+    for claim in claims:
+        for alternative in _alternatives(claim):
+            yield from _correct(asking, claims, claim, alternative)
+            yield from _drop(asking, claims, claim, alternative)
 
 
 def _lower(asking: Asking, claims: Sequence[Claim], claim: Claim, alternative: Alternative) -> Iterator[CountLowered]:
@@ -143,8 +148,8 @@ def _drop(
     every = range(len(alternative.selectors))
     if not every or not fits(every):
         return
-    alone = [place for place in every if len(every) == 1 or fits([place])]
-    for places in [(place,) for place in alone] or [_needed(asking, every, fits)]:
+    alone: list[Sequence[int]] = [[place] for place in every if len(every) == 1 or fits([place])]
+    for places in alone or [_needed(asking, every, fits)]:
         yield from [SelectorsDropped(str(claim), alternative.name, tuple(places))] if places else []
 
 

@@ -103,7 +103,7 @@ def _story_lines(story: NodeExplanation, node: str) -> Iterator[str]:
         yield node_text(story.answer)
     if story.clash:
         yield clash_text(story.clash, node)
-    if not isinstance(story.answer, Allocated | AllocationError):
+    if story.remedies or not isinstance(story.answer, Allocated | AllocationError):
         yield from _remedy_lines(story)
 
 

@@ -55,23 +55,23 @@ def pod_object(pod: Pod, result: Result, claims: Claims) -> dict[str, object]:
     if isinstance(result, Placed):
         raw["spec"] = {**spec, "nodeName": result.node}
     before = status if isinstance(status, dict) else {}
-    raw["status"] = {**before, **_told(pod, result, claims), "conditions": _conditions(before, pod, result)}
+    if told := {**_told(pod, result, claims), **_conditions(before, pod, result)}:
+        raw["status"] = {**before, **told}
     return raw
 
 
-def _conditions(status: Mapping[str, object], pod: Pod, result: Result) -> list[object]:
-    """The pod's conditions, PodScheduled as kube-scheduler and the binding would leave it."""
-    conditions = status.get("conditions")
-    others = [
-        one
-        for one in (conditions if isinstance(conditions, list) else ())
-        if not (isinstance(one, dict) and one.get("type") == POD_SCHEDULED)
-    ]
+def _conditions(status: Mapping[str, object], pod: Pod, result: Result) -> dict[str, object]:
+    """The pod's conditions, where PodScheduled is another one than it was."""
+    before = status.get("conditions")
+    conditions = before if isinstance(before, list) else []
+    others = [one for one in conditions if not (isinstance(one, dict) and one.get("type") == POD_SCHEDULED)]
     if isinstance(result, Placed):
-        return [*others, {"type": POD_SCHEDULED, "status": "True"}]
+        if len(others) == len(conditions):
+            return {}
+        return {"conditions": [*others, {"type": POD_SCHEDULED, "status": "True"}]}
     reason = "SchedulingGated" if pod.gates else "Unschedulable"
     own = {"type": POD_SCHEDULED, "status": "False", "reason": reason, "message": reason_of(result)}
-    return [*others, own]
+    return {"conditions": [*others, own]}
 
 
 def _told(pod: Pod, result: Result, claims: Claims) -> dict[str, object]:

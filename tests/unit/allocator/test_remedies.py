@@ -547,7 +547,7 @@ def test_tolerated_taint_is_no_remedy() -> None:
 
 
 def test_where_nothing_helps_nothing_is_told() -> None:
-    found = explained(a_claim(a_request("r", 1, "false")), slices=[a_slice(*devices(3))])
+    found = explained(a_claim(a_request("r")), slices=[a_slice()])
     assert (found.remedies, found.is_whole) == ((), True)
 
 

@@ -178,10 +178,10 @@ def test_two_devices_of_one_name_are_an_error_that_names_it() -> None:
     ids=lambda raw: str(raw["kind"]),
 )
 def test_an_object_that_stands_twice_alike_counts_once(raw: Json) -> None:
-    inventory = inventory_of(raw, raw)
+    inventory = inventory_of(a_node("known"), raw, raw)
     places: list[Sized] = [inventory.slices, inventory.classes, inventory.taint_rules, inventory.nodes]
     places += [inventory.pods, inventory.workloads, inventory.claims, inventory.templates, inventory.namespaces]
-    assert sum(map(len, places)) == 1
+    assert sum(map(len, places)) == 2
 
 
 @pytest.mark.parametrize(

@@ -95,7 +95,12 @@ def test_every_node_that_refused_is_told_with_its_reason() -> None:
 
 
 def test_an_input_without_nodes_says_so() -> None:
-    assert run(a_class(), a_template(), a_slice(), *pods("p")).reason_of("p") == "the input holds no node"
+    objects = [a_class(), a_template(), a_slice(allNodes=True), *pods("p")]
+    assert run(*objects).reason_of("p") == "the input holds no node"
+
+
+def test_an_input_without_nodes_has_those_of_its_slices() -> None:
+    assert run(a_class(), a_template(), a_slice(node="a"), *pods("p")).node_of("p") == "a"
 
 
 def test_no_device_is_given_twice() -> None:
@@ -148,8 +153,8 @@ def test_a_pod_that_is_over_gets_nothing(over: Json, reason: str) -> None:
 
 
 def test_a_pod_whose_template_is_missing_waits_and_names_it() -> None:
-    scenario = run(*a_cluster(), a_pod("p", template="none"))
-    assert scenario.reason_of("p") == "claim template default/none does not exist"
+    scenario = run(*a_cluster(), a_pod("p", template="else"))
+    assert scenario.reason_of("p") == "claim template default/else does not exist"
 
 
 def test_a_bound_pod_keeps_its_node_and_allocated_claims() -> None:

@@ -190,7 +190,7 @@ def test_unknown_field_of_a_taint_rule_is_warned_of_and_the_rest_counts() -> Non
         ({"attributes": {"a": {"int": 1, "unit": "m"}}}, "attributes[a].unit"),
         ({"capacity": {"m": {"value": "1", "burst": "2"}}}, "capacity[m].burst"),
         ({"taints": [{"key": "a", "effect": "NoSchedule", "until": "x"}]}, "taints[0].until"),
-        ({"nodeAllocatableResourceMappings": {}}, "nodeAllocatableResourceMappings"),
+        ({"nodeAllocatableResourceMappings": 1}, "nodeAllocatableResourceMappings"),
         ({"nodeAllocatableResources": {"cpu": {"share": 1}}}, "nodeAllocatableResources[cpu].share"),
     ],
 )
