@@ -287,11 +287,11 @@ def _violates(amount: Quantity, policy: RequestPolicy, *, is_fractional: bool) -
 
 def _same_form(one: Quantity, other: Quantity) -> bool:
     """Equal as kube-scheduler compares an amount with the default: by representation, where a big one equals none."""
-    return (
-        one.is_small
-        and other.is_small
-        and (one.mantissa, one.scale, one.format, one.written)
-        == (other.mantissa, other.scale, other.format, other.written)
+    return one.is_small and (one.mantissa, one.scale, one.format, one.written) == (
+        other.mantissa,
+        other.scale,
+        other.format,
+        other.written,
     )
 
 
@@ -320,7 +320,7 @@ def _counts_in_milli(bounds: ValidRange, *, is_fractional: bool) -> bool:
     if not is_fractional:
         return False
     parts = [_milli(bound) for bound in (bounds.minimum, bounds.maximum, bounds.step) if bound is not None]
-    return None not in parts and bounds.step is not None and bounds.step.nanos >= 10**6
+    return None not in parts and bounds.step is not None and bounds.step.sign > 0
 
 
 def _milli(amount: Quantity) -> int | None:

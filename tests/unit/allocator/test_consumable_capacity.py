@@ -493,3 +493,14 @@ def test_device_with_a_share_in_use_is_in_use_without_the_gate() -> None:
 def test_selectors_see_whether_a_device_can_be_shared() -> None:
     claim = a_claim(a_request("r", 1, "device.allowMultipleAllocations"))
     assert names(decide(a_snapshot(a_slice("y", a_shared())), claim)) == ["x"]
+
+
+def test_step_of_nothing_cannot_be_counted_with_fractions_or_without() -> None:
+    for fractions in (True, False):
+        with pytest.raises(Unrepresentable, match="the step of the range is 0"):
+            amount("3", a_range("1", "4", "0"), fractions=fractions)
+
+
+def test_largest_number_of_thousandths_is_counted_in_them() -> None:
+    most = f"{2**63 - 1}m"
+    assert amount(most, a_range("0", most, "1m")) == most

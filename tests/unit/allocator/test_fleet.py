@@ -596,6 +596,17 @@ def test_shapes_with_long_expressions_leave_room_for_few_others(monkeypatch: pyt
     assert fleet.asked == asked + 1
 
 
+def test_as_many_shapes_are_kept_as_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("allocator.fleet.MOST_SHAPES", 2)
+    fleet = a_fleet(alike(2), 2)
+    for count in (1, 2, 3):
+        fleet.able([a_claim(a_request(count=count))])
+    asked = fleet.asked
+    for count in (2, 3):
+        fleet.able([a_claim(a_request(count=count))])
+    assert (len(fleet._shapes), fleet.asked) == (2, asked)
+
+
 def test_some_shapes_are_kept_however_large_the_fleet_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("allocator.fleet.MOST_ANSWERS", 1)
     monkeypatch.setattr("allocator.fleet.LEAST_SHAPES", 3)

@@ -251,3 +251,17 @@ def test_a_share_is_cut_on_the_node_with_the_smallest_rest() -> None:
 
 def test_a_claim_that_needs_no_device_breaks_nothing() -> None:
     assert answer(POLICY, [gpu_slice("n", [[1]])]).score == (0, 0.0, 0.0, 0.0, 0.0, 0.0)
+
+
+def test_devices_that_the_claim_has_picked_already_are_not_free_any_more() -> None:
+    devices = [a_device(f"gpu-{n}", {NUMA_NODE: numa}) for n, numa in enumerate((1, 1, 1, 0, 0))]
+    first = a_request("first", 1, f'device.attributes["{NUMA_NODE.partition("/")[0]}"].numaNode == 1')
+    claim = a_claim(first, a_request("second"))
+    assert chosen(POLICY, [homed(a_slice(*devices), "n")], claim) == ["gpu-0", "gpu-1"]
+
+
+def test_each_attribute_that_has_to_match_makes_groups_of_its_own() -> None:
+    cards = ("x", "x", "x", "y", "z", "z", "w", "w")
+    devices = [a_device(f"gpu-{n}", {"card": card, NUMA_NODE: n // 4}) for n, card in enumerate(cards)]
+    claim = a_claim(a_request("gpus"), constraints=[match(NUMA_NODE), match(f"{DRIVER}/card")])
+    assert chosen(POLICY, [homed(a_slice(*devices), "n")], claim) == ["gpu-3"]

@@ -1,11 +1,17 @@
 """When the devices of an allocated claim are ready for its pod."""
 
+import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from allocator.model import DeviceID
+from scheduler.binding import conditions
+from scheduler.binding.attempt import Attempt
+from scheduler.binding.binder import Binder
 from scheduler.binding.claim_objects import Json
 from scheduler.binding.conditions import CLOCK_SLACK, Failed, Ready, Waiting, is_overdue, state_of
 from tests.unit.scheduler.binding.raw_claims import a_raw_claim, an_allocation
@@ -74,3 +80,24 @@ def test_allocation_without_a_time_is_never_overdue() -> None:
     assert not is_overdue({}, NOW, 0.0)
     assert is_overdue({"allocationTimestamp": "2025-12-31T23:59:00Z"}, NOW, 29.0)
     assert not is_overdue({"allocationTimestamp": "2025-12-31T23:59:00Z"}, NOW, 60.0 - CLOCK_SLACK.total_seconds())
+
+
+def test_devices_that_are_not_ready_are_looked_at_again_after_a_while_each_time_a_longer_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    waiting = iter([[FIRST], [FIRST], [FIRST], []])
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    async def refresh(*_: object) -> None:
+        pass
+
+    binder = SimpleNamespace(time=SimpleNamespace(sleep=sleep), listener=SimpleNamespace(pending=lambda *_: None))
+    decision = SimpleNamespace(is_patient=True, is_assigned=True)
+    attempt = SimpleNamespace(decision=decision, slot=SimpleNamespace(give_back=lambda: None), touched=[None])
+    monkeypatch.setattr(conditions, "_waiting", lambda *_: next(waiting))
+    monkeypatch.setattr(conditions, "_refresh", refresh)
+    asyncio.run(conditions.await_conditions(cast(Binder, binder), cast(Attempt, attempt)))
+    assert slept == [conditions.POLL_LEAST_S, 2 * conditions.POLL_LEAST_S, 4 * conditions.POLL_LEAST_S]

@@ -44,3 +44,39 @@ def test_server_that_takes_no_condition_is_logged_once_and_again_when_it_has_tak
     told = [record.getMessage().split(":")[0] for record in caplog.records if record.levelno == logging.WARNING]
     assert told == ["pod default/pod-0", "pod default/pod-4", "pod default/pod-5"]
     assert len(caplog.records) == len([reason for reason in REASONS if reason])
+
+
+class Conflicting:
+    """An API server where somebody else has just written to the pod; found: the pod as it is then."""
+
+    def __init__(self, **spec: str) -> None:
+        self.methods: list[str] = []
+        self._found = {
+            "metadata": {"namespace": "default", "name": "p", "uid": "u", "resourceVersion": "2"},
+            "spec": spec,
+        }
+
+    async def request(self, method: str, path: str, **_: object) -> dict[str, object]:
+        self.methods.append(method)
+        if method == "PATCH" and len(self.methods) == 1:
+            raise ApiError(f"{method} {path}", 409, Status("Conflict", "changed"))
+        return self._found
+
+
+@pytest.mark.parametrize(
+    ("spec", "methods"), [({}, ["PATCH", "GET", "PATCH"]), ({"nodeName": "node-0"}, ["PATCH", "GET"])]
+)
+def test_pod_that_has_changed_is_told_again_unless_it_has_its_node_by_now(
+    spec: dict[str, str], methods: list[str]
+) -> None:
+    server = Conflicting(**spec)
+
+    async def tell() -> None:
+        refusals = Refusals(server, lambda: datetime(2026, 1, 1, tzinfo=UTC))
+        running = asyncio.create_task(refusals.run())
+        refusals.refuse(a_pod(name="p", uid="u", resource_version="1"), "Unschedulable", "no room")
+        await refusals.drain()
+        running.cancel()
+
+    asyncio.run(tell())
+    assert server.methods == methods

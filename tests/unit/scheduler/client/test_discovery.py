@@ -1,9 +1,14 @@
 """What follows from the server's own documents."""
 
+import asyncio
+from typing import cast
+
 import pytest
 
 from allocator.gates import DEVICE_TAINT_RULES, PARTITIONABLE_DEVICES
-from scheduler.client.discovery import NotServed, Served, nearest_release, served
+from scheduler.client.connection import Connection
+from scheduler.client.discovery import NotServed, Served, discover, nearest_release, served
+from scheduler.client.errors import ApiError, Status
 
 VERSION_1_36 = {"major": "1", "minor": "36", "gitVersion": "v1.36.3"}
 NEEDED = ("resourceclaims", "resourceclaims/status", "resourceslices", "deviceclasses")
@@ -66,3 +71,36 @@ def test_rules_do_not_count_where_the_release_has_taints_off(minor: str) -> None
     documents = {"v1": a_document(*NEEDED), "v1alpha3": a_document("devicetaintrules")}
     found = served({"major": "1", "minor": minor, "gitVersion": f"v1.{minor}.0"}, documents)
     assert not found.features({}).has(DEVICE_TAINT_RULES)
+
+
+def test_version_of_which_the_server_lists_nothing_is_none() -> None:
+    with pytest.raises(NotServed, match="serves resource"):
+        served(VERSION_1_36, {"v1": {}})
+
+
+class Documents:
+    """A server that has these documents."""
+
+    def __init__(self, documents: dict[str, dict[str, object]]) -> None:
+        self._documents = documents
+
+    async def request(self, method: str, path: str, **_: object) -> dict[str, object]:
+        if path not in self._documents:
+            raise ApiError(f"{method} {path}", 404, Status("NotFound", "no"))
+        return self._documents[path]
+
+
+def test_versions_are_those_of_the_group() -> None:
+    documents: dict[str, dict[str, object]] = {
+        "/version": {**VERSION_1_36},
+        "/apis/resource.k8s.io": {"versions": [{"version": "v1"}, {"version": "v1beta2"}]},
+        "/apis/resource.k8s.io/v1": a_document(*NEEDED),
+        "/apis/resource.k8s.io/v1beta2": a_document("devicetaintrules"),
+    }
+    found = asyncio.run(discover(cast(Connection, Documents(documents))))
+    assert found.version == "v1"
+    assert found.taint_rules is not None
+    for nothing in ({}, {"versions": None}):
+        server = Documents({"/version": {**VERSION_1_36}, "/apis/resource.k8s.io": nothing})
+        with pytest.raises(NotServed, match="not at all"):
+            asyncio.run(discover(cast(Connection, server)))
