@@ -9,6 +9,7 @@ import pytest
 from allocator.allocate import allocate
 from allocator.model import Claim, CounterConsumption, CounterSet, Device, Request, RequestPolicy, Slice
 from allocator.outcome import Allocated, Exhausted, Outcome, Refused
+from allocator.requests import Problem, problem_of
 from cel import Cancelled
 from cel.quantity import Quantity
 from tests.builders import (
@@ -27,6 +28,7 @@ from tests.builders import (
     first_available,
     kubernetes,
     match,
+    strings,
 )
 from tests.unit.allocator.answers import by_request, decide, names
 
@@ -325,6 +327,34 @@ def test_alternative_that_leaves_too_few_to_a_later_request_gives_way_at_once_wh
     )
     outcome = decide(snapshot, a_claim(first_available("a", *first), a_request("b", 20)), budget_steps=100)
     assert len(names(outcome)) == 22
+
+
+def test_alternative_gives_way_at_once_also_where_its_claim_is_not_the_first() -> None:
+    members = [*devices(40, {"ok": True}), a_device("odd")]
+    snapshot = a_snapshot(a_slice(*members), features=kubernetes(is_strict=True))
+    first = (
+        an_alternative("20", count=20, selectors=('device.attributes["gpu.example"].ok',)),
+        an_alternative("2", count=2),
+    )
+    before = a_claim(a_request("one"), name="before")
+    outcome = decide(snapshot, before, a_claim(first_available("a", *first), a_request("b", 20)), budget_steps=150)
+    assert len(names(outcome)) == 23
+
+
+def test_order_counts_where_one_of_the_requests_has_devices_for_which_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[bool] = []
+
+    def noted(*arguments: Any) -> Problem:
+        problem = problem_of(*arguments)
+        told.append(problem.is_exhaustive)
+        return problem
+
+    monkeypatch.setattr("allocator.allocate.problem_of", noted)
+    members = [a_device("listed", {"numa": strings("a"), "root": 0}), a_device("plain", {"numa": 1, "root": 1})]
+    for attribute, expected in ((NUMA, True), (ROOT, False)):
+        claim = a_claim(a_request("one"), a_request("other"), constraints=[distinct(attribute, "one")])
+        decide(a_snapshot(a_slice(*members)), claim)
+        assert told.pop() is expected
 
 
 def test_eight_claims_with_alternatives_that_are_too_much_together_are_refused_soon() -> None:

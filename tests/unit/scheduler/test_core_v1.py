@@ -11,6 +11,8 @@ from scheduler.core_v1.unread import AFFINITY, GROUP, HOST_PORTS, SPREAD, VOLUME
 from scheduler.core_v1.workload import MAX_PODS, Workload, decode_workload
 from tests.unit.scheduler.manifests import Json, a_node, a_pod, a_pod_template, a_workload, owned_by
 
+LABEL_RULE = "must consist of letters, digits, '-', '_' and '.', starting and ending with a letter or digit"
+
 
 def pod_of(raw: Json) -> Pod:
     pod, errors = decode_pod(raw)
@@ -76,6 +78,7 @@ def test_a_node_needs_nothing_but_its_name() -> None:
         (a_node(taints={}), "spec.taints: must be a list (got an object of 0 fields)"),
         (a_node(taints=[{"effect": "NoSchedule"}]), "spec.taints[0].key: is required"),
         (a_node(taints=[5]), "spec.taints[0]: must be an object (got 5)"),
+        (a_node(taints=[{"key": "-", "effect": "NoSchedule"}]), f'spec.taints[0].key: {LABEL_RULE} (got "-")'),
     ],
 )
 def test_a_broken_node_is_an_error_with_field_and_value(raw: Json, error: str) -> None:

@@ -51,10 +51,8 @@ class Conflicting:
 
     def __init__(self, **spec: str) -> None:
         self.methods: list[str] = []
-        self._found = {
-            "metadata": {"namespace": "default", "name": "p", "uid": "u", "resourceVersion": "2"},
-            "spec": spec,
-        }
+        metadata = {"namespace": "default", "name": "p", "uid": "u", "resourceVersion": "2"}
+        self._found: dict[str, object] = {"metadata": metadata, "spec": spec}
 
     async def request(self, method: str, path: str, **_: object) -> dict[str, object]:
         self.methods.append(method)

@@ -196,3 +196,7 @@ def test_object_whose_uid_cannot_be_read_is_the_one_that_had_the_name() -> None:
     reader = Reader(an_entry("a", 1))
     reader.store.take(Applied(replace(a_refused("a", 2), uid="")))
     assert reader.store.refused[Key("ns", "a")] == a_refused("a", 2)
+
+
+def test_store_that_was_never_filled_is_at_no_version() -> None:
+    assert Store[object]().resource_version == 0

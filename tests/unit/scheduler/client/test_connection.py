@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 
 from scheduler.client.connection import connect
+from scheduler.client.credentials import Credentials
+from scheduler.client.errors import ApiError
+from tests.unit.scheduler.client.answering import answer, connected
 
 SERVER = "https://api.example:6443"
 
@@ -54,3 +57,26 @@ def test_proxy_of_the_kubeconfig_goes_before_that_of_the_environment(
 ) -> None:
     monkeypatch.setenv("HTTPS_PROXY", "http://proxy.example:3128")
     assert proxy_to(SERVER, tmp_path, **{"proxy-url": "http://own.example:1"}) == "http://own.example:1"
+
+
+@pytest.mark.parametrize(("status", "asked"), [(401, ["Bearer t"]), (403, [])])
+def test_other_credentials_are_asked_for_where_these_were_not_let_in_and_for_no_other_answer(
+    status: int, asked: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+
+    async def renewed(_: Credentials, refused: str) -> bool:
+        seen.append(refused)
+        return False
+
+    async def called() -> None:
+        async with connected(tmp_path, token="t") as (connection, requests):  # noqa: S106 - of no server
+            call = asyncio.create_task(connection.request("GET", "/api"))
+            answer(await requests.next(), status, {"reason": "No"})
+            with pytest.raises(ApiError) as error:
+                await call
+            assert error.value.status == status
+
+    monkeypatch.setattr(Credentials, "renewed", renewed)
+    asyncio.run(called())
+    assert seen == asked

@@ -100,7 +100,8 @@ def test_versions_are_those_of_the_group() -> None:
     found = asyncio.run(discover(cast(Connection, Documents(documents))))
     assert found.version == "v1"
     assert found.taint_rules is not None
-    for nothing in ({}, {"versions": None}):
+    nothings: list[dict[str, object]] = [{}, {"versions": None}]
+    for nothing in nothings:
         server = Documents({"/version": {**VERSION_1_36}, "/apis/resource.k8s.io": nothing})
         with pytest.raises(NotServed, match="not at all"):
             asyncio.run(discover(cast(Connection, server)))

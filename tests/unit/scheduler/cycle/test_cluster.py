@@ -500,3 +500,31 @@ def test_allocation_without_the_finalizer_is_a_violation(cluster: Cluster) -> No
     assert violations(cluster) == [("I4", f"it is allocated without the finalizer {FINALIZER}")]
     cluster.set_claim(watched(held), 2)
     assert violations(cluster) == []
+
+
+def test_shares_of_one_device_for_two_bound_pods_are_no_violation(cluster: Cluster) -> None:
+    shared = a_device("shared", capacity={"memory": "3"}, allow_multiple_allocations=True)
+    cluster.set_slice(a_slice(shared))
+    bind(cluster, "first", an_allocated_claim(a_share("a", "1"), name="a"))
+    bind(cluster, "second", an_allocated_claim(a_share("b", "2"), name="b"))
+    assert violations(cluster) == []
+
+
+def test_attempt_that_ends_late_leaves_what_another_one_has_reserved_since(cluster: Cluster) -> None:
+    cluster.set_claim(watched(a_claim()), 1)
+    place(cluster, a_pod(), a_claim())
+    cluster.written("uid-claim", 5)
+    cluster.set_claim(watched(an_allocated_claim("gpu-0", name="claim")), 5)
+    cluster.set_claim(watched(a_claim()), 6)
+    place(cluster, a_pod(name="other"), a_claim(), device="gpu-1")
+    cluster.unreserve("uid-pod")
+    assert in_use(cluster) == {"gpu-1"}
+
+
+def test_attempt_at_a_claim_that_is_gone_ends_well(cluster: Cluster) -> None:
+    cluster.set_claim(watched(a_claim()), 1)
+    place(cluster, a_pod(), a_claim())
+    cluster.written("uid-claim", 5)
+    cluster.remove_claim("uid-claim")
+    cluster.bound("uid-pod")
+    assert in_use(cluster) == set()

@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 
 from allocator.model import Allocation, Node, Taint, Toleration
+from scheduler.core_v1.affinity_term import AffinityTerm
 from scheduler.core_v1.host_ports import HostPort
 from scheduler.core_v1.namespace import Namespace
 from scheduler.core_v1.pod import Pod, PodClaim
@@ -236,3 +237,11 @@ def test_a_pod_is_not_helped_by_its_own_failed_attempt_or_end(reason: Reason) ->
 def test_a_reason_tells_the_plugin_of_kube_scheduler_that_refuses_for_it() -> None:
     assert Reason.NODE_PORTS.plugin == "NodePorts"
     assert {one.plugin for one in (Reason.CLAIMS, Reason.CLASSES, Reason.DEVICES)} == {"DynamicResources"}
+
+
+def test_pod_that_keeps_nobody_away_helps_nobody_who_was_kept_away() -> None:
+    keeper = replace(BOUND, anti_affinity=(AffinityTerm("zone", frozenset({"default"}), None),))
+    assert is_helped(Reason.INTER_POD_AFFINITY, PodChanged(keeper, None))
+    assert is_helped(Reason.INTER_POD_AFFINITY, GivenBack(keeper))
+    assert not is_helped(Reason.INTER_POD_AFFINITY, PodChanged(BOUND, None))
+    assert not is_helped(Reason.INTER_POD_AFFINITY, GivenBack(BOUND))

@@ -233,6 +233,14 @@ def test_start_fails_by_the_name_of_the_file(site: Site, name: str, spoil: Calla
         Certificates(site.files)
 
 
+def test_missing_file_is_told_without_its_number_of_an_error(site: Site) -> None:
+    assert site.files.client_ca is not None
+    site.files.client_ca.unlink()
+    with pytest.raises(BadCertificates) as found:
+        Certificates(site.files)
+    assert str(found.value) == f"authority of clients {site.files.client_ca}: No such file or directory"
+
+
 def test_key_of_another_certificate_is_refused(site: Site, other: Site) -> None:
     site.take_over(other, "key")
     with pytest.raises(BadCertificates, match=r"KEY_VALUES_MISMATCH|key values mismatch"):

@@ -10,6 +10,7 @@ import pytest
 from scheduler.client.connection import Connection
 from scheduler.client.discovery import Served
 from scheduler.client.errors import CallFailed, Unanswered
+from scheduler.cycle.invariants import Violation
 from scheduler.live import core
 from scheduler.live.configuration import Configuration
 from scheduler.live.core import Core, Site, Told
@@ -23,9 +24,13 @@ class Heard(Told):
     def __init__(self) -> None:
         super().__init__(Metrics("ours", lambda: pytest.fail("nobody reads them")))
         self.parts: list[str] = []
+        self.violations: list[Violation] = []
 
     def failed(self, part: str) -> None:
         self.parts.append(part)
+
+    def violated(self, violation: Violation) -> None:
+        self.violations.append(violation)
 
 
 def a_core(heard: Heard) -> Core:
@@ -73,3 +78,23 @@ def test_one_that_leads_lists_the_claims_until_it_has_them_and_has_the_epoch_of_
     asyncio.run(parts.succeed(epoch=7))
     assert parts.binder.epoch == 7
     assert next(answers, "none is left") == "none is left"
+
+
+def test_violation_is_told_once_it_was_seen_twice_and_not_again_while_it_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
+    lasting, passing = (Violation("I1", subject, "twice") for subject in ("lasting", "passing"))
+    looks = iter([[lasting, passing], [lasting], [lasting], [], [lasting], [lasting]])
+    heard = Heard()
+    parts = a_core(heard)
+
+    async def filled() -> None:
+        pass
+
+    async def sleep(_: float) -> None:
+        pass
+
+    monkeypatch.setattr(parts.mirror, "filled", filled)
+    monkeypatch.setattr(parts.cluster, "violations", lambda: next(looks))
+    monkeypatch.setattr("scheduler.live.core.asyncio.sleep", sleep)
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        asyncio.run(parts._check_all_the_time())
+    assert heard.violations == [lasting, lasting]

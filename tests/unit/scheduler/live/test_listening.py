@@ -1,14 +1,16 @@
 """Who only opens connections takes nothing from who has something to ask."""
 
 import asyncio
+import logging
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from typing import cast
 
 import pytest
 from aiohttp import web
 
-from scheduler.live.listening import CannotServe, Limits, Refusal, listening
+from scheduler.live.listening import CannotServe, Limits, Refusal, _Door, listening
 from scheduler.live.self_signed import self_signed
 from tests.unit.scheduler.loops import LOOPS, Loop, left_open
 
@@ -195,3 +197,22 @@ def test_every_address_of_a_name_is_served() -> None:
             await writer.wait_closed()
 
     asyncio.run(work())
+
+
+def test_log_says_once_in_a_while_that_connections_are_refused(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    refused: list[Refusal] = []
+
+    async def refuse(times: int) -> None:
+        door = _Door(cast(web.Server, None), None, Limits(refused=refused.append))
+        for _ in range(times):
+            door._refuse("connections")
+
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(refuse(3))
+        assert len(caplog.records) == 1
+        monkeypatch.setattr("scheduler.live.listening.TOLD_EVERY_S", 0.0)
+        asyncio.run(refuse(3))
+    assert len(caplog.records) == 4
+    assert refused == ["connections"] * 6
