@@ -55,8 +55,9 @@ def unknown_to_server(api: RestClient, raw: Mapping[str, Any]) -> set[str]:
 
 
 def of_decoder(decoded: Decoded) -> Verdict:
-    """Our verdict, with the fields of all errors."""
-    return Verdict(not decoded.errors, frozenset(error.path for error in decoded.errors))
+    """Our verdict, with the fields of all rules that are broken, those that decide nothing among them."""
+    broken = (*decoded.errors, *decoded.notes)
+    return Verdict(not broken, frozenset(one.path for one in broken))
 
 
 def unknown_to_decoder(decoded: Decoded) -> set[str]:

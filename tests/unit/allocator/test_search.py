@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from allocator.allocate import allocate
+from allocator.allocate import allocate, share_id_of
+from allocator.feature import attempt_of
 from allocator.model import Claim, CounterConsumption, CounterSet, Device, Request, RequestPolicy, Slice
 from allocator.outcome import Allocated, Exhausted, Outcome, Refused
-from allocator.requests import Problem, problem_of
+from allocator.requests import problem_of
 from cel import Cancelled
 from cel.quantity import Quantity
 from tests.builders import (
@@ -341,20 +342,13 @@ def test_alternative_gives_way_at_once_also_where_its_claim_is_not_the_first() -
     assert len(names(outcome)) == 23
 
 
-def test_order_counts_where_one_of_the_requests_has_devices_for_which_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[bool] = []
-
-    def noted(*arguments: Any) -> Problem:
-        problem = problem_of(*arguments)
-        told.append(problem.is_exhaustive)
-        return problem
-
-    monkeypatch.setattr("allocator.allocate.problem_of", noted)
+def test_order_counts_where_one_of_the_requests_has_devices_for_which_it_does() -> None:
     members = [a_device("listed", {"numa": strings("a"), "root": 0}), a_device("plain", {"numa": 1, "root": 1})]
+    snapshot = a_snapshot(a_slice(*members))
+    attempt = attempt_of(snapshot, snapshot.view(a_node()), share_id_of, lambda: False)
     for attribute, expected in ((NUMA, True), (ROOT, False)):
         claim = a_claim(a_request("one"), a_request("other"), constraints=[distinct(attribute, "one")])
-        decide(a_snapshot(a_slice(*members)), claim)
-        assert told.pop() is expected
+        assert problem_of(snapshot, attempt, [claim]).is_exhaustive is expected
 
 
 def test_eight_claims_with_alternatives_that_are_too_much_together_are_refused_soon() -> None:
