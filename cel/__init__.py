@@ -4,14 +4,12 @@
     device = cel.PlainDevice("gpu.example.com", {"model": ("string", "A100")})
     program.evaluate(device)     # True; raises cel.EvalError where kube-scheduler would fail
     program.reads.paths          # {("driver",), ("attributes", "gpu.example.com", "model")}
-    program.matches(cel.Columns([device])).mask    # the same over many devices at once
     program.estimated_cost       # 8, as the API server counts it
 
 `compile` raises `CompileError` for what the API server would refuse. Answers, errors and costs are those of
 Kubernetes 1.37, or of 1.36 with `cel.compile(text, cel.V1_36)`. Nothing else of Kubernetes is needed.
 """
 
-from cel.columns import Columns, Matches
 from cel.device import BoundDevice, Device, PlainDevice, bind_device, device_from_json
 from cel.environment import V1_36, V1_36_LISTS, V1_37, Environment
 from cel.errors import Cancelled, CompileError, EvalAbortedError, EvalError
@@ -29,13 +27,11 @@ __all__ = [
     "BoundDevice",
     "CacheInfo",
     "Cancelled",
-    "Columns",
     "CompileError",
     "Device",
     "Environment",
     "EvalAbortedError",
     "EvalError",
-    "Matches",
     "Outcome",
     "PlainDevice",
     "Program",

@@ -5,12 +5,12 @@ Source: the protocol buffers' well-known types; common/types/provider.go of gith
 """
 
 import base64
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from struct import Struct
 from typing import Final
-
-import numpy as np
 
 from cel import moments, types
 from cel.calls import fits
@@ -20,6 +20,7 @@ from cel.stack import on_own_stack
 from cel.types import BOOL, BYTES, DOUBLE, DYN, INT, STRING, UINT, Type, list_of, map_of, nullable
 from cel.values import Duration, List, Map, Optional, TextMap, Timestamp, Uint, Value, register, type_of
 
+_FLOAT32: Final = Struct("f")
 _MAX_INT32: Final = 2**31 - 1
 _MAX_UINT32: Final = 2**32 - 1
 _YEAR_ONE: Final = 62_135_596_800  # seconds before 1970
@@ -90,8 +91,11 @@ def _float(fields: Mapping[str, Value]) -> Value:
     """The nearest number of 32 bits; beyond the greatest one it is infinite."""
     value = fields.get("value", 0.0)
     assert isinstance(value, float)
-    with np.errstate(over="ignore"):
-        return float(np.float32(value))
+    try:
+        (rounded,) = _FLOAT32.unpack(_FLOAT32.pack(value))
+    except OverflowError:
+        return math.copysign(math.inf, value)
+    return float(rounded)
 
 
 def _span_nanos(message: str, fields: Mapping[str, Value]) -> int:

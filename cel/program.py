@@ -12,9 +12,7 @@ from functools import cached_property, lru_cache
 from typing import Final, NamedTuple, TypeVar
 
 from cel import cost, interpreter, lexer, types, validation
-from cel.atoms import Tree, split
 from cel.checker import Checked, check
-from cel.columns import Columns, Matches, matches
 from cel.device import BoundDevice, Device, bind_device
 from cel.environment import V1_37, Environment
 from cel.errors import CompileError, EvalError
@@ -30,7 +28,7 @@ from cel.values import List, Optional, Value, type_of
 LONGEST_SOURCE: Final = 10 * 1024  # bytes of UTF-8, as the API server allows
 MOST_PROGRAMS: Final = 4096
 MOST_TEXT: Final = 2**19  # characters of all programs that are kept; a program takes up to 240 bytes for each
-_MOST_CHECKED: Final = 32  # a program is first asked for columns or its cost soon after it was compiled
+_MOST_CHECKED: Final = 32  # a program is first asked for its cost soon after it was compiled
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,16 +95,6 @@ class Program(_Compiled):
         selected = self._raising(device, is_cancelled)
         assert isinstance(selected, bool)
         return selected
-
-    @cached_property
-    def _tree(self) -> Tree:
-        return with_room(lambda: split(_checked(self.source, self._environment), self._environment))
-
-    def matches(self, columns: Columns) -> Matches:
-        """Which of many devices are selected, and on which it fails; the same answers as `evaluate`, made together."""
-        if columns.has_lists is not self._has_lists:
-            raise ValueError("the columns are for another version of Kubernetes")
-        return matches(self._tree, columns, self.evaluate)
 
     def _result(self, value: Value) -> Value:
         while isinstance(value, Optional) and value.is_present:

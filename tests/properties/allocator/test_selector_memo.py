@@ -117,10 +117,6 @@ def test_memo_says_of_each_device_what_the_selector_says_of_it_alone(
             sum((answer is None) << place for place, answer in enumerate(alone)),
         )
         assert Selectors(environment).verdict(expression, snapshot.view(a_node())) == expected
-        columns = cel.Columns(members, has_lists=environment.has_list_attributes)
-        matches = cel.compile(expression, environment).matches(columns)
-        assert [bool(mask) for mask in matches.mask] == [answer is True for answer in alone]
-        assert [bool(mask) for mask in matches.errors] == [answer is None for answer in alone]
 
 
 @given(st.lists(written(), min_size=2, max_size=4), st.sampled_from(EXPRESSIONS))

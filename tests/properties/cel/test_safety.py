@@ -72,20 +72,6 @@ def test_any_text_is_refused_or_answered(text: str) -> None:
 
 @given(st.integers(0, 2**32))
 @settings(max_examples=150)
-def test_evaluator_and_columns_agree_on_generated_selectors(seed: int) -> None:
-    rng = Random(seed)  # noqa: S311
-    program = compiled(str(selector(rng)))
-    many = [cel.device_from_json(device) for device in devices(rng, 12)]
-    if isinstance(program, cel.CompileError):
-        return
-    matches = program.matches(cel.Columns(many))
-    outcomes = [program.run(device) for device in many]
-    assert matches.mask.tolist() == [outcome.value is True for outcome in outcomes]
-    assert matches.errors.tolist() == [outcome.error is not None for outcome in outcomes]
-
-
-@given(st.integers(0, 2**32))
-@settings(max_examples=150)
 def test_answer_depends_on_nothing_but_what_is_read(seed: int) -> None:
     rng = Random(seed)  # noqa: S311
     program = compiled(str(selector(rng)))

@@ -50,15 +50,13 @@ def told(expression: str) -> tuple[object, ...]:
     program._checked.cache_clear()
     compiled = cel.compile(expression)
     outcome = compiled.run(DEVICE)
-    mask = compiled.matches(cel.Columns([DEVICE])).mask.tolist()
-    return outcome.value, str(outcome.error), outcome.cost, compiled.estimated_cost, compiled.reads, mask
+    return outcome.value, str(outcome.error), outcome.cost, compiled.estimated_cost, compiled.reads
 
 
 @pytest.mark.parametrize("expression", DEEP.values(), ids=DEEP)
 def test_what_nests_deep_is_answered_alike_wherever_it_is_asked(expression: str) -> None:
     first = told(expression)
     assert isinstance(first[0], bool)
-    assert first[-1] == [first[0]]
     for frames in (FEWEST, 150, 300, 500):
         assert with_frames_left(frames, lambda: told(expression)) == first
 
