@@ -41,15 +41,15 @@ _KINDS: Mapping[str, str] = {
 
 _EPILOG = """
 \b
-Exit code: 0 when it fits (with --all: when everything does), 1 when it does not or that is not known, 2 for bad input.
+Exit codes: 0 if it fits (with --all: everything fits), 1 if it does not or the answer is unknown, 2 for invalid input.
 
 \b
 Examples:
-  dra explain ml/train-0 cluster.yaml pending.yaml         a pod, on what is allocated in the input
-  dra explain ml/train-0 must-gather/ --in-order           after the pods that come before it
-  dra explain ml/train-0 cluster.yaml --node gpu-07        why not on that node
-  dra explain claim/ml/shared cluster.yaml -o json         a claim, for a program
-  dra explain --all cluster.yaml pending.yaml              all that waits, each after those before it, for CI
+  dra explain ml/train-0 cluster.yaml pending.yaml         explain a pod
+  dra explain ml/train-0 must-gather/ --in-order           place the pods before it first
+  dra explain ml/train-0 cluster.yaml --node gpu-07        explain why it does not fit on a node
+  dra explain claim/ml/shared cluster.yaml -o json         explain a claim, as JSON
+  dra explain --all cluster.yaml pending.yaml              explain everything that is pending, for CI
 """
 
 
@@ -63,14 +63,10 @@ class _Subject:
 
 @click.command(name="explain", epilog=_EPILOG)
 @click.argument("arguments", nargs=-1, required=True, metavar="[POD|CLAIM] PATH...")
-@click.option(
-    "--all", "is_all", is_flag=True, help="Explain all that waits instead of one, as `dra allocate` places it."
-)
-@click.option("--node", default="", metavar="NAME", help="Tell the story of this node, and whether it fits there.")
-@click.option("--in-order", is_flag=True, help="Place the pods and claims that come before it first.")
-@click.option(
-    "-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True, help="How to print the result."
-)
+@click.option("--all", "is_all", is_flag=True, help="Explain all pending pods and claims, each after those before it.")
+@click.option("--node", default="", metavar="NAME", help="Describe this node, and whether the pod fits there.")
+@click.option("--in-order", is_flag=True, help="First place the pods and claims that come before it.")
+@click.option("-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True, help="Output format.")
 @overlay_option
 @policy_option
 @feature_options
@@ -87,19 +83,19 @@ def command(  # noqa: PLR0913 - one for each option
     is_all: bool,
     keep_going: bool,
 ) -> None:
-    """Say why a pod or a claim gets its node and devices, or why it gets none and what would help.
+    """Explain why a pod or claim gets its node and devices, or why it gets none and what would help.
 
-    POD is NAMESPACE/NAME or pod/NAMESPACE/NAME; CLAIM is claim/NAMESPACE/NAME, and stands for the first pending pod
-    that uses it, if there is one. PATH is as in `dra allocate`.
+    POD is NAMESPACE/NAME or pod/NAMESPACE/NAME. CLAIM is claim/NAMESPACE/NAME and stands for the first pending pod that
+    uses it. PATH is as in `dra allocate`.
 
-    Told is the story of one node: the node that is chosen, or the one that came nearest, or --node. For each request
-    the devices that each check leaves, and who holds the others; for each constraint the devices of each value; which
-    wishes cannot be had together, with none that could be spared; and what would make it fit, each tried out. Then the
-    other nodes by reason. docs/explain.md describes the JSON.
+    The output describes one node: the selected node, the nearest one, or --node. For each request it shows how many
+    devices each check removes and who holds them; for each constraint, the devices of each value; then the smallest set
+    of conflicting requests and constraints, and changes that would make the pod fit, each verified. Other nodes follow
+    by reason. docs/explain.md describes the JSON.
     """
     if is_all and (node or in_order):
         raise click.UsageError(
-            "--all explains everything in order, on all nodes: it goes without --node and --in-order"
+            "--all explains everything in order and on all nodes: it cannot be combined with --node and --in-order"
         )
     name, paths = ("", arguments) if is_all else (arguments[0], arguments[1:])
     if not paths:
@@ -111,7 +107,7 @@ def command(  # noqa: PLR0913 - one for each option
         fits = _explain_all(world, placement, output)
         sys.exit(BAD_INPUT if inventory.errors else int(not fits or bool(inventory.unseen)))
     subject = _subject(world, name)
-    if node and node not in {one.name for one in placement.nodes}:
+    if node and placement.cluster.node(node) is None:
         stop(f"node {node} is not in the input")
     if subject.pod:
         world.warn_of([subject.pod])

@@ -14,17 +14,17 @@ from scheduler.output.yaml_dump import dump
 
 _EPILOG = """
 \b
-SIGTERM and Ctrl-C end it within 10 s: what is being bound is finished or taken back.
+SIGTERM and Ctrl-C stop it within 10 s: bindings in progress are completed or undone.
 
 \b
-Exit code: 0 when it was told to end, 1 when it could not go on, 2 for a configuration that cannot be used.
+Exit codes: 0 after a signal, 1 if it cannot continue, 2 for an invalid configuration.
 
 \b
 Examples:
-  dra extender serve                                  plain HTTP on loopback, to try it out
-  dra extender serve --config c.yaml                  as in a cluster, with certificates
+  dra extender serve                                  plain HTTP on loopback, for a first try
+  dra extender serve --config c.yaml                  with certificates, as in a cluster
   dra extender serve --mode advisory                  only filter and score; kube-scheduler allocates
-  dra extender serve --config c.yaml --print-config   what it comes to, and what the defaults are
+  dra extender serve --config c.yaml --print-config   print the resulting configuration, with defaults
 """
 
 _FIELDS: Mapping[str, tuple[str, ...]] = {
@@ -42,7 +42,7 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
 
 @click.group(name="extender")
 def command() -> None:
-    """The scheduler extender: the stock kube-scheduler with our devices (docs/extender.md)."""
+    """Run the scheduler extender of the stock kube-scheduler (docs/extender.md)."""
 
 
 command.add_command(check)
@@ -50,20 +50,33 @@ command.add_command(config)
 
 
 @command.command(name="serve", epilog=_EPILOG)
-@click.option("--mode", type=click.Choice([mode.value for mode in Mode]), help="Who allocates: the extender, or not.")
-@click.option("--scheduler-name", multiple=True, metavar="NAME", help="A profile whose pods it allocates for; repeat.")
-@click.option("--address", metavar="HOST:PORT", help="Where kube-scheduler calls.")
-@click.option("--cert-file", metavar="FILE", help="The extender's certificate; without, plain HTTP on loopback.")
-@click.option("--key-file", metavar="FILE", help="The certificate's key.")
-@click.option("--client-ca-file", metavar="FILE", help="The authority whose certificates clients have to show.")
-@click.option("--client-name", multiple=True, metavar="NAME", help="A name that a client may have; repeat.")
-@click.option("--http-timeout", type=float, metavar="SECONDS", help="As httpTimeout in kube-scheduler's configuration.")
-@click.option("--most-calls", type=int, metavar="CALLS", help="Of one verb under way at the same time, at most.")
+@click.option(
+    "--mode",
+    type=click.Choice([mode.value for mode in Mode]),
+    help="Whether the extender allocates devices (authoritative) or only filters and scores nodes (advisory).",
+)
+@click.option(
+    "--scheduler-name", multiple=True, metavar="NAME", help="A kube-scheduler profile to allocate for. Can be repeated."
+)
+@click.option("--address", metavar="HOST:PORT", help="Address to serve on.")
+@click.option("--cert-file", metavar="FILE", help="TLS certificate. Without one: plain HTTP, on loopback only.")
+@click.option("--key-file", metavar="FILE", help="Private key of the certificate.")
+@click.option("--client-ca-file", metavar="FILE", help="CA of the client certificates.")
+@click.option(
+    "--client-name", multiple=True, metavar="NAME", help="Allowed name of a client certificate. Can be repeated."
+)
+@click.option(
+    "--http-timeout",
+    type=float,
+    metavar="SECONDS",
+    help="httpTimeout of the extender in kube-scheduler's configuration.",
+)
+@click.option("--most-calls", type=int, metavar="CALLS", help="Maximum concurrent calls of one verb.")
 @options
 def serve(config: Path | None, *, print_config: bool, **flags: object) -> None:
-    """Answer kube-scheduler's calls until it is told to end.
+    """Serve kube-scheduler's calls.
 
-    What kube-scheduler has to be told is written by `dra extender config`. Defaults are those of --print-config.
+    `dra extender config` writes the configuration for kube-scheduler. --print-config prints the defaults.
     """
     configuration = settings(ExtenderConfiguration, config, flags, _FIELDS)
     if print_config:

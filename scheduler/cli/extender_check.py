@@ -20,11 +20,12 @@ FLAGS_OPTION = "--kube-scheduler-flags"
 
 _EPILOG = """
 \b
-error:    pods get no devices, or two pods one; others can read or answer the calls; kube-scheduler does not start
-warning:  pods are placed later, worse, or not at all
+error:    pods get no devices, or two pods get one device; others can read or answer the calls; kube-scheduler does
+          not start
+warning:  pods are placed later, on worse nodes, or not at all
 
 \b
-Exit code: 0 without errors, 1 with one, 2 for a file that is no configuration of kube-scheduler.
+Exit codes: 0 without errors, 1 with errors, 2 if the file is not a configuration of kube-scheduler.
 
 \b
 Examples:
@@ -61,17 +62,15 @@ def _values(words: list[str]) -> Iterator[str]:
     "gates",
     metavar="FLAGS",
     callback=_gates,
-    help="The flags that kube-scheduler is started with, as one text: gates stand there, and not in the file.",
+    help="The flags of kube-scheduler, as one argument: feature gates are flags, not part of the file.",
 )
-@click.option("--url", metavar="URL", help="The urlPrefix of the entry to judge, where there are several.")
-@click.option(
-    "-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True, help="How to print the result."
-)
+@click.option("--url", metavar="URL", help="urlPrefix of the entry to check, if there are several.")
+@click.option("-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True, help="Output format.")
 def check(file: Path, *, gates: Mapping[str, bool] | None, url: str | None, output: str) -> None:
-    """Say what in kube-scheduler's configuration goes wrong with the extender, and what to write instead.
+    """Check a configuration of kube-scheduler for problems with the extender, and suggest corrections.
 
-    FILE is a KubeSchedulerConfiguration, or - for standard input. An entry of `extenders` with a bindVerb is judged as
-    authoritative, one without as advisory. docs/extender.md describes each finding and the JSON.
+    FILE is a KubeSchedulerConfiguration, or - for standard input. An entry of `extenders` with a bindVerb is checked as
+    authoritative, others as advisory. docs/extender.md describes the findings and the JSON.
     """
     configuration = _configuration(file)
     judged = Judged(configuration, _number(file, configuration, url), gates)

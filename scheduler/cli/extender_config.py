@@ -13,14 +13,14 @@ from scheduler.output.yaml_dump import dump
 
 _EPILOG = """
 \b
-Exit code: 0 when it was written, 2 for what would not work.
+Exit codes: 0 if the configuration was written, 2 if it would not work.
 
 \b
 Examples:
-  dra extender config > kube-scheduler.yaml                    as manifests/extender has it
+  dra extender config > kube-scheduler.yaml                    as in manifests/extender
   dra extender config --scheduler-name a --scheduler-name b    two profiles
   dra extender config --mode advisory --scheduler-name default-scheduler
-  dra extender config --url http://127.0.0.1:9443/v1           on one machine, to try it out
+  dra extender config --url http://127.0.0.1:9443/v1           on one machine, for a first try
 """
 
 
@@ -30,7 +30,7 @@ Examples:
     type=click.Choice([mode.value for mode in Mode]),
     default=Mode.AUTHORITATIVE.value,
     show_default=True,
-    help="Who allocates: the extender, or kube-scheduler with its advice.",
+    help="Whether the extender allocates devices (authoritative) or only filters and scores nodes (advisory).",
 )
 @click.option(
     "--scheduler-name",
@@ -39,38 +39,53 @@ Examples:
     metavar="NAME",
     default=("dra-kube-scheduler",),
     show_default=True,
-    help="A profile, which pods name; repeat.",
+    help="Name of a profile. Can be repeated.",
 )
 @click.option(
     "--url",
     metavar="URL",
     default="https://dra-extender.kube-system.svc:9443/v1",
     show_default=True,
-    help="Where the extender serves.",
+    help="URL of the extender.",
 )
 @click.option(
-    "--ca-file", metavar="FILE", default="/etc/dra-extender/ca.crt", show_default=True, help="Vouches for it."
+    "--ca-file", metavar="FILE", default="/etc/dra-extender/ca.crt", show_default=True, help="CA of its certificate."
 )
 @click.option(
-    "--cert-file", metavar="FILE", default="/etc/dra-extender/tls.crt", show_default=True, help="kube-scheduler's own."
+    "--cert-file",
+    metavar="FILE",
+    default="/etc/dra-extender/tls.crt",
+    show_default=True,
+    help="Client certificate of kube-scheduler.",
 )
-@click.option("--key-file", metavar="FILE", default="/etc/dra-extender/tls.key", show_default=True, help="Its key.")
+@click.option(
+    "--key-file",
+    metavar="FILE",
+    default="/etc/dra-extender/tls.key",
+    show_default=True,
+    help="Private key of the client certificate.",
+)
 @click.option(
     "--http-timeout",
     type=click.IntRange(min=1),
     metavar="SECONDS",
     default=30,
     show_default=True,
-    help="For so long kube-scheduler waits for an answer; the extender's httpTimeoutSeconds has to say the same.",
+    help="How long kube-scheduler waits for an answer. Use the same value for the extender's httpTimeoutSeconds.",
 )
 @click.option(
     "--weight",
     type=click.IntRange(min=1),
     default=5,
     show_default=True,
-    help="Of the extender's scores among those of kube-scheduler's plugins, which have 1 to 3.",
+    help="Weight of the extender's scores. kube-scheduler's plugins have 1 to 3.",
 )
-@click.option("--kubeconfig", metavar="FILE", default="", help="kube-scheduler's own; without, its pod's account.")
+@click.option(
+    "--kubeconfig",
+    metavar="FILE",
+    default="",
+    help="kubeconfig of kube-scheduler. Without one: the service account of its pod.",
+)
 def config(  # noqa: PLR0913 - one for each option
     *,
     mode: str,
@@ -83,10 +98,10 @@ def config(  # noqa: PLR0913 - one for each option
     weight: int,
     kubeconfig: str,
 ) -> None:
-    """Write the KubeSchedulerConfiguration for kube-scheduler with the extender.
+    """Print a KubeSchedulerConfiguration for kube-scheduler with the extender.
 
-    To standard output, with its flags in a comment and on standard error. Paths are those that kube-scheduler sees.
-    What would go wrong is told as `dra extender check` tells it.
+    The required flags of kube-scheduler are printed as a comment and to standard error. Paths are paths on the machine
+    or in the pod of kube-scheduler. Problems are reported as by `dra extender check`.
     """
     _check_names(schedulers)
     setup = Setup(Mode(mode), schedulers, url, ca_file, cert_file, key_file, http_timeout, weight, kubeconfig)

@@ -12,18 +12,18 @@ from scheduler.output.yaml_dump import dump
 
 _EPILOG = """
 \b
-SIGTERM and Ctrl-C end it within 10 s: what is being written is finished or taken back.
+SIGTERM and Ctrl-C stop it within 10 s: writes in progress are completed or undone.
 
 \b
-Exit code: 0 when it was told to end, 1 when it could not go on, 2 for a configuration that cannot be used.
+Exit codes: 0 after a signal, 1 if it cannot continue, 2 for an invalid configuration.
 
 \b
 Examples:
-  dra scheduler run                                   as the current context of the kubeconfig, or in a pod
-  dra scheduler run --dry-run                         decide and log, write nothing: the first thing to try
-  dra scheduler run --kubeconfig k --context try      another cluster
-  dra scheduler run --config c.yaml --policy pack     flags have the last word
-  dra scheduler run --config c.yaml --print-config    what it comes to, and what the defaults are
+  dra scheduler run                                   with the current context of the kubeconfig, or in a pod
+  dra scheduler run --dry-run                         log decisions and write nothing: try this first
+  dra scheduler run --kubeconfig k --context try      in another cluster
+  dra scheduler run --config c.yaml --policy pack     flags override the file
+  dra scheduler run --config c.yaml --print-config    print the resulting configuration, with defaults
 """
 
 _FIELDS: Mapping[str, tuple[str, ...]] = {
@@ -36,16 +36,16 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
 
 @click.group(name="scheduler")
 def command() -> None:
-    """The live scheduler: pods that name it get nodes and devices (docs/scheduler.md)."""
+    """Run the live scheduler of a cluster (docs/scheduler.md)."""
 
 
 @command.command(name="run", epilog=_EPILOG)
-@click.option("--scheduler-name", metavar="NAME", help="Pods with this schedulerName are placed.")
-@click.option("--dry-run/--no-dry-run", default=None, help="Decide and log, and write nothing.")
+@click.option("--scheduler-name", metavar="NAME", help="Schedule the pods with this spec.schedulerName.")
+@click.option("--dry-run/--no-dry-run", default=None, help="Log decisions and write nothing.")
 @click.option(
     "--allocate-prescheduled/--no-allocate-prescheduled",
     default=None,
-    help="Also allocate claims of pods that were created with a node, on that node.",
+    help="Also allocate claims of pods that were created with spec.nodeName, on that node.",
 )
 @click.option(
     "--leader-elect",
@@ -53,13 +53,13 @@ def command() -> None:
     is_flag=False,
     flag_value="true",
     metavar="BOOL",
-    help="Elect one of several replicas by a Lease; only the leader schedules. Default: true.",
+    help="Elect a leader among replicas with a Lease; only the leader schedules. Default: true.",
 )
 @options
 def run(config: Path | None, *, print_config: bool, **flags: object) -> None:
-    """Give pods nodes and devices until it is told to end.
+    """Run the scheduler.
 
-    Pods whose spec.schedulerName is this scheduler's are looked at, no others. Defaults are those of --print-config.
+    It schedules the pods that name it in spec.schedulerName, and no others. --print-config prints the defaults.
     """
     configuration = settings(Configuration, config, flags, _FIELDS)
     if print_config:

@@ -36,29 +36,49 @@ def _gates(_context: click.Context, _option: click.Parameter, text: str | None) 
 
 
 _OPTIONS = (
-    click.option("--config", type=click.Path(path_type=Path), metavar="FILE", help="Settings; flags go before them."),
-    click.option("--kubeconfig", metavar="FILE", help="Instead of $KUBECONFIG, ~/.kube/config, or the pod's account."),
-    click.option("--context", metavar="NAME", help="A context of the kubeconfig, other than its current one."),
-    click.option("--policy", metavar="NAME[:ATTRIBUTE,...]", help=f"{', '.join(NAMES)} (docs/policies.md)."),
     click.option(
-        "--kubernetes", type=click.Choice(sorted(RELEASES)), help="The release to follow, not the server's own."
+        "--config", type=click.Path(path_type=Path), metavar="FILE", help="Configuration file. Flags override it."
     ),
     click.option(
-        "--feature-gates", metavar="NAME=BOOL,...", callback=_gates, help="Gates that differ from what the server has."
+        "--kubeconfig",
+        metavar="FILE",
+        help="kubeconfig. Default: $KUBECONFIG, ~/.kube/config, or the service account of the pod.",
+    ),
+    click.option("--context", metavar="NAME", help="Context of the kubeconfig. Default: the current one."),
+    click.option(
+        "--policy",
+        metavar="NAME[:ATTRIBUTE,...]",
+        help=f"Which of the valid nodes and devices to select: {', '.join(NAMES)} (docs/policies.md).",
     ),
     click.option(
-        "--strict/--no-strict", default=None, help="As kube-scheduler also where this program would do better."
+        "--kubernetes",
+        type=click.Choice(sorted(RELEASES)),
+        help="Kubernetes release to follow. Default: the API server's.",
     ),
     click.option(
-        "--binding-concurrency", type=int, metavar="PODS", help="Written and bound at the same time, at most."
+        "--feature-gates",
+        metavar="NAME=BOOL,...",
+        callback=_gates,
+        help="Feature gates that differ from the API server's.",
     ),
-    click.option("--binding-timeout", type=float, metavar="SECONDS", help="For devices with binding conditions."),
-    click.option("--health-address", metavar="HOST:PORT", help="Where probes and metrics are served."),
     click.option(
-        "--log-format", type=click.Choice([one.value for one in LogFormat]), help="Text for a terminal, JSON otherwise."
+        "--strict/--no-strict", default=None, help="Behave like kube-scheduler even where this program does better."
     ),
-    click.option("--log-level", type=click.Choice([one.value for one in LogLevel]), help="The least that is logged."),
-    click.option("--print-config", is_flag=True, help="Print what it would run with, and end."),
+    click.option("--binding-concurrency", type=int, metavar="PODS", help="Maximum concurrent bindings."),
+    click.option(
+        "--binding-timeout",
+        type=float,
+        metavar="SECONDS",
+        help="How long devices with binding conditions may take to become ready.",
+    ),
+    click.option("--health-address", metavar="HOST:PORT", help="Address of probes and metrics."),
+    click.option(
+        "--log-format",
+        type=click.Choice([one.value for one in LogFormat]),
+        help="Log format. auto: text on a terminal, JSON otherwise.",
+    ),
+    click.option("--log-level", type=click.Choice([one.value for one in LogLevel]), help="Minimum log level."),
+    click.option("--print-config", is_flag=True, help="Print the configuration and exit."),
 )
 
 

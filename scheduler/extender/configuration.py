@@ -31,16 +31,16 @@ class Tls(Section):
     """Certificates, as paths of PEM files; they are read anew when they change."""
 
     cert_file: str = ""
-    """The extender's certificate. Empty: plain HTTP, on loopback only."""
+    """TLS certificate. Empty: plain HTTP, on loopback only."""
 
     key_file: str = ""
-    """The key of that certificate."""
+    """Private key of the certificate."""
 
     client_ca_file: str = ""
-    """The authority whose certificates clients have to show. Empty: none, on loopback only."""
+    """CA of the client certificates. Empty: none, on loopback only."""
 
     client_names: list[str] = Field(default_factory=list)
-    """The common or DNS names of clients that may call."""
+    """Common names or DNS names of the allowed clients."""
 
 
 class ExtenderConfiguration(Common):
@@ -54,22 +54,22 @@ class ExtenderConfiguration(Common):
     extender only filters and prioritizes."""
 
     scheduler_names: list[SchedulerName] = Field(default=["dra-kube-scheduler"], min_length=1)
-    """The profiles whose pods the extender allocates for; the pods of all others pass."""
+    """Profiles to allocate for; pods of other profiles pass."""
 
     address: Address = "127.0.0.1:9443"
-    """Where kube-scheduler calls. Port 0: any that is free."""
+    """Address to serve on. Port 0: any free port."""
 
     tls: Tls = Field(default_factory=Tls)
     """Certificates, and who may call."""
 
     http_timeout_s: float = Field(default=30, gt=0)
-    """The extender's `httpTimeout` in kube-scheduler's configuration: after so long nobody waits for an answer."""
+    """`httpTimeout` of the extender in kube-scheduler's configuration: after that nobody waits for an answer."""
 
     most_calls: int = Field(default=500, ge=1)
-    """Calls of one verb under way at the same time; further ones are told to come again."""
+    """Maximum concurrent calls of one verb; further calls are asked to retry."""
 
     most_connections: int = Field(default=512, ge=1)
-    """Connections that may be open at the same time; further ones are closed at once."""
+    """Maximum open connections; further ones are closed at once."""
 
     def disagreements(self) -> Iterator[FieldError]:
         """What is wrong with fields together."""

@@ -143,20 +143,20 @@ class ClientConnection(Section):
     """How to reach the API server."""
 
     kubeconfig: str = ""
-    """Path of a kubeconfig. Empty: `$KUBECONFIG`, `~/.kube/config`, or the pod's own account."""
+    """Path of a kubeconfig. Empty: `$KUBECONFIG`, `~/.kube/config`, or the service account of the pod."""
 
     context: str = ""
-    """Which context of the kubeconfig. Empty: its current one."""
+    """Context of the kubeconfig. Empty: the current one."""
 
 
 class Logging(Section):
     """What is logged to standard error, and how."""
 
     format: Annotated[LogFormat, Field(strict=False)] = LogFormat.AUTO
-    """`text`, `json`, or `auto`: text to a terminal, JSON otherwise."""
+    """`text`, `json`, or `auto`: text on a terminal, JSON otherwise."""
 
     level: Annotated[LogLevel, Field(strict=False)] = LogLevel.INFO
-    """The least that is told: `debug`, `info`, `warning` or `error`."""
+    """Minimum log level: `debug`, `info`, `warning` or `error`."""
 
 
 def _path(text: str) -> str:
@@ -169,40 +169,40 @@ class SecureServing(Section):
     """HTTPS for probes and metrics, and who may read what; only without a certificate on loopback it is plain HTTP."""
 
     tls_cert_file: str = ""
-    """The certificate, as the path of a PEM file that is read anew when it changes. Empty: plain HTTP on loopback, and
-    elsewhere a self-signed one that is made at the start."""
+    """Path of the certificate (PEM); reloaded when it changes. Empty: plain HTTP on loopback, and a self-signed
+    certificate on other addresses."""
 
     tls_private_key_file: str = ""
-    """The key of that certificate."""
+    """Private key of the certificate."""
 
     authorization_always_allow_paths: list[Annotated[str, AfterValidator(_path)]] = Field(
         default=["/healthz", "/livez", "/readyz"]
     )
-    """What is served over HTTPS to everybody; a `*` at the end stands for anything. All else needs a bearer token whose
-    owner may `get` the path, by TokenReview and SubjectAccessReview."""
+    """Paths that are open to everybody over HTTPS; a trailing `*` matches any suffix. Other paths require a bearer
+    token whose owner may `get` the path, verified with TokenReview and SubjectAccessReview."""
 
 
 class LeaderElection(Section):
     """Which of several replicas decides and writes; the others stand by."""
 
     leader_elect: bool = True
-    """Lead before anything is written, by a Lease that one replica holds. Without it nothing but the races at each
-    claim keeps two processes of one name apart."""
+    """Elect a leader with a Lease; only the leader writes. Without it, several processes of one name only avoid each
+    other claim by claim."""
 
     lease_duration_s: int = Field(default=15, ge=1, le=_LONGEST_LEASE_S)
-    """So long others wait after a leader has renewed its lease last; a whole number."""
+    """How long other replicas wait after the last renewal; a whole number."""
 
     renew_deadline_s: float = Field(default=10, gt=0, le=_LONGEST_LEASE_S)
-    """A leader that has not renewed its lease for so long writes nothing any more, and ends."""
+    """A leader that has not renewed its lease for this long stops writing and exits."""
 
     retry_period_s: float = Field(default=2, gt=0, le=_LONGEST_LEASE_S)
-    """How often the lease is renewed, or tried to get."""
+    """How often the leader renews the lease, and others try to acquire it."""
 
     resource_name: Annotated[str, AfterValidator(_name)] = "dra-scheduler"
-    """The name of the Lease. Schedulers of different names need different ones."""
+    """Name of the Lease. Schedulers with different names need different leases."""
 
     resource_namespace: Annotated[str, AfterValidator(_namespace)] = ""
-    """The namespace of the Lease. Empty: the pod's own, or outside of a pod `kube-system`."""
+    """Namespace of the Lease. Empty: the namespace of the pod, or `kube-system` outside a pod."""
 
     def disagreements(self) -> Iterator[FieldError]:
         """What is wrong with fields together."""
@@ -225,28 +225,28 @@ class Common(Section):
     """Which program it is for."""
 
     policy: Annotated[str, AfterValidator(_policy)] = FIRST_FIT.name
-    """Which of the valid devices and nodes are taken: `NAME` or `NAME:ATTRIBUTE,...` (docs/policies.md)."""
+    """Which of the valid nodes and devices to select: `NAME` or `NAME:ATTRIBUTE,...` (docs/policies.md)."""
 
     kubernetes: Annotated[str, AfterValidator(_release)] = ""
-    """The release whose scheduler is followed, such as `"1.36"`. Empty: the API server's own, or the nearest known."""
+    """Kubernetes release to follow, such as `"1.36"`. Empty: the API server's release, or the nearest known one."""
 
     feature_gates: Mapping[str, bool] = Field(default_factory=dict)
-    """Gates that differ from what the release has and the API server serves, by name."""
+    """Feature gates that differ from the defaults of the release and the API server, by name."""
 
     strict: bool = False
-    """Decide as kube-scheduler also where this program would do better (docs/differences.md)."""
+    """Behave like kube-scheduler even where this program does better (docs/differences.md)."""
 
     client_connection: ClientConnection = Field(default_factory=ClientConnection)
     """How to reach the API server."""
 
     binding_concurrency: int = Field(default=64, ge=1, le=1000)
-    """How many pods are written and bound at the same time, at most; each has a connection to the API server."""
+    """Maximum concurrent bindings; each uses a connection to the API server."""
 
     binding_timeout_s: float = Field(default=600, ge=1, le=_LONGEST_S)
     """How long devices with binding conditions may take to become ready."""
 
     health_address: Address = "127.0.0.1:10260"
-    """Where /healthz, /livez, /readyz, /metrics and /debug/queue are served. Port 0: any that is free."""
+    """Address of /healthz, /livez, /readyz, /metrics and /debug/queue. Port 0: any free port."""
 
     secure_serving: SecureServing = Field(default_factory=SecureServing)
     """How they are served."""
@@ -277,25 +277,25 @@ class Configuration(Common):
     """Always `DraSchedulerConfiguration`."""
 
     scheduler_name: SchedulerName = "dra-scheduler"
-    """Pods with this `spec.schedulerName` are ours; it also names us in events."""
+    """Schedules the pods with this `spec.schedulerName`; also the reporter of events."""
 
     pod_initial_backoff_s: float = Field(default=1, gt=0, le=_LONGEST_S)
-    """How long a pod waits after its first failed attempt; doubled with each further one."""
+    """Backoff of a pod after its first failed attempt; doubled with each further one."""
 
     pod_max_backoff_s: float = Field(default=10, gt=0, le=_LONGEST_S)
-    """The longest that a pod waits after a failed attempt."""
+    """Maximum backoff of a pod."""
 
     pod_max_in_unschedulable_pods_s: float = Field(default=300, gt=0, le=_LONGEST_S)
-    """After so long an unschedulable pod is tried again even if nothing happened that could help it."""
+    """How long an unschedulable pod waits at most, even if no event could help it."""
 
     leader_election: LeaderElection = Field(default_factory=LeaderElection)
     """Which of several replicas decides and writes; the others stand by."""
 
     allocate_prescheduled: bool = False
-    """Also allocate claims of pods that were created with a node, on that node."""
+    """Also allocate claims of pods that were created with `spec.nodeName`, on that node."""
 
     dry_run: bool = False
-    """Decide and log, and write nothing."""
+    """Log decisions and write nothing."""
 
     def disagreements(self) -> Iterator[FieldError]:
         """What is wrong with fields together."""
