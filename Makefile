@@ -8,7 +8,7 @@ UV     := $(BIN)/uv
 COMPILED := .cache/compiled
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format lock clean bench-allocator bench-cel bench-e2e bench-extender peer-check fuzz-cel mutants soak cluster demo-live compiled
+.PHONY: help demo test check format lock clean bench-allocator bench-cel bench-e2e bench-extender bench-offline peer-check fuzz-cel mutants soak cluster demo-live compiled
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -43,6 +43,9 @@ bench-e2e: $(VENV)/.bench ## pods bound on a real control plane, also with our e
 
 bench-extender: $(VENV)/.bench ## filter calls about 5,000 nodes to the extender on a real control plane (needs Go once): table, JSON
 	$(BIN)/python -m benchmarks.extender.run $(ARGS)
+
+bench-offline: $(VENV)/.run ## `dra allocate` on 5,000 nodes, with none, a tenth and all of 10,000 pods refused: table, JSON
+	$(BIN)/python -m benchmarks.offline.run $(ARGS)
 
 peer-check: $(VENV)/.dev ## compare with the reference (needs Go) on N random cases from a SEED
 	PEER_N=$(or $(N),20000) PEER_SEED=$(or $(SEED),1) $(BIN)/pytest -q tests/differential/test_allocation.py

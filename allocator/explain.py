@@ -4,7 +4,7 @@ The line for all nodes tells the nearest miss, the node that came closest, and c
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from allocator.outcome import (
     AllBlocked,
@@ -38,18 +38,23 @@ def node_text(answer: str | Outcome) -> str:
             raise AssertionError(f"{answer} refuses nothing")
 
 
-def summary(nodes: Mapping[str, str | Outcome], total: int | None = None, updating: Sequence[str] = ()) -> str:
+def summary(groups: Iterable[tuple[str, str | Outcome, int]], total: int, updating: Sequence[str] = ()) -> str:
     """Why no node can, in one line: `0/N nodes: ` the nearest miss, then the others by reason.
 
-    nodes: of those whose outcomes say the same, the first is enough; total is then the number of all. updating: pools
-    whose devices cannot be had now, in words.
+    groups: of nodes that say the same, the first, what it says, and how many they are; a node may be in several.
+    total: the number of all. updating: pools whose devices cannot be had now, in words.
     """
-    nearest = nearest_of(nodes)
-    refused = {name: answer for name, answer in nodes.items() if isinstance(answer, str)}
-    told = [_counted(times, reason) for reason, times in Counter(refused.values()).most_common()]
-    if not isinstance(nodes[nearest], str):
-        told = [nearest_miss(nodes), *told, *_updating_text(updating)]
-    return f"0/{total or len(nodes)} nodes: {'; '.join(told)}"
+    lacking: dict[str, str | Outcome] = {}
+    refused: Counter[str] = Counter()
+    for node, answer, number in groups:
+        if isinstance(answer, str):
+            refused[answer] += number
+        else:
+            lacking[node] = answer
+    told = [_counted(times, reason) for reason, times in refused.most_common()]
+    if lacking:
+        told = [nearest_miss(lacking), *told, *_updating_text(updating)]
+    return f"0/{total} nodes: {'; '.join(told)}"
 
 
 MOST_POOLS = 2

@@ -38,7 +38,7 @@ from allocator.shapes import (
 )
 from allocator.slice_index import SliceIndex
 from allocator.snapshot import Snapshot, is_same
-from allocator.unable import Refusals, Unable, beside
+from allocator.unable import Unable, beside
 from allocator.usage import Usage, occupying
 
 MOST_SHAPES = 256
@@ -126,6 +126,16 @@ class Fleet:
     def features(self) -> Features:
         """What is in force."""
         return self._snapshot.features
+
+    @property
+    def policy(self) -> Policy:
+        """What decides between valid answers."""
+        return self._ask.policy
+
+    @property
+    def budget_steps(self) -> int:
+        """How many steps a node may take."""
+        return self._ask.budget_steps
 
     @property
     def classes(self) -> Mapping[str, DeviceClass]:
@@ -260,39 +270,44 @@ class Fleet:
         self.settle()
         return self._snapshot.view(node).devices
 
-    def refusals(self, claims: Sequence[Claim], allowed: Mask) -> Refusals:
-        """Why the allowed nodes cannot, for claims that none can give their devices; to be read before the next event.
-
-        The groups stand in the order of their first nodes.
-        Cost: O(states of nodes); nothing is allocated that was not asked before.
-        """
-        shape = self._shape(claims)
-        groups = [(self._told(answer, next(bits(nodes)), claims), nodes) for answer, nodes in _unable(shape, allowed)]
-        return Refusals(groups, lambda: self._named(allowed), lambda number: self._refusal(shape, number, claims))
-
     def unable(self, claims: Sequence[Claim], allowed: Mask) -> Iterator[tuple[Outcome, Mask]]:
         """The allowed nodes that cannot, by why: with numbers of devices, but without the holders, who differ by node.
 
-        A node with contradictory pools, which only it can name, stands alone. To be read before the next event.
-        Cost: O(states of nodes); nothing is allocated that was not asked before.
+        The groups stand in the order of their first nodes; one with contradictory pools names those of its first node.
+        To be read before the next event. Cost: O(different reasons), but for what has changed since the shape was asked
+        for last; nothing is allocated that was not asked before.
         """
         shape = self._shape(claims)
-        found: dict[tuple[str, bool], tuple[Unable, Mask]] = {}
-        for answer, nodes in _unable(shape, allowed):
-            key = answer.text, answer.is_own
-            first, before = found.get(key, (answer, 0))
-            found[key] = first, before | nodes
-        for answer, nodes in found.values():
-            for part in (1 << number for number in bits(nodes)) if answer.is_own else (nodes,):
-                yield self._said(answer, next(bits(part)), claims, None), part
+        groups = [nodes for mask in shape.by_text.values() if (nodes := mask & allowed)]
+        for nodes in sorted(groups, key=lambda mask: mask & -mask):
+            number = next(bits(nodes))
+            yield self._said(self._unable_of(shape, number), number, claims, None), nodes
 
-    def _named(self, numbers: Mask) -> Mapping[str, int]:
-        return {self._members[number].node.name: number for number in bits(numbers & self.all)}
+    def unable_by_node(self, claims: Sequence[Claim], allowed: Mask) -> Iterator[tuple[Outcome, Mask]]:
+        """As `unable`, with each node that has contradictory pools alone: only it can name them."""
+        shape = self._shape(claims)
+        for outcome, nodes in self.unable(claims, allowed):
+            numbers = list(bits(nodes))
+            if not self._unable_of(shape, numbers[0]).is_own:
+                yield outcome, nodes
+                continue
+            for number in numbers:
+                yield self._said(self._unable_of(shape, number), number, claims, None), 1 << number
 
-    def _refusal(self, shape: Shape, number: int, claims: Sequence[Claim]) -> Outcome:
+    def refusal(self, claims: Sequence[Claim], number: int) -> Outcome:
+        """Why the node cannot, with the holders of its devices; of a node that `unable` names, before the next event.
+
+        Cost: O(devices of the node), but for what has changed since the shape was asked for last.
+        """
+        answer = self._unable_of(self._shape(claims), number)
+        return self._said(answer, number, claims, self._snapshot.usage)
+
+    def _unable_of(self, shape: Shape, number: int) -> Unable:
         state = self._members[number].state
-        assert state is not None
-        return self._told(shape.of_state[state], number, claims)
+        assert state is not None, f"node number {number} is in no state"
+        answer = shape.of_state[state]
+        assert isinstance(answer, Unable), f"node number {number} refuses nothing: {answer}"
+        return answer
 
     # -- shapes
 
@@ -412,12 +427,6 @@ class Fleet:
         if isinstance(outcome, Allocated):
             return Able((rank_of(claims, outcome), outcome.score))
         return Unable.of(outcome, claims, self._devices(number))
-
-    def _told(self, answer: Answer, number: int, claims: Sequence[Claim]) -> Outcome:
-        """What the node itself says."""
-        if not isinstance(answer, Unable):
-            return self.allocate(number, claims)
-        return self._said(answer, number, claims, self._snapshot.usage)
 
     def _said(self, answer: Unable, number: int, claims: Sequence[Claim], usage: Usage | None) -> Outcome:
         """What a node of that answer says. usage: None where the holders of devices need not be told."""
@@ -560,12 +569,6 @@ class _Question:
             is_cancelled=self.is_cancelled,
             policy=self.policy,
         )
-
-
-def _unable(shape: Shape, allowed: Mask) -> list[tuple[Unable, Mask]]:
-    """The answers of the allowed nodes that cannot, in the order of the first nodes of each."""
-    found = ((state.mask & allowed, answer) for state, answer in shape.of_state.items() if isinstance(answer, Unable))
-    return [(answer, nodes) for nodes, answer in sorted(found, key=lambda one: one[0] & -one[0]) if nodes]
 
 
 def _pools_of(claims: Iterable[Claim]) -> set[PoolID]:

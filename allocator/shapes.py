@@ -6,6 +6,7 @@ one, and an answer is kept for as long as the shape is.
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import cel
 from allocator.contents import Lens
@@ -18,6 +19,8 @@ from allocator.reads import ReadKey
 from allocator.rules import Mask
 from allocator.snapshot import Snapshot
 from allocator.unable import Unable
+
+Key = TypeVar("Key", bound=Hashable)
 
 Rank = tuple[int, Score]
 """How much earlier alternatives are preferred, as kube-scheduler counts it, and what the policy says."""
@@ -76,15 +79,17 @@ class Shape:
     """A shape. classes: those that it names, which keep their identity as long as they are here. lens: what it reads.
 
     text: how many characters its expressions have.
-    by_rank: the able nodes. failing: those that end an attempt. of_state: of the states that nodes are in, or were
-    lately. answers: by content and usage. seen, seen_shared: up to which change it knows the fleet. counting: by
-    content, which slices of a node count for it; shared: those among them that several nodes reach, by identity.
+    by_rank: the able nodes. by_text: the unable ones, by what they say and whether each names pools of its own.
+    failing: those that end an attempt. of_state: of the states that nodes are in, or were lately. answers: by content
+    and usage. seen, seen_shared: up to which change it knows the fleet. counting: by content, which slices of a node
+    count for it; shared: those among them that several nodes reach, by identity.
     """
 
     classes: tuple[DeviceClass | None, ...]
     lens: Lens
     text: int
     by_rank: dict[Rank, Mask] = field(default_factory=dict)
+    by_text: dict[tuple[str, bool], Mask] = field(default_factory=dict)
     failing: Mask = 0
     of_state: dict[State, Answer] = field(default_factory=dict)
     answers: dict[Hashable, Answer] = field(default_factory=dict)
@@ -118,25 +123,35 @@ class Shape:
 
     def clear(self) -> None:
         """Forget which nodes are in which state."""
-        self.by_rank, self.failing, self.of_state = {}, 0, {}
+        self.by_rank, self.by_text, self.failing, self.of_state = {}, {}, 0, {}
 
     def add(self, answer: Answer, nodes: Mask) -> None:
         """Put nodes where their answer belongs."""
-        if isinstance(answer, Able):
-            self.by_rank[answer.rank] = self.by_rank.get(answer.rank, 0) | nodes
-        elif isinstance(answer, Failing):
-            self.failing |= nodes
+        match answer:
+            case Able(rank):
+                self.by_rank[rank] = self.by_rank.get(rank, 0) | nodes
+            case Failing():
+                self.failing |= nodes
+            case Unable():
+                self.by_text[answer.key] = self.by_text.get(answer.key, 0) | nodes
 
     def remove(self, answer: Answer, nodes: Mask) -> None:
         """Take nodes away from where their answer belongs."""
-        if isinstance(answer, Failing):
-            self.failing &= ~nodes
-        elif isinstance(answer, Able):
-            rest = self.by_rank[answer.rank] & ~nodes
-            if rest:
-                self.by_rank[answer.rank] = rest
-            else:
-                del self.by_rank[answer.rank]
+        match answer:
+            case Able(rank):
+                _remove(self.by_rank, rank, nodes)
+            case Failing():
+                self.failing &= ~nodes
+            case Unable():
+                _remove(self.by_text, answer.key, nodes)
+
+
+def _remove(groups: dict[Key, Mask], key: Key, nodes: Mask) -> None:
+    rest = groups[key] & ~nodes
+    if rest:
+        groups[key] = rest
+    else:
+        del groups[key]
 
 
 def shape_of(claims: Iterable[Claim]) -> Hashable:

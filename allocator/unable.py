@@ -4,7 +4,7 @@ A refusal is kept with positions in place of devices, so that it speaks for ever
 every claim of its shape; the names are put in when somebody wants to read them.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from allocator.explain import node_text
@@ -22,7 +22,6 @@ from allocator.outcome import (
     Refused,
 )
 from allocator.refusal import holders_of
-from allocator.rules import Mask
 from allocator.usage import Usage
 
 
@@ -40,6 +39,11 @@ class Unable:
     text: str
     is_own: bool
     positions: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def key(self) -> tuple[str, bool]:
+        """What it says, and whether each of its nodes names pools of its own."""
+        return self.text, self.is_own
 
     @staticmethod
     def of(outcome: Refused | Exhausted, claims: Sequence[Claim], devices: Sequence[Device]) -> "Unable":
@@ -78,38 +82,6 @@ def beside(outcome: Refused | Exhausted, invalid: tuple[tuple[PoolID, str], ...]
         return outcome
     assert not isinstance(outcome.cause, InvalidPoolSeen)
     return replace(outcome, cause=InvalidPoolSeen(invalid, outcome.cause))
-
-
-class Refusals(Mapping[str, Outcome]):
-    """The refusals of nodes by name. groups: one node's for all that are in the same state, and which these are.
-
-    What one node says is worked out when it is asked for. tell: what the node of a number says.
-    """
-
-    def __init__(
-        self,
-        groups: Sequence[tuple[Outcome, Mask]],
-        names: Callable[[], Mapping[str, int]],
-        tell: Callable[[int], Outcome],
-    ) -> None:
-        self.groups = groups
-        self._names = names
-        self._tell = tell
-        self._numbers: Mapping[str, int] | None = None
-
-    def __getitem__(self, name: str) -> Outcome:
-        return self._tell(self._by_name()[name])
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._by_name())
-
-    def __len__(self) -> int:
-        return len(self._by_name())
-
-    def _by_name(self) -> Mapping[str, int]:
-        if self._numbers is None:
-            self._numbers = self._names()
-        return self._numbers
 
 
 def _alone(outcome: Refused | Exhausted) -> Refused | Exhausted:

@@ -10,6 +10,7 @@ from typing import Any
 
 from allocator.api.allocation import Consumer
 from allocator.api.metadata import Metadata, Owner
+from allocator.features.extended_resource import CLAIM_ANNOTATION
 from allocator.gates import Features
 from allocator.model import (
     Allocation,
@@ -295,9 +296,17 @@ def watched(
     deleting: bool = False,
     users: Iterable[Pod] = (),
     safe: bool = True,
+    extended: bool = False,
 ) -> Watched:
-    """The claim with what else there is of it. owner: a uid. users: for whom it is reserved. safe: from deletion."""
+    """The claim with what else there is of it. owner: a uid. users: for whom it is reserved. safe: from deletion.
+
+    extended: it was made for extended resources.
+    """
     owners = (Owner(kind, "owner", owner, is_controller=True),) if owner else ()
-    metadata = Metadata(claim.name, claim.namespace, claim.uid, owners=owners, deletion_timestamp="now" * deleting)
+    annotations = {CLAIM_ANNOTATION: "true"} if extended else {}
+    when = "now" * deleting
+    metadata = Metadata(
+        claim.name, claim.namespace, claim.uid, annotations=annotations, owners=owners, deletion_timestamp=when
+    )
     raw = {"metadata": {"finalizers": [FINALIZER] if safe else []}}
     return Watched(claim, metadata, tuple(Consumer("", "pods", pod.name, pod.uid) for pod in users), raw)

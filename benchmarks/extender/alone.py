@@ -93,4 +93,4 @@ class Alone:
         able = 0
         for nodes in fleet.scores(claims, fleet.all).values():
             able |= nodes
-        return able, list(fleet.unable(claims, fleet.all & ~able))
+        return able, list(fleet.unable_by_node(claims, fleet.all & ~able))

@@ -20,7 +20,7 @@ class Touched:
     sent: the version that a write was sent under which was not answered, "" if all were. is_own: this attempt allocates
     it. may_be_stored: something of it is, or nobody knows. written: the version of our last write that was answered.
     is_taken_over: it was reserved for the pod by somebody else, or may have been, so that another attempt may still
-    bind the pod.
+    bind the pod. is_made: this attempt has made it, and takes it away again.
     """
 
     key: ClaimKey
@@ -31,6 +31,7 @@ class Touched:
     may_be_stored: bool = False
     written: str = ""
     is_taken_over: bool = False
+    is_made: bool = False
 
     @property
     def version(self) -> int:
@@ -49,7 +50,8 @@ class Attempt:
 
     pod_version: of the pod as it was last read or written. slot: of the writers; given back before the attempt ends.
     touched: in the order of the writes. binding: the pod's version that a binding was sent under which may still land,
-    "" where there is none. is_nominated: the pod may say where it is about to go.
+    "" where there is none. is_nominated: the pod may say where it is about to go. is_making: the claim for its extended
+    resources may have been made, though no answer says so. is_told: the pod's status names that claim, or may.
     """
 
     decision: Decision
@@ -59,6 +61,8 @@ class Attempt:
     touched: list[Touched] = field(default_factory=list)
     binding: str = ""
     is_nominated: bool = False
+    is_making: bool = False
+    is_told: bool = False
 
     def touch(self, claim: Touched, version: str) -> None:
         """The claim is about to be written to, under that version."""

@@ -12,7 +12,7 @@ Source: k8s.io/kubernetes pkg/registry/core/pod/storage, BindingREST.
 from collections.abc import Mapping
 from typing import Any
 
-from scheduler.binding import pod_calls, pod_condition
+from scheduler.binding import device_status, pod_calls, pod_condition
 from scheduler.binding.attempt import Attempt
 from scheduler.binding.binder import Binder, pause_s
 from scheduler.binding.claim_objects import Json, key_of
@@ -36,10 +36,12 @@ Fate = Bound | BoundElsewhere | Gone | Unknown
 async def bind(binder: Binder, attempt: Attempt) -> Bound:
     """Bind the pod. Raises AttemptEnded where it cannot be bound, or not now."""
     decision = attempt.decision
-    version, reason = attempt.pod_version, ""
+    version, status, reason = attempt.pod_version, decision.pod_status or {}, ""
     for tries in range(1, TRIES + 1):
         attempt.binding = version
         try:
+            # The pod is as it was decided, or as it was when its claims were found to be ours: nothing came between.
+            version = attempt.binding = await device_status.write(binder, attempt, version, status)
             await _send(binder, decision.pod, version, decision.node)
         except CallFailed as error:
             reason = str(error)
@@ -52,12 +54,12 @@ async def bind(binder: Binder, attempt: Attempt) -> Bound:
         found = await look(binder, attempt)
         if isinstance(found, Bound):
             return found
-        moved = _version_to_try_next(attempt, found)
+        pod = _to_try_next(attempt, found)
         if attempt.slot.is_failing:
             break
-        if moved != version:
+        if (moved := str(pod["metadata"]["resourceVersion"])) != version:
             await renew(binder, attempt)
-        version = moved
+        version, status = moved, device_status.of_pod_now(decision, pod)
         await binder.time.sleep(pause_s(tries, binder.time, first_s=0.01))
     raise AttemptEnded(Retry(f"pod {decision.pod} was not bound in {tries} tries, the last: {reason}"))
 
@@ -67,17 +69,17 @@ def _note_trouble(attempt: Attempt, error: CallFailed) -> None:
         attempt.slot.failed(str(error))
 
 
-def _version_to_try_next(attempt: Attempt, found: BoundElsewhere | Gone | Unknown | Json) -> str:
+def _to_try_next(attempt: Attempt, found: BoundElsewhere | Gone | Unknown | Json) -> Json:
+    """The pod, where it may be bound. Raises AttemptEnded where it may not."""
     if isinstance(found, BoundElsewhere | Gone):
         attempt.binding = ""
     if isinstance(found, BoundElsewhere | Gone | Unknown):
         raise AttemptEnded(found)
-    version = str(found["metadata"]["resourceVersion"])
-    if version != attempt.binding:
+    if found["metadata"]["resourceVersion"] != attempt.binding:
         attempt.binding = ""  # it can never land
     if name := _claim_since(attempt, found):
         raise AttemptEnded(Retry(f"pod {attempt.decision.pod} uses claim {name} now, which was not decided"))
-    return version
+    return found
 
 
 def _claim_since(attempt: Attempt, pod: Mapping[str, Any]) -> str:
@@ -148,7 +150,9 @@ def _fate(attempt: Attempt, found: Mapping[str, Any] | None) -> Fate | None:
         return None
     pod, node = attempt.decision.pod, found["spec"].get("nodeName")
     if node:
-        return Bound(node) if node == attempt.decision.node else BoundElsewhere(node)
+        attempt.is_told |= device_status.names_claim(found, attempt.decision)  # by an attempt before, of the same name
+        may_be_ours = attempt.is_told or attempt.decision.extended is None
+        return Bound(node) if node == attempt.decision.node and may_be_ours else BoundElsewhere(node)
     return Gone(f"pod {pod} is being deleted") if found["metadata"].get("deletionTimestamp") else None
 
 

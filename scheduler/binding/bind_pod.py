@@ -14,6 +14,7 @@ from scheduler.binding.binder import Binder, Point
 from scheduler.binding.claim_objects import is_marked
 from scheduler.binding.conditions import await_conditions
 from scheduler.binding.decision import AttemptEnded, Bound, BoundElsewhere, Decision, Outcome, Pending, Stopped
+from scheduler.binding.extended_claim import look_for
 from scheduler.binding.nomination import withdraw
 from scheduler.binding.rollback import Kept, roll_back, to_undo
 from scheduler.binding.slots import Slot
@@ -77,6 +78,7 @@ async def _withdraw(binder: Binder, attempt: Attempt, outcome: Outcome, tell: Te
         if isinstance(fate, Bound | Unknown):
             return _told(fate, tell)
         outcome = _told(fate if isinstance(fate, BoundElsewhere) else outcome, tell)
+        await look_for(binder, attempt)
         try:
             await _take_back(binder, attempt, outcome)
         except Kept as kept:
@@ -112,7 +114,8 @@ async def _fate(binder: Binder, attempt: Attempt) -> Fate | None:
 
 def _may_be_reserved(attempt: Attempt) -> bool:
     """Whether a claim may be reserved for the pod, as far as it is up to this attempt."""
-    return any(not one.is_own or is_marked(one.stored, attempt.intent) for one in attempt.touched)
+    is_known = any(not one.is_own or is_marked(one.stored, attempt.intent) for one in attempt.touched)
+    return is_known or attempt.is_making
 
 
 @contextmanager

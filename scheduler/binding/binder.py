@@ -86,6 +86,10 @@ class Observed(Protocol):
         """Our reservation of the claim's devices is stored since that version."""
         ...
 
+    def made(self, made_up: str, claim: ClaimKey) -> None:
+        """The claim with the made-up uid is there; what was taken for it is this one's."""
+        ...
+
     def has_node(self, node: str) -> bool:
         """Whether the node is there."""
         ...

@@ -9,9 +9,11 @@ from collections.abc import Mapping
 
 from scheduler.binding.binder import Binder
 from scheduler.binding.claim_objects import FENCE, Claim, ClaimKey, Json, key_of, version_of
+from scheduler.binding.decision import AttemptEnded
 from scheduler.binding.intent import ANNOTATION
+from scheduler.binding.verdicts import outcome_of
 from scheduler.client.connection import MERGE
-from scheduler.client.errors import ApiError
+from scheduler.client.errors import ApiError, CallFailed
 
 _SPEC = frozenset({"spec"})
 _TEXTS_OF_STATUS = ("status.allocation", "status.devices")
@@ -31,6 +33,28 @@ async def get(binder: Binder, key: ClaimKey) -> Json | None:
     """The claim as it is stored; None once it is gone, even if another has its name. Raises CallFailed."""
     found = await find(binder, key.namespace, key.name)
     return found if found and key_of(found) == key else None
+
+
+async def found(binder: Binder, namespace: str, name: str, subject: str) -> Json | None:
+    """The same, for an attempt that ends where it cannot be read. Raises AttemptEnded."""
+    try:
+        return await find(binder, namespace, name)
+    except CallFailed as error:
+        raise AttemptEnded(outcome_of(error, subject)) from error
+
+
+async def create(binder: Binder, claim: Claim) -> Json:
+    """The claim as stored, which was not there before. Raises CallFailed."""
+    body = {**claim, "apiVersion": binder.claims.api_version, "kind": "ResourceClaim"}
+    return await binder.api.request("POST", binder.claims.path(claim["metadata"]["namespace"]), body=body)
+
+
+async def delete(binder: Binder, claim: Claim) -> Json:
+    """Nothing: the claim is to be read again, since finalizers may keep it. Raises CallFailed."""
+    guard = {"uid": claim["metadata"]["uid"], "resourceVersion": version_of(claim)}
+    body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": guard}
+    await binder.api.request("DELETE", _path(binder, claim, ""), body=body)
+    return {}
 
 
 async def put(binder: Binder, claim: Claim) -> Json:

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from scheduler.binding.intent import ANNOTATION, Intent, intent_of
-from scheduler.cycle.claim_index import FINALIZER
+from scheduler.cycle.claim_index import FINALIZER, is_of_extended_resources
+from scheduler.cycle.extended_resources import ExtendedClaim, annotations
 
 Json = dict[str, Any]  # Any: fields that are passed on may hold anything
 Claim = Mapping[str, Any]
@@ -81,6 +82,27 @@ def _identity(allocation: Mapping[str, Any]) -> object:
     fields = ("request", "driver", "pool", "device", "shareID")
     devices = [tuple(result.get(field) or "" for field in fields) for result in results_of(allocation)]
     return allocation.get("allocationTimestamp") or "", devices
+
+
+def made(extended: ExtendedClaim, pod_name: str, pod_uid: str, intent: Intent) -> Json:
+    """The claim for a pod's extended resources as it is sent: the pod's, with the finalizer and the intent."""
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": pod_name, "uid": pod_uid, "controller": True}
+    metadata = {
+        "name": extended.claim.name,
+        "namespace": extended.claim.namespace,
+        "annotations": {**annotations(), ANNOTATION: str(intent)},
+        "finalizers": [FINALIZER],
+        "ownerReferences": [owner],
+    }
+    return {"metadata": metadata, "spec": extended.spec}
+
+
+def is_made_for(claim: Claim, pod_uid: str) -> bool:
+    """Whether the claim was made for the pod's extended resources."""
+    metadata = claim["metadata"]
+    owners = metadata.get("ownerReferences") or ()
+    is_pods = any(owner.get("controller") and owner.get("uid") == pod_uid for owner in owners)
+    return is_pods and is_of_extended_resources(metadata.get("annotations") or {})
 
 
 def marked(claim: Claim, intent: Intent) -> Json:

@@ -4,11 +4,13 @@ A `Decision` names a pod, its node, and what each claim gets. It ends as exactly
 caller does with the pod; whatever it is, no write of the attempt is under way any more.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from allocator.model import Allocation, DeviceID
 from scheduler.binding.claim_objects import Claim
 from scheduler.core_v1.pod import Pod
+from scheduler.cycle.extended_resources import ExtendedClaim
 from scheduler.cycle.hints import Reason
 
 
@@ -39,11 +41,20 @@ class ClaimPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class ExtendedPlan:
+    """The claim that is to be made for the pod's extended resources, and what it gets."""
+
+    claim: ExtendedClaim
+    allocation: Allocation
+
+
+@dataclass(frozen=True, slots=True)
 class Decision:
     """A pod, its node and its claims. attempt: counts within the process; no two decisions share one.
 
     is_assigned: the pod has its node already, and only its claims are to be allocated. is_patient: devices that are not
-    ready are waited for.
+    ready are waited for. extended: a claim that is not there yet. pod_status: what the pod's status is to say of its
+    devices before it is bound, None for a field that goes; None where that is not ours to say.
     """
 
     pod: PodKey
@@ -52,11 +63,19 @@ class Decision:
     attempt: int
     is_assigned: bool = False
     is_patient: bool = True
+    extended: ExtendedPlan | None = None
+    pod_status: Mapping[str, object] | None = None
+
+    @property
+    def allocations(self) -> tuple[Allocation, ...]:
+        """What the claims get that have nothing yet."""
+        own = [plan.allocation for plan in self.claims if plan.allocation]
+        return (*own, self.extended.allocation) if self.extended else tuple(own)
 
     @property
     def exclusive(self) -> tuple[DeviceID, ...]:
         """The devices that it takes whole."""
-        taken = (result for plan in self.claims if plan.allocation for result in plan.allocation.results)
+        taken = (result for allocation in self.allocations for result in allocation.results)
         return tuple([result.id for result in taken if not (result.share_id or result.admin_access)])
 
 

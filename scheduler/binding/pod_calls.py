@@ -5,7 +5,8 @@ from typing import Any
 
 from scheduler.binding.binder import Api
 from scheduler.binding.claim_objects import Json
-from scheduler.client.connection import APPLY, STRATEGIC_MERGE
+from scheduler.binding.decision import PodKey
+from scheduler.client.connection import APPLY, MERGE, STRATEGIC_MERGE
 from scheduler.client.errors import ApiError
 from scheduler.client.resources import PODS
 from scheduler.core_v1.pod import Pod
@@ -29,6 +30,13 @@ async def patch_status(api: Api, pod: Mapping[str, Any], status: Mapping[str, ob
     path = PODS.path(metadata["namespace"], metadata["name"], "status")
     body = {"metadata": guard, "status": status}
     return await api.request("PATCH", path, body=body, content_type=STRATEGIC_MERGE)
+
+
+async def replace_status(api: Api, pod: PodKey, version: str, status: Mapping[str, object]) -> Json:
+    """The pod with these fields of its status in place of what they were; None takes one away. Raises CallFailed."""
+    body = {"metadata": {"uid": pod.uid, "resourceVersion": version}, "status": status}
+    path = PODS.path(pod.namespace, pod.name, "status")
+    return await api.request("PATCH", path, body=body, content_type=MERGE)
 
 
 async def apply_status(api: Api, pod: Pod, status: Mapping[str, object], manager: str) -> Json:

@@ -8,20 +8,30 @@ Source: kube-scheduler's DynamicResources plugin, PostFilter.
 from scheduler.binding import claim_calls, claim_objects
 from scheduler.binding.attempt import Attempt, Touched, begun
 from scheduler.binding.binder import Binder
-from scheduler.binding.claim_objects import Claim, allocation_of, consumers_of, key_of
+from scheduler.binding.claim_objects import Claim, allocation_of, consumers_of, is_deleting, is_made_for, key_of
 from scheduler.binding.decision import Decision
 from scheduler.binding.rollback import Kept, roll_back
 from scheduler.binding.slots import Slot
+from scheduler.binding.verdicts import Verdict, verdict
 from scheduler.client.errors import CallFailed
+from scheduler.cycle.claim_index import FINALIZER
 
 
 def may_be_deallocated(claim: Claim, pod_uid: str) -> bool:
-    """Whether the claim is allocated, and no other pod's."""
-    return allocation_of(claim) is not None and not set(consumers_of(claim)) - {pod_uid}
+    """Whether the claim is allocated, or was made for the pod by an earlier attempt, and is no other pod's."""
+    is_ours = allocation_of(claim) is not None or (is_made_for(claim, pod_uid) and not _is_going(claim))
+    return is_ours and not set(consumers_of(claim)) - {pod_uid}
+
+
+def _is_going(claim: Claim) -> bool:
+    """True for a claim that is being deleted, and that others keep, if anybody does."""
+    return is_deleting(claim) and FINALIZER not in (claim["metadata"].get("finalizers") or ())
 
 
 async def deallocate_one(binder: Binder, decision: Decision, slot: Slot | None = None) -> Claim | None:
     """Deallocate the first claim of the decision that may be, and say which; None where there is none.
+
+    One that was made for the pod's extended resources is deleted: the next attempt makes its own.
 
     decision: the pod and the claims that it was refused for; its node does not matter. slot: of the writers, given back
     at the end or before. None as well where the pod is bound or gone by then. Raises CallFailed where the claim changed
@@ -41,9 +51,20 @@ async def deallocate_one(binder: Binder, decision: Decision, slot: Slot | None =
 
 async def _deallocate(binder: Binder, attempt: Attempt, claim: Claim) -> bool:
     # Our intent first: another attempt that is about to bind the pod with this claim finds it, and stops.
-    stored = await claim_calls.put(binder, claim_objects.marked(claim, attempt.intent))
-    is_taken_over = attempt.decision.pod.uid in consumers_of(claim)
-    touched = Touched(key_of(claim), stored, allocation_of(stored), is_taken_over=is_taken_over)
+    try:
+        stored = await claim_calls.put(binder, claim_objects.marked(claim, attempt.intent))
+    except CallFailed as error:
+        if verdict(error) is Verdict.GONE:
+            return True
+        raise
+    pod_uid = attempt.decision.pod.uid
+    touched = Touched(
+        key_of(claim),
+        stored,
+        allocation_of(stored),
+        is_taken_over=pod_uid in consumers_of(claim),
+        is_made=is_made_for(claim, pod_uid),
+    )
     touched.note(stored)
     try:
         with attempt.slot.undoing():

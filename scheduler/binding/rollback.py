@@ -21,15 +21,23 @@ def to_undo(binder: Binder, attempt: Attempt, node: str) -> list[Touched]:
     """The claims to be taken back. node: where the pod is bound, "" while it is not.
 
     A bound pod may rely on all of its claims that reach its node, whoever wrote them last: of those only what this
-    attempt has allocated for another node goes.
+    attempt has allocated for another node goes, and what it has made without a word to the pod.
     """
     if not node:
         return list(attempt.touched)
     own = [touched for touched in attempt.touched if touched.is_own]
     if attempt.decision.is_assigned:
         return own  # for this very node, and of no use before all claims are there
-    plans = {key_of(plan.claim): plan.allocation for plan in attempt.decision.claims}
-    return [one for one in own if (plan := plans[one.key]) and not binder.observed.is_reached(node, plan.node_selector)]
+    decided = {key_of(plan.claim): plan.allocation for plan in attempt.decision.claims}
+    extended = attempt.decision.extended
+
+    def is_kept(touched: Touched) -> bool:
+        if touched.is_made and not attempt.is_told:
+            return False  # the pod's kubelet will never hear of it
+        allocation = extended.allocation if touched.is_made and extended else decided[touched.key]
+        return allocation is None or binder.observed.is_reached(node, allocation.node_selector)
+
+    return [touched for touched in own if not is_kept(touched)]
 
 
 class Kept(Exception):
@@ -70,7 +78,7 @@ def _may_be_relied_on(step: tuple[Send, Json], claim: Claim, touched: Touched) -
     Whoever relies on a claim has written to it: nobody does while its version is that of our own last write, unless it
     was there before us.
     """
-    is_taken_away = step[0] is not claim_calls.put
+    is_taken_away = step[0] not in {claim_calls.put, claim_calls.delete}
     return is_taken_away and (touched.is_taken_over or bool(touched.sent) or touched.written != version_of(claim))
 
 
@@ -98,7 +106,14 @@ def next_step(claim: Claim, intent: Intent, touched: Touched) -> tuple[Send, Jso
         return _step_of_allocated(claim, intent)
     if intent.podUID in consumers_of(claim) and not touched.is_own:
         return claim_calls.put_consumers, claim_objects.released(claim, intent.podUID)
-    return _step_of_marked(claim, intent, touched)
+    return _step_of_marked(claim, intent, touched) or _step_of_made(claim, touched)
+
+
+def _step_of_made(claim: Claim, touched: Touched) -> tuple[Send, Json] | None:
+    """A claim that the attempt has made goes; one that somebody else protects stays until they let it go."""
+    if not touched.is_made or allocation_of(claim) or claim_objects.is_deleting(claim):
+        return None
+    return claim_calls.delete, dict(claim)
 
 
 def _step_of_marked(claim: Claim, intent: Intent, touched: Touched) -> tuple[Send, Json] | None:

@@ -15,20 +15,16 @@ from allocator.api.allocation import RESERVED_FOR_MAX
 from allocator.model import Allocation
 from scheduler.binding import claim_calls, claim_objects
 from scheduler.binding.attempt import Attempt, Touched
-from scheduler.binding.binder import Binder, pause_s
+from scheduler.binding.binder import Binder
 from scheduler.binding.claim_objects import Claim, Json, allocation_of, consumers_of, key_of, version_of
-from scheduler.binding.decision import AttemptEnded, ClaimPlan, Refused, Retry
+from scheduler.binding.decision import AttemptEnded, ClaimPlan, ExtendedPlan, Refused, Retry
+from scheduler.binding.extended_claim import make
 from scheduler.binding.intent import Intent, intent_of, is_of_another_attempt
 from scheduler.binding.timestamps import in_seconds
+from scheduler.binding.trying import TRIES, pause
 from scheduler.binding.verdicts import Verdict, outcome_of, verdict
 from scheduler.client.errors import CallFailed
 from scheduler.cycle.hints import Reason
-
-TRIES = 5
-"""How often one write is sent before the attempt ends."""
-
-CONFLICT_PAUSE_S = 0.01
-"""Before a claim is read again that somebody else has changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,21 +50,43 @@ async def write_claims(binder: Binder, attempt: Attempt) -> None:
             await _reserve(binder, attempt, plan.claim)
         else:
             await _allocate(binder, attempt, plan, plan.allocation)
+    if attempt.decision.extended is not None:
+        await _make(binder, attempt, attempt.decision.extended)
 
 
 async def _allocate(binder: Binder, attempt: Attempt, plan: ClaimPlan, allocation: Allocation) -> None:
-    wanted = allocation_to_v1(allocation) | {"allocationTimestamp": in_seconds(binder.time.now())}
-    touched = _touched(plan.claim, wanted)
+    touched = _touched(plan.claim, _with_time(binder, allocation))
     touched.is_own = True
-    if reason := binder.observed.objection(attempt.decision):
-        raise AttemptEnded(Retry(reason))
+    _holds(binder, attempt)
     seen = intent_of(plan.claim)
     marking = _marking(attempt, lambda current: _is_unmarked(current, seen))
     marked = await _written(binder, attempt, touched, plan.claim, marking)
+    await _give(binder, attempt, touched, marked)
+
+
+async def _make(binder: Binder, attempt: Attempt, plan: ExtendedPlan) -> None:
+    _holds(binder, attempt)
+    touched = await make(binder, attempt, plan)
+    touched.allocation = _with_time(binder, plan.allocation)
+    await _give(binder, attempt, touched, touched.stored)
+
+
+async def _give(binder: Binder, attempt: Attempt, touched: Touched, marked: Claim) -> None:
+    """Allocate the claim, which has finalizer and intent."""
+    _holds(binder, attempt)
+    assert touched.allocation is not None
+    await _written(binder, attempt, touched, marked, _allocating(attempt, touched.allocation))
+    binder.observed.written(touched.key, touched.version)
+
+
+def _holds(binder: Binder, attempt: Attempt) -> None:
+    """Raises AttemptEnded where the devices cannot be given any more."""
     if reason := binder.observed.objection(attempt.decision):
         raise AttemptEnded(Retry(reason))
-    await _written(binder, attempt, touched, marked, _allocating(attempt, wanted))
-    binder.observed.written(touched.key, touched.version)
+
+
+def _with_time(binder: Binder, allocation: Allocation) -> Json:
+    return allocation_to_v1(allocation) | {"allocationTimestamp": in_seconds(binder.time.now())}
 
 
 async def _reserve(binder: Binder, attempt: Attempt, observed: Claim) -> None:
@@ -188,7 +206,7 @@ async def _written(binder: Binder, attempt: Attempt, touched: Touched, claim: Cl
             stored = await write.send(binder, write.edit(current))
         except CallFailed as error:
             _note_failure(attempt, touched, error, write)
-            await _pause(binder, attempt, error, touched, tries)
+            await pause(binder, attempt, error, f"claim {touched.key}", tries)
             current = await _read(binder, touched)
             if write.is_stored(current):
                 return _found(attempt, touched, current, write)
@@ -215,22 +233,6 @@ def _found(attempt: Attempt, touched: Touched, current: Json, write: _Write) -> 
         return current
     attempt.touch(touched, "")
     return touched.note(current)
-
-
-async def _pause(binder: Binder, attempt: Attempt, error: CallFailed, touched: Touched, tries: int) -> None:
-    """Wait before the claim is read again; what reading cannot mend ends the attempt."""
-    match verdict(error):
-        case Verdict.CONFLICT:
-            await binder.time.sleep(CONFLICT_PAUSE_S)
-        case Verdict.UNKNOWN:
-            attempt.slot.failed(str(error))
-            if attempt.slot.is_failing:
-                raise AttemptEnded(Retry(f"claim {touched.key}: {error}")) from error
-            await binder.time.sleep(pause_s(tries, binder.time))
-        case Verdict.NOT_SENT:  # nobody's writes can be, so it says nothing of the namespace
-            await binder.time.sleep(pause_s(tries, binder.time))
-        case _:
-            raise AttemptEnded(outcome_of(error, f"claim {touched.key}")) from error
 
 
 async def _read(binder: Binder, touched: Touched) -> Json:

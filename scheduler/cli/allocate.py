@@ -34,30 +34,33 @@ FORMATS = ("table", "wide", "json", "yaml", "name")
 
 _EPILOG = """
 \b
-Exit code: 0 when everything asked for was placed; 1 when something was not, or an object of an unknown kind asks for
-claims; 2 for bad input.
+Exit codes: 0 if everything was placed, 1 if something was not or an object of an unknown kind has claims, 2 for
+invalid input.
 
 \b
 Examples:
-  dra allocate cluster.yaml pending.yaml        a dump of a cluster and what is waiting
+  dra allocate cluster.yaml pending.yaml        a dump of a cluster, and what is pending
   dra allocate must-gather/                     all .yaml, .yml and .json files below a folder
   kubectl get resourceslices,deviceclasses,resourceclaims,resourceclaimtemplates,nodes,pods -A -o yaml \\
-    | dra allocate -                            straight from a cluster
-  dra allocate cluster.yaml job.yaml --pod ml/train-0     one pod, as if it came first
-  dra allocate cluster.yaml pending.yaml -o yaml          the claims as they would be written
-  dra allocate cluster.yaml --overlay edited.yaml         with other objects in place of some of the cluster's
-  dra allocate cluster.yaml pending.yaml --policy topology:gpu.example.com/board     devices close together
+    | dra allocate -                            directly from a cluster
+  dra allocate cluster.yaml job.yaml --pod ml/train-0     one pod, as if it were the first
+  dra allocate cluster.yaml pending.yaml -o yaml          the resulting claims and pods
+  dra allocate cluster.yaml --overlay edited.yaml         with edited objects in place of the cluster's
+  dra allocate cluster.yaml pending.yaml --policy topology:gpu.example.com/board     devices on one board
 """
 
 
 @click.command(name="allocate", epilog=_EPILOG)
 @paths_argument
-@click.option("--pod", default="", metavar="NS/NAME", help="Place this pod only.")
-@click.option("--claim", default="", metavar="NS/NAME", help="Place only the pods that use this claim, or it alone.")
-@click.option("--node", default="", metavar="NAME", help="Look at this node only.")
+@click.option("--pod", default="", metavar="NS/NAME", help="Place only this pod.")
 @click.option(
-    "-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True, help="How to print the result."
+    "--claim",
+    default="",
+    metavar="NS/NAME",
+    help="Place only the pods that use this claim, or the claim if no pod uses it.",
 )
+@click.option("--node", default="", metavar="NAME", help="Consider only this node.")
+@click.option("-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True, help="Output format.")
 @overlay_option
 @policy_option
 @feature_options
@@ -72,17 +75,18 @@ def command(  # noqa: PLR0913 - one for each option
     keep_going: bool,
     **names: str,
 ) -> None:
-    """Say which devices every pending claim gets, and on which node, as kube-scheduler would.
+    """Print the node and the devices of every pending pod and claim, as kube-scheduler would select them.
 
-    PATH is a file, a folder (read recursively; a must-gather will do), or - for standard input: YAML or JSON, manifests
-    or dumps, in any mix and order. Needed are the ResourceSlices, DeviceClasses and Nodes of the cluster, and the
-    ResourceClaims, ResourceClaimTemplates and Pods. Deployments, StatefulSets, ReplicaSets, DaemonSets, Jobs and
-    CronJobs stand for the pods that they ask for, as does any other object with pod templates: MPIJob, JobSet,
-    LeaderWorkerSet, RayCluster and so on. Claims that are allocated already keep their devices.
+    PATH is a file, a folder (read recursively; a must-gather works), or - for standard input: YAML or JSON, manifests
+    or dumps, in any order. The input should contain the ResourceSlices, DeviceClasses and Nodes of the cluster, and
+    the ResourceClaims, ResourceClaimTemplates and Pods. Deployments, StatefulSets, ReplicaSets, DaemonSets, Jobs and
+    CronJobs stand for the pods that they would create, and so does any other object with pod templates: MPIJob, JobSet,
+    LeaderWorkerSet, RayCluster and so on. Allocated claims keep their devices.
 
-    A pod keeps its place by node selector, node affinity, taints, cordoned nodes and the reach of its allocated claims.
-    Extended resources of device classes become claims. CPU and memory are not looked at, nor are affinity between pods,
-    topology spread, host ports and volumes: a warning counts the pods that ask for them.
+    Each decision is the live scheduler's own: node selector, node affinity, taints, cordoned nodes, host ports, CPU,
+    memory and other resources, anti-affinity of the pods that are there, the reach of allocated claims, and scores.
+    Extended resources of device classes become claims. Required affinity to other pods, topology spread and volumes are
+    not checked: a warning counts the pods that need them.
     """
     inventory = inventory_of(paths, overlays, features, keep_going=keep_going)
     world = World.of(inventory, features)
@@ -121,10 +125,10 @@ def _chosen(world: World, pod_name: str, claim_name: str) -> tuple[list[Pod], li
 def _rendered(results: Sequence[Result], placement: Placement, output: str) -> str:
     match output:
         case "json":
-            found = list_of(results, placement.claims, placement.consumers)
+            found = list_of(results, placement.claims)
             return orjson.dumps(found, option=orjson.OPT_INDENT_2).decode()
         case "yaml":
-            return dump(list_of(results, placement.claims, placement.consumers))
+            return dump(list_of(results, placement.claims))
         case "name":
             return "\n".join(_names(results))
         case _:

@@ -1,5 +1,6 @@
 """What commands on files have in common: the options that say what is in force, the reading, the choice of pods."""
 
+import gc
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -8,23 +9,29 @@ from typing import Any
 
 import click
 
-from allocator.gates import DEFAULT_RELEASE, DEVICE_TAINT_RULES, RELEASES, Features, UnknownGate
+from allocator.gates import DEFAULT_RELEASE, RELEASES, Features, UnknownGate
 from allocator.model import Claim
 from allocator.policies import NAMES, UnknownPolicy, policy_of
 from allocator.policy import FIRST_FIT, Policy
-from allocator.snapshot import Snapshot
+from scheduler import garbage
 from scheduler.cli.ending import stop, tell
 from scheduler.cli.progress import told_after
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE, Pod
-from scheduler.cycle.taint_rules import tainted
+from scheduler.cycle.extended_resources import ExtendedResources
 from scheduler.input.documents import read
 from scheduler.input.inventory import Inventory, take_inventory
 from scheduler.offline.claims import Claims
-from scheduler.offline.extended_resources import ExtendedResources
 from scheduler.offline.placement import Placement, is_pending
 from scheduler.offline.priorities import Priorities
+from scheduler.offline.snapshot_cluster import TOLD, cluster_of
 from scheduler.offline.virtual_pods import expand
-from scheduler.output.report import report, unknown_priorities, unoffered_resources, unread_requirements
+from scheduler.output.report import (
+    report,
+    unchecked_room,
+    unknown_priorities,
+    unoffered_resources,
+    unread_requirements,
+)
 from scheduler.output.switched_off import switched_off
 from scheduler.output.unknown_attributes import unknown_attributes
 
@@ -41,27 +48,27 @@ _FEATURE_OPTIONS = (
         type=click.Choice(sorted(RELEASES)),
         default=DEFAULT_RELEASE,
         show_default=True,
-        help="The release whose scheduler is followed where releases differ.",
+        help="Kubernetes release to follow where releases differ.",
     ),
     click.option(
         "--feature-gates",
         "gates",
         default="",
         metavar="NAME=BOOL,...",
-        help="Gates that differ from the release's defaults, such as DRAListTypeAttributes=true.",
+        help="Feature gates that differ from the defaults of the release, such as DRAListTypeAttributes=true.",
     ),
     click.option(
         "--strict",
         "is_strict",
         is_flag=True,
-        help="Answer as kube-scheduler also where this program would do better (docs/differences.md).",
+        help="Behave like kube-scheduler even where this program does better (docs/differences.md).",
     ),
-    click.option("-v", "--verbose", is_flag=True, help="Print the features in force to standard error."),
+    click.option("-v", "--verbose", is_flag=True, help="Print the enabled features to standard error."),
 )
 
 paths_argument = click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(allow_dash=True))
 keep_going_option = click.option(
-    "--keep-going", is_flag=True, help="Use the rest of an input that has errors; the exit code stays 2."
+    "--keep-going", is_flag=True, help="If the input has errors, use the rest of it; the exit code is still 2."
 )
 overlay_option = click.option(
     "--overlay",
@@ -69,7 +76,7 @@ overlay_option = click.option(
     multiple=True,
     metavar="PATH",
     type=click.Path(),
-    help="Objects that replace those of the same kind, namespace and name, or are added. May be repeated.",
+    help="Objects to add; they replace objects of the same kind, namespace and name. Can be repeated.",
 )
 
 
@@ -86,7 +93,7 @@ policy_option = click.option(
     show_default=True,
     metavar="NAME[:ATTRIBUTE,...]",
     callback=_policy,
-    help=f"What to take of all that is possible: {', '.join(NAMES)} (docs/policies.md).",
+    help=f"Which of the valid nodes and devices to select: {', '.join(NAMES)} (docs/policies.md).",
 )
 
 
@@ -157,22 +164,12 @@ class World:
     ) -> Placement:
         """A placement on the nodes, or on the named one; what is in use is what is allocated in the input."""
         inventory = self.inventory
-        nodes = [one for one in inventory.nodes if node in ("", one.name)]
-        if node and not nodes:
+        if node and all(one.name != node for one in inventory.nodes):
             stop(f"node {node} is not in the input")
-        has_rules = features.has(DEVICE_TAINT_RULES)
-        slices = tainted(inventory.slices, inventory.taint_rules) if has_rules else inventory.slices
-        snapshot = Snapshot.of(slices, inventory.classes, self.claims.allocated, features)
-        bound = [pod for pod in self.pods if pod.node_name and not pod.is_over]
-        return Placement(
-            snapshot,
-            nodes,
-            self.claims,
-            inventory.namespaces,
-            bound=bound,
-            policy=policy,
-            tells_every_node=tells_every_node,
-        )
+        cluster = cluster_of(inventory, self.claims, self.pods, features, only_node=node, policy=policy)
+        if not gc.isenabled():  # the process is ours
+            garbage.keep()
+        return Placement(cluster, self.claims, inventory.namespaces, tells_every_node=tells_every_node)
 
     def pod(self, key: Key) -> Pod:
         """The pod of that name; a living one goes before one that it replaces."""
@@ -200,7 +197,11 @@ class World:
     def warn_of(self, pods: Iterable[Pod]) -> None:
         """Tell what placement does not look at, though these pods ask for it."""
         waiting = [pod for pod in pods if not pod.node_name and not pod.is_over]
-        tell(unread_requirements(pod for pod in waiting if pod.claims or self.extended.wanted_by(pod)))
+        placed = [pod for pod in waiting if pod.claims or self.extended.asked_by(pod)]
+        tell(unread_requirements(placed))
+        if placed and "Node" in self.inventory.kinds:
+            has_bound_pods = any(pod.node_name for pod in self.inventory.pods)
+            tell(unchecked_room(self.inventory.nodes, TOLD, has_bound_pods=has_bound_pods))
         tell(unoffered_resources(self.extended.unoffered(waiting, self.inventory.nodes), is_on=self.extended.is_on))
 
 

@@ -2,23 +2,29 @@
 
 import importlib
 import os
+import sys
 from collections.abc import Mapping
 
 import click
 
+from scheduler import garbage
 from scheduler.cli.ending import ending_quietly, stop
 from scheduler.installation import InstallationError, verify
 from scheduler.version import VERSION
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
-    "allocate": ("scheduler.cli.allocate", "Say which devices pending pods and claims get, offline."),
-    "completion": ("scheduler.cli.completion", "Print the script that completes commands in a shell."),
-    "explain": ("scheduler.cli.explain", "Say why a pod or a claim gets what it gets, or nothing, offline."),
-    "extender": ("scheduler.cli.extender", "Run the extender that kube-scheduler calls."),
+    "allocate": ("scheduler.cli.allocate", "Print nodes and devices of pending pods and claims, from files."),
+    "completion": ("scheduler.cli.completion", "Print the shell completion script."),
+    "explain": ("scheduler.cli.explain", "Explain why a pod or claim gets its devices, or none."),
+    "extender": ("scheduler.cli.extender", "Run the scheduler extender of kube-scheduler."),
     "scheduler": ("scheduler.cli.scheduler", "Run the live scheduler of a cluster."),
     "verify": ("scheduler.cli.verify", "Replay recorded cases and compare the answers."),
 }
 """Name to (module, which has `command`; what help says)."""
+
+
+_READING = (["allocate"], ["explain"])
+"""Subcommands that read files: nothing is garbage until they have."""
 
 
 class _Lazy(click.Group):
@@ -47,7 +53,7 @@ class _Lazy(click.Group):
 @click.version_option(VERSION, prog_name="dra")
 @click.pass_context
 def dra(context: click.Context) -> None:
-    """Device allocation for Kubernetes (DRA): which devices a claim gets, on which node, and why not.
+    """Device allocation for Kubernetes (DRA): which devices a claim gets, on which node, and why a pod stays pending.
 
     \b
     Examples:
@@ -66,5 +72,7 @@ def main() -> None:
         verify()
     except InstallationError as error:
         stop(str(error))
+    if sys.argv[1:2] in _READING:
+        garbage.filling()
     with ending_quietly():
         dra(prog_name="dra")

@@ -22,7 +22,16 @@ from scheduler.core_v1.fields import (
     typed,
 )
 from scheduler.core_v1.host_ports import HostPort, host_ports_of
-from scheduler.core_v1.pod_status import Condition, PodStatusFields, budget_in_use, conditions_of, in_use
+from scheduler.core_v1.pod_status import (
+    Condition,
+    PodStatusFields,
+    TakenByClaim,
+    budget_in_use,
+    conditions_of,
+    device_fields_of,
+    in_use,
+    taken_by_claims,
+)
 from scheduler.core_v1.resources import (
     Amount,
     ContainerFields,
@@ -72,8 +81,9 @@ class Pod:
     it, or the default. claim_statuses: entry name to the name of the generated claim, None where none is needed,
     "" where it is not known.
     containers: init containers first; what one requests is, while it is resized, the most that it may hold. budget: the
-    requests of the pod as a whole, by resource. overhead: what its runtime needs. unread: requirements that placement
-    does not look at. raw: the object as it came, for output; empty where it was not kept.
+    requests of the pod as a whole, by resource. overhead: what its runtime needs. by_claims: what its devices take of
+    the node. device_fields: of its status, those that tell of its devices. unread: requirements that placement does not
+    look at. raw: the object as it came, for output; empty where it was not kept.
     """
 
     namespace: str
@@ -98,6 +108,8 @@ class Pod:
     containers: tuple[Container, ...] = ()
     budget: Mapping[str, Quantity] = field(default_factory=dict)
     overhead: Mapping[str, Quantity] = field(default_factory=dict)
+    by_claims: tuple[TakenByClaim, ...] = ()
+    device_fields: tuple[str, ...] = ()
     host_ports: tuple[HostPort, ...] = ()
     unread: tuple[str, ...] = ()
     phase: str = ""
@@ -228,6 +240,8 @@ def _pod(fields: _PodFields, raw_spec: Mapping[str, object], raw: Mapping[str, o
         containers=in_use(containers_of(spec.initContainers or (), spec.containers or ()), status),
         budget=budget_in_use((spec.resources.requests if spec.resources else None) or {}, status),
         overhead=spec.overhead or {},
+        by_claims=taken_by_claims(status),
+        device_fields=device_fields_of(status),
         host_ports=host_ports_of(raw_spec),
         unread=requirements_of(raw_spec),
         phase=status.phase or "",

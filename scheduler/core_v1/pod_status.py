@@ -13,6 +13,10 @@ from cel.quantity import Quantity
 from scheduler.core_v1.fields import Fields
 from scheduler.core_v1.resources import Amount, ResourcesFields
 
+EXTENDED_STATUS = "extendedResourceClaimStatus"
+TAKEN_STATUSES = "nodeAllocatableResourceClaimStatuses"
+"""What the scheduler that binds a pod tells of its devices."""
+
 POD_SCHEDULED = "PodScheduled"
 """The condition that says whether the pod has a node."""
 
@@ -32,6 +36,26 @@ class Condition:
     reason: str = ""
     message: str = ""
     observed_generation: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TakenByClaim:
+    """What the devices of a claim take of the node: an entry of status.nodeAllocatableResourceClaimStatuses.
+
+    claim: its name. containers: those of the pod that use it.
+    """
+
+    claim: str
+    containers: tuple[str, ...]
+    resources: Amounts
+
+
+class TakenByClaimFields(Fields):
+    """An entry of status.nodeAllocatableResourceClaimStatuses."""
+
+    resourceClaimName: str = ""  # noqa: N815 - the API's name
+    containers: list[str] | None = None
+    resources: dict[str, Amount] | None = None
 
 
 class ClaimStatusFields(Fields):
@@ -66,6 +90,8 @@ class PodStatusFields(Fields):
     nominatedNodeName: str | None = None  # noqa: N815 - the API's name
     conditions: list[ConditionFields] | None = None
     resourceClaimStatuses: list[ClaimStatusFields] | None = None  # noqa: N815 - the API's name
+    extendedResourceClaimStatus: object = None  # noqa: N815 - the API's name
+    nodeAllocatableResourceClaimStatuses: list[TakenByClaimFields] | None = None  # noqa: N815 - the API's name
     containerStatuses: list[ContainerStatusFields] | None = None  # noqa: N815 - the API's name
     initContainerStatuses: list[ContainerStatusFields] | None = None  # noqa: N815 - the API's name
     resources: ResourcesFields | None = None
@@ -77,6 +103,21 @@ def conditions_of(status: PodStatusFields) -> tuple[Condition, ...]:
     return tuple(
         Condition(one.type, one.status, one.reason or "", one.message or "", one.observedGeneration or 0)
         for one in status.conditions or ()
+    )
+
+
+def device_fields_of(status: PodStatusFields) -> tuple[str, ...]:
+    """The fields of the status that tell of the pod's devices, as far as they are set."""
+    values = {EXTENDED_STATUS: status.extendedResourceClaimStatus}
+    values[TAKEN_STATUSES] = status.nodeAllocatableResourceClaimStatuses
+    return tuple(name for name, value in values.items() if value)
+
+
+def taken_by_claims(status: PodStatusFields) -> tuple[TakenByClaim, ...]:
+    """What claims take of the node (KEP-5517); the scheduler that bound the pod has written it."""
+    return tuple(
+        TakenByClaim(one.resourceClaimName, tuple(one.containers or ()), one.resources or {})
+        for one in status.nodeAllocatableResourceClaimStatuses or ()
     )
 
 

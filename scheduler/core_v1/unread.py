@@ -8,13 +8,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from scheduler.core_v1.affinity_term import REQUIRED
-from scheduler.core_v1.host_ports import host_ports_of, objects
+from scheduler.core_v1.host_ports import objects
 
 AFFINITY = "affinity between pods"
 SPREAD = "topology spread"
-HOST_PORTS = "host ports"
 VOLUMES = "volumes"
 GROUP = "pod groups"
+
+GROUPS_UNSUPPORTED = "PodGroup claims unsupported"
+"""Why a pod is refused that has claims of its group."""
 
 _PLACED_VOLUMES = frozenset(
     {
@@ -48,10 +50,6 @@ def _is_spread(spec: Mapping[str, Any]) -> bool:
     return any(one.get("whenUnsatisfiable") == "DoNotSchedule" for one in objects(spec, "topologySpreadConstraints"))
 
 
-def _has_host_ports(spec: Mapping[str, Any]) -> bool:
-    return bool(host_ports_of(spec))
-
-
 def _has_placed_volumes(spec: Mapping[str, Any]) -> bool:
     return any(not _PLACED_VOLUMES.isdisjoint(volume) for volume in objects(spec, "volumes"))
 
@@ -68,7 +66,6 @@ def _map(holder: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 _CHECKS = {
     AFFINITY: _has_affinity,
     SPREAD: _is_spread,
-    HOST_PORTS: _has_host_ports,
     VOLUMES: _has_placed_volumes,
     GROUP: _has_group,
 }

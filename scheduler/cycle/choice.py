@@ -1,12 +1,12 @@
-"""The choice of the best node for a pod: the weighted sum of all scores, then what the allocator's policy finds.
+"""The choice of the best node for a pod: what the allocator's policy finds best, then the weighted sum of all scores.
 
-Of the nodes with the highest total the policy chooses, and of its equals the lowest number is taken; or, where another
-scheduler takes devices at the same time, the first one from a number on that is none of that one's.
+Of equals the lowest number is taken; or, where another scheduler takes devices at the same time, the first one from a
+number on that is none of that one's. To the policy first-fit all nodes are equal, so that the scores decide.
 Differs from kube-scheduler: it takes any of the best, and has scores that this program does not have
 (NodeResourcesBalancedAllocation, ImageLocality, InterPodAffinity, PodTopologySpread).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -44,18 +44,36 @@ def pick(  # noqa: PLR0913, PLR0917 - what decides
     feasible: nodes of the template that filters let pass. start: where equals are looked for first, from the first
     number to the last, in [0, 1). Cost: O(groups) masks and some array operations.
     """
-    able = 0
-    for mask in groups.values():
-        able |= mask
-    able &= feasible
+    able = _union(groups.values()) & feasible
     if not able:
         return None
     nodes = numbers_of(able)
     sums = totals(template, requests, infos, nodes, _ranks(groups, nodes, infos.size))
-    highest = int(sums.max())
+    preferred = flags_of(preferred_by_policy(groups, feasible), infos.size)[nodes]
+    highest = int(sums[preferred].max())
     best = np.zeros(infos.size, np.bool_)
-    best[nodes[sums == highest]] = True
-    return _first(groups, mask_of(best), start), highest
+    best[nodes[preferred & (sums == highest)]] = True
+    return first_of(mask_of(best), start), highest
+
+
+def preferred_by_policy(groups: Groups, feasible: Mask) -> Mask:
+    """The feasible nodes that the policy finds best; some node has to be."""
+    score = max(score for (_, score), mask in groups.items() if mask & feasible)
+    return _union(mask for (_, other), mask in groups.items() if other == score) & feasible
+
+
+def first_of(nodes: Mask, start: float) -> int:
+    """The first of these nodes, from there on."""
+    before = int(start * nodes.bit_length())
+    nodes = nodes >> before << before or nodes
+    return (nodes & -nodes).bit_length() - 1
+
+
+def _union(masks: Iterable[Mask]) -> Mask:
+    union = 0
+    for mask in masks:
+        union |= mask
+    return union
 
 
 def _ranks(groups: Groups, nodes: Numbers, size: int) -> Numbers:
@@ -67,15 +85,3 @@ def _ranks(groups: Groups, nodes: Numbers, size: int) -> Numbers:
         if rank:
             ranks[flags_of(mask, size)] = rank
     return ranks[nodes]
-
-
-def _first(groups: Groups, best: Mask, start: float) -> int:
-    """Of the best nodes the first, from there on, of those that the policy finds best."""
-    score = max(score for (_, score), mask in groups.items() if mask & best)
-    chosen = 0
-    for (_, other), mask in groups.items():
-        if other == score:
-            chosen |= mask & best
-    before = int(start * chosen.bit_length())
-    chosen = chosen >> before << before or chosen
-    return (chosen & -chosen).bit_length() - 1

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from allocator.api.allocation import Consumer
 from allocator.api.metadata import Metadata
+from allocator.features.extended_resource import CLAIM_ANNOTATION
 from allocator.fleet import Fleet
 from allocator.model import Allocation, Claim, DeviceID, DeviceResult
 from allocator.usage import occupying
@@ -22,6 +23,11 @@ Name = tuple[str, str]
 
 FINALIZER = "resource.kubernetes.io/delete-protection"
 """Keeps an allocated claim from being deleted while a pod may use its devices."""
+
+
+def is_of_extended_resources(annotations: Mapping[str, str]) -> bool:
+    """Whether a claim with these annotations was made for extended resources of its owner."""
+    return annotations.get(CLAIM_ANNOTATION) == "true"
 
 
 class ClaimObject(Protocol):
@@ -102,6 +108,7 @@ class ClaimIndex:
         self._by_name: dict[Name, str] = {}
         self._by_device: dict[DeviceID, dict[str, Holding]] = {}
         self._by_pod: dict[str, list[str]] = {}
+        self._extended: dict[str, dict[str, None]] = {}
 
     # -- the watch
 
@@ -113,6 +120,9 @@ class ClaimIndex:
             return
         if _results(holding.allocated) != _results(claim):
             holding.allocated_at = version
+        self._forget_owners(holding)
+        for owner in _owners_of_extended(found):
+            self._extended.setdefault(owner, {})[claim.uid] = None
         holding.watched, holding.version, holding.is_gone = found, version, False
         self._by_name[claim.namespace, claim.name] = claim.uid
         self._settle(claim.uid, holding)
@@ -126,6 +136,7 @@ class ClaimIndex:
             name = holding.watched.claim.namespace, holding.watched.claim.name
             if self._by_name.get(name) == uid:
                 del self._by_name[name]
+            self._forget_owners(holding)
         holding.watched, holding.is_gone = None, True
         self._settle(uid, holding)
 
@@ -147,6 +158,20 @@ class ClaimIndex:
             holding = self._holdings.setdefault(claim.uid, Holding())
             holding.reservation = Reservation(pod_uid, node, claim)
             self._settle(claim.uid, holding)
+
+    def made(self, made_up: str, uid: str) -> None:
+        """The claim that was reserved under a made-up uid is there, and has this one."""
+        before = self._holdings.get(made_up)
+        if before is None or before.reservation is None:
+            return
+        reservation, before.reservation = before.reservation, None
+        self._settle(made_up, before)
+        of_pod = self._by_pod[reservation.pod_uid]
+        of_pod[of_pod.index(made_up)] = uid
+        reservation.claim = replace(reservation.claim, uid=uid)
+        holding = self._holdings.setdefault(uid, Holding())
+        holding.reservation = reservation
+        self._settle(uid, holding)
 
     def written(self, uid: str, version: int) -> None:
         """The reservation of that claim is stored since that version."""
@@ -178,6 +203,11 @@ class ClaimIndex:
         uid = self._by_name.get((namespace, name))
         return self._holdings[uid].watched if uid is not None else None
 
+    def of_extended_resources(self, pod_uid: str) -> ClaimObject | None:
+        """A claim that was made for the pod's extended resources, as the watch shows it."""
+        uid = next(iter(self._extended.get(pod_uid, ())), None)
+        return self._holdings[uid].watched if uid is not None else None
+
     def reservation(self, uid: str) -> Reservation | None:
         """The attempt that has taken devices for the claim, and which the watch has not shown yet."""
         holding = self._holdings.get(uid)
@@ -190,6 +220,15 @@ class ClaimIndex:
     def holders(self, device: DeviceID) -> Mapping[str, Holding]:
         """The claims that have the device, or a share of it, by uid."""
         return self._by_device.get(device, {})
+
+    def _forget_owners(self, holding: Holding) -> None:
+        """Whoever owned the claim as it was watched."""
+        for owner in _owners_of_extended(holding.watched) if holding.watched is not None else ():
+            assert holding.watched is not None
+            claims = self._extended[owner]
+            del claims[holding.watched.claim.uid]
+            if not claims:
+                del self._extended[owner]
 
     def _reserved_by(self, pod_uid: str) -> list[tuple[str, Holding]]:
         """The claims that the pod's attempt still has reserved; the attempt is over."""
@@ -221,6 +260,13 @@ class ClaimIndex:
             for result in occupying(now):
                 self._by_device.setdefault(result.id, {})[uid] = holding
         holding.counted = now
+
+
+def _owners_of_extended(found: ClaimObject) -> set[str]:
+    """The uids of the pods for whose extended resources the claim was made."""
+    if not is_of_extended_resources(found.metadata.annotations):
+        return set()
+    return {owner.uid for owner in found.metadata.owners if owner.is_controller}
 
 
 def _effective(holding: Holding) -> Claim | None:

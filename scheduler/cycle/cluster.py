@@ -7,6 +7,7 @@ Source: kube-scheduler's cache (assumed pods) and its plugin DynamicResources (i
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from heapq import heappop, heappush
 from itertools import repeat
 
@@ -23,6 +24,7 @@ from scheduler.core_v1.pod import Pod
 from scheduler.cycle.claim_index import ClaimIndex, ClaimObject
 from scheduler.cycle.contention import Contention, Rival
 from scheduler.cycle.decide import Placed
+from scheduler.cycle.extended_resources import ExtendedResources, claim_name
 from scheduler.cycle.filters.node_affinity import named_nodes
 from scheduler.cycle.invariants import Invariants, Violation, is_reached
 from scheduler.cycle.node_info import NodeInfos
@@ -31,6 +33,7 @@ from scheduler.cycle.patience import Patience
 from scheduler.cycle.pod_claims import Waiting, claims_of, in_flight
 from scheduler.cycle.tainted_slices import TaintedSlices
 from scheduler.cycle.templates import Templates
+from scheduler.cycle.unsupported import unsupported
 
 MOST_SELECTORS = 1024
 """Node selectors whose nodes are remembered; beyond, all are looked for anew."""
@@ -47,10 +50,12 @@ class Cluster:
     """Everything that a decision looks at.
 
     is_ours: whether a pod is for this scheduler to bind. patience: of decisions; None where they may take all time.
+    makes_claims: for extended resources of classes.
+    refuses_unsupported: pods that require what is not looked at; where it does not, that is left out of account.
     start: where nodes that are equally good are looked for first, of all numbers, in [0, 1).
     """
 
-    def __init__(  # noqa: PLR0913 - the last four have defaults, and are the allocator's terms and time
+    def __init__(  # noqa: PLR0913 - the last ones have defaults, and are the allocator's terms, time and rights
         self,
         features: Features,
         *,
@@ -59,6 +64,8 @@ class Cluster:
         budget_steps: int = BUDGET_STEPS,
         share_id: Callable[[str], str] = share_id_of,
         patience: Patience | None = None,
+        makes_claims: bool = False,
+        refuses_unsupported: bool = True,
     ) -> None:
         self.patience = patience or Patience()
         self.start = 0.0
@@ -74,7 +81,9 @@ class Cluster:
         self.templates = Templates(self.patience.is_over)
         self.claims = ClaimIndex(self.fleet)
         self.pods = NodePods(self.infos)
-        self.extended_resources: frozenset[str] = frozenset()
+        self.extended_resources = ExtendedResources((), features)
+        self._makes_claims = makes_claims
+        self._refuses_unsupported = refuses_unsupported
         self._nodes: dict[int, Node] = {}
         self._numbers: dict[str, int] = {}
         self._free: list[int] = []
@@ -163,13 +172,13 @@ class Cluster:
         """The class is there, or has changed."""
         self._classes[device_class.name] = device_class
         self.fleet.set_class(device_class)
-        self._count_extended_resources()
+        self._find_extended_resources()
 
     def remove_class(self, name: str) -> None:
         """The class is gone. Raises KeyError where it was not there."""
         del self._classes[name]
         self.fleet.remove_class(name)
-        self._count_extended_resources()
+        self._find_extended_resources()
 
     def set_namespace(self, namespace: Namespace) -> None:
         """The namespace is there, or has changed."""
@@ -206,6 +215,15 @@ class Cluster:
         """The labels of a namespace, none where it is not known."""
         return self._labels.get(namespace, {})
 
+    def unsupported(self, pod: Pod) -> str:
+        """What the pod requires that this program does not do; empty where there is nothing."""
+        return unsupported(pod) if self._refuses_unsupported else ""
+
+    def consumers_of(self, claim: Claim) -> Iterable[str]:
+        """The uids of the pods that the claim is reserved for, as the watch shows it."""
+        found = self.claims.get(claim.namespace, claim.name)
+        return [consumer.uid for consumer in found.reserved_for] if found is not None else []
+
     def reached(self, selector: NodeSelector) -> Mask:
         """The nodes that the selector matches; none where it makes no sense.
 
@@ -225,8 +243,23 @@ class Cluster:
         found = claims_of(pod, self.claims)
         if isinstance(found, Waiting):
             return found
+        if waiting := self._awaits_extended(pod):
+            return waiting
         reason = in_flight(pod, found, self.claims)
         return Waiting(reason) if reason else found
+
+    def _awaits_extended(self, pod: Pod) -> Waiting | None:
+        """Why no claim can be made for the pod's extended resources yet; None where it can, or none is needed."""
+        if pod.node_name or not self._makes_claims:
+            return None
+        if left := self.claims.of_extended_resources(pod.uid):
+            reason = f"ResourceClaim {left.claim}, left of an earlier attempt, has to be deleted before the next one"
+            return Waiting(reason, kept=left)
+        if not self.extended_resources.asked_by(pod):
+            return None
+        if other := self.claims.get(pod.namespace, claim_name(pod)):
+            return Waiting(f"ResourceClaim {other.claim} was not created for Pod {pod} (Pod is not owner)")
+        return None
 
     def gate(self, pod: Pod) -> str:
         """Why the pod need not be tried before its claims change; empty where it may be, or has one to let go of."""
@@ -243,10 +276,16 @@ class Cluster:
         rest = iter(placed.allocations)
         allocations = [None if claim.allocation else next(rest) for claim in placed.claims]
         pairs = list(zip(placed.claims, allocations, strict=True))
+        if placed.extended is not None:
+            pairs.append((placed.extended.claim, next(rest)))
         self.claims.reserve(pod.uid, placed.node, pairs)
-        self.pods.assume(pod, placed.node)
+        self.pods.assume(replace(pod, by_claims=placed.by_claims) if placed.by_claims else pod, placed.node)
         found = [self.claims.get(claim.namespace, claim.name) for claim in placed.claims]
         return [(one, allocation) for one, allocation in zip(found, allocations, strict=True) if one is not None]
+
+    def made(self, made_up: str, claim_uid: str) -> None:
+        """The claim that was taken for under a made-up uid is there, and has this one."""
+        self.claims.made(made_up, claim_uid)
 
     def written(self, claim_uid: str, version: int) -> None:
         """What was reserved of the claim is stored since that version."""
@@ -304,6 +343,5 @@ class Cluster:
         holding = self.claims.holding(uid)
         return holding.counted if holding is not None else None
 
-    def _count_extended_resources(self) -> None:
-        names = (device_class.extended_resource_name for device_class in self._classes.values())
-        self.extended_resources = frozenset(filter(None, names))
+    def _find_extended_resources(self) -> None:
+        self.extended_resources = ExtendedResources(self._classes.values(), self.fleet.features)

@@ -41,6 +41,11 @@ def refusals(pod: Pod, requests: PodRequests, template: Template, infos: NodeInf
     """Why not, for every node that is not feasible; a node that lacks several resources is told with each."""
     for plugin, reason, nodes in template.refused():
         yield Refused(plugin, reason, nodes)
+    yield from refusals_by_pods(pod, requests, template, infos)
+
+
+def refusals_by_pods(pod: Pod, requests: PodRequests, template: Template, infos: NodeInfos) -> Iterator[Refused]:
+    """The same for the nodes that the template allows: what the pods there leave is not enough."""
     clashes = template.allowed & node_ports.node_ports(pod, infos)
     if clashes:
         yield Refused(node_ports.PLUGIN, node_ports.REASON, clashes, clashes)
@@ -48,14 +53,6 @@ def refusals(pod: Pod, requests: PodRequests, template: Template, infos: NodeInf
     kept = template.allowed & ~clashes & inter_pod_affinity.inter_pod_affinity(pod, infos)
     if kept := kept & mask_of(node_resources_fit.node_resources_fit(requests, infos)):
         yield Refused(inter_pod_affinity.PLUGIN, inter_pod_affinity.REASON, kept, kept)
-
-
-def counts(refused: Iterable[Refused]) -> Counter[str]:
-    """How many nodes are refused for each reason."""
-    total: Counter[str] = Counter()
-    for one in refused:
-        total[one.reason] += one.nodes.bit_count()
-    return total
 
 
 def fit_error(nodes: int, reasons: Counter[str], *, before: str = "", explanation: str = "") -> str:

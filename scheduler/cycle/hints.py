@@ -6,7 +6,7 @@ filter refused stays refused until an event shows it pass.
 Source: kube-scheduler's queueing hints (KEP-4247).
 """
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -24,7 +24,7 @@ from scheduler.cycle.events import (
     SliceChanged,
     TaintRulesChanged,
 )
-from scheduler.cycle.feasibility import Refused
+from scheduler.cycle.extended_resources import claim_name, may_ask
 from scheduler.cycle.filters import FILTERS, Filter
 from scheduler.cycle.filters.node_resources_fit import fits_empty
 from scheduler.cycle.pod_requests import PODS, PodRequests, allocatable_units, pod_requests
@@ -70,11 +70,16 @@ _OF_DYNAMIC_RESOURCES = frozenset({Reason.CLAIMS, Reason.CLASSES, Reason.DEVICES
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """What an attempt ended with. reasons: of all nodes together. classes: that the pod's claims name."""
+    """What an attempt ended with. reasons: of all nodes together. classes: that the pod's claims name.
+
+    requests: what the pod takes of any node, at least. resources: of which it may take more on some, or which only some
+    have to give: what devices take of their node, and extended resources.
+    """
 
     reasons: frozenset[Reason]
     requests: PodRequests
     classes: frozenset[str] = frozenset()
+    resources: frozenset[str] = frozenset()
     message: str = ""
 
 
@@ -84,11 +89,6 @@ class _Who:
 
     pod: Pod
     refusal: Refusal
-
-
-def reasons_of(refused: Iterable[Refused]) -> frozenset[Reason]:
-    """The reasons for which filters refuse all nodes. refused: all of them, of `refusals`."""
-    return frozenset(Reason(one.plugin) for one in refused) or frozenset({Reason.NO_NODES})
 
 
 def helps(pod: Pod, refusal: Refusal, event: Event) -> bool:
@@ -117,6 +117,13 @@ def claim_keys(pod: Pod) -> Iterator[ClaimKey]:
     for entry in pod.claims:
         if name := entry.claim_name or pod.claim_statuses.get(entry.name):
             yield pod.namespace, name
+
+
+def awaited_claims(pod: Pod) -> Iterator[ClaimKey]:
+    """The same, and the one that is in the way of another one for the pod's extended resources, if any is."""
+    yield from claim_keys(pod)
+    if may_ask(pod):
+        yield pod.namespace, claim_name(pod)
 
 
 def claim_key(event: ClaimChanged) -> ClaimKey:
@@ -175,9 +182,23 @@ def _offers_more(who: _Who, event: NodeChanged) -> bool:
     after = dict(allocatable_units(event.new.allocatable))
     if not fits_empty(who.refusal.requests, after):
         return False
+    if _offers_asked_differently(who, event):
+        return True
     before = dict(allocatable_units(event.old.allocatable)) if event.old else {}
     wanted = (PODS, *who.refusal.requests.amounts)
     return any(after.get(resource, 0) > before.get(resource, 0) for resource in wanted)
+
+
+def _offers_asked_differently(who: _Who, event: NodeChanged) -> bool:
+    """Of resources that some nodes give by claim: a class stands for one where a node offers none of it."""
+    if not who.refusal.resources:
+        return False
+    before, after = (dict(allocatable_units(one.allocatable)) if one else {} for one in (event.old, event.new))
+    return any(after.get(resource, 0) != before.get(resource, 0) for resource in who.refusal.resources)
+
+
+def _may_give_devices(who: _Who, event: NodeChanged) -> bool:
+    return _reaches_differently(who, event) or _offers_asked_differently(who, event)
 
 
 def _reaches_differently(_who: _Who, event: NodeChanged) -> bool:
@@ -199,7 +220,7 @@ def _is_less(event: PodChanged) -> bool:
 
 
 def _resources_of(pod: Pod) -> tuple[object, ...]:
-    return pod.containers, pod.budget, pod.overhead
+    return pod.containers, pod.budget, pod.overhead, pod.by_claims
 
 
 def _gives_back(who: _Who, event: PodChanged) -> bool:
@@ -210,7 +231,8 @@ def _gives_back(who: _Who, event: PodChanged) -> bool:
     if new is None or new.is_finished:
         return True
     before, after = pod_requests(old).amounts, pod_requests(new).amounts
-    return any(after.get(resource, 0) < before.get(resource, 0) for resource in who.refusal.requests.amounts)
+    wanted = (*who.refusal.requests.amounts, *who.refusal.resources)
+    return any(after.get(resource, 0) < before.get(resource, 0) for resource in wanted)
 
 
 def _frees_ports(who: _Who, event: PodChanged) -> bool:
@@ -259,7 +281,7 @@ def _gives_back_devices(_who: _Who, event: GivenBack) -> bool:
 
 
 def _is_own(who: _Who, event: ClaimChanged) -> bool:
-    return claim_key(event) in claim_keys(who.pod)
+    return claim_key(event) in awaited_claims(who.pod)
 
 
 def _is_own_or_released(who: _Who, event: ClaimChanged) -> bool:
@@ -277,9 +299,13 @@ def _is_named(who: _Who, event: ClassChanged) -> bool:
     return any(one.name in who.refusal.classes for one in (event.old, event.new) if one)
 
 
-def _stands_for_else(_who: _Who, event: ClassChanged) -> bool:
-    """The class comes to stand for another extended resource, or for none."""
-    return _resource_of(event.old) != _resource_of(event.new)
+def _stands_for_asked(who: _Who, event: ClassChanged) -> bool:
+    """The class comes to stand for extended resources that the pod may ask for, or for none."""
+    return may_ask(who.pod) and _resource_of(event.old) != _resource_of(event.new)
+
+
+def _is_named_or_asked(who: _Who, event: ClassChanged) -> bool:
+    return _is_named(who, event) or _stands_for_asked(who, event)
 
 
 def _resource_of(device_class: DeviceClass | None) -> str | None:
@@ -299,7 +325,7 @@ _PARTS: Mapping[Reason, tuple[str, ...]] = {
     Reason.NODE_PORTS: (),
     Reason.NODE_RESOURCES_FIT: ("allocatable",),
     Reason.INTER_POD_AFFINITY: ("labels",),
-    Reason.DEVICES: ("labels", "declared_features"),
+    Reason.DEVICES: ("labels", "declared_features", "allocatable"),
 }
 """The fields of a node whose change may help pods refused for the reason; a node that comes or goes aside."""
 
@@ -312,7 +338,7 @@ _HINTS: Mapping[type[Event], _Hints] = {
         Reason.NODE_PORTS: _is_added,
         Reason.NODE_RESOURCES_FIT: _offers_more,
         Reason.INTER_POD_AFFINITY: _is_in_other_domain,
-        Reason.DEVICES: _reaches_differently,
+        Reason.DEVICES: _may_give_devices,
     },
     PodChanged: {
         Reason.NODE_PORTS: _frees_ports,
@@ -321,7 +347,11 @@ _HINTS: Mapping[type[Event], _Hints] = {
     },
     ClaimChanged: {Reason.CLAIMS: _is_own, Reason.DEVICES: _is_own_or_released},
     SliceChanged: {Reason.DEVICES: _yes},
-    ClassChanged: {Reason.CLASSES: _is_named, Reason.DEVICES: _is_named, Reason.UNSUPPORTED: _stands_for_else},
+    ClassChanged: {
+        Reason.CLASSES: _is_named,
+        Reason.DEVICES: _is_named_or_asked,
+        Reason.NODE_RESOURCES_FIT: _stands_for_asked,
+    },
     NamespaceChanged: {Reason.ADMIN_ACCESS: _is_in_namespace, Reason.INTER_POD_AFFINITY: _is_in_namespace},
     TaintRulesChanged: {Reason.DEVICES: _yes},
     GivenBack: {

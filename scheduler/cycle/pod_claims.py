@@ -12,8 +12,8 @@ from allocator.api.allocation import RESERVED_FOR_MAX
 from allocator.api.metadata import Metadata
 from allocator.model import Claim
 from scheduler.core_v1.pod import Pod, PodClaim
+from scheduler.core_v1.unread import GROUPS_UNSUPPORTED
 from scheduler.cycle.claim_index import ClaimIndex, ClaimObject
-from scheduler.cycle.unsupported import GROUPS_UNSUPPORTED
 
 
 @dataclass(frozen=True, slots=True)

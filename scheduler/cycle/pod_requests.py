@@ -6,7 +6,7 @@ requests are spread as well.
 Source: k8s.io/component-helpers resource/helpers.go PodRequests, kube-scheduler's NodeInfo; KEP-753, KEP-2837.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
@@ -27,7 +27,9 @@ MOST = 2**53
 ALL_ROOM: Mapping[str, Quantity] = {PODS: Quantity.of(MOST)}
 """What a pod takes of whose requests nothing is known: no other one has a place beside it."""
 
-_OWN = frozenset({CPU, MEMORY, "ephemeral-storage"})
+OF_NODES = frozenset({CPU, MEMORY, "ephemeral-storage"})
+"""What every node has some of; huge pages beside it."""
+
 _PREFIXES = ("hugepages-", "attachable-volumes-")
 _POD_LEVEL = frozenset({CPU, MEMORY})
 _HUGE_PAGES = "hugepages-"
@@ -46,6 +48,12 @@ class PodRequests:
     scored_cpu: int
     scored_memory: int
 
+    def without(self, resources: Collection[str]) -> "PodRequests":
+        """What is left where these come from elsewhere."""
+        if self.amounts.keys().isdisjoint(resources):
+            return self
+        return replace(self, amounts={name: n for name, n in self.amounts.items() if name not in resources})
+
 
 _Entries = tuple[tuple[str, Quantity], ...]
 
@@ -54,21 +62,26 @@ USUAL_REQUESTS = 256
 
 
 class _Parts(NamedTuple):
-    """What requests are worked out from. containers: whether each is a plain init container, and its requests."""
+    """What requests are worked out from. containers: whether each is a plain init container, and its requests.
+
+    by_claims: what the devices of each claim take of the node.
+    """
 
     containers: tuple[tuple[bool, _Entries], ...]
     budget: _Entries
     overhead: _Entries
+    by_claims: tuple[_Entries, ...]
 
 
 def pod_requests(pod: Pod) -> PodRequests:
-    """The requests of the pod: the most that its containers hold at one time, its budget, its overhead.
+    """The requests of the pod: the most that its containers hold at one time, its claims, its budget, its overhead.
 
     Cost: O(containers times resources); pods of one workload are worked out once.
     """
     containers = tuple((one.is_plain_init, tuple(one.requests.items())) for one in pod.containers)
-    parts = _Parts(containers, tuple(pod.budget.items()), tuple(pod.overhead.items()))
-    count = sum(1 + len(requests) for _, requests in containers)
+    by_claims = tuple(tuple(one.resources.items()) for one in pod.by_claims)
+    parts = _Parts(containers, tuple(pod.budget.items()), tuple(pod.overhead.items()), by_claims)
+    count = sum(1 + len(requests) for _, requests in containers) + sum(map(len, by_claims))
     return (_requests if count <= USUAL_REQUESTS else _requests.__wrapped__)(parts)
 
 
@@ -76,15 +89,21 @@ def pod_requests(pod: Pod) -> PodRequests:
 def _requests(parts: _Parts) -> PodRequests:
     containers = [Container("", dict(requests), is_plain_init) for is_plain_init, requests in parts.containers]
     pod = PodResources(containers, dict(parts.budget), dict(parts.overhead))
-    need = pod_need(pod, ())
+    by_claims = [{name: amount.nanos for name, amount in one} for one in parts.by_claims]
+    need = pod_need(pod, by_claims)
     amounts = {name: units(name, nanos) for name, nanos in need.items() if nanos > 0 and _is_requested(name)}
-    scored = _scored_need(pod, need)
+    scored = _scored_need(pod, by_claims, need)
     return PodRequests(amounts, units(CPU, scored.get(CPU, 0)), units(MEMORY, scored.get(MEMORY, 0)))
+
+
+def is_of_node(resource: str) -> bool:
+    """True for a resource that a node has by itself, and that devices may take of it: no extended one."""
+    return resource in OF_NODES or resource.startswith(_HUGE_PAGES)
 
 
 def is_counted(resource: str) -> bool:
     """True for a resource that is counted on nodes: Kubernetes' own, huge pages, and those with a domain."""
-    return resource in _OWN or "/" in resource or resource.startswith(_PREFIXES)
+    return resource in OF_NODES or "/" in resource or resource.startswith(_PREFIXES)
 
 
 def _is_requested(resource: str) -> bool:
@@ -96,12 +115,12 @@ def units(resource: str, nanos: int) -> int:
     return min(-(-nanos // (_MILLI if resource == CPU else _UNIT)), MOST)
 
 
-def _scored_need(pod: PodResources, need: Amounts) -> Amounts:
+def _scored_need(pod: PodResources, by_claims: Iterable[Amounts], need: Amounts) -> Amounts:
     missing = dict(_missing(pod))
     if not missing:
         return need
     containers = [replace(one, requests={**missing, **one.requests}) for one in pod.containers]
-    return pod_need(replace(pod, containers=containers), ())
+    return pod_need(replace(pod, containers=containers), by_claims)
 
 
 def _missing(pod: PodResources) -> Iterator[tuple[str, Quantity]]:

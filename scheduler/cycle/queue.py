@@ -24,8 +24,8 @@ from scheduler.cycle.hints import (
     Reason,
     Refusal,
     asks_differently,
+    awaited_claims,
     claim_key,
-    claim_keys,
     concerned,
     helps,
 )
@@ -384,7 +384,7 @@ class _Waiting:
         self.discard(entry)
         uid, is_refused = entry.pod.uid, entry.place is Place.UNSCHEDULABLE
         reasons = tuple(entry.refusal.reasons) if is_refused and entry.refusal else ()
-        claims = tuple(dict.fromkeys(claim_keys(entry.pod)))  # two entries may name one claim
+        claims = tuple(dict.fromkeys(awaited_claims(entry.pod)))  # two entries may name one claim
         self._known[uid] = (entry.place, reasons, claims)
         self._by_place.setdefault(entry.place, {})[uid] = None
         for reason in reasons:

@@ -5,7 +5,7 @@ when the template is asked for next, and no other is. A pod that can be on named
 say) has a template of its own that is not kept: just its nodes are looked at.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,7 +16,7 @@ from allocator.rules import Mask
 from cel import Cancelled
 from cel.memo import Memo
 from scheduler.core_v1.pod import Pod
-from scheduler.cycle.filters import FILTERS
+from scheduler.cycle.filters import FILTERS, refusal
 from scheduler.cycle.filters.node_affinity import named_nodes
 from scheduler.cycle.masks import Numbers, mask_of
 from scheduler.cycle.scores.node_affinity import preferred_weight
@@ -42,6 +42,7 @@ _FEWEST_ROWS = 64
 class Template:
     """What holds for all pods of a template. allowed: the nodes that every filter of `FILTERS` lets pass.
 
+    by_text: the other nodes by what keeps the pods from them, None until somebody asks.
     untolerated: PreferNoSchedule taints that the pods don't tolerate, by node number. preferred: the weights of the
     preferences that the node matches, by node number.
     """
@@ -52,6 +53,7 @@ class Template:
     verdicts: NDArray[np.int8]
     allowed: Mask = 0
     stale: set[int] = field(default_factory=set)
+    by_text: Mapping[str, Mask] | None = None
 
     def refused(self) -> Iterator[tuple[str, str, Mask]]:
         """Plugin, reason and nodes, for each filter that refuses some; no node is in two of them."""
@@ -104,6 +106,20 @@ class Templates:
         self._refresh(template)
         return template
 
+    def refused(self, pod: Pod) -> Mapping[str, Mask]:
+        """The nodes that filters refuse, by what they say of each node. Cost: O(nodes), where one has changed."""
+        template = self.of(pod)
+        if template.by_text is None:
+            template.by_text = self._by_text(template)
+        return template.by_text
+
+    def _by_text(self, template: Template) -> Mapping[str, Mask]:
+        found: dict[str, Mask] = {}
+        for number, node in sorted(self._nodes.items()):
+            if text := refusal(template.pod, node):
+                found[text] = found.get(text, 0) | 1 << number
+        return found
+
     def _of_named(self, pod: Pod, named: Iterable[str]) -> Template:
         numbers = [self._numbers[name] for name in named if name in self._numbers]
         template = self._new(pod, numbers)
@@ -118,6 +134,7 @@ class Templates:
     def _refresh(self, template: Template) -> None:
         if not template.stale:
             return
+        template.by_text = None
         if (more := self._size - len(template.verdicts)) > 0:
             template.untolerated = np.pad(template.untolerated, (0, more))
             template.preferred = np.pad(template.preferred, (0, more))

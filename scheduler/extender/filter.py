@@ -77,7 +77,7 @@ def _able(cluster: Cluster, pod: Pod, pending: Sequence[Claim], reached: Mask) -
 def _refused(cluster: Cluster, pending: Sequence[Claim], nodes: Mask) -> Mapping[tuple[str, bool], Mask]:
     """The nodes by why they refuse, and by whether that is certain: not where the budget of steps was spent."""
     found: dict[tuple[str, bool], Mask] = {}
-    for outcome, refused in cluster.fleet.unable(pending, nodes) if nodes else ():
+    for outcome, refused in cluster.fleet.unable_by_node(pending, nodes) if nodes else ():
         key = node_text(outcome), not isinstance(outcome, Exhausted)
         found[key] = found.get(key, 0) | refused
     return found

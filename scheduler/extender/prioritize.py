@@ -1,6 +1,6 @@
 """prioritize: how good each node is for the pod's devices, from 0 to 10.
 
-Nodes are ordered by the alternatives that requests with firstAvailable get there, then by the allocator's policy;
+Nodes are ordered by the allocator's policy, then by the alternatives that requests with firstAvailable get there;
 kube-scheduler adds its own scores. The order alone becomes scores: the best nodes get 10, the worst 0, the others are
 spread evenly between them.
 """
@@ -28,7 +28,7 @@ def prioritize(cluster: Cluster, pod: Pod, names: Sequence[str]) -> Mapping[str,
             ranks = cluster.fleet.scores(pending, asked.mask)
     except AllocationError:
         return scores  # filter says what is wrong
-    for place, rank in enumerate(sorted(ranks)):
+    for place, rank in enumerate(sorted(ranks, key=lambda rank: (rank[1], rank[0]))):
         score = round(MAX_SCORE * place / (len(ranks) - 1)) if len(ranks) > 1 else 0
         scores.update(dict.fromkeys(asked.named(ranks[rank]), score))
     return scores

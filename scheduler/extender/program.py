@@ -80,6 +80,7 @@ class Extender:
             is_ours=self._is_ours,
             listener=listener,
             hear=self._hear,
+            makes_claims=False,
         )
         self._poke = Poke(self._core.cluster, site.connection, asyncio.sleep, now, self._metrics.woke)
         self._binds = Binds(

@@ -10,10 +10,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from allocator.api import ClaimTemplate, Decoded, FieldError, TaintRule, decode, is_decoded
+from allocator.api.allocation import Consumer
 from allocator.api.findings import step_text
+from allocator.api.metadata import Metadata
 from allocator.api.versions import GROUP, SERVED
 from allocator.gates import DEFAULT_RELEASE, Features
 from allocator.model import Claim, DeviceClass, Node, Slice
@@ -59,10 +61,30 @@ _NOT_OF_THE_TEMPLATE = (*_BESIDE, "spec.spec.")
 
 @dataclass(frozen=True, slots=True)
 class ClaimObject:
-    """A claim as an object: claim is what the allocator sees, decoded what else the API server holds of it."""
+    """A claim as an object: claim is what the allocator sees, decoded what else the API server holds of it.
+
+    consumers: for whom it is reserved beside those that the object names. error: why nothing but its devices is known.
+    """
 
     claim: Claim
     decoded: Decoded
+    consumers: tuple[Consumer, ...] = ()
+    error: str = ""
+
+    @property
+    def raw(self) -> Mapping[str, Any]:  # Any: fields that are passed on may hold anything
+        """The object as it came."""
+        return self.decoded.raw
+
+    @property
+    def metadata(self) -> Metadata:
+        """Who it is."""
+        return self.decoded.metadata
+
+    @property
+    def reserved_for(self) -> tuple[Consumer, ...]:
+        """All its consumers."""
+        return (*self.decoded.reserved_for, *self.consumers)
 
 
 @dataclass(slots=True)
@@ -214,8 +236,9 @@ class _Reader:
         for note in decoded.notes:
             message = f"{note}; no decision depends on it"
             self.inventory.warnings.append(Finding(found.place, message, subject, is_warning=True))
-        for problem in expressions.problems(decoded.raw, self._features.environment):
-            self._error(found.place, subject, problem)
+        if kind != "ResourceSlice":  # the largest objects, which hold none
+            for problem in expressions.problems(decoded.raw, self._features.environment):
+                self._error(found.place, subject, problem)
         if decoded.object is None:
             for error in decoded.errors:
                 self._error(found.place, subject, str(error))

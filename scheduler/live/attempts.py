@@ -9,7 +9,7 @@ Source: kube-scheduler's binding cycle.
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -25,12 +25,14 @@ from scheduler.binding.decision import (
     BoundElsewhere,
     ClaimPlan,
     Decision,
+    ExtendedPlan,
     Fatal,
     Outcome,
     Pending,
     PodKey,
     Retry,
 )
+from scheduler.binding.device_status import device_status
 from scheduler.binding.post_filter import deallocate_one
 from scheduler.binding.slots import Slot, Slots
 from scheduler.client.errors import CallFailed
@@ -154,15 +156,25 @@ class Attempts:
 
     # -- a pod that has a node
 
-    def reserve(self, pod: Pod, placed: Placed) -> Reserved:
-        """Take in memory what was decided; `carry_out` has to follow. Raises AlreadyReserved, having taken nothing."""
+    def reserve(self, pod: Pod, placed: Placed, *, tells_devices: bool = False) -> Reserved:
+        """Take in memory what was decided; `carry_out` has to follow. Raises AlreadyReserved, having taken nothing.
+
+        tells_devices: the pod's status is to say what it gets; else that is the business of whoever has decided more.
+        """
         try:
             allocations = self._cluster.reserve(pod, placed)
         except AlreadyReserved as error:
             self._hearer.violated(Violation("I6", f"pod {pod}", str(error)))
             raise
         plans = [ClaimPlan(claim.raw, allocation) for claim, allocation in allocations]
-        return Reserved(pod, self._decision(pod, placed.node, plans), placed.claims)
+        decision = self._decision(pod, placed.node, plans)
+        claims = placed.claims
+        if placed.extended is not None:
+            decision = replace(decision, extended=ExtendedPlan(placed.extended, placed.allocations[-1]))
+            claims = (*claims, placed.extended.claim)
+        if tells_devices:
+            decision = replace(decision, pod_status=device_status(pod, placed))
+        return Reserved(pod, decision, claims)
 
     async def carry_out(self, reserved: Reserved, slot: Slot, tell: Tell = lambda _: None) -> Outcome:
         """Write and bind what is reserved. Raises what cancels it, once all is taken back.

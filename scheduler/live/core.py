@@ -17,6 +17,7 @@ from uuid import uuid4
 
 from allocator.gates import Features
 from allocator.policies import policy_of
+from scheduler import garbage
 from scheduler.binding.binder import Api, Binder, Point, Time
 from scheduler.binding.claim_objects import Claim, ClaimKey, key_of
 from scheduler.binding.decision import Decision, Outcome
@@ -48,10 +49,6 @@ CHECK_S = 5.0
 
 AGAIN_S = 1.0
 """After that a part of the program begins again that has failed."""
-
-_COLLECTED_AFTER = (5_000, 20, 50)
-"""The collector's thresholds. Next to nothing of ours is garbage in cycles: by default, looking for it among pods under
-way and what a watch has just shown takes a seventh of all time."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -117,7 +114,8 @@ class Core:
     """The parts that programs share.
 
     name: in intents and logs. api: by which all is written. is_ours: whether a pod is the program's to bind. listener:
-    hears how bindings go, and what was swept or violated. hear: told of every change, after the cluster.
+    hears how bindings go, and what was swept or violated. hear: told of every change, after the cluster. makes_claims:
+    for extended resources of device classes.
     """
 
     def __init__(  # noqa: PLR0913 - the two ends that it connects
@@ -130,12 +128,16 @@ class Core:
         is_ours: Callable[[Pod], bool],
         listener: Told,
         hear: Callable[[Event], None],
+        makes_claims: bool,
     ) -> None:
         self.is_filled = False
         self._connection = site.connection
         self.mirror = Mirror(site.connection, site.served, random.random, time.monotonic)
         policy = policy_of(configuration.policy)
-        self.cluster = Cluster(site.features, is_ours=is_ours, policy=policy, patience=Patience(time.monotonic))
+        patience = Patience(time.monotonic)
+        self.cluster = Cluster(
+            site.features, is_ours=is_ours, policy=policy, patience=patience, makes_claims=makes_claims
+        )
         self.binder = Binder(
             api,
             site.served.claims,
@@ -186,16 +188,13 @@ class Core:
     async def fill(self, *, recovers: bool) -> None:
         """Return once the caches are filled and, if it may write already, what an earlier process left is settled."""
         began = time.monotonic()
-        gc.disable()  # of what the caches are filled with, nothing is garbage
+        garbage.filling()
         try:
             await self.mirror.filled()
             self.cluster.fleet.settle()  # the first question need not wait for it
         finally:
-            gc.enable()
-        # What is there now stays, as good as all of it: the collector need not walk through it again and again.
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(*_COLLECTED_AFTER)
+            gc.collect()
+            garbage.keep()
         nodes, pods = len(self.mirror.nodes.store), len(self.mirror.pods.store)
         _LOG.info(
             "caches are filled: %d nodes, %d pods, %.1f s",

@@ -16,7 +16,7 @@ from typing import Any
 from allocator.model import Claim
 from scheduler.binding import conditions, pod_condition
 from scheduler.binding.binder import Binder
-from scheduler.binding.claim_objects import work_of_another
+from scheduler.binding.claim_objects import is_made_for, work_of_another
 from scheduler.binding.decision import Bound, BoundElsewhere, Fatal, Gone, Outcome, PodKey, Refused, Retry
 from scheduler.binding.events import Events
 from scheduler.binding.refusals import Refusals
@@ -198,8 +198,12 @@ class Loop:
             return
         found = self._cluster.claims_of(pod)
         if isinstance(found, Waiting):
+            kept = [found.kept] if found.kept else []
+            if (until := self._left_until(entry, kept, started)) > started:
+                self._queue.held(pod.uid, started, until)
+                return
             refusal = Refusal(frozenset({Reason.CLAIMS}), pod_requests(pod), message=found.reason)
-            self._refuse_or_free(entry, refusal, [found.kept] if found.kept else [], started)
+            self._refuse_or_free(entry, refusal, kept, started)
             return
         if (until := self._left_until(entry, found, started)) > started:
             self._queue.held(pod.uid, started, until)
@@ -270,7 +274,7 @@ class Loop:
             # It stays in flight: it is not tried again, and seen when it goes.
             self._would_be[pod.uid] = (pod, placed)
             return
-        reserved = self._attempts.reserve(pod, placed)
+        reserved = self._attempts.reserve(pod, placed, tells_devices=True)
         self._refusals.forget(pod.uid)
         self._attempts.start(self._bind(entry, reserved, self._slot(pod), started))
 
@@ -343,12 +347,17 @@ class Loop:
     async def _free(
         self, entry: QueuedPod, refusal: Refusal, freeing: Coroutine[Any, Any, Freed], started: float
     ) -> None:
-        """Deallocate a claim that keeps the pod from every node; its event brings the pod back, or that it failed."""
+        """Deallocate a claim that keeps the pod from every node; its event brings the pod back, or that it failed.
+
+        After one that was made for the pod and is deleted, the pod comes back by itself: it may have had any name.
+        """
         began = self._clock()
         freed = await freeing
         self._metrics.passed(Point.POST_FILTER, _status_of(freed), self._clock() - began)
         if freed.problem:
             self._fail(entry, freed.problem, started)
+        elif freed.claim is not None and is_made_for(freed.claim, entry.pod.uid):
+            self._queue.held(entry.pod.uid, self._clock())
         else:
             self._refuse(entry, refusal, started)
         self.wake()

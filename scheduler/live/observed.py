@@ -35,6 +35,10 @@ class ObservedClaims:
         """Our reservation of the claim's devices is stored since that version."""
         self._cluster.written(claim.uid, resource_version)
 
+    def made(self, made_up: str, claim: ClaimKey) -> None:
+        """The claim with the made-up uid is there; what was taken for it is this one's."""
+        self._cluster.made(made_up, claim.uid)
+
     def has_node(self, node: str) -> bool:
         """Whether the node is there."""
         return self._cluster.node(node) is not None
@@ -46,5 +50,4 @@ class ObservedClaims:
 
     def objection(self, decision: Decision) -> str:
         """Why the node cannot give the devices any more; "" while it can."""
-        wanted = [plan.allocation for plan in decision.claims if plan.allocation is not None]
-        return self._cluster.objection(decision.node, wanted)
+        return self._cluster.objection(decision.node, decision.allocations)

@@ -112,6 +112,7 @@ class Scheduler:
             is_ours=self._is_ours,
             listener=listener,
             hear=self._hear,
+            makes_claims=True,
         )
         self._cluster, self._mirror = self._core.cluster, self._core.mirror
         backoff = Backoff(

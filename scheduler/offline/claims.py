@@ -4,44 +4,43 @@ Source: KEP-4381 (resolution by pod.status.resourceClaimStatuses, the owner chec
 claim controller, which makes claims of templates.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
-from allocator.api import ClaimTemplate, decode
+from allocator.api import ClaimTemplate, Decoded, decode
 from allocator.features.extended_resource import CLAIM_ANNOTATION
 from allocator.meant import did_you_mean
 from allocator.model import Claim
 from scheduler.core_v1.pod import Pod, PodClaim
-from scheduler.core_v1.unread import GROUP
+from scheduler.core_v1.unread import GROUP, GROUPS_UNSUPPORTED
+from scheduler.cycle.extended_resources import VERSION, ExtendedClaim, annotations
 from scheduler.cycle.pod_claims import Waiting, is_controlled_by
-from scheduler.cycle.unsupported import GROUPS_UNSUPPORTED
 from scheduler.input.identity import generate_name, generated, uid_of
 from scheduler.input.inventory import ClaimObject, Inventory
 
 ENTRY_ANNOTATION = "resource.kubernetes.io/pod-claim-name"
-VERSION = "resource.k8s.io/v1"
-"""Of the claims that are made here."""
 
 
 class Claims:
     """The claims of an inventory, and those made for pods on the way."""
 
     def __init__(self, inventory: Inventory) -> None:
-        self.objects: dict[tuple[str, str], ClaimObject] = dict(inventory.claims)
+        self.objects: dict[tuple[str, str], ClaimObject] = dict(_identified(inventory.claims))
         self._templates = inventory.templates
         self._faults = inventory.faults
         self._holders = inventory.holders
         self._has_claims = bool(inventory.claims)
         self._by_entry = {
-            (owner.uid, found.decoded.metadata.annotations.get(ENTRY_ANNOTATION, "")): found
-            for found in inventory.claims.values()
-            for owner in found.decoded.metadata.owners
+            (owner.uid, found.metadata.annotations.get(ENTRY_ANNOTATION, "")): found
+            for found in self.objects.values()
+            for owner in found.metadata.owners
             if owner.is_controller and owner.kind == "Pod"
         }
         self._of_extended = {
             owner.uid: found
-            for found in inventory.claims.values()
-            if found.decoded.metadata.annotations.get(CLAIM_ANNOTATION) == "true"
-            for owner in found.decoded.metadata.owners
+            for found in self.objects.values()
+            if found.metadata.annotations.get(CLAIM_ANNOTATION) == "true"
+            for owner in found.metadata.owners
             if owner.is_controller
         }
 
@@ -49,6 +48,13 @@ class Claims:
     def allocated(self) -> list[Claim]:
         """The claims that have devices, those with errors among them."""
         return [*(one.claim for one in self.objects.values() if one.claim.allocation), *self._holders]
+
+    @property
+    def with_errors(self) -> Iterator[ClaimObject]:
+        """The claims of which nothing but their devices is known, each with a uid of its own."""
+        for number, claim in enumerate(self._holders):
+            uid = uid_of("ResourceClaim with errors", claim.namespace, f"{claim.name}/{number}")
+            yield ClaimObject(replace(claim, uid=uid), Decoded(None), error="holds an error")
 
     def of(self, pod: Pod) -> list[tuple[PodClaim, ClaimObject]] | Waiting:
         """The claims of a pod in the order of its entries; an entry that needs none is left out."""
@@ -80,14 +86,9 @@ class Claims:
             name = generated(base, seed)
         return name
 
-    def add(self, found: ClaimObject) -> None:
-        """Keep a claim that was made on the way."""
+    def keep(self, found: ClaimObject) -> None:
+        """Keep a claim that was made on the way, or as it is now."""
         self.objects[found.claim.namespace, found.claim.name] = found
-
-    def update(self, claim: Claim) -> None:
-        """Keep the claim as it is now."""
-        key = (claim.namespace, claim.name)
-        self.objects[key] = ClaimObject(claim, self.objects[key].decoded)
 
     def _by_name(self, pod: Pod, entry: PodClaim) -> ClaimObject | Waiting:
         found = self.objects.get((pod.namespace, entry.claim_name))
@@ -134,7 +135,7 @@ class Claims:
                 f"no claim can be made of template {pod.namespace}/{entry.template_name}: {decoded.errors[0]}"
             )
         found = ClaimObject(decoded.object, decoded)
-        self.add(found)
+        self.keep(found)
         self._by_entry[uid_of_pod(pod), entry.name] = found
         return found
 
@@ -149,22 +150,44 @@ def uid_of_pod(pod: Pod) -> str:
     return pod.uid or uid_of("Pod", pod.namespace, pod.name)
 
 
-def uid_of_claim(found: ClaimObject) -> str:
-    """The claim's uid, or the one that it gets here."""
-    return found.claim.uid or uid_of("ResourceClaim", found.claim.namespace, found.claim.name)
+def statuses_of(pod: Pod, found: Sequence[tuple[PodClaim, ClaimObject]]) -> Mapping[str, str | None]:
+    """The pod's status.resourceClaimStatuses with these claims: entry to the name of the claim made for it."""
+    made = {entry.name: one.claim.name for entry, one in found if entry.template_name}
+    return {**{entry: None for entry, name in pod.claim_statuses.items() if name is None}, **made}
 
 
-def owned_metadata(pod: Pod, name: str, base: str) -> dict[str, object]:
-    """The metadata of a claim that is the pod's. base: its generateName."""
+def _identified(claims: Mapping[tuple[str, str], ClaimObject]) -> Iterator[tuple[tuple[str, str], ClaimObject]]:
+    """The claims, each with a uid of its own: one that has none, or that of another one, gets one here."""
+    seen: set[str] = set()
+    for key, found in claims.items():
+        uid = found.claim.uid
+        if not uid or uid in seen:
+            uid = uid_of("ResourceClaim", *key)
+            found = replace(found, claim=replace(found.claim, uid=uid))  # noqa: PLW2901 - the same one
+        seen.add(uid)
+        yield key, found
+
+
+def owned_metadata(pod: Pod, name: str, base: str = "") -> dict[str, object]:
+    """The metadata of a claim that is the pod's. base: its generateName, where it has one."""
     return {
         "name": name,
-        "generateName": base,
+        **({"generateName": base} if base else {}),
         "namespace": pod.namespace,
         "uid": uid_of("ResourceClaim", pod.namespace, name),
         "ownerReferences": [
             {"apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": uid_of_pod(pod), "controller": True}
         ],
     }
+
+
+def extended_claim_object(pod: Pod, extended: ExtendedClaim) -> ClaimObject:
+    """The claim for the pod's extended resources, as the scheduler makes it."""
+    metadata = {**owned_metadata(pod, extended.claim.name), "annotations": annotations()}
+    raw = {"apiVersion": VERSION, "kind": "ResourceClaim", "metadata": metadata, "spec": extended.spec, "status": {}}
+    decoded = decode(raw)
+    assert isinstance(decoded.object, Claim), decoded.errors
+    return ClaimObject(decoded.object, decoded)
 
 
 def _raw_claim(pod: Pod, entry: PodClaim, name: str, template: ClaimTemplate) -> dict[str, object]:

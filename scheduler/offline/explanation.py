@@ -4,17 +4,20 @@ What every node says, and the whole story of one of them: the node that is chose
 closest, or the one that was asked for.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from allocator.explain import nearest_of
 from allocator.explanation import NodeExplanation, explain_on
 from allocator.gates import Features
-from allocator.model import Claim, Node
-from allocator.outcome import Allocated, AllocationError, Exhausted
+from allocator.model import Claim
+from allocator.outcome import Allocated, AllocationError, Exhausted, Refused
 from scheduler.core_v1.pod import Pod
-from scheduler.offline.placement import Answer, Look, Placed, Placement, lacking_devices
+from scheduler.cycle.answers import Answer, pending_on
+from scheduler.cycle.decide import NotPlaced as Nowhere
+from scheduler.cycle.decide import Placed as Chosen
+from scheduler.offline.placement import Look, Placed, Placement
 
 Verdict = Literal["Fits", "DoesNotFit", "NotKnown"]
 """NotKnown: the budget of steps was spent on a node, and no other node can."""
@@ -47,38 +50,42 @@ def explain(placement: Placement, look: Look, asked_for: str = "") -> Explanatio
 
     Cost: an allocation for each node, and what `explain_on` costs on one.
     """
-    about = (look.pod, look.claims, placement.snapshot.features, placement.policy.name)
+    fleet = placement.cluster.fleet
+    about = (look.pod, look.claims, fleet.features, fleet.policy.name)
     if isinstance(look.settled, Placed):
         return Explanation(*about, "Fits", f"is on node {look.settled.node}", node=look.settled.node)
     if look.settled:
         return Explanation(*about, "DoesNotFit", look.settled.reason)
     if look.pod is None and not look.pending:
         return Explanation(*about, "Fits", _holding(placement, look.claims[0]))
-    answers = {node.name: answer for node, answer in placement.answers(look)}
-    told = asked_for or _most_telling(answers)
-    node = next(node for node in placement.nodes if node.name == told)
+    decided = placement.decide(look)
+    if isinstance(decided, Nowhere) and decided.everywhere:
+        return Explanation(*about, "DoesNotFit", decided.everywhere)
+    answers = dict(placement.answers(look))
+    told = asked_for or (decided.node if isinstance(decided, Chosen) else _most_telling(answers))
     verdict = _verdict({told: answers[told]} if asked_for else answers)
-    story = _story(placement, look.pending_on(node), node)
     updating = placement.updating(lacking_devices(answers))
-    return Explanation(*about, verdict, "", answers, told, bool(asked_for), story, updating)
+    return Explanation(*about, verdict, "", answers, told, bool(asked_for), _story(placement, look, told), updating)
+
+
+def lacking_devices(answers: Mapping[str, Answer]) -> list[str]:
+    """The nodes that are refused for want of devices."""
+    return [name for name, answer in answers.items() if isinstance(answer, Refused | Exhausted)]
 
 
 def _holding(placement: Placement, claim: Claim) -> str:
     """What is to be said of an allocated claim."""
-    decoded = placement.claims.objects[claim.namespace, claim.name].decoded
-    state = "is being deleted, and still allocated" if decoded.metadata.deletion_timestamp else "is allocated"
-    names = ", ".join(sorted(f"{consumer.resource} {consumer.name}" for consumer in decoded.reserved_for))
+    found = placement.claims.objects[claim.namespace, claim.name]
+    state = "is being deleted, and still allocated" if found.metadata.deletion_timestamp else "is allocated"
+    names = ", ".join(sorted(f"{consumer.resource} {consumer.name}" for consumer in found.reserved_for))
     return f"{state}, reserved for {names or 'nobody'}"
 
 
 def _most_telling(answers: Mapping[str, Answer]) -> str:
-    """The first node that ends the attempt, else the one that is chosen, else the nearest."""
+    """The first node that ends the attempt, else the nearest."""
     errors = [name for name, answer in answers.items() if isinstance(answer, AllocationError)]
     if errors:
         return errors[0]
-    scores = {name: answer.score for name, answer in answers.items() if isinstance(answer, Allocated)}
-    if scores:
-        return max(scores, key=lambda name: scores[name])
     return nearest_of({name: answer for name, answer in answers.items() if not isinstance(answer, AllocationError)})
 
 
@@ -91,10 +98,13 @@ def _verdict(answers: Mapping[str, Answer]) -> Verdict:
     return "NotKnown" if any(isinstance(answer, Exhausted) for answer in found) else "DoesNotFit"
 
 
-def _story(placement: Placement, pending: Sequence[Claim], node: Node) -> NodeExplanation | None:
+def _story(placement: Placement, look: Look, name: str) -> NodeExplanation | None:
+    cluster = placement.cluster
+    node, number = cluster.node(name), cluster.number_of(name)
+    assert node is not None
+    assert number is not None
+    pending = pending_on(cluster, look.pod, look.claims, number)
     if not pending:
         return None
-    held = {str(claim): claim for claim in placement.claims.allocated}
-    return explain_on(
-        placement.snapshot, node, pending, held, budget_steps=placement.budget_steps, policy=placement.policy
-    )
+    fleet, held = cluster.fleet, {str(claim): claim for claim in placement.claims.allocated}
+    return explain_on(fleet.snapshot, node, pending, held, budget_steps=fleet.budget_steps, policy=fleet.policy)

@@ -11,8 +11,8 @@ from allocator.offer import Funnel
 from allocator.outcome import Allocated, AllocationError, Exhausted
 from allocator.policy import FIRST_FIT
 from allocator.sentences import clash_text, near_miss, remedy_texts, spread_text
+from scheduler.cycle.answers import Answer
 from scheduler.offline.explanation import Explanation, Verdict
-from scheduler.offline.placement import Answer
 from scheduler.output.node_groups import answer_text, by_reason
 from scheduler.output.table import printable
 
@@ -55,13 +55,13 @@ def reason_of(explanation: Explanation) -> str:
     if explanation.verdict == "Fits":
         able = [name for name, answer in answers.items() if isinstance(answer, Allocated)]
         is_first_fit = explanation.policy == FIRST_FIT.name
-        best = "the first by name" if is_first_fit else f"the best by policy {explanation.policy}"
+        best = "the best by score" if is_first_fit else f"the best by policy {explanation.policy}"
         return f"node {node}, {f'{best} of {len(able)}' if len(able) > 1 else 'the only one'} that can"
     answer = answers[node]
     if isinstance(answer, AllocationError):
         return str(answer).partition("\n")[0]
-    refused = {name: one for name, one in answers.items() if not isinstance(one, AllocationError)}
-    return summary(refused, updating=explanation.updating)
+    refused = [(name, one, 1) for name, one in answers.items() if not isinstance(one, AllocationError)]
+    return summary(refused, len(answers), explanation.updating)
 
 
 def other_answers(explanation: Explanation) -> dict[str, Answer]:

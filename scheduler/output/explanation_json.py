@@ -19,8 +19,8 @@ from allocator.remedies import (
 )
 from allocator.rules import Kind
 from allocator.sentences import clash_text, remedy_text
+from scheduler.cycle.answers import Answer
 from scheduler.offline.explanation import Explanation, Verdict
-from scheduler.offline.placement import Answer
 from scheduler.output.explanation import other_answers, passed_over_text, reason_of
 from scheduler.output.node_groups import answer_text
 

@@ -14,7 +14,7 @@ from allocator.outcome import (
     Refusal,
     Refused,
 )
-from scheduler.offline.placement import Answer
+from scheduler.cycle.answers import Answer
 
 
 def answer_text(answer: Answer) -> str:

@@ -5,7 +5,7 @@ A pod that is not placed carries the reason in its condition PodScheduled.
 Source: KEP-4381 (finalizer, reservedFor); the resource claim controller (resourceClaimStatuses).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from allocator.api import allocation_to_v1
 from scheduler.core_v1.pod import Pod
@@ -13,33 +13,32 @@ from scheduler.core_v1.pod_status import POD_SCHEDULED
 from scheduler.cycle.claim_index import FINALIZER
 from scheduler.cycle.pod_claims import Waiting
 from scheduler.input.inventory import ClaimObject
-from scheduler.offline.claims import Claims, uid_of_claim, uid_of_pod
+from scheduler.offline.claims import Claims, statuses_of, uid_of_pod
 from scheduler.offline.placement import Placed, Result
 from scheduler.output.table import reason_of
 
 
-def list_of(results: Sequence[Result], claims: Claims, consumers: Mapping[tuple[str, str], Sequence[Pod]]) -> object:
+def list_of(results: Sequence[Result], claims: Claims) -> object:
     """A v1 List: the claims of the results by namespace and name, then the pods likewise."""
     wanted = {(claim.namespace, claim.name) for result in results for claim in result.claims}
-    items: list[object] = [claim_object(claims.objects[key], consumers.get(key, ())) for key in sorted(wanted)]
+    items: list[object] = [claim_object(claims.objects[key]) for key in sorted(wanted)]
     pods = [(result.pod, result) for result in results if result.pod]
     pods.sort(key=lambda pair: (pair[0].namespace, pair[0].name))
     items.extend(pod_object(pod, result, claims) for pod, result in pods)
     return {"apiVersion": "v1", "kind": "List", "items": items}
 
 
-def claim_object(found: ClaimObject, consumers: Iterable[Pod]) -> dict[str, object]:
+def claim_object(found: ClaimObject) -> dict[str, object]:
     """The claim with its allocation, reserved for its consumers, and protected from deletion once allocated."""
-    raw, claim = found.decoded.raw, found.claim
-    metadata = {**raw["metadata"], "namespace": claim.namespace, "uid": uid_of_claim(found)}
+    raw, claim = found.raw, found.claim
+    metadata = {**raw["metadata"], "namespace": claim.namespace, "uid": claim.uid}
     status = dict(raw.get("status") or {})
     if claim.allocation is not None:
         if "allocation" not in status:
             status["allocation"] = allocation_to_v1(claim.allocation)
         metadata["finalizers"] = list(dict.fromkeys([*(metadata.get("finalizers") or ()), FINALIZER]))
     reserved = list(status.get("reservedFor") or ())
-    known = {consumer.uid for consumer in found.decoded.reserved_for}
-    reserved += [_reference(pod) for pod in consumers if uid_of_pod(pod) not in known]
+    reserved += [{"resource": one.resource, "name": one.name, "uid": one.uid} for one in found.consumers]
     if reserved:
         status["reservedFor"] = reserved
     return {"apiVersion": raw["apiVersion"], "kind": raw["kind"], "metadata": metadata, **_rest(raw), "status": status}
@@ -79,13 +78,7 @@ def _told(pod: Pod, result: Result, claims: Claims) -> dict[str, object]:
     statuses = _claim_statuses(pod, claims)
     told: dict[str, object] = {"resourceClaimStatuses": statuses} if statuses else {}
     if isinstance(result, Placed) and result.extended:
-        told["extendedResourceClaimStatus"] = {
-            "resourceClaimName": result.extended.object.claim.name,
-            "requestMappings": [
-                {"containerName": one.container, "resourceName": one.resource, "requestName": one.request}
-                for one in result.extended.mappings
-            ],
-        }
+        told["extendedResourceClaimStatus"] = result.extended.status
     return told
 
 
@@ -93,17 +86,12 @@ def _claim_statuses(pod: Pod, claims: Claims) -> list[dict[str, object]]:
     found = claims.of(pod)
     if isinstance(found, Waiting):
         return []
-    names = {entry.name: claim.claim.name for entry, claim in found if entry.template_name}
-    names |= {name: None for name, claim in pod.claim_statuses.items() if claim is None}  # type: ignore[misc]
+    names = statuses_of(pod, found)
     return [
         {"name": entry.name, **({"resourceClaimName": names[entry.name]} if names[entry.name] else {})}
         for entry in pod.claims
         if entry.name in names
     ]
-
-
-def _reference(pod: Pod) -> dict[str, object]:
-    return {"resource": "pods", "name": pod.name, "uid": uid_of_pod(pod)}
 
 
 def _rest(raw: Mapping[str, object]) -> dict[str, object]:

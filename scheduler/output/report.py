@@ -4,9 +4,9 @@ Whatever the input holds, the report stays short: of many findings in one docume
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from allocator.model import PoolID, Slice
+from allocator.model import Node, PoolID, Slice
 from scheduler.core_v1.pod import Pod
 from scheduler.input.documents import Finding, Place
 from scheduler.input.inventory import Inventory
@@ -79,6 +79,22 @@ def unread_requirements(pods: Iterable[Pod]) -> Iterator[str]:
         yield f"warning: placement does not look at {', '.join(told)}"
 
 
+def unchecked_room(nodes: Sequence[Node], resources: Sequence[str], *, has_bound_pods: bool) -> Iterator[str]:
+    """One line on the room of nodes that the input does not tell. resources: what every node of a cluster has.
+
+    has_bound_pods: the input holds pods that have their node.
+    """
+    silent = sum(any(name not in node.allocatable for name in resources) for node in nodes)
+    told = []
+    if silent:
+        number = f"{silent} node{' has' if silent == 1 else 's have'}"
+        told.append(f"how much {', '.join(resources[:-1])} and {resources[-1]} {number} (status.allocatable)")
+    if silent < len(nodes) and not has_bound_pods:
+        told.append("what other pods take (no Pod has a node)")
+    if told:
+        yield f"warning: the input does not tell, and placement does not count: {'; '.join(told)}"
+
+
 def unoffered_resources(resources: Mapping[str, int], *, is_on: bool) -> Iterator[str]:
     """A line for each extended resource that nothing offers. resources: how many pods ask for each.
 
@@ -87,7 +103,7 @@ def unoffered_resources(resources: Mapping[str, int], *, is_on: bool) -> Iterato
     why = "" if is_on else ", for which DRAExtendedResource has to be on"
     for name, number in sorted(resources.items()):
         asks = f"{_pods(number)} ask{'s' if number == 1 else ''} for {name}"
-        yield f"warning: {asks}, which no node of the input offers, nor does a device class{why}: it is not looked at"
+        yield f"warning: {asks}, which no node of the input offers, nor does a device class{why}"
 
 
 def unknown_priorities(classes: Mapping[str, int]) -> Iterator[str]:

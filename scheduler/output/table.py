@@ -5,9 +5,10 @@ from textwrap import wrap
 
 import click
 
-from allocator.explain import node_text, summary
+from allocator.explain import summary
 from allocator.model import Claim, DeviceResult
 from scheduler.offline.placement import NotPlaced, Placed, Result
+from scheduler.output.node_groups import answer_text
 
 _GAP = "   "
 _NARROWEST = 40
@@ -36,7 +37,8 @@ def _widths(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
 
 def reason_of(result: NotPlaced) -> str:
     """Why nothing was placed, in one line: an error of a selector shows the place in its source below that."""
-    line, _, _ = (result.reason or summary(result.nodes or {}, result.asked, result.updating)).partition("\n")
+    groups = [(one.node, one.answer, one.number) for one in result.unfit]
+    line, _, _ = (result.reason or summary(groups, result.asked, result.updating)).partition("\n")
     return printable(line)
 
 
@@ -59,7 +61,7 @@ def _rows(result: Result, *, is_wide: bool) -> Iterable[list[str]]:
     claims = ",".join(str(claim) for claim in result.claims) or "-"
     yield [pod, claims, reason_of(result)]
     for name, answer in (result.nodes or {}).items() if is_wide else ():
-        yield ["", "", f"{name}: {node_text(answer)}"]
+        yield ["", "", f"{name}: {answer_text(answer)}"]
 
 
 def _dashes(is_wide: bool) -> list[str]:  # noqa: FBT001 - a column's switch

@@ -7,22 +7,31 @@ matter of the cache.
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple, TypeVar
 
-from allocator.model import Allocation, DeviceResult, NodeSelector
+from allocator.model import Allocation, DeviceResult, NodeSelector, Requirement, Term
 from scheduler.binding.bind_pod import bind_pod
 from scheduler.binding.binder import Api, Binder, Time
 from scheduler.binding.claim_objects import ClaimKey, allocation_of, results_of
-from scheduler.binding.decision import ClaimPlan, Decision, Outcome, PodKey
+from scheduler.binding.decision import ClaimPlan, Decision, ExtendedPlan, Outcome, PodKey
+from scheduler.binding.device_status import device_status
 from scheduler.client.connection import JSON, WRITE_TIMEOUT_S, connect
 from scheduler.client.resources import Resource, claims
+from scheduler.core_v1.pod import Pod, decode_pod
+from scheduler.cycle.decide import Placed
+from scheduler.cycle.extended_resources import ExtendedClaim, ExtendedResources
+from scheduler.cycle.node_info import NodeInfos
+from tests.builders import a_class, kubernetes
+from tests.controlplane import faults
 from tests.controlplane.contents import ensure_namespace
 from tests.controlplane.identities import OURS
+from tests.controlplane.patience import PATIENCE_S
 from tests.controlplane.plane import ControlPlane
-from tests.controlplane.proxy import Proxy
+from tests.controlplane.proxy import Proxy, Rule
 from tests.controlplane.rest import CLAIM, POD, Json, Kind, RestClient
 
 NAMESPACE = "work"
@@ -30,10 +39,15 @@ NODE = "node-0"
 DRIVER = "gpu.example"
 POOL = "pool-0"
 SCHEDULER = "dra-scheduler"
+GPU = "example.com/gpu"
+"""An extended resource that the class gpu stands for."""
+
+CLAIMS = r"/resourceclaims$"
 STATUS = r"/resourceclaims/[^/]+/status$"
 CLAIM_ITSELF = r"/resourceclaims/[^/]+$"
 BINDING = r"/binding$"
 POD_ITSELF = r"/pods/[^/]+$"
+POD_STATUS = r"/pods/[^/]+/status$"
 V1 = claims("v1")
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -69,11 +83,13 @@ class SeenRival(NamedTuple):
 class ListedClaims:
     """A view of the claims that is never behind.
 
-    writes: what it was told of. reason: what it objects. others: rivals that are there besides those that it finds.
+    writes: what it was told of. makes: which claims were made, by their made-up uids. reason: what it objects. others:
+    rivals that are there besides those that it finds.
     """
 
     api: RestClient
     writes: list[tuple[str, int]] = field(default_factory=list)
+    makes: dict[str, ClaimKey] = field(default_factory=dict)
     reason: str = ""
     is_shown: bool = True
     is_node_gone: bool = False
@@ -91,12 +107,15 @@ class ListedClaims:
 
     def rivals(self, claim: ClaimKey) -> Sequence[SeenRival]:
         found = {(one["metadata"]["namespace"], one["metadata"]["name"]): one for one in self.api.list(CLAIM)}
-        mine = devices_of(found.pop((claim.namespace, claim.name)))
+        mine = devices_of(found.pop((claim.namespace, claim.name), {}))
         rivals = [SeenRival(*key, version_of(other)) for key, other in found.items() if mine & devices_of(other)]
         return [*rivals, *self.others]
 
     def written(self, claim: ClaimKey, resource_version: int) -> None:
         self.writes.append((claim.name, resource_version))
+
+    def made(self, made_up: str, claim: ClaimKey) -> None:
+        self.makes[made_up] = claim
 
     def has_node(self, node: str) -> bool:
         return not self.is_node_gone
@@ -171,10 +190,23 @@ class Scene:
         fields = {"schedulerName": SCHEDULER, "containers": [container], "resourceClaims": entries, **spec}
         return self.api.create(_object(POD, name, NAMESPACE, fields))
 
-    def a_decision(self, pod: Json, *plans: ClaimPlan, node: str = NODE, is_assigned: bool = False) -> Decision:
+    def a_gpu_pod(self, *claim_names: str, count: int = 1, name: str = "pod", **spec: object) -> Json:
+        """A pod whose container asks for so many of the extended resource."""
+        return self.a_pod(*claim_names, name=name, containers=[a_container("c", {GPU: str(count)})], **spec)
+
+    def a_decision(
+        self,
+        pod: Json,
+        *plans: ClaimPlan,
+        node: str = NODE,
+        is_assigned: bool = False,
+        extended: ExtendedPlan | None = None,
+    ) -> Decision:
         """The pod as it is given here; each decision is an attempt of its own."""
         self.attempts += 1
-        return Decision(pod_key(pod), node, plans, self.attempts, is_assigned=is_assigned)
+        told = device_status(decoded(pod), Placed(node, (), (), extended.claim if extended else None))
+        decision = Decision(pod_key(pod), node, plans, self.attempts, is_assigned=is_assigned)
+        return replace(decision, extended=extended, pod_status=told)
 
     def claim(self, name: str = "claim") -> Json:
         return self.api.get(CLAIM, name, NAMESPACE)
@@ -249,6 +281,67 @@ class Scene:
 def pod_key(pod: Json) -> PodKey:
     metadata = pod["metadata"]
     return PodKey(metadata["namespace"], metadata["name"], metadata["uid"], metadata["resourceVersion"])
+
+
+def decoded(pod: Json) -> Pod:
+    """The pod as the cycle sees it."""
+    found, errors = decode_pod(pod)
+    assert found is not None, errors
+    return found
+
+
+def a_container(name: str, amounts: Mapping[str, str]) -> Json:
+    """A container that asks for these amounts, and gets no more."""
+    return {"name": name, "image": "none", "resources": {"requests": dict(amounts), "limits": dict(amounts)}}
+
+
+def makes(pod: Json, *devices: str, on: str = "") -> ExtendedPlan:
+    """The claim that is to be made for the pod's extended resources, with these devices for its first request.
+
+    on: the only node that they reach.
+    """
+    backed = ExtendedResources([a_class("gpu", extended_resource_name=GPU)], kubernetes())
+    ((_, _, claim),) = backed.by_nodes(decoded(pod), NodeInfos({}), 1)
+    assert isinstance(claim, ExtendedClaim), claim
+    results = tuple(DeviceResult(claim.requests[0].name, DRIVER, POOL, device) for device in devices)
+    selector = (Term(fields=(Requirement("metadata.name", "In", (on,)),)),) if on else None
+    return ExtendedPlan(claim, Allocation(results, node_selector=selector))
+
+
+class Landing:
+    """A fault that is none, and tells how the API server answered in the end."""
+
+    def __init__(self) -> None:
+        self._status: Future[int] = Future()
+
+    async def __call__(self, forward: faults.Forward) -> faults.Answer:
+        answer = await forward()
+        self._status.set_result(answer.status)
+        return answer
+
+    def status(self) -> int:
+        return self._status.result(PATIENCE_S)
+
+
+def cancel_at(scene: Scene, decision: Decision, rule: Rule) -> Outcome | None:
+    """Cancel the attempt while the request that meets the rule is under way; None where it ends as cancelled."""
+
+    async def act(binder: Binder) -> Outcome | None:
+        task = asyncio.create_task(bind_pod(binder, decision))
+        await rule.met.reached()
+        task.cancel()
+        try:
+            return await task
+        except asyncio.CancelledError:
+            return None
+
+    return scene.run(act)
+
+
+def bind_to(scene: Scene, node: str) -> None:
+    """As another scheduler binds the pod."""
+    metadata, target = {"name": "pod", "namespace": NAMESPACE}, {"kind": "Node", "name": node}
+    scene.api.create({"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target})
 
 
 def gets(claim: Json, *devices: str, driver: str = DRIVER, **more: object) -> ClaimPlan:

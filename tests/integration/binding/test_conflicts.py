@@ -1,28 +1,12 @@
 """Writes that somebody else's cross, that the server refuses, or whose answer never comes."""
 
-import asyncio
-from concurrent.futures import Future
-
 import pytest
 
 from allocator.model import Allocation, DeviceResult, Requirement, Term
-from scheduler.binding.bind_pod import bind_pod
-from scheduler.binding.binder import Binder
 from scheduler.binding.claim_objects import allocation_of, consumers_of
-from scheduler.binding.decision import Bound, BoundElsewhere, ClaimPlan, Decision, Fatal, Gone, Outcome, Refused, Retry
+from scheduler.binding.decision import Bound, BoundElsewhere, ClaimPlan, Fatal, Gone, Refused, Retry
 from scheduler.binding.intent import ANNOTATION, Intent
-from tests.controlplane.faults import (
-    Answer,
-    Fault,
-    Forward,
-    Hold,
-    cut_before,
-    lose_answer,
-    meanwhile,
-    refuse,
-)
-from tests.controlplane.patience import PATIENCE_S
-from tests.controlplane.proxy import Rule
+from tests.controlplane.faults import Fault, Hold, cut_before, lose_answer, meanwhile, refuse
 from tests.controlplane.rest import CLAIM, Cause, Json, Kind
 from tests.controlplane.rest import NAMESPACE as NAMESPACES
 from tests.integration.binding.conftest import await_right
@@ -36,8 +20,11 @@ from tests.integration.binding.scene import (
     POOL,
     SCHEDULER,
     STATUS,
+    Landing,
     Scene,
     allocation_json,
+    bind_to,
+    cancel_at,
     gets,
     is_untouched,
     keeps,
@@ -320,11 +307,6 @@ def test_pod_that_is_on_the_node_already_is_bound(scene: Scene) -> None:
     assert scene.bind(scene.a_decision(pod)) == Bound(NODE)
 
 
-def bind_to(scene: Scene, node: str) -> None:
-    metadata, target = {"name": "pod", "namespace": NAMESPACE}, {"kind": "Node", "name": node}
-    scene.api.create({"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target})
-
-
 def test_binding_that_is_never_taken_is_given_up_and_the_claim_freed(scene: Scene) -> None:
     claim = scene.a_claim()
     rule = scene.proxy.on("POST", BINDING, INJECTED_500, times=None)
@@ -344,36 +326,6 @@ def test_rollback_goes_on_until_the_server_answers(scene: Scene) -> None:
     outcome = scene.bind(scene.a_decision(scene.a_pod("claim"), gets(claim, "gpu-0")))
     assert isinstance(outcome, Retry)
     assert is_untouched(scene.claim())
-
-
-class Landing:
-    """A fault that is none, and tells how the API server answered in the end."""
-
-    def __init__(self) -> None:
-        self._status: Future[int] = Future()
-
-    async def __call__(self, forward: Forward) -> Answer:
-        answer = await forward()
-        self._status.set_result(answer.status)
-        return answer
-
-    def status(self) -> int:
-        return self._status.result(PATIENCE_S)
-
-
-def cancel_at(scene: Scene, decision: Decision, rule: Rule) -> Outcome | None:
-    """Cancel the attempt while the request that meets the rule is under way; None where it ends as cancelled."""
-
-    async def act(binder: Binder) -> Outcome | None:
-        task = asyncio.create_task(bind_pod(binder, decision))
-        await rule.met.reached()
-        task.cancel()
-        try:
-            return await task
-        except asyncio.CancelledError:
-            return None
-
-    return scene.run(act)
 
 
 @pytest.mark.parametrize("path", [CLAIM_ITSELF, STATUS], ids=["W1", "W2"])

@@ -48,6 +48,9 @@ class WatchedClaims:
     def written(self, claim: ClaimKey, resource_version: int) -> None:
         """Nothing is reserved here."""
 
+    def made(self, made_up: str, claim: ClaimKey) -> None:
+        """Nothing is reserved here."""
+
     def has_node(self, node: str) -> bool:
         return True
 

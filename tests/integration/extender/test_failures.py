@@ -11,6 +11,7 @@ from tests.integration.live.crowd import BIND, W1, W2
 from tests.integration.live.world import NAMESPACE, is_free, told, users_of
 
 SHORT_S = 1
+IMPLICIT = "deviceclass.resource.kubernetes.io/gpu"
 
 
 @pytest.fixture(scope="module")
@@ -150,3 +151,14 @@ def test_pod_that_is_deleted_while_it_is_bound_leaves_its_device_to_the_next(wor
     world.a_pod("second", "second")
     assert world.devices_of("second") == ["node-0/gpu-0"]
     world.claim_when("first", is_free)
+
+
+def test_pod_of_another_scheduler_is_bound_with_what_that_one_has_told_it_of_its_devices(world: Beside) -> None:
+    world.a_node()
+    container = {"name": "c", "image": "none", "resources": {"limits": {IMPLICIT: "1"}}}
+    world.a_pod("pod", schedulerName="theirs", containers=[container])
+    mapping = {"containerName": "c", "resourceName": IMPLICIT, "requestName": "container-0-request-0"}
+    told = {"resourceClaimName": "made-by-theirs", "requestMappings": [mapping]}
+    world.update_pod("pod", lambda pod: {**pod["status"], "extendedResourceClaimStatus": told})
+    assert bind(world.door, world.pod()) == ""
+    assert world.pod()["status"]["extendedResourceClaimStatus"] == told

@@ -349,12 +349,3 @@ def test_what_is_not_supported_is_refused_by_its_name(world: World, spec: Json, 
     world.a_pod("pod", "claim", **spec)
     assert world.refused("pod")["message"] == f"0/1 nodes are available: {text}."
     assert is_free(world.claim())
-
-
-def test_extended_resource_of_a_class_is_refused_by_its_name(world: World) -> None:
-    world.a_class("gpu", extendedResourceName="example.com/gpu")
-    world.a_node()
-    world.a_slice("node-0", a_device())
-    resources = {"requests": {"example.com/gpu": "1"}, "limits": {"example.com/gpu": "1"}}
-    world.a_pod("pod", containers=[{"name": "c", "image": "none", "resources": resources}])
-    assert "example.com/gpu" in world.refused("pod")["message"]

@@ -10,7 +10,7 @@ from dataclasses import replace
 from allocator.explain import node_text, summary
 from allocator.fleet import Fleet
 from allocator.model import Allocation, Claim, Node, Slice
-from allocator.outcome import AllocationError, Outcome
+from allocator.outcome import AllocationError
 from allocator.rules import bits
 from allocator.snapshot import Snapshot
 from tests.builders import a_node, a_result, on_node
@@ -39,14 +39,16 @@ class Fleets:
             fleet.settle()
             fleet.add_allocated(self.held)
             try:
-                groups = fleet.refusals([self.claim], fleet.all).groups
-                unable = list(fleet.unable([self.claim], fleet.all))
+                unable = list(fleet.unable_by_node([self.claim], fleet.all))
+                told = [(next(bits(mask)), mask) for _, mask in fleet.unable([self.claim], fleet.all)]
+                groups = [(fleet.refusal([self.claim], first), mask) for first, mask in told]
             except AllocationError as error:
                 yield str(error)
                 continue
-            nodes: dict[str, str | Outcome] = {self.nodes[next(bits(mask))].name: outcome for outcome, mask in groups}
-            if nodes:
-                yield summary(nodes, NODES)
+            if groups:
+                names = [self.nodes[next(bits(mask))].name for _, mask in groups]
+                pairs = zip(names, groups, strict=True)
+                yield summary([(name, outcome, mask.bit_count()) for name, (outcome, mask) in pairs], NODES)
             yield from (f"{mask:b} {node_text(outcome)}" for outcome, mask in unable)
 
     def _grown(self) -> Fleet:

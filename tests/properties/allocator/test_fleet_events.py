@@ -1,11 +1,13 @@
 """After any events, a fleet answers as one that is made anew of what there is then."""
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 import pytest
 
+from allocator.explain import node_text
 from allocator.fleet import Fleet
 from allocator.model import Allocation, Claim, DeviceClass, Node, Slice, Taint
 from allocator.outcome import AllocationError, Outcome
@@ -59,8 +61,10 @@ def choice(fleet: Fleet, claims: Sequence[Claim], allowed: Mask) -> Answer:
     return None if chosen is None else (chosen.node.name, chosen.allocated.allocations)
 
 
-def refusals(fleet: Fleet, claims: Sequence[Claim], allowed: Mask) -> Mapping[str, Outcome]:
-    return dict(fleet.refusals(claims, allowed & fleet.all))
+def kept_from(outcome: Outcome) -> str:
+    """What the outcome says, without pools and holders, which are a node's own."""
+    text, _, _ = node_text(outcome).partition("; pool ")
+    return re.sub(r"; held by [^)]*", "", re.sub(r" \(held by [^)]*\)", "", text))
 
 
 def an_event(draw: Choices, world: World, about: str, spare: Sequence[Claim]) -> None:
@@ -200,9 +204,14 @@ def compare(world: World, claims: Sequence[Claim], forbidden: Mask) -> None:
         return
     assert world.fleet.scores(claims, allowed) == anew.scores(claims, allowed)
     if expected is None:
-        found = refusals(world.fleet, claims, allowed)
-        names = {world.nodes[number].name: number for number in bits(allowed)}
-        assert found == {name: anew.allocate(number, claims) for name, number in names.items()}
+        numbers = list(bits(allowed))
+        found = {number: world.fleet.refusal(claims, number) for number in numbers}
+        assert found == {number: anew.allocate(number, claims) for number in numbers}
+        groups = [(outcome, nodes) for outcome, nodes in world.fleet.unable(claims, allowed)]
+        assert sum(nodes for _, nodes in groups) == allowed
+        assert [nodes & -nodes for _, nodes in groups] == sorted(nodes & -nodes for _, nodes in groups)
+        for outcome, nodes in groups:
+            assert {kept_from(found[number]) for number in bits(nodes)} == {kept_from(outcome)}
 
 
 @pytest.mark.parametrize("aspect", ABOUT)

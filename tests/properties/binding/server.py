@@ -1,8 +1,9 @@
 """An API server small enough to try every order of the calls that reach it, and every way in which their answers go.
 
 It keeps pods and claims with the rules that the protocol of binding relies on: one count of versions, writes refused
-under another version than the stored one, an allocation that can only go as a whole, a binding that happens once.
-Calls do not happen by themselves: each waits until `Server.deliver` is told what becomes of it.
+under another version than the stored one, an allocation that can only go as a whole, a binding that happens once; names
+that only one object has, and finalizers that keep one that is deleted. Calls do not happen by themselves: each waits
+until `Server.deliver` is told what becomes of it.
 """
 
 import asyncio
@@ -49,8 +50,8 @@ class Call:
         """What a write is about, for who reads the log."""
         if not self.is_write:
             return ""
-        metadata = self.body["metadata"]
-        told = [f"of {metadata['resourceVersion']}", *(metadata.get("annotations") or {}).values()]
+        metadata = guard_of(self.body)
+        told = [f"of {metadata.get('resourceVersion', 'none')}", *(metadata.get("annotations") or {}).values()]
         told += [result["device"] for result in results_of(allocation_of(self.body) or {})]
         return f" ({', '.join([*told, *consumers_of(self.body)])})"
 
@@ -123,22 +124,37 @@ class Server:
         return str(self.version)
 
     def _outcome(self, call: Call) -> Json | Exception:
-        plural, name, *rest = call.path.rpartition(f"/namespaces/{NAMESPACE}/")[2].split("/")
-        stored = self.objects[plural, name]
-        if not call.is_write:
-            return copy.deepcopy(stored)
-        if call.body["metadata"]["resourceVersion"] != stored["metadata"]["resourceVersion"]:
+        plural, *names = call.path.rpartition(f"/namespaces/{NAMESPACE}/")[2].split("/")
+        if not names:
+            return self._created(call, plural)
+        key, rest = (plural, names[0]), names[1:]
+        if key not in self.objects:
+            return ApiError(str(call), 404, Status("NotFound", f"{names[0]} not found"))
+        return self._written(call, key, rest) if call.is_write else copy.deepcopy(self.objects[key])
+
+    def _written(self, call: Call, key: tuple[str, str], rest: list[str]) -> Json | Exception:
+        stored = self.objects[key]
+        if any(guard_of(call.body)[field] != stored["metadata"][field] for field in ("uid", "resourceVersion")):
             return ApiError(str(call), 409, Status("Conflict", "the object has been modified"))
         if rest == ["binding"]:
             return self._bound(call, stored)
-        changed = _changed(stored, call.body, rest)
+        changed = _deleted(stored) if call.method == "DELETE" else _changed(stored, call, rest)
         if isinstance(changed, str):
             return ApiError(str(call), 422, Status("Invalid", changed))
         if changed != stored:
             changed["metadata"]["resourceVersion"] = self._next()
-            self.objects[plural, name] = changed
+            self.objects[key] = changed
+            if changed["metadata"].get("deletionTimestamp") and not changed["metadata"].get("finalizers"):
+                del self.objects[key]
             self._check(f"{call}")
         return copy.deepcopy(changed)
+
+    def _created(self, call: Call, plural: str) -> Json | Exception:
+        name = call.body["metadata"]["name"]
+        if (plural, name) in self.objects:
+            return ApiError(str(call), 409, Status("AlreadyExists", f"{name} already exists"))
+        metadata = {**call.body["metadata"], "uid": f"{name}-uid-{self.version}"}
+        return copy.deepcopy(self.add(plural, {**copy.deepcopy(call.body), "metadata": metadata}))
 
     def _bound(self, call: Call, pod: Json) -> Json | Exception:
         if pod["spec"].get("nodeName"):
@@ -156,11 +172,11 @@ class Server:
             node, uid = pod["spec"].get("nodeName"), pod["metadata"]["uid"]
             if not node:
                 continue
-            for entry in pod["spec"]["resourceClaims"]:
-                claim = self.objects["resourceclaims", entry["resourceClaimName"]]
-                name, allocation = claim["metadata"]["name"], allocation_of(claim)
+            for name in claims_of(pod):
+                claim = self.objects.get(("resourceclaims", name), {"metadata": {}})
+                allocation = allocation_of(claim)
                 if allocation is None or uid not in consumers_of(claim):
-                    self.wrongs.append(f"after {after}: pod {uid} is bound without claim {name}")
+                    self.wrongs.append(f"after {after}: pod {uid} is bound without claim {name or 'of its own'}")
                     continue
                 if node not in nodes_of(allocation, node):
                     self.wrongs.append(f"after {after}: claim {name} does not reach {node}, where pod {uid} is")
@@ -168,6 +184,24 @@ class Server:
                     device, other = result["device"], had.setdefault(result["device"], name)
                     if other != name:
                         self.wrongs.append(f"after {after}: {device} is in {name} and {other}")
+
+
+def claims_of(pod: Json) -> list[str]:
+    """The claims that the pod needs; that for extended resources by its status, "" where that names none."""
+    names = [entry["resourceClaimName"] for entry in pod["spec"]["resourceClaims"]]
+    told = (pod.get("status") or {}).get("extendedResourceClaimStatus") or {}
+    return [*names, told.get("resourceClaimName", "")] if asks_for_more(pod) else names
+
+
+def asks_for_more(pod: Json) -> bool:
+    """Whether the pod asks for an extended resource, which it gets by a claim that is to be made."""
+    return bool(pod["spec"]["containers"])
+
+
+def guard_of(sent: Json) -> Json:
+    """What has to be so of the object that a call changes, and what else the call says of it."""
+    found: Json = sent["preconditions"] if "preconditions" in sent else sent["metadata"]
+    return found
 
 
 def nodes_of(allocation: Mapping[str, Any], default: str) -> list[str]:
@@ -178,8 +212,17 @@ def nodes_of(allocation: Mapping[str, Any], default: str) -> list[str]:
     return [value for term in selector["nodeSelectorTerms"] for one in term["matchFields"] for value in one["values"]]
 
 
-def _changed(stored: Json, sent: Json, rest: list[str]) -> Json | str:
+def _deleted(claim: Json) -> Json:
+    return {**claim, "metadata": {**claim["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}}
+
+
+def _changed(stored: Json, call: Call, rest: list[str]) -> Json | str:
     """The object as it would be stored, or why it cannot be."""
+    sent: Json = call.body
+    if call.method == "PATCH":
+        merged = {**(stored.get("status") or {}), **copy.deepcopy(sent["status"])}
+        status = {name: value for name, value in merged.items() if value is not None}
+        return {**stored, "metadata": dict(stored["metadata"]), "status": status}
     if rest != ["status"]:
         kept = {name: value for name, value in stored["metadata"].items() if name not in _EDITED}
         edited = {name: value for name in _EDITED if (value := sent["metadata"].get(name))}

@@ -1,29 +1,43 @@
 """Several processes at the same pods, each with views that are behind: no bound pod is ever without its devices.
 
-Nor is a device in the claims of two. Whatever the order of their calls, and whatever becomes of the answers: each
-process decides on what its watches have shown it, those of pods and of claims behind by as much as is drawn; any of its
-calls may be lost or late, and it may be stopped between any two.
+Nor is a device in the claims of two. Some pods need a claim that is to be made for their extended resources. Whatever
+the order of their calls, and whatever becomes of the answers: each process decides on what its watches have shown it,
+those of pods and of claims behind by as much as is drawn; any of its calls may be lost or late, and it may be stopped
+between any two.
 """
 
 import asyncio
 import copy
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from random import Random
 
 import pytest
 
-from allocator.model import Allocation, DeviceResult, NodeSelector, Requirement, Term
+from allocator.features.extended_resource import CountRequest, RequestMapping
+from allocator.model import Allocation, Claim, DeviceResult, NodeSelector, Requirement, Term
 from scheduler.binding.bind_pod import bind_pod
 from scheduler.binding.binder import Binder, Time
-from scheduler.binding.claim_objects import ClaimKey, Json, allocation_of, key_of, results_of, version_of
-from scheduler.binding.decision import Bound, BoundElsewhere, ClaimPlan, Decision, Gone, Outcome, PodKey
+from scheduler.binding.claim_objects import ClaimKey, Json, allocation_of, is_made_for, key_of, results_of, version_of
+from scheduler.binding.decision import (
+    Bound,
+    BoundElsewhere,
+    ClaimPlan,
+    Decision,
+    ExtendedPlan,
+    Gone,
+    Outcome,
+    PodKey,
+)
 from scheduler.binding.post_filter import deallocate_one
 from scheduler.client.errors import CallFailed
 from scheduler.client.resources import claims
-from tests.properties.binding.server import NAMESPACE, Server, Way, nodes_of
+from scheduler.core_v1.pod import Pod
+from scheduler.core_v1.pod_status import EXTENDED_STATUS
+from scheduler.cycle.extended_resources import ExtendedClaim, claim_name
+from tests.properties.binding.server import NAMESPACE, Server, Way, asks_for_more, claims_of, nodes_of
 
 NODES = ("node-0", "node-1")
 FABRIC = ("fabric-0", "fabric-1")
@@ -33,6 +47,9 @@ ATTEMPTS = 3
 FAULTS = 4
 SEEDS, ROUNDS = 10, 200
 TURNS_MAX = 3000
+MENDING = 4
+"""Rounds in which one process alone has to bind what is left."""
+
 MOMENT = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -61,12 +78,13 @@ class Rival:
 class Process:
     """One process of ours: it decides, and carries its decisions out. chance: decides what nothing else does.
 
-    All begin in the same moment.
+    All begin in the same moment. behind: by how many deliveries its watches are, at most.
     """
 
-    def __init__(self, history: History, number: int, chance: Random) -> None:
+    def __init__(self, history: History, number: int, chance: Random, behind: int = 12) -> None:
         self.history = history
         self.chance = chance
+        self.behind = behind
         self.now = 0.0
         self.numbers = iter(range(1, 1000))
         time = Time(lambda: self.now, lambda: MOMENT, self.sleep, lambda: 0.5)
@@ -92,6 +110,9 @@ class Process:
     def written(self, claim: ClaimKey, resource_version: int) -> None:
         """Nothing is reserved in memory."""
 
+    def made(self, made_up: str, claim: ClaimKey) -> None:
+        """Nothing is reserved in memory."""
+
     def has_node(self, node: str) -> bool:
         return True
 
@@ -115,8 +136,8 @@ class Process:
     async def schedule(self, pod: str) -> None:
         """Try the pod until it is bound, or a few times."""
         for _ in range(ATTEMPTS):
-            pods = self.history.seen(self.chance.randint(0, 12))
-            held = self.history.seen(self.chance.randint(0, 12))
+            pods = self.history.seen(self.chance.randint(0, self.behind))
+            held = self.history.seen(self.chance.randint(0, self.behind))
             found = pods["pods", pod]
             if found["spec"].get("nodeName"):
                 return
@@ -129,9 +150,10 @@ class Process:
         nodes = [node for node in NODES if all(node in nodes_of(allocation_of(one) or {}, node) for one in own)]
         metadata = pod["metadata"]
         key = PodKey(NAMESPACE, metadata["name"], metadata["uid"], metadata["resourceVersion"])
-        if not nodes:
+        left = [one for (of, _), one in held.items() if of == "resourceclaims" and is_made_for(one, metadata["uid"])]
+        if left or not nodes:
             with suppress(CallFailed):
-                await deallocate_one(self.binder, self.decision(key, "", [ClaimPlan(one) for one in own]))
+                await deallocate_one(self.binder, self.decision(key, "", [ClaimPlan(one) for one in left or own]))
             return None
         node = self.chance.choice(nodes)
         taken = {device for (of, _), one in held.items() if of == "resourceclaims" for device in _devices(one)}
@@ -146,7 +168,14 @@ class Process:
             device = self.chance.choice(free)
             taken.add(device)
             plans.append(ClaimPlan(one, _allocation(device, node)))
-        return await bind_pod(self.binder, self.decision(key, node, plans))
+        decision = self.decision(key, node, plans)
+        if asks_for_more(pod):
+            free = [device for device in (*FABRIC, f"local-of-{node}") if device not in taken]
+            if not free:
+                return None
+            plan = ExtendedPlan(_extended_claim(key), _allocation(self.chance.choice(free), node))
+            decision = replace(decision, extended=plan, pod_status={EXTENDED_STATUS: plan.claim.status})
+        return await bind_pod(self.binder, decision)
 
     def decision(self, key: PodKey, node: str, plans: Sequence[ClaimPlan]) -> Decision:
         return Decision(key, node, tuple(plans), next(self.numbers))
@@ -159,19 +188,25 @@ def _allocation(device: str, node: str) -> Allocation:
     return Allocation((result,), node_selector=(Term(fields=(Requirement("metadata.name", "In", (node,)),)),))
 
 
+def _extended_claim(pod: PodKey) -> ExtendedClaim:
+    claim = Claim(NAMESPACE, claim_name(Pod(NAMESPACE, pod.name, pod.uid)), f"{pod.uid}-made-up")
+    return ExtendedClaim(claim, (CountRequest("r", "gpu", 1),), (RequestMapping("c", "example.com/gpu", "r"),))
+
+
 def _devices(claim: Json) -> set[str]:
     return {result["device"] for result in results_of(allocation_of(claim) or {})}
 
 
-def a_server(pods: Sequence[Sequence[str]]) -> Server:
-    """pods: the claims of each, by name."""
+def a_server(pods: Sequence[Sequence[str]], *, are_extended: bool = False) -> Server:
+    """pods: the claims of each, by name. are_extended: each asks for an extended resource as well."""
     server = Server()
     for name in sorted({claim for own in pods for claim in own}):
         server.add("resourceclaims", {"metadata": {"name": name, "uid": f"{name}-uid"}, "spec": {}})
     for index, own in enumerate(pods):
         entries = [{"name": claim, "resourceClaimName": claim} for claim in own]
         metadata = {"name": f"pod-{index}", "uid": f"pod-{index}-uid"}
-        server.add("pods", {"metadata": metadata, "spec": {"resourceClaims": entries}})
+        containers = [{"name": "c"}] if are_extended else []
+        server.add("pods", {"metadata": metadata, "spec": {"resourceClaims": entries, "containers": containers}})
     return server
 
 
@@ -242,3 +277,41 @@ def test_no_bound_pod_is_ever_without_its_devices(seed: int) -> None:
         server = a_server(some_pods(chance))
         asyncio.run(play(server, chance.randint(2, 3), chance))
         assert server.wrongs == [], "\n".join(server.log)
+
+
+async def mend(server: Server, chance: Random) -> None:
+    """Let one process try all pods while nothing goes wrong any more."""
+    history = History(server)
+    history.note()
+    process = Process(history, 0, chance, behind=0)
+    for _ in range(MENDING):
+        names = [one["metadata"]["name"] for one in server.all("pods")]
+        tasks = [asyncio.create_task(process.schedule(name), name=f"0/{name}") for name in names]
+        while not all(task.done() for task in tasks):
+            await run_on(server, tasks)
+            for call in list(server.waiting):
+                server.deliver(call, Way.ANSWERED)
+                history.note()
+        for task in tasks:
+            task.result()
+
+
+def unfinished(server: Server) -> list[str]:
+    """What is not as it should be once nothing goes wrong any more: pods without a node, and claims of no use."""
+    pods = list(server.all("pods"))
+    used = {name for pod in pods for name in claims_of(pod)}
+    waiting = [pod["metadata"]["name"] for pod in pods if not pod["spec"].get("nodeName")]
+    return [*waiting, *(name for one in server.all("resourceclaims") if (name := one["metadata"]["name"]) not in used)]
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_no_bound_pod_is_ever_without_the_claim_that_was_made_for_it_and_no_other_stays(seed: int) -> None:
+    """Whatever went wrong, one process that nothing hinders binds the pods that are left, each with one such claim."""
+    for turn in range(ROUNDS):
+        chance = Random(seed * ROUNDS + turn)  # noqa: S311 - no secret
+        server = a_server([chance.sample("a", chance.randint(0, 1)) for _ in range(2)], are_extended=True)
+        asyncio.run(play(server, chance.randint(2, 3), chance))
+        assert server.wrongs == [], "\n".join(server.log)
+        asyncio.run(mend(server, chance))
+        assert server.wrongs == [], "\n".join(server.log)
+        assert unfinished(server) == [], "\n".join(server.log)

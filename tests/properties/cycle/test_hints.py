@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scheduler.core_v1.pod import Pod
 from scheduler.cycle.events import Event, NodeChanged, PodChanged
 from scheduler.cycle.feasibility import refusals
-from scheduler.cycle.hints import Reason, Refusal, concerned, helps, reasons_of
+from scheduler.cycle.hints import Reason, Refusal, concerned, helps
 from scheduler.cycle.pod_requests import pod_requests
 from tests.properties.cycle import naive, strategies
 from tests.properties.cycle.clusters import Cluster, Step, steps
@@ -21,7 +21,8 @@ def fits(cluster: Cluster, pod: Pod) -> bool:
 def refusal_of(cluster: Cluster, pod: Pod) -> Refusal:
     requests = pod_requests(pod)
     found = refusals(pod, requests, cluster.templates.of(pod), cluster.infos)
-    return Refusal(reasons_of(found), requests)
+    reasons = frozenset(Reason(one.plugin) for one in found) or frozenset({Reason.NO_NODES})
+    return Refusal(reasons, requests)
 
 
 def events_of(cluster: Cluster, step: Step) -> list[Event]:

@@ -1,5 +1,7 @@
 """The lines that people read. Outcomes are made by hand where the words matter, not how they came about."""
 
+from collections.abc import Mapping, Sequence
+
 import pytest
 
 from allocator.explain import node_text, summary
@@ -37,6 +39,13 @@ def short_of(wanted: int, total: int, left: int, *refusals: Refusal, request: st
 
 SELECTOR = Refusal("fail selector #0 of class gpu (false)", ids(3), "selector")
 IN_USE = Refusal("are in use", ids(2), "in use")
+
+
+def summed(
+    nodes: Mapping[str, str | Outcome], total: int | None = None, updating: Sequence[str] = (), number: int = 1
+) -> str:
+    """The summary of nodes that stand for so many each."""
+    return summary([(name, answer, number) for name, answer in nodes.items()], total or len(nodes), updating)
 
 
 # -- one node
@@ -115,25 +124,25 @@ def test_allocation_is_no_refusal() -> None:
 
 def test_nearest_node_is_that_with_the_most_devices_left() -> None:
     nodes = {"a": short_of(9, 8, 2), "b": short_of(9, 8, 8), "c": short_of(9, 8, 3)}
-    assert summary(nodes) == "0/3 nodes: no node has 9 devices for request gpus, the most is 8, on b (of 8 devices)"
+    assert summed(nodes) == "0/3 nodes: no node has 9 devices for request gpus, the most is 8, on b (of 8 devices)"
 
 
 def test_of_nodes_with_nothing_left_the_nearest_has_the_most_devices_of_the_kind() -> None:
     selected = Refusal("are in use", ids(1), "in use")
     nodes = {"a": short_of(1, 3, 0, SELECTOR), "b": short_of(1, 4, 0, SELECTOR, selected)}
-    assert summary(nodes).startswith("0/2 nodes: no node has 1 device for request gpus, b comes nearest (of 4 devices:")
+    assert summed(nodes).startswith("0/2 nodes: no node has 1 device for request gpus, b comes nearest (of 4 devices:")
 
 
 def test_reasons_of_other_nodes_are_counted_the_most_frequent_first() -> None:
     nodes: dict[str, str | Outcome] = {"a": "cordoned", "b": short_of(2, 1, 1), "c": "elsewhere", "d": "elsewhere"}
-    assert summary(nodes) == (
+    assert summed(nodes) == (
         "0/4 nodes: no node has 2 devices for request gpus, the most is 1, on b (of 1 device); "
         "2 nodes: elsewhere; 1 node: cordoned"
     )
 
 
 def test_nodes_that_are_all_refused_by_text_are_counted() -> None:
-    assert summary({"a": "cordoned", "b": "cordoned", "c": "full"}) == "0/3 nodes: 2 nodes: cordoned; 1 node: full"
+    assert summed({"a": "cordoned", "b": "cordoned", "c": "full"}) == "0/3 nodes: 2 nodes: cordoned; 1 node: full"
 
 
 @pytest.mark.parametrize(
@@ -154,18 +163,18 @@ def test_nodes_that_are_all_refused_by_text_are_counted() -> None:
     ],
 )
 def test_later_causes_come_nearer(further: str | Refused, nearer: Refused | Exhausted) -> None:
-    for line in (summary({"a": further, "b": nearer}), summary({"b": nearer, "a": further})):
+    for line in (summed({"a": further, "b": nearer}), summed({"b": nearer, "a": further})):
         assert "node b" in line or "on b" in line or "b comes nearest" in line
 
 
 def test_node_is_not_said_to_lack_what_another_node_has() -> None:
     nodes = {"a": short_of(4, 3, 3, request="gpus"), "b": short_of(1, 4, 0, request="nics")}
-    assert summary(nodes) == "0/2 nodes: nearest is node a: request gpus needs 4 devices, 3 are left (3 devices)"
+    assert summed(nodes) == "0/2 nodes: nearest is node a: request gpus needs 4 devices, 3 are left (3 devices)"
 
 
 def test_nearest_node_is_told_by_name_where_causes_differ() -> None:
     nodes = {"a": short_of(4, 3, 3), "b": refused(Conflict(("ml/train",)))}
-    assert summary(nodes) == (
+    assert summed(nodes) == (
         "0/2 nodes: nearest is node b: no choice of devices satisfies everything together (claims ml/train)"
     )
 
@@ -173,7 +182,7 @@ def test_nearest_node_is_told_by_name_where_causes_differ() -> None:
 def test_invalid_pools_do_not_hide_how_near_a_node_is() -> None:
     pools = ((PoolID("gpu.example", "bad"), "contradictory"),)
     near = refused(InvalidPoolSeen(pools, NotEnough("ml/train", "gpus", 4, 3, (), 3)))
-    line = summary({"a": short_of(4, 3, 2), "b": near})
+    line = summed({"a": short_of(4, 3, 2), "b": near})
     assert line.startswith("0/2 nodes: no node has 4 devices for request gpus, the most is 3, on b")
 
 
@@ -189,21 +198,21 @@ def test_invalid_pools_do_not_hide_how_near_a_node_is() -> None:
 def test_pools_that_are_being_updated_end_the_line(updating: list[str], told: str) -> None:
     nodes: dict[str, str | Outcome] = {"a": short_of(4, 3, 3), "b": "cordoned"}
     line = "0/2 nodes: no node has 4 devices for request gpus, the most is 3, on a (of 3 devices); 1 node: cordoned"
-    assert summary(nodes, updating=updating) == line + told
+    assert summed(nodes, updating=updating) == line + told
 
 
-def test_nodes_that_say_the_same_may_be_left_out_where_their_number_is_told() -> None:
-    line = "0/7 nodes: no node has 4 devices for request gpus, the most is 3, on a (of 3 devices); 1 node: cordoned"
-    assert summary({"a": short_of(4, 3, 3), "b": "cordoned"}, 7) == line
+def test_nodes_that_say_the_same_are_told_with_their_number() -> None:
+    line = "0/6 nodes: no node has 4 devices for request gpus, the most is 3, on a (of 3 devices); 3 nodes: cordoned"
+    assert summed({"a": short_of(4, 3, 3), "b": "cordoned"}, 6, number=3) == line
 
 
 def test_pools_that_are_being_updated_are_not_told_where_no_node_lacks_devices() -> None:
-    assert summary({"a": "cordoned"}, updating=["d/a (1 of 2)"]) == "0/1 nodes: 1 node: cordoned"
+    assert summed({"a": "cordoned"}, updating=["d/a (1 of 2)"]) == "0/1 nodes: 1 node: cordoned"
 
 
 def test_node_where_no_device_passes_the_selectors_is_not_told_to_be_near() -> None:
     nodes = {"a": short_of(1, 0, 0), "b": short_of(1, 3, 0, SELECTOR)}
-    assert summary(nodes) == (
+    assert summed(nodes) == (
         "0/2 nodes: no node has 1 device for request gpus, no device passes its selectors "
         f"(node b has {node_text(nodes['b']).partition('(')[2]}"
     )

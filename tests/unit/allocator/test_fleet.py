@@ -124,9 +124,8 @@ def test_refusal_by_many_nodes_in_few_states_costs_no_allocation() -> None:
     wanted = [a_claim(a_request(count=3))]
     assert fleet.choose(wanted, fleet.all) is None
     asked = fleet.asked
-    refused = fleet.refusals(wanted, fleet.all)
-    assert len(refused) == MANY
-    assert [nodes.bit_count() for _, nodes in refused.groups] == [MANY // 2, MANY // 2]
+    refused = list(fleet.unable(wanted, fleet.all))
+    assert [nodes.bit_count() for _, nodes in refused] == [MANY // 2, MANY // 2]
     assert fleet.asked == asked == 2
 
 
@@ -343,7 +342,7 @@ def test_refusal_of_a_node_names_its_own_devices_and_holders() -> None:
     fleet = a_fleet(alike(3), 3, [on(number, name=f"held-{number}") for number in range(3)])
     wanted = a_claim(a_request(count=2), name="wanted")
     assert fleet.choose([wanted], fleet.all) is None
-    outcome = fleet.refusals([wanted], fleet.all)[name_of(2)]
+    outcome = fleet.refusal([wanted], 2)
     assert isinstance(outcome, Refused)
     assert isinstance(outcome.cause, NotEnough)
     assert outcome.cause.claim == "default/wanted"
@@ -356,8 +355,8 @@ def test_refusal_of_another_claim_of_the_shape_names_that_claim() -> None:
     fleet = a_fleet(alike(2), 2)
     for name in ("first", "second"):
         wanted = a_claim(a_request(count=3), name=name)
-        (outcome,) = {str(one) for one in fleet.refusals([wanted], fleet.all).values()}
-        assert f"default/{name}" in outcome
+        for number in range(2):
+            assert f"default/{name}" in str(fleet.refusal([wanted], number))
 
 
 def test_nodes_of_which_other_devices_are_in_use_but_as_many_are_told_together() -> None:
@@ -376,16 +375,30 @@ def test_each_node_names_the_contradictory_pools_that_are_its_own() -> None:
     claims = [a_claim(a_request(count=2))]
     assert fleet.able(claims) == 0b100
     before = fleet.asked
-    told = {nodes: node_text(outcome) for outcome, nodes in fleet.unable(claims, fleet.all)}
+    told = {nodes: node_text(outcome) for outcome, nodes in fleet.unable_by_node(claims, fleet.all)}
     assert told.keys() == {0b001, 0b010}
     assert "pool gpu.example/pool-000 is invalid" in told[0b001]
     assert "pool gpu.example/pool-001 is invalid" in told[0b010]
-    refusals = fleet.refusals(claims, 0b011)
-    assert {name: node_text(refusals[name]) for name in refusals} == {
-        name_of(0): told[0b001],
-        name_of(1): told[0b010],
-    }
+    assert [node_text(fleet.refusal(claims, number)) for number in range(2)] == [told[0b001], told[0b010]]
     assert fleet.asked == before
+
+
+def test_nodes_with_contradictory_pools_are_told_together_by_what_the_first_says() -> None:
+    twice = [replace(piece, devices=(*piece.devices, piece.devices[0])) for piece in alike(3)[:2]]
+    fleet = a_fleet([*twice, alike(3)[2]], 3)
+    [(outcome, nodes)] = fleet.unable([a_claim(a_request(count=2))], 0b011)
+    assert nodes == 0b011
+    assert "pool gpu.example/pool-000 is invalid" in node_text(outcome)
+
+
+def test_reasons_are_kept_as_nodes_come_to_have_others() -> None:
+    fleet = a_fleet(alike(3), 3)
+    claims = [a_claim(a_request(count=3))]
+    assert [nodes for _, nodes in fleet.unable(claims, fleet.all)] == [0b111]
+    fleet.add_allocated([on(1, name="held")])
+    assert [nodes for _, nodes in fleet.unable(claims, fleet.all)] == [0b101, 0b010]
+    fleet.remove_allocated([on(1, name="held")])
+    assert [nodes for _, nodes in fleet.unable(claims, fleet.all)] == [0b111]
 
 
 def test_conflict_is_told_of_the_claims_that_were_asked_for() -> None:
@@ -623,7 +636,7 @@ def test_nodes_that_are_refused_for_the_same_reason_keep_one_refusal() -> None:
     (shape,) = fleet._shapes.values()
     assert len(shape.answers) == MANY
     assert len({id(answer) for answer in shape.answers.values()}) == 1
-    told = fleet.refusals([with_uuid(-1)], fleet.all)[name_of(3)]
+    told = fleet.refusal([with_uuid(-1)], 3)
     assert isinstance(told, Refused)
     assert isinstance(told.cause, NotEnough)
     assert [str(device) for device in told.cause.refusals[0].devices] == ["gpu.example/pool-003/gpu-000"]

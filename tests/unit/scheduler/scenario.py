@@ -4,13 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from allocator.gates import Features
-from allocator.snapshot import Snapshot
 from scheduler.core_v1.pod import Pod
-from scheduler.cycle.taint_rules import tainted
 from scheduler.input.documents import Place, RawObject
 from scheduler.input.inventory import Inventory, take_inventory
 from scheduler.offline.claims import Claims
 from scheduler.offline.placement import NotPlaced, Placed, Placement, Result, unused_claims
+from scheduler.offline.snapshot_cluster import cluster_of
 from scheduler.offline.virtual_pods import expand
 from tests.unit.scheduler.manifests import Json
 
@@ -73,19 +72,9 @@ def run(
     """Place the pods of the objects, and the claims that none of them uses."""
     inventory = inventory_of(*objects)
     claims = Claims(inventory)
-    held = [found.claim for found in claims.objects.values()]
-    slices = tainted(inventory.slices, inventory.taint_rules)
-    snapshot = Snapshot.of(slices, inventory.classes, held, Features.of(release, gates))
-    bound = [pod for pod in inventory.pods if pod.node_name and not pod.is_over]
-    placement = Placement(
-        snapshot,
-        inventory.nodes,
-        claims,
-        inventory.namespaces,
-        bound=bound,
-        budget_steps=budget_steps,
-        tells_every_node=True,
-    )
+    features = Features.of(release, gates)
+    cluster = cluster_of(inventory, claims, inventory.pods, features, budget_steps=budget_steps)
+    placement = Placement(cluster, claims, inventory.namespaces, tells_every_node=True)
     unused = unused_claims(claims, inventory.pods)
     told: list[tuple[int, int]] = []
     results = placement.run(inventory.pods, unused, lambda done, total: told.append((done, total)))

@@ -7,7 +7,7 @@ from scheduler.core_v1.host_ports import HostPort
 from scheduler.core_v1.node import decode_node
 from scheduler.core_v1.pod import Owner, Pod, PodClaim, Preference, decode_pod
 from scheduler.core_v1.pod_status import Condition
-from scheduler.core_v1.unread import AFFINITY, GROUP, HOST_PORTS, SPREAD, VOLUMES
+from scheduler.core_v1.unread import AFFINITY, GROUP, SPREAD, VOLUMES
 from scheduler.core_v1.workload import MAX_PODS, Workload, decode_workload
 from tests.unit.scheduler.manifests import Json, a_node, a_pod, a_pod_template, a_workload, owned_by
 
@@ -342,9 +342,6 @@ def test_a_name_that_the_api_server_would_refuse_is_an_error(pod: Json, field: s
         ({"affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{}]}}}, ()),
         ({"topologySpreadConstraints": [{"whenUnsatisfiable": "DoNotSchedule"}]}, (SPREAD,)),
         ({"topologySpreadConstraints": [{"whenUnsatisfiable": "ScheduleAnyway"}]}, ()),
-        ({"containers": [{"ports": [{"containerPort": 80}, {"hostPort": 80}]}]}, (HOST_PORTS,)),
-        ({"containers": [{"ports": [{"containerPort": 80}]}]}, ()),
-        ({"hostNetwork": True, "containers": [{"ports": [{"containerPort": 80}]}]}, (HOST_PORTS,)),
         ({"schedulingGroup": {"podGroupName": "workers"}}, (GROUP,)),
         ({"volumes": [{"name": "a", "emptyDir": {}}, {"name": "b", "persistentVolumeClaim": {}}]}, (VOLUMES,)),
         ({"volumes": [{"name": "a", "configMap": {}}]}, ()),

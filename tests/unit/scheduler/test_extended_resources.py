@@ -46,7 +46,7 @@ def nodes(*names: str, count: int = 2, plugin: Mapping[str, int] | None = None) 
 
 
 def listed(scenario: Scenario) -> list[Json]:
-    found = list_of(scenario.results, scenario.placement.claims, scenario.placement.consumers)
+    found = list_of(scenario.results, scenario.placement.claims)
     assert isinstance(found, dict)
     items: list[Json] = found["items"]
     return items
@@ -71,7 +71,7 @@ def test_every_class_stands_for_a_resource_of_its_own_name() -> None:
 def test_the_claim_is_the_one_that_kube_scheduler_makes() -> None:
     claim, pod = listed(run(*nodes("node-1"), a_gpu_pod("p", 2, metadata={"uid": "u"})))
     metadata = claim["metadata"]
-    assert metadata["generateName"] == "p-extended-resources-"
+    assert "generateName" not in metadata
     assert metadata["name"].startswith("p-extended-resources-")
     assert metadata["annotations"] == {ANNOTATION: "true"}
     owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u", "controller": True}
@@ -87,10 +87,16 @@ def test_the_claim_is_the_one_that_kube_scheduler_makes() -> None:
     assert (decoded.errors, decoded.warnings) == ((), ())
 
 
-def test_the_name_of_the_claim_is_cut_as_the_api_server_cuts_it() -> None:
-    (claim, _) = listed(run(*nodes("node-1"), a_gpu_pod("p" * 60)))
-    assert claim["metadata"]["name"].startswith("p" * 58)
-    assert len(claim["metadata"]["name"]) == 63
+def test_the_name_of_the_claim_is_that_of_the_pod_as_far_as_there_is_room() -> None:
+    (claim, _) = listed(run(*nodes("node-1"), a_gpu_pod("p" * 250)))
+    assert claim["metadata"]["name"].startswith("p" * 200)
+    assert len(claim["metadata"]["name"]) == 253
+
+
+def test_the_name_of_the_claim_depends_on_which_pod_of_the_name_it_is() -> None:
+    claims = [listed(run(*nodes("node-1"), a_gpu_pod("p", metadata={"uid": uid})))[0] for uid in ("u", "u", "v")]
+    first, again, other = (claim["metadata"]["name"] for claim in claims)
+    assert first == again != other
 
 
 def test_the_devices_of_the_claims_are_in_use_for_the_next_pod() -> None:
@@ -127,8 +133,13 @@ def test_a_claim_of_the_pod_stands_alone_where_the_device_plugin_gives_the_rest(
 
 def test_a_resource_that_nobody_offers_keeps_the_pod_from_the_node() -> None:
     pod = a_pod("p", containers=[a_container(gpu=1, fpga=1)])
-    reason = "neither a device plugin nor a device class offers example.com/fpga"
-    assert why(run(*nodes("node-1"), pod), "node-1") == reason
+    scenario = run(*nodes("node-1", plugin={"node-1": 0}), pod)
+    assert why(scenario, "node-1") == "Insufficient example.com/fpga"
+
+
+def test_a_resource_that_no_class_offers_is_not_counted_on_a_node_that_does_not_say_what_it_has() -> None:
+    pod = a_pod("p", containers=[a_container(gpu=1, fpga=1)])
+    assert run(*nodes("node-1"), pod).devices_of("p") == ["gpu-0"]
 
 
 def test_a_pod_without_a_resource_of_a_class_is_none_of_our_business() -> None:
@@ -149,11 +160,12 @@ def test_a_claim_that_an_earlier_attempt_left_has_to_go_first() -> None:
     assert scenario.reason_of("p") == expected
 
 
-def test_a_name_that_is_taken_is_not_given_again() -> None:
+def test_a_claim_of_somebody_else_that_has_the_name_is_in_the_way() -> None:
     first, _ = listed(run(*nodes("node-1"), a_gpu_pod("p")))
-    taken = an_allocated_claim(first["metadata"]["name"], "gpu-0")
-    second, _ = listed(run(*nodes("node-1"), taken, a_gpu_pod("p")))
-    assert second["metadata"]["name"] != first["metadata"]["name"]
+    name = first["metadata"]["name"]
+    reason = run(*nodes("node-1"), an_allocated_claim(name, "gpu-0"), a_gpu_pod("p")).reason_of("p")
+    expected = "which is not the pod's, has the name of the claim for its extended resources"
+    assert reason == f"claim default/{name}, {expected}"
 
 
 @pytest.mark.parametrize("number", [33])
@@ -194,7 +206,10 @@ def test_the_gate_switches_it_off_on_the_command_line() -> None:
 
 
 def test_what_is_not_looked_at_is_told_of_pods_with_extended_resources_and_not_of_those_without_devices() -> None:
-    ports = {"ports": [{"hostPort": 80}]}
-    pods = [a_pod("none", containers=[ports]), a_pod("p", containers=[{**a_container(gpu=1), **ports}])]
+    spread = [{"whenUnsatisfiable": "DoNotSchedule"}]
+    pods = [
+        a_pod("none", topologySpreadConstraints=spread),
+        a_pod("p", containers=[a_container(gpu=1)], topologySpreadConstraints=spread),
+    ]
     run = dra("allocate", "-", stdin=text_of(*nodes("node-1"), *pods))
-    assert "placement does not look at host ports (1 pod)" in run.err
+    assert "placement does not look at topology spread (1 pod)" in run.err

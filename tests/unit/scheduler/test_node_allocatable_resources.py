@@ -44,10 +44,17 @@ def test_a_refusal_names_resource_need_and_allocatable() -> None:
     assert why(scenario) == "needs 5 of cpu with its devices, the node has 4900m"
 
 
-def test_a_node_that_does_not_say_what_it_has_has_nothing() -> None:
-    scenario = placed(*a_cluster(HOST_MEMORY), a_claim("c"), a_user())
-    told = ("needs 1 of cpu", "needs 1536Mi of memory")
-    assert why(scenario) == "; ".join(f"{need} with its devices, the node has 0" for need in told)
+def test_a_node_that_does_not_say_what_it_has_has_room() -> None:
+    assert placed(*a_cluster(HOST_MEMORY), a_claim("c"), a_user()).node_of("p") == "node-1"
+
+
+def test_all_that_is_short_is_told() -> None:
+    scenario = placed(*a_cluster(HOST_MEMORY | CPUS, cpu="4", memory="1Gi"), a_claim("c"), a_user())
+    told = (
+        "needs 5 of cpu with its devices, the node has 4",
+        "needs 1536Mi of memory with its devices, the node has 1Gi",
+    )
+    assert why(scenario) == "; ".join(told)
 
 
 def test_every_device_of_the_claim_counts() -> None:

@@ -23,7 +23,7 @@ from tests.unit.scheduler.scenario import run
 
 def listed(*objects: Json) -> list[Any]:
     scenario = run(*objects)
-    found = list_of(scenario.results, scenario.placement.claims, scenario.placement.consumers)
+    found = list_of(scenario.results, scenario.placement.claims)
     assert isinstance(found, dict)
     assert (found["apiVersion"], found["kind"]) == ("v1", "List")
     items = found["items"]

@@ -1,4 +1,6 @@
-from scheduler.core_v1.unread import AFFINITY, HOST_PORTS
+import pytest
+
+from scheduler.core_v1.unread import AFFINITY, SPREAD
 from scheduler.input.documents import Finding, Place, RawObject
 from scheduler.input.inventory import Inventory, take_inventory
 from scheduler.output.report import (
@@ -6,10 +8,21 @@ from scheduler.output.report import (
     MAX_TOLD,
     report,
     unchecked_namespaces,
+    unchecked_room,
     unknown_priorities,
     unread_requirements,
 )
-from tests.unit.scheduler.manifests import DRIVER, Json, a_class, a_cluster, a_pod, a_slice, a_workload, an_object
+from tests.unit.scheduler.manifests import (
+    DRIVER,
+    Json,
+    a_class,
+    a_cluster,
+    a_node,
+    a_pod,
+    a_slice,
+    a_workload,
+    an_object,
+)
 from tests.unit.scheduler.scenario import inventory_of, taken
 
 LIMITS = {"resources": {"limits": {"vendor.example/gpu": 1}}}
@@ -95,19 +108,53 @@ def test_a_workload_that_asks_for_no_pod_is_named() -> None:
     assert line == "Job default/train is suspended: it stands for no pod"
 
 
+ROOM = {"cpu": "4", "memory": "8Gi", "pods": "110"}
+
+
+def room_of(*allocatable: Json, has_bound_pods: bool = True) -> list[str]:
+    nodes = [{**a_node(f"n{number}"), "status": {"allocatable": room}} for number, room in enumerate(allocatable)]
+    return list(unchecked_room(inventory_of(*nodes).nodes, ("cpu", "memory", "pods"), has_bound_pods=has_bound_pods))
+
+
+def test_of_nodes_that_say_what_they_have_nothing_is_told() -> None:
+    assert room_of(ROOM, {**ROOM, "example.com/gpu": "0"}) == []
+
+
+@pytest.mark.parametrize(
+    ("nodes", "told"),
+    [
+        (({}, ROOM), "1 node has"),
+        (({}, {"example.com/gpu": "2"}), "2 nodes have"),
+        ((ROOM | {"pods": "0"}, {}), "1 node has"),
+    ],
+)
+def test_nodes_that_do_not_say_what_they_have_are_counted(nodes: tuple[Json, ...], told: str) -> None:
+    what = f"how much cpu, memory and pods {told} (status.allocatable)"
+    assert room_of(*nodes) == [f"warning: the input does not tell, and placement does not count: {what}"]
+
+
+def test_an_input_without_pods_that_have_a_node_does_not_tell_what_is_taken() -> None:
+    start = "warning: the input does not tell, and placement does not count: "
+    other = "what other pods take (no Pod has a node)"
+    assert room_of(ROOM, has_bound_pods=False) == [start + other]
+    silent = "how much cpu, memory and pods 1 node has (status.allocatable)"
+    assert room_of(ROOM, {}, has_bound_pods=False) == [f"{start}{silent}; {other}"]
+    assert room_of({}, has_bound_pods=False) == [start + silent]
+
+
 def unread(*pods: Json) -> list[str]:
     return list(unread_requirements(inventory_of(*pods).pods))
 
 
 def test_one_line_counts_the_pods_by_what_is_not_looked_at() -> None:
     required: Json = {"requiredDuringSchedulingIgnoredDuringExecution": [{}]}
-    ports = [{"ports": [{"hostPort": 80}]}]
+    spread = [{"whenUnsatisfiable": "DoNotSchedule"}]
     lines = unread(
-        a_pod("a", claim="c", affinity={"podAffinity": required}, containers=ports),
+        a_pod("a", claim="c", affinity={"podAffinity": required}, topologySpreadConstraints=spread),
         a_pod("b", claim="c", affinity={"podAntiAffinity": required}),
         a_pod("c", claim="c"),
     )
-    assert lines == [f"warning: placement does not look at {AFFINITY} (2 pods), {HOST_PORTS} (1 pod)"]
+    assert lines == [f"warning: placement does not look at {AFFINITY} (2 pods), {SPREAD} (1 pod)"]
 
 
 def test_of_pods_that_ask_for_no_more_than_is_looked_at_nothing_is_told() -> None:

@@ -64,5 +64,6 @@ def test_slices_that_no_rule_touches_are_the_same_objects() -> None:
 
 
 def test_a_device_that_a_rule_taints_is_not_allocated() -> None:
-    scenario = run(*a_cluster(count=2), a_rule(device="gpu-0"), a_pod("p", template="one"))
+    objects = [*a_cluster(count=2), a_rule(device="gpu-0"), a_pod("p", template="one")]
+    scenario = run(*objects, gates={"DRADeviceTaintRules": True})
     assert scenario.devices_of("p") == ["gpu-1"]

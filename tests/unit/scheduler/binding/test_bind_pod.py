@@ -17,4 +17,9 @@ def test_claim_may_be_reserved_where_it_is_anothers_or_carries_our_intent(
     *, is_own: bool, is_marked: bool, expected: bool
 ) -> None:
     claim = SimpleNamespace(is_own=is_own, stored=a_raw_claim(intent=OURS if is_marked else None))
-    assert _may_be_reserved(cast(Attempt, SimpleNamespace(intent=OURS, touched=[claim]))) is expected
+    attempt = SimpleNamespace(intent=OURS, touched=[claim], is_making=False)
+    assert _may_be_reserved(cast(Attempt, attempt)) is expected
+
+
+def test_claim_that_may_have_been_made_may_be_reserved() -> None:
+    assert _may_be_reserved(cast(Attempt, SimpleNamespace(intent=OURS, touched=[], is_making=True)))

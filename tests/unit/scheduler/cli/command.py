@@ -11,11 +11,12 @@ from scheduler.cli.main import dra as program
 from tests.unit.scheduler.manifests import Json, text_of
 
 _PROGRESS = re.compile(r"^(reading the input \.\.\.|asking every node \.\.\.|placing: \d+ of \d+)\n", re.MULTILINE)
+ROOM = re.compile(r"^warning: the input does not tell, .*\n", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Run:
-    """What a run came to: exit code, standard output, and standard error without the progress."""
+    """What a run came to: exit code, standard output, and standard error without progress and room of nodes."""
 
     code: int
     out: str
@@ -36,8 +37,11 @@ def dra(*arguments: str | Path, stdin: str | bytes = "") -> Run:
 
 
 def without_progress(told: str) -> str:
-    """Standard error but for how far the command is, which it tells after a second: a busy machine takes so long."""
-    return _PROGRESS.sub("", told)
+    """Standard error but for how far the command is, which it tells after a second: a busy machine takes so long.
+
+    And but for the room that nodes have: most tests do not give them any.
+    """
+    return ROOM.sub("", _PROGRESS.sub("", told))
 
 
 def saved(folder: Path, *objects: Json, name: str = "input.yaml") -> Path:

@@ -14,8 +14,10 @@ from allocator.gates import Features
 from allocator.model import Allocation
 from allocator.outcome import Allocated, Exhausted
 from scheduler.cli.inputs import World, inventory_of
+from scheduler.offline.claims import Claims
 from scheduler.offline.explanation import Explanation, explain
-from scheduler.offline.placement import Placed, Result, order_of
+from scheduler.offline.placement import Placed, Placement, Result, order_of
+from scheduler.offline.snapshot_cluster import cluster_of
 from scheduler.output.explanation import text_of as explanation_text
 from scheduler.output.explanation_json import object_of
 from scheduler.output.table import reason_of
@@ -161,7 +163,7 @@ def test_pod_that_fits_is_told_its_node_and_devices() -> None:
     objects = [*a_cluster("a", "b", count=2), an_allocated_claim("held", "gpu-0", node="a"), a_pod("p", template="one")]
     run = run_on("p", objects)
     assert run.code == 0
-    assert headline(run) == "pod default/p fits: node a, the first by name of 2 that can"
+    assert headline(run) == "pod default/p fits: node a, the best by score of 2 that can"
     told = section(run, "node a, which is chosen")
     assert re.fullmatch(r"claim default/p-dev-\w{5}, request gpu: needs 1 device, the node has 2", told[0])
     assert told[1:] == [
@@ -519,10 +521,11 @@ FEATURES = Features.of("1.36")
 
 def spent(*objects: Json, budget_steps: int = 0) -> Explanation:
     """The explanation of the claim `c` where so many steps may be taken on a node."""
-    world = World.of(inventory_from(*objects), FEATURES)
-    placement = world.placement(FEATURES)
-    placement.budget_steps = budget_steps
-    return explain(placement, placement.look_at_claim(world.claims.objects["default", "c"].claim))
+    inventory = inventory_from(*objects)
+    claims = Claims(inventory)
+    cluster = cluster_of(inventory, claims, inventory.pods, FEATURES, budget_steps=budget_steps)
+    placement = Placement(cluster, claims, inventory.namespaces)
+    return explain(placement, placement.look_at_claim(claims.objects["default", "c"].claim))
 
 
 def test_spent_budget_is_told_as_not_known() -> None:
@@ -740,7 +743,7 @@ def test_each_refused_pod_has_a_conflict_or_an_error_that_tells_why(
 ) -> None:
     told = {name: one.story for name, (one, _) in explained.items() if one.verdict != "Fits"}
     kinds = Counter(name.rpartition("-")[0] for name in told)
-    assert kinds == {"mig": 2, "small": 6, "vgpu": 9, "wish": 1, "node": 2}
+    assert kinds == {"mig": 2, "small": 6, "train": 1, "vgpu": 9, "wish": 1, "node": 2}
     for name, story in told.items():
         assert story
         if name.startswith("node-"):
@@ -796,4 +799,4 @@ def test_all_that_fits_ends_with_0() -> None:
 def test_all_goes_without_one_node_or_order(option: list[str]) -> None:
     run = dra("explain", "--all", *option, FLEET)
     assert run.code == 2
-    assert "--all explains everything in order, on all nodes" in run.err
+    assert "--all explains everything in order and on all nodes" in run.err

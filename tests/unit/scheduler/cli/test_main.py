@@ -21,13 +21,13 @@ HELP = {
     ("allocate", "--help"): [
         *("--pod", "--claim", "--node", "-o, --output", "[table|wide|json|yaml|name]", "--kubernetes", "--keep-going"),
         *("--feature-gates", "--strict", "--verbose"),
-        *("Exit code: 0 when everything asked for was placed; 1 when something was not", "--overlay PATH", "Examples:"),
+        *("Exit codes: 0 if everything was placed, 1 if something was not", "--overlay PATH", "Examples:"),
         "kubectl get resourceslices,",
     ],
     ("scheduler", "--help"): ["run "],
     ("scheduler", "run", "--help"): [
         *("--kubeconfig", "--context", "--scheduler-name", "--policy", "--feature-gates", "--config", "--dry-run"),
-        *("--print-config", "Exit code: 0 when it was told to end", "dra scheduler run --config c.yaml --policy pack"),
+        *("--print-config", "Exit codes: 0 after a signal", "dra scheduler run --config c.yaml --policy pack"),
     ],
     ("extender", "config", "--help"): [
         *(
@@ -40,10 +40,10 @@ HELP = {
             "--http-timeout",
             "--weight",
         ),
-        *("Exit code: 0 when it was written", "dra extender config > kube-scheduler.yaml"),
+        *("Exit codes: 0 if the configuration was written", "dra extender config > kube-scheduler.yaml"),
     ],
     ("extender", "check", "--help"): [
-        *("FILE", "--kube-scheduler-flags", "--url", "-o, --output", "[table|json]", "Exit code: 0 without errors"),
+        *("FILE", "--kube-scheduler-flags", "--url", "-o, --output", "[table|json]", "Exit codes: 0 without errors"),
         "dra extender config | dra extender check - -o json",
     ],
     ("verify", "--help"): ["allocation ", "cel "],

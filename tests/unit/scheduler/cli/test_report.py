@@ -3,10 +3,12 @@
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from scheduler.cli.main import dra as program
 from scheduler.cycle.admin_access import LABEL
 from scheduler.output.report import MAX_TOLD
-from tests.unit.scheduler.cli.command import Run, dra
+from tests.unit.scheduler.cli.command import ROOM, Run, dra
 from tests.unit.scheduler.manifests import (
     Json,
     a_claim,
@@ -32,6 +34,16 @@ def warnings_of(*objects: Json, options: tuple[str, ...] = ()) -> list[str]:
     return [line.removeprefix("warning: ") for line in lines if line.startswith("warning: ")]
 
 
+def test_room_that_the_input_does_not_tell_is_told_once_where_a_pod_waits_for_devices() -> None:
+    def told(*objects: Json) -> list[str]:
+        found = CliRunner().invoke(program, ["allocate", "-"], input=text_of(*objects)).stderr
+        return [line for line in found.splitlines() if ROOM.fullmatch(f"{line}\n")]
+
+    assert len(told(*a_cluster("a", "b"), a_pod("p", template="one"))) == 1
+    assert told(*a_cluster("a", "b"), a_claim("c")) == []
+    assert told(a_slice(), a_class(), a_pod("p", claim="c"), a_claim("c")) == []
+
+
 def anti_affinity(when: str) -> Json:
     term = {"topologyKey": "kubernetes.io/hostname"}
     return {"podAntiAffinity": {when: [term]}}
@@ -48,8 +60,6 @@ def anti_affinity(when: str) -> Json:
             "affinity between pods (1 pod)",
         ),
         ({"topologySpreadConstraints": [{"whenUnsatisfiable": "DoNotSchedule"}]}, "topology spread (1 pod)"),
-        ({"containers": [{"ports": [{"hostPort": 80}]}]}, "host ports (1 pod)"),
-        ({"hostNetwork": True, "containers": [{"ports": [{"containerPort": 80}]}]}, "host ports (1 pod)"),
         ({"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}, "volumes (1 pod)"),
     ],
 )
@@ -62,7 +72,7 @@ def test_what_placement_does_not_look_at_is_told(spec: Json, told: str) -> None:
     [
         {"affinity": anti_affinity("preferredDuringSchedulingIgnoredDuringExecution")},
         {"topologySpreadConstraints": [{"whenUnsatisfiable": "ScheduleAnyway"}]},
-        {"containers": [{"ports": [{"containerPort": 80}]}]},
+        {"containers": [{"ports": [{"containerPort": 80, "hostPort": 80}]}]},
         {"volumes": [{"name": "scratch", "emptyDir": {}}, {"name": "config", "configMap": {"name": "c"}}]},
         {"containers": {"a": 1}, "volumes": [7], "topologySpreadConstraints": "x"},
     ],
@@ -118,13 +128,13 @@ def test_extended_resources_that_nobody_offers_are_told_with_the_number_of_pods(
     over = a_pod("over", containers=pods[0]["spec"]["containers"], status={"phase": "Succeeded"})
     unknown = a_pod("r", containers=[{"resources": {"limits": {"deviceclass.resource.kubernetes.io/none": 1}}}])
     assert warnings_of(*a_cluster(), node, *pods, over, unknown) == [
-        f"1 pod asks for deviceclass.resource.kubernetes.io/none, {told}: it is not looked at",
-        f"2 pods ask for other.example/gpu, {told}: it is not looked at",
+        f"1 pod asks for deviceclass.resource.kubernetes.io/none, {told}",
+        f"2 pods ask for other.example/gpu, {told}",
     ]
     served = [one for one in a_cluster() if one["kind"] != "DeviceClass"]
     served.append(a_class(extendedResourceName="other.example/gpu"))
     assert warnings_of(*served, *pods, options=("--kubernetes", "1.35")) == [
-        f"2 pods ask for other.example/gpu, {told}, for which DRAExtendedResource has to be on: it is not looked at",
+        f"2 pods ask for other.example/gpu, {told}, for which DRAExtendedResource has to be on",
     ]
 
 

@@ -115,13 +115,13 @@ def test_better_alternatives_of_devices_weigh_twice_as_much_as_room() -> None:
     assert cluster.pick(a_pod(), groups, feasible=0b001) is None
 
 
-def test_of_nodes_with_equal_totals_the_policy_has_its_say() -> None:
+def test_the_policy_goes_before_totals_which_decide_between_its_equals() -> None:
     cluster = Cluster(6)
     cluster.take(5, cpu="1")
     low, high = (1.0, 0.0), (1.0, 2.0)
     groups: dict[tuple[int, Score], int] = {(8, low): 0b000011, (8, high): 0b111100}
     assert cluster.pick(a_pod(), groups) == (2, 600)
-    assert cluster.pick(a_pod(), groups, feasible=0b100011) == (0, 600)
+    assert cluster.pick(a_pod(), groups, feasible=0b100011) == (5, 586)
 
 
 def test_a_pod_without_a_node_that_can_give_its_devices_gets_none() -> None:

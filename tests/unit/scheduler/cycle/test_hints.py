@@ -116,6 +116,16 @@ def test_a_node_that_changes_helps_where_the_filter_that_refused_would_let_it_pa
     assert is_helped(reason, event) is expected
 
 
+@pytest.mark.parametrize("reason", [Reason.DEVICES, Reason.NODE_RESOURCES_FIT])
+def test_a_node_that_comes_to_offer_an_extended_resource_itself_helps_pods_that_no_class_could(reason: Reason) -> None:
+    """And one that offers it no more, where a class then stands for it."""
+    offering = replace(FITTING, allocatable={**FITTING.allocatable, **amounts(**{"example.com/gpu": "1"})})
+    refusal = Refusal(frozenset({reason}), pod_requests(WANTS), resources=frozenset({"example.com/gpu"}))
+    for event in (NodeChanged(FITTING, offering), NodeChanged(offering, FITTING)):
+        assert reason in concerned(event)
+        assert helps(WANTS, refusal, event)
+
+
 @pytest.mark.parametrize(
     ("reason", "old", "new", "expected"),
     [
@@ -195,9 +205,7 @@ def test_a_claim_made_of_a_template_is_the_pods_own_once_its_status_says_so() ->
         (Reason.CLASSES, ClassChanged(None, a_class("nic")), False),
         (Reason.DEVICES, ClassChanged(a_class("gpu"), a_class("gpu", "true")), True),
         (Reason.DEVICES, ClassChanged(None, a_class("nic")), False),
-        (Reason.UNSUPPORTED, ClassChanged(a_class("x", extended_resource_name="e.com/x"), a_class("x")), True),
-        (Reason.UNSUPPORTED, ClassChanged(a_class("x"), None), True),
-        (Reason.UNSUPPORTED, ClassChanged(a_class("x"), a_class("x", "true")), False),
+        (Reason.UNSUPPORTED, ClassChanged(a_class("x"), None), False),
         (Reason.ADMIN_ACCESS, NamespaceChanged(Namespace("default"), Namespace("default", {"a": "b"})), True),
         (Reason.ADMIN_ACCESS, NamespaceChanged(None, Namespace("other")), False),
         (Reason.DEVICES, NamespaceChanged(None, Namespace("default")), False),

@@ -40,6 +40,16 @@ def test_a_node_is_refused_by_the_first_filter_that_refuses_it() -> None:
     ]
 
 
+def test_what_keeps_pods_from_nodes_is_told_by_node_and_anew_once_one_has_changed() -> None:
+    found = of_nodes(
+        a_node("a"), a_node("b", taints=(TAINT,)), a_node("c", unschedulable=True), a_node("d", taints=(TAINT,))
+    )
+    taint = "node has untolerated taint {k: v}"
+    assert found.refused(a_pod()) == {taint: 0b1010, "node is unschedulable": 0b0100}
+    found.set_node(1, a_node("b"))
+    assert found.refused(a_pod()) == {taint: 0b1000, "node is unschedulable": 0b0100}
+
+
 def test_only_nodes_that_changed_are_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
     looked_at: list[str] = []
 

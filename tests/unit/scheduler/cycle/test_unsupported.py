@@ -9,11 +9,11 @@ from tests.unit.scheduler.manifests import Json, a_pod
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
-def refusal(*backed: str, **spec: Any) -> str:
+def refusal(**spec: Any) -> str:
     pod, errors = decode_pod(a_pod("p", **spec))
     assert not errors
     assert pod is not None
-    return unsupported(pod, frozenset(backed))
+    return unsupported(pod)
 
 
 @pytest.mark.parametrize(
@@ -49,20 +49,11 @@ def test_a_pod_of_a_group_is_refused() -> None:
         {"affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{}]}}},
         {"containers": [{"name": "c", "ports": [{"hostPort": 80}]}]},
         {"containers": [{"name": "c", "resources": {"limits": {"example.com/plugin": "1"}}}]},
-        {"containers": [{"name": "c", "resources": {"limits": {"example.com/gpu": "0"}}}]},
+        {"containers": [{"name": "c", "resources": {"limits": {"deviceclass.resource.kubernetes.io/nic": "2"}}}]},
     ],
 )
 def test_what_places_nothing_or_is_looked_at_is_fine(spec: Json) -> None:
-    assert refusal("example.com/gpu", **spec) == ""
-
-
-def test_an_extended_resource_that_a_class_stands_for_is_refused_by_name() -> None:
-    requests = {"example.com/gpu": "1", "deviceclass.resource.kubernetes.io/nic": "2", "example.com/plugin": "1"}
-    spec = {"containers": [{"name": "c", "resources": {"limits": requests}}]}
-    assert refusal("example.com/gpu", **spec) == (
-        "this scheduler does not make claims for extended resources of device classes: "
-        "deviceclass.resource.kubernetes.io/nic, example.com/gpu"
-    )
+    assert refusal(**spec) == ""
 
 
 def test_all_that_is_missing_is_told() -> None:

@@ -36,7 +36,14 @@ class Heard(Told):
 def a_core(heard: Heard) -> Core:
     site = Site(cast(Connection, None), Served("v1.37.0", "1.37", "v1", None), kubernetes())
     return Core(
-        Configuration(), site, name="ours", api=site.connection, is_ours=bool, listener=heard, hear=lambda _: None
+        Configuration(),
+        site,
+        name="ours",
+        api=site.connection,
+        is_ours=bool,
+        listener=heard,
+        hear=lambda _: None,
+        makes_claims=True,
     )
 
 

@@ -1,0 +1,22 @@
+"""The garbage collector, which need not look at what stays.
+
+Next to nothing of this program is garbage in cycles. By default, looking for it among what was read and what is under
+way takes a seventh of all time, and a quarter of that of a command which reads files.
+"""
+
+import gc
+
+_COLLECTED_AFTER = (5_000, 20, 50)
+"""The collector's thresholds."""
+
+
+def filling() -> None:
+    """From now on much is made that stays; `keep` has to follow."""
+    gc.disable()
+
+
+def keep() -> None:
+    """What is there now stays, as good as all of it: the collector need not walk through it again and again."""
+    gc.freeze()
+    gc.set_threshold(*_COLLECTED_AFTER)
+    gc.enable()

@@ -1,0 +1,96 @@
+"""An inventory as the cluster that decisions look at: all that the watches of a living one would show.
+
+What the input cannot know is not taken as nothing: a node that does not say how much it has of cpu, memory or pods has
+room for all, and one that says nothing at all has room for whatever pods ask for.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from allocator.allocate import BUDGET_STEPS
+from allocator.gates import Features
+from allocator.model import Node
+from allocator.policy import FIRST_FIT, Policy
+from cel.quantity import Quantity
+from scheduler.core_v1.namespace import Namespace
+from scheduler.core_v1.pod import Pod
+from scheduler.cycle.cluster import Cluster
+from scheduler.cycle.extended_resources import ExtendedResources
+from scheduler.cycle.pod_requests import CPU, MEMORY, MOST, OF_NODES, PODS
+from scheduler.input.identity import uid_of
+from scheduler.input.inventory import Inventory
+from scheduler.offline.claims import Claims, uid_of_pod
+
+VERSION = 1
+"""Of the claims as they stand in the input; what is written has a later one."""
+
+TOLD = (CPU, MEMORY, PODS)
+"""What every node of a cluster says that it has."""
+
+_ROOM = Quantity.of(MOST)
+
+
+def cluster_of(  # noqa: PLR0913 - the last three have defaults
+    inventory: Inventory,
+    claims: Claims,
+    pods: Iterable[Pod],
+    features: Features,
+    *,
+    only_node: str = "",
+    policy: Policy = FIRST_FIT,
+    budget_steps: int = BUDGET_STEPS,
+) -> Cluster:
+    """The cluster with the pods that have their node. Nodes have numbers in the order of their names.
+
+    only_node: the only one that is looked at, empty for all.
+    """
+    cluster = Cluster(
+        features,
+        is_ours=lambda _: False,
+        policy=policy,
+        budget_steps=budget_steps,
+        makes_claims=True,
+        refuses_unsupported=False,
+    )
+    for namespace, labels in inventory.namespaces.items():
+        cluster.set_namespace(Namespace(namespace, labels))
+    for device_class in inventory.classes:
+        cluster.set_class(device_class)
+    for rule in inventory.taint_rules:
+        cluster.set_taint_rule(rule)
+    for piece in inventory.slices:
+        cluster.set_slice(piece)
+    pods = list(pods)
+    room = _room(pods, cluster.extended_resources)
+    for node in sorted(inventory.nodes, key=lambda node: node.name):
+        if only_node in ("", node.name):
+            cluster.set_node(with_room(node, room))
+    for found in (*claims.objects.values(), *claims.with_errors):
+        cluster.set_claim(found, VERSION)
+    for pod in identified(pods):
+        if pod.node_name and not pod.is_finished:
+            cluster.set_pod(pod)
+    return cluster
+
+
+def with_room(node: Node, room: Mapping[str, Quantity]) -> Node:
+    """The node with room for all of which it does not say how much it has. room: what that is where it says nothing."""
+    missing = dict.fromkeys(TOLD, _ROOM) if node.allocatable else room
+    return replace(node, allocatable={**missing, **node.allocatable})
+
+
+def identified(pods: Iterable[Pod]) -> Iterator[Pod]:
+    """The pods, each with a uid of its own: one that has none, or that of another one, gets one here."""
+    seen: set[str] = set()
+    for pod in pods:
+        uid = uid_of_pod(pod)
+        if uid in seen:
+            uid = uid_of("Pod", pod.namespace, pod.name)
+        seen.add(uid)
+        yield replace(pod, uid=uid)
+
+
+def _room(pods: Iterable[Pod], extended: ExtendedResources) -> Mapping[str, Quantity]:
+    """Room for all that the pods ask for, but for what classes stand for: that is given by claim."""
+    asked = {name for pod in pods for one in pod.containers for name in one.requests if name not in extended}
+    return dict.fromkeys((*TOLD, *OF_NODES, *sorted(asked)), _ROOM)

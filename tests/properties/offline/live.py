@@ -1,0 +1,100 @@
+"""What the live scheduler makes of the objects of an API server, one attempt after the other, each written at once."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from allocator.api import allocation_to_v1, decode
+from allocator.gates import Features
+from allocator.model import Allocation
+from allocator.policy import Policy
+from scheduler.binding.claim_objects import made
+from scheduler.binding.intent import Intent
+from scheduler.cache import kinds
+from scheduler.core_v1.pod import Pod
+from scheduler.cycle.cluster import Cluster
+from scheduler.cycle.decide import Placed, decide
+from scheduler.cycle.pod_claims import Waiting, full
+from scheduler.offline.placement import order_of
+
+Json = dict[str, Any]  # Any: the JSON of an API object
+
+Given = tuple[str, tuple[str, ...]]
+"""A node, and the devices that a pod's claims have there, in the order of the claims; no node where there is none."""
+
+
+class LiveScheduler:
+    """A cluster that watches fill, and the API server's objects."""
+
+    def __init__(self, objects: Iterable[Json], features: Features, policy: Policy) -> None:
+        self.cluster = Cluster(features, is_ours=lambda _: True, policy=policy, makes_claims=True)
+        self._claims: dict[str, Json] = {}
+        self._version = 10
+        pods = []
+        for raw in objects:
+            match raw["kind"]:
+                case "Node":
+                    self.cluster.set_node(kinds.node_of(raw))
+                case "Namespace":
+                    self.cluster.set_namespace(kinds.namespace_of(raw))
+                case "ResourceSlice":
+                    self.cluster.set_slice(kinds.slice_of(_stored(raw)))
+                case "DeviceClass":
+                    self.cluster.set_class(kinds.class_of(_stored(raw)))
+                case "ResourceClaim":
+                    self._show(_stored(raw))
+                case "Pod":
+                    pods.append(kinds.pod_of(raw))
+        self._pods: Sequence[Pod] = pods
+
+    def run(self) -> dict[str, Given]:
+        """Pod to what it gets, in the order in which pods are tried."""
+        for pod in self._pods:
+            if pod.node_name:
+                self.cluster.set_pod(pod)
+        return {str(pod): self._attempt(pod) for pod in sorted(self._pods, key=order_of) if not pod.node_name}
+
+    def _attempt(self, pod: Pod) -> Given:
+        found = self.cluster.claims_of(pod)
+        if isinstance(found, Waiting):
+            return "", ()
+        verdict = decide(self.cluster, pod, [one.claim for one in found], full(pod, found))
+        if not isinstance(verdict, Placed):
+            return "", ()
+        self.cluster.reserve(pod, verdict)
+        names = [claim.name for claim in verdict.claims]
+        rest = iter(verdict.allocations)
+        for claim in verdict.claims:
+            if claim.allocation is None:
+                self._allocate(claim.name, next(rest))
+        if verdict.extended is not None:
+            intent = Intent("ours", 1, "1", pod.uid, verdict.node, 1)
+            raw = made(verdict.extended, pod.name, pod.uid, intent)
+            raw["metadata"]["uid"] = f"uid-{raw['metadata']['name']}"
+            self._show(_stored({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", **raw}))
+            self.cluster.made(verdict.extended.claim.uid, raw["metadata"]["uid"])
+            names.append(verdict.extended.claim.name)
+            self._allocate(names[-1], next(rest))
+        self.cluster.bound(pod.uid)
+        return verdict.node, tuple(device for name in names for device in self._devices(name))
+
+    def _allocate(self, name: str, allocation: Allocation) -> None:
+        raw = self._claims[name]
+        self._show({**raw, "status": {"allocation": allocation_to_v1(allocation)}})
+        self.cluster.written(raw["metadata"]["uid"], self._version)
+
+    def _show(self, raw: Json) -> None:
+        self._version += 1
+        self._claims[raw["metadata"]["name"]] = raw
+        metadata = {**raw["metadata"], "resourceVersion": str(self._version)}
+        self.cluster.set_claim(kinds.claim_of({**raw, "metadata": metadata}), self._version)
+
+    def _devices(self, name: str) -> list[str]:
+        results = self._claims[name]["status"]["allocation"]["devices"]["results"]
+        return [f"{one['driver']}/{one['pool']}/{one['device']}" for one in results]
+
+
+def _stored(raw: Json) -> Json:
+    """The object with the API's defaults."""
+    decoded = decode(raw)
+    assert not decoded.errors, decoded.errors
+    return dict(decoded.raw)
