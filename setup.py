@@ -9,12 +9,11 @@ from pathlib import Path
 
 from setuptools import Extension, setup
 
-_HOT = (
-    *("allocate", "constraints", "failures", "feature", "gates", "model", "node_affinity", "node_view", "outcome"),
-    *("policy", "pool_map", "pools", "reads", "refusal", "requests", "results", "rules", "search", "selectors"),
-    *("snapshot", "usage", "fleet", "contents", "shapes", "node_index", "slice_index", "occupancy", "unable"),
-)
-"""Modules of `allocator` that a decision goes through; so does all of `allocator.features`."""
+_HOT = ("allocate", "gates", "model", "outcome", "results", "explain/cause", "policies/contract")
+_HOT_ROOMS = ("cluster", "requests", "search", "features", "fleet")
+"""Modules and rooms of `allocator` that a decision goes through."""
+
+_INTERPRETED = frozenset({"changes", "counter_slices"})
 
 
 def _compiled() -> list[Extension]:
@@ -22,8 +21,9 @@ def _compiled() -> list[Extension]:
         return []
     from mypyc.build import mypycify
 
-    features = sorted(str(path) for path in Path("allocator/features").glob("*.py"))
-    found: list[Extension] = mypycify([*(f"allocator/{name}.py" for name in _HOT), *features], opt_level="3")
+    rooms = [path for room in _HOT_ROOMS for path in sorted(Path("allocator", room).glob("*.py"))]
+    hot = [str(path) for path in rooms if path.stem not in _INTERPRETED]
+    found: list[Extension] = mypycify([*(f"allocator/{name}.py" for name in _HOT), *hot], opt_level="3")
     return found
 
 

@@ -7,8 +7,9 @@ Source: KEP-4381.
 import uuid
 from collections.abc import Callable, Sequence
 
-from allocator.failures import failure
-from allocator.feature import Attempt, attempt_of
+from allocator.cluster.snapshot import Snapshot
+from allocator.explain.cause import cause_of
+from allocator.features.contract import Attempt, attempt_of
 from allocator.model import Allocation, Claim, Node, PoolID
 from allocator.outcome import (
     Allocated,
@@ -20,13 +21,12 @@ from allocator.outcome import (
     Outcome,
     Refused,
 )
-from allocator.policy import FIRST_FIT, Policy, score_of, search_by
-from allocator.refusal import cause_of
-from allocator.requests import MAX_RESULTS, Problem, devices_looked_at, problem_of
+from allocator.policies.contract import FIRST_FIT, Policy, score_of, search_by
+from allocator.requests.candidates import MAX_RESULTS, Problem, devices_looked_at, problem_of
+from allocator.requests.failures import failure
 from allocator.results import allocation_of
-from allocator.rules import Pick, bits
-from allocator.search import BudgetSpent, Found, Poisoned, Terms
-from allocator.snapshot import Snapshot
+from allocator.search.backtracking import BudgetSpent, Found, Poisoned, Terms
+from allocator.search.rules import Pick, bits
 
 BUDGET_STEPS = 500_000
 """Steps that one attempt may take by default: some five seconds at the most, whatever is asked for.

@@ -9,7 +9,7 @@ from dataclasses import fields, is_dataclass
 from functools import lru_cache
 from operator import attrgetter, eq, is_
 
-from cel.quantity import Quantity
+from cel.values.quantity import Quantity
 
 
 def exact(value: object) -> Hashable:

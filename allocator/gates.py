@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 import cel
-from allocator.meant import did_you_mean
+from allocator.did_you_mean import did_you_mean
 
 ADMIN_ACCESS = "DRAAdminAccess"
 PRIORITIZED_LIST = "DRAPrioritizedList"

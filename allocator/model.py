@@ -13,8 +13,8 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from allocator.exact import deciding, exact
-from cel.quantity import Quantity
-from cel.semver import is_version
+from cel.values.quantity import Quantity
+from cel.values.semver import is_version
 
 Attribute = tuple[str, object]
 """(kind, value): kind is `int`, `bool`, `string`, `version`, `ints`, `bools`, `strings` or `versions`; lists are

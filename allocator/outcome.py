@@ -1,4 +1,4 @@
-"""What an attempt comes to: data only; `allocator.explain` makes text of it.
+"""What an attempt comes to: data only; `allocator.explain.text` makes text of it.
 
 `Allocated`, `Refused` (this node cannot, others may) and `Exhausted` (not known: the budget is spent)
 are values, and name the features that were in force. An `AllocationError` aborts the attempt for every
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from allocator.gates import Features
 from allocator.model import Allocation, DeviceID, PoolID
-from allocator.rules import Kind
+from allocator.search.rules import Kind
 
 
 @dataclass(frozen=True, slots=True)

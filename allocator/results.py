@@ -6,8 +6,10 @@ Source: resource.k8s.io/v1 AllocationResult; KEP-4381, KEP-4816 (names of subreq
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from allocator.feature import Attempt
+from allocator.cluster.node_affinity import NAME_FIELD
+from allocator.cluster.node_view import NodeView
 from allocator.features import concerned
+from allocator.features.contract import Attempt
 from allocator.gates import Release
 from allocator.model import (
     Allocation,
@@ -21,10 +23,8 @@ from allocator.model import (
     ResultConfig,
     Term,
 )
-from allocator.node_affinity import NAME_FIELD
-from allocator.node_view import NodeView
 from allocator.outcome import InvalidPool
-from allocator.rules import Pick
+from allocator.search.rules import Pick
 
 
 def allocation_of(

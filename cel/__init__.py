@@ -10,13 +10,13 @@
 Kubernetes 1.37, or of 1.36 with `cel.compile(text, cel.V1_36)`. Nothing else of Kubernetes is needed.
 """
 
-from cel.device import BoundDevice, Device, PlainDevice, bind_device, device_from_json
+from cel.device.device import BoundDevice, Device, PlainDevice, bind_device, device_from_json
+from cel.device.reads import Reads
 from cel.environment import V1_36, V1_36_LISTS, V1_37, Environment
 from cel.errors import Cancelled, CompileError, EvalAbortedError, EvalError
-from cel.frame import COST_LIMIT
 from cel.program import Attribute, CacheInfo, Outcome, Program, ValueProgram, cache_info, compile_value
 from cel.program import compile_selector as compile  # noqa: A004 - called as cel.compile
-from cel.reads import Reads
+from cel.run.frame import COST_LIMIT
 
 __all__ = [
     "COST_LIMIT",

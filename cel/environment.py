@@ -9,14 +9,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from cel import ast, messages, optionals, stdlib, types
-from cel.ext import libraries
-from cel.macros import MACROS
-from cel.messages import Message
-from cel.overloads import Library, Overload
-from cel.parser import Syntax
-from cel.types import Kind, Type
-from cel.values import GrowingMap, Map, Value
+from cel.check.overloads import Library, Overload
+from cel.ext import libraries, messages, optionals, stdlib
+from cel.ext.messages import Message
+from cel.syntax import ast
+from cel.syntax.macros import MACROS
+from cel.syntax.parser import Syntax
+from cel.values import types
+from cel.values.types import Kind, Type
+from cel.values.values import GrowingMap, Map, Value
 
 
 class Signature(NamedTuple):

@@ -11,19 +11,22 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Final, NamedTuple, TypeVar
 
-from cel import cost, interpreter, lexer, types, validation
-from cel.checker import Checked, check
-from cel.device import BoundDevice, Device, bind_device
+from cel.check import cost, validation
+from cel.check.checker import Checked, check
+from cel.device.device import BoundDevice, Device, bind_device
+from cel.device.reads import Reads, reads_of
 from cel.environment import V1_37, Environment
 from cel.errors import CompileError, EvalError
-from cel.frame import COST_LIMIT, Frame
 from cel.memo import Memo
-from cel.parser import parse
-from cel.reads import Reads, reads_of
-from cel.semver import Semver
+from cel.run import interpreter
+from cel.run.frame import COST_LIMIT, Frame
 from cel.stack import with_room
-from cel.types import Kind, Type
-from cel.values import List, Optional, Value, type_of
+from cel.syntax import lexer
+from cel.syntax.parser import parse
+from cel.values import types
+from cel.values.semver import Semver
+from cel.values.types import Kind, Type
+from cel.values.values import List, Optional, Value, type_of
 
 LONGEST_SOURCE: Final = 10 * 1024  # bytes of UTF-8, as the API server allows
 MOST_PROGRAMS: Final = 4096

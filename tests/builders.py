@@ -10,7 +10,7 @@ from typing import Any
 
 from allocator.api.allocation import Consumer
 from allocator.api.metadata import Metadata, Owner
-from allocator.features.extended_resource import CLAIM_ANNOTATION
+from allocator.cluster.snapshot import Snapshot
 from allocator.gates import Features
 from allocator.model import (
     Allocation,
@@ -31,10 +31,10 @@ from allocator.model import (
     Slice,
     Term,
 )
-from allocator.snapshot import Snapshot
-from cel.quantity import Quantity
+from allocator.pods.extended_resources import CLAIM_ANNOTATION
+from cel.values.quantity import Quantity
 from scheduler.core_v1.pod import Pod, PodClaim
-from scheduler.cycle.claim_index import FINALIZER
+from scheduler.state.claims import FINALIZER
 
 DRIVER = "gpu.example"
 POOL = "pool-0"

@@ -18,7 +18,7 @@ from allocator.api.driver_config import check_count
 from allocator.api.findings import Findings, duplicates, step_text
 from allocator.api.shape import EXACT, QuantityField, counted
 from allocator.model import RequestPolicy, ValidRange
-from cel.quantity import Quantity
+from cel.values.quantity import Quantity
 
 VALID_VALUES_MAX = 10
 ZERO = Quantity.parse("0")

@@ -22,7 +22,7 @@ from allocator.api.reach import build_reach, check_reach
 from allocator.api.shape import EXACT, QuantityField
 from allocator.api.taints import TaintShape, build_taint, check_taint
 from allocator.model import CounterConsumption, Device
-from cel.quantity import Quantity
+from cel.values.quantity import Quantity
 
 ATTRIBUTES_AND_CAPACITIES_MAX = 32
 TAINTS_MAX = 16

@@ -20,7 +20,7 @@ from allocator.api.findings import Findings, duplicates
 from allocator.api.shape import EXACT, Int64, QuantityField
 from allocator.api.taints import TolerationShape, build_toleration, check_toleration
 from allocator.model import Alternative, Request
-from cel.quantity import Quantity
+from cel.values.quantity import Quantity
 
 REQUESTS_MAX = 32
 ALTERNATIVES_MAX = 8

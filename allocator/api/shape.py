@@ -17,7 +17,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 
 from allocator.api.findings import Findings, Location
 from allocator.api.names import USUAL_MAX
-from cel.quantity import Quantity
+from cel.values.quantity import Quantity
 
 EXACT = ConfigDict(extra="forbid", strict=True)
 """The configuration of every shape: no unknown fields, no conversions."""

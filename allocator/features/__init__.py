@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Literal, get_args
 
-from allocator.feature import Feature
+from allocator.cluster.node_view import NodeView
 from allocator.features.admin_access import AdminAccess
 from allocator.features.consumable_capacity import ConsumableCapacity
+from allocator.features.contract import Feature
 from allocator.features.derived_attributes import DerivedAttributes
 from allocator.features.device_binding_conditions import DeviceBindingConditions
 from allocator.features.device_compatibility_groups import DeviceCompatibilityGroups
@@ -17,7 +18,6 @@ from allocator.features.device_taints import DeviceTaints
 from allocator.features.optional_node_operations import OptionalNodeOperations
 from allocator.features.partitionable_devices import PartitionableDevices
 from allocator.features.prioritized_list import PrioritizedList
-from allocator.node_view import NodeView
 
 FEATURES: tuple[Feature, ...] = (
     PrioritizedList(),

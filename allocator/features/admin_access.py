@@ -9,11 +9,11 @@ Source: KEP-5018, feature gate DRAAdminAccess.
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from allocator.feature import Attempt, Feature
+from allocator.features.contract import Attempt, Feature
 from allocator.gates import ADMIN_ACCESS, Features
 from allocator.model import Alternative, Claim, DeviceResult
 from allocator.outcome import InvalidClaim
-from allocator.rules import UNBOUNDED, Candidates, Classes, Effort, Mask, Pick, Slot, Stage, Trail
+from allocator.search.rules import UNBOUNDED, Candidates, Classes, Effort, Mask, Pick, Slot, Stage, Trail
 
 
 class AdminAccess(Feature):

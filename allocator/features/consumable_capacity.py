@@ -10,8 +10,9 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from allocator.cluster.node_view import NodeView
 from allocator.exact import exact
-from allocator.feature import Attempt, Feature
+from allocator.features.contract import Attempt, Feature
 from allocator.gates import CONSUMABLE_CAPACITY, FRACTIONAL_CAPACITY_RANGE, Features
 from allocator.model import (
     NEGATIVE_CAPACITY,
@@ -23,10 +24,9 @@ from allocator.model import (
     RequestPolicy,
     ValidRange,
 )
-from allocator.node_view import NodeView
 from allocator.outcome import CapacityShort, InvalidClaim
-from allocator.rules import UNBOUNDED, Candidates, Classes, Effort, Mask, Pick, Slot, Stage, Trail, bits
-from cel.quantity import MAX_INT64, Format, Quantity
+from allocator.search.rules import UNBOUNDED, Candidates, Classes, Effort, Mask, Pick, Slot, Stage, Trail, bits
+from cel.values.quantity import MAX_INT64, Format, Quantity
 
 Consumed = Mapping[str, Quantity]
 """What one share takes of each capacity of its device."""

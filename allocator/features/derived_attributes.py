@@ -5,14 +5,14 @@ devices that the search comes to; where the expression fails, that ends the atte
 Source: feature gate DRADerivedAttributes, field derivedAttributes.
 """
 
-from allocator.feature import Feature
+from allocator.features.contract import Feature
 from allocator.gates import DERIVED_ATTRIBUTES, Features
 from allocator.model import Alternative, Claim
 from allocator.outcome import InvalidClaim
 
 
 class DerivedAttributes(Feature):
-    """The gate; `allocator.constraints` looks the attributes up."""
+    """The gate; `allocator.requests.constraints` looks the attributes up."""
 
     def check(self, features: Features, claim: Claim, alternative: Alternative) -> None:
         """Without the gate a constraint would compare something else than the user means."""

@@ -8,11 +8,11 @@ Source: KEP-5007, feature gates DRADeviceBindingConditions and DRAResourceClaimD
 from collections.abc import Iterable
 from dataclasses import replace
 
-from allocator.feature import Attempt, Feature
+from allocator.cluster.node_view import NodeView
+from allocator.features.contract import Attempt, Feature
 from allocator.gates import BINDING_CONDITIONS
 from allocator.model import Alternative, Claim, DeviceResult
-from allocator.node_view import NodeView
-from allocator.rules import Pick, Stage
+from allocator.search.rules import Pick, Stage
 
 _TRAITS = ("binding_conditions", "binding_failure_conditions")
 

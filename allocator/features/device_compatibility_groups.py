@@ -1,18 +1,18 @@
 """Compatibility groups: devices that draw on one counter set must share a group, all of them a common one.
 
 A device without groups goes only with others without. What is allocated counts, read from the slices
-as they are now. With the gate off, slices with groups are left out of their pools (`allocator.pools`).
+as they are now. With the gate off, slices with groups are left out of their pools (`allocator.cluster.pools`).
 Source: feature gate DRADeviceCompatibilityGroups, field compatibilityGroups.
 """
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from allocator.feature import Attempt, Feature
+from allocator.cluster.node_view import NodeView
+from allocator.features.contract import Attempt, Feature
 from allocator.gates import COMPATIBILITY_GROUPS
 from allocator.model import Alternative, CounterConsumption, Device, PoolID
-from allocator.node_view import NodeView
-from allocator.rules import UNBOUNDED, Candidates, Classes, Effort, Mask, Slot, Stage, Trail
+from allocator.search.rules import UNBOUNDED, Candidates, Classes, Effort, Mask, Slot, Stage, Trail
 
 CounterSetID = tuple[PoolID, str]
 UNGROUPED = frozenset([""])

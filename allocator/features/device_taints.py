@@ -7,11 +7,11 @@ Source: KEP-5055, feature gate DRADeviceTaints.
 
 from collections.abc import Iterable, Sequence
 
-from allocator.feature import Attempt, Feature
+from allocator.cluster.node_view import NodeView
+from allocator.features.contract import Attempt, Feature
 from allocator.gates import DEVICE_TAINTS
 from allocator.model import Alternative, Taint, Toleration
-from allocator.node_view import NodeView
-from allocator.rules import Mask, Stage
+from allocator.search.rules import Mask, Stage
 
 BLOCKING = frozenset({"NoSchedule", "NoExecute"})
 

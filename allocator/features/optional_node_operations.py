@@ -6,11 +6,11 @@ Source: feature gate DRAOptionalNodeOperations, field skipNodeOperations.
 from collections.abc import Iterable
 from dataclasses import replace
 
-from allocator.feature import Attempt, Feature
+from allocator.cluster.node_view import NodeView
+from allocator.features.contract import Attempt, Feature
 from allocator.gates import OPTIONAL_NODE_OPERATIONS
 from allocator.model import Alternative, Claim, DeviceResult
-from allocator.node_view import NodeView
-from allocator.rules import Pick, Stage
+from allocator.search.rules import Pick, Stage
 
 
 class OptionalNodeOperations(Feature):

@@ -9,12 +9,12 @@ Source: KEP-4815, feature gate DRAPartitionableDevices.
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from allocator.feature import Attempt, Feature
+from allocator.cluster.node_view import NodeView
+from allocator.cluster.pools import Pool
+from allocator.features.contract import Attempt, Feature
 from allocator.gates import PARTITIONABLE_DEVICES
 from allocator.model import Alternative, Device, PoolID
-from allocator.node_view import NodeView
-from allocator.pools import Pool
-from allocator.rules import UNBOUNDED, Candidates, Classes, Effort, Mask, Slot, Stage, Trail, bits
+from allocator.search.rules import UNBOUNDED, Candidates, Classes, Effort, Mask, Slot, Stage, Trail, bits
 
 CounterID = tuple[PoolID, str, str]
 """Pool, counter set and counter."""

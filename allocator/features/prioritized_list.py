@@ -5,7 +5,7 @@ alternatives chosen; here is what is left to say, the gate.
 Source: KEP-4816, feature gate DRAPrioritizedList, field firstAvailable.
 """
 
-from allocator.feature import Feature
+from allocator.features.contract import Feature
 from allocator.gates import PRIORITIZED_LIST, Features
 from allocator.model import Alternative, Claim
 from allocator.outcome import InvalidClaim

@@ -1,12 +1,12 @@
-"""The policies that come along, by name; `allocator.policy` says what a policy is."""
+"""The policies that come along, by name; `allocator.policies.contract` says what a policy is."""
 
 from collections.abc import Callable, Mapping, Sequence
 
-from allocator.meant import did_you_mean
+from allocator.did_you_mean import did_you_mean
+from allocator.policies.contract import FIRST_FIT, Policy
 from allocator.policies.least_fragmentation import LeastFragmentation
 from allocator.policies.pack import Pack
 from allocator.policies.spread import Spread
-from allocator.policy import FIRST_FIT, Policy
 
 
 class UnknownPolicy(ValueError):

@@ -9,14 +9,14 @@ Source: KEP-4815 (counter sets), KEP-5075 (shares), the standard attributes of r
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from allocator.constraints import lookup
-from allocator.feature import Attempt
+from allocator.cluster.node_view import NodeView
+from allocator.cluster.pools import Pool
+from allocator.features.contract import Attempt
 from allocator.model import CounterConsumption, Device, PoolID
-from allocator.node_view import NodeView
 from allocator.policies.groups import NUMA_NODE, PCIE_ROOT
 from allocator.policies.shares import shared_of
-from allocator.pools import Pool
-from allocator.rules import Mask, Pick
+from allocator.requests.constraints import lookup
+from allocator.search.rules import Mask, Pick
 
 FULL = 10**6
 """The fullness of a unit of which nothing is left."""

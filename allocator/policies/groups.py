@@ -6,11 +6,11 @@ Source: KEP-4381 (matchAttribute), KEP-5491 (lists), the standard attributes of 
 
 from collections.abc import Mapping
 
-from allocator.constraints import lookup
-from allocator.feature import Attempt
+from allocator.features.contract import Attempt
 from allocator.features.list_type_attributes import Token, tokens
 from allocator.gates import LIST_TYPE_ATTRIBUTES
-from allocator.rules import Mask
+from allocator.requests.constraints import lookup
+from allocator.search.rules import Mask
 
 NUMA_NODE = "resource.kubernetes.io/numaNode"
 PCIE_ROOT = "resource.kubernetes.io/pcieRoot"

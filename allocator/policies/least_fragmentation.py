@@ -9,15 +9,15 @@ and so does the node. An aligned claim gets the smallest group in which it fits.
 from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 
-from allocator.constraints import MatchAttribute
-from allocator.feature import Attempt
+from allocator.features.contract import Attempt
 from allocator.features.list_type_attributes import Token
+from allocator.policies.contract import Requests, Score
 from allocator.policies.groups import NUMA_NODE, PCIE_ROOT, groups_of
 from allocator.policies.partitions import Partitions
 from allocator.policies.shares import share_of, shared_of
-from allocator.policy import Requests, Score
-from allocator.rules import Candidates, Mask, Pick, Slot, bits
-from allocator.search import Order
+from allocator.requests.constraints import MatchAttribute
+from allocator.search.backtracking import Order
+from allocator.search.rules import Candidates, Mask, Pick, Slot, bits
 
 Cost = tuple[float, ...]
 """What is broken: partitions, capacity to share, groups of each attribute, the node; less is better."""

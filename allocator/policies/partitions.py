@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from allocator.feature import Attempt
+from allocator.cluster.node_view import NodeView
+from allocator.features.contract import Attempt
 from allocator.features.partitionable_devices import consumed
 from allocator.model import Device, PoolID
-from allocator.node_view import NodeView
-from allocator.rules import Mask, Pick, bits
+from allocator.search.rules import Mask, Pick, bits
 
 CounterSetID = tuple[PoolID, str]
 

@@ -6,11 +6,11 @@ Source: KEP-5075.
 from collections.abc import Iterable, Mapping
 
 from allocator.exact import exact
-from allocator.feature import Attempt
 from allocator.features.consumable_capacity import part_of
+from allocator.features.contract import Attempt
 from allocator.gates import FRACTIONAL_CAPACITY_RANGE
 from allocator.model import Alternative, PoolID
-from allocator.rules import Pick
+from allocator.search.rules import Pick
 
 Amounts = Mapping[str, int]
 """Amounts by capacity, in 10**-9 of its unit."""

@@ -7,11 +7,11 @@ the emptiest.
 
 from collections.abc import Iterable, Sequence
 
-from allocator.feature import Attempt
+from allocator.features.contract import Attempt
+from allocator.policies.contract import Requests, Score
 from allocator.policies.fullness import FULL, LEVELS, fullness_of
-from allocator.policy import Requests, Score
-from allocator.rules import Mask, Pick, Slot, bits
-from allocator.search import Order
+from allocator.search.backtracking import Order
+from allocator.search.rules import Mask, Pick, Slot, bits
 
 
 class Spread:

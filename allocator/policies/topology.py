@@ -14,11 +14,11 @@ from itertools import combinations
 
 import networkx as nx
 
-from allocator.feature import Attempt
+from allocator.features.contract import Attempt
+from allocator.policies.contract import Requests, Score
 from allocator.policies.groups import NUMA_NODE, PCIE_ROOT, groups_of
-from allocator.policy import Requests, Score
-from allocator.rules import Candidates, Mask, Pick, Slot, bits
-from allocator.search import Order
+from allocator.search.backtracking import Order
+from allocator.search.rules import Candidates, Mask, Pick, Slot, bits
 
 Values = tuple[tuple[int, ...], ...]
 """The values of a place for each attribute, numbered in the order in which a view shows them."""

@@ -7,14 +7,14 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from allocator import search
 from allocator.allocate import allocate
 from allocator.api import decode
-from allocator.fleet import Chosen, Fleet
+from allocator.cluster.snapshot import Snapshot
+from allocator.fleet.fleet import Chosen, Fleet
 from allocator.gates import Features
 from allocator.model import Claim, Node, Slice
 from allocator.outcome import AllocationError
-from allocator.snapshot import Snapshot
+from allocator.search import backtracking as search
 from benchmarks.allocator.cases import CLASS, FEATURES, Json, claim, large_slices, request
 from scheduler.cli.verify_allocation import Case, case_of
 

@@ -20,11 +20,11 @@ from typing import Any
 
 import cel
 from allocator.api import decode
+from allocator.cluster.node_view import NodeView
+from allocator.cluster.selectors import Selectors
+from allocator.cluster.snapshot import Snapshot
 from allocator.gates import Features
 from allocator.model import Node, Slice
-from allocator.node_view import NodeView
-from allocator.selectors import Selectors
-from allocator.snapshot import Snapshot
 from benchmarks.cel import fleet
 from benchmarks.reference import Reference
 

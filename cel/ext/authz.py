@@ -8,10 +8,10 @@ Source: k8s.io/apiserver/pkg/cel/library/authz.go, with the costs of cost.go.
 from collections.abc import Sequence
 from typing import Final
 
+from cel.check.overloads import LIST_COST, STRING_FACTOR, CallEstimate, Estimate, Library, Operand, Overload
 from cel.errors import no_such_overload
-from cel.overloads import LIST_COST, STRING_FACTOR, CallEstimate, Estimate, Library, Operand, Overload
-from cel.types import BOOL, STRING, Type, struct
-from cel.values import Value, size_of
+from cel.values.types import BOOL, STRING, Type, struct
+from cel.values.values import Value, size_of
 
 _CHECK_COST: Final = 350_000  # leaves room for two checks in one expression
 _REQUIREMENTS: Final = 0.5  # of a selector, per character

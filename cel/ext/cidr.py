@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from cel.check.overloads import ONCE, STRING_FACTOR, CallEstimate, Estimate, Library, Operand, Overload, scaled
 from cel.errors import EvalError, no_such_overload
 from cel.ext.declare import method, scanning, succeeds, with_eval_errors
-from cel.ext.netip import Address, parse_address
-from cel.overloads import ONCE, STRING_FACTOR, CallEstimate, Estimate, Library, Operand, Overload, scaled
-from cel.types import BOOL, CIDR, INT, IP, STRING, Type
-from cel.values import Value, register, size_of
+from cel.ext.ip import Address, parse_address
+from cel.values.types import BOOL, CIDR, INT, IP, STRING, Type
+from cel.values.values import Value, register, size_of
 
 _BITS: Final = re.compile(r"[0-9]|[1-9][0-9]{1,2}")
 _ADDRESS_SIZE: Final = Estimate(4, 16)  # bytes

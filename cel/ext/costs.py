@@ -5,9 +5,9 @@ Source: k8s.io/apiserver/pkg/cel/library/cost.go, which charges by the name of a
 
 from collections.abc import Sequence
 
-from cel.overloads import ONCE, REGEX_FACTOR, STRING_FACTOR, CallEstimate, Operand, scaled
-from cel.types import Kind
-from cel.values import List, Map, Value, size_of
+from cel.check.overloads import ONCE, REGEX_FACTOR, STRING_FACTOR, CallEstimate, Operand, scaled
+from cel.values.types import Kind
+from cel.values.values import List, Map, Value, size_of
 
 
 def scan(arguments: Sequence[Value]) -> int:

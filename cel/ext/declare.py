@@ -4,11 +4,11 @@ from collections.abc import Callable
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
+from cel.check.overloads import Overload
 from cel.errors import EvalError
 from cel.ext import costs
-from cel.overloads import Overload
-from cel.types import Type
-from cel.values import Value
+from cel.values.types import Type
+from cel.values.values import Value
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")

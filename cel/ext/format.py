@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Final
 
+from cel.check.overloads import REGEX_FACTOR, STRING_FACTOR, CallEstimate, Library, Operand, Overload
 from cel.errors import no_such_overload
 from cel.ext import costs
-from cel.ext.patterns import compile_pattern
 from cel.ext.url import check_request_uri
-from cel.overloads import REGEX_FACTOR, STRING_FACTOR, CallEstimate, Library, Operand, Overload
-from cel.types import NAMED_FORMAT, STRING, list_of, optional_of
-from cel.values import ABSENT, List, Optional, Value, register, size_of, unhashable
+from cel.run.patterns import compile_pattern
+from cel.values.types import NAMED_FORMAT, STRING, list_of, optional_of
+from cel.values.values import ABSENT, List, Optional, Value, register, size_of, unhashable
 
 _LONGEST_PATTERN: Final = 128  # by the estimate, for every format
 

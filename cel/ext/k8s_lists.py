@@ -7,14 +7,14 @@ k8s.io/dynamic-resource-allocation's own.
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from cel.arithmetic import add
+from cel.check.overloads import CallEstimate, Estimate, Library, Operand, Overload
 from cel.errors import EvalError, no_such_overload
 from cel.ext import costs
-from cel.ext.equality import Comparisons
-from cel.ext.ordering import ORDERED_TYPES, is_ordered, order_of
-from cel.overloads import CallEstimate, Estimate, Library, Operand, Overload
-from cel.types import BOOL, DOUBLE, DURATION, DYN, INT, TIMESTAMP, UINT, Type, list_of, parameter
-from cel.values import Duration, List, Uint, Value
+from cel.run.arithmetic import add
+from cel.run.equality import Comparisons
+from cel.run.ordering import ORDERED_TYPES, is_ordered, order_of
+from cel.values.types import BOOL, DOUBLE, DURATION, DYN, INT, TIMESTAMP, UINT, Type, list_of, parameter
+from cel.values.values import Duration, List, Uint, Value
 
 _MOST_VALUES: Final = 48  # of all attributes of a device together
 _NAMES: Final = {DURATION: "duration", TIMESTAMP: "timestamp"}

@@ -5,12 +5,12 @@ Source: k8s.io/apiserver/pkg/cel/library/regex.go, with the costs of cost.go.
 
 from typing import Final
 
+from cel.check.overloads import Library, Overload
 from cel.errors import EvalError
 from cel.ext import costs
-from cel.ext.patterns import Pattern, compile_pattern
-from cel.overloads import Library, Overload
-from cel.types import INT, STRING, list_of
-from cel.values import List
+from cel.run.patterns import Pattern, compile_pattern
+from cel.values.types import INT, STRING, list_of
+from cel.values.values import List
 
 
 def _compiled(pattern: str) -> Pattern:

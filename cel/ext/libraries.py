@@ -2,22 +2,22 @@
 
 from typing import Final
 
+from cel.check.overloads import Library
 from cel.ext import (
     authz,
     cidr,
     format,  # noqa: A004 - named like the functions that it declares
     formatting,
+    ip,
     k8s_lists,
     k8s_regex,
     lists,
-    netip,
     quantity,
     semver,
     sets,
     strings,
     url,
 )
-from cel.overloads import Library
 
 _SINCE_1_36: Final = (
     url.LIBRARY,
@@ -26,7 +26,7 @@ _SINCE_1_36: Final = (
     quantity.LIBRARY,
     formatting.LIBRARY,
     sets.LIBRARY,
-    netip.LIBRARY,
+    ip.LIBRARY,
     cidr.LIBRARY,
     format.LIBRARY,
     semver.LIBRARY,

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cmp_to_key
 from typing import Final, TypeVar
 
+from cel.check.overloads import LIST_COST, STRING_FACTOR, CallEstimate, Estimate, Library, Operand, Overload, cost_once
 from cel.errors import EvalAbortedError, EvalError, no_such_overload
-from cel.ext.equality import Comparisons
-from cel.ext.ordering import ORDERED_TYPES, is_ordered, order_of
-from cel.overloads import LIST_COST, STRING_FACTOR, CallEstimate, Estimate, Library, Operand, Overload, cost_once
-from cel.types import BYTES, DYN, INT, STRING, Type, list_of, parameter
-from cel.values import MAX_UINT, List, Value, bounded, size_of
+from cel.run.equality import Comparisons
+from cel.run.ordering import ORDERED_TYPES, is_ordered, order_of
+from cel.values.types import BYTES, DYN, INT, STRING, Type, list_of, parameter
+from cel.values.values import MAX_UINT, List, Value, bounded, size_of
 
 _LONGEST_RANGE: Final = 1_000_000
 _INSERTION_SORT: Final = 12  # elements; up to here Go sorts by insertion, which shows where keys have no order

@@ -1,19 +1,19 @@
 """CEL's `quantity(...)`: Kubernetes quantities in selectors, such as the capacities of a device.
 
-The values are `cel.quantity.Quantity`. The reference returns sums by pointer, and its equality then tells them from
-other quantities: `q.add(r) == s` is fine, `s == q.add(r)` is an error.
+The values are `cel.values.quantity.Quantity`. The reference returns sums by pointer, and its equality then tells them
+from other quantities: `q.add(r) == s` is fine, `s == q.add(r)` is an error.
 Source: k8s.io/apiserver/pkg/cel/library/quantity.go, with the costs of cost.go.
 """
 
 import operator
 from typing import Final
 
+from cel.check.overloads import Library, Overload
 from cel.errors import no_such_overload
 from cel.ext.declare import method, scanning, succeeds, with_eval_errors
-from cel.overloads import Library, Overload
-from cel.quantity import Format, Quantity, QuantityLimitError
-from cel.types import BOOL, DOUBLE, INT, QUANTITY, STRING
-from cel.values import Value, register
+from cel.values.quantity import Format, Quantity, QuantityLimitError
+from cel.values.types import BOOL, DOUBLE, INT, QUANTITY, STRING
+from cel.values.values import Value, register
 
 
 class QuantitySum(Quantity):

@@ -1,17 +1,17 @@
 """CEL's `semver(...)`: semantic versions in selectors, such as the version attributes of a device.
 
-The values are `cel.semver.Semver`. The reference holds a version in slices, which Go cannot hash.
+The values are `cel.values.semver.Semver`. The reference holds a version in slices, which Go cannot hash.
 Source: k8s.io/apiserver/pkg/cel/library/semverlib.go, version 1, with the costs of cost.go.
 """
 
 import operator
 from typing import Final
 
+from cel.check.overloads import Library, Overload
 from cel.ext.declare import method, scanning, succeeds, with_eval_errors
-from cel.overloads import Library, Overload
-from cel.semver import Semver, VersionLimitError
-from cel.types import BOOL, INT, SEMVER, STRING
-from cel.values import register, unhashable
+from cel.values.semver import Semver, VersionLimitError
+from cel.values.types import BOOL, INT, SEMVER, STRING
+from cel.values.values import register, unhashable
 
 register(Semver, SEMVER, key=unhashable("cel.Semver"))
 

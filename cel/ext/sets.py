@@ -6,10 +6,10 @@ Source: github.com/google/cel-go/ext/sets.go.
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from cel.ext.equality import Comparisons
-from cel.overloads import ONCE, CallEstimate, Library, Operand, Overload
-from cel.types import BOOL, list_of, parameter
-from cel.values import List, Value, size_of
+from cel.check.overloads import ONCE, CallEstimate, Library, Operand, Overload
+from cel.run.equality import Comparisons
+from cel.values.types import BOOL, list_of, parameter
+from cel.values.values import List, Value, size_of
 
 _LIST: Final = list_of(parameter("T"))
 

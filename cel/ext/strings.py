@@ -8,12 +8,12 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from cel.check.overloads import STRING_FACTOR, CallEstimate, Estimate, Library, Operand, Overload, scaled
 from cel.errors import EvalError
 from cel.ext import costs
 from cel.ext.declare import method
-from cel.overloads import STRING_FACTOR, CallEstimate, Estimate, Library, Operand, Overload, scaled
-from cel.types import INT, STRING, Type, list_of
-from cel.values import MAX_UINT, List, Value, bounded, size_of
+from cel.values.types import INT, STRING, Type, list_of
+from cel.values.values import MAX_UINT, List, Value, bounded, size_of
 
 _BLANKS: Final = "".join(
     map(chr, (*range(9, 14), 0x20, 0x85, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x2028, 0x2029, 0x202F, 0x205F, 0x3000))

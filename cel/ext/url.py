@@ -13,14 +13,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
+from cel.check.overloads import Library, Overload
 from cel.errors import no_such_overload
 from cel.ext import costs
 from cel.ext.declare import method, succeeds, with_eval_errors
-from cel.ext.netip_faults import fault_of
-from cel.ext.quoting import quoted
-from cel.overloads import Library, Overload
-from cel.types import BOOL, STRING, URL, list_of, map_of
-from cel.values import List, Map, Value, register
+from cel.ext.ip_faults import fault_of
+from cel.values.quoting import quoted
+from cel.values.types import BOOL, STRING, URL, list_of, map_of
+from cel.values.values import List, Map, Value, register
 
 _MOST_PARAMETERS: Final = 10_000
 

@@ -11,7 +11,7 @@ from allocator.api import decode
 from allocator.model import Allocation, Claim, Container, DeviceResult, PoolID
 from scheduler.cache.kinds import ClaimObject
 from scheduler.core_v1.pod import Pod
-from scheduler.cycle.pod_requests import ALL_ROOM
+from scheduler.state.pod_requests import ALL_ROOM
 
 Raw = Mapping[str, Any]
 

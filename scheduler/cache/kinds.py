@@ -18,10 +18,10 @@ from allocator.api.metadata import Metadata
 from allocator.model import Claim, DeviceClass, Node, PoolID, Slice
 from scheduler.cache.events import Undecodable
 from scheduler.client.raw_json import dumps, loads_leniently
-from scheduler.core_v1.hollow_entries import hollow_entries
 from scheduler.core_v1.namespace import Namespace, decode_namespace
 from scheduler.core_v1.node import decode_node
 from scheduler.core_v1.pod import Pod, decode_pod
+from scheduler.core_v1.unusable_entries import hollow_entries
 
 Raw = Mapping[str, Any]
 Value = TypeVar("Value")

@@ -9,7 +9,7 @@ import orjson
 
 from allocator.gates import Features
 from allocator.model import Claim
-from allocator.policy import Policy
+from allocator.policies.contract import Policy
 from scheduler.cli.ending import BAD_INPUT, stop, tell
 from scheduler.cli.inputs import (
     World,
@@ -23,7 +23,7 @@ from scheduler.cli.inputs import (
 )
 from scheduler.cli.progress import Progress
 from scheduler.core_v1.pod import Pod
-from scheduler.cycle import admin_access
+from scheduler.decision import admin_access
 from scheduler.offline.placement import Placed, Placement, Result, unused_claims
 from scheduler.output.objects import list_of
 from scheduler.output.report import unchecked_namespaces

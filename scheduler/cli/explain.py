@@ -10,7 +10,7 @@ import orjson
 
 from allocator.gates import Features
 from allocator.model import Claim
-from allocator.policy import Policy
+from allocator.policies.contract import Policy
 from scheduler.cli.ending import BAD_INPUT, stop, tell
 from scheduler.cli.inputs import (
     Key,
@@ -24,7 +24,7 @@ from scheduler.cli.inputs import (
 )
 from scheduler.cli.progress import Progress, told_after
 from scheduler.core_v1.pod import Pod
-from scheduler.cycle import admin_access
+from scheduler.decision import admin_access
 from scheduler.offline.explanation import Explanation, explain
 from scheduler.offline.placement import Look, Placement, order_of, unused_claims
 from scheduler.output.explanation import text_of

@@ -83,7 +83,7 @@ def serve(config: Path | None, *, print_config: bool, **flags: object) -> None:
         click.echo(dump(configuration.document()), nl=False)
         return
     from scheduler.extender import program
-    from scheduler.live import logs
+    from scheduler.runtime import logs
 
     logs.configure(configuration.logging.format, configuration.logging.level, sys.stderr)
     sys.exit(program.run(configuration))

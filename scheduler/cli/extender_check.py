@@ -10,10 +10,10 @@ import orjson
 
 from scheduler.cli.ending import stop, tell
 from scheduler.cli.inputs import gates_of
-from scheduler.extender.kube_scheduler_configuration import KIND, KubeSchedulerConfiguration, read
-from scheduler.extender.trap_report import object_of, text_of, unjudged
-from scheduler.extender.traps import GATES_FLAG, Judged, Severity, Trap, traps_of
-from scheduler.live.configuration import InvalidConfiguration, the_object
+from scheduler.kube_scheduler.configuration import KIND, KubeSchedulerConfiguration, read
+from scheduler.kube_scheduler.report import object_of, text_of, unjudged
+from scheduler.kube_scheduler.traps import GATES_FLAG, Judged, Severity, Trap, traps_of
+from scheduler.runtime.configuration import InvalidConfiguration, the_object
 
 FORMATS = ("table", "json")
 FLAGS_OPTION = "--kube-scheduler-flags"

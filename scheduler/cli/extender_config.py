@@ -5,10 +5,10 @@ import click
 from allocator.api import names
 from scheduler.cli.ending import stop, tell
 from scheduler.extender.configuration import Mode
-from scheduler.extender.kube_scheduler_configuration import read
-from scheduler.extender.kube_scheduler_setup import Setup, document, flags
-from scheduler.extender.trap_report import line_of
-from scheduler.extender.traps import Judged, Severity, traps_of
+from scheduler.kube_scheduler.configuration import read
+from scheduler.kube_scheduler.report import line_of
+from scheduler.kube_scheduler.setup import Setup, document, flags
+from scheduler.kube_scheduler.traps import Judged, Severity, traps_of
 from scheduler.output.yaml_dump import dump
 
 _EPILOG = """

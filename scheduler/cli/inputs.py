@@ -12,12 +12,11 @@ import click
 from allocator.gates import DEFAULT_RELEASE, RELEASES, Features, UnknownGate
 from allocator.model import Claim
 from allocator.policies import NAMES, UnknownPolicy, policy_of
-from allocator.policy import FIRST_FIT, Policy
+from allocator.policies.contract import FIRST_FIT, Policy
 from scheduler import garbage
 from scheduler.cli.ending import stop, tell
 from scheduler.cli.progress import told_after
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE, Pod
-from scheduler.cycle.extended_resources import ExtendedResources
 from scheduler.input.documents import read
 from scheduler.input.inventory import Inventory, take_inventory
 from scheduler.offline.claims import Claims
@@ -34,6 +33,7 @@ from scheduler.output.report import (
 )
 from scheduler.output.switched_off import switched_off
 from scheduler.output.unknown_attributes import unknown_attributes
+from scheduler.state.extended_resources import ExtendedResources
 
 Key = tuple[str, str]
 """Namespace and name."""

@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from scheduler.cli.settings import options, settings
-from scheduler.live.configuration import Configuration
 from scheduler.output.yaml_dump import dump
+from scheduler.runtime.configuration import Configuration
 
 _EPILOG = """
 \b
@@ -65,7 +65,8 @@ def run(config: Path | None, *, print_config: bool, **flags: object) -> None:
     if print_config:
         click.echo(dump(configuration.document()), nl=False)
         return
-    from scheduler.live import logs, program
+    from scheduler.live import program
+    from scheduler.runtime import logs
 
     logs.configure(configuration.logging.format, configuration.logging.level, sys.stderr)
     sys.exit(program.run(configuration))

@@ -10,7 +10,7 @@ from allocator.gates import RELEASES
 from allocator.policies import NAMES
 from scheduler.cli.ending import stop
 from scheduler.cli.inputs import gates_of
-from scheduler.live.configuration import Common, InvalidConfiguration, LogFormat, LogLevel, load
+from scheduler.runtime.configuration import Common, InvalidConfiguration, LogFormat, LogLevel, load
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Settings = TypeVar("Settings", bound=Common)

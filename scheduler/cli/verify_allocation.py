@@ -17,13 +17,13 @@ from allocator import gates
 from allocator.allocate import allocate
 from allocator.api import allocation_to_v1, decode
 from allocator.api.findings import shown, step_text
+from allocator.cluster.snapshot import Snapshot
 from allocator.features.consumable_capacity import misprint_of
 from allocator.gates import RELEASES, Features, Release
 from allocator.model import Allocation, Claim, DeviceClass, DeviceID, DeviceResult, Node, Slice
 from allocator.outcome import Allocated, AllocationError, InvalidPoolSeen, Refused
-from allocator.snapshot import Snapshot
 from cel import Cancelled
-from cel.quantity import Quantity
+from cel.values.quantity import Quantity
 from scheduler.cli.ending import stop
 from scheduler.core_v1.node import decode_node
 

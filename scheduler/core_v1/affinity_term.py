@@ -8,8 +8,8 @@ Source: k8s.io/api core/v1 PodAffinityTerm, meta/v1 LabelSelector.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from allocator.cluster.node_affinity import all_hold
 from allocator.model import Requirement
-from allocator.node_affinity import all_hold
 from scheduler.core_v1.fields import Fields, RequirementFields, requirements_of
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from allocator.api import names
 from allocator.api.findings import FieldError, duplicates, step_text
 from allocator.model import Container, NodeSelector, Term, Toleration
-from cel.quantity import Quantity
+from cel.values.quantity import Quantity
 from scheduler.core_v1.affinity_term import AffinityTerm, AntiAffinityFields, anti_affinity_of
 from scheduler.core_v1.fields import (
     Fields,

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from allocator.model import Container
-from cel.quantity import Quantity
+from cel.values.quantity import Quantity
 from scheduler.core_v1.fields import Fields
 from scheduler.core_v1.resources import Amount, ResourcesFields
 

@@ -12,9 +12,9 @@ from pydantic import PlainValidator
 from pydantic_core import PydanticCustomError
 
 from allocator.api.findings import FieldError, step_text
-from allocator.features.extended_resource import CLASS_PREFIX, is_extended
 from allocator.model import Container
-from cel.quantity import Quantity
+from allocator.pods.extended_resources import CLASS_PREFIX, is_extended
+from cel.values.quantity import Quantity
 from scheduler.core_v1.fields import Fields
 
 _UNIT = 10**9

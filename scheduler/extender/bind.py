@@ -4,34 +4,34 @@ What filter has said is not trusted: the devices are chosen now, with all that i
 before anything is awaited. A call ends within its time, its writes done or taken back; asked again about a pod that is
 bound to the node by then, it says so. Devices that have to be made ready are not waited for: the allocation stays, the
 answer is an error, and kube-scheduler, which asks again after its backoff, is let through once they are ready.
-Source: the bind verb of an extender; the write protocol, verification and rollback of `scheduler.binding`.
+Source: the bind verb of an extender; the write protocol, verification and rollback of `scheduler.attempt`.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
 
-from allocator.explain import node_text
+from allocator.explain.text import node_text
 from allocator.model import Allocation, Claim
 from allocator.outcome import Allocated, AllocationError
-from scheduler.binding import claim_calls, pod_calls
-from scheduler.binding.binder import Binder
-from scheduler.binding.claim_objects import Json, allocation_of, consumers_of
-from scheduler.binding.decision import Bound
-from scheduler.binding.turns import Turns
+from scheduler.attempt import claim_calls, pod_calls
+from scheduler.attempt.attempts import INTERNAL, Attempts, Hearer, Reserved
+from scheduler.attempt.binder import Binder
+from scheduler.attempt.claim_objects import Json, allocation_of, consumers_of
+from scheduler.attempt.decision import Bound
+from scheduler.attempt.waits import Turns
 from scheduler.cache.events import Undecodable
 from scheduler.cache.kinds import pod_of
 from scheduler.client.errors import CallFailed
 from scheduler.core_v1.pod import Pod
-from scheduler.cycle.claim_index import AlreadyReserved, ClaimObject
-from scheduler.cycle.cluster import Cluster
-from scheduler.cycle.decide import NOT_REACHED, Placed
-from scheduler.cycle.hints import claim_keys
-from scheduler.cycle.invariants import Violation
+from scheduler.decision.cluster import Cluster
+from scheduler.decision.decide import NOT_REACHED, Placed
 from scheduler.extender.configuration import ROLLBACK_S
 from scheduler.extender.question import Hopeless, Needs, needs_of
 from scheduler.extender.wire import ExtenderBindingArgs
-from scheduler.live.attempts import INTERNAL, Attempts, Hearer, Reserved
+from scheduler.queue.wakeups import claim_keys
+from scheduler.state.claims import AlreadyReserved, ClaimObject
+from scheduler.state.invariants import Violation
 
 _LOG = logging.getLogger(__name__)
 

@@ -10,13 +10,13 @@ its devices, so it would find no victim there.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from allocator.explain import node_text
+from allocator.explain.text import node_text
 from allocator.model import Claim
 from allocator.outcome import AllocationError, Exhausted
-from allocator.rules import Mask
+from allocator.search.rules import Mask
 from scheduler.core_v1.pod import Pod
-from scheduler.cycle.cluster import Cluster
-from scheduler.cycle.decide import NOT_REACHED, reached_by_all
+from scheduler.decision.cluster import Cluster
+from scheduler.decision.decide import NOT_REACHED, reached_by_all
 from scheduler.extender.question import Asked, Hopeless, needs_of
 
 

@@ -7,8 +7,8 @@ from typing import get_args
 from prometheus_client import Counter, Histogram
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 
-from scheduler.live.listening import Refusal
-from scheduler.live.metrics import CommonMetrics, Watch, of_watches
+from scheduler.runtime.listening import Refusal
+from scheduler.runtime.metrics import CommonMetrics, Watch, of_watches
 
 _BUCKETS_S = (0.0005, 0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.03, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30)
 

@@ -16,15 +16,15 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import count, islice, takewhile
 
-from scheduler.binding.binder import Api
-from scheduler.binding.timestamps import in_microseconds
-from scheduler.binding.verdicts import may_pass
+from scheduler.attempt.binder import Api
+from scheduler.attempt.timestamps import in_microseconds
+from scheduler.attempt.write_outcome import may_pass
 from scheduler.client.connection import MERGE
 from scheduler.client.errors import CallFailed
 from scheduler.client.resources import NODES
 from scheduler.core_v1.pod import Pod
-from scheduler.cycle.cluster import Cluster
-from scheduler.cycle.events import (
+from scheduler.decision.cluster import Cluster
+from scheduler.queue.events import (
     ClaimChanged,
     ClassChanged,
     Event,

@@ -9,11 +9,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from allocator.model import Claim
 from allocator.outcome import Allocated, AllocationError
 from scheduler.core_v1.pod import Pod
-from scheduler.cycle.claim_index import ClaimObject
-from scheduler.cycle.cluster import Cluster
-from scheduler.cycle.patience import TooLong
-from scheduler.cycle.pod_claims import Waiting, claims_of
+from scheduler.decision.cluster import Cluster
+from scheduler.decision.time_limit import TooLong
 from scheduler.extender.question import Hopeless, Needs, needs_of
+from scheduler.state.claims import ClaimObject
+from scheduler.state.pod_claims import Waiting, claims_of
 
 
 def kept_nodes(cluster: Cluster, pod: Pod, victims: Mapping[str, Collection[str]]) -> list[str]:

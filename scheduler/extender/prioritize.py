@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 
 from allocator.outcome import AllocationError
 from scheduler.core_v1.pod import Pod
-from scheduler.cycle.cluster import Cluster
-from scheduler.cycle.pod_claims import Waiting
+from scheduler.decision.cluster import Cluster
 from scheduler.extender.question import Asked
 from scheduler.extender.wire import MAX_SCORE
+from scheduler.state.pod_claims import Waiting
 
 
 def prioritize(cluster: Cluster, pod: Pod, names: Sequence[str]) -> Mapping[str, int]:

@@ -10,7 +10,6 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 from scheduler.core_v1.pod import Pod
-from scheduler.cycle.events import Event
 from scheduler.extender import server
 from scheduler.extender.bind import Binds
 from scheduler.extender.configuration import ExtenderConfiguration, Mode
@@ -18,11 +17,12 @@ from scheduler.extender.metrics import ExtenderMetrics, Reading
 from scheduler.extender.poke import Poke
 from scheduler.extender.server import Served, Verb
 from scheduler.extender.verbs import Verbs, is_ours
-from scheduler.live import health, running
-from scheduler.live.core import Core, Site, Told, now
-from scheduler.live.listening import Limits
-from scheduler.live.secure import secure
-from scheduler.live.tls import Certificates, Files
+from scheduler.queue.events import Event
+from scheduler.runtime import health, running
+from scheduler.runtime.core import Core, Site, Told, now
+from scheduler.runtime.listening import Limits
+from scheduler.runtime.secure import secure
+from scheduler.runtime.tls import Certificates, Files
 
 NAME = "dra-extender"
 """Who we are in intents and logs."""

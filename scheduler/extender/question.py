@@ -6,12 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from allocator.model import Claim
-from allocator.rules import Mask
+from allocator.search.rules import Mask
 from scheduler.core_v1.pod import Pod
-from scheduler.cycle.cluster import Cluster
-from scheduler.cycle.decide import reached_by_all, refused_everywhere
-from scheduler.cycle.masks import Flags, Numbers, flags_of, mask_of
-from scheduler.cycle.pod_claims import Waiting, full
+from scheduler.decision.cluster import Cluster
+from scheduler.decision.decide import reached_by_all, refused_everywhere
+from scheduler.state.masks import Flags, Numbers, flags_of, mask_of
+from scheduler.state.pod_claims import Waiting, full
 
 
 class Hopeless(Exception):

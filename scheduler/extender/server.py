@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
+from scheduler.attempt.attempts import INTERNAL
 from scheduler.extender import wire
 from scheduler.extender.wire import Malformed
-from scheduler.live.attempts import INTERNAL
-from scheduler.live.listening import Limits, listening
-from scheduler.live.tls import Certificates, is_allowed, names_in
+from scheduler.runtime.listening import Limits, listening
+from scheduler.runtime.tls import Certificates, is_allowed, names_in
 
 LARGEST_BODY = 10 * 1024 * 1024
 """Bytes of a call: the objects of some thousand nodes, or the names of half a million."""

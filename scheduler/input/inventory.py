@@ -17,9 +17,9 @@ from allocator.api.allocation import Consumer
 from allocator.api.findings import step_text
 from allocator.api.metadata import Metadata
 from allocator.api.versions import GROUP, SERVED
+from allocator.cluster.node_affinity import NAME_FIELD, problem_of
 from allocator.gates import DEFAULT_RELEASE, Features
 from allocator.model import Claim, DeviceClass, Node, Slice
-from allocator.node_affinity import NAME_FIELD, problem_of
 from scheduler.core_v1.embedded import asks_for_claims, decode_embedded
 from scheduler.core_v1.namespace import Namespace, decode_namespace
 from scheduler.core_v1.node import decode_node

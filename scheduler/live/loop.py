@@ -14,26 +14,26 @@ from types import MappingProxyType
 from typing import Any
 
 from allocator.model import Claim
-from scheduler.binding import conditions, pod_condition
-from scheduler.binding.binder import Binder
-from scheduler.binding.claim_objects import is_made_for, work_of_another
-from scheduler.binding.decision import Bound, BoundElsewhere, Fatal, Gone, Outcome, PodKey, Refused, Retry
-from scheduler.binding.events import Events
-from scheduler.binding.refusals import Refusals
-from scheduler.binding.slots import Slot
+from scheduler.attempt import conditions, pod_condition
+from scheduler.attempt.attempts import INTERNAL, Attempts, Freed, Hearer, Reserved
+from scheduler.attempt.binder import Binder
+from scheduler.attempt.claim_objects import is_made_for, work_of_another
+from scheduler.attempt.decision import Bound, BoundElsewhere, Fatal, Gone, Outcome, PodKey, Refused, Retry
+from scheduler.attempt.slots import Slot
 from scheduler.core_v1.pod import Pod
-from scheduler.cycle.claim_index import AlreadyReserved, ClaimObject
-from scheduler.cycle.cluster import Cluster
-from scheduler.cycle.decide import Failed, NotPlaced, OutOfTime, Placed, decide
-from scheduler.cycle.decision_time import DecisionTime
-from scheduler.cycle.events import ClaimChanged, Event, GivenBack
-from scheduler.cycle.hints import Reason, Refusal
-from scheduler.cycle.invariants import Violation
-from scheduler.cycle.pod_claims import Waiting, full
-from scheduler.cycle.pod_requests import pod_requests
-from scheduler.cycle.queue import Place, Queue, QueuedPod
-from scheduler.live.attempts import INTERNAL, Attempts, Freed, Hearer, Reserved
-from scheduler.live.metrics import Metrics, Point, Result, Status
+from scheduler.decision.cluster import Cluster
+from scheduler.decision.decide import Failed, NotPlaced, OutOfTime, Placed, decide
+from scheduler.decision.namespace_time import DecisionTime
+from scheduler.queue.events import ClaimChanged, Event, GivenBack
+from scheduler.queue.queue import Place, Queue, QueuedPod
+from scheduler.queue.wakeups import Reason, Refusal
+from scheduler.runtime.metrics import Metrics, Point, Result, Status
+from scheduler.state.claims import AlreadyReserved, ClaimObject
+from scheduler.state.invariants import Violation
+from scheduler.state.pod_claims import Waiting, full
+from scheduler.state.pod_requests import pod_requests
+from scheduler.telling.conditions import Refusals
+from scheduler.telling.events import Events
 
 _LOG = logging.getLogger(__name__)
 

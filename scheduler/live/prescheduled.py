@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable
 
 from scheduler.core_v1.pod import Pod
-from scheduler.cycle.events import ClaimChanged, Event, PodChanged
-from scheduler.cycle.hints import ClaimKey, claim_key, claim_keys
+from scheduler.queue.events import ClaimChanged, Event, PodChanged
+from scheduler.queue.wakeups import ClaimKey, claim_key, claim_keys
 
 
 class Prescheduled:

@@ -14,26 +14,26 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from scheduler.binding.claim_objects import ClaimKey
-from scheduler.binding.decision import Decision
-from scheduler.binding.events import Events
-from scheduler.binding.refusals import Refusals
+from scheduler.attempt.claim_objects import ClaimKey
+from scheduler.attempt.decision import Decision
 from scheduler.cache.events import Refused
 from scheduler.client.resources import Resource
 from scheduler.core_v1.pod import Pod
-from scheduler.cycle.events import Event, PodChanged
-from scheduler.cycle.invariants import Violation
-from scheduler.cycle.pod_claims import Waiting
-from scheduler.cycle.queue import Backoff, Place, Queue
-from scheduler.live import health, running
-from scheduler.live.configuration import Configuration
-from scheduler.live.core import TIME, Core, Site, Told, now
-from scheduler.live.health import serving
-from scheduler.live.leader_election import CLOCK, LeaderElection, new_identity
 from scheduler.live.loop import BEAT_S, Loop, Parts
-from scheduler.live.metrics import Metrics, Reading
 from scheduler.live.prescheduled import Prescheduled
-from scheduler.live.secure import secure
+from scheduler.queue.events import Event, PodChanged
+from scheduler.queue.queue import Backoff, Place, Queue
+from scheduler.runtime import health, running
+from scheduler.runtime.configuration import Configuration
+from scheduler.runtime.core import TIME, Core, Site, Told, now
+from scheduler.runtime.health import serving
+from scheduler.runtime.leader_election import CLOCK, LeaderElection, new_identity
+from scheduler.runtime.metrics import Metrics, Reading
+from scheduler.runtime.secure import secure
+from scheduler.state.invariants import Violation
+from scheduler.state.pod_claims import Waiting
+from scheduler.telling.conditions import Refusals
+from scheduler.telling.events import Events
 
 FINISH_S = 5.0
 """For so long bindings may go on after SIGTERM; then they are taken back."""

@@ -8,15 +8,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from allocator.api import ClaimTemplate, Decoded, decode
-from allocator.features.extended_resource import CLAIM_ANNOTATION
-from allocator.meant import did_you_mean
+from allocator.did_you_mean import did_you_mean
 from allocator.model import Claim
+from allocator.pods.extended_resources import CLAIM_ANNOTATION
 from scheduler.core_v1.pod import Pod, PodClaim
 from scheduler.core_v1.unread import GROUP, GROUPS_UNSUPPORTED
-from scheduler.cycle.extended_resources import VERSION, ExtendedClaim, annotations
-from scheduler.cycle.pod_claims import Waiting, is_controlled_by
 from scheduler.input.identity import generate_name, generated, uid_of
 from scheduler.input.inventory import ClaimObject, Inventory
+from scheduler.state.extended_resources import VERSION, ExtendedClaim, annotations
+from scheduler.state.pod_claims import Waiting, is_controlled_by
 
 ENTRY_ANNOTATION = "resource.kubernetes.io/pod-claim-name"
 

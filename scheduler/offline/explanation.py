@@ -8,15 +8,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from allocator.explain import nearest_of
-from allocator.explanation import NodeExplanation, explain_on
+from allocator.explain.explanation import NodeExplanation, explain_on
+from allocator.explain.text import nearest_of
 from allocator.gates import Features
 from allocator.model import Claim
 from allocator.outcome import Allocated, AllocationError, Exhausted, Refused
 from scheduler.core_v1.pod import Pod
-from scheduler.cycle.answers import Answer, pending_on
-from scheduler.cycle.decide import NotPlaced as Nowhere
-from scheduler.cycle.decide import Placed as Chosen
+from scheduler.decision.answers import Answer, pending_on
+from scheduler.decision.decide import NotPlaced as Nowhere
+from scheduler.decision.decide import Placed as Chosen
 from scheduler.offline.placement import Look, Placed, Placement
 
 Verdict = Literal["Fits", "DoesNotFit", "NotKnown"]

@@ -15,17 +15,17 @@ from allocator.model import Allocation, Claim
 from allocator.outcome import InvalidPool
 from scheduler.core_v1.namespace import Namespace
 from scheduler.core_v1.pod import Pod
-from scheduler.cycle import admin_access
-from scheduler.cycle.answers import Answer, Unfit, answers, unfit
-from scheduler.cycle.cluster import Cluster
-from scheduler.cycle.decide import Failed, OutOfTime, decide, decide_claim
-from scheduler.cycle.decide import NotPlaced as Nowhere
-from scheduler.cycle.decide import Placed as Chosen
-from scheduler.cycle.extended_resources import ExtendedClaim, ExtendedResources, claim_name
-from scheduler.cycle.pod_claims import Waiting, full
+from scheduler.decision import admin_access
+from scheduler.decision.answers import Answer, Unfit, answers, unfit
+from scheduler.decision.cluster import Cluster
+from scheduler.decision.decide import Failed, OutOfTime, decide, decide_claim
+from scheduler.decision.decide import NotPlaced as Nowhere
+from scheduler.decision.decide import Placed as Chosen
 from scheduler.input.inventory import ClaimObject
 from scheduler.offline.claims import Claims, extended_claim_object, statuses_of, uid_of_pod
 from scheduler.offline.snapshot_cluster import VERSION
+from scheduler.state.extended_resources import ExtendedClaim, ExtendedResources, claim_name
+from scheduler.state.pod_claims import Waiting, full
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,16 +10,16 @@ from dataclasses import replace
 from allocator.allocate import BUDGET_STEPS
 from allocator.gates import Features
 from allocator.model import Node
-from allocator.policy import FIRST_FIT, Policy
-from cel.quantity import Quantity
+from allocator.policies.contract import FIRST_FIT, Policy
+from cel.values.quantity import Quantity
 from scheduler.core_v1.namespace import Namespace
 from scheduler.core_v1.pod import Pod
-from scheduler.cycle.cluster import Cluster
-from scheduler.cycle.extended_resources import ExtendedResources
-from scheduler.cycle.pod_requests import CPU, MEMORY, MOST, OF_NODES, PODS
+from scheduler.decision.cluster import Cluster
 from scheduler.input.identity import uid_of
 from scheduler.input.inventory import Inventory
 from scheduler.offline.claims import Claims, uid_of_pod
+from scheduler.state.extended_resources import ExtendedResources
+from scheduler.state.pod_requests import CPU, MEMORY, MOST, OF_NODES, PODS
 
 VERSION = 1
 """Of the claims as they stand in the input; what is written has a later one."""

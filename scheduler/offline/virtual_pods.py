@@ -11,12 +11,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, count
 
+from allocator.cluster.node_affinity import NAME_FIELD
 from allocator.model import Node, Requirement, Term, Toleration
-from allocator.node_affinity import NAME_FIELD
 from scheduler.core_v1.pod import Owner, Pod
 from scheduler.core_v1.workload import Workload
-from scheduler.cycle.filters import refusal
 from scheduler.input.identity import uid_of
+from scheduler.plugins.filters import refusal
 
 _Key = tuple[str, str, str]
 _Names = set[tuple[str, str]]

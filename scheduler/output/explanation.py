@@ -4,14 +4,14 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import click
 
-from allocator.explain import devices_text, node_text, refusal_text, summary
-from allocator.explanation import NodeExplanation, PassedOver
+from allocator.explain.explanation import NodeExplanation, PassedOver
+from allocator.explain.offer import Funnel
+from allocator.explain.sentences import clash_text, near_miss, remedy_texts, spread_text
+from allocator.explain.text import devices_text, node_text, refusal_text, summary
 from allocator.model import Claim, DeviceID
-from allocator.offer import Funnel
 from allocator.outcome import Allocated, AllocationError, Exhausted
-from allocator.policy import FIRST_FIT
-from allocator.sentences import clash_text, near_miss, remedy_texts, spread_text
-from scheduler.cycle.answers import Answer
+from allocator.policies.contract import FIRST_FIT
+from scheduler.decision.answers import Answer
 from scheduler.offline.explanation import Explanation, Verdict
 from scheduler.output.node_groups import answer_text, by_reason
 from scheduler.output.table import printable

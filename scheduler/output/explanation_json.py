@@ -2,13 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
-from allocator.conflict import Clash, RequestWish, Wish
-from allocator.explanation import NodeExplanation, PassedOver
-from allocator.gates import Features
-from allocator.model import Claim, DeviceID, DeviceResult
-from allocator.offer import Funnel, Offer, Spread
-from allocator.outcome import Allocated, AllocationError, Exhausted, Outcome, Refusal
-from allocator.remedies import (
+from allocator.explain.conflict import Clash, RequestWish, Wish
+from allocator.explain.explanation import NodeExplanation, PassedOver
+from allocator.explain.offer import Funnel, Offer, Spread
+from allocator.explain.remedies import (
     ClaimsReleased,
     ConstraintDropped,
     CountLowered,
@@ -17,9 +14,12 @@ from allocator.remedies import (
     SelectorsDropped,
     TaintsTolerated,
 )
-from allocator.rules import Kind
-from allocator.sentences import clash_text, remedy_text
-from scheduler.cycle.answers import Answer
+from allocator.explain.sentences import clash_text, remedy_text
+from allocator.gates import Features
+from allocator.model import Claim, DeviceID, DeviceResult
+from allocator.outcome import Allocated, AllocationError, Exhausted, Outcome, Refusal
+from allocator.search.rules import Kind
+from scheduler.decision.answers import Answer
 from scheduler.offline.explanation import Explanation, Verdict
 from scheduler.output.explanation import other_answers, passed_over_text, reason_of
 from scheduler.output.node_groups import answer_text

@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable, Mapping, Sequence
 
-from allocator.explain import devices_text, inner_cause, node_text
+from allocator.explain.text import devices_text, inner_cause, node_text
 from allocator.outcome import (
     AllBlocked,
     Allocated,
@@ -14,7 +14,7 @@ from allocator.outcome import (
     Refusal,
     Refused,
 )
-from scheduler.cycle.answers import Answer
+from scheduler.decision.answers import Answer
 
 
 def answer_text(answer: Answer) -> str:

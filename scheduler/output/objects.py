@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from allocator.api import allocation_to_v1
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_status import POD_SCHEDULED
-from scheduler.cycle.claim_index import FINALIZER
-from scheduler.cycle.pod_claims import Waiting
 from scheduler.input.inventory import ClaimObject
 from scheduler.offline.claims import Claims, statuses_of, uid_of_pod
 from scheduler.offline.placement import Placed, Result
 from scheduler.output.table import reason_of
+from scheduler.state.claims import FINALIZER
+from scheduler.state.pod_claims import Waiting
 
 
 def list_of(results: Sequence[Result], claims: Claims) -> object:

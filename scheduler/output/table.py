@@ -5,7 +5,7 @@ from textwrap import wrap
 
 import click
 
-from allocator.explain import summary
+from allocator.explain.text import summary
 from allocator.model import Claim, DeviceResult
 from scheduler.offline.placement import NotPlaced, Placed, Result
 from scheduler.output.node_groups import answer_text

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from allocator.meant import did_you_mean
+from allocator.did_you_mean import did_you_mean
 from allocator.model import Slice
 from scheduler.input.inventory import Inventory
 

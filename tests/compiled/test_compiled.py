@@ -28,7 +28,8 @@ def compiled() -> dict[str, str]:
 
 def test_compiled_modules_are_found_before_their_sources(compiled: dict[str, str]) -> None:
     program = (
-        "import allocator.search, allocator.features; print(allocator.search.__file__, allocator.features.__file__)"
+        "import allocator.search.backtracking as first, allocator.features as second; "
+        "print(first.__file__, second.__file__)"
     )
     command = [sys.executable, "-P", "-c", program]
     found = subprocess.run(command, cwd=ROOT, env=compiled, check=True, capture_output=True, text=True).stdout.split()

@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from allocator.api import decode
-from cel.quantity import Quantity
+from cel.values.quantity import Quantity
 from scheduler.cli.main import dra
 from scheduler.input.documents import RawObject, read
 

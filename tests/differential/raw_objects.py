@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from allocator.features.extended_resource import is_extended
 from allocator.model import Container, Node, Requirement, Term
-from cel.quantity import Quantity
+from allocator.pods.extended_resources import is_extended
+from cel.values.quantity import Quantity
 from scheduler.core_v1.affinity_term import AffinityTerm
 from scheduler.core_v1.pod import Pod
 

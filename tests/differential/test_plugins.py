@@ -10,17 +10,17 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from allocator.model import Node
-from allocator.rules import bits
+from allocator.search.rules import bits
 from scheduler.core_v1.node import decode_node
 from scheduler.core_v1.pod import Pod, decode_pod
-from scheduler.cycle.feasibility import feasible, refusals
-from scheduler.cycle.masks import Numbers, numbers_of
-from scheduler.cycle.node_info import NodeInfos
-from scheduler.cycle.pod_requests import PodRequests, pod_requests
-from scheduler.cycle.scores.node_affinity import node_affinity
-from scheduler.cycle.scores.node_resources_fit import node_resources_fit
-from scheduler.cycle.scores.taint_toleration import taint_toleration
-from scheduler.cycle.templates import Template, Templates
+from scheduler.decision.feasibility import feasible, refusals
+from scheduler.decision.templates import Template, Templates
+from scheduler.plugins.scores.node_affinity import node_affinity
+from scheduler.plugins.scores.node_resources_fit import node_resources_fit
+from scheduler.plugins.scores.taint_toleration import taint_toleration
+from scheduler.state.masks import Numbers, numbers_of
+from scheduler.state.nodes import NodeInfos
+from scheduler.state.pod_requests import PodRequests, pod_requests
 from tests.differential.peer import GO_IS_MISSING, ROOT, Json, Peer, PeerError, has_go
 from tests.differential.raw_objects import Resize, raw_node, raw_pod
 from tests.properties.cycle import naive, strategies

@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
-from cel.quantity import Quantity
-from cel.semver import Semver
+from cel.values.quantity import Quantity
+from cel.values.semver import Semver
 from tests.differential.peer import Json, Peer
 from tests.generators.values import quantity_text, version_text
 

@@ -12,9 +12,9 @@ from click.testing import CliRunner
 
 from scheduler.cli.main import dra
 from scheduler.extender.configuration import ExtenderConfiguration
-from scheduler.extender.kube_scheduler_configuration import KubeSchedulerConfiguration, read, seconds
-from scheduler.live.configuration import load
-from scheduler.live.tls import Certificates, Files, is_allowed
+from scheduler.kube_scheduler.configuration import KubeSchedulerConfiguration, read, seconds
+from scheduler.runtime.configuration import load
+from scheduler.runtime.tls import Certificates, Files, is_allowed
 from scheduler.version import VERSION
 from tests.controlplane.contents import manifests, restore
 from tests.controlplane.identities import DRIVER, EXTENDER, SECOND

@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from scheduler.extender.configuration import Mode
-from scheduler.extender.kube_scheduler_configuration import ALL_POINTS, points_of, profiles_of, read
-from scheduler.extender.kube_scheduler_setup import Setup, document, flags
+from scheduler.kube_scheduler.configuration import ALL_POINTS, points_of, profiles_of, read
+from scheduler.kube_scheduler.setup import Setup, document, flags
 from tests.controlplane.binaries import Binaries
 from tests.controlplane.certificates import Certificates
 from tests.controlplane.patience import PATIENCE_S

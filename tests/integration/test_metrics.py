@@ -9,7 +9,7 @@ import pytest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from scheduler.live.metrics import Metrics, Point, Reading, Result, Status
+from scheduler.runtime.metrics import Metrics, Point, Reading, Result, Status
 from tests.controlplane.binaries import Binaries
 from tests.controlplane.contents import manifests, restore
 from tests.controlplane.identities import STOCK

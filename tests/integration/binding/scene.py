@@ -14,17 +14,17 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple, TypeVar
 
 from allocator.model import Allocation, DeviceResult, NodeSelector, Requirement, Term
-from scheduler.binding.bind_pod import bind_pod
-from scheduler.binding.binder import Api, Binder, Time
-from scheduler.binding.claim_objects import ClaimKey, allocation_of, results_of
-from scheduler.binding.decision import ClaimPlan, Decision, ExtendedPlan, Outcome, PodKey
-from scheduler.binding.device_status import device_status
+from scheduler.attempt.bind_pod import bind_pod
+from scheduler.attempt.binder import Api, Binder, Time
+from scheduler.attempt.claim_objects import ClaimKey, allocation_of, results_of
+from scheduler.attempt.decision import ClaimPlan, Decision, ExtendedPlan, Outcome, PodKey
+from scheduler.attempt.device_status import device_status
 from scheduler.client.connection import JSON, WRITE_TIMEOUT_S, connect
 from scheduler.client.resources import Resource, claims
 from scheduler.core_v1.pod import Pod, decode_pod
-from scheduler.cycle.decide import Placed
-from scheduler.cycle.extended_resources import ExtendedClaim, ExtendedResources
-from scheduler.cycle.node_info import NodeInfos
+from scheduler.decision.decide import Placed
+from scheduler.state.extended_resources import ExtendedClaim, ExtendedResources
+from scheduler.state.nodes import NodeInfos
 from tests.builders import a_class, kubernetes
 from tests.controlplane import faults
 from tests.controlplane.contents import ensure_namespace
@@ -284,7 +284,7 @@ def pod_key(pod: Json) -> PodKey:
 
 
 def decoded(pod: Json) -> Pod:
-    """The pod as the cycle sees it."""
+    """The pod as decisions see it."""
     found, errors = decode_pod(pod)
     assert found is not None, errors
     return found

@@ -2,8 +2,8 @@
 
 import pytest
 
-from scheduler.binding.claim_objects import consumers_of
-from scheduler.binding.decision import Bound
+from scheduler.attempt.claim_objects import consumers_of
+from scheduler.attempt.decision import Bound
 from tests.controlplane.contents import READY
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.rest import CLASS, NODE, POD, SLICE, Json

@@ -3,9 +3,9 @@
 import pytest
 
 from allocator.model import Allocation, DeviceResult, Requirement, Term
-from scheduler.binding.claim_objects import allocation_of, consumers_of
-from scheduler.binding.decision import Bound, BoundElsewhere, ClaimPlan, Fatal, Gone, Refused, Retry
-from scheduler.binding.intent import ANNOTATION, Intent
+from scheduler.attempt.claim_objects import allocation_of, consumers_of
+from scheduler.attempt.decision import Bound, BoundElsewhere, ClaimPlan, Fatal, Gone, Refused, Retry
+from scheduler.attempt.intent import ANNOTATION, Intent
 from tests.controlplane.faults import Fault, Hold, cut_before, lose_answer, meanwhile, refuse
 from tests.controlplane.rest import CLAIM, Cause, Json, Kind
 from tests.controlplane.rest import NAMESPACE as NAMESPACES

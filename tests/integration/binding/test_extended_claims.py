@@ -6,10 +6,11 @@ from http import HTTPStatus
 
 import pytest
 
-from scheduler.binding.bind_pod import bind_pod
-from scheduler.binding.binder import Api
-from scheduler.binding.claim_objects import ClaimKey, allocation_of, consumers_of, is_made_for, key_of
-from scheduler.binding.decision import (
+from scheduler.attempt.bind_pod import bind_pod
+from scheduler.attempt.binder import Api
+from scheduler.attempt.claim_objects import ClaimKey, allocation_of, consumers_of, is_made_for, key_of
+from scheduler.attempt.deallocate import deallocate_one
+from scheduler.attempt.decision import (
     Bound,
     BoundElsewhere,
     Decision,
@@ -20,12 +21,11 @@ from scheduler.binding.decision import (
     Refused,
     Retry,
 )
-from scheduler.binding.intent import ANNOTATION, Intent, intent_of
-from scheduler.binding.post_filter import deallocate_one
-from scheduler.binding.recovery import recover
-from scheduler.cycle.claim_index import FINALIZER
-from scheduler.cycle.extended_resources import claim_name
-from scheduler.cycle.hints import Reason
+from scheduler.attempt.intent import ANNOTATION, Intent, intent_of
+from scheduler.queue.wakeups import Reason
+from scheduler.repair.recovery import recover
+from scheduler.state.claims import FINALIZER
+from scheduler.state.extended_resources import claim_name
 from tests.controlplane.faults import Fault, Hold, cut_before, lose_answer, meanwhile, refuse, send_twice
 from tests.controlplane.patience import ask_until
 from tests.controlplane.rest import CLAIM, ApiError, Json, Kind

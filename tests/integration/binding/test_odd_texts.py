@@ -1,8 +1,8 @@
 """Claims with JSON of users and drivers that is spelled otherwise than we would: the API server keeps it as text."""
 
-from scheduler.binding.claim_objects import consumers_of
-from scheduler.binding.decision import Bound, Gone, Retry
-from scheduler.cycle.claim_index import FINALIZER
+from scheduler.attempt.claim_objects import consumers_of
+from scheduler.attempt.decision import Bound, Gone, Retry
+from scheduler.state.claims import FINALIZER
 from tests.controlplane.faults import meanwhile
 from tests.controlplane.rest import CLAIM, Json
 from tests.integration.binding.scene import (

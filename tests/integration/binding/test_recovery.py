@@ -4,15 +4,15 @@ import asyncio
 
 import pytest
 
-from scheduler.binding.bind_pod import bind_pod
-from scheduler.binding.binder import Api, Binder
-from scheduler.binding.claim_objects import allocation_of, consumers_of, key_of
-from scheduler.binding.decision import Bound, ClaimPlan, Decision, Retry
-from scheduler.binding.intent import intent_of
-from scheduler.binding.post_filter import deallocate_one
-from scheduler.binding.recovery import recover
-from scheduler.binding.sweep import LEAST_AGE_S, Sweep
+from scheduler.attempt.bind_pod import bind_pod
+from scheduler.attempt.binder import Api, Binder
+from scheduler.attempt.claim_objects import allocation_of, consumers_of, key_of
+from scheduler.attempt.deallocate import deallocate_one
+from scheduler.attempt.decision import Bound, ClaimPlan, Decision, Retry
+from scheduler.attempt.intent import intent_of
 from scheduler.client.errors import ApiError
+from scheduler.repair.recovery import recover
+from scheduler.repair.sweep import LEAST_AGE_S, Sweep
 from tests.controlplane.faults import Hold, meanwhile
 from tests.controlplane.rest import CLAIM, Json
 from tests.integration.binding.scene import (

@@ -7,10 +7,10 @@ from threading import Barrier
 
 import pytest
 
-from scheduler.binding import pod_calls
-from scheduler.binding.refusals import WRITERS_OF_NAMESPACE as WRITERS
-from scheduler.binding.refusals import Refusals
+from scheduler.attempt import pod_calls
 from scheduler.core_v1.pod import Pod, decode_pod
+from scheduler.telling.conditions import WRITERS_OF_NAMESPACE as WRITERS
+from scheduler.telling.conditions import Refusals
 from tests.controlplane.faults import meanwhile
 from tests.controlplane.patience import PATIENCE_S
 from tests.controlplane.rest import Json

@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 
 from allocator.model import NodeSelector
-from scheduler.binding.bind_pod import bind_pod
-from scheduler.binding.binder import Binder
-from scheduler.binding.claim_objects import ClaimKey, allocation_of, consumers_of
-from scheduler.binding.decision import Bound, ClaimPlan, Decision, Outcome
+from scheduler.attempt.bind_pod import bind_pod
+from scheduler.attempt.binder import Binder
+from scheduler.attempt.claim_objects import ClaimKey, allocation_of, consumers_of
+from scheduler.attempt.decision import Bound, ClaimPlan, Decision, Outcome
 from scheduler.cache.kinds import ClaimObject, claim_of
 from scheduler.cache.reflector import Reflector
 from scheduler.cache.watcher import Watcher

@@ -2,11 +2,11 @@
 
 import asyncio
 
-from scheduler.binding.bind_pod import bind_pod
-from scheduler.binding.binder import Binder
-from scheduler.binding.claim_objects import allocation_of, consumers_of
-from scheduler.binding.decision import Bound, Outcome, Retry
-from scheduler.binding.verify import JITTER_LEAST_S, JITTER_MOST_S, PATIENCE_S
+from scheduler.attempt.bind_pod import bind_pod
+from scheduler.attempt.binder import Binder
+from scheduler.attempt.claim_objects import allocation_of, consumers_of
+from scheduler.attempt.decision import Bound, Outcome, Retry
+from scheduler.attempt.verify import JITTER_LEAST_S, JITTER_MOST_S, PATIENCE_S
 from tests.integration.binding.scene import (
     NODE,
     Scene,

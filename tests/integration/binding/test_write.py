@@ -6,13 +6,13 @@ from http import HTTPStatus
 
 import pytest
 
-from scheduler.binding.bind_pod import bind_pod
-from scheduler.binding.binder import Binder
-from scheduler.binding.claim_objects import consumers_of
-from scheduler.binding.decision import Bound, Outcome, Refused
-from scheduler.binding.intent import ANNOTATION, Intent, intent_of
-from scheduler.cycle.claim_index import FINALIZER
-from scheduler.cycle.hints import Reason
+from scheduler.attempt.bind_pod import bind_pod
+from scheduler.attempt.binder import Binder
+from scheduler.attempt.claim_objects import consumers_of
+from scheduler.attempt.decision import Bound, Outcome, Refused
+from scheduler.attempt.intent import ANNOTATION, Intent, intent_of
+from scheduler.queue.wakeups import Reason
+from scheduler.state.claims import FINALIZER
 from tests.controlplane.rest import CLAIM, POD, TEMPLATE, Json, Kind
 from tests.integration.binding.scene import (
     DRIVER,

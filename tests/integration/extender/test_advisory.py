@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from scheduler.binding.intent import ANNOTATION as INTENT
+from scheduler.attempt.intent import ANNOTATION as INTENT
 from scheduler.extender.configuration import Mode
-from scheduler.extender.kube_scheduler_setup import Setup, document, flags
+from scheduler.kube_scheduler.setup import Setup, document, flags
 from tests.controlplane.plane import ControlPlane, free_ports
 from tests.controlplane.process import Process
 from tests.integration.extender.beside import SCHEDULER, Beside, Door

@@ -1,6 +1,6 @@
 """Pods of the stock kube-scheduler that get their devices from the extender, from their claims to their end."""
 
-from scheduler.binding.intent import ANNOTATION as INTENT
+from scheduler.attempt.intent import ANNOTATION as INTENT
 from scheduler.extender.poke import ANNOTATION as POKE
 from tests.controlplane.rest import CLAIM, NODE
 from tests.integration.extender.beside import IN_TREE, Beside

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
-from scheduler.binding.claim_objects import FENCE, allocation_of, consumers_of, results_of
-from scheduler.binding.intent import ANNOTATION
+from scheduler.attempt.claim_objects import FENCE, allocation_of, consumers_of, results_of
+from scheduler.attempt.intent import ANNOTATION
 from scheduler.client import resources
 from scheduler.client.connection import connect
 from scheduler.client.resources import PODS
-from scheduler.cycle.claim_index import FINALIZER
+from scheduler.state.claims import FINALIZER
 from tests.controlplane.contents import ensure_namespace, restore
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.rest import CLAIM, CLASS, NODE, POD, SLICE, TEMPLATE, ApiError, Json, Kind, RestClient

@@ -9,8 +9,8 @@ from threading import Thread
 from types import TracebackType
 from typing import Self
 
-from scheduler.binding.claim_objects import allocation_of
-from scheduler.cycle.claim_index import FINALIZER
+from scheduler.attempt.claim_objects import allocation_of
+from scheduler.state.claims import FINALIZER
 from tests.controlplane.rest import CLAIM, POD, SLICE, Json, Kind, RestClient
 from tests.integration.live.crowd import NAMESPACE, a_claim, a_pod
 from tests.soak.checker import Checker

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from scheduler.binding.claim_objects import allocation_of, consumers_of
+from scheduler.attempt.claim_objects import allocation_of, consumers_of
 from tests.controlplane.faults import Fault, Hold, cut_before, lose_answer, refuse, send_twice, withhold_answer
 from tests.controlplane.identities import OURS
 from tests.controlplane.ours import WITHOUT_LEASE, Scheduler, scheduler

@@ -5,9 +5,9 @@ from http import HTTPStatus
 
 import pytest
 
-from scheduler.binding.intent import ANNOTATION
+from scheduler.attempt.intent import ANNOTATION
 from scheduler.core_v1.pod import Pod
-from scheduler.cycle.extended_resources import claim_name
+from scheduler.state.extended_resources import claim_name
 from tests.controlplane.faults import Hold
 from tests.controlplane.rest import CLAIM, CLASS, Json
 from tests.integration.binding.scene import CLAIMS, Landing

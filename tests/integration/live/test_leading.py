@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.binding.intent import intent_of
+from scheduler.attempt.intent import intent_of
 from tests.controlplane.contents import clear
 from tests.controlplane.faults import Hold, cut_before
 from tests.controlplane.identities import OURS
@@ -76,7 +76,7 @@ def ended(program: Scheduler) -> Json:
     with pytest.raises(StartError):
         program.await_ready(lambda: False)
     lines: list[Json] = [json.loads(line) for line in program.log.read_text().splitlines()]
-    *_, why = (line for line in lines if line["logger"] == "scheduler.live.running" and line["level"] == "error")
+    *_, why = (line for line in lines if line["logger"] == "scheduler.runtime.running" and line["level"] == "error")
     return why
 
 

@@ -4,9 +4,9 @@ from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
 
 from hypothesis.vendor.pretty import RepresentationPrinter
 
+from allocator.cluster.snapshot import Snapshot
 from allocator.gates import Features
 from allocator.model import Claim, DeviceClass, Node, Slice
-from allocator.snapshot import Snapshot
 
 
 @dataclass(frozen=True)

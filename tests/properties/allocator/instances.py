@@ -44,7 +44,7 @@ from allocator.model import (
     Toleration,
     ValidRange,
 )
-from cel.quantity import Quantity
+from cel.values.quantity import Quantity
 from tests.builders import (
     a_claim,
     a_config,

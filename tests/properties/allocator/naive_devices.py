@@ -33,7 +33,7 @@ from allocator.model import (
     Toleration,
 )
 from allocator.outcome import InvalidClaim
-from cel.quantity import Quantity
+from cel.values.quantity import Quantity
 from tests.properties.allocator.instance import Instance
 from tests.properties.allocator.naive_pools import NaivePool, Published
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from allocator.feature import attempt_of
+from allocator.cluster.snapshot import Snapshot
+from allocator.features.contract import attempt_of
 from allocator.model import Alternative, Claim, CounterConsumption, CounterSet, Device, Request
-from allocator.requests import MAX_RESULTS, problem_of
-from allocator.rules import Candidates
-from allocator.search import BudgetSpent, Memory, Search, Terms
-from allocator.snapshot import Snapshot
-from cel.quantity import Quantity
+from allocator.requests.candidates import MAX_RESULTS, problem_of
+from allocator.search.backtracking import BudgetSpent, Memory, Search, Terms
+from allocator.search.rules import Candidates
+from cel.values.quantity import Quantity
 from tests.builders import (
     DRIVER,
     a_claim,
@@ -135,7 +135,7 @@ def test_states_that_are_remembered_are_bounded(monkeypatch: pytest.MonkeyPatch)
     snapshot, claim = next(Values(lambda draw: a_knot(draw, "plain"))("memory", 1))
     search = Search(requests_of(snapshot, claim), Terms(STEPS, MAX_RESULTS))
     memory: Memory = search.memory
-    monkeypatch.setattr("allocator.search.MOST_KEPT", 10 * memory.work_of_key[0])
+    monkeypatch.setattr("allocator.search.backtracking.MOST_KEPT", 10 * memory.work_of_key[0])
     for number in range(25):
         memory.bury(0, number)
         memory.bury(0, number)

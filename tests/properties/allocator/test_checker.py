@@ -18,7 +18,7 @@ from allocator.model import (
     Taint,
     ValidRange,
 )
-from cel.quantity import Quantity
+from cel.values.quantity import Quantity
 from tests.builders import (
     DRIVER,
     POOL,

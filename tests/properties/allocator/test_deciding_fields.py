@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from allocator.exact import deciding
-from allocator.feature import Attempt, Feature
 from allocator.features import FEATURES
-from allocator.fleet import Fleet
+from allocator.features.contract import Attempt, Feature
+from allocator.fleet.fleet import Fleet
 from allocator.model import (
     Alternative,
     CounterConsumption,
@@ -22,8 +22,8 @@ from allocator.model import (
     ValidRange,
 )
 from allocator.outcome import Allocated
-from allocator.rules import Stage
-from cel.quantity import Quantity
+from allocator.search.rules import Stage
+from cel.values.quantity import Quantity
 from tests.builders import a_claim, a_device, a_node, a_request, a_slice, a_snapshot, amounts, kubernetes, on_node
 
 ONE, AS_MUCH = Quantity.parse("1024"), Quantity.parse("1Ki")
@@ -83,7 +83,7 @@ def same(piece: Slice) -> dict[str, Any]:
 def agrees(monkeypatch: pytest.MonkeyPatch, refuses: Refuses, pools: list[list[Slice]]) -> None:
     """Of two nodes with pools of these slices one can, and the fleet says so."""
     features = (*FEATURES, Choosy(refuses))
-    for module in ("allocator.features", "allocator.requests", "allocator.shapes"):
+    for module in ("allocator.features", "allocator.requests.candidates", "allocator.fleet.answers"):
         monkeypatch.setattr(f"{module}.FEATURES", features)
     claim = a_claim(a_request())
     nodes = [a_node(f"n{number}") for number in range(len(pools))]

@@ -8,11 +8,11 @@ from typing import NamedTuple
 import pytest
 
 from allocator.allocate import allocate
-from allocator.fleet import Fleet
+from allocator.cluster.snapshot import Snapshot
+from allocator.fleet.fleet import Fleet
 from allocator.model import Allocation, Claim, Device, Slice
 from allocator.outcome import Allocated, AllocationError
-from allocator.rules import Mask, bits
-from allocator.snapshot import Snapshot
+from allocator.search.rules import Mask, bits
 from tests.builders import an_allocated_claim, on_node
 from tests.properties.allocator.choices import Choices, Values
 from tests.properties.allocator.instance import Instance

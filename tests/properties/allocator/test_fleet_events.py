@@ -7,14 +7,14 @@ from functools import partial
 
 import pytest
 
-from allocator.explain import node_text
-from allocator.fleet import Fleet
+from allocator.cluster.snapshot import Snapshot
+from allocator.explain.text import node_text
+from allocator.fleet.fleet import Fleet
 from allocator.model import Allocation, Claim, DeviceClass, Node, Slice, Taint
 from allocator.outcome import AllocationError, Outcome
 from allocator.policies import policy_of
-from allocator.policy import FIRST_FIT, Policy
-from allocator.rules import Mask, bits
-from allocator.snapshot import Snapshot
+from allocator.policies.contract import FIRST_FIT, Policy
+from allocator.search.rules import Mask, bits
 from tests.builders import an_allocated_claim
 from tests.properties.allocator.choices import Choices, Values
 from tests.properties.allocator.instances import ABOUT, a_holding

@@ -7,9 +7,9 @@ from typing import TypeVar
 import pytest
 
 from allocator.allocate import allocate
+from allocator.cluster.snapshot import Snapshot
 from allocator.model import Allocation, Node, Slice
 from allocator.outcome import Allocated, AllocationError, InvalidClaim, InvalidPool, Refused
-from allocator.snapshot import Snapshot
 from tests.properties.allocator.checker import complaints
 from tests.properties.allocator.instance import Instance
 from tests.properties.allocator.instances import ABOUT, about

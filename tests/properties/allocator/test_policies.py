@@ -5,10 +5,10 @@ from collections.abc import Callable
 import pytest
 
 from allocator.allocate import allocate
+from allocator.cluster.snapshot import Snapshot
 from allocator.model import Allocation, DeviceClass, Node, Request
 from allocator.outcome import Allocated, AllocationError, InvalidClaim, Refused
 from allocator.policies import NAMES, policy_of
-from allocator.snapshot import Snapshot
 from tests.builders import (
     DRIVER,
     a_claim,

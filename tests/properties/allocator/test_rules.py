@@ -11,16 +11,16 @@ from typing import Any, NamedTuple
 import pytest
 
 import allocator
-from allocator.constraints import DistinctAttribute, MatchAttribute
-from allocator.feature import attempt_of
 from allocator.features.admin_access import Occupation
 from allocator.features.consumable_capacity import Capacity
+from allocator.features.contract import attempt_of
 from allocator.features.device_compatibility_groups import CompatibleGroups
 from allocator.features.partitionable_devices import CounterRule
 from allocator.model import CounterConsumption, CounterSet, Device, Request, RequestPolicy
-from allocator.requests import problem_of
-from allocator.rules import Candidates, Classes, Mask, Rule, Slot, Trail, bits
-from cel.quantity import Quantity
+from allocator.requests.candidates import problem_of
+from allocator.requests.constraints import DistinctAttribute, MatchAttribute
+from allocator.search.rules import Candidates, Classes, Mask, Rule, Slot, Trail, bits
+from cel.values.quantity import Quantity
 from tests.builders import (
     DRIVER,
     a_claim,

@@ -6,13 +6,13 @@ from copy import deepcopy
 import pytest
 
 from allocator.allocate import allocate
-from allocator.feature import attempt_of
+from allocator.cluster.snapshot import Snapshot
+from allocator.features.contract import attempt_of
 from allocator.model import Allocation, Claim, Device, Node
 from allocator.outcome import Allocated, AllocationError, Exhausted
-from allocator.requests import MAX_RESULTS, Problem, problem_of
-from allocator.rules import Candidates, Mask, Pick, Rule, Slot, bits
-from allocator.search import Poisoned, Search, Terms
-from allocator.snapshot import Snapshot
+from allocator.requests.candidates import MAX_RESULTS, Problem, problem_of
+from allocator.search.backtracking import Poisoned, Search, Terms
+from allocator.search.rules import Candidates, Mask, Pick, Rule, Slot, bits
 from tests.builders import DRIVER, a_claim, a_device, a_node, a_request, a_slice, a_snapshot, distinct, match
 from tests.properties.allocator.choices import Choices, Values
 from tests.properties.allocator.instance import Instance
@@ -93,7 +93,7 @@ Answer = tuple[Allocation, ...] | str | None
 
 def answer(snapshot: Snapshot, claims: Sequence[Claim], patience: int, monkeypatch: pytest.MonkeyPatch) -> Answer:
     """The allocations, None where there are none, an error's text, or what is not known."""
-    monkeypatch.setattr("allocator.search.PATIENCE_STEPS", patience)
+    monkeypatch.setattr("allocator.search.backtracking.PATIENCE_STEPS", patience)
     try:
         outcome = allocate(snapshot, a_node("node-0"), claims, budget_steps=20_000)
     except AllocationError as error:

@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 
 import cel
 from allocator.allocate import allocate
-from allocator.fleet import Fleet
+from allocator.cluster.selectors import Selectors, Verdict
+from allocator.cluster.snapshot import Snapshot
+from allocator.fleet.fleet import Fleet
 from allocator.gates import Features
 from allocator.model import Claim, Device, Node
 from allocator.outcome import Allocated, AllocationError
-from allocator.rules import bits
-from allocator.selectors import Selectors, Verdict
-from allocator.snapshot import Snapshot
+from allocator.search.rules import bits
 from tests.builders import DRIVER, a_claim, a_device, a_node, a_request, a_slice, a_snapshot, on_node
 
 X, AMOUNT = f'device.attributes["{DRIVER}"].x', f'device.capacity["{DRIVER}"].memory'

@@ -4,8 +4,8 @@ from functools import partial
 
 import pytest
 
+from allocator.cluster.usage import Usage
 from allocator.model import Claim
-from allocator.usage import Usage
 from tests.builders import an_allocated_claim
 from tests.properties.allocator.choices import Choices, Values
 from tests.properties.allocator.instances import ABOUT, a_holding, an_instance

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from scheduler.binding.claim_objects import Json, allocation_of, consumers_of, results_of
+from scheduler.attempt.claim_objects import Json, allocation_of, consumers_of, results_of
 from scheduler.client.connection import JSON, WRITE_TIMEOUT_S
 from scheduler.client.errors import ApiError, Status, Unanswered
 

@@ -16,12 +16,13 @@ from random import Random
 
 import pytest
 
-from allocator.features.extended_resource import CountRequest, RequestMapping
 from allocator.model import Allocation, Claim, DeviceResult, NodeSelector, Requirement, Term
-from scheduler.binding.bind_pod import bind_pod
-from scheduler.binding.binder import Binder, Time
-from scheduler.binding.claim_objects import ClaimKey, Json, allocation_of, is_made_for, key_of, results_of, version_of
-from scheduler.binding.decision import (
+from allocator.pods.extended_resources import CountRequest, RequestMapping
+from scheduler.attempt.bind_pod import bind_pod
+from scheduler.attempt.binder import Binder, Time
+from scheduler.attempt.claim_objects import ClaimKey, Json, allocation_of, is_made_for, key_of, results_of, version_of
+from scheduler.attempt.deallocate import deallocate_one
+from scheduler.attempt.decision import (
     Bound,
     BoundElsewhere,
     ClaimPlan,
@@ -31,12 +32,11 @@ from scheduler.binding.decision import (
     Outcome,
     PodKey,
 )
-from scheduler.binding.post_filter import deallocate_one
 from scheduler.client.errors import CallFailed
 from scheduler.client.resources import claims
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_status import EXTENDED_STATUS
-from scheduler.cycle.extended_resources import ExtendedClaim, claim_name
+from scheduler.state.extended_resources import ExtendedClaim, claim_name
 from tests.properties.binding.server import NAMESPACE, Server, Way, asks_for_more, claims_of, nodes_of
 
 NODES = ("node-0", "node-1")

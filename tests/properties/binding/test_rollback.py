@@ -3,12 +3,12 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.binding import claim_objects
-from scheduler.binding.attempt import Touched
-from scheduler.binding.claim_objects import Json, allocation_of, consumers_of, key_of, version_of
-from scheduler.binding.intent import Intent, intent_of, is_of_another_attempt
-from scheduler.binding.rollback import next_step
-from scheduler.cycle.claim_index import FINALIZER
+from scheduler.attempt import claim_objects
+from scheduler.attempt.attempt import Touched
+from scheduler.attempt.claim_objects import Json, allocation_of, consumers_of, key_of, version_of
+from scheduler.attempt.intent import Intent, intent_of, is_of_another_attempt
+from scheduler.attempt.rollback import next_step
+from scheduler.state.claims import FINALIZER
 from tests.unit.scheduler.binding.raw_claims import OURS, a_raw_claim, an_allocation
 
 SUCCESSOR = Intent("dra-scheduler", 3, "3", OURS.podUID, "node-1", 1)

@@ -6,8 +6,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import cel
-from cel import parser
-from cel.macros import MACROS
+from cel.syntax import parser
+from cel.syntax.macros import MACROS
 from tests.generators.devices import devices
 from tests.generators.expressions import selector
 from tests.unit.cel.frames import FEWEST, with_frames_left

@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cel.check.overloads import Library
 from cel.ext import k8s_lists, lists, sets
-from cel.overloads import Library
-from cel.values import List, Value
+from cel.values.values import List, Value
 
 _INTS = st.lists(st.integers(-5, 5), max_size=30)
 

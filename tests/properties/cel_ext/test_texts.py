@@ -7,12 +7,12 @@ from ipaddress import ip_network
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cel.check.overloads import Library
 from cel.errors import EvalError
 from cel.ext import cidr, formatting, strings, url
-from cel.ext.patterns import compile_pattern
-from cel.ext.quoting import quoted
-from cel.overloads import Library
-from cel.values import List, Value
+from cel.run.patterns import compile_pattern
+from cel.values.quoting import quoted
+from cel.values.values import List, Value
 
 _SHORT = st.text("ab\u00e9\U0001f600", max_size=12)
 

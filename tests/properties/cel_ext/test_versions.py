@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cel.semver import Semver
+from cel.values.semver import Semver
 
 _IDENTIFIERS = st.from_regex(r"0|[1-9][0-9]{0,8}|[0-9]{0,3}[A-Za-z-][0-9A-Za-z-]{0,4}", fullmatch=True)
 _NUMBERS = st.integers(0, 2**64 - 1)

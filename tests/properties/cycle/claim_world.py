@@ -11,13 +11,13 @@ from typing import Any, Literal
 
 from allocator.allocate import allocate
 from allocator.api.metadata import Metadata
+from allocator.cluster.usage import Usage
 from allocator.model import Allocation, Claim, DeviceID, DeviceResult
 from allocator.outcome import Allocated
-from allocator.usage import Usage
-from cel.quantity import Quantity
-from scheduler.cycle.claim_index import ClaimObject
-from scheduler.cycle.cluster import Cluster
-from scheduler.cycle.decide import Placed
+from cel.values.quantity import Quantity
+from scheduler.decision.cluster import Cluster
+from scheduler.decision.decide import Placed
+from scheduler.state.claims import ClaimObject
 from tests.builders import a_claim, a_class, a_device, a_node, a_pod, a_request, a_slice, kubernetes
 
 NAMES = ("a", "b", "c", "d")

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from allocator.model import Node
 from scheduler.core_v1.pod import Pod
-from scheduler.cycle.node_info import NodeInfos
-from scheduler.cycle.templates import Templates
+from scheduler.decision.templates import Templates
+from scheduler.state.nodes import NodeInfos
 from tests.properties.cycle import naive, strategies
 from tests.properties.cycle.naive import NaiveNode
 

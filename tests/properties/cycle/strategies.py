@@ -3,7 +3,7 @@
 from hypothesis import strategies as st
 
 from allocator.model import Container, Node, Requirement, Taint, Term, Toleration
-from cel.quantity import Quantity
+from cel.values.quantity import Quantity
 from scheduler.core_v1.affinity_term import AffinityTerm
 from scheduler.core_v1.host_ports import HostPort
 from scheduler.core_v1.pod import Pod, Preference

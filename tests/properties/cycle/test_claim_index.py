@@ -3,8 +3,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from allocator.cluster.usage import occupying
 from allocator.model import Claim, DeviceID, DeviceResult, PoolID
-from allocator.usage import occupying
 from tests.properties.cycle.claim_world import NAMES, World
 
 STEPS = (

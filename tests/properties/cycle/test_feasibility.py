@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from allocator.policy import Score
-from allocator.rules import Mask, bits
+from allocator.policies.contract import Score
+from allocator.search.rules import Mask, bits
 from scheduler.core_v1.pod import Pod
-from scheduler.cycle.choice import pick
-from scheduler.cycle.feasibility import Refused, feasible, refusals
-from scheduler.cycle.pod_requests import pod_requests
+from scheduler.decision.choice import pick
+from scheduler.decision.feasibility import Refused, feasible, refusals
+from scheduler.state.pod_requests import pod_requests
 from tests.properties.cycle import naive, strategies
 from tests.properties.cycle.clusters import Cluster, Step, assigned, steps
 

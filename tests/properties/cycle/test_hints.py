@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.core_v1.pod import Pod
-from scheduler.cycle.events import Event, NodeChanged, PodChanged
-from scheduler.cycle.feasibility import refusals
-from scheduler.cycle.hints import Reason, Refusal, concerned, helps
-from scheduler.cycle.pod_requests import pod_requests
+from scheduler.decision.feasibility import refusals
+from scheduler.queue.events import Event, NodeChanged, PodChanged
+from scheduler.queue.wakeups import Reason, Refusal, concerned, helps
+from scheduler.state.pod_requests import pod_requests
 from tests.properties.cycle import naive, strategies
 from tests.properties.cycle.clusters import Cluster, Step, steps
 

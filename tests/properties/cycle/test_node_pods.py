@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.core_v1.pod import Pod
-from scheduler.cycle.node_pods import NodePods
+from scheduler.state.pods import NodePods
 from tests.builders import a_pod
 
 NODES = ("node-0", "node-1", "node-2")

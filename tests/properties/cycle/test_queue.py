@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.core_v1.pod import Pod, PodClaim
-from scheduler.cycle.events import ClaimChanged, ClassChanged, Event, GivenBack, NodeChanged, PodChanged, SliceChanged
-from scheduler.cycle.hints import Reason, Refusal, helps
-from scheduler.cycle.pod_requests import PodRequests
-from scheduler.cycle.queue import Place, Queue
+from scheduler.queue.events import ClaimChanged, ClassChanged, Event, GivenBack, NodeChanged, PodChanged, SliceChanged
+from scheduler.queue.queue import Place, Queue
+from scheduler.queue.wakeups import Reason, Refusal, helps
+from scheduler.state.pod_requests import PodRequests
 from tests.builders import a_claim, a_class, a_node, a_pod, a_slice, an_allocated_claim
 
 NAMES = ("a", "b", "c", "d")

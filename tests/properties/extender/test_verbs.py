@@ -4,10 +4,10 @@ from collections import Counter
 
 import pytest
 
+from allocator.fleet.answers import rank_of
 from allocator.outcome import Allocated, Exhausted
-from allocator.policy import Score
-from allocator.shapes import rank_of
-from scheduler.cycle.decide import refused_everywhere
+from allocator.policies.contract import Score
+from scheduler.decision.decide import refused_everywhere
 from scheduler.extender.filter import Undecided, filter_nodes
 from scheduler.extender.preempt import kept_nodes
 from scheduler.extender.prioritize import prioritize

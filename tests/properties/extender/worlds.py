@@ -9,16 +9,16 @@ from functools import cached_property, partial
 from typing import Literal
 
 from allocator.allocate import BUDGET_STEPS, allocate
+from allocator.cluster.snapshot import Snapshot
 from allocator.model import Allocation, Claim, Node, NodeSelector, Slice
 from allocator.outcome import AllocationError, Outcome
 from allocator.policies import policy_of
-from allocator.policy import Policy
-from allocator.snapshot import Snapshot
+from allocator.policies.contract import Policy
 from scheduler.core_v1.namespace import Namespace
 from scheduler.core_v1.pod import Pod
-from scheduler.cycle.admin_access import LABEL
-from scheduler.cycle.cluster import Cluster
-from scheduler.cycle.invariants import is_reached
+from scheduler.decision.admin_access import LABEL
+from scheduler.decision.cluster import Cluster
+from scheduler.state.invariants import is_reached
 from tests.builders import a_pod, a_user, an_allocated_claim, named, watched
 from tests.properties.allocator.choices import Choices, Values
 from tests.properties.allocator.instance import Instance

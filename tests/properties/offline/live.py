@@ -6,15 +6,15 @@ from typing import Any
 from allocator.api import allocation_to_v1, decode
 from allocator.gates import Features
 from allocator.model import Allocation
-from allocator.policy import Policy
-from scheduler.binding.claim_objects import made
-from scheduler.binding.intent import Intent
+from allocator.policies.contract import Policy
+from scheduler.attempt.claim_objects import made
+from scheduler.attempt.intent import Intent
 from scheduler.cache import kinds
 from scheduler.core_v1.pod import Pod
-from scheduler.cycle.cluster import Cluster
-from scheduler.cycle.decide import Placed, decide
-from scheduler.cycle.pod_claims import Waiting, full
+from scheduler.decision.cluster import Cluster
+from scheduler.decision.decide import Placed, decide
 from scheduler.offline.placement import order_of
+from scheduler.state.pod_claims import Waiting, full
 
 Json = dict[str, Any]  # Any: the JSON of an API object
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from allocator.allocate import BUDGET_STEPS, allocate
+from allocator.cluster.snapshot import Snapshot
 from allocator.model import Allocation, Claim, DeviceResult, Node
 from allocator.outcome import (
     AllBlocked,
@@ -14,7 +15,6 @@ from allocator.outcome import (
     Outcome,
     Refused,
 )
-from allocator.snapshot import Snapshot
 from tests.builders import a_node
 
 

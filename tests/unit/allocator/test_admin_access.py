@@ -1,9 +1,9 @@
 import pytest
 
+from allocator.cluster.snapshot import Snapshot
 from allocator.gates import Features
 from allocator.model import Claim, Request, Slice, Taint
 from allocator.outcome import InvalidClaim
-from allocator.snapshot import Snapshot
 from tests.builders import (
     DRIVER,
     a_claim,

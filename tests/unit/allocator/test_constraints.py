@@ -2,10 +2,10 @@ from itertools import permutations
 
 import pytest
 
-from allocator.constraints import covers, lookup
+from allocator.cluster.snapshot import Snapshot
 from allocator.model import Attribute, Constraint, Device
 from allocator.outcome import InvalidClaim
-from allocator.snapshot import Snapshot
+from allocator.requests.constraints import covers, lookup
 from tests.builders import (
     DRIVER,
     Scalar,

@@ -4,12 +4,12 @@ from dataclasses import replace
 import pytest
 
 from allocator.allocate import allocate, share_id_of
+from allocator.cluster.snapshot import Snapshot
 from allocator.features.consumable_capacity import Unrepresentable, consumed_amount, part_of
 from allocator.gates import Features
 from allocator.model import Claim, Device, DeviceResult, Request, RequestPolicy, Taint, ValidRange
 from allocator.outcome import Allocated, InvalidClaim
-from allocator.snapshot import Snapshot
-from cel.quantity import Quantity
+from cel.values.quantity import Quantity
 from tests.builders import (
     DRIVER,
     a_claim,

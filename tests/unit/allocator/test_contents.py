@@ -1,7 +1,7 @@
 """What is kept of nodes' contents, which must not grow with what users write."""
 
-from allocator.contents import MOST_LENSES, Contents
-from allocator.reads import ReadKey
+from allocator.cluster.reads import ReadKey
+from allocator.fleet.fingerprint import MOST_LENSES, Contents
 
 
 def reading(attribute: str) -> ReadKey:

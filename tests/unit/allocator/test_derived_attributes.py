@@ -1,8 +1,8 @@
 import pytest
 
+from allocator.cluster.snapshot import Snapshot
 from allocator.model import Claim, Constraint, Device, Request
 from allocator.outcome import InvalidClaim
-from allocator.snapshot import Snapshot
 from tests.builders import (
     DRIVER,
     a_claim,

@@ -1,7 +1,7 @@
+from allocator.cluster.snapshot import Snapshot
 from allocator.model import Claim, CounterConsumption, CounterSet, Device, Taint
 from allocator.outcome import Outcome, Refused
-from allocator.snapshot import Snapshot
-from cel.quantity import Quantity
+from cel.values.quantity import Quantity
 from tests.builders import (
     a_claim,
     a_device,

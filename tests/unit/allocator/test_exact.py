@@ -4,7 +4,7 @@ import pytest
 
 from allocator.exact import exact, is_exactly
 from allocator.model import DeviceID
-from cel.quantity import Quantity
+from cel.values.quantity import Quantity
 
 SHARED = ("the same object",)
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from allocator.explain import node_text, summary
+from allocator.explain.text import node_text, summary
 from allocator.model import DeviceID, PoolID
 from allocator.outcome import (
     AllBlocked,

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from allocator.features.extended_resource import (
+from allocator.model import Container, DeviceClass
+from allocator.pods.extended_resources import (
     CLASS_PREFIX,
     Generated,
     NotOffered,
@@ -13,8 +14,7 @@ from allocator.features.extended_resource import (
     generate,
     is_extended,
 )
-from allocator.model import Container, DeviceClass
-from cel.quantity import Quantity
+from cel.values.quantity import Quantity
 
 GPU = "example.com/gpu"
 NIC = "example.com/nic"

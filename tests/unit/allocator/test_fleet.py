@@ -4,17 +4,17 @@ from dataclasses import replace
 import pytest
 
 from allocator.allocate import allocate
-from allocator.changes import LEAST_CHANGES
-from allocator.contents import SPARE
-from allocator.explain import node_text
-from allocator.fleet import Fleet
+from allocator.explain.text import node_text
+from allocator.fleet.answers import shape_of
+from allocator.fleet.changes import LEAST_CHANGES
+from allocator.fleet.fingerprint import SPARE
+from allocator.fleet.fleet import Fleet
 from allocator.model import Claim, Constraint, CounterConsumption, CounterSet, Node, Reach, Slice, Taint
 from allocator.outcome import Allocated, NotEnough, Refused
 from allocator.policies import policy_of
-from allocator.rules import bits
-from allocator.shapes import shape_of
+from allocator.search.rules import bits
 from cel import Cancelled
-from cel.quantity import Quantity
+from cel.values.quantity import Quantity
 from tests.builders import (
     DRIVER,
     a_claim,
@@ -518,7 +518,7 @@ def test_decision_is_given_up_between_the_evaluations_of_its_expressions(derives
 
 
 def test_no_more_expressions_are_kept_than_are_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("allocator.selectors.MOST_EXPRESSIONS", 5)
+    monkeypatch.setattr("allocator.cluster.selectors.MOST_EXPRESSIONS", 5)
     snapshot = a_snapshot(a_pool(0))
     for number in range(20):
         expression = f"{number} == {number}"
@@ -570,8 +570,8 @@ def with_uuid(number: int) -> Claim:
 
 
 def test_answers_are_kept_up_to_a_limit_over_all_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("allocator.fleet.MOST_ANSWERS", 10 * MANY)
-    monkeypatch.setattr("allocator.fleet.LEAST_SHAPES", 1)
+    monkeypatch.setattr("allocator.fleet.fleet.MOST_ANSWERS", 10 * MANY)
+    monkeypatch.setattr("allocator.fleet.fleet.LEAST_SHAPES", 1)
     fleet = a_fleet(unlike(MANY))
     for number in range(MANY):
         assert fleet.able([with_uuid(number)]) == 1 << number
@@ -585,8 +585,8 @@ def test_answers_are_kept_up_to_a_limit_over_all_shapes(monkeypatch: pytest.Monk
 
 
 def test_answers_of_the_shape_that_is_asked_for_are_kept_however_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("allocator.fleet.MOST_ANSWERS", 1)
-    monkeypatch.setattr("allocator.fleet.LEAST_SHAPES", 0)
+    monkeypatch.setattr("allocator.fleet.fleet.MOST_ANSWERS", 1)
+    monkeypatch.setattr("allocator.fleet.fleet.LEAST_SHAPES", 0)
     fleet = a_fleet(unlike(MANY))
     for _ in range(2):
         assert fleet.able([with_uuid(7)]) == 1 << 7
@@ -596,7 +596,7 @@ def test_answers_of_the_shape_that_is_asked_for_are_kept_however_many(monkeypatc
 
 
 def test_shapes_with_long_expressions_leave_room_for_few_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("allocator.fleet.MOST_TEXT", 1000)
+    monkeypatch.setattr("allocator.fleet.fleet.MOST_TEXT", 1000)
     fleet = a_fleet(alike(2), 2)
     claims = [a_claim(a_request("gpus", 1, f"{number} != -1".ljust(400))) for number in range(5)]
     for claim in claims:
@@ -610,7 +610,7 @@ def test_shapes_with_long_expressions_leave_room_for_few_others(monkeypatch: pyt
 
 
 def test_as_many_shapes_are_kept_as_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("allocator.fleet.MOST_SHAPES", 2)
+    monkeypatch.setattr("allocator.fleet.fleet.MOST_SHAPES", 2)
     fleet = a_fleet(alike(2), 2)
     for count in (1, 2, 3):
         fleet.able([a_claim(a_request(count=count))])
@@ -621,8 +621,8 @@ def test_as_many_shapes_are_kept_as_can_be(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_some_shapes_are_kept_however_large_the_fleet_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("allocator.fleet.MOST_ANSWERS", 1)
-    monkeypatch.setattr("allocator.fleet.LEAST_SHAPES", 3)
+    monkeypatch.setattr("allocator.fleet.fleet.MOST_ANSWERS", 1)
+    monkeypatch.setattr("allocator.fleet.fleet.LEAST_SHAPES", 3)
     fleet = a_fleet(unlike(MANY))
     for _ in range(2):
         for number in range(3):

@@ -1,8 +1,7 @@
 import pytest
 
-from allocator import node_affinity
-from allocator.model import NOWHERE, Node, NodeSelector, Reach, Requirement, Term
-from allocator.node_affinity import (
+from allocator.cluster import node_affinity
+from allocator.cluster.node_affinity import (
     USUAL_WORDS,
     InvalidNodeSelector,
     labels_match,
@@ -11,6 +10,7 @@ from allocator.node_affinity import (
     selects,
     selects_leniently,
 )
+from allocator.model import NOWHERE, Node, NodeSelector, Reach, Requirement, Term
 from tests.builders import a_node, a_term, everywhere, labelled, named, on_node, requires, where
 
 NODE = a_node("node-0", {"region": "1", "rank": "5", "empty": ""})

@@ -2,7 +2,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from allocator.features.node_allocatable_resources import (
+from allocator.model import Allocation, Container, Device, DeviceID, DeviceResult
+from allocator.pods.node_allocatable_resources import (
     Amounts,
     ClaimResources,
     OverBudget,
@@ -13,8 +14,7 @@ from allocator.features.node_allocatable_resources import (
     requests_of,
     shortages,
 )
-from allocator.model import Allocation, Container, Device, DeviceID, DeviceResult
-from cel.quantity import Quantity
+from cel.values.quantity import Quantity
 
 UNIT = 10**9
 

@@ -1,7 +1,7 @@
 import pytest
 
+from allocator.cluster.node_view import Memo, NodeView
 from allocator.model import PoolID, Slice, Term
-from allocator.node_view import Memo, NodeView
 from tests.builders import (
     DRIVER,
     POOL,
@@ -110,7 +110,7 @@ def test_view_of_a_node_is_made_once() -> None:
 
 
 def test_views_remember_less_of_requests_where_there_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("allocator.snapshot.REMEMBERED_BY_ALL", 400)
+    monkeypatch.setattr("allocator.cluster.snapshot.REMEMBERED_BY_ALL", 400)
     nodes = [a_node(f"node-{number:02}") for number in range(40)]
     snapshot = a_snapshot(a_slice("x", reach=everywhere()))
     most = 0

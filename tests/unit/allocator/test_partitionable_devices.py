@@ -3,11 +3,11 @@ from typing import Any
 
 import pytest
 
+from allocator.cluster.snapshot import Snapshot
 from allocator.gates import Features
 from allocator.model import Claim, CounterConsumption, CounterSet, Device, Slice
 from allocator.outcome import Refused
-from allocator.snapshot import Snapshot
-from cel.quantity import Quantity
+from cel.values.quantity import Quantity
 from tests.builders import (
     DRIVER,
     POOL,

@@ -3,13 +3,13 @@ from dataclasses import replace
 
 import pytest
 
-from allocator.fleet import Fleet
+from allocator.cluster.pools import Pool
+from allocator.cluster.slice_index import SliceIndex
+from allocator.fleet.fleet import Fleet
 from allocator.gates import Features
 from allocator.model import NOWHERE, CounterConsumption, CounterSet, Node, PoolID, Slice, Term
 from allocator.outcome import InvalidPool
-from allocator.pools import Pool
-from allocator.slice_index import SliceIndex
-from cel.quantity import Quantity
+from cel.values.quantity import Quantity
 from tests.builders import (
     DRIVER,
     POOL,

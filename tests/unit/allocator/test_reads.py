@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import pytest
 
 import cel
+from allocator.cluster.reads import ReadKey
 from allocator.model import Device
-from allocator.reads import ReadKey
 from tests.builders import DRIVER, a_device, a_slice, version
 
 ALL = "device == device"

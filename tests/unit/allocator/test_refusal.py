@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from allocator.model import DeviceID, PoolID, Taint
 from allocator.outcome import ConstraintUnmet, NotEnough
-from cel.quantity import Quantity
+from cel.values.quantity import Quantity
 from tests.builders import (
     DRIVER,
     POOL,

@@ -9,10 +9,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from allocator.allocate import allocate
-from allocator.asking import Asking
-from allocator.conflict import Clash, ConstraintWish, RequestWish, Wish, clash_of
-from allocator.corrections import Correction
-from allocator.explanation import NodeExplanation, explain_on
+from allocator.explain.asking import Asking
+from allocator.explain.conflict import Clash, ConstraintWish, RequestWish, Wish, clash_of
+from allocator.explain.corrections import Correction
+from allocator.explain.explanation import NodeExplanation, explain_on
+from allocator.explain.remedies import (
+    ClaimsReleased,
+    ConstraintDropped,
+    CountLowered,
+    Remedy,
+    SelectorCorrected,
+    SelectorsDropped,
+    TaintsTolerated,
+    ToleratedTaint,
+    remedies_of,
+)
 from allocator.model import (
     Alternative,
     Claim,
@@ -25,18 +36,7 @@ from allocator.model import (
     Toleration,
 )
 from allocator.outcome import Allocated, Exhausted, InvalidClaim, Outcome, Refused
-from allocator.remedies import (
-    ClaimsReleased,
-    ConstraintDropped,
-    CountLowered,
-    Remedy,
-    SelectorCorrected,
-    SelectorsDropped,
-    TaintsTolerated,
-    ToleratedTaint,
-    remedies_of,
-)
-from cel.quantity import Quantity
+from cel.values.quantity import Quantity
 from tests.builders import (
     DRIVER,
     a_claim,

@@ -3,10 +3,10 @@ from dataclasses import replace
 
 import pytest
 
+from allocator.cluster.snapshot import Snapshot
 from allocator.gates import Features
 from allocator.model import Allocation, DeviceClass, NodeSelector, OpaqueConfig, Reach, ResultConfig, Term, Toleration
 from allocator.outcome import InvalidPool, Outcome
-from allocator.snapshot import Snapshot
 from tests.builders import (
     DRIVER,
     a_claim,

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from allocator.allocate import allocate, share_id_of
-from allocator.feature import attempt_of
+from allocator.features.contract import attempt_of
 from allocator.model import Claim, CounterConsumption, CounterSet, Device, Request, RequestPolicy, Slice
 from allocator.outcome import Allocated, Exhausted, Outcome, Refused
-from allocator.requests import problem_of
+from allocator.requests.candidates import problem_of
 from cel import Cancelled
-from cel.quantity import Quantity
+from cel.values.quantity import Quantity
 from tests.builders import (
     DRIVER,
     a_claim,
@@ -295,7 +295,7 @@ def test_long_search_ends_with_its_first_answer_also_where_no_request_fails_by_i
     claim = a_claim(*(a_request(f"r{n}", 3) for n in range(6)), constraints=[match(NUMA, f"r{n}") for n in range(6)])
     whole = decide(snapshot, claim)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("allocator.search.PATIENCE_STEPS", 2)
+        patch.setattr("allocator.search.backtracking.PATIENCE_STEPS", 2)
         impatient = decide(snapshot, claim)
     assert impatient.steps > whole.steps
     assert names(impatient) == names(whole)

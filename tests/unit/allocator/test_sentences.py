@@ -4,15 +4,22 @@ from collections.abc import Sequence
 
 import pytest
 
-from allocator.conflict import Clash, ConstraintWish, RequestWish
-from allocator.explain import left_text, refusal_text
-from allocator.explanation import NodeExplanation, explain_on
+from allocator.explain.conflict import Clash, ConstraintWish, RequestWish
+from allocator.explain.explanation import NodeExplanation, explain_on
+from allocator.explain.offer import Offer
+from allocator.explain.remedies import (
+    ClaimsReleased,
+    ConstraintDropped,
+    CountLowered,
+    Remedy,
+    TaintsTolerated,
+    ToleratedTaint,
+)
+from allocator.explain.sentences import clash_text, near_miss, remedy_text, remedy_texts, spread_text
+from allocator.explain.text import left_text, refusal_text
 from allocator.model import Claim, CounterConsumption, CounterSet, DeviceID, Slice, Taint
-from allocator.offer import Offer
 from allocator.outcome import Refusal
-from allocator.remedies import ClaimsReleased, ConstraintDropped, CountLowered, Remedy, TaintsTolerated, ToleratedTaint
-from allocator.sentences import clash_text, near_miss, remedy_text, remedy_texts, spread_text
-from cel.quantity import Quantity
+from cel.values.quantity import Quantity
 from tests.builders import (
     DRIVER,
     a_claim,

@@ -1,8 +1,8 @@
 import pytest
 
+from allocator.cluster.usage import Shares, Usage
 from allocator.model import DeviceID, DeviceResult, PoolID
-from allocator.usage import Shares, Usage
-from cel.quantity import Quantity
+from cel.values.quantity import Quantity
 from tests.builders import (
     DRIVER,
     POOL,

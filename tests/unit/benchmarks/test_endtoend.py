@@ -20,7 +20,7 @@ from benchmarks.endtoend.figures import (
     told_rate,
 )
 from benchmarks.endtoend.workload import SIZES, Json, Size, nodes, place, pods, size_of, slices
-from scheduler.live.metrics import Metrics, Reading
+from scheduler.runtime.metrics import Metrics, Reading
 
 SIZE = Size(100, 3)
 NOTHING = Reading({}, {}, {}, [], 0, 0, 0, 0, {})

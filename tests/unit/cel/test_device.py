@@ -1,10 +1,10 @@
 import pytest
 
 import cel
-from cel.device import BoundDevice, device_from_json
-from cel.quantity import Quantity
-from cel.semver import Semver
-from cel.values import MISSING, List
+from cel.device.device import BoundDevice, device_from_json
+from cel.values.quantity import Quantity
+from cel.values.semver import Semver
+from cel.values.values import MISSING, List
 
 JSON = {
     "driver": "d.io",

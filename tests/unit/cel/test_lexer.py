@@ -1,8 +1,8 @@
 import pytest
 
-from cel import lexer
 from cel.errors import CompileError
-from cel.values import Uint
+from cel.syntax import lexer
+from cel.values.values import Uint
 
 
 def kinds(source: str) -> list[str]:

@@ -1,10 +1,10 @@
 import pytest
 
-from cel import ast
-from cel.ast import Call, Expr, Ident, ListExpr, Literal, MapExpr, MessageExpr, Select
 from cel.errors import CompileError
-from cel.macros import MACROS
-from cel.parser import MAX_NESTING, Syntax, parse
+from cel.syntax import ast
+from cel.syntax.ast import Call, Expr, Ident, ListExpr, Literal, MapExpr, MessageExpr, Select
+from cel.syntax.macros import MACROS
+from cel.syntax.parser import MAX_NESTING, Syntax, parse
 
 SYNTAX = Syntax(MACROS)
 

@@ -1,7 +1,19 @@
 import pytest
 
-from cel import types
-from cel.types import BOOL, DYN, INT, NULL, STRING, Substitution, Type, TypeTooLargeError, list_of, map_of, parameter
+from cel.values import types
+from cel.values.types import (
+    BOOL,
+    DYN,
+    INT,
+    NULL,
+    STRING,
+    Substitution,
+    Type,
+    TypeTooLargeError,
+    list_of,
+    map_of,
+    parameter,
+)
 
 A, B = parameter("A"), parameter("B")
 

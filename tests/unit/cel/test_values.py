@@ -2,10 +2,10 @@ import math
 
 import pytest
 
-from cel import types, values
 from cel.errors import EvalAbortedError, EvalError
-from cel.semver import Semver
-from cel.values import MISSING, List, Map, Uint, equal
+from cel.values import types, values
+from cel.values.semver import Semver
+from cel.values.values import MISSING, List, Map, Uint, equal
 
 VERSION = Semver.parse("1.2.3")
 

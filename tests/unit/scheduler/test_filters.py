@@ -2,11 +2,11 @@ import pytest
 
 from allocator.model import Node, Requirement, Taint, Term, Toleration
 from scheduler.core_v1.pod import Pod
-from scheduler.cycle.filters import FILTERS, refusal
-from scheduler.cycle.filters.node_affinity import node_affinity
-from scheduler.cycle.filters.node_name import node_name
-from scheduler.cycle.filters.node_unschedulable import node_unschedulable
-from scheduler.cycle.filters.taint_toleration import taint_toleration
+from scheduler.plugins.filters import FILTERS, refusal
+from scheduler.plugins.filters.node_affinity import node_affinity
+from scheduler.plugins.filters.node_name import node_name
+from scheduler.plugins.filters.node_unschedulable import node_unschedulable
+from scheduler.plugins.filters.taint_toleration import taint_toleration
 
 ANYWHERE = Pod("default", "p")
 NODE = Node("n1", labels={"zone": "a", "disk": "ssd", "gpus": "8"})

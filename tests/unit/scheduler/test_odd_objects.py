@@ -13,8 +13,8 @@ import pytest
 
 from allocator.api import allocation_to_v1
 from allocator.model import Toleration
-from scheduler.binding.claim_objects import allocated, deallocated, marked
-from scheduler.binding.intent import Intent
+from scheduler.attempt.claim_objects import allocated, deallocated, marked
+from scheduler.attempt.intent import Intent
 from scheduler.cache.decoding import input_of, page_of
 from scheduler.cache.events import Applied, Deleted, Entry, Observed, Refused, Unreadable
 from scheduler.cache.kinds import ClaimObject
@@ -24,12 +24,12 @@ from scheduler.client.discovery import Served
 from scheduler.client.raw_json import dumps
 from scheduler.client.resources import taint_rules
 from scheduler.core_v1.pod import Pod
-from scheduler.cycle.cluster import Cluster
-from scheduler.cycle.decide import Placed, decide
-from scheduler.cycle.events import Event, PodChanged
-from scheduler.cycle.pod_claims import Waiting, full
-from scheduler.cycle.queue import Queue
-from scheduler.live.mirror import Feed, Mirror
+from scheduler.decision.cluster import Cluster
+from scheduler.decision.decide import Placed, decide
+from scheduler.queue.events import Event, PodChanged
+from scheduler.queue.queue import Queue
+from scheduler.runtime.feed import Feed, Mirror
+from scheduler.state.pod_claims import Waiting, full
 from tests.builders import a_claim, a_class, a_node, a_request, a_slice, a_user, amounts, kubernetes, on_node, watched
 from tests.odd_objects import (
     BROKEN,

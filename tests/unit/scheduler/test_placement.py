@@ -5,8 +5,8 @@ import pytest
 from allocator.api.allocation import RESERVED_FOR_MAX
 from allocator.gates import Features
 from allocator.outcome import Exhausted, NotEnough, Refused
-from scheduler.cycle.extended_resources import ExtendedResources
 from scheduler.offline.placement import NotPlaced, Placed, is_pending
+from scheduler.state.extended_resources import ExtendedResources
 from tests.unit.scheduler.manifests import (
     DRIVER,
     Json,

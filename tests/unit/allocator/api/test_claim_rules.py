@@ -7,7 +7,7 @@ import pytest
 
 from allocator.api import ClaimTemplate, Consumer, DeviceTaintSelector, Owner, TaintRule, decode
 from allocator.model import Claim, Constraint, DeviceClass, OpaqueConfig, Taint, Toleration
-from cel.quantity import Quantity
+from cel.values.quantity import Quantity
 from tests.unit.allocator.api.raw_objects import (
     DRIVER,
     Raw,

@@ -16,7 +16,7 @@ from allocator.model import (
     Term,
     ValidRange,
 )
-from cel.quantity import Quantity
+from cel.values.quantity import Quantity
 from tests.unit.allocator.api.raw_objects import (
     DRIVER,
     Raw,

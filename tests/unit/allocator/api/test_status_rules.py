@@ -4,7 +4,7 @@ import pytest
 
 from allocator.api import allocation_to_v1, decode
 from allocator.model import Allocation, Claim, DeviceResult, Requirement, ResultConfig, Term
-from cel.quantity import Quantity
+from cel.values.quantity import Quantity
 from tests.unit.allocator.api.raw_objects import (
     DRIVER,
     Raw,

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from allocator.model import Claim, CounterConsumption, CounterSet, Device, Slice
 from allocator.policies.groups import NUMA_NODE, PCIE_ROOT
-from cel.quantity import Quantity
+from cel.values.quantity import Quantity
 from tests.builders import a_claim, a_device, a_request, a_result, a_slice, an_allocated_claim, on_node
 
 PLACES: Mapping[str, tuple[int, Sequence[int]]] = {

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from allocator.allocate import allocate
+from allocator.cluster.snapshot import Snapshot
 from allocator.gates import Features
 from allocator.model import Claim, Node, Slice
 from allocator.outcome import Allocated
 from allocator.policies import policy_of
-from allocator.snapshot import Snapshot
 from tests.builders import a_class, a_node, kubernetes
 
 

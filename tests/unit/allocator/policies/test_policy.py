@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 import pytest
 
 from allocator.allocate import allocate
-from allocator.feature import Attempt
+from allocator.cluster.snapshot import Snapshot
+from allocator.features.contract import Attempt
 from allocator.model import Claim, Constraint
 from allocator.outcome import Allocated, Exhausted, InvalidClaim, Outcome, Refused
-from allocator.policy import FIRST_FIT, Policy, Requests, Score
-from allocator.rules import Mask, Pick, Slot, bits
-from allocator.search import Order
-from allocator.snapshot import Snapshot
+from allocator.policies.contract import FIRST_FIT, Policy, Requests, Score
+from allocator.search.backtracking import Order
+from allocator.search.rules import Mask, Pick, Slot, bits
 from tests.builders import (
     DRIVER,
     a_claim,

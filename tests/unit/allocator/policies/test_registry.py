@@ -4,8 +4,8 @@ import sys
 import pytest
 
 from allocator.policies import NAMES, UnknownPolicy, policy_of
+from allocator.policies.contract import FIRST_FIT
 from allocator.policies.groups import NUMA_NODE, PCIE_ROOT
-from allocator.policy import FIRST_FIT
 
 
 def test_every_policy_is_found_by_its_name() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from cel.errors import EvalAbortedError
-from cel.ext.patterns import compile_pattern
+from cel.run.patterns import compile_pattern
 from tests.unit.cel.ext.expressions import costs_of, failure_of, holds, refusal_of
 
 

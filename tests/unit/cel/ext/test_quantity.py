@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from cel.quantity import MAX_DIGITS, Format, Quantity
+from cel.values.quantity import MAX_DIGITS, Format, Quantity
 
 
 def quantity(text: str) -> Quantity:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cel.semver import Semver
+from cel.values.semver import Semver
 
 
 def version(text: str) -> Semver:

@@ -5,8 +5,8 @@ from typing import cast
 
 import pytest
 
-from scheduler.binding.attempt import Attempt
-from scheduler.binding.bind_pod import _may_be_reserved
+from scheduler.attempt.attempt import Attempt
+from scheduler.attempt.bind_pod import _may_be_reserved
 from tests.unit.scheduler.binding.raw_claims import OURS, a_raw_claim
 
 

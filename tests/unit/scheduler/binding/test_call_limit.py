@@ -2,7 +2,7 @@
 
 import asyncio
 
-from scheduler.binding.call_limit import CallLimit
+from scheduler.attempt.call_limit import CallLimit
 
 
 async def turns() -> None:

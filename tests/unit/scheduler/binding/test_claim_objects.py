@@ -5,10 +5,10 @@ from collections.abc import Callable
 
 import pytest
 
-from scheduler.binding import claim_objects
-from scheduler.binding.claim_objects import Claim, Json, is_same_allocation
-from scheduler.binding.intent import ANNOTATION, intent_of
-from scheduler.cycle.claim_index import FINALIZER
+from scheduler.attempt import claim_objects
+from scheduler.attempt.claim_objects import Claim, Json, is_same_allocation
+from scheduler.attempt.intent import ANNOTATION, intent_of
+from scheduler.state.claims import FINALIZER
 from tests.unit.scheduler.binding.raw_claims import OURS, a_raw_claim, an_allocation
 
 UNKNOWN = {"futureField": {"empty": {}, "list": [], "zero": 0}}

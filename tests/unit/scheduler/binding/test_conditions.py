@@ -9,11 +9,11 @@ from typing import cast
 import pytest
 
 from allocator.model import DeviceID
-from scheduler.binding import conditions
-from scheduler.binding.attempt import Attempt
-from scheduler.binding.binder import Binder
-from scheduler.binding.claim_objects import Json
-from scheduler.binding.conditions import CLOCK_SLACK, Failed, Ready, Waiting, is_overdue, state_of
+from scheduler.attempt import conditions
+from scheduler.attempt.attempt import Attempt
+from scheduler.attempt.binder import Binder
+from scheduler.attempt.claim_objects import Json
+from scheduler.attempt.conditions import CLOCK_SLACK, Failed, Ready, Waiting, is_overdue, state_of
 from tests.unit.scheduler.binding.raw_claims import a_raw_claim, an_allocation
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

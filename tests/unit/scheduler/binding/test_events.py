@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from scheduler.binding import events as module
-from scheduler.binding.decision import PodKey
-from scheduler.binding.events import FINISHED_S, NOTE_MAX_BYTES, QUEUE_MAX, QUEUED_OF_NAMESPACE, Events, shortened
+from scheduler.attempt.decision import PodKey
 from scheduler.cache.events import Key
 from scheduler.client.errors import ApiError, Status
 from scheduler.client.resources import NODES, claims
+from scheduler.telling import events as module
+from scheduler.telling.events import FINISHED_S, NOTE_MAX_BYTES, QUEUE_MAX, QUEUED_OF_NAMESPACE, Events, shortened
 
 
 class Silence:

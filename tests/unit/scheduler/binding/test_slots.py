@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.binding.slots import UNDOING_MAX, Slots
+from scheduler.attempt.slots import UNDOING_MAX, Slots
 
 MOST = 8
 

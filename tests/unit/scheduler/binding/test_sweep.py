@@ -1,8 +1,8 @@
 """Which claims hold something of ours that nobody uses, and for how long."""
 
-from scheduler.binding.claim_objects import ClaimKey, Json
-from scheduler.binding.intent import Intent
-from scheduler.binding.sweep import LEAST_AGE_S, Sweep
+from scheduler.attempt.claim_objects import ClaimKey, Json
+from scheduler.attempt.intent import Intent
+from scheduler.repair.sweep import LEAST_AGE_S, Sweep
 from tests.unit.scheduler.binding.raw_claims import OURS, a_raw_claim, an_allocation
 
 FOREIGN = Intent("another-scheduler", 1, "1", "pod-uid", "node-0", 1)

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from scheduler.binding.turns import Turns
+from scheduler.attempt.waits import Turns
 
 
 class World:

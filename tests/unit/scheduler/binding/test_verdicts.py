@@ -2,8 +2,8 @@
 
 import pytest
 
-from scheduler.binding.decision import Fatal, Outcome, Refused, Retry
-from scheduler.binding.verdicts import Verdict, may_pass, outcome_of, verdict
+from scheduler.attempt.decision import Fatal, Outcome, Refused, Retry
+from scheduler.attempt.write_outcome import Verdict, may_pass, outcome_of, verdict
 from scheduler.client.errors import ApiError, CallFailed, Cause, Status, Unanswered, Withheld
 
 CALL = "PUT /apis/resource.k8s.io/v1/namespaces/work/resourceclaims/claim/status"

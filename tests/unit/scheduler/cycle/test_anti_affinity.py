@@ -4,7 +4,7 @@ import pytest
 
 from scheduler.core_v1.affinity_term import AntiAffinityFields, anti_affinity_of
 from scheduler.core_v1.pod import Pod
-from scheduler.cycle.anti_affinity import AntiAffinity
+from scheduler.state.affinity_terms import AntiAffinity
 from tests.builders import a_node, a_pod
 
 NOISY = {"matchLabels": {"noisy": "yes"}}

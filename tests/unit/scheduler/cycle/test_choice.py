@@ -2,15 +2,15 @@ import numpy as np
 import pytest
 
 from allocator.model import Taint
-from allocator.policy import Score
+from allocator.policies.contract import Score
 from scheduler.core_v1.pod import Pod, Preference
-from scheduler.cycle.choice import Groups, pick
-from scheduler.cycle.node_info import NodeInfos
-from scheduler.cycle.pod_requests import pod_requests
-from scheduler.cycle.scores.dynamic_resources import dynamic_resources
-from scheduler.cycle.scores.node_resources_fit import node_resources_fit
-from scheduler.cycle.scores.normalize import normalized
-from scheduler.cycle.templates import Templates
+from scheduler.decision.choice import Groups, pick
+from scheduler.decision.templates import Templates
+from scheduler.plugins.scores.dynamic_resources import dynamic_resources
+from scheduler.plugins.scores.node_resources_fit import node_resources_fit
+from scheduler.plugins.scores.normalize import normalized
+from scheduler.state.nodes import NodeInfos
+from scheduler.state.pod_requests import pod_requests
 from tests.builders import a_container, a_node, a_pod, a_term, amounts, requires
 
 SOFT = Taint("k", "", "PreferNoSchedule")

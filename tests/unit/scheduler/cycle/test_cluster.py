@@ -6,15 +6,15 @@ from allocator.api import TaintRule
 from allocator.api.allocation import RESERVED_FOR_MAX
 from allocator.api.device_taint_rule import DeviceTaintSelector
 from allocator.model import Allocation, Claim, CounterConsumption, CounterSet, DeviceResult, Taint, Term
-from allocator.rules import bits
-from cel.quantity import Quantity
+from allocator.search.rules import bits
+from cel.values.quantity import Quantity
 from scheduler.core_v1.namespace import Namespace
 from scheduler.core_v1.pod import Pod, PodClaim
-from scheduler.cycle.claim_index import FINALIZER, AlreadyReserved
-from scheduler.cycle.cluster import Cluster
-from scheduler.cycle.decide import Placed
-from scheduler.cycle.pod_claims import Waiting, full
-from scheduler.cycle.pod_requests import CPU
+from scheduler.decision.cluster import Cluster
+from scheduler.decision.decide import Placed
+from scheduler.state.claims import FINALIZER, AlreadyReserved
+from scheduler.state.pod_claims import Waiting, full
+from scheduler.state.pod_requests import CPU
 from tests.builders import (
     Watched,
     a_claim,

@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 
 from allocator.model import Allocation, Claim, Device, Taint
-from cel.quantity import Quantity
+from cel.values.quantity import Quantity
 from scheduler.core_v1.namespace import Namespace
 from scheduler.core_v1.pod import Pod
-from scheduler.cycle.cluster import Cluster
-from scheduler.cycle.decide import Failed, NotPlaced, OutOfTime, Placed, Verdict, decide
-from scheduler.cycle.hints import Reason
-from scheduler.cycle.patience import Patience
+from scheduler.decision.cluster import Cluster
+from scheduler.decision.decide import Failed, NotPlaced, OutOfTime, Placed, Verdict, decide
+from scheduler.decision.time_limit import Patience
+from scheduler.queue.wakeups import Reason
 from tests.builders import (
     a_claim,
     a_class,

@@ -4,13 +4,13 @@ from dataclasses import replace
 from typing import Any
 
 from allocator.model import Claim, Container
-from cel.quantity import Quantity
+from cel.values.quantity import Quantity
 from scheduler.core_v1.pod import Pod, PodClaim
-from scheduler.cycle.answers import answers, unfit
-from scheduler.cycle.cluster import Cluster
-from scheduler.cycle.decide import NO_ROOM_BESIDE, NotPlaced, Placed, decide
-from scheduler.cycle.hints import Reason
-from scheduler.cycle.pod_requests import pod_requests
+from scheduler.decision.answers import answers, unfit
+from scheduler.decision.cluster import Cluster
+from scheduler.decision.decide import NO_ROOM_BESIDE, NotPlaced, Placed, decide
+from scheduler.queue.wakeups import Reason
+from scheduler.state.pod_requests import pod_requests
 from tests.builders import a_claim, a_class, a_device, a_node, a_pod, a_request, a_slice, amounts, kubernetes, on_node
 
 CPUS = {"cpu": {"mapping": {"deviceMultiplier": Quantity.of(4)}}}

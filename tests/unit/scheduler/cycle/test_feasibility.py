@@ -5,10 +5,10 @@ import pytest
 from allocator.model import Node, Taint
 from scheduler.core_v1.host_ports import HostPort
 from scheduler.core_v1.pod import Pod
-from scheduler.cycle.feasibility import Refused, feasible, fit_error, refusals
-from scheduler.cycle.node_info import NodeInfos
-from scheduler.cycle.pod_requests import pod_requests
-from scheduler.cycle.templates import Templates
+from scheduler.decision.feasibility import Refused, feasible, fit_error, refusals
+from scheduler.decision.templates import Templates
+from scheduler.state.nodes import NodeInfos
+from scheduler.state.pod_requests import pod_requests
 from tests.builders import a_container, a_node, a_pod, amounts
 
 FITS = "node(s) didn't match Pod's node affinity/selector"

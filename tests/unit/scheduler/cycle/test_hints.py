@@ -8,7 +8,7 @@ from scheduler.core_v1.affinity_term import AffinityTerm
 from scheduler.core_v1.host_ports import HostPort
 from scheduler.core_v1.namespace import Namespace
 from scheduler.core_v1.pod import Pod, PodClaim
-from scheduler.cycle.events import (
+from scheduler.queue.events import (
     ClaimChanged,
     ClassChanged,
     Event,
@@ -19,8 +19,8 @@ from scheduler.cycle.events import (
     SliceChanged,
     TaintRulesChanged,
 )
-from scheduler.cycle.hints import Reason, Refusal, claim_keys, concerned, helps
-from scheduler.cycle.pod_requests import pod_requests
+from scheduler.queue.wakeups import Reason, Refusal, claim_keys, concerned, helps
+from scheduler.state.pod_requests import pod_requests
 from tests.builders import (
     a_claim,
     a_class,

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from scheduler.cycle.masks import flags_of, mask_of, numbers_of
+from scheduler.state.masks import flags_of, mask_of, numbers_of
 
 
 @pytest.mark.parametrize("mask", [0, 1, 0b1011, 1 << 7, 1 << 8, 1 << 4999, (1 << 5000) - 1])

@@ -3,11 +3,11 @@ from dataclasses import replace
 import pytest
 
 from scheduler.core_v1.pod import Pod, PodClaim
-from scheduler.cycle import queue as queue_module
-from scheduler.cycle.events import ClaimChanged, ClassChanged, SliceChanged, TaintRulesChanged
-from scheduler.cycle.hints import Reason, Refusal
-from scheduler.cycle.pod_requests import PodRequests
-from scheduler.cycle.queue import FLUSH_EVERY_S, Backoff, Place, Queue
+from scheduler.queue import queue as queue_module
+from scheduler.queue.events import ClaimChanged, ClassChanged, SliceChanged, TaintRulesChanged
+from scheduler.queue.queue import FLUSH_EVERY_S, Backoff, Place, Queue
+from scheduler.queue.wakeups import Reason, Refusal
+from scheduler.state.pod_requests import PodRequests
 from tests.builders import a_claim, a_class, a_pod, a_slice, an_allocated_claim
 
 HELP = SliceChanged(None, a_slice("gpu-0"))

@@ -7,14 +7,14 @@ import pytest
 
 from allocator.model import Claim, Container
 from allocator.policies import policy_of
-from cel.quantity import Quantity
+from cel.values.quantity import Quantity
 from scheduler.core_v1.pod import Pod
-from scheduler.cycle.answers import answers, unfit
-from scheduler.cycle.cluster import Cluster
-from scheduler.cycle.decide import NotPlaced, Placed, decide
-from scheduler.cycle.extended_resources import claim_name
-from scheduler.cycle.hints import Reason
-from scheduler.cycle.pod_claims import Waiting
+from scheduler.decision.answers import answers, unfit
+from scheduler.decision.cluster import Cluster
+from scheduler.decision.decide import NotPlaced, Placed, decide
+from scheduler.queue.wakeups import Reason
+from scheduler.state.extended_resources import claim_name
+from scheduler.state.pod_claims import Waiting
 from tests.builders import (
     a_claim,
     a_class,

@@ -1,5 +1,5 @@
 from allocator.model import DeviceID
-from scheduler.cycle.cluster import Cluster
+from scheduler.decision.cluster import Cluster
 from tests.builders import DRIVER, POOL, a_claim, a_class, a_node, a_slice, an_allocated_claim, kubernetes, watched
 
 FIRST, SECOND = (DeviceID(DRIVER, POOL, name) for name in ("gpu-0", "gpu-1"))

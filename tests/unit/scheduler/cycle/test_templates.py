@@ -5,9 +5,9 @@ import pytest
 from allocator.model import Node, Requirement, Taint, Term, Toleration
 from cel import Cancelled
 from scheduler.core_v1.pod import Pod, Preference
-from scheduler.cycle import templates
-from scheduler.cycle.filters import FILTERS, Filter
-from scheduler.cycle.templates import MOST_TEMPLATES, NOT_NAMED, Templates
+from scheduler.decision import templates
+from scheduler.decision.templates import MOST_TEMPLATES, NOT_NAMED, Templates
+from scheduler.plugins.filters import FILTERS, Filter
 from tests.builders import a_node, a_pod, a_term, amounts, named, requires
 
 TAINT = Taint("k", "v", "NoSchedule")

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from scheduler.core_v1.pod import decode_pod
-from scheduler.cycle.unsupported import unsupported
+from scheduler.decision.unsupported import unsupported
 from tests.unit.scheduler.manifests import Json, a_pod
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

@@ -4,7 +4,7 @@ from typing import Any
 
 from allocator.model import Claim, Device
 from scheduler.core_v1.pod import Pod
-from scheduler.cycle.cluster import Cluster
+from scheduler.decision.cluster import Cluster
 from tests.builders import a_class, a_node, a_slice, a_user, kubernetes, on_node, watched
 
 OURS = "ours"

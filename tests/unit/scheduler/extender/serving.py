@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from scheduler.extender.server import Served, Verb, serving
-from scheduler.live.tls import Certificates
+from scheduler.runtime.tls import Certificates
 from tests.unit.scheduler.loops import Loop
 
 PATIENCE_S = 30.0

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from scheduler.extender.configuration import Mode
-from scheduler.extender.kube_scheduler_configuration import KubeSchedulerConfiguration, read
-from scheduler.extender.kube_scheduler_setup import Setup, document
-from scheduler.extender.traps import Judged, Trap, traps_of
+from scheduler.kube_scheduler.configuration import KubeSchedulerConfiguration, read
+from scheduler.kube_scheduler.setup import Setup, document
+from scheduler.kube_scheduler.traps import Judged, Trap, traps_of
 from tests.unit.scheduler.manifests import Json
 
 OFF = {"multiPoint": {"disabled": [{"name": "DynamicResources"}]}}

@@ -8,15 +8,15 @@ from typing import Any, cast
 import pytest
 
 from allocator.model import Claim
-from scheduler.binding.binder import Api, Binder, Listener, Observed, Time
+from scheduler.attempt.attempts import INTERNAL
+from scheduler.attempt.binder import Api, Binder, Listener, Observed, Time
 from scheduler.client.errors import ApiError, Status
 from scheduler.client.resources import claims
-from scheduler.cycle.cluster import Cluster
-from scheduler.cycle.decide import Placed
-from scheduler.cycle.invariants import Violation
+from scheduler.decision.cluster import Cluster
+from scheduler.decision.decide import Placed
 from scheduler.extender.bind import Binds
 from scheduler.extender.wire import ExtenderBindingArgs
-from scheduler.live.attempts import INTERNAL
+from scheduler.state.invariants import Violation
 from tests.builders import Watched, a_pod, an_allocated_claim, watched
 from tests.unit.scheduler.extender.clusters import a_cluster
 

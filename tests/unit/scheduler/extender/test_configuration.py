@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from scheduler.extender.configuration import ExtenderConfiguration
-from scheduler.live.configuration import InvalidConfiguration, is_loopback, load
+from scheduler.runtime.configuration import InvalidConfiguration, is_loopback, load
 
 KEYS = {"certFile": "tls.crt", "keyFile": "tls.key"}
 CLIENTS = {"clientCaFile": "ca.crt", "clientNames": ["kube-scheduler"]}

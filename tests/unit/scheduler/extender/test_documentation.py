@@ -7,7 +7,7 @@ import pytest
 from scheduler.cli.extender import serve
 from scheduler.extender.configuration import ExtenderConfiguration, Mode
 from scheduler.extender.metrics import ExtenderMetrics, Reading
-from scheduler.live.metrics import Point, Status, Watch
+from scheduler.runtime.metrics import Point, Status, Watch
 from tests.unit.scheduler.documented import DOCS, exposed, rows, said, settings
 from tests.unit.scheduler.extender.setups import OFF, a_document, found, profiles
 from tests.unit.scheduler.manifests import Json

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.extender.kube_scheduler_configuration import profiles_of, read, seconds
+from scheduler.kube_scheduler.configuration import profiles_of, read, seconds
 from tests.unit.scheduler.extender.setups import a_document, configuration
 from tests.unit.scheduler.manifests import Json
 

@@ -11,8 +11,9 @@ import pytest
 from allocator.model import Reach
 from scheduler.client.errors import ApiError, CallFailed, Status, Unanswered
 from scheduler.core_v1.namespace import Namespace
-from scheduler.cycle.cluster import Cluster
-from scheduler.cycle.events import (
+from scheduler.decision.cluster import Cluster
+from scheduler.extender.poke import ANNOTATION, ASKED_AGAIN_S, DEBOUNCE_S, MOST_NODES, Poke
+from scheduler.queue.events import (
     ClaimChanged,
     ClassChanged,
     Event,
@@ -22,7 +23,6 @@ from scheduler.cycle.events import (
     SliceChanged,
     TaintRulesChanged,
 )
-from scheduler.extender.poke import ANNOTATION, ASKED_AGAIN_S, DEBOUNCE_S, MOST_NODES, Poke
 from tests.builders import a_claim, a_class, a_node, a_pod, a_slice, everywhere, on_node, per_device
 from tests.unit.scheduler.extender.clusters import a_cluster
 

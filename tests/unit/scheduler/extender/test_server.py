@@ -11,10 +11,10 @@ from urllib.parse import urlsplit
 import aiohttp
 import pytest
 
+from scheduler.attempt.attempts import INTERNAL
 from scheduler.extender.server import LARGEST_BODY, Verb, serving
 from scheduler.extender.wire import Malformed
-from scheduler.live.attempts import INTERNAL
-from scheduler.live.listening import CannotServe
+from scheduler.runtime.listening import CannotServe
 from tests.unit.scheduler.extender.serving import ask, echo, run, served
 from tests.unit.scheduler.loops import LOOPS, Loop
 

@@ -16,8 +16,8 @@ from cryptography.hazmat.primitives.serialization import (
 
 from scheduler.extender import program
 from scheduler.extender.configuration import ExtenderConfiguration
-from scheduler.live.configuration import load
-from scheduler.live.tls import BadCertificates, Certificates, Files, is_allowed, names_in
+from scheduler.runtime.configuration import load
+from scheduler.runtime.tls import BadCertificates, Certificates, Files, is_allowed, names_in
 from tests.controlplane import certificates
 from tests.controlplane.certificates import CLIENT, Pair
 from tests.unit.scheduler.extender.serving import ask, connected, run, served

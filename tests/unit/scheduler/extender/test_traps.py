@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from scheduler.extender.configuration import Mode
-from scheduler.extender.kube_scheduler_setup import document, flags
-from scheduler.extender.traps import Severity
+from scheduler.kube_scheduler.setup import document, flags
+from scheduler.kube_scheduler.traps import Severity
 from tests.unit.scheduler.extender.setups import OFF, a_document, a_setup, found, places, profiles
 from tests.unit.scheduler.manifests import Json
 

@@ -11,8 +11,8 @@ import pytest
 
 from allocator.model import Allocation, Claim
 from scheduler.core_v1.pod import Pod
-from scheduler.cycle.cluster import Cluster
-from scheduler.cycle.patience import Patience
+from scheduler.decision.cluster import Cluster
+from scheduler.decision.time_limit import Patience
 from scheduler.extender.bind import Binds
 from scheduler.extender.poke import Poke
 from scheduler.extender.verbs import Verbs

@@ -8,7 +8,7 @@ import pytest
 
 from scheduler.client.connection import Json
 from scheduler.client.errors import Unanswered
-from scheduler.live.access import MOST_ASKED, MOST_REMEMBERED, REMEMBERED_S, Access, is_open
+from scheduler.runtime.access import MOST_ASKED, MOST_REMEMBERED, REMEMBERED_S, Access, is_open
 
 ALICE = {"username": "alice", "uid": "1", "groups": ["a", "b"], "extra": {"k": ["v"]}}
 

@@ -9,21 +9,21 @@ from typing import Any, cast
 
 import pytest
 
-from scheduler.binding.binder import Binder, Listener, Time
-from scheduler.binding.events import Events
-from scheduler.binding.refusals import Refusals
+from scheduler.attempt.attempts import FASTER_S
+from scheduler.attempt.binder import Binder, Listener, Time
 from scheduler.cache.kinds import claim_of
 from scheduler.cache.reflector import Reflector
 from scheduler.client.connection import Connection
 from scheduler.client.errors import ApiError, Status
 from scheduler.client.resources import claims
 from scheduler.core_v1.pod import Pod, PodClaim
-from scheduler.cycle.cluster import Cluster
-from scheduler.cycle.queue import Queue
-from scheduler.live.attempts import FASTER_S
+from scheduler.decision.cluster import Cluster
 from scheduler.live.loop import Loop, Parts
-from scheduler.live.metrics import Metrics
-from scheduler.live.observed import ObservedClaims
+from scheduler.queue.queue import Queue
+from scheduler.runtime.metrics import Metrics
+from scheduler.runtime.watched_claims import ObservedClaims
+from scheduler.telling.conditions import Refusals
+from scheduler.telling.events import Events
 from tests.builders import DRIVER, a_class, a_node, a_pod, a_slice, amounts, everywhere, kubernetes
 
 MOMENT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -198,7 +198,7 @@ def test_devices_of_a_lost_race_are_nobodys_for_a_while_and_nodes_are_looked_for
     room: Room, monkeypatch: pytest.MonkeyPatch, aside_s: float, device: str
 ) -> None:
     """The watch shows later who has them; once that has had its time, they are there for others again."""
-    monkeypatch.setattr("scheduler.live.attempts.FASTER_S", aside_s)
+    monkeypatch.setattr("scheduler.attempt.attempts.FASTER_S", aside_s)
 
     async def act() -> None:
         running = asyncio.create_task(room.loop.run())

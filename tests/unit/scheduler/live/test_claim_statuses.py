@@ -5,13 +5,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, cast
 
-from scheduler.binding.binder import Api
+from scheduler.attempt.binder import Api
 from scheduler.client.errors import ApiError, Status
-from scheduler.core_v1.hollow_entries import MANAGER
 from scheduler.core_v1.pod import Pod, PodClaim
-from scheduler.cycle.cluster import Cluster
-from scheduler.cycle.events import PodChanged
-from scheduler.live.claim_statuses import TRIES, ClaimStatuses
+from scheduler.core_v1.unusable_entries import MANAGER
+from scheduler.decision.cluster import Cluster
+from scheduler.queue.events import PodChanged
+from scheduler.repair.claim_statuses import TRIES, ClaimStatuses
 from tests.builders import a_claim, a_pod, kubernetes, watched
 
 TURNS = 50

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from scheduler.input.documents import Finding, read
-from scheduler.live.configuration import (
+from scheduler.output.yaml_dump import dump
+from scheduler.runtime.configuration import (
     Configuration,
     InvalidConfiguration,
     LogFormat,
@@ -14,7 +15,6 @@ from scheduler.live.configuration import (
     host_and_port,
     load,
 )
-from scheduler.output.yaml_dump import dump
 
 HEAD = "apiVersion: dra-scheduler.dev/v1alpha1\nkind: DraSchedulerConfiguration\n"
 ROOT = Path(__file__).resolve().parents[4]

@@ -10,11 +10,11 @@ import pytest
 from scheduler.client.connection import Connection
 from scheduler.client.discovery import Served
 from scheduler.client.errors import CallFailed, Unanswered
-from scheduler.cycle.invariants import Violation
-from scheduler.live import core
-from scheduler.live.configuration import Configuration
-from scheduler.live.core import Core, Site, Told
-from scheduler.live.metrics import Metrics
+from scheduler.runtime import core
+from scheduler.runtime.configuration import Configuration
+from scheduler.runtime.core import Core, Site, Told
+from scheduler.runtime.metrics import Metrics
+from scheduler.state.invariants import Violation
 from tests.builders import kubernetes
 
 
@@ -101,7 +101,7 @@ def test_violation_is_told_once_it_was_seen_twice_and_not_again_while_it_lasts(m
 
     monkeypatch.setattr(parts.mirror, "filled", filled)
     monkeypatch.setattr(parts.cluster, "violations", lambda: next(looks))
-    monkeypatch.setattr("scheduler.live.core.asyncio.sleep", sleep)
+    monkeypatch.setattr("scheduler.runtime.core.asyncio.sleep", sleep)
     with pytest.raises(RuntimeError, match="StopIteration"):
         asyncio.run(parts._check_all_the_time())
     assert heard.violations == [lasting, lasting]

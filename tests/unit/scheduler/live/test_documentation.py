@@ -2,8 +2,8 @@
 
 import pytest
 
-from scheduler.live.configuration import Configuration
-from scheduler.live.metrics import Metrics, Point, Reading, Result, Status, Watch
+from scheduler.runtime.configuration import Configuration
+from scheduler.runtime.metrics import Metrics, Point, Reading, Result, Status, Watch
 from tests.unit.scheduler.documented import exposed, rows, said, settings
 
 PAGE = "scheduler.md"

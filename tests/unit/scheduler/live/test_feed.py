@@ -13,11 +13,11 @@ from scheduler.cache.reflector import Reflector
 from scheduler.client.connection import Connection
 from scheduler.client.discovery import Served
 from scheduler.client.resources import Resource, taint_rules
-from scheduler.cycle.cluster import Cluster
-from scheduler.cycle.decide import NotPlaced, Placed, decide
-from scheduler.cycle.events import ClaimChanged, Event, PodChanged
-from scheduler.cycle.pod_claims import Waiting
-from scheduler.live.mirror import Feed, Mirror
+from scheduler.decision.cluster import Cluster
+from scheduler.decision.decide import NotPlaced, Placed, decide
+from scheduler.queue.events import ClaimChanged, Event, PodChanged
+from scheduler.runtime.feed import Feed, Mirror
+from scheduler.state.pod_claims import Waiting
 from tests.builders import a_claim, a_class, a_node, a_pod, a_slice, a_user, amounts, kubernetes, on_node
 
 Json = dict[str, Any]

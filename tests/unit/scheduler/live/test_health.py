@@ -8,8 +8,8 @@ from dataclasses import replace
 import aiohttp
 import pytest
 
-from scheduler.live.health import Check, Served, serving, verdict
-from scheduler.live.listening import CannotServe
+from scheduler.runtime.health import Check, Served, serving, verdict
+from scheduler.runtime.listening import CannotServe
 
 Answer = tuple[int, str, str]
 """Status, content type, text."""

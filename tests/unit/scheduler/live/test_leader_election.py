@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from scheduler.binding.binder import Time
+from scheduler.attempt.binder import Time
 from scheduler.client.connection import JSON, Json
 from scheduler.client.errors import ApiError, CallFailed, Status, Unanswered
-from scheduler.live.configuration import LeaderElection as Settings
-from scheduler.live.leader_election import ELSEWHERE, LeaderElection, LeadershipLost, own_namespace
+from scheduler.runtime.configuration import LeaderElection as Settings
+from scheduler.runtime.leader_election import ELSEWHERE, LeaderElection, LeadershipLost, own_namespace
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/here/leases/dra-scheduler"
 WALL = datetime(2026, 1, 1, tzinfo=UTC)

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from scheduler.live.configuration import JITTER
-from scheduler.live.lease import Durations, Elector
+from scheduler.runtime.configuration import JITTER
+from scheduler.runtime.lease import Durations, Elector
 
 DURATIONS = Durations(15, 10, 2)
 WALL = datetime(2026, 1, 1, tzinfo=UTC)

@@ -10,8 +10,8 @@ from typing import cast
 import pytest
 from aiohttp import web
 
-from scheduler.live.listening import CannotServe, Limits, Refusal, _Door, listening
-from scheduler.live.self_signed import self_signed
+from scheduler.runtime.listening import CannotServe, Limits, Refusal, _Door, listening
+from scheduler.runtime.self_signed import self_signed
 from tests.unit.scheduler.loops import LOOPS, Loop, left_open
 
 Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -212,7 +212,7 @@ def test_log_says_once_in_a_while_that_connections_are_refused(
     with caplog.at_level(logging.WARNING):
         asyncio.run(refuse(3))
         assert len(caplog.records) == 1
-        monkeypatch.setattr("scheduler.live.listening.TOLD_EVERY_S", 0.0)
+        monkeypatch.setattr("scheduler.runtime.listening.TOLD_EVERY_S", 0.0)
         asyncio.run(refuse(3))
     assert len(caplog.records) == 4
     assert refused == ["connections"] * 6

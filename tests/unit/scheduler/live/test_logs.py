@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from scheduler.live.configuration import LogFormat, LogLevel
-from scheduler.live.logs import OURS, JsonLine, TextLine, configure, hidden
+from scheduler.runtime.configuration import LogFormat, LogLevel
+from scheduler.runtime.logs import OURS, JsonLine, TextLine, configure, hidden
 
 OWN = logging.getLogger("scheduler.live.test")
 TOKEN = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhIn0.c2lnbmF0dXJl"  # noqa: S105 - of nobody

@@ -7,22 +7,22 @@ from typing import Any, cast
 
 import pytest
 
-from cel.quantity import Quantity
-from scheduler.binding import claim_objects
-from scheduler.binding.binder import Api, Binder, Listener, Observed, Time
-from scheduler.binding.events import Events
-from scheduler.binding.intent import Intent
-from scheduler.binding.refusals import Refusals
+from cel.values.quantity import Quantity
+from scheduler.attempt import claim_objects
+from scheduler.attempt.binder import Api, Binder, Listener, Observed, Time
+from scheduler.attempt.intent import Intent
 from scheduler.cache.kinds import claim_of
 from scheduler.client.errors import ApiError, Status
 from scheduler.client.resources import claims
 from scheduler.core_v1.pod import Pod
-from scheduler.cycle.cluster import Cluster
-from scheduler.cycle.decide import Failed, OutOfTime, Verdict
-from scheduler.cycle.invariants import Violation
-from scheduler.cycle.queue import Queue
+from scheduler.decision.cluster import Cluster
+from scheduler.decision.decide import Failed, OutOfTime, Verdict
 from scheduler.live.loop import LEFT_S, PROBE_S, Loop, Parts
-from scheduler.live.metrics import Metrics
+from scheduler.queue.queue import Queue
+from scheduler.runtime.metrics import Metrics
+from scheduler.state.invariants import Violation
+from scheduler.telling.conditions import Refusals
+from scheduler.telling.events import Events
 from tests.builders import a_node, a_pod, a_user, kubernetes
 
 ELSEWHERE = {

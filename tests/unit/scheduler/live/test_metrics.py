@@ -6,9 +6,9 @@ from typing import get_args
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from scheduler.binding.sweep import Leftover
-from scheduler.live.core import Told
-from scheduler.live.metrics import Metrics, Point, Reading, Result, Status, Watch
+from scheduler.repair.sweep import Leftover
+from scheduler.runtime.core import Told
+from scheduler.runtime.metrics import Metrics, Point, Reading, Result, Status, Watch
 from scheduler.version import VERSION
 
 WATCH = Watch("pods", objects=7, restarts=2, refused=1, failures=3, silence_s=0.5, is_alive=True)

@@ -10,9 +10,9 @@ from scheduler.cache.events import Applied, Deleted, Entry, Key
 from scheduler.client.connection import Connection
 from scheduler.client.discovery import Served
 from scheduler.core_v1.namespace import Namespace
-from scheduler.cycle import events
-from scheduler.cycle.cluster import Cluster
-from scheduler.live.mirror import Feed, Mirror
+from scheduler.decision.cluster import Cluster
+from scheduler.queue import events
+from scheduler.runtime.feed import Feed, Mirror
 from tests.builders import a_class, a_node, a_pod, a_slice
 
 

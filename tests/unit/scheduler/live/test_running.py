@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from scheduler.client.discovery import NotServed
-from scheduler.live import running
-from scheduler.live.configuration import Configuration, load
+from scheduler.runtime import running
+from scheduler.runtime.configuration import Configuration, load
 
 
 @pytest.mark.parametrize("concurrency", [1, 64, 1000])

@@ -9,11 +9,11 @@ import aiohttp
 import pytest
 import trustme
 
-from scheduler.live.access import Access
-from scheduler.live.configuration import Configuration, InvalidConfiguration, load
-from scheduler.live.health import serving
-from scheduler.live.secure import Secure, secure
-from scheduler.live.self_signed import self_signed
+from scheduler.runtime.access import Access
+from scheduler.runtime.configuration import Configuration, InvalidConfiguration, load
+from scheduler.runtime.health import serving
+from scheduler.runtime.secure import Secure, secure
+from scheduler.runtime.self_signed import self_signed
 from tests.unit.scheduler.live.test_access import Reviews
 from tests.unit.scheduler.live.test_health import served
 from tests.unit.scheduler.loops import LOOPS, Loop

@@ -2,8 +2,8 @@
 
 from scheduler.cache.events import Progressed
 from scheduler.cache.reflector import ALIVE_S
-from scheduler.live.metrics import Watch
-from scheduler.live.watches import unfilled, unheard, watches
+from scheduler.runtime.metrics import Watch
+from scheduler.runtime.watches import unfilled, unheard, watches
 from tests.unit.scheduler.cache.test_reflector import LISTED, cut, played
 
 DEAD_AT = 10 + ALIVE_S

@@ -1,0 +1,168 @@
+"""The devices that one node reaches, in canonical order; bit i of every mask is device i.
+
+A view depends on slices and the node alone, not on what is in use, so it is made once and kept.
+"""
+
+from collections.abc import Collection, Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from allocator.cluster.node_affinity import InvalidNodeSelector, reaches
+from allocator.cluster.pools import Pool
+from allocator.model import Device, Node, PoolID, Slice
+from allocator.search.rules import Mask
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """The devices of one slice in a view: they start at bit `offset`."""
+
+    piece: Slice
+    offset: int
+
+    @property
+    def mask(self) -> Mask:
+        """The devices of the slice."""
+        return ((1 << len(self.piece.devices)) - 1) << self.offset
+
+    def having(self, trait: str) -> Mask:
+        """The devices that have the trait (`Slice.traits`)."""
+        if trait not in self.piece.traits:
+            return 0
+        return sum(1 << position for position, d in enumerate(self.piece.devices, self.offset) if getattr(d, trait))
+
+
+class Memo(dict[Hashable, Any]):
+    """What was worked out of a view, each by its own key; what nobody has asked for in a long time is forgotten.
+
+    Whoever asks for a key knows what it holds. Nothing goes that was asked for since the last `age`.
+    """
+
+    __slots__ = ("_before", "_kept")
+
+    def __init__(self) -> None:
+        self._before: dict[Hashable, Any] = {}
+        self._kept = 0
+
+    def __missing__(self, key: Hashable) -> Any:
+        self[key] = value = self._before[key]
+        self._kept += 1
+        return value
+
+    def __contains__(self, key: object) -> bool:
+        return super().__contains__(key) or key in self._before
+
+    def get(self, key: Hashable, default: Any = None) -> Any:
+        """What is known under the key."""
+        try:
+            return self[key]
+        except KeyError:
+            return default
+
+    def age(self, most: int) -> None:
+        """Forget what was not asked for since there were so many new entries the last time, if there are by now."""
+        if len(self) - self._kept > most:
+            self._before, self._kept = dict(self), 0
+            self.clear()
+
+
+@dataclass(slots=True, eq=False)
+class NodeView:
+    """What the allocator sees of the cluster from one node.
+
+    pools: all of them, also those that cannot be used. segments, devices: of the usable pools.
+    reachable: the devices whose own node selection holds. unreadable: those whose own node selector cannot be
+    evaluated. unknown: those that carry, or whose slice carries, a field that is not known. shareable: those that allow
+    multiple allocations. traits: those of the slices. memo: what was worked out of all this; a view is shared by all
+    attempts on the node.
+    """
+
+    node: Node | None
+    pools: tuple[Pool, ...]
+    segments: tuple[Segment, ...]
+    devices: tuple[Device, ...]
+    reachable: Mask
+    unreadable: Mask
+    unknown: Mask
+    shareable: Mask
+    traits: frozenset[str]
+    memo: Memo = field(default_factory=Memo)
+
+    @property
+    def all(self) -> Mask:
+        """All devices of the view."""
+        return (1 << len(self.devices)) - 1
+
+    def mask_of(self, kind: str, names: Mapping[PoolID, Collection[str]]) -> Mask:
+        """The devices of the view that are named, by pool; kind tells one mapping of names from another.
+
+        A collection that was seen before is not looked at again; so it must not change.
+        Cost: O(pools of the view), plus O(names) for new collections.
+        """
+        mask = 0
+        for pool in self.pools if names else ():
+            named = names.get(pool.id)
+            if not named:
+                continue
+            try:
+                known = self.memo[kind, pool.id]
+            except KeyError:
+                known = (None, 0)
+            if known[0] is not named:
+                positions = self.positions(pool)
+                known = (named, sum(1 << positions[name] for name in named if name in positions))
+                self.memo[kind, pool.id] = known
+            mask |= known[1]
+        return mask
+
+    def positions(self, pool: Pool) -> Mapping[str, int]:
+        """Device name to bit. Cost: O(devices of the pool), once; so it is for pools of which something is in use."""
+        positions: Mapping[str, int]
+        try:
+            positions = self.memo["positions", pool.id]
+        except KeyError:
+            own = [segment for segment in self.segments if segment.piece.pool_id == pool.id]
+            positions = self.memo["positions", pool.id] = {
+                device.name: position for s in own for position, device in enumerate(s.piece.devices, s.offset)
+            }
+        return positions
+
+    def segment(self, device: int) -> Segment:
+        """The segment that a device belongs to. Cost: O(slices of the view)."""
+        return next(s for s in reversed(self.segments) if s.offset <= device)
+
+
+def view_of(node: Node | None, pools: tuple[Pool, ...]) -> NodeView:
+    """The view of a node on its pools. Cost: O(devices)."""
+    segments: list[Segment] = []
+    devices: list[Device] = []
+    traits: frozenset[str] = frozenset()
+    reachable = unreadable = unknown = shareable = 0
+    for pool in pools:
+        if not pool.is_usable:
+            continue
+        for piece in pool.slices:
+            segment = Segment(piece, len(devices))
+            segments.append(segment)
+            devices.extend(piece.devices)
+            here, unclear = _reached(piece, node, segment.offset) if piece.reach.per_device else (segment.mask, 0)
+            reachable |= here
+            unreadable |= unclear
+            if piece.unknown_fields:
+                unknown |= segment.mask
+            if piece.traits:
+                traits |= piece.traits
+                unknown |= segment.having("unknown_fields")
+                shareable |= segment.having("allow_multiple_allocations")
+    return NodeView(node, pools, tuple(segments), tuple(devices), reachable, unreadable, unknown, shareable, traits)
+
+
+def _reached(piece: Slice, node: Node | None, offset: int) -> tuple[Mask, Mask]:
+    """Of a slice that leaves it to its devices: (those that the node reaches, those of which that cannot be said)."""
+    reached = unreadable = 0
+    for position, device in enumerate(piece.devices, offset):
+        try:
+            reached |= reaches(device.reach, node) << position
+        except InvalidNodeSelector:
+            unreadable |= 1 << position
+    return reached, unreadable

@@ -1,0 +1,140 @@
+"""The published slices, so that those of a node and of a pool are found, kept up to date slice by slice.
+
+Whoever changes it tells those who remember what they worked out of a slice (`Fleet` does), and changes a
+`copy` where others look at it too. Slices are known by identity, since a new version of one is another object.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+
+from allocator.cluster.counter_slices import Unreached
+from allocator.cluster.node_affinity import NAME_FIELD, problem_of
+from allocator.cluster.pools import Pool, gather
+from allocator.gates import Features, Release
+from allocator.model import Node, PoolID, Slice
+
+Label = tuple[str, str]
+"""A label of a node with its value; the node's name counts as one, under the name of its field."""
+
+_NONE: Mapping[PoolID, Pool] = MappingProxyType({})
+
+_Bag = dict[int, Slice]
+"""Slices by their identity, which stays taken as long as they are in here."""
+
+
+class SliceIndex:
+    """Slices by what a node must be like to reach them, and by pool.
+
+    by_pool: all slices of a pool, of whichever generation, in the order in which they came.
+    """
+
+    def __init__(self, release: Release, slices: Iterable[Slice] = ()) -> None:
+        self.by_pool: dict[PoolID, Sequence[Slice]] = {}
+        self._release = release
+        self._by_label: dict[str, dict[str, _Bag]] = {}
+        self._by_selection: _Bag = {}
+        self._bare: dict[int, tuple[Slice, Slice]] = {}
+        self._unreached = Unreached()
+        for published in slices:
+            self.add(published)
+
+    def copy(self) -> "SliceIndex":
+        """Another one with the same slices. Cost: O(slices)."""
+        copied = SliceIndex(self._release)
+        copied.by_pool = dict(self.by_pool)
+        copied._by_label = {
+            key: {value: dict(bag) for value, bag in by_value.items()} for key, by_value in self._by_label.items()
+        }
+        copied._by_selection = dict(self._by_selection)
+        copied._bare = dict(self._bare)
+        copied._unreached = self._unreached.copy()
+        return copied
+
+    def add(self, published: Slice) -> Slice:
+        """Take a slice in; the answer is what counts of it, which may be its counters alone.
+
+        Cost: O(slices of its pool).
+        """
+        piece = published
+        if published.counter_sets and published.devices and not self._release.combined_slices:
+            piece = replace(published, devices=())
+            self._bare[id(published)] = (published, piece)
+        labels = self.labels_of(piece)
+        if labels is None:
+            self._by_selection[id(piece)] = piece
+        for key, value in labels or ():
+            self._by_label.setdefault(key, {}).setdefault(value, {})[id(piece)] = piece
+        self._unreached.change(piece.pool_id)
+        self.by_pool[piece.pool_id] = (*self.by_pool.get(piece.pool_id, ()), piece)
+        return piece
+
+    def remove(self, published: Slice) -> Slice:
+        """Take a slice out; the answer is what counted of it. Raises KeyError for one that is not in.
+
+        Cost: O(slices of its pool).
+        """
+        _, piece = self._bare.pop(id(published), (published, published))
+        labels = self.labels_of(piece)
+        if labels is None:
+            del self._by_selection[id(piece)]
+        for key, value in labels or ():
+            self._take_out(piece, key, value)
+        self._unreached.change(piece.pool_id)
+        rest = tuple([one for one in self.by_pool[piece.pool_id] if one is not piece])
+        if rest:
+            self.by_pool[piece.pool_id] = rest
+        else:
+            del self.by_pool[piece.pool_id]
+        return piece
+
+    def pools(self, node: Node | None, features: Features) -> tuple[Pool, ...]:
+        """The pools that the node reaches, in canonical order. Raises InvalidPool."""
+        return gather(self._of_node(node), self.by_pool, node, features, self.unreached(features))
+
+    def unreached(self, features: Features) -> Mapping[PoolID, Pool]:
+        """The pools that matter to nodes that reach nothing of them; the same object while nothing changes."""
+        return self._unreached.among(self.by_pool, features) if self._release.counter_slices_reach_all else _NONE
+
+    def _of_node(self, node: Node | None) -> Iterable[Slice]:
+        """The slices that may reach the node, each once; the others do not."""
+        if node is None:
+            return self._by_selection.values()
+        bags = [self._by_selection] if self._by_selection else []
+        for key, by_value in self._by_label.items():
+            if key == NAME_FIELD and not node.name:
+                bags.extend(by_value.values())
+                continue
+            value = node.name if key == NAME_FIELD else node.labels.get(key)
+            if value is not None and value in by_value:
+                bags.append(by_value[value])
+        if len(bags) == 1:
+            return bags[0].values()
+        return {number: piece for bag in bags for number, piece in bag.items()}.values()
+
+    def labels_of(self, piece: Slice) -> Sequence[Label] | None:
+        """Labels of which a node has one if it reaches the slice; None where that cannot be said.
+
+        None at all where it is seen by all nodes: what a node has of its pool depends on the pool's other slices.
+        """
+        if piece.counter_sets and self._release.counter_slices_reach_all:
+            return ()
+        if piece.reach.node_name:
+            return ((NAME_FIELD, piece.reach.node_name),)
+        terms = piece.reach.node_selector or ()
+        if piece.reach.all_nodes or piece.reach.per_device or len(terms) != 1 or problem_of(terms[0]):
+            return None
+        for requirement in (*terms[0].fields, *terms[0].expressions):
+            # A label may have the name of the field, but then it is no field.
+            is_clear = requirement.key != NAME_FIELD or requirement in terms[0].fields
+            if requirement.operator == "In" and is_clear:
+                return [(requirement.key, value) for value in dict.fromkeys(requirement.values)]
+        return None
+
+    def _take_out(self, piece: Slice, key: str, value: str) -> None:
+        by_value = self._by_label[key]
+        del by_value[value][id(piece)]
+        if not by_value[value]:
+            del by_value[value]
+        if not by_value:
+            del self._by_label[key]

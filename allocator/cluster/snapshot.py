@@ -1,0 +1,118 @@
+"""All that a decision looks at, at one moment: slices, classes, and what is in use.
+
+A snapshot is a value: whoever holds one sees that moment. Those that follow one another share their slices and
+views; whoever changes slices, as `Fleet` does, does so in a snapshot that is `apart`.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from allocator.cluster.node_view import NodeView, view_of
+from allocator.cluster.pools import Pool
+from allocator.cluster.selectors import Selectors
+from allocator.cluster.slice_index import SliceIndex
+from allocator.cluster.usage import Usage
+from allocator.exact import values_of
+from allocator.gates import CONSUMABLE_CAPACITY, Features
+from allocator.model import Claim, DeviceClass, Node, PoolID, Slice
+
+MOST_VIEWS = 1 << 17
+"""Views that are kept; beyond, the oldest is made again when its node is looked at."""
+
+MOST_REMEMBERED = 32
+"""New things that a view remembers before it forgets those that were not asked for since, where there are few views."""
+
+REMEMBERED_BY_ALL = 1 << 16
+"""New things that all views together remember so; some 50 MiB, with what is asked for again and again."""
+
+LEAST_REMEMBERED = 8
+"""New things that a view remembers however many there are."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Snapshot:
+    """The cluster's devices at one moment; made by `of`, continued by `with_allocated`. classes: by name."""
+
+    features: Features
+    slices: SliceIndex
+    classes: Mapping[str, DeviceClass]
+    usage: Usage
+    selectors: Selectors
+    _views: dict[str | None, tuple[Node | None, NodeView]] = field(default_factory=dict)
+
+    @staticmethod
+    def of(
+        slices: Iterable[Slice], classes: Iterable[DeviceClass], claims: Iterable[Claim], features: Features
+    ) -> "Snapshot":
+        """A snapshot of these objects; the allocated ones among the claims say what is in use."""
+        return Snapshot(
+            features,
+            SliceIndex(features.release, slices),
+            {device_class.name: device_class for device_class in classes},
+            _no_usage(features).plus(claims),
+            Selectors(features.environment),
+        )
+
+    @property
+    def by_pool(self) -> Mapping[PoolID, Sequence[Slice]]:
+        """All slices of each pool, of whichever generation."""
+        return self.slices.by_pool
+
+    def with_usage(self, usage: Usage) -> "Snapshot":
+        """The snapshot in which this is in use."""
+        return Snapshot(self.features, self.slices, self.classes, usage, self.selectors, self._views)
+
+    def with_allocated(self, claims: Iterable[Claim]) -> "Snapshot":
+        """The snapshot in which these allocated claims hold their devices too."""
+        return self.with_usage(self.usage.plus(claims))
+
+    def with_usage_of(self, claims: Iterable[Claim]) -> "Snapshot":
+        """The snapshot in which these allocated claims, and no others, hold their devices."""
+        return self.with_usage(_no_usage(self.features).plus(claims))
+
+    def with_classes(self, classes: Mapping[str, DeviceClass]) -> "Snapshot":
+        """The snapshot with these classes, by name."""
+        return replace(self, classes=classes)
+
+    def pools(self, node: Node | None) -> tuple[Pool, ...]:
+        """The pools that the node reaches, in canonical order. Raises InvalidPool."""
+        return self.slices.pools(node, self.features)
+
+    def view(self, node: Node | None) -> NodeView:
+        """The devices that the node reaches. Raises InvalidPool.
+
+        Kept for as long as the node stays the same in all that counts, and its slices do.
+        """
+        name = node.name if node else None
+        known = self._views.get(name)
+        if known is not None and (known[0] is node or is_same(known[0], node)):
+            share = REMEMBERED_BY_ALL // len(self._views)
+            known[1].memo.age(max(LEAST_REMEMBERED, min(MOST_REMEMBERED, share)))
+            return known[1]
+        view = view_of(node, self.pools(node))
+        self._views[name] = (node, view)
+        if len(self._views) > MOST_VIEWS:
+            del self._views[next(iter(self._views))]
+        return view
+
+    def forget_view(self, name: str | None) -> None:
+        """Make the view of that node anew when it is looked at again: its slices have changed, or it is gone."""
+        self._views.pop(name, None)
+
+    def apart(self) -> "Snapshot":
+        """The same snapshot, with slices and views of its own: those of this one stay as they are. Cost: O(slices)."""
+        return replace(self, slices=self.slices.copy(), _views=dict(self._views))
+
+
+def _no_usage(features: Features) -> Usage:
+    return Usage(features.has(CONSUMABLE_CAPACITY))
+
+
+def is_same(old: Node | None, new: Node | None) -> bool:
+    """True where both reach the same devices, and can use them in the same way."""
+    if old is None or new is None:
+        return old is new
+    return _of_node(old) == _of_node(new)
+
+
+_of_node = values_of(Node, dict.fromkeys(["taints", "unschedulable", "allocatable"], "not for devices to look at"))

@@ -1,0 +1,167 @@
+"""Allocated claims to devices in use: who holds what, wholly or in shares.
+
+Admin access occupies nothing. A share counts by what it consumes; where shares are not known (the gate
+is off), its device counts as held. A device that several claims hold, which no scheduler should let
+happen, is in use until the last of them is gone.
+Source: KEP-4381, KEP-5018 (admin access), KEP-5075 (shares).
+"""
+
+from bisect import insort
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from allocator.cluster.pool_map import PoolMap
+from allocator.model import Claim, DeviceID, DeviceResult, PoolID
+
+Held = TypeVar("Held")
+
+Names = tuple[str, ...]
+"""Claims, in order; one that holds the same thing twice stands there twice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """The shares of one device. holders: by share id. consumed: the sums by capacity that are not zero, in 10**-9.
+
+    measured: how many shares say what they consume, if only that it is zero. token: equal for devices of which the same
+    is consumed, whoever has it.
+    """
+
+    holders: Mapping[str, Names] = field(default_factory=dict)
+    consumed: Mapping[str, int] = field(default_factory=dict)
+    measured: int = 0
+    token: Hashable = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "token", (self.measured > 0, frozenset(self.consumed.items())))
+
+    def plus(self, name: str, result: DeviceResult) -> "Shares":
+        """With one more share."""
+        own = with_name(self.holders.get(result.share_id), name)
+        measured = self.measured + bool(result.consumed_capacity)
+        return Shares({**self.holders, result.share_id: own}, _summed(self.consumed, result, 1), measured)
+
+    def minus(self, name: str, result: DeviceResult) -> "Shares | None":
+        """Without that share; None where it was the last. Raises ValueError where it is not there."""
+        holders = dict(self.holders)
+        own = without_name(holders.pop(result.share_id, ()), name)
+        if own:
+            holders[result.share_id] = own
+        measured = self.measured - bool(result.consumed_capacity)
+        return Shares(holders, _summed(self.consumed, result, -1), measured) if holders else None
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """The holders of devices and of their shares, by pool and device name.
+
+    A value: `plus` and `minus` give the next one, which shares the pools that did not change. has_shares: shares are
+    known.
+    """
+
+    has_shares: bool = True
+    holders: PoolMap[Mapping[str, Names]] = field(default_factory=PoolMap)
+    shares: PoolMap[Mapping[str, Shares]] = field(default_factory=PoolMap)
+
+    def plus(self, claims: Iterable[Claim]) -> "Usage":
+        """The usage with these allocated claims as well. Cost: O(what is in use in the touched pools)."""
+        return self._changed(claims, with_name, lambda known, name, result: (known or Shares()).plus(name, result))
+
+    def minus(self, claims: Iterable[Claim]) -> "Usage":
+        """The usage without these claims, which have to be in it as they are: the inverse of `plus`.
+
+        Raises ValueError for what they do not hold. Cost: as of `plus`.
+        """
+        return self._changed(claims, without_name, lambda known, name, result: (known or Shares()).minus(name, result))
+
+    def _changed(
+        self,
+        claims: Iterable[Claim],
+        of_device: Callable[[Names | None, str], Names],
+        of_shares: Callable[[Shares | None, str, DeviceResult], Shares | None],
+    ) -> "Usage":
+        holders: dict[PoolID, dict[str, Names]] = {}
+        shares: dict[PoolID, dict[str, Shares]] = {}
+        for claim in claims:
+            name = str(claim)
+            for result in occupying(claim):
+                pool_id = PoolID(result.driver, result.pool)
+                if not result.share_id or not self.has_shares:
+                    held = _of_pool(holders, self.holders, pool_id)
+                    _set(held, result.device, of_device(held.get(result.device), name))
+                else:
+                    shared = _of_pool(shares, self.shares, pool_id)
+                    _set(shared, result.device, of_shares(shared.get(result.device), name, result))
+        return Usage(
+            self.has_shares,
+            self.holders.updated(holders) if holders else self.holders,
+            self.shares.updated(shares) if shares else self.shares,
+        )
+
+    def holder(self, device: DeviceID) -> str | None:
+        """The claim that holds the whole device, the first of several by name; None where none does."""
+        names = (self.holders.get(PoolID(device.driver, device.pool)) or {}).get(device.device)
+        return names[0] if names else None
+
+    def users(self, device: DeviceID) -> frozenset[str]:
+        """The claims that have the device, or a share of it."""
+        pool_id = PoolID(device.driver, device.pool)
+        shares = self.shares_in(pool_id).get(device.device)
+        names = (self.holders.get(pool_id) or {}).get(device.device, ())
+        return frozenset(names) | frozenset(name for own in (shares.holders.values() if shares else ()) for name in own)
+
+    def shares_in(self, pool_id: PoolID) -> Mapping[str, Shares]:
+        """The shares of the pool's devices, by device name."""
+        return self.shares.get(pool_id) or {}
+
+    def allocated_in(self, pool_id: PoolID) -> frozenset[str]:
+        """The names of the pool's devices that are held, wholly or in shares."""
+        return frozenset(self.holders.get(pool_id) or ()) | frozenset(self.shares.get(pool_id) or ())
+
+
+def occupying(claim: Claim) -> Sequence[DeviceResult]:
+    """The devices of the claim that it keeps from others, wholly or in part."""
+    if claim.allocation is None:
+        return ()
+    return [result for result in claim.allocation.results if not result.admin_access]
+
+
+def with_name(names: Names | None, name: str) -> Names:
+    """The names with one more, in order."""
+    if not names:
+        return (name,)
+    more = list(names)
+    insort(more, name)
+    return tuple(more)
+
+
+def without_name(names: Names | None, name: str) -> Names:
+    """The names without one of these. Raises ValueError where there is none."""
+    fewer = list(names or ())
+    if name not in fewer:
+        raise ValueError(f"claim {name} does not hold what it is said to give back")
+    fewer.remove(name)
+    return tuple(fewer)
+
+
+def _summed(consumed: Mapping[str, int], result: DeviceResult, sign: int) -> Mapping[str, int]:
+    sums = dict(consumed)
+    for name, amount in result.consumed_capacity.items():
+        _set(sums, name, sums.get(name, 0) + sign * amount.nanos)
+    return sums
+
+
+def _set(entries: dict[str, Held], key: str, value: Held | None) -> None:
+    """Keep the value, or nothing where it is none."""
+    if value:
+        entries[key] = value
+    else:
+        entries.pop(key, None)
+
+
+def _of_pool(new: dict[PoolID, dict[str, Held]], old: PoolMap[Mapping[str, Held]], pool_id: PoolID) -> dict[str, Held]:
+    """The pool's entry that may be changed: a copy of the old one at first."""
+    if pool_id not in new:
+        new[pool_id] = dict(old.get(pool_id) or {})
+    return new[pool_id]

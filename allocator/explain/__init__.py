@@ -1,0 +1,1 @@
+"""Why there is no answer, and what would help."""

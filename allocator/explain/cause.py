@@ -1,0 +1,65 @@
+"""Why nothing was found: the first of the causes that explains it, with its numbers.
+
+The funnel is free, since static rules are masks already. A constraint is named where even the best
+value of its attribute gives too few devices. What is left is a conflict between requests.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from allocator.cluster.usage import Usage
+from allocator.features.consumable_capacity import short_of
+from allocator.features.contract import Attempt
+from allocator.model import Alternative, Claim, DeviceID
+from allocator.outcome import AllBlocked, Cause, Conflict, ConstraintUnmet, NotEnough, Refusal
+from allocator.requests.candidates import Problem
+from allocator.search.rules import Candidates, Stage, bits
+
+
+def cause_of(problem: Problem, attempt: Attempt, claims: Sequence[Claim]) -> Cause:
+    """The cause of a refusal. Cost: O(requests times devices of the view)."""
+    for alternatives in problem.requests:
+        if all(_falls_short(candidates) for candidates in alternatives):
+            return _shortage(alternatives[0], attempt, claims)
+    for constraint, rule in problem.constraints:
+        best, wanted = rule.best()
+        if best < wanted:
+            names = tuple(alternatives[0].alternative.name for alternatives in rule.affected)
+            kind = "matchAttribute" if constraint.match_attribute else "distinctAttribute"
+            return ConstraintUnmet(rule.claim, f"{kind} {rule.attribute}", names, wanted, best)
+    return Conflict(tuple(str(claim) for claim in claims))
+
+
+def _falls_short(candidates: Candidates) -> bool:
+    if candidates.forced is not None:
+        return any(not candidates.mask >> device & 1 for device in candidates.forced)
+    return candidates.mask.bit_count() < candidates.need
+
+
+def _shortage(candidates: Candidates, attempt: Attempt, claims: Sequence[Claim]) -> Cause:
+    claim, alternative = str(claims[candidates.claim]), candidates.alternative
+    if candidates.forced is not None:
+        stages = [stage for stage in candidates.stages if stage.is_of_all]
+        return AllBlocked(claim, alternative.name, len(candidates.forced), refusals_of(attempt, alternative, stages))
+    refusals = refusals_of(attempt, alternative, candidates.stages)
+    left = candidates.mask.bit_count()
+    return NotEnough(claim, alternative.name, candidates.need, len(attempt.view.devices), refusals, left)
+
+
+def refusals_of(attempt: Attempt, alternative: Alternative, stages: Sequence[Stage]) -> tuple[Refusal, ...]:
+    """The stages that refused devices, with the names of devices and holders."""
+    return tuple(_refusal(attempt, alternative, stage) for stage in stages if stage.refused)
+
+
+def _refusal(attempt: Attempt, alternative: Alternative, stage: Stage) -> Refusal:
+    devices = tuple(attempt.view.devices[device].id for device in bits(stage.refused))
+    if stage.kind not in ("in use", "capacity"):
+        return Refusal(stage.reason, devices, stage.kind)
+    short = short_of(attempt, alternative, stage.refused) if stage.kind == "capacity" else ()
+    return Refusal(stage.reason, devices, stage.kind, holders_of(devices, attempt.usage), short)
+
+
+def holders_of(devices: Sequence[DeviceID], usage: Usage) -> tuple[tuple[str, int], ...]:
+    """The claims that have the devices or parts of them, with how many, the largest holder first."""
+    holders = Counter(holder for device in devices for holder in usage.users(device))
+    return tuple(sorted(holders.items(), key=lambda item: (-item[1], item[0])))

@@ -1,0 +1,161 @@
+"""Which wishes of refused claims are in each other's way: a set that cannot be had, though any part of it can.
+
+Requests and constraints are left out one after the other for as long as the rest is refused; what is
+left is the conflict. Constraints go first, since a conflict without them says more, and requests from
+the last to the first, since people read from the first.
+Source: the deletion method for minimal unsatisfiable subsets.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import or_
+
+from allocator.explain.asking import ASK_STEPS, Asking
+from allocator.explain.offer import Offer, offer_of, prepared
+from allocator.features.consumable_capacity import Capacity
+from allocator.features.device_compatibility_groups import CompatibleGroups
+from allocator.features.partitionable_devices import CounterRule
+from allocator.model import Claim
+from allocator.outcome import Allocated, InvalidClaim, Refused
+from allocator.requests.candidates import MAX_RESULTS, Problem
+from allocator.search.backtracking import Found, Poisoned, Search, Terms
+from allocator.search.rules import Candidates, Rule
+
+
+@dataclass(frozen=True, slots=True)
+class RequestWish:
+    """A request of a claim."""
+
+    claim: str
+    request: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConstraintWish:
+    """The constraint at a position of a claim. kind: `matchAttribute` or `distinctAttribute`."""
+
+    claim: str
+    position: int
+    kind: str
+    attribute: str
+
+
+Wish = RequestWish | ConstraintWish
+
+LIMITS: tuple[tuple[type[Rule], str], ...] = (
+    (CounterRule, "counters"),
+    (Capacity, "capacity"),
+    (CompatibleGroups, "compatibility groups"),
+)
+"""What several picks share beside the devices themselves, and what it is called."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clash:
+    """A conflict of wishes, in the order of the claims.
+
+    is_minimal: it is known that any wish less would do; false where the budget was spent on a part, or a part ends in
+    an error. offer: what the node has for these wishes alone. wanted: devices that its requests need at the least, all
+    together; in_common: devices that any of them could have, None where they can share devices. limits: of `LIMITS`,
+    those without which the wishes could be had.
+    """
+
+    wishes: tuple[Wish, ...]
+    is_minimal: bool
+    offer: Offer
+    wanted: int
+    in_common: int | None
+    limits: tuple[str, ...]
+
+    @property
+    def requests(self) -> tuple[RequestWish, ...]:
+        """The requests among the wishes."""
+        return tuple(wish for wish in self.wishes if isinstance(wish, RequestWish))
+
+    @property
+    def constraints(self) -> tuple[ConstraintWish, ...]:
+        """The constraints among the wishes."""
+        return tuple(wish for wish in self.wishes if isinstance(wish, ConstraintWish))
+
+
+def clash_of(asking: Asking, claims: Sequence[Claim]) -> Clash:
+    """The conflict in claims that are refused. Cost: one question for each request and each constraint."""
+    every = tuple(wish for claim in claims for wish in wishes_of(claim))
+    kept, is_minimal = set(every), True
+    for wish in _last_first(every):
+        fewer = reduced(claims, kept - {wish})
+        answer = asking.ask(fewer)
+        if isinstance(answer, Refused):
+            kept.remove(wish)
+        elif not isinstance(answer, Allocated):
+            is_minimal = False
+    return _measured(asking, claims, tuple(wish for wish in every if wish in kept), is_minimal=is_minimal)
+
+
+def _last_first(wishes: Sequence[Wish]) -> list[Wish]:
+    constraints = [wish for wish in wishes if isinstance(wish, ConstraintWish)]
+    requests = [wish for wish in wishes if isinstance(wish, RequestWish)]
+    return [*reversed(constraints), *reversed(requests)]
+
+
+def reduced(claims: Sequence[Claim], wishes: Iterable[Wish]) -> list[Claim]:
+    """The claims with these of their wishes only; without those that wish for no device."""
+    kept = frozenset(wishes)
+    fewer = [_reduced(claim, kept) for claim in claims]
+    return [claim for claim in fewer if claim.requests]
+
+
+def _reduced(claim: Claim, kept: frozenset[Wish]) -> Claim:
+    requests = tuple(request for request in claim.requests if RequestWish(str(claim), request.name) in kept)
+    own = zip(claim.constraints, _constraints(claim), strict=True)
+    return replace(claim, requests=requests, constraints=tuple(constraint for constraint, wish in own if wish in kept))
+
+
+def wishes_of(claim: Claim) -> Iterator[Wish]:
+    """The requests of a claim, then its constraints."""
+    yield from (RequestWish(str(claim), request.name) for request in claim.requests)
+    yield from _constraints(claim)
+
+
+def _constraints(claim: Claim) -> Iterator[ConstraintWish]:
+    for position, constraint in enumerate(claim.constraints):
+        kind = "matchAttribute" if constraint.match_attribute else "distinctAttribute"
+        attribute = constraint.match_attribute or constraint.distinct_attribute
+        yield ConstraintWish(str(claim), position, kind, attribute)
+
+
+def _measured(asking: Asking, claims: Sequence[Claim], wishes: tuple[Wish, ...], *, is_minimal: bool) -> Clash:
+    fewer = reduced(claims, wishes)
+    _, problem = prepared(asking.snapshot, asking.node, fewer)
+    wanted = sum(min(candidates.need for candidates in alternatives) for alternatives in problem.requests)
+    limits = tuple(name for kind, name in LIMITS if _would_do_without(problem, kind))
+    return Clash(
+        wishes, is_minimal, offer_of(asking.snapshot, asking.node, fewer), wanted, _in_common(asking, problem), limits
+    )
+
+
+def _in_common(asking: Asking, problem: Problem) -> int | None:
+    every = [candidates for alternatives in problem.requests for candidates in alternatives]
+    devices = reduce(or_, (candidates.mask for candidates in every), 0)
+    shareable = asking.snapshot.view(asking.node).shareable
+    if devices & shareable or any(candidates.alternative.admin_access for candidates in every):
+        return None
+    return devices.bit_count()
+
+
+def _would_do_without(problem: Problem, kind: type[Rule]) -> bool:
+    """True where the search finds devices once this kind of rule is silent."""
+    every = [candidates for alternatives in problem.requests for candidates in alternatives]
+    if not any(isinstance(rule, kind) for candidates in every for rule in candidates.rules):
+        return False
+    loosened = [[_loosened(candidates, kind) for candidates in alternatives] for alternatives in problem.requests]
+    try:
+        answer = Search(loosened, Terms(ASK_STEPS, MAX_RESULTS, problem.is_exhaustive, problem.may_end)).run()
+    except (Poisoned, InvalidClaim):
+        return False
+    return isinstance(answer, Found)
+
+
+def _loosened(candidates: Candidates, kind: type[Rule]) -> Candidates:
+    return replace(candidates, rules=tuple(rule for rule in candidates.rules if not isinstance(rule, kind)))

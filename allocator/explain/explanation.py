@@ -1,0 +1,102 @@
+"""Why claims get what they get on one node, or why they get nothing: the whole story, as data.
+
+The outcome, what the node has to offer, and for claims that are refused what is in each other's way and
+what would help. `allocator.explain.text` makes text of it.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from allocator.allocate import BUDGET_STEPS, allocate
+from allocator.cluster.snapshot import Snapshot
+from allocator.explain.asking import ALL_STEPS, Asking
+from allocator.explain.conflict import Clash, clash_of
+from allocator.explain.offer import Offer, offer_of
+from allocator.explain.remedies import Remedy, remedies_of, selectors_mended
+from allocator.model import Claim, Node, Request
+from allocator.outcome import Allocated, AllocationError, Outcome, Refused
+from allocator.policies.contract import FIRST_FIT, Policy
+
+
+@dataclass(frozen=True, slots=True)
+class PassedOver:
+    """An alternative that goes before the one that was taken, and what is said of the claims with it alone."""
+
+    claim: str
+    request: str
+    answer: Outcome | AllocationError
+
+
+@dataclass(frozen=True, slots=True)
+class NodeExplanation:
+    """The story of claims on one node.
+
+    claims: their names, in the order of the allocations. offer: empty where the attempt ends before there is any.
+    passed_over: of claims that get their devices; clash: of those that are refused; remedies: of those that are not
+    known to get them, and of an attempt that ends, where a selector is to blame. is_whole: everything that was tried
+    got an answer within the budget.
+    """
+
+    claims: tuple[str, ...]
+    answer: Outcome | AllocationError
+    offer: Offer
+    passed_over: tuple[PassedOver, ...] = ()
+    clash: Clash | None = None
+    remedies: tuple[Remedy, ...] = ()
+    is_whole: bool = True
+
+
+def explain_on(  # noqa: PLR0913 - the last three have defaults
+    snapshot: Snapshot,
+    node: Node | None,
+    claims: Sequence[Claim],
+    held: Mapping[str, Claim],
+    *,
+    budget_steps: int = BUDGET_STEPS,
+    all_steps: int = ALL_STEPS,
+    policy: Policy = FIRST_FIT,
+) -> NodeExplanation:
+    """Explain what becomes of the claims, which have no devices yet, on the node.
+
+    held: the allocated claims of the snapshot by `namespace/name`. budget_steps: of the attempt itself; all_steps: of
+    everything that is tried to explain it. policy: decides what is taken, not what can be had.
+    Cost: the attempt, at most all_steps picks, and for a conflict a search or two beside.
+    """
+    names = tuple(str(claim) for claim in claims)
+    try:
+        answer = allocate(snapshot, node, claims, budget_steps=budget_steps, policy=policy)
+    except AllocationError as error:
+        asking = Asking(snapshot, node, held, all_steps=all_steps)
+        mended = tuple(selectors_mended(asking, claims))
+        return NodeExplanation(names, error, _offer_if_any(snapshot, node, claims), remedies=mended)
+    offer = offer_of(snapshot, node, claims)
+    asking = Asking(snapshot, node, held, all_steps=all_steps)
+    if isinstance(answer, Allocated):
+        passed_over = tuple(_passed_over(asking, claims, answer))
+        return NodeExplanation(names, answer, offer, passed_over=passed_over, is_whole=not asking.gaps)
+    clash = clash_of(asking, claims) if isinstance(answer, Refused) else None
+    remedies = tuple(remedies_of(asking, claims))
+    return NodeExplanation(names, answer, offer, clash=clash, remedies=remedies, is_whole=not asking.gaps)
+
+
+def _offer_if_any(snapshot: Snapshot, node: Node | None, claims: Sequence[Claim]) -> Offer:
+    try:
+        return offer_of(snapshot, node, claims)
+    except AllocationError:
+        return Offer()
+
+
+def _passed_over(asking: Asking, claims: Sequence[Claim], answer: Allocated) -> Iterator[PassedOver]:
+    for claim, allocation in zip(claims, answer.allocations, strict=True):
+        taken = {result.request for result in allocation.results}
+        for request in claim.requests:
+            names = [alternative.name for alternative in request.alternatives]
+            place = next((place for place, name in enumerate(names) if name in taken), 0)
+            for alternative in request.alternatives[:place]:
+                only = replace(request, alternatives=(alternative,))
+                yield PassedOver(str(claim), alternative.name, asking.ask(_with_request(claims, claim, only)))
+
+
+def _with_request(claims: Sequence[Claim], claim: Claim, request: Request) -> list[Claim]:
+    requests = tuple(request if other.name == request.name else other for other in claim.requests)
+    return [replace(claim, requests=requests) if other is claim else other for other in claims]

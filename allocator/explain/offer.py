@@ -1,0 +1,160 @@
+"""What a node has to offer to claims, request by request and constraint by constraint, before any pick.
+
+The whole of what a refusal takes its first cause from: the funnel of every alternative, the devices
+of every value of a constraint's attribute, and the pools that cannot be used. Nothing is searched.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+
+from allocator.cluster.snapshot import Snapshot
+from allocator.explain.cause import refusals_of
+from allocator.features.contract import Attempt, attempt_of
+from allocator.features.list_type_attributes import Token
+from allocator.model import Claim, Constraint, DeviceID, Node, PoolID
+from allocator.outcome import Refusal
+from allocator.requests.candidates import Problem, problem_of
+from allocator.requests.constraints import AttributeRule
+from allocator.search.rules import Candidates, Mask, bits
+
+MATCHING = ("in use", "capacity", "taint")
+"""Kinds of stages whose devices are what a request means, though it cannot have them now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Funnel:
+    """How many of a node's devices each check leaves to one alternative of a request.
+
+    mode: `ExactCount` or `All`. wanted: devices that it needs; under `All` those that it means. total: devices of the
+    node. refusals: in the order of the checks. left: what remains. unjudged: those of `left` on which a selector fails.
+    """
+
+    claim: str
+    request: str
+    mode: str
+    wanted: int
+    total: int
+    refusals: tuple[Refusal, ...]
+    left: tuple[DeviceID, ...]
+    unjudged: tuple[DeviceID, ...]
+
+    @property
+    def matching(self) -> int:
+        """Devices that the request means, whether or not it can have them now."""
+        return len(self.left) + sum(len(r.devices) for r in self.refusals if r.kind in MATCHING)
+
+
+@dataclass(frozen=True, slots=True)
+class ValueCount:
+    """The devices with one value of an attribute. free: that a request could have; matching: that one means."""
+
+    value: str
+    free: int
+    matching: int
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """What a constraint finds among the candidates of the requests that it covers.
+
+    position: of the constraint in its claim. kind: `matchAttribute` or `distinctAttribute`. wanted: devices needed
+    together; best: at most so many satisfy it. values: those with the most free devices first; a device with a list of
+    values counts for each of them. without: free devices that lack the attribute.
+    """
+
+    claim: str
+    position: int
+    kind: str
+    attribute: str
+    requests: tuple[str, ...]
+    wanted: int
+    best: int
+    values: tuple[ValueCount, ...]
+    without: int
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What a node has for claims. unusable: pools with what keeps their devices from being allocated."""
+
+    funnels: tuple[Funnel, ...] = ()
+    spreads: tuple[Spread, ...] = ()
+    unusable: tuple[tuple[PoolID, str], ...] = ()
+
+
+def prepared(snapshot: Snapshot, node: Node | None, claims: Sequence[Claim]) -> tuple[Attempt, Problem]:
+    """The attempt on the node and what it searches. Raises AllocationError, as `allocate` does before its search."""
+    attempt = attempt_of(snapshot, snapshot.view(node), str)  # no share is made, so none needs an id
+    return attempt, problem_of(snapshot, attempt, claims)
+
+
+def offer_of(snapshot: Snapshot, node: Node | None, claims: Sequence[Claim]) -> Offer:
+    """What the node offers to the claims, which have no devices yet.
+
+    Raises AllocationError for what ends the attempt before any pick. Cost: O(requests and constraints times devices).
+    """
+    attempt, problem = prepared(snapshot, node, claims)
+    funnels = tuple(_funnel(attempt, claims, one) for alternatives in problem.requests for one in alternatives)
+    spreads = tuple(_spread(constraint, rule) for constraint, rule in problem.constraints)
+    unusable = [(pool.id, _problem(pool.missing, pool.contradiction)) for pool in attempt.view.pools]
+    return Offer(funnels, spreads, tuple((pool_id, what) for pool_id, what in unusable if what))
+
+
+def _problem(missing: str, contradiction: str) -> str:
+    if contradiction:
+        return f"is invalid: {contradiction}"
+    return f"is being updated: {missing}" if missing else ""
+
+
+def _funnel(attempt: Attempt, claims: Sequence[Claim], candidates: Candidates) -> Funnel:
+    alternative = candidates.alternative
+    return Funnel(
+        str(claims[candidates.claim]),
+        alternative.name,
+        alternative.mode,
+        candidates.need,
+        len(attempt.view.devices),
+        refusals_of(attempt, alternative, candidates.stages),
+        _ids(attempt, candidates.mask),
+        _ids(attempt, candidates.poison),
+    )
+
+
+def _ids(attempt: Attempt, devices: Mask) -> tuple[DeviceID, ...]:
+    return tuple(attempt.view.devices[device].id for device in bits(devices))
+
+
+def _spread(constraint: Constraint, rule: AttributeRule) -> Spread:
+    best, wanted = rule.best()
+    kind = "matchAttribute" if constraint.match_attribute else "distinctAttribute"
+    names = tuple(candidates.alternative.name for candidates in rule.covered)
+    counts = sorted(_counts(rule), key=lambda count: (-count.free, -count.matching, count.value))
+    free = _union(candidates.mask for candidates in rule.covered)
+    present = _union(rule.columns.of(candidates).present & candidates.mask for candidates in rule.covered)
+    without = (free & ~present).bit_count()
+    return Spread(rule.claim, rule.position, kind, rule.attribute, names, wanted, best, tuple(counts), without)
+
+
+def _counts(rule: AttributeRule) -> Iterator[ValueCount]:
+    devices: dict[Token, tuple[Mask, Mask]] = {}
+    for candidates in rule.covered:
+        meant = candidates.mask | _union(stage.refused for stage in candidates.stages if stage.kind in MATCHING)
+        for token, group in rule.columns.of(candidates).groups.items():
+            free, matching = devices.get(token, (0, 0))
+            devices[token] = (free | group & candidates.mask, matching | group & meant)
+    for token, (free, matching) in devices.items():
+        if matching:
+            yield ValueCount(_value_text(token), free.bit_count(), matching.bit_count())
+
+
+def _union(masks: Iterable[Mask]) -> Mask:
+    return reduce(or_, masks, 0)
+
+
+def _value_text(token: Token) -> str:
+    kind, value = token
+    if kind == "list":
+        return "a list, which compares to nothing"
+    return str(value).lower() if kind == "bool" else str(value)

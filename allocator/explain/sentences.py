@@ -1,0 +1,195 @@
+"""Conflicts, near misses, constraints and remedies to sentences: what `explanation` knows, for people."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from allocator.explain.conflict import Clash, ConstraintWish, RequestWish
+from allocator.explain.offer import MATCHING, Funnel, Spread
+from allocator.explain.remedies import (
+    ClaimsReleased,
+    ConstraintDropped,
+    CountLowered,
+    Remedy,
+    SelectorCorrected,
+    SelectorsDropped,
+    TaintsTolerated,
+    ToleratedTaint,
+)
+from allocator.explain.text import devices_text, holders_text, left_text, refusal_text
+from allocator.outcome import Refusal
+
+
+def clash_text(clash: Clash, node: str) -> str:
+    """Why the claims cannot be had on the node, as a person would say it."""
+    claims = list(dict.fromkeys(wish.claim for wish in clash.requests))
+    hint = "" if clash.is_minimal else " It is not known whether a part of this says as much."
+    pools = "".join(f" Pool {pool.driver}/{pool.pool} {what}." for pool, what in clash.offer.unusable)
+    return f"Because {_reason_of(clash, node)}, claim{_s(claims)} {_and(claims)} cannot be had there.{hint}{pools}"
+
+
+def _reason_of(clash: Clash, node: str) -> str:
+    where = f"on node {node}"
+    if len(clash.constraints) == 1 and (told := _unmet_text(clash, clash.offer.spreads[0], where)):
+        return told
+    names = _requests_text(clash.requests)
+    verb = "needs" if len(clash.requests) == 1 else "need"
+    if clash.constraints:
+        limits = _and([_constraint_text(constraint) for constraint in clash.constraints])
+        wanted = f"{names} {verb} {devices_text(clash.wanted)} under {limits}"
+        return f"{wanted}, and no choice of devices {where} satisfies that"
+    if len(clash.requests) == 1 and (told := _short_alone(clash.offer.funnels, where)):
+        return f"{names} {told}"
+    together = "" if len(clash.requests) == 1 else " together"
+    wanted = f"{names} {verb} {devices_text(clash.wanted)}{together}"
+    if clash.in_common is not None and clash.in_common < clash.wanted:
+        return f"{wanted}, and only {clash.in_common} {where} can serve any of them"
+    if clash.limits:
+        return f"{wanted}, and those {where} {_and([_LIMITS[limit] for limit in clash.limits])}"
+    return f"{wanted}, and no choice of devices {where} serves all of them"
+
+
+_LIMITS = {
+    "counters": "draw on counters that do not suffice for all of them",
+    "capacity": "share capacity that does not suffice for all of them",
+    "compatibility groups": "are of compatibility groups that do not go together",
+}
+
+
+def _unmet_text(clash: Clash, spread: Spread, where: str) -> str:
+    """What the only constraint of a conflict lacks; empty where its values alone do not explain it."""
+    names = _requests_text(clash.requests)
+    verb = "needs" if len(clash.requests) == 1 else "need"
+    if spread.wanted != clash.wanted:
+        return ""
+    free = [count.free for count in spread.values if count.free]
+    if spread.kind == "distinctAttribute":
+        wanted = f"{names} {verb} {devices_text(spread.wanted)} with different values of {spread.attribute}"
+        return f"{wanted}, and there are only {len(free)} such values {where}" if len(free) < spread.wanted else ""
+    wanted = f"{names} {verb} {devices_text(spread.wanted)} with one {spread.attribute}"
+    if not free:
+        return f"{wanted}, and no device that is left {where} has that attribute"
+    most = max(free)
+    if most < spread.wanted:
+        return f"{wanted}, and no value has more than {most} free {where}"
+    if spread.best < spread.wanted:
+        return f"{wanted}, and no value has enough for each of them {where}: at most {spread.best} together"
+    return ""
+
+
+def _short_alone(funnels: Sequence[Funnel], where: str) -> str:
+    """What each alternative of a request lacks by itself; empty where one has candidates enough."""
+    told = [_lack(funnel, where) for funnel in funnels]
+    if not all(told):
+        return ""
+    if len(funnels) == 1:
+        return told[0]
+    return "; ".join(f"as {funnel.request} {lack}" for funnel, lack in zip(funnels, told, strict=True))
+
+
+def _lack(funnel: Funnel, where: str) -> str:
+    left = len(funnel.left)
+    if left >= funnel.wanted:
+        return ""
+    if funnel.mode != "All":
+        others = f" ({told})" if (told := _others(funnel)) else ""
+        return f"needs {devices_text(funnel.wanted)}, and {left_text(left)} {where}{others}"
+    if not left and not funnel.matching:
+        return f"needs all devices that it matches, and it matches none {where}"
+    others = f": {told}" if (told := _others(funnel)) else ""
+    return (
+        f"needs all of {devices_text(funnel.wanted)} {where}, and {funnel.wanted - left} of them cannot be had{others}"
+    )
+
+
+def near_miss(funnel: Funnel) -> str:
+    """How near a request comes to its devices; empty where it has enough, or nothing else matches."""
+    if len(funnel.left) >= funnel.wanted or not (others := _others(funnel)):
+        return ""
+    return f"{len(funnel.left)} of {funnel.wanted} found; {others}"
+
+
+def _others(funnel: Funnel) -> str:
+    """The devices that match, though the request cannot have them now; empty where there are none."""
+    told = [_hindrance(refusal) for refusal in funnel.refusals if refusal.kind in MATCHING]
+    number = funnel.matching - len(funnel.left)
+    verb = "matches" if number == 1 else "match"
+    if len(told) == 1:
+        told = [told[0].removeprefix(f"{number} ")]
+    return f"{number} more {verb}, but {_and(told)}" if told else ""
+
+
+def _hindrance(refusal: Refusal) -> str:
+    """What keeps matching devices away: who has them, which capacity is short, or a taint."""
+    if refusal.kind == "in use" and refusal.holders:
+        number = len(refusal.devices)
+        return f"{number} {'is' if number == 1 else 'are'} held by {holders_text(refusal.holders)}"
+    return refusal_text(replace(refusal, holders=()))
+
+
+def spread_text(spread: Spread, most: int = 8) -> str:
+    """What a constraint finds: the devices of each value, those with the most free ones first."""
+    counts = [f"{count.value} has {count.free} free of {count.matching}" for count in spread.values[:most]]
+    if len(spread.values) > most:
+        counts.append(f"and {len(spread.values) - most} more values")
+    if spread.without:
+        counts.append(f"{devices_text(spread.without)} without it")
+    one = "one" if spread.kind == "matchAttribute" else "different values of"
+    names = _and([f"request {name}" for name in spread.requests]) or "no request"
+    found = ", ".join(counts) or "no device has it"
+    return (
+        f"constraint #{spread.position}: {one} {spread.attribute} for {devices_text(spread.wanted)} of {names}: {found}"
+    )
+
+
+def remedy_texts(remedies: Sequence[Remedy], *, has_many_claims: bool = False) -> list[str]:
+    """A line for each remedy; claims of which any one will do share a line."""
+    single = [one.claims[0] for one in remedies if isinstance(one, ClaimsReleased) and len(one.claims) == 1]
+    others = [one for one in remedies if not isinstance(one, ClaimsReleased) or len(one.claims) > 1 or len(single) == 1]
+    told = [remedy_text(one, has_many_claims=has_many_claims) for one in others]
+    return [*told, f"any one of these claims released: {', '.join(single)}"] if len(single) > 1 else told
+
+
+def remedy_text(remedy: Remedy, *, has_many_claims: bool = False) -> str:
+    """What would make it fit. has_many_claims: which claim is meant has to be said."""
+    match remedy:
+        case CountLowered():
+            instead = " instead of all" if remedy.of_all else ""
+            return f"{_request_text(remedy, has_many_claims)}: count {remedy.count}{instead}"
+        case SelectorCorrected():
+            words = f"{remedy.correction.by} in place of {remedy.correction.word}"
+            return f"{_request_text(remedy, has_many_claims)}: selector #{remedy.position} with {words}"
+        case SelectorsDropped():
+            places = _and([f"#{position}" for position in remedy.positions])
+            return f"{_request_text(remedy, has_many_claims)}: selector{_s(remedy.positions)} {places} dropped"
+        case ConstraintDropped(constraint):
+            of = f"claim {constraint.claim}, " if has_many_claims else ""
+            return f"{of}constraint #{constraint.position} ({_constraint_text(constraint)}) dropped"
+        case ClaimsReleased(claims):
+            return f"claim{_s(claims)} {_and(claims)} released"
+        case TaintsTolerated(taints):
+            return _and([f"taint {t.key}:{t.effect} tolerated by {_request_text(t, has_many_claims)}" for t in taints])
+
+
+def _request_text(
+    wish: RequestWish | CountLowered | SelectorCorrected | SelectorsDropped | ToleratedTaint,
+    has_many_claims: bool,  # noqa: FBT001 - of the text
+) -> str:
+    return f"request {wish.request}{f' of claim {wish.claim}' if has_many_claims else ''}"
+
+
+def _requests_text(wishes: Sequence[RequestWish]) -> str:
+    has_many = len({wish.claim for wish in wishes}) > 1
+    return _and([_request_text(wish, has_many) for wish in wishes])
+
+
+def _constraint_text(constraint: ConstraintWish) -> str:
+    return f"{constraint.kind} {constraint.attribute}"
+
+
+def _and(parts: Sequence[str]) -> str:
+    *first, last = parts or [""]
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def _s(parts: Sequence[object]) -> str:
+    return "" if len(parts) == 1 else "s"

@@ -1,0 +1,107 @@
+"""What a feature of the API can say about an attempt; one file each under `allocator/features`.
+
+A feature refuses a claim (its gate is off), refuses devices once for each request (stages of the
+funnel), or watches the search (a rule). Most do one of these. What does not depend on what is in use
+is asked once for each view and shape of a request.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from allocator.cluster.node_view import NodeView
+from allocator.cluster.pools import Pool
+from allocator.cluster.snapshot import Snapshot
+from allocator.cluster.usage import Usage
+from allocator.gates import CONSUMABLE_CAPACITY, Features
+from allocator.model import Alternative, Claim, Device, DeviceResult, Node
+from allocator.search.rules import Mask, Pick, Rule, Stage
+
+
+def attempt_of(
+    snapshot: Snapshot, view: NodeView, share_id: Callable[[str], str], is_cancelled: Callable[[], bool] = lambda: False
+) -> "Attempt":
+    """The attempt on a view as things are in the snapshot."""
+    features, usage = snapshot.features, snapshot.usage
+    shareable = shared = 0
+    if features.has(CONSUMABLE_CAPACITY):
+        shareable, shared = view.shareable, view.mask_of("shares", usage.shares)
+    in_use = view.mask_of("holders", usage.holders)
+    return Attempt(features, view, usage, in_use, shareable, shared, share_id, is_cancelled)
+
+
+@dataclass(slots=True, eq=False)
+class Attempt:
+    """What features look at: one view, what is in use, and what is in force.
+
+    in_use: devices held exclusively. shareable: devices that several requests may pick. shared: devices of which a
+    share is held. share_id: the id of a new share, given what makes it unique. is_cancelled: asked before each thing
+    that may take long. memo: what features have worked out.
+    """
+
+    features: Features
+    view: NodeView
+    usage: Usage
+    in_use: Mask
+    shareable: Mask
+    shared: Mask
+    share_id: Callable[[str], str]
+    is_cancelled: Callable[[], bool] = lambda: False
+    memo: dict[Hashable, Any] = field(default_factory=dict)  # each feature keeps values of its own type
+
+    @property
+    def node(self) -> Node | None:
+        """The node of the attempt."""
+        return self.view.node
+
+    def allocated_devices(self, pool: Pool) -> list[Device]:
+        """The devices of a pool, on all nodes, that are allocated, wholly or in shares."""
+        held = self.usage.allocated_in(pool.id)
+        if not held:
+            return []
+        slices = (*pool.slices, *pool.elsewhere)
+        return [device for piece in slices for device in piece.devices if device.name in held]
+
+
+class Feature:
+    """A feature that says nothing; each real one overrides what it has to say.
+
+    reads: the qualified names of the attributes that it looks at; everything else of devices and slices is its own.
+    """
+
+    reads: Sequence[str] = ()
+
+    def concerns(self, view: NodeView) -> bool:
+        """False where the feature has nothing to say of any device of the view, whatever is asked and in use."""
+        return True
+
+    def check(self, features: Features, claim: Claim, alternative: Alternative) -> None:
+        """Raises InvalidClaim where the alternative uses a field whose gate is off."""
+
+    def unseen(self, attempt: Attempt, alternative: Alternative) -> Iterable[Stage]:
+        """Devices that are left out before any selector looks at them, whatever is in use."""
+        return ()
+
+    def unselectable(self, attempt: Attempt, alternative: Alternative) -> Iterable[Stage]:
+        """Devices that the request does not even mean, whatever is in use, so that `All` does without them."""
+        return ()
+
+    def unusable(self, attempt: Attempt, alternative: Alternative) -> Iterable[Stage]:
+        """Devices that the request cannot have, whatever is in use, so that `All` fails if it means one."""
+        return ()
+
+    def taken(self, attempt: Attempt, alternative: Alternative) -> Iterable[Stage]:
+        """Devices that the request cannot have because of what is in use, likewise."""
+        return ()
+
+    def failures(self, attempt: Attempt, alternative: Alternative) -> Mapping[int, str]:
+        """Devices that cannot be judged, whatever is in use, with the reason; meeting one ends the attempt."""
+        return {}
+
+    def rule(self, attempt: Attempt) -> Rule | None:
+        """What watches the picks of all requests of the attempt."""
+        return None
+
+    def finish(self, attempt: Attempt, claim: Claim, pick: Pick, result: DeviceResult) -> DeviceResult:
+        """The result of a pick, with what the feature writes into it."""
+        return result

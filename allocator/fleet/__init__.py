@@ -1,0 +1,1 @@
+"""All nodes at once: equal nodes are asked once, and answers are kept until something changes."""

@@ -1,0 +1,74 @@
+"""What is in use of each slice, by the positions of its devices: equal for slices of which the same is in use."""
+
+from collections.abc import Hashable, Mapping, Sequence
+
+from allocator.cluster.usage import Usage
+from allocator.model import PoolID, Slice
+from allocator.search.rules import Mask
+
+NOTHING = ()
+"""What is in use of a slice that nobody has anything of."""
+
+
+class Occupancy:
+    """The slices of which anything is in use, pool by pool, as of the last update of each."""
+
+    def __init__(self) -> None:
+        self._tokens: dict[int, Hashable] = {}
+        self._by_pool: dict[PoolID, Mapping[int, Slice]] = {}
+        self._positions: dict[PoolID, Mapping[str, list[tuple[Slice, int]]]] = {}
+
+    def of(self, identity: int) -> Hashable:
+        """What is in use of the slice of that identity."""
+        return self._tokens.get(identity, NOTHING)
+
+    def forget(self, pool_id: PoolID) -> None:
+        """The slices of the pool have changed; an update has to follow."""
+        self._positions.pop(pool_id, None)
+
+    def update(self, pool_id: PoolID, published: Sequence[Slice], usage: Usage) -> list[Slice]:
+        """Look at the pool again; the answer is the slices of which something else is in use now.
+
+        published: all slices of the pool.
+        Cost: O(devices of the pool that are in use), and O(devices of the pool) once for its slices.
+        """
+        old = self._by_pool.pop(pool_id, None) or {}
+        before = {key: self._tokens.pop(key) for key in old}
+        pieces, tokens = self._look(pool_id, published, usage)
+        if pieces:
+            self._by_pool[pool_id] = pieces
+            self._tokens.update(tokens)
+        else:
+            self._positions.pop(pool_id, None)
+        return [piece for key, piece in {**old, **pieces}.items() if before.get(key) != tokens.get(key)]
+
+    def _look(
+        self, pool_id: PoolID, published: Sequence[Slice], usage: Usage
+    ) -> tuple[Mapping[int, Slice], Mapping[int, Hashable]]:
+        """The slices of which anything is in use, and what, by identity."""
+        holders, shares = usage.holders.get(pool_id), usage.shares.get(pool_id)
+        if (not holders and not shares) or not published:
+            return {}, {}
+        positions = self._positions_in(pool_id, published)
+        held: dict[int, Mask] = {}
+        parts: dict[int, list[Hashable]] = {}
+        pieces: dict[int, Slice] = {}
+        for name in holders or ():
+            for piece, position in positions.get(name, ()):
+                pieces[id(piece)] = piece
+                held[id(piece)] = held.get(id(piece), 0) | 1 << position
+        for name, own in shares.items() if shares else ():
+            for piece, position in positions.get(name, ()):
+                pieces[id(piece)] = piece
+                parts.setdefault(id(piece), []).append((position, own.token))
+        return pieces, {key: (held.get(key, 0), frozenset(parts.get(key, ()))) for key in pieces}
+
+    def _positions_in(self, pool_id: PoolID, published: Sequence[Slice]) -> Mapping[str, list[tuple[Slice, int]]]:
+        """Where the devices of a pool stand; a name may occur in several generations."""
+        if pool_id not in self._positions:
+            found: dict[str, list[tuple[Slice, int]]] = {}
+            for piece in published:
+                for position, device in enumerate(piece.devices):
+                    found.setdefault(device.name, []).append((piece, position))
+            self._positions[pool_id] = found
+        return self._positions[pool_id]

@@ -1,0 +1,139 @@
+"""Policies: which of the valid answers is the best one. They order, they never change what is valid.
+
+A policy orders the devices for each slot of the search, which takes the first answer in that order, and
+scores the answer, so that nodes can be compared. A class with these two methods and two fields is a
+policy; `allocator.policies` has those that come along. What first-fit places, every policy places.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import groupby
+from typing import Protocol
+
+from allocator.cluster.node_view import NodeView
+from allocator.features.contract import Attempt
+from allocator.outcome import InvalidClaim
+from allocator.search.backtracking import BudgetSpent, Found, NotFound, Order, Search, Terms
+from allocator.search.rules import Candidates, Mask, Pick
+
+Requests = Sequence[Sequence[Candidates]]
+"""The requests of all claims of an attempt in order, each with its alternatives in order of preference."""
+
+Score = tuple[float, ...]
+"""How good an answer is; scores compare number by number, and more is better."""
+
+
+class Policy(Protocol):
+    """Orders devices and nodes."""
+
+    @property
+    def name(self) -> str:
+        """As `--policy` takes it."""
+
+    @property
+    def reads(self) -> Sequence[str]:
+        """The attributes that it looks at, by qualified name.
+
+        Of a device it may look at nothing else that differs from node to node, such as its name: nodes that agree in
+        all the rest are asked once.
+        """
+
+    def order(self, attempt: Attempt, requests: Requests) -> Order | None:
+        """In which order to try the devices of this attempt; None leaves them as they are."""
+
+    def score(self, attempt: Attempt, requests: Requests, picks: Sequence[Pick]) -> Score:
+        """How good the picks are, in as many numbers on every node; of equal nodes the first one is taken.
+
+        Nothing at all leaves the nodes as they are.
+        """
+
+
+class FirstFit:
+    """kube-scheduler's own answer: devices and nodes as they come."""
+
+    name = "first-fit"
+    reads = ()
+
+    def order(self, attempt: Attempt, requests: Requests) -> Order | None:
+        """As they are."""
+        return None
+
+    def score(self, attempt: Attempt, requests: Requests, picks: Sequence[Pick]) -> Score:
+        """All answers are as good."""
+        return ()
+
+
+FIRST_FIT = FirstFit()
+
+
+def search_by(policy: Policy, attempt: Attempt, requests: Requests, terms: Terms) -> Found | NotFound | BudgetSpent:
+    """The first answer in the policy's order, with the picks of each request as the view has them.
+
+    Devices that would end the attempt are left out at first: an error that only the policy's order comes by must not
+    cost a pod its devices. Where nothing is found without them, what first-fit says counts; so it does where the order
+    of picks decides whether they are valid. Raises what first-fit raises.
+    """
+    order = None if terms.is_exhaustive else policy.order(attempt, requests)
+    if order is None:
+        return Search(requests, terms).run()
+    harmless = [[_without(c, c.poison | _indescribable(attempt.view)) for c in own] for own in requests]
+    preferring = Search(harmless, replace(terms, order=order))
+    try:
+        answer = preferring.run()
+    except InvalidClaim:
+        return _first_fit(requests, terms, preferring.steps)
+    if isinstance(answer, Found):
+        return Found(_as_viewed(answer.picks), answer.steps)
+    if _masks(harmless) != _masks(requests):
+        return _first_fit(requests, terms, answer.steps)
+    return answer
+
+
+def score_of(policy: Policy, attempt: Attempt, requests: Requests, picks: Sequence[Pick]) -> Score:
+    """The policy's score, behind what the user prefers: of two nodes, earlier alternatives go before any policy."""
+    own = policy.score(attempt, requests, picks)
+    return (_earliness(requests, picks), *own) if own else ()
+
+
+def _first_fit(requests: Requests, terms: Terms, spent: int) -> Found | NotFound | BudgetSpent:
+    if spent >= terms.budget_steps:
+        return BudgetSpent(spent)
+    answer = Search(requests, replace(terms, budget_steps=terms.budget_steps - spent)).run()
+    return replace(answer, steps=answer.steps + spent)
+
+
+def _without(candidates: Candidates, devices: Mask) -> Candidates:
+    if not candidates.mask & devices:
+        return candidates
+    return replace(candidates, mask=candidates.mask & ~devices, poison=candidates.poison & ~devices)
+
+
+def _indescribable(view: NodeView) -> Mask:
+    """The devices that no result can name the nodes of, since they have several node selector terms."""
+    if "indescribable" not in view.memo:
+        mask = 0
+        for segment in view.segments:
+            for position, device in enumerate(segment.piece.devices, segment.offset):
+                reach = device.reach if segment.piece.reach.per_device else segment.piece.reach
+                mask |= (len(reach.node_selector or ()) > 1) << position
+        view.memo["indescribable"] = mask
+    indescribable: Mask = view.memo["indescribable"]
+    return indescribable
+
+
+def _masks(requests: Requests) -> Sequence[Mask]:
+    return [candidates.mask for alternatives in requests for candidates in alternatives]
+
+
+def _as_viewed(picks: Sequence[Pick]) -> tuple[Pick, ...]:
+    """The picks of each request in the order of the view, in which results are written."""
+    by_request = groupby(picks, key=lambda pick: id(pick.candidates))
+    return tuple(pick for _, own in by_request for pick in sorted(own, key=lambda pick: pick.device))
+
+
+def _earliness(requests: Requests, picks: Sequence[Pick]) -> int:
+    """How far up their lists the chosen alternatives stand: 0 where all are first ones, less otherwise."""
+    chosen = {(pick.candidates.claim, pick.candidates.alternative.name) for pick in picks}
+    return -sum(
+        next((place for place, c in enumerate(own) if (c.claim, c.alternative.name) in chosen), 0) for own in requests
+    )

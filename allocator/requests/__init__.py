@@ -1,0 +1,1 @@
+"""What claims ask for: the candidates of each request, selectors, and constraints."""

@@ -1,0 +1,323 @@
+"""Claims to what the search works on: each alternative of each request with its candidates on a view.
+
+Here is everything that can be said about a request before the first pick: the class is there, the
+mode is known, the claim stays within its limit, and which devices pass the static rules, kept as a
+funnel so that a refusal explains itself.
+Source: KEP-4381; limits from resource.k8s.io/v1 (AllocationResultsMaxSize).
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from sys import intern
+
+from allocator.cluster.selectors import selectors_of
+from allocator.cluster.snapshot import Snapshot
+from allocator.did_you_mean import did_you_mean
+from allocator.features import FEATURES, concerned
+from allocator.features.consumable_capacity import Capacity
+from allocator.features.contract import Attempt
+from allocator.model import Alternative, Claim, Constraint, DeviceClass
+from allocator.outcome import InvalidClaim, InvalidPool
+from allocator.requests.constraints import AttributeRule, covers, rules_of
+from allocator.requests.failures import failure
+from allocator.search.rules import Candidates, Kind, Mask, Rule, Stage, bits
+
+MAX_RESULTS = 32
+"""Devices that one claim can hold (AllocationResultsMaxSize)."""
+
+
+@dataclass(slots=True, eq=False)
+class Problem:
+    """One attempt, ready for the search.
+
+    requests: of all claims in order; each with its alternatives. constraints: for the explanation of a refusal.
+    may_end: meeting a device may end the attempt on all nodes. is_exhaustive: every choice has to be tried in order,
+    for that reason or since the order of picks decides whether they are valid.
+    """
+
+    requests: tuple[tuple[Candidates, ...], ...]
+    constraints: tuple[tuple[Constraint, AttributeRule], ...]
+    may_end: bool
+    is_exhaustive: bool
+
+
+def problem_of(snapshot: Snapshot, attempt: Attempt, claims: Sequence[Claim]) -> Problem:
+    """The attempt of allocating the claims together.
+
+    Raises InvalidClaim and InvalidPool for what ends the attempt on every node. Cost: O(requests times devices).
+    """
+    watching = [feature.rule(attempt) for feature in concerned(attempt.view, "rule")]
+    builder = _Builder(snapshot, attempt, tuple([watcher for watcher in watching if watcher is not None]))
+    requests: list[tuple[Candidates, ...]] = []
+    constraints: list[tuple[Constraint, AttributeRule]] = []
+    for number, claim in enumerate(claims):
+        prepared = builder.requests(number, claim)
+        if not claim.constraints:
+            requests.extend(prepared)
+            continue
+        rules = rules_of(claim.constraints, str(claim), attempt)
+        bound = [tuple(_with_rules(c, rules) for c in alternatives) for alternatives in prepared]
+        for constraint, rule in rules:
+            rule.cover(bound, partial(_covers, constraint))
+        requests.extend(bound)
+        constraints.extend(rules)
+    every = [candidates for alternatives in requests for candidates in alternatives]
+    may_end = any(c.poison for c in every) or (bool(constraints) and any(map(_may_raise, every)))
+    # Differs from kube-scheduler where not strict: an error on a device that the answer does not need may stay hidden.
+    is_exhaustive = may_end and attempt.features.is_strict
+    if constraints and not is_exhaustive:
+        is_exhaustive = any(map(_depends_on_order, every))
+    return Problem(tuple(requests), tuple(constraints), may_end, is_exhaustive)
+
+
+def devices_looked_at(snapshot: Snapshot, attempt: Attempt, claims: Sequence[Claim]) -> Mask:
+    """The devices that some request means, or cannot judge, whatever is in use. Raises InvalidClaim, InvalidPool."""
+    builder = _Builder(snapshot, attempt, ())
+    looked_at = 0
+    for claim in claims:
+        for request in claim.requests:
+            for alternative in request.alternatives:
+                meant = builder.meant(claim, alternative)
+                looked_at |= meant.selected | meant.poison
+    return looked_at
+
+
+def _covers(constraint: Constraint, candidates: Candidates) -> bool:
+    return covers(constraint, candidates.alternative)
+
+
+def _with_rules(candidates: Candidates, rules: Sequence[tuple[Constraint, AttributeRule]]) -> Candidates:
+    """The rules in the order of kube-scheduler's checks: under `All`, capacity comes after the constraints."""
+    own = tuple(rule for constraint, rule in rules if covers(constraint, candidates.alternative))
+    if candidates.forced is None:
+        return replace(candidates, rules=(*candidates.rules, *own))
+    first = tuple(rule for rule in candidates.rules if not isinstance(rule, Capacity))
+    last = tuple(rule for rule in candidates.rules if isinstance(rule, Capacity))
+    return replace(candidates, rules=(*first, *own, *last))
+
+
+def _may_raise(candidates: Candidates) -> bool:
+    """True where a constraint may end the attempt: under `All`, or because a derived attribute fails."""
+    is_forced, rules = candidates.forced is not None, _constraining(candidates)
+    return any((is_forced and rule.is_fatal) or rule.columns.of(candidates).failures for rule in rules)
+
+
+def _depends_on_order(candidates: Candidates) -> bool:
+    """True where a constraint may refuse in one order what it takes in another."""
+    return any(rule.depends_on_order(candidates) for rule in _constraining(candidates))
+
+
+def _constraining(candidates: Candidates) -> list[AttributeRule]:
+    return [rule for rule in candidates.rules if isinstance(rule, AttributeRule)]
+
+
+@dataclass(slots=True, eq=False)
+class _Meant:
+    """What can be said of an alternative on a view whatever is in use.
+
+    selected: the devices that it means. poison: those that cannot be judged. unusable: those that it cannot have.
+    """
+
+    device_class: DeviceClass
+    selected: Mask
+    poison: Mask
+    unusable: Mask
+    stages: tuple[Stage, ...]
+
+
+def _require_known(claim: Claim) -> None:
+    """Raises InvalidClaim where a field that could change the decision is not known."""
+    if claim.unknown_fields:
+        raise _unknown(f"claim {claim}", claim.unknown_fields)
+    for number, constraint in enumerate(claim.constraints):
+        if constraint.unknown_fields:
+            raise _unknown(f"claim {claim}, constraint #{number}", constraint.unknown_fields)
+    for request in claim.requests:
+        if request.unknown_fields:
+            raise _unknown(f"claim {claim}, request {request.name}", request.unknown_fields)
+        for alternative in request.alternatives:
+            if alternative.unknown_fields:
+                raise _unknown(f"claim {claim}, request {alternative.name}", alternative.unknown_fields)
+
+
+def _unknown(where: str, fields: tuple[str, ...]) -> InvalidClaim:
+    return InvalidClaim(f"{where} carries unknown fields: {', '.join(fields)}")
+
+
+@dataclass(slots=True)
+class _Builder:
+    snapshot: Snapshot
+    attempt: Attempt
+    watching: tuple[Rule, ...]
+
+    def requests(self, number: int, claim: Claim) -> list[tuple[Candidates, ...]]:
+        """The requests of a claim in order. Raises InvalidClaim, InvalidPool."""
+        if not self.attempt.features.is_strict:
+            # Differs from kube-scheduler, which does not see them: they might say what must not be done.
+            _require_known(claim)
+        found: list[tuple[Candidates, ...]] = []
+        total = 0
+        for request in claim.requests:
+            if not request.alternatives:
+                # Differs from kube-scheduler, which crashes on it.
+                raise InvalidClaim(f"claim {claim}, request {request.name}: neither exactly nor firstAvailable is set")
+            prepared = tuple([self._candidates(number, claim, alternative) for alternative in request.alternatives])
+            least = min([_devices(candidates) for candidates in prepared])
+            if least > MAX_RESULTS - total:
+                raise InvalidClaim(
+                    f"claim {claim}, request {request.name}: its {least} devices with the {total} of the requests "
+                    f"before exceed the limit of {MAX_RESULTS} for one claim"
+                )
+            total += least
+            found.append(prepared)
+        if total < 0:
+            # Differs from kube-scheduler, which crashes on it.
+            raise InvalidClaim(f"claim {claim}: the counts of its requests are negative")
+        return found
+
+    def _candidates(self, number: int, claim: Claim, alternative: Alternative) -> Candidates:
+        meant = self.meant(claim, alternative)
+        selected, stages = meant.selected, meant.stages
+        refused = meant.unusable
+        for feature in concerned(self.attempt.view, "taken"):
+            for stage in feature.taken(self.attempt, alternative):
+                if stage.leaves_all:
+                    stages = _without(stages, stage.refused)
+                    refused &= ~stage.refused
+                own = stage.refused & selected & ~refused
+                if own:
+                    stages = (*stages, Stage(stage.reason, own, stage.kind, is_of_all=not stage.leaves_all))
+                    refused |= own
+                    selected &= ~own if stage.leaves_all else -1
+        is_all = alternative.mode == "All"
+        # A device in use is not looked at, so that it does not show that it cannot be judged.
+        held = 0 if alternative.admin_access else self.attempt.in_use
+        mask = (selected & ~refused) | (meant.poison & ~held)
+        forced = tuple(bits(selected)) if is_all and selected else None
+        need = len(forced) if forced is not None else 1 if is_all else max(alternative.count, 0)
+        poison = meant.poison & mask
+        return Candidates(number, alternative, mask, poison, need, forced, self.watching, stages)
+
+    def meant(self, claim: Claim, alternative: Alternative) -> "_Meant":
+        """What can be said of the alternative whatever is in use; remembered by the view."""
+        device_class = self.snapshot.classes.get(alternative.class_name)
+        memo, key = self.attempt.view.memo, ("meant", id(device_class), alternative.name, alternative.shape)
+        try:
+            known = memo[key]
+        except KeyError:
+            known = None
+        if known is None or known.device_class is not device_class:
+            known = memo[key] = self._work_out(claim, alternative)
+        assert isinstance(known, _Meant)
+        return known
+
+    def _work_out(self, claim: Claim, alternative: Alternative) -> "_Meant":
+        for feature in FEATURES:
+            feature.check(self.attempt.features, claim, alternative)
+        where = f"claim {claim}, request {alternative.name}"
+        device_class = self._class(where, alternative)
+        if alternative.mode not in ("ExactCount", "All"):
+            raise InvalidClaim(f"{where}: unknown allocationMode {alternative.mode!r}")
+        if alternative.mode == "All":
+            self._require_whole_pools(where)
+        selected, poison, stages = self._select(device_class, alternative)
+        if alternative.mode == "All" and poison:
+            raise InvalidClaim(failure(self.snapshot, self.attempt, claim, alternative, next(bits(poison))))
+        unusable = 0
+        for feature in concerned(self.attempt.view, "unusable"):
+            for stage in feature.unusable(self.attempt, alternative):
+                if own := stage.refused & selected & ~unusable:
+                    stages.append(Stage(stage.reason, own, stage.kind, is_of_all=True))
+                unusable |= stage.refused
+        return _Meant(device_class, selected, poison, unusable, tuple(stages))
+
+    def _class(self, where: str, alternative: Alternative) -> DeviceClass:
+        for position, expression in enumerate(alternative.selectors):
+            if expression is None:
+                raise InvalidClaim(f"{where}, selector #{position}: no CEL expression (unknown kind of selector)")
+        if not alternative.class_name:
+            raise InvalidClaim(f"{where}: no device class is named")
+        device_class = self.snapshot.classes.get(alternative.class_name)
+        if device_class is None:
+            meant = did_you_mean(alternative.class_name, self.snapshot.classes)
+            raise InvalidClaim(f"{where}: device class {alternative.class_name} does not exist{meant}")
+        for position, expression in enumerate(device_class.selectors):
+            if expression is None:
+                raise InvalidClaim(f"class {device_class.name}, selector #{position}: no CEL expression")
+        if device_class.unknown_fields and not self.attempt.features.is_strict:
+            raise _unknown(f"{where}: device class {device_class.name}", device_class.unknown_fields)
+        return device_class
+
+    def _require_whole_pools(self, where: str) -> None:
+        for pool in self.attempt.view.pools:
+            name = f"{pool.id.driver}/{pool.id.pool}"
+            if pool.missing:
+                raise InvalidPool(f"{where}: asks for all devices, but pool {name} is being updated ({pool.missing})")
+            if pool.contradiction:
+                raise InvalidPool(f"{where}: asks for all devices, but pool {name} is invalid: {pool.contradiction}")
+
+    def _select(self, device_class: DeviceClass, alternative: Alternative) -> tuple[Mask, Mask, list[Stage]]:
+        """(devices that the request means, devices that cannot be judged, the funnel so far)."""
+        view, attempt = self.attempt.view, self.attempt
+        funnel = _Funnel(view.all)
+        if not attempt.features.is_strict:
+            funnel.refuse("carry fields that are not known", view.unknown)
+        for feature in concerned(view, "unseen"):
+            for stage in feature.unseen(attempt, alternative):
+                funnel.refuse(stage.reason, stage.refused)
+        poison = 0
+        for source, position, expression in selectors_of(device_class, alternative):
+            verdict = self.snapshot.selectors.verdict(expression, view, attempt.is_cancelled)
+            poison |= funnel.left & verdict.errors
+            if refused := funnel.left & ~verdict.matches & ~verdict.errors:
+                funnel.refuse(_failing(position, source, expression), refused, "selector")
+            funnel.left &= ~verdict.errors
+        poison |= funnel.left & view.unreadable
+        funnel.left &= ~view.unreadable
+        funnel.refuse("are on other nodes", ~view.reachable)
+        for feature in concerned(view, "failures"):
+            for device in feature.failures(attempt, alternative):
+                poison |= funnel.left & 1 << device
+        funnel.left &= ~poison
+        for feature in concerned(view, "unselectable"):
+            for stage in feature.unselectable(attempt, alternative):
+                funnel.refuse(stage.reason, stage.refused)
+        return funnel.left, poison, funnel.stages
+
+
+@dataclass(slots=True)
+class _Funnel:
+    """What is left of devices, and the stages that refused some of them."""
+
+    left: Mask
+    stages: list[Stage] = field(default_factory=list)
+
+    def refuse(self, reason: str, devices: Mask, kind: Kind = "other") -> None:
+        """Leave these devices out."""
+        if refused := self.left & devices:
+            self.stages.append(Stage(reason, refused, kind))
+            self.left ^= refused
+
+
+def _without(stages: Iterable[Stage], devices: Mask) -> tuple[Stage, ...]:
+    """The stages as if they had not met the devices."""
+    left = (replace(stage, refused=stage.refused & ~devices) for stage in stages)
+    return tuple(stage for stage in left if stage.refused)
+
+
+def _devices(candidates: Candidates) -> int:
+    """How many devices the alternative adds to its claim; `All` over none adds none."""
+    if candidates.alternative.mode == "All":
+        return len(candidates.forced or ())
+    return candidates.alternative.count
+
+
+def _failing(position: int, source: str, expression: str) -> str:
+    """One text for all views, which keep it."""
+    return intern(f"fail selector #{position} of {source} ({_shortened(expression)})")
+
+
+def _shortened(expression: str, width: int = 100) -> str:
+    line = " ".join(expression.split())
+    return line if len(line) <= width else f"{line[: width - 3]}..."

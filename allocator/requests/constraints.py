@@ -1,0 +1,381 @@
+"""The user's constraints as rules: all devices with one value of an attribute, or all with different ones.
+
+Values compare by kind and as written, so the versions `1.0.0+a` and `1.0.0+b` differ here although
+selectors take them as equal. What a list compares as is for `features.list_type_attributes` to say.
+Source: KEP-4381, fields matchAttribute and distinctAttribute.
+"""
+
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import cel
+from allocator.cluster.node_view import NodeView
+from allocator.features.contract import Attempt
+from allocator.features.list_type_attributes import Token, is_list, tokens
+from allocator.gates import LIST_TYPE_ATTRIBUTES
+from allocator.model import Alternative, Attribute, Constraint, Device
+from allocator.outcome import InvalidClaim
+from allocator.search.rules import UNBOUNDED, Candidates, Classes, Effort, Mask, Slot, Trail, bits
+from cel import Cancelled
+
+
+def covers(constraint: Constraint, alternative: Alternative) -> bool:
+    """True where the constraint applies to the request: no names mean all, a request's name means its subrequests."""
+    names = constraint.requests
+    return not names or alternative.name in names or alternative.name.partition("/")[0] in names
+
+
+def lookup(device: Device, name: str) -> Attribute | None:
+    """The attribute of that qualified name; the short name counts where the domain is the driver's.
+
+    The name as written in full goes before the short one. Source: KEP-4381, matchAttribute.
+    """
+    if (exact := device.attributes.get(name)) is not None:
+        return exact
+    domain, _, identifier = name.partition("/")
+    return device.attributes.get(identifier) if domain == device.driver else None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Column:
+    """One attribute over the devices of a view.
+
+    groups: the devices of each value. numbered: the same by the value's number, which all columns of the view agree on.
+    values: the numbers of each device as a mask; missing where it has none. present: the devices with a value. lists:
+    those with a list that compares to nothing. failures: devices on which a derived attribute fails.
+    """
+
+    groups: Mapping[Token, Mask]
+    numbered: Mapping[int, Mask]
+    values: Mapping[int, Mask]
+    present: Mask
+    lists: Mask
+    failures: Mapping[int, str]
+
+    @property
+    def failing(self) -> Mask:
+        """The devices on which the derived attribute fails."""
+        return sum(1 << device for device in self.failures)
+
+
+Derive = Callable[[str, Device], Attribute | str]
+"""How derived attributes are worked out: an expression and a device to the attribute, or to an error's text."""
+
+
+MOST_COLUMNS = 256
+"""Columns of one attribute name that a view keeps: one for each derived attribute and set of candidates."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """The columns of one attribute name on one view, by what they are made of; their values share one numbering."""
+
+    numbers: dict[Token, int] = field(default_factory=dict)
+    made: dict[Hashable, Column] = field(default_factory=dict)
+
+
+def _known(view: NodeView, name: str) -> _Known:
+    try:
+        known = view.memo["columns", name]
+    except KeyError:
+        known = None
+    if known is None or len(known.made) > MOST_COLUMNS:
+        known = view.memo["columns", name] = _Known()
+    assert isinstance(known, _Known)
+    return known
+
+
+class Columns:
+    """The columns of one attribute name, published or derived, each made once for a view."""
+
+    def __init__(self, view: NodeView, name: str, derive: Derive, *, has_lists: bool) -> None:
+        self._view = view
+        self._name = name
+        self._derive = derive
+        self._has_lists = has_lists
+        self._known = _known(view, name)
+
+    def of(self, candidates: Candidates) -> Column:
+        """The column that an alternative compares: its own derived attribute, or the published one."""
+        expression = dict(candidates.alternative.derived_attributes).get(self._name)
+        devices = self._view.all if expression is None else candidates.mask
+        column = self._known.made.get((expression, devices))
+        if column is None:
+            column = self._known.made[expression, devices] = self._make(expression, devices)
+        return column
+
+    def _make(self, expression: str | None, devices: Mask) -> Column:
+        numbers = self._known.numbers
+        groups: dict[Token, Mask] = {}
+        values: dict[int, Mask] = {}
+        failures: dict[int, str] = {}
+        lists = 0
+        for position in bits(devices):
+            device = self._view.devices[position]
+            found: Attribute | str | None
+            found = lookup(device, self._name) if expression is None else self._derive(expression, device)
+            if isinstance(found, str):
+                failures[position] = found
+            elif found is not None:
+                own = tokens(found, position, has_lists=self._has_lists)
+                if own:
+                    values[position] = sum(1 << numbers.setdefault(token, len(numbers)) for token in own)
+                    lists |= (not self._has_lists and is_list(found)) << position
+                for token in own:
+                    groups[token] = groups.get(token, 0) | 1 << position
+        present = sum(1 << position for position in values)
+        numbered = {numbers[token]: mask for token, mask in groups.items()}
+        return Column(groups, numbered, values, present, lists, failures)
+
+
+@dataclass(slots=True, eq=False)
+class _OverAttribute:
+    """What both kinds of constraint share. claim, position: where the constraint stands, for messages.
+
+    is_fatal: a violation under `All` ends the attempt. covered: the alternatives that it covers; affected: the requests
+    that it covers whichever alternative is chosen, with their alternatives; both are told before the first pick.
+    """
+
+    view: NodeView
+    claim: str
+    position: int
+    attribute: str
+    columns: Columns
+    is_fatal: bool
+    covered: Sequence[Candidates] = field(default=(), init=False)
+    affected: Sequence[Sequence[Candidates]] = field(default=(), init=False)
+
+    def cover(self, requests: Sequence[Sequence[Candidates]], covers: Callable[[Candidates], bool]) -> None:
+        """Learn which of the claim's alternatives the constraint covers."""
+        self.covered = tuple([c for alternatives in requests for c in alternatives if covers(c)])
+        self.affected = tuple([alternatives for alternatives in requests if all(map(covers, alternatives))])
+
+    def effort(self, picks: int) -> Effort:
+        """The values of the attribute are looked at, those of devices that have the same ones once."""
+        return Effort(1 + max([len(column.numbered) for column in self._columns()], default=0))
+
+    @property
+    def hides(self) -> bool:
+        """A device that is refused is looked at by the other rules too."""
+        return False
+
+    def alike(self, device: int) -> Hashable:
+        """Devices with the same values, published and derived, are the same."""
+        return tuple([(column.values.get(device), device in column.failures) for column in self._columns()])
+
+    def _columns(self) -> Sequence[Column]:
+        """The columns of the alternatives that are covered, each once."""
+        return tuple({id(column): column for column in map(self.columns.of, self.covered)}.values())
+
+    def touched(self) -> Mask:
+        """None: a device's values do not change."""
+        return 0
+
+    def depends_on_order(self, candidates: Candidates) -> bool:
+        """True where a set of devices may be refused in one order and not in another."""
+        return False
+
+    def refuse(self, slot: Slot, device: int) -> bool:
+        """False, which refuses the device; under `All` an error where a violation ends the attempt."""
+        if not (slot.is_forced and self.is_fatal):
+            return False
+        raise InvalidClaim(
+            f"claim {self.claim}, request {slot.candidates.alternative.name}: cannot add device "
+            f"{self.view.devices[device].id}, since constraint #{self.position} ({self.attribute}) would be violated"
+        )
+
+    def values(self, slot: Slot, device: int) -> Mask:
+        """The device's values for the slot's request, 0 for none. Raises InvalidClaim where deriving them fails."""
+        column = self.columns.of(slot.candidates)
+        if device in column.failures:
+            raise InvalidClaim(
+                f"claim {self.claim}, request {slot.candidates.alternative.name}: derived attribute {self.attribute} "
+                f"on device {self.view.devices[device].id}: {column.failures[device]}"
+            )
+        return column.values.get(device, 0)
+
+
+@dataclass(slots=True, eq=False)
+class MatchAttribute(_OverAttribute):
+    """All devices have the attribute, with one and the same value."""
+
+    _common: Mask | None = field(default=None, init=False)
+    _viable: Mask = field(default=0, init=False)
+
+    def cover(self, requests: Sequence[Sequence[Candidates]], covers: Callable[[Candidates], bool]) -> None:
+        """Learn also which values could satisfy every request that the constraint covers."""
+        _OverAttribute.cover(self, requests, covers)
+        self._viable = sum(1 << value for value in self._different_values() if self._is_viable(value))
+
+    def narrow(self, slot: Slot, domain: Mask) -> Mask:
+        """The devices with a value that all picks have."""
+        column = self.columns.of(slot.candidates)
+        if self._common is None:
+            return domain & (column.present | column.failing)
+        return domain & ((_union(column, self._common) & ~column.lists) | column.failing)
+
+    def take(self, slot: Slot, device: int, trail: Trail) -> bool:
+        """The first pick sets the values, each other one keeps those that it has too."""
+        values = self.values(slot, device)
+        common = values
+        if self._common is not None:
+            is_a_list = self.columns.of(slot.candidates).lists >> device & 1
+            common = 0 if is_a_list else self._common & values
+        if not common:
+            return self.refuse(slot, device)
+        trail.push(self._restore, self._common)
+        self._common = common
+        return True
+
+    def room(self, slot: Slot, domain: Mask) -> int:
+        """As many as share a value that every request under the constraint could still use."""
+        column = self.columns.of(slot.candidates)
+        possible = self._viable if self._common is None else self._common
+        most = max([_count(column, value, domain) for value in bits(possible)], default=0)
+        return most + (column.failing & domain).bit_count()
+
+    def joint_room(self, alternatives: Sequence[Candidates], requests: int, domain: Mask) -> int:
+        """Not known."""
+        return UNBOUNDED
+
+    def state(self, classes: Classes) -> Hashable:
+        """The values that all picks have."""
+        return self._common
+
+    def best(self) -> tuple[int, int]:
+        """(how many devices one value can give at most, how many are needed), before any pick."""
+        needed = sum(min(c.need for c in alternatives) for alternatives in self.affected)
+        return max([min(self._offers(value), needed) for value in self._different_values()], default=0), needed
+
+    def _different_values(self) -> Iterable[int]:
+        """The values; where they are many, of those that the same devices have only one."""
+        columns = self._columns()
+        every: Collection[int] = columns[0].numbered if len(columns) == 1 else {v for c in columns for v in c.numbered}
+        if len(every) <= len(self.view.devices):
+            return every
+        return {tuple([column.numbered.get(value, 0) for column in columns]): value for value in every}.values()
+
+    def _is_viable(self, value: int) -> bool:
+        return all(
+            any(_count(self.columns.of(c), value, c.mask) >= c.need for c in alternatives)
+            for alternatives in self.affected
+        )
+
+    def _offers(self, value: int) -> int:
+        return sum(
+            max(min(c.need, _count(self.columns.of(c), value, c.mask)) for c in alternatives)
+            for alternatives in self.affected
+        )
+
+    def _restore(self, old: object) -> None:
+        self._common = old  # type: ignore[assignment]
+
+
+@dataclass(slots=True, eq=False)
+class DistinctAttribute(_OverAttribute):
+    """All devices have the attribute, no two with a value in common; values of different kinds are distinct."""
+
+    _used: Mask = field(default=0, init=False)
+
+    def depends_on_order(self, candidates: Candidates) -> bool:
+        """A list that compares to nothing is taken as the first device, and never later."""
+        return bool(self.columns.of(candidates).lists)
+
+    def narrow(self, slot: Slot, domain: Mask) -> Mask:
+        """The devices whose values have not been picked; a list that compares to nothing can only be the first."""
+        column = self.columns.of(slot.candidates)
+        domain &= column.present | column.failing
+        if self._used:
+            domain &= ~(_union(column, self._used) | column.lists)
+        return domain
+
+    def take(self, slot: Slot, device: int, trail: Trail) -> bool:
+        """Every pick needs values of its own."""
+        values = self.values(slot, device)
+        is_late_list = bool(self._used) and self.columns.of(slot.candidates).lists >> device & 1
+        if not values or self._used & values or is_late_list:
+            return self.refuse(slot, device)
+        trail.push(self._restore, self._used)
+        self._used |= values
+        return True
+
+    def room(self, slot: Slot, domain: Mask) -> int:
+        """One device for each value at most."""
+        column = self.columns.of(slot.candidates)
+        return sum(1 for mask in column.groups.values() if mask & domain) + (column.failing & domain).bit_count()
+
+    def joint_room(self, alternatives: Sequence[Candidates], requests: int, domain: Mask) -> int:
+        """One device for each value at most, where the constraint covers all of them."""
+        covered = {id(candidates) for candidates in self.covered}
+        if not all(id(one) in covered for one in alternatives):
+            return UNBOUNDED
+        columns = {id(column): column for column in map(self.columns.of, alternatives)}.values()
+        values = {value for column in columns for value, mask in column.numbered.items() if mask & domain}
+        failing = [(column.failing & domain).bit_count() for column in columns]
+        return len(values) + sum(failing)
+
+    def state(self, classes: Classes) -> Hashable:
+        """The values picked."""
+        return self._used
+
+    def best(self) -> tuple[int, int]:
+        """(how many different values the candidates have, how many are needed), before any pick."""
+        values: set[Token] = set()
+        for alternatives in self.affected:
+            for candidates in alternatives:
+                groups = self.columns.of(candidates).groups
+                values |= {token for token, mask in groups.items() if mask & candidates.mask}
+        needed = sum(min(c.need for c in alternatives) for alternatives in self.affected)
+        return min(needed, len(values)), needed
+
+    def _restore(self, old: object) -> None:
+        self._used = old  # type: ignore[assignment]
+
+
+AttributeRule = MatchAttribute | DistinctAttribute
+
+
+def rules_of(
+    constraints: Sequence[Constraint], claim: str, attempt: Attempt
+) -> tuple[tuple[Constraint, AttributeRule], ...]:
+    """The rules of a claim's constraints. Raises InvalidClaim for one of a kind that is not known."""
+    view, features = attempt.view, attempt.features
+    # Differs from kube-scheduler, where a violated constraint under `All` ends the attempt on every node.
+    is_fatal = features.is_strict
+    has_lists = features.has(LIST_TYPE_ATTRIBUTES)
+    rules: list[tuple[Constraint, AttributeRule]] = []
+    for position, constraint in enumerate(constraints):
+        name = constraint.match_attribute or constraint.distinct_attribute
+        is_known = bool(constraint.match_attribute) or features.knows_capacity
+        if not name or not is_known:
+            raise InvalidClaim(f"claim {claim}, constraint #{position}: neither matchAttribute nor distinctAttribute")
+        columns = Columns(view, name, _derive_in(attempt), has_lists=has_lists)
+        kind = MatchAttribute if constraint.match_attribute else DistinctAttribute
+        rules.append((constraint, kind(view, claim, position, name, columns, is_fatal)))
+    return tuple(rules)
+
+
+def _derive_in(attempt: Attempt) -> Derive:
+    def derive(expression: str, device: Device) -> Attribute | str:
+        if attempt.is_cancelled():
+            raise Cancelled("cancelled before an attribute was derived")
+        try:
+            return cel.compile_value(expression, attempt.features.environment).evaluate(device, attempt.is_cancelled)
+        except cel.CompileError as error:
+            return f"CEL compile error: {error}"
+        except cel.EvalError as error:
+            return f"CEL runtime error: {error}"
+
+    return derive
+
+
+def _union(column: Column, values: Mask) -> Mask:
+    """The devices with one of the values."""
+    union = 0
+    for value in bits(values):
+        union |= column.numbered.get(value, 0)
+    return union
+
+
+def _count(column: Column, value: int, domain: Mask) -> int:
+    return (column.numbered.get(value, 0) & domain).bit_count()

@@ -1,0 +1,614 @@
+"""Backtracking over masks: the first choice of devices, in order, that every rule accepts.
+
+Requests are taken in order, the alternatives of a request in order of preference, devices by ascending
+position, or in the order that a policy gives. Five things keep the search from cliffs, none of which
+changes its answer: bounds (too few devices left), joint bounds (too few for several requests
+together), twins (a device that failed speaks for all that are alike), memory (the rest of the
+requests, met again in an equivalent state, fails again), and parts (a few of the requests, which
+have no answer by themselves).
+No feature is named here; features are rules.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, combinations, islice
+from typing import Protocol
+
+from allocator.outcome import AllocationError
+from allocator.search.rules import Candidates, Classes, Effort, Mask, Pick, Rule, Slot, Trail, bits
+from cel import Cancelled
+
+WORK_OF_A_STEP = 50
+"""Devices, values and amounts looked at that count as one more step, so that no step takes much longer than others."""
+
+WORK_OF_A_BOUND = 15
+"""What it costs to look at an alternative that is still ahead, whatever its rules do."""
+
+MOST_KEPT = 1 << 22
+"""Devices, values and amounts in the states that are remembered; some 100 MiB. Beyond, the oldest are forgotten."""
+
+PATIENCE_STEPS = 1_000
+"""Steps without an answer after which it is worth to look for requests that cannot be had by themselves.
+
+Each set of them is given as many; where that does not tell, both are given ten times as many.
+"""
+
+MOST_PARTS = 200
+"""How many sets of requests are looked at then."""
+
+Order = Callable[[Slot, Mask, Sequence[Pick]], Iterable[int]]
+"""Which devices of a slot's domain to try first, after these picks; those that it leaves out follow, ascending."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The first answer, in the order of claims, requests and picks."""
+
+    picks: tuple[Pick, ...]
+    steps: int
+
+
+@dataclass(frozen=True, slots=True)
+class NotFound:
+    """There is no answer."""
+
+    steps: int
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetSpent:
+    """The search stopped before it knew."""
+
+    steps: int
+
+
+class Poisoned(Exception):
+    """Not a failure of the search: the next device in order is one that cannot be judged."""
+
+    def __init__(self, candidates: Candidates, device: int) -> None:
+        super().__init__(candidates.alternative.name, device)
+        self.candidates = candidates
+        self.device = device
+
+
+class _Frame(Protocol):
+    """One decision of the present branch."""
+
+    def advance(self) -> bool:
+        """Take the decision back and take the next one; False when none is left."""
+
+    def child(self) -> "_Frame | None":
+        """The decision that follows; None when there is nothing left to decide."""
+
+
+@dataclass(slots=True)
+class Terms:
+    """The terms of a search.
+
+    budget_steps: of the whole search; a step is a device or an alternative tried, or as much other work. most_picks: of
+    one claim; an alternative that would exceed it is passed over. is_exhaustive: no choice is skipped, for attempts in
+    which every meeting with a device that may end them counts, or in which the order of picks matters. may_end: there
+    are such devices (`Poisoned`, or a rule that raises). is_cancelled: asked before every step. order: in which devices
+    are tried; None is ascending.
+    """
+
+    budget_steps: int
+    most_picks: int
+    is_exhaustive: bool = False
+    may_end: bool = False
+    is_cancelled: Callable[[], bool] = lambda: False
+    order: Order | None = None
+
+
+class Search:
+    """One attempt: all requests of all claims of a pod, on one view.
+
+    requests: for each request in order its alternatives in order of preference.
+    """
+
+    def __init__(
+        self, requests: Sequence[Sequence[Candidates]], terms: Terms, efforts: "_Efforts | None" = None
+    ) -> None:
+        self.requests = requests
+        self.terms = terms
+        self.trail = Trail()
+        self.steps = 0
+        self._work = 0
+        self._efforts = efforts
+        self._answered: set[int] = set()
+        self._frames: list[_Frame] = []
+        self._memory: Memory | None = None
+        # Only where alternatives differ can the chosen ones exceed what a claim takes.
+        self.may_exceed = any(len(alternatives) > 1 for alternatives in requests)
+
+    def run(self) -> Found | NotFound | BudgetSpent:
+        """The first answer. Raises Poisoned, Cancelled, and what rules raise.
+
+        The rules are left without a pick, however it ends: others may search with the same ones.
+        """
+        try:
+            return self._run()
+        finally:
+            self._take_all_back()
+
+    def _run(self) -> Found | NotFound | BudgetSpent:
+        if not self.requests:
+            return Found((), 0)
+        if self.is_hopeless(0):
+            return NotFound(self.steps)
+        patience, budget = PATIENCE_STEPS, self.terms.budget_steps
+        fails_in_part = False
+        while not fails_in_part and not self.terms.is_exhaustive:
+            answer = self._first(min(self.steps + patience, budget))
+            if not isinstance(answer, BudgetSpent) or self.steps >= budget:
+                return answer
+            self._take_all_back()
+            fails_in_part = self._fails_in_part(patience)
+            patience *= 10
+        if fails_in_part and not self.terms.may_end:
+            return NotFound(self.steps)
+        # What a part cannot have, the whole cannot have; but the whole may come to a device that ends the attempt.
+        answer = self._first(budget)
+        return NotFound(self.steps) if fails_in_part and isinstance(answer, BudgetSpent) else answer
+
+    def _take_all_back(self) -> None:
+        """Take all decisions back; what failures have taught is kept."""
+        self._frames.clear()
+        self.trail.rewind(0)
+
+    def _fails_in_part(self, patience: int) -> bool:
+        """True where a few of the requests have no answer by themselves, so that there is none for all of them.
+
+        The search itself comes to such a part only after the requests before it, once for each choice of theirs.
+        """
+        most = self.steps + (self.terms.budget_steps - self.steps) // 3
+        for number, part in enumerate(islice(_parts(self.requests), MOST_PARTS)):
+            if self.steps >= most:
+                return False
+            if number in self._answered:
+                continue
+            terms = replace(self.terms, budget_steps=min(patience, most - self.steps), order=None)
+            search = Search(part, terms, self._efforts)
+            try:
+                answer = search.run()
+            except (Poisoned, AllocationError):
+                # The part may meet devices that the whole never comes to.
+                answer = Found((), search.steps)
+            self.steps += search.steps
+            if isinstance(answer, NotFound):
+                return True
+            if isinstance(answer, Found):
+                self._answered.add(number)
+        return False
+
+    def _first(self, budget_steps: int) -> Found | NotFound | BudgetSpent:
+        """The first answer from the present branch on, until so many steps have been taken in all."""
+        frames, terms = self._frames, self.terms
+        if not frames:
+            frames.append(RequestFrame(self, 0))
+        while frames:
+            if terms.is_cancelled():
+                raise Cancelled(f"cancelled after {self.steps} steps")
+            if self.steps >= budget_steps:
+                return BudgetSpent(self.steps)
+            if not frames[-1].advance():
+                self._leave(frames.pop())
+                continue
+            child = frames[-1].child()
+            if child is None:
+                return Found(self.picks(), self.steps)
+            frames.append(child)
+        return NotFound(self.steps)
+
+    def _leave(self, done: _Frame) -> None:
+        """Go back behind a decision of which nothing is left.
+
+        A request of which every alternative asks for more than its claim may have fails with any other devices for the
+        requests before it, so the next thing to try is another alternative for one of them.
+        """
+        if not isinstance(done, RequestFrame) or not done.exceeds:
+            return
+        frames = self._frames
+        while frames and isinstance(frames[-1], SlotFrame) and frames[-1].claim == done.claim:
+            frames.pop()
+        if frames and isinstance(frames[-1], RequestFrame) and frames[-1].claim == done.claim:
+            frames[-1].pass_over()
+
+    @property
+    def memory(self) -> "Memory":
+        """Made at the first failure: most attempts never fail, and pay nothing."""
+        if self._memory is None:
+            if self._efforts is None:
+                self._efforts = _Efforts(self.requests)
+            self._memory = Memory(self.requests, self.picks_of, self._efforts)
+            self.charge(self._memory.work)
+        return self._memory
+
+    def charge_slot(self, candidates: Candidates, domain: Mask, narrowed: Mask) -> None:
+        """Count the work of the rules for a slot of that domain, of which so much is possible.
+
+        Only once something has failed: until then there is no more of it than there are slots.
+        """
+        if self._efforts is not None:
+            self.charge(self._efforts.work_of(candidates, domain, narrowed))
+
+    def charge(self, work: int) -> None:
+        """Count work, of which so much is another step."""
+        self._work += work
+        if self._work >= WORK_OF_A_STEP:
+            self.steps += self._work // WORK_OF_A_STEP
+            self._work %= WORK_OF_A_STEP
+
+    @property
+    def has_failed(self) -> bool:
+        """True once a device was tried in vain, and it may be learnt from."""
+        return self._memory is not None
+
+    def is_hopeless(self, number: int) -> bool:
+        """True where the requests from that number on are too many for the devices that are left to them.
+
+        Each is looked at alone, and requests that could take the same devices are counted together.
+        """
+        if self.terms.is_exhaustive or len(self.requests) - number < 2:
+            return False
+        self.steps += 1
+        groups: list[_Contenders] = []
+        for alternatives in self.requests[number:]:
+            every = [_Contenders.of(candidates) for candidates in alternatives]
+            self._charge_all(every)
+            possible = [own for own in every if own.can_have_all()]
+            if not possible:
+                return True
+            one = _Contenders.of_one_request(possible)
+            for other in [group for group in groups if group.domain & one.domain]:
+                groups.remove(other)
+                one = one.with_others(other)
+            groups.append(one)
+        self._charge_all(groups)
+        return any(group.lacks_room() for group in groups)
+
+    def _charge_all(self, contenders: Iterable["_Contenders"]) -> None:
+        if self._efforts is not None:
+            for own in contenders:
+                for candidates in own.alternatives:
+                    self.charge(WORK_OF_A_BOUND + self._efforts.work_of(candidates, candidates.mask, own.domain))
+
+    def picks(self) -> tuple[Pick, ...]:
+        """The devices chosen in this branch."""
+        return tuple([frame.pick() for frame in self._frames if isinstance(frame, SlotFrame)])
+
+    def picks_of(self, claim: int) -> int:
+        """How many devices the claim has in this branch."""
+        return sum(isinstance(frame, SlotFrame) and frame.claim == claim for frame in self._frames)
+
+    def request(self, number: int) -> "RequestFrame | None":
+        """The decision about the request of that number, None after the last."""
+        return RequestFrame(self, number) if number < len(self.requests) else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Contenders:
+    """Requests that could take the same devices. need: what they need at the least, all together."""
+
+    domain: Mask
+    need: int
+    alternatives: tuple[Candidates, ...]
+    requests: int
+
+    @staticmethod
+    def of(candidates: Candidates) -> "_Contenders":
+        """One alternative by itself, with what is left to it after the picks made."""
+        domain = candidates.mask
+        for rule in candidates.rules:
+            domain = rule.narrow(Slot(candidates, 0), domain)
+        return _Contenders(domain, candidates.need, (candidates,), 1)
+
+    @staticmethod
+    def of_one_request(alternatives: Sequence["_Contenders"]) -> "_Contenders":
+        """The alternatives of a request, of which one has to do."""
+        domain = 0
+        for one in alternatives:
+            domain |= one.domain
+        return _Contenders(
+            domain, min(one.need for one in alternatives), tuple(one.alternatives[0] for one in alternatives), 1
+        )
+
+    def with_others(self, other: "_Contenders") -> "_Contenders":
+        return _Contenders(
+            self.domain | other.domain,
+            self.need + other.need,
+            self.alternatives + other.alternatives,
+            self.requests + other.requests,
+        )
+
+    def can_have_all(self) -> bool:
+        """False where one alternative cannot get its devices even if it is the next to choose."""
+        (candidates,) = self.alternatives
+        if candidates.forced is not None:
+            return all(self.domain >> device & 1 for device in candidates.forced)
+        if self.domain.bit_count() < self.need:
+            return False
+        slot = Slot(candidates, 0)
+        return all(rule.room(slot, self.domain) >= self.need for rule in candidates.rules)
+
+    def lacks_room(self) -> bool:
+        rules = _distinct(rule for candidates in self.alternatives for rule in candidates.rules)
+        return any(rule.joint_room(self.alternatives, self.requests, self.domain) < self.need for rule in rules)
+
+
+class RequestFrame:
+    """The choice of an alternative for one request."""
+
+    __slots__ = ("_alternative", "_has_failed", "_is_passed_over", "_key", "_mark", "_number", "_search")
+
+    def __init__(self, search: Search, number: int) -> None:
+        self._search = search
+        self._number = number
+        self._alternative = -1
+        self._mark = search.trail.mark()
+        self._key = self._present() if search.has_failed else None
+        self._is_passed_over = False
+        self._has_failed = False
+
+    @property
+    def claim(self) -> int:
+        """The claim that the request is of."""
+        return self._search.requests[self._number][0].claim
+
+    @property
+    def exceeds(self) -> bool:
+        """True where each alternative was given up for the number of its claim's devices, once none is left."""
+        return not self._has_failed
+
+    def _present(self) -> Hashable:
+        memory = self._search.memory
+        self._search.charge(memory.work_of_key[self._number])
+        return memory.key(self._number)
+
+    def pass_over(self) -> None:
+        """Say that the present alternative leaves too few of its claim's devices to the requests behind."""
+        self._is_passed_over = True
+
+    def advance(self) -> bool:
+        """Turn to the next alternative, unless it is known that nothing comes of it."""
+        search = self._search
+        search.trail.rewind(self._mark)
+        self._has_failed |= self._alternative >= 0 and not self._is_passed_over
+        self._is_passed_over = False
+        if self._alternative < 0 and self._key is not None:
+            if search.memory.is_dead(self._key):
+                self._has_failed = True
+                return False
+            if search.is_hopeless(self._number):
+                self._has_failed = True
+                search.memory.bury(self._number, self._key)
+                return False
+        self._alternative += 1
+        search.steps += 1
+        alternatives = search.requests[self._number]
+        while self._alternative < len(alternatives):
+            if not search.may_exceed or self._stays_within_limit(alternatives[self._alternative]):
+                return True
+            self._alternative += 1
+        if search.terms.is_exhaustive or not self._number:
+            return False  # nobody comes to the first request again
+        search.memory.bury(self._number, self._key if self._key is not None else self._present())
+        return False
+
+    def _stays_within_limit(self, candidates: Candidates) -> bool:
+        picks = self._search.picks_of(candidates.claim)
+        return candidates.is_void or picks + candidates.need <= self._search.terms.most_picks
+
+    def child(self) -> _Frame | None:
+        """The first slot of the alternative, or the next request where it needs no device."""
+        candidates = self._search.requests[self._number][self._alternative]
+        if candidates.need == 0:
+            return self._search.request(self._number + 1)
+        return SlotFrame(self._search, self._number, Slot(candidates, 0), candidates.mask)
+
+
+class SlotFrame:
+    """The choice of a device for one slot."""
+
+    __slots__ = ("_device", "_domain", "_mark", "_number", "_preferred", "_search", "_slot")
+
+    def __init__(self, search: Search, number: int, slot: Slot, domain: Mask) -> None:
+        self._search = search
+        self._number = number
+        self._slot = slot
+        self._mark = search.trail.mark()
+        self._device = -1
+        self._domain = self._narrowed(domain)
+        self._preferred = None if search.terms.order is None else self._in_order(search.terms.order)
+
+    @property
+    def claim(self) -> int:
+        """The claim that the device is for."""
+        return self._slot.candidates.claim
+
+    def pick(self) -> Pick:
+        """The device that is chosen now."""
+        return Pick(self._slot.candidates, self._device)
+
+    def advance(self) -> bool:
+        """Turn to the next device that every rule accepts."""
+        search, slot = self._search, self._slot
+        search.trail.rewind(self._mark)
+        if self._device >= 0:
+            self._skip_twins()
+        while self._domain:
+            low = self._next()
+            self._domain ^= low
+            self._device = low.bit_length() - 1
+            search.steps += 1
+            if slot.candidates.poison & low:
+                raise Poisoned(slot.candidates, self._device)
+            if self._take():
+                return True
+            search.trail.rewind(self._mark)
+            self._skip_twins()
+        return False
+
+    def child(self) -> _Frame | None:
+        """The next slot of the same request, from the devices behind this one, or the next request."""
+        slot = self._slot
+        if slot.position + 1 == slot.candidates.need:
+            return self._search.request(self._number + 1)
+        following = Slot(slot.candidates, slot.position + 1)
+        behind = self._domain if slot.candidates.forced is None else slot.candidates.mask
+        return SlotFrame(self._search, self._number, following, behind)
+
+    def _take(self) -> bool:
+        slot, device, trail = self._slot, self._device, self._search.trail
+        for rule in slot.candidates.rules:  # noqa: SIM110 - all(...) costs more than most rules
+            if not rule.take(slot, device, trail):
+                return False
+        return True
+
+    def _next(self) -> Mask:
+        """The bit of the device to try next."""
+        if self._preferred is None:
+            return self._domain & -self._domain
+        return next(1 << device for device in self._preferred if self._domain >> device & 1)
+
+    def _in_order(self, order: Order) -> Iterator[int] | None:
+        """The devices of the domain in that order; None where there is nothing to choose."""
+        if not self._domain or self._slot.is_forced:
+            return None
+        return chain(order(self._slot, self._domain, self._search.picks()), bits(self._domain))
+
+    def _narrowed(self, domain: Mask) -> Mask:
+        slot, search = self._slot, self._search
+        candidates = slot.candidates
+        if candidates.forced is not None:
+            domain &= 1 << candidates.forced[slot.position]
+        is_exhaustive, whole = search.terms.is_exhaustive, domain
+        for rule in candidates.rules:
+            if rule.hides or not is_exhaustive:
+                domain = rule.narrow(slot, domain)
+        if is_exhaustive:
+            return domain
+        search.charge_slot(candidates, whole, domain)
+        need = 1 if candidates.forced is not None else candidates.need - slot.position
+        if domain.bit_count() < need:
+            return 0
+        for rule in candidates.rules:
+            if rule.room(slot, domain) < need:
+                return 0
+        return domain
+
+    def _skip_twins(self) -> None:
+        if self._search.terms.is_exhaustive:
+            return
+        self._domain &= ~self._search.memory.twins(self._device)
+
+
+class _Efforts:
+    """How much work the rules have, by rule and by alternative."""
+
+    def __init__(self, requests: Sequence[Sequence[Candidates]]) -> None:
+        every = [candidates for alternatives in requests for candidates in alternatives]
+        picks = sum(max(candidates.need for candidates in alternatives) for alternatives in requests)
+        rules = _distinct(rule for candidates in every for rule in candidates.rules)
+        self.of_rule = {id(rule): rule.effort(picks) for rule in rules}
+        self._of_alternative = {id(c): _sum([self.of_rule[id(rule)] for rule in c.rules]) for c in every}
+
+    def work_of(self, candidates: Candidates, domain: Mask, narrowed: Mask) -> int:
+        """The work for a slot of that domain, of which so much is possible."""
+        effort = self._of_alternative[id(candidates)]
+        return effort.whole + effort.narrow * domain.bit_count() + effort.room * narrowed.bit_count()
+
+
+class Memory:
+    """What failures have taught: which devices are twins, and which states lead nowhere.
+
+    Cost of making it: O(devices that are candidates for anything, times rules).
+    """
+
+    def __init__(
+        self, requests: Sequence[Sequence[Candidates]], picks_of: Callable[[int], int], efforts: "_Efforts"
+    ) -> None:
+        self._picks_of = picks_of
+        self._claims = [alternatives[0].claim for alternatives in requests]
+        every = [candidates for alternatives in requests for candidates in alternatives]
+        self._rules = _distinct(rule for candidates in every for rule in candidates.rules)
+        self._classes = _classes(every, self._rules)
+        self._class_of = {device: members for members in self._classes for device in bits(members)}
+        self._dead: dict[Hashable, int] = {}
+        self._kept = 0
+        self._ahead = [self._remaining(requests[number:]) for number in range(len(requests))]
+        self.work = len(self._class_of) * (len(every) + len(self._rules))
+        self.work_of_key = [
+            len(classes.several) + sum(efforts.of_rule[id(rule)].state for rule in rules)
+            for rules, classes in self._ahead
+        ]
+
+    def twins(self, device: int) -> Mask:
+        """The devices that are interchangeable with this one now, itself included."""
+        touched = 0
+        for rule in self._rules:
+            touched |= rule.touched()
+        return 1 << device if touched >> device & 1 else self._class_of[device] & ~touched
+
+    def key(self, number: int) -> Hashable:
+        """The present state as far as it matters to the requests from that number on."""
+        rules, classes = self._ahead[number]
+        return (number, self._picks_of(self._claims[number]), *(rule.state(classes) for rule in rules))
+
+    def bury(self, number: int, key: Hashable) -> None:
+        """Remember that nothing comes of this state of the requests from that number on."""
+        size = self.work_of_key[number]
+        self._kept += size - self._dead.get(key, 0)
+        self._dead[key] = size
+        while self._kept > MOST_KEPT:
+            self._kept -= self._dead.pop(next(iter(self._dead)))
+
+    def is_dead(self, key: Hashable) -> bool:
+        """True where an equivalent state has failed before."""
+        return key in self._dead
+
+    def _remaining(self, requests: Sequence[Sequence[Candidates]]) -> tuple[tuple[Rule, ...], Classes]:
+        every = [candidates for alternatives in requests for candidates in alternatives]
+        reachable = 0
+        for candidates in every:
+            reachable |= candidates.mask
+        rules = _distinct(rule for candidates in every for rule in candidates.rules)
+        classes = [members for members in self._classes if members & reachable]
+        several = tuple([members for members in classes if members & (members - 1)])
+        return rules, Classes(several, sum(classes) - sum(several))
+
+
+def _distinct(rules: Iterable[Rule]) -> tuple[Rule, ...]:
+    return tuple({id(rule): rule for rule in rules}.values())
+
+
+def _sum(efforts: Sequence[Effort]) -> Effort:
+    return Effort(
+        sum(effort.whole for effort in efforts),
+        sum(effort.narrow for effort in efforts),
+        sum(effort.room for effort in efforts),
+        sum(effort.state for effort in efforts),
+    )
+
+
+def _parts(requests: Sequence[Sequence[Candidates]]) -> Iterator[Sequence[Sequence[Candidates]]]:
+    """Some of the requests, but not all: each alone, those of each claim, and each two."""
+    if len(requests) > 1:
+        yield from ([one] for one in requests)
+    claims = {alternatives[0].claim for alternatives in requests}
+    if len(claims) > 1:
+        yield from ([one for one in requests if one[0].claim == claim] for claim in sorted(claims))
+    if len(requests) > 2:
+        yield from (list(two) for two in combinations(requests, 2))
+
+
+def _classes(every: Sequence[Candidates], rules: Sequence[Rule]) -> tuple[Mask, ...]:
+    candidates_of_any = 0
+    for candidates in every:
+        candidates_of_any |= candidates.mask
+    classes: dict[Hashable, Mask] = {}
+    for device in bits(candidates_of_any):
+        seen_by = tuple((c.mask >> device & 1, c.poison >> device & 1) for c in every)
+        key = (seen_by, tuple(rule.alike(device) for rule in rules))
+        classes[key] = classes.get(key, 0) | 1 << device
+    return tuple(classes.values())

@@ -1,0 +1,1 @@
+"""Types and worst-case costs of an expression, before anything runs."""

@@ -1,0 +1,399 @@
+"""Gives every part of an expression its type, and finds what each name and call means, before anything runs.
+
+Works on one expression in one environment; the result is a `Checked`: the expression with two tables beside it.
+Stops at the first error. What is found only by looking at the whole checked expression is in `validation`.
+Source: checker.go of github.com/google/cel-go.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from cel.check.overloads import Overload
+from cel.environment import Environment, Function
+from cel.errors import CompileError
+from cel.stack import LEVELS, with_room
+from cel.syntax import ast, lexer
+from cel.syntax.ast import Call, Comprehension, Expr, Field, Ident, ListExpr, Literal, MapExpr, MessageExpr, Select
+from cel.values import types
+from cel.values.types import DYN, Kind, Substitution, Type
+from cel.values.values import Value, type_of
+
+LARGEST_EXPRESSION: Final = 30_000  # nodes; 10 KiB write a third of that, but a chain of n `optMap` makes 2**n
+
+
+@dataclass(frozen=True, slots=True)
+class VariableReference:
+    """A variable; is_global: never one of a macro, even if one has the same name."""
+
+    name: str
+    is_global: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ConstantReference:
+    """A name that stands for a value: a type, or an enumeration's member."""
+
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class CallReference:
+    """A call of `function`, where `overloads` fit the types; operands: the receiver first, if it is one."""
+
+    function: str
+    overloads: tuple[Overload, ...]
+    operands: tuple[Expr, ...]
+
+
+Reference: TypeAlias = VariableReference | ConstantReference | CallReference
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A well-typed expression. types: of every node, without type parameters; references: of names and calls."""
+
+    source: str
+    root: Expr
+    types: Mapping[Expr, Type]
+    references: Mapping[Expr, Reference]
+
+    @property
+    def type(self) -> Type:
+        """The type of the whole."""
+        return self.types[self.root]
+
+
+def check(root: Expr, source: str, environment: Environment) -> Checked:
+    """Checks a parsed expression; raises CompileError."""
+    return _Checker(source, environment).checked(root)
+
+
+class _Checker:
+    """One expression's names, types and type parameters so far. scopes: variables of macros, innermost last."""
+
+    def __init__(self, source: str, environment: Environment) -> None:
+        self._source = source
+        self._environment = environment
+        self._types: dict[Expr, Type] = {}
+        self._references: dict[Expr, Reference] = {}
+        self._substitution = Substitution()
+        self._scopes: list[dict[str, Type]] = []
+        self._parameters = 0
+        self._visited = 0
+        self._depth = 0
+
+    def checked(self, root: Expr) -> Checked:
+        self._check(root)
+        apply = self._substitution.apply
+        final = {node: apply(type_, free_to_dyn=True) for node, type_ in self._types.items()}
+        return Checked(self._source, root, final, self._references)
+
+    def _error(self, message: str, position: int) -> CompileError:
+        return lexer.error_at(message, position, self._source)
+
+    def _mismatch(self, expected: Type, found: Type, position: int) -> CompileError:
+        return self._error(f"expected type '{expected}' but found '{found}'", position)
+
+    def _check(self, node: Expr) -> Type:
+        self._visited += 1
+        if self._visited > LARGEST_EXPRESSION:
+            raise self._error(f"an expression of more than {LARGEST_EXPRESSION} parts", node.position)
+        self._depth += 1
+        check = _CHECKS[type(node)]
+        try:
+            type_ = check(self, node) if self._depth % LEVELS else with_room(check, self, node)
+        except types.TypeTooLargeError as error:
+            raise self._error(str(error), node.position) from None
+        self._depth -= 1
+        self._types[node] = type_
+        return type_
+
+    def _assign(self, target: Type, source: Type) -> bool:
+        return self._substitution.assign(target, source)
+
+    def _current(self, type_: Type) -> Type:
+        """The type as far as it is known."""
+        return self._substitution.apply(type_, free_to_dyn=False)
+
+    def _fresh(self) -> Type:
+        self._parameters += 1
+        return types.parameter(f"_var{self._parameters - 1}")
+
+    # Names
+
+    def _literal(self, node: Literal) -> Type:
+        return type_of(node.value)
+
+    def _ident(self, node: Ident) -> Type:
+        found = self._resolved(node, node.name)
+        if found is None:
+            raise self._undeclared(node.name, node.position)
+        return found
+
+    def _undeclared(self, name: str, position: int) -> CompileError:
+        return self._error(f"undeclared reference to '{name}' (in container '')", position)
+
+    def _local(self, name: str) -> Type | None:
+        for scope in reversed(self._scopes):
+            type_ = scope.get(name)
+            if type_ is not None:
+                return type_
+        return None
+
+    def _resolved(self, node: Expr, name: str) -> Type | None:
+        """The type of a name that stands alone or is qualified by dots, which notes what it refers to."""
+        plain = name.removeprefix(".")
+        local = self._local(plain.partition(".")[0])
+        if local is not None and plain is name:
+            if "." in name:
+                return None  # the field of a macro's variable
+            self._references[node] = VariableReference(name)
+            return local
+        return self._global(node, plain)
+
+    def _global(self, node: Expr, name: str) -> Type | None:
+        variable = self._environment.variables.get(name)
+        if variable is not None:
+            self._references[node] = VariableReference(name, is_global=True)
+            return variable
+        named = self._environment.types.get(name)
+        if named is not None:
+            self._references[node] = ConstantReference(named)
+            return types.type_of_type(named)
+        if name in self._environment.constants:
+            self._references[node] = ConstantReference(self._environment.constants[name])
+            return type_of(self._environment.constants[name])
+        return None
+
+    # Fields
+
+    def _select(self, node: Select) -> Type:
+        name = None if node.is_test else _qualified_name(node)
+        if name is not None:
+            found = self._resolved(node, name)
+            if found is not None:
+                return found
+        result, is_optional = self._field(node.operand, node.field, node.position)
+        if node.is_test:
+            return types.BOOL
+        return self._current(types.optional_of(result) if is_optional else result)
+
+    def _optional_select(self, node: Call) -> Type:
+        operand, field = node.arguments
+        assert isinstance(field, Literal)
+        assert isinstance(field.value, str)
+        self._types[field] = types.STRING
+        result, _ = self._field(operand, field.value, node.position)
+        self._references[node] = CallReference(node.function, (), node.arguments)
+        return self._current(types.optional_of(result))
+
+    def _field(self, operand: Expr, field: str, position: int) -> tuple[Type, bool]:
+        """The type of a field, and whether the operand is optional and so the field is too."""
+        outer = self._current(self._check(operand))
+        inner = outer.parameters[0] if outer.is_optional else outer
+        return self._field_of(inner, field, position), outer.is_optional
+
+    def _field_of(self, operand: Type, field: str, position: int) -> Type:
+        if operand.kind is Kind.MAP:
+            return operand.parameters[1]
+        if operand.kind is Kind.STRUCT:
+            return self._declared_field(operand.name, field, position)
+        if operand.kind is Kind.PARAMETER:
+            self._assign(DYN, operand)
+        elif not operand.is_dynamic:
+            raise self._error(f"type '{operand}' does not support field selection", position)
+        return DYN
+
+    def _declared_field(self, struct: str, field: str, position: int) -> Type:
+        fields = self._environment.structs.get(struct)
+        if fields is None:
+            raise self._error(f"unexpected failed resolution of '{struct}'", position)
+        if field not in fields:
+            raise self._error(f"undefined field '{field}'", position)
+        return fields[field]
+
+    # Calls
+
+    def _call(self, node: Call) -> Type:
+        if node.function == ast.OPTIONAL_SELECT:
+            return self._optional_select(node)
+        argument_types = tuple([self._check(argument) for argument in node.arguments])
+        if node.target is None:
+            return self._global_call(node, node.function, argument_types)
+        prefix = _qualified_name(node.target)
+        if prefix is not None and f"{prefix}.{node.function}".removeprefix(".") in self._environment.functions:
+            return self._global_call(node, f"{prefix}.{node.function}", argument_types)
+        operand_types = (self._check(node.target), *argument_types)
+        function = self._function(node.function, node.position)
+        return self._overloaded(node, function, (node.target, *node.arguments), operand_types, is_member=True)
+
+    def _global_call(self, node: Call, name: str, argument_types: tuple[Type, ...]) -> Type:
+        function = self._function(name, node.position)
+        if function.name in (ast.AND, ast.OR):
+            return self._logic(node, function, argument_types)
+        return self._overloaded(node, function, node.arguments, argument_types, is_member=False)
+
+    def _function(self, name: str, position: int) -> Function:
+        function = self._environment.functions.get(name.removeprefix("."))
+        if function is None:
+            raise self._undeclared(name, position)
+        return function
+
+    def _logic(self, node: Call, function: Function, argument_types: tuple[Type, ...]) -> Type:
+        for argument, type_ in zip(node.arguments, argument_types, strict=True):
+            if not self._assign(type_, types.BOOL):
+                raise self._mismatch(types.BOOL, type_, argument.position)
+        self._references[node] = CallReference(function.name, function.overloads, node.arguments)
+        return types.BOOL
+
+    def _overloaded(
+        self,
+        node: Call,
+        function: Function,
+        operands: tuple[Expr, ...],
+        operand_types: tuple[Type, ...],
+        *,
+        is_member: bool,
+    ) -> Type:
+        fitting: list[Overload] = []
+        result: Type | None = None
+        for candidate in function.candidates.get((len(operands), is_member), ()):
+            if not all(map(types.may_fit, candidate.overload.parameters, operand_types)):
+                continue
+            parameters, declared_result = candidate.signature(self._parameters)
+            self._parameters += len(candidate.free)
+            if not self._substitution.assign_all(operand_types, parameters):
+                continue
+            fitting.append(candidate.overload)
+            own_result = self._current(declared_result)
+            if result is None:
+                result = own_result
+            elif result is not own_result and not result.is_dynamic:
+                result = DYN
+        if result is None:
+            raise self._no_overload(node, function.name, operand_types, is_member=is_member)
+        self._references[node] = CallReference(function.name, tuple(fitting), operands)
+        return result
+
+    def _no_overload(
+        self, node: Call, function: str, operand_types: tuple[Type, ...], *, is_member: bool
+    ) -> CompileError:
+        known = [str(self._substitution.apply(type_, free_to_dyn=True)) for type_ in operand_types]
+        signature = f"{known.pop(0)}." if is_member else ""
+        signature += f"({', '.join(known)})"
+        return self._error(f"found no matching overload for '{function}' applied to '{signature}'", node.position)
+
+    # Aggregates
+
+    def _list(self, node: ListExpr) -> Type:
+        element: Type | None = None
+        for index, item in enumerate(node.elements):
+            type_ = self._unwrapped(self._check(item), item.position, is_optional=index in node.optionals)
+            element = self._joined(element, type_)
+        return types.list_of(self._fresh() if element is None else element)
+
+    def _map(self, node: MapExpr) -> Type:
+        key: Type | None = None
+        value: Type | None = None
+        for entry in node.entries:
+            key = self._joined(key, self._check(entry.key))
+            type_ = self._unwrapped(self._check(entry.value), entry.value.position, is_optional=entry.is_optional)
+            value = self._joined(value, type_)
+        if key is None or value is None:
+            key, value = self._fresh(), self._fresh()
+        return types.map_of(key, value)
+
+    def _unwrapped(self, type_: Type, position: int, *, is_optional: bool) -> Type:
+        """The type of an entry: of one with a question mark, the type inside of the optional."""
+        if not is_optional:
+            return type_
+        if type_.is_optional:
+            return type_.parameters[0]
+        if not type_.is_dynamic:
+            raise self._mismatch(types.optional_of(type_), type_, position)
+        return type_
+
+    def _joined(self, before: Type | None, type_: Type) -> Type:
+        """The type of entries of both types; whether they may be mixed at all is for `validation` to say."""
+        if before is None:
+            return type_
+        return types.more_general(before, type_) if self._assign(before, type_) else DYN
+
+    def _message(self, node: MessageExpr) -> Type:
+        message = self._environment.messages.get(node.type_name.removeprefix("."))
+        if message is None:
+            raise self._undeclared(node.type_name, node.position)
+        for field in node.fields:
+            found = self._check(field.value)
+            if field.name not in message.fields:
+                raise self._error(f"undefined field '{field.name}'", field.position)
+            self._check_field(field, message.fields[field.name], found)
+        return message.result
+
+    def _check_field(self, field: Field, wanted: Type, found: Type) -> None:
+        found = self._unwrapped(found, field.value.position, is_optional=field.is_optional)
+        if not self._assign(wanted, found):
+            problem = f"expected type of field '{field.name}' is '{wanted}' but provided type is '{found}'"
+            raise self._error(problem, field.position)
+
+    def _comprehension(self, node: Comprehension) -> Type:
+        range_type = self._current(self._check(node.range_))
+        accumulator = self._check(node.start)
+        with self._scope({node.accumulator: accumulator}):
+            with self._scope(self._loop_variables(node, range_type)):
+                self._expect(node.condition, types.BOOL)
+                self._expect(node.step, accumulator)
+            return self._current(self._check(node.result))
+
+    def _loop_variables(self, node: Comprehension, range_type: Type) -> dict[str, Type]:
+        if range_type.kind is Kind.LIST:
+            first, second = types.INT, range_type.parameters[0]
+            if node.second_variable is None:
+                first = second
+        elif range_type.kind is Kind.MAP:
+            first, second = range_type.parameters
+        elif range_type.kind in (Kind.DYN, Kind.PARAMETER):
+            self._assign(DYN, range_type)
+            first = second = DYN
+        else:
+            problem = f"expression of type '{range_type}' cannot be range of a comprehension"
+            raise self._error(f"{problem} (must be list, map, or dynamic)", node.range_.position)
+        if node.second_variable is None:
+            return {node.variable: first}
+        return {node.variable: first, node.second_variable: second}
+
+    @contextmanager
+    def _scope(self, variables: dict[str, Type]) -> Iterator[None]:
+        self._scopes.append(variables)
+        yield
+        self._scopes.pop()
+
+    def _expect(self, node: Expr, wanted: Type) -> None:
+        found = self._check(node)
+        if not self._assign(wanted, found):
+            raise self._mismatch(wanted, found, node.position)
+
+
+def _qualified_name(node: Expr) -> str | None:
+    """`a.b.c` as one name, where the node is nothing but names and dots."""
+    fields: list[str] = []
+    while isinstance(node, Select) and not node.is_test:
+        fields.append(node.field)
+        node = node.operand
+    if not isinstance(node, Ident):
+        return None
+    return ".".join([node.name, *reversed(fields)])
+
+
+_CHECKS: Final[dict[type, Callable[..., Type]]] = {
+    Literal: _Checker._literal,  # noqa: SLF001 - the table of the class's own methods
+    Ident: _Checker._ident,  # noqa: SLF001
+    Select: _Checker._select,  # noqa: SLF001
+    Call: _Checker._call,  # noqa: SLF001
+    ListExpr: _Checker._list,  # noqa: SLF001
+    MapExpr: _Checker._map,  # noqa: SLF001
+    MessageExpr: _Checker._message,  # noqa: SLF001
+    Comprehension: _Checker._comprehension,  # noqa: SLF001
+}

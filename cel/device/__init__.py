@@ -1,0 +1,1 @@
+"""The variable `device`: its attributes and capacity, and what of them an expression reads."""

@@ -1,0 +1,311 @@
+"""The variable `device`: what a device must offer, and how its attributes become values.
+
+A device is read as a whole before an expression runs: one attribute that can't be read fails every expression.
+A name without domain gets the driver's name as its domain; a domain that the device doesn't have is an empty map.
+Source: k8s.io/dynamic-resource-allocation/cel; KEP-4381, KEP-5491 (list attributes).
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from cel.errors import EvalError
+from cel.values import types
+from cel.values.quantity import Quantity
+from cel.values.semver import Semver, is_version
+from cel.values.values import MAX_INT, MIN_INT, MISSING, List, Map, TextMap, Value, map_equals, register
+
+
+class Device(Protocol):
+    """A device as its driver publishes it; must not change once it was evaluated.
+
+    attributes: by name, with or without `domain/`, the kind and the value: int, bool, string or version with one
+    value; ints, bools, strings or versions with a tuple of values; ("", None) where no value is set.
+    """
+
+    @property
+    def driver(self) -> str:
+        """The name of the driver."""
+
+    @property
+    def attributes(self) -> Mapping[str, tuple[str, object]]:
+        """Kind and value by name."""
+
+    @property
+    def capacity(self) -> Mapping[str, Quantity]:
+        """Amounts by name, with or without `domain/`."""
+
+    @property
+    def allow_multiple_allocations(self) -> bool:
+        """Whether several claims may share it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlainDevice:
+    """A device made by hand, for tests and tools."""
+
+    driver: str
+    attributes: Mapping[str, tuple[str, object]] = field(default_factory=dict)
+    capacity: Mapping[str, Quantity] = field(default_factory=dict)
+    allow_multiple_allocations: bool = False
+
+
+class NativeMap(TextMap):
+    """A part of a device; the reference makes a new map of it at every use, which shows where it is a key."""
+
+    __slots__ = ()
+
+
+class DomainMap(NativeMap):
+    """The maps `attributes` and `capacity`: looking up a domain that isn't there gives an empty map."""
+
+    __slots__ = ()
+
+    def find(self, key: Value) -> Value:
+        """The entries of a domain."""
+        found = super().find(key)
+        return _NO_ENTRIES if found is MISSING else found
+
+
+_NO_ENTRIES: Final = Map()
+for _class in (NativeMap, DomainMap):
+    register(_class, types.MAP, equal=map_equals, key=lambda _: object(), size=len)  # type: ignore[arg-type]
+
+
+class BoundDevice:
+    """A device as an expression sees it; what expressions seldom ask for is made when one does.
+
+    has_lists: whether attributes with several values are read. Raises EvalError of phase "device" where an attribute
+    has no value or a version that is none.
+    """
+
+    __slots__ = ("_attributes", "_capacity", "_tables", "_value", "allow_multiple_allocations", "driver", "has_lists")
+
+    def __init__(self, device: Device, *, has_lists: bool) -> None:
+        self.has_lists = has_lists
+        self.driver = device.driver
+        self.allow_multiple_allocations = device.allow_multiple_allocations
+        self._attributes = device.attributes
+        self._capacity = device.capacity
+        self._tables: dict[str, dict[str, Map]] | None = None
+        self._value: Map | None = None
+        check_attributes(self._attributes, has_lists=has_lists)
+
+    def attribute(self, domain: str, identifier: str) -> Value:
+        """The value `device.attributes[domain].identifier`, MISSING where there is none; neither has a slash."""
+        entry = self._attributes.get(identifier) if domain == self.driver else None
+        name = identifier
+        if entry is None:
+            name = f"{domain}/{identifier}"
+            entry = self._attributes.get(name)
+            if entry is None:
+                return MISSING
+        kind, value = entry
+        return value if type(value) is _UNCHANGED.get(kind) else attribute_value(name, kind, value)
+
+    def amount(self, domain: str, identifier: str) -> Value:
+        """The quantity `device.capacity[domain].identifier`, as `attribute` finds its own."""
+        amount = self._capacity.get(identifier) if domain == self.driver else None
+        return self._capacity.get(f"{domain}/{identifier}", MISSING) if amount is None else amount
+
+    def entries(self, table: str, domain: str) -> Map:
+        """The map `device.table[domain]`."""
+        return self._by_domain()[table].get(domain, _NO_ENTRIES)
+
+    @property
+    def value(self) -> Map:
+        """The device as a map, made when it is first asked for."""
+        if self._value is None:
+            self._value = NativeMap(
+                [
+                    ("driver", self.driver),
+                    ("allowMultipleAllocations", self.allow_multiple_allocations),
+                    *((table, DomainMap(list(domains.items()))) for table, domains in self._by_domain().items()),
+                ]
+            )
+        return self._value
+
+    def _by_domain(self) -> dict[str, dict[str, Map]]:
+        """The maps of attributes and capacity by domain."""
+        if self._tables is None:
+            attributes = {name: attribute_value(name, *entry) for name, entry in self._attributes.items()}
+            self._tables = {
+                "attributes": _maps(attributes, self.driver),
+                "capacity": _maps(self._capacity, self.driver),
+            }
+        return self._tables
+
+
+def check_attributes(attributes: Mapping[str, tuple[str, object]], *, has_lists: bool) -> None:
+    """Raises EvalError of phase "device" for one that can't be read."""
+    for name, (kind, value) in attributes.items():
+        if type(value) is _UNCHANGED.get(kind) or (kind == "version" and type(value) is str and is_version(value)):
+            continue
+        if kind != "int" or type(value) is not int or not MIN_INT <= value <= MAX_INT:
+            attribute_value(name, kind, value, has_lists=has_lists)
+
+
+def _maps(entries: Mapping[str, Value], driver: str) -> dict[str, Map]:
+    """Entries by domain, then by identifier, in the order in which an expression goes through them."""
+    tables = by_domain(entries, driver)
+    return {
+        domain: TextMap([(name, tables[domain][name]) for name in _longer_first(tables[domain])])
+        for domain in _longer_first(tables)
+    }
+
+
+def by_domain(entries: Mapping[str, Value], driver: str) -> dict[str, dict[str, Value]]:
+    """Entries by domain, then by identifier; a name without domain wins over the same one with the driver's."""
+    qualified = [name for name in entries if "/" in name]
+    if not qualified:
+        return {driver: dict(entries)} if entries else {}
+    tables: dict[str, dict[str, Value]] = {}
+    own = dict(entries)
+    for name in qualified:
+        domain, _, identifier = name.partition("/")
+        tables.setdefault(domain, {})[identifier] = own.pop(name)
+    if own:
+        tables[driver] = {**tables.get(driver, {}), **own}
+    return tables
+
+
+def _longer_first(names: Iterable[str]) -> list[str]:
+    """The order in which an expression goes through a map; the reference's is random."""
+    return sorted(names, key=lambda name: (-len(name), name))
+
+
+class _Latest:
+    """The device that was bound last: many programs on one device, one after the other, convert it once."""
+
+    __slots__ = ("_known",)
+
+    def __init__(self) -> None:
+        self._known: tuple[Device | None, bool, BoundDevice | EvalError] = (None, True, EvalError("", "device"))
+
+    def bind(self, device: Device, *, has_lists: bool) -> BoundDevice:
+        known, had_lists, bound = self._known
+        if known is not device or had_lists is not has_lists:
+            bound = self._bound(device, has_lists=has_lists)
+            self._known = (device, has_lists, bound)
+        if isinstance(bound, EvalError):
+            raise EvalError(bound.message, bound.phase)
+        return bound
+
+    @staticmethod
+    def _bound(device: Device, *, has_lists: bool) -> BoundDevice | EvalError:
+        try:
+            return BoundDevice(device, has_lists=has_lists)
+        except EvalError as error:
+            return error.with_traceback(None)
+
+
+_LATEST: Final = _Latest()
+
+
+def bind_device(device: Device | BoundDevice, *, has_lists: bool = True) -> BoundDevice:
+    """The device as values, which are kept until another device is bound; programs take the result in its place.
+
+    Raises EvalError of phase "device".
+    """
+    if not isinstance(device, BoundDevice):
+        return _LATEST.bind(device, has_lists=has_lists)
+    if device.has_lists is not has_lists:
+        raise ValueError("the device was bound for another version of Kubernetes")
+    return device
+
+
+def attribute_value(name: str, kind: str, value: object, *, has_lists: bool = True) -> Value:
+    """An attribute as a value; raises EvalError of phase "device", which names the attribute."""
+    convert = _CONVERSIONS.get(kind)
+    if convert is None or (kind.endswith("s") and not has_lists):
+        raise EvalError(f"attribute {name}: unsupported attribute value", "device")
+    try:
+        return convert(value)
+    except (TypeError, ValueError) as error:
+        raise EvalError(f"attribute {name}: {error}", "device") from None
+
+
+def _int(value: object) -> int:
+    if type(value) is not int or not MIN_INT <= value <= MAX_INT:
+        raise TypeError(f"not an int64: {value!r}")
+    return value
+
+
+def _bool(value: object) -> bool:
+    if type(value) is not bool:
+        raise TypeError(f"not a bool: {value!r}")
+    return value
+
+
+def _string(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"not a string: {value!r}")
+    return value
+
+
+def _version(value: object) -> Semver:
+    try:
+        return Semver.parse(_string(value))
+    except ValueError as error:
+        raise ValueError(f"parse semantic version: {error}") from None
+
+
+def _list(convert: Callable[[object], Value]) -> Callable[[object], Value]:
+    def converted(values: object) -> List:
+        if not isinstance(values, tuple):
+            raise TypeError(f"not a tuple: {values!r}")
+        return List([convert(value) for value in values], is_native=True)
+
+    return converted
+
+
+_CONVERSIONS: Final[Mapping[str, Callable[[object], Value]]] = {
+    "int": _int,
+    "bool": _bool,
+    "string": _string,
+    "version": _version,
+    "ints": _list(_int),
+    "bools": _list(_bool),
+    "strings": _list(_string),
+    "versions": _list(_version),
+}
+_UNCHANGED: Final[Mapping[str, type]] = {"bool": bool, "string": str}  # values that are taken as they are
+KINDS: Final = ("ints", "bools", "strings", "versions", "int", "bool", "string", "version")
+
+
+def device_from_json(data: object, *, has_lists: bool = True) -> PlainDevice:
+    """A device as the API's JSON writes it, with `driver` beside its `attributes` and `capacity`.
+
+    Of an attribute with several kinds of values the first in the order of KINDS counts; without `has_lists` (the
+    default gates of Kubernetes 1.36) the first of a single value. Raises ValueError for what is no device.
+    """
+    device = _object(data, "device")
+    attributes = _object(device.get("attributes"), "attributes")
+    capacity = _object(device.get("capacity"), "capacity")
+    return PlainDevice(
+        driver=_string(device.get("driver", "")),
+        attributes={name: _kind_and_value(name, value, has_lists=has_lists) for name, value in attributes.items()},
+        capacity={name: _amount(name, value) for name, value in capacity.items()},
+        allow_multiple_allocations=device.get("allowMultipleAllocations") is True,
+    )
+
+
+def _object(data: object, what: str) -> dict[str, object]:
+    if data is None:
+        return {}
+    if not isinstance(data, dict):
+        raise ValueError(f"{what}: not an object")  # noqa: TRY004 - the input is wrong, not the program
+    return data
+
+
+def _kind_and_value(name: str, data: object, *, has_lists: bool) -> tuple[str, object]:
+    values = _object(data, f"attribute {name}")
+    for kind in KINDS if has_lists else KINDS[4:]:
+        value = values.get(kind)
+        if value is not None:
+            return kind, tuple(value) if isinstance(value, list) else value
+    return "", None
+
+
+def _amount(name: str, data: object) -> Quantity:
+    return Quantity.parse(_string(_object(data, f"capacity {name}").get("value")))

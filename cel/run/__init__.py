@@ -1,0 +1,1 @@
+"""The evaluation of a checked expression: planned once, run for each device."""

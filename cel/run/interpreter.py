@@ -1,0 +1,327 @@
+"""Plans a checked expression for evaluation: every node becomes a constant, a path or a step.
+
+Planning happens once per program. A step is a closure that takes the frame of an evaluation and gives a value; an error
+is raised as EvalError and caught where logic may absorb it. Names are bound to slots here, so nothing is looked up by
+name when the expression runs.
+Source: interpreter/planner.go of github.com/google/cel-go.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from cel.check.checker import CallReference, Checked, ConstantReference, VariableReference
+from cel.device import paths as device_paths
+from cel.environment import Environment
+from cel.errors import EvalAbortedError
+from cel.run import folding, steps
+from cel.run.calls import planned_call
+from cel.run.folding import Constant
+from cel.run.frame import Evaluate
+from cel.run.paths import (
+    ComputedQualifier,
+    ConditionalPath,
+    ConstantQualifier,
+    Path,
+    Qualifier,
+    RoomyPath,
+    ValuePath,
+    is_key,
+)
+from cel.run.patterns import PatternBudget
+from cel.stack import LEVELS, with_room
+from cel.syntax import ast
+from cel.syntax.ast import Call, Comprehension, Expr, Ident, ListExpr, Literal, MapExpr, MessageExpr, Select
+from cel.values.types import Kind, Type
+from cel.values.values import Growing, GrowingMap, List, Map, Value, type_of
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A part of the plan that is no constant and no path."""
+
+    evaluate: Evaluate
+
+
+Plan: TypeAlias = Constant | Path | Step
+_LEVELS_AT_ONCE: Final = 32  # of what is evaluated, from one look at the room that is left to the next
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A whole expression ready to run, with the number of slots that its variables need."""
+
+    evaluate: Evaluate
+    slots: int
+
+
+def plan(checked: Checked, environment: Environment) -> Planned:
+    """Plans a checked expression; raises CompileError where a constant part of it fails."""
+    planner = _Planner(checked, environment)
+    evaluate = _evaluator(planner.plan(checked.root))
+    return Planned(evaluate, planner.slots)
+
+
+def _evaluator(planned: Plan) -> Evaluate:
+    if isinstance(planned, Constant):
+        value = planned.value
+        return lambda _: value
+    if isinstance(planned, Step):
+        return planned.evaluate
+    return device_paths.evaluator(planned) if isinstance(planned, ValuePath) else planned.evaluate
+
+
+def _with_room(planned: Plan) -> Plan:
+    """The same, which looks whether there is room to go on when it is evaluated."""
+    if isinstance(planned, Constant):
+        return planned
+    return Step(steps.with_room(planned.evaluate)) if isinstance(planned, Step) else RoomyPath(planned)
+
+
+def _path(planned: Plan) -> Path:
+    return planned if isinstance(planned, Path) else ValuePath(_evaluator(planned))
+
+
+class _Planner:
+    """One expression. scopes: how to read each variable of a macro, innermost last."""
+
+    def __init__(self, checked: Checked, environment: Environment) -> None:
+        self._checked = checked
+        self._environment = environment
+        self._scopes: list[dict[str, Evaluate]] = []
+        self._patterns = PatternBudget()
+        self._depth = 0
+        self.slots = 0
+
+    def plan(self, node: Expr) -> Plan:
+        self._depth += 1
+        make = _PLANS[type(node)]
+        planned = make(self, node) if self._depth % LEVELS else with_room(make, self, node)
+        if self._depth % _LEVELS_AT_ONCE == 0:
+            planned = _with_room(planned)
+        self._depth -= 1
+        return planned
+
+    def _step(self, node: Expr) -> Evaluate:
+        return _evaluator(self.plan(node))
+
+    def _steps(self, reference: CallReference) -> list[Evaluate]:
+        return [self._step(operand) for operand in reference.operands]
+
+    def _slot(self) -> int:
+        self.slots += 1
+        return self.slots - 1
+
+    # Names and fields
+
+    def _literal(self, node: Literal) -> Plan:
+        return Constant(node.value)
+
+    def _name(self, node: Expr) -> Plan:
+        reference = self._checked.references[node]
+        if isinstance(reference, ConstantReference):
+            return Constant(reference.value)
+        assert isinstance(reference, VariableReference)
+        type_ = self._named_type(reference.name, node, node)
+        if type_ is not None:
+            return Constant(type_)
+        return ValuePath(device_paths.device if reference.is_global else self._variable(reference.name))
+
+    def _named_type(self, name: str, value: Expr, node: Expr) -> Type | None:
+        """The reference takes a variable that holds a type for the name of one; raises CompileError if it is none."""
+        if self._checked.types[value].kind is not Kind.TYPE:
+            return None
+        if name not in self._environment.types:
+            raise folding.failure(f"reference to undefined type: {name}", node, self._checked)
+        return self._environment.types[name]
+
+    def _variable(self, name: str) -> Evaluate:
+        return next(scope[name] for scope in reversed(self._scopes) if name in scope)
+
+    def _select(self, node: Select) -> Plan:
+        if node in self._checked.references:
+            return self._name(node)
+        path = _path(self.plan(node.operand))
+        path.add(ConstantQualifier(node.field, is_test=node.is_test))
+        return path
+
+    def _index(self, node: Call, reference: CallReference) -> Plan:
+        operand, index = map(self.plan, reference.operands)
+        path = _path(operand)
+        path.add(self._qualifier(node, index, is_optional=reference.function != ast.INDEX))
+        return path
+
+    def _qualifier(self, node: Call, index: Plan, *, is_optional: bool) -> Qualifier:
+        if isinstance(index, Path):
+            return ComputedQualifier(index.resolve, is_optional=is_optional)
+        if isinstance(index, Step):
+            return ComputedQualifier(index.evaluate, is_optional=is_optional)
+        if not is_key(index.value):
+            raise folding.failure(f"invalid qualifier type: {type_of(index.value)}", node, self._checked)
+        return ConstantQualifier(index.value, is_optional=is_optional)
+
+    # Calls
+
+    def _call(self, node: Call) -> Plan:
+        reference = self._checked.references[node]
+        assert isinstance(reference, CallReference)
+        form = _FORMS.get(reference.function)
+        if form is not None:
+            return form(self, node, reference)
+        operands: list[Plan] = [self.plan(operand) for operand in reference.operands]
+        constant = folding.converted(node, reference, operands, self._checked)
+        if constant is not None:
+            return constant
+        is_known = folding.has_constant_pattern(node, reference, operands, self._checked, self._patterns)
+        evaluators = [_evaluator(operand) for operand in operands]
+        call = planned_call(reference.overloads, evaluators, has_known_pattern=is_known)
+        is_same_always = bool(operands) and all(isinstance(operand, Constant) for operand in operands)
+        return Step(steps.remembered(call) if is_same_always else call)
+
+    def _in(self, node: Call, reference: CallReference) -> Plan:
+        del node
+        operands: list[Plan] = [self.plan(operand) for operand in reference.operands]
+        wanted, container = map(_evaluator, operands)
+        found = folding.membership(reference, operands)
+        if isinstance(found, Constant):
+            return found
+        return Step(planned_call(reference.overloads, [wanted, container]) if found is None else found(wanted))
+
+    def _logic(self, node: Call, reference: CallReference) -> Plan:
+        del node
+        left, right = self._steps(reference)
+        return Step(steps.logic(left, right, decisive=reference.function == ast.OR))
+
+    def _conditional(self, node: Call, reference: CallReference) -> Plan:
+        del node
+        condition, if_true, if_false = map(self.plan, reference.operands)
+        return ConditionalPath(_evaluator(condition), _path(if_true), _path(if_false))
+
+    def _equals(self, node: Call, reference: CallReference) -> Plan:
+        del node
+        return Step(steps.equality(*self._steps(reference)))
+
+    def _not_equals(self, node: Call, reference: CallReference) -> Plan:
+        del node
+        return Step(steps.inequality(*self._steps(reference)))
+
+    def _not_strictly_false(self, node: Call, reference: CallReference) -> Plan:
+        del node
+        return Step(steps.true_unless_false(*self._steps(reference)))
+
+    def _or_else(self, node: Call, reference: CallReference) -> Plan:
+        del node
+        left, right = self._steps(reference)
+        return Step(steps.or_else(left, right, unwraps=reference.function == "orValue"))
+
+    def _add(self, node: Call, reference: CallReference) -> Plan:
+        del node
+        left, right = self._steps(reference)
+        first, second = reference.operands
+        if isinstance(first, Ident) and first.name == ast.ACCUMULATOR and isinstance(second, ListExpr):
+            return Step(steps.appended(left, right))
+        return Step(planned_call(reference.overloads, [left, right]))
+
+    # Aggregates
+
+    def _list(self, node: ListExpr) -> Plan:
+        elements = [self.plan(element) for element in node.elements]
+        constants = [element.value for element in elements if isinstance(element, Constant)]
+        if len(constants) == len(elements) and not node.optionals:
+            return Constant(self._folded(node, lambda: List(constants)))
+        return Step(steps.listed([_evaluator(element) for element in elements], node.optionals))
+
+    def _map(self, node: MapExpr) -> Plan:
+        entries = [(self.plan(entry.key), self.plan(entry.value), entry.is_optional) for entry in node.entries]
+        constants = [
+            (key.value, value.value)
+            for key, value, is_optional in entries
+            if isinstance(key, Constant) and isinstance(value, Constant) and not is_optional
+        ]
+        if len(constants) == len(entries):
+            return Constant(self._folded(node, lambda: Map(constants)))
+        return Step(steps.mapped([steps.Pair(_evaluator(key), _evaluator(value), opt) for key, value, opt in entries]))
+
+    def _folded(self, node: Expr, make: Callable[[], Value]) -> Value:
+        try:
+            return make()
+        except EvalAbortedError as error:
+            raise folding.failure(error.message, node, self._checked) from None
+
+    def _message(self, node: MessageExpr) -> Plan:
+        message = self._environment.messages[node.type_name.removeprefix(".")]
+        fields = [
+            steps.FieldStep(field.name, self._step(field.value), field.is_optional, message.conversion(field.name))
+            for field in node.fields
+        ]
+        return Step(steps.constructed(fields, message.make))
+
+    # Comprehensions
+
+    def _comprehension(self, node: Comprehension) -> Plan:
+        return Step(self._binding(node) if node.is_binding else self._loop(node))
+
+    def _binding(self, node: Comprehension) -> Evaluate:
+        self._named_type(node.accumulator, node.start, node)
+        slot = self._slot()
+        value = self._step(node.start)
+        if self._scopes:  # reading one variable may evaluate the one before, and so on
+            value = steps.with_room(value)
+        self._scopes.append({node.accumulator: steps.bound(slot, value)})
+        result = self._step(node.result)
+        self._scopes.pop()
+        return steps.binding(slot, result)
+
+    def _loop(self, node: Comprehension) -> Evaluate:
+        range_ = self._step(node.range_)
+        accumulator, first = self._slot(), self._slot()
+        second = None if node.second_variable is None else self._slot()
+        self._scopes.append({node.accumulator: steps.accumulator(accumulator)})
+        variables = {node.variable: steps.variable(first)}
+        if node.second_variable is not None and second is not None:
+            variables[node.second_variable] = steps.variable(second)
+        self._scopes.append(variables)
+        condition, step = self._step(node.condition), self._step(node.step)
+        self._scopes.pop()
+        result = self._step(node.result)
+        self._scopes.pop()
+        slots = (accumulator, first, second)
+        return steps.looped(steps.Loop(slots, range_, _start(node.start), condition, step, result))
+
+
+def _start(node: Expr) -> Callable[[], Value]:
+    """Makes the first value of an accumulator, anew for every run of its loop."""
+    if isinstance(node, ListExpr):
+        return Growing
+    if isinstance(node, MapExpr):
+        return GrowingMap
+    assert isinstance(node, Literal)
+    value = node.value
+    return lambda: value
+
+
+_FORMS: Final[Mapping[str, Callable[[_Planner, Call, CallReference], Plan]]] = {
+    ast.ADD: _Planner._add,  # noqa: SLF001 - the tables of the class's own methods
+    ast.AND: _Planner._logic,  # noqa: SLF001
+    ast.CONDITIONAL: _Planner._conditional,  # noqa: SLF001
+    ast.EQUALS: _Planner._equals,  # noqa: SLF001
+    ast.IN: _Planner._in,  # noqa: SLF001
+    ast.INDEX: _Planner._index,  # noqa: SLF001
+    ast.NOT_EQUALS: _Planner._not_equals,  # noqa: SLF001
+    ast.NOT_STRICTLY_FALSE: _Planner._not_strictly_false,  # noqa: SLF001
+    ast.OPTIONAL_INDEX: _Planner._index,  # noqa: SLF001
+    ast.OPTIONAL_SELECT: _Planner._index,  # noqa: SLF001
+    ast.OR: _Planner._logic,  # noqa: SLF001
+    "or": _Planner._or_else,  # noqa: SLF001
+    "orValue": _Planner._or_else,  # noqa: SLF001
+}
+_PLANS: Final[Mapping[type, Callable[..., Plan]]] = {
+    Literal: _Planner._literal,  # noqa: SLF001
+    Ident: _Planner._name,  # noqa: SLF001
+    Select: _Planner._select,  # noqa: SLF001
+    Call: _Planner._call,  # noqa: SLF001
+    ListExpr: _Planner._list,  # noqa: SLF001
+    MapExpr: _Planner._map,  # noqa: SLF001
+    MessageExpr: _Planner._message,  # noqa: SLF001
+    Comprehension: _Planner._comprehension,  # noqa: SLF001
+}

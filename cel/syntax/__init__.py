@@ -1,0 +1,1 @@
+"""Text to an expression: lexer, parser, macros."""

@@ -1,0 +1,1 @@
+"""The values of expressions, and what their operators mean."""

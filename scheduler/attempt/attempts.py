@@ -1,0 +1,277 @@
+"""Attempts under way at pods: what is decided is reserved in memory, written, verified and bound, or taken back.
+
+Decision and reservation happen without a pause between them, so that nothing is given twice; the writes are a task of
+their own, beside the next decisions. However an attempt ends, what it took in memory ends here as well: it stays until
+the watch shows it, or is free again. Both programs for a cluster make their attempts by this.
+Source: kube-scheduler's binding cycle.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+from types import MappingProxyType
+from typing import Any, TypeVar
+from zlib import crc32
+
+from allocator.model import Claim, DeviceID
+from scheduler.attempt import conditions
+from scheduler.attempt.bind_pod import Tell, bind_pod
+from scheduler.attempt.binder import Binder
+from scheduler.attempt.claim_objects import key_of
+from scheduler.attempt.deallocate import deallocate_one
+from scheduler.attempt.decision import (
+    Bound,
+    BoundElsewhere,
+    ClaimPlan,
+    Decision,
+    ExtendedPlan,
+    Fatal,
+    Outcome,
+    Pending,
+    PodKey,
+    Retry,
+)
+from scheduler.attempt.device_status import device_status
+from scheduler.attempt.slots import Slot, Slots
+from scheduler.client.errors import CallFailed
+from scheduler.core_v1.pod import Pod
+from scheduler.decision.cluster import ASIDE_S, FASTER, NOT_READY, Cluster
+from scheduler.decision.decide import Placed
+from scheduler.queue.events import GivenBack
+from scheduler.state.claims import AlreadyReserved, ClaimObject
+from scheduler.state.invariants import Violation
+
+BACK_S = 1.5
+"""For so long what was cancelled may take back what it wrote."""
+
+FASTER_S = 2.0
+"""For so long nobody gets a device that an attempt had chosen to which another process was faster."""
+
+APART_S = 60.0
+"""For so long after a lost race nodes are looked for elsewhere than at the first one."""
+
+INTERNAL = "internal error, see the log"
+"""All that users are told of a defect of ours."""
+
+Result = TypeVar("Result")
+
+_NONE: Mapping[str, conditions.Failed] = MappingProxyType({})
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Reserved:
+    """A decision whose devices and place on the node are taken in memory, and which is not carried out yet."""
+
+    pod: Pod
+    decision: Decision
+    claims: tuple[Claim, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Freed:
+    """claim: which one was deallocated, raw; None where none may be, or there was a problem."""
+
+    claim: Mapping[str, Any] | None  # Any: as it came
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Hearer:
+    """Who hears what attempts come to.
+
+    given_back: what an attempt had taken in memory is free again. put_back: so are devices that were set aside a
+    while ago (a claim that stands for them), on that node. violated: two attempts met that never should.
+    """
+
+    given_back: Callable[[GivenBack], None]
+    put_back: Callable[[Claim, str], None]
+    violated: Callable[[Violation], None]
+
+
+class Attempts:
+    """All attempts of one program.
+
+    concurrency: attempts that write at the same time. is_tried: whether a pod, by its uid, is still one to be tried;
+    as long as it is, it shows that no pod can be bound, if it did. is_patient: devices that are not ready are awaited.
+    """
+
+    def __init__(  # noqa: PLR0913 - what they work with, and how
+        self,
+        cluster: Cluster,
+        binder: Binder,
+        hearer: Hearer,
+        *,
+        concurrency: int,
+        is_tried: Callable[[str], bool],
+        is_patient: bool,
+    ) -> None:
+        self.slots = Slots(concurrency)
+        self._cluster = cluster
+        self._binder = binder
+        self._hearer = hearer
+        self._is_tried = is_tried
+        self._is_patient = is_patient
+        self._trouble = ("", "")
+        self._together: asyncio.TimerHandle | None = None
+        self._numbers = count(1)
+        self._tasks: set[asyncio.Task[Any]] = set()  # Any: of whatever result
+
+    @property
+    def number(self) -> int:
+        """Attempts under way."""
+        return len(self._tasks)
+
+    @property
+    def trouble(self) -> str:
+        """Why no pod can be bound before an operator acts; empty while one can, or none is there that shows it."""
+        uid, reason = self._trouble
+        return reason if self._is_tried(uid) else ""
+
+    def refused(self, pod_uid: str) -> None:
+        """No node passes for the pod: it shows no more that no pod can be bound, for as long as it waits."""
+        if self._trouble[0] == pod_uid:
+            self._trouble = ("", "")
+
+    def start(self, work: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
+        """Let an attempt go on by itself."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def finish(self, patience_s: float, back_s: float = BACK_S) -> None:
+        """Let what is under way end; what does not within patience_s is cancelled, and takes back what it wrote."""
+        if not self._tasks:
+            return
+        late = (await asyncio.wait(self._tasks, timeout=patience_s))[1]
+        # Cancelled once, a task takes back what it wrote; twice, it stops at once, and the next start does the rest.
+        for more_s in (back_s, None):
+            for task in late:
+                task.cancel()
+            late = (await asyncio.wait(late, timeout=more_s))[1] if late else late
+
+    # -- a pod that has a node
+
+    def reserve(self, pod: Pod, placed: Placed, *, tells_devices: bool = False) -> Reserved:
+        """Take in memory what was decided; `carry_out` has to follow. Raises AlreadyReserved, having taken nothing.
+
+        tells_devices: the pod's status is to say what it gets; else that is the business of whoever has decided more.
+        """
+        try:
+            allocations = self._cluster.reserve(pod, placed)
+        except AlreadyReserved as error:
+            self._hearer.violated(Violation("I6", f"pod {pod}", str(error)))
+            raise
+        plans = [ClaimPlan(claim.raw, allocation) for claim, allocation in allocations]
+        decision = self._decision(pod, placed.node, plans)
+        claims = placed.claims
+        if placed.extended is not None:
+            decision = replace(decision, extended=ExtendedPlan(placed.extended, placed.allocations[-1]))
+            claims = (*claims, placed.extended.claim)
+        if tells_devices:
+            decision = replace(decision, pod_status=device_status(pod, placed))
+        return Reserved(pod, decision, claims)
+
+    async def carry_out(self, reserved: Reserved, slot: Slot, tell: Tell = lambda _: None) -> Outcome:
+        """Write and bind what is reserved. Raises what cancels it, once all is taken back.
+
+        tell: is told what becomes of the pod where it is not bound, before what was written is taken back.
+        """
+        decision, outcome = reserved.decision, None
+        try:
+            outcome = await bind_pod(self._binder, decision, slot, tell)
+        except Exception:  # noqa: BLE001 - whatever it is, it costs this pod and no other
+            _LOG.exception("binding failed", extra={"pod": str(decision.pod), "node": decision.node})
+            outcome = Retry(INTERNAL)
+            tell(outcome)
+        finally:
+            slot.give_back()
+            self._end(reserved, outcome)
+        return outcome
+
+    def _end(self, reserved: Reserved, outcome: Outcome | None) -> None:
+        uid, decision = reserved.pod.uid, reserved.decision
+        match outcome:
+            case Bound():
+                self._trouble = ("", "")
+                self._cluster.bound(uid)
+                return
+            case BoundElsewhere() | Pending():
+                # What is stored of it counts until the watch shows it; the pod is not on this node.
+                self._cluster.bound(uid)
+                self._cluster.pods.forget(uid)
+            case _:
+                self._cluster.unreserve(uid)
+        if isinstance(outcome, Retry):
+            self._set_aside(outcome.failed, decision.node)
+            if outcome.is_lost:
+                # Who was faster decides as we do, and has most likely taken the same: our watch will show it.
+                self._set_aside(decision.exclusive, decision.node, FASTER_S, FASTER)
+                self._keep_apart()
+        if isinstance(outcome, Fatal):
+            self._trouble = (uid, outcome.reason)
+            _LOG.error("no pod can be bound", extra={"pod": str(decision.pod), "reason": outcome.reason})
+        if not isinstance(outcome, Pending):
+            self._hearer.given_back(GivenBack(reserved.pod, reserved.claims, decision.node))
+
+    # -- a pod that has none
+
+    async def free(
+        self, pod: Pod, claims: Sequence[ClaimObject], slot: Slot, failed: Mapping[str, conditions.Failed] = _NONE
+    ) -> Freed:
+        """Deallocate one of the claims that keep the pod from every node.
+
+        failed: those whose devices will not be made ready, by uid.
+        """
+        decision = self._decision(pod, "", [ClaimPlan(one.raw) for one in claims])
+        try:
+            freed = await deallocate_one(self._binder, decision, slot)
+        except CallFailed as error:
+            _LOG.warning("a claim could not be deallocated: %s", error, extra={"pod": str(pod)})
+            return Freed(None, f"a claim could not be deallocated: {error}")
+        except Exception:  # noqa: BLE001 - whatever it is, it costs this pod and no other
+            _LOG.exception("deallocating a claim failed", extra={"pod": str(pod)})
+            return Freed(None, INTERNAL)
+        finally:
+            slot.give_back()
+        if freed is not None:
+            _LOG.info("claim deallocated: it cannot serve its pod", extra={"pod": str(pod)})
+            broken = failed.get(key_of(freed).uid)
+            self._set_aside(broken.devices if broken else (), "")
+        return Freed(freed)
+
+    def _decision(self, pod: Pod, node: str, plans: Sequence[ClaimPlan]) -> Decision:
+        return Decision(
+            PodKey.of(pod),
+            node,
+            tuple(plans),
+            next(self._numbers),
+            is_assigned=bool(pod.node_name),
+            is_patient=self._is_patient,
+        )
+
+    def _set_aside(
+        self, devices: Sequence[DeviceID], node: str, for_s: float = ASIDE_S, holder: str = NOT_READY
+    ) -> None:
+        """Keep devices from everybody for a while that would be chosen again at once."""
+        if devices:
+            aside = self._cluster.set_aside(devices, holder)
+            asyncio.get_running_loop().call_later(for_s, self._put_back, aside, node)
+
+    def _keep_apart(self) -> None:
+        """Begin elsewhere than at the first node for a while, and not where the other scheduler does that we met."""
+        self._cluster.start = crc32(self._binder.process.encode()) / 2**32
+        if self._together:
+            self._together.cancel()
+        self._together = asyncio.get_running_loop().call_later(APART_S, self._begin_at_the_first)
+
+    def _begin_at_the_first(self) -> None:
+        self._cluster.start = 0.0
+
+    def _put_back(self, aside: Claim, node: str) -> None:
+        self._cluster.put_back(aside)
+        self._hearer.put_back(aside, node)

@@ -1,0 +1,182 @@
+"""Edits of a ResourceClaim as the API server gives it: raw JSON in, another object out, nothing lost.
+
+Fields that this version does not know are sent back as they came: a status PUT without them would delete another
+writer's device status, or be refused. The status has one shape in v1, v1beta2 and v1beta1.
+Source: k8s.io/api resource/v1 ResourceClaim; KEP-4381 for the finalizer.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from scheduler.attempt.intent import ANNOTATION, Intent, intent_of
+from scheduler.state.claims import FINALIZER, is_of_extended_resources
+from scheduler.state.extended_resources import ExtendedClaim, annotations
+
+Json = dict[str, Any]  # Any: fields that are passed on may hold anything
+Claim = Mapping[str, Any]
+
+FENCE = "dra-scheduler.dev/fence"
+"""An annotation with no other use than to move the resourceVersion of a claim."""
+
+
+class ClaimKey(NamedTuple):
+    """Where a claim is, and which one of that name it is."""
+
+    namespace: str
+    name: str
+    uid: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+def key_of(claim: Claim) -> ClaimKey:
+    """The claim's key."""
+    metadata = claim["metadata"]
+    return ClaimKey(metadata["namespace"], metadata["name"], metadata["uid"])
+
+
+def version_of(claim: Claim) -> str:
+    """The resourceVersion."""
+    return str(claim["metadata"]["resourceVersion"])
+
+
+def is_deleting(claim: Claim) -> bool:
+    """True once somebody has deleted it, though a finalizer may hold it."""
+    return bool(claim["metadata"].get("deletionTimestamp"))
+
+
+def allocation_of(claim: Claim) -> Json | None:
+    """status.allocation."""
+    found: Json | None = (claim.get("status") or {}).get("allocation")
+    return found
+
+
+def consumers_of(claim: Claim) -> tuple[str, ...]:
+    """The uids in status.reservedFor."""
+    return tuple(consumer["uid"] for consumer in _reserved_for(claim))
+
+
+def work_of_another(claim: Claim, pod_uid: str, process: str) -> str:
+    """What tells that another process is at work on the claim for the pod; empty where nothing does."""
+    found = intent_of(claim)
+    if found is not None and found.podUID == pod_uid:
+        return "" if found.process == process else str(found)
+    return "reserved" if pod_uid in consumers_of(claim) else ""
+
+
+def results_of(allocation: Mapping[str, Any]) -> list[Json]:
+    """The allocated devices."""
+    return (allocation.get("devices") or {}).get("results") or []
+
+
+def is_same_allocation(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether both are one and the same allocation, told by its time and devices.
+
+    Quantities and empty fields may be spelled differently once the API server has stored them.
+    """
+    return _identity(one) == _identity(other)
+
+
+def _identity(allocation: Mapping[str, Any]) -> object:
+    fields = ("request", "driver", "pool", "device", "shareID")
+    devices = [tuple(result.get(field) or "" for field in fields) for result in results_of(allocation)]
+    return allocation.get("allocationTimestamp") or "", devices
+
+
+def made(extended: ExtendedClaim, pod_name: str, pod_uid: str, intent: Intent) -> Json:
+    """The claim for a pod's extended resources as it is sent: the pod's, with the finalizer and the intent."""
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": pod_name, "uid": pod_uid, "controller": True}
+    metadata = {
+        "name": extended.claim.name,
+        "namespace": extended.claim.namespace,
+        "annotations": {**annotations(), ANNOTATION: str(intent)},
+        "finalizers": [FINALIZER],
+        "ownerReferences": [owner],
+    }
+    return {"metadata": metadata, "spec": extended.spec}
+
+
+def is_made_for(claim: Claim, pod_uid: str) -> bool:
+    """Whether the claim was made for the pod's extended resources."""
+    metadata = claim["metadata"]
+    owners = metadata.get("ownerReferences") or ()
+    is_pods = any(owner.get("controller") and owner.get("uid") == pod_uid for owner in owners)
+    return is_pods and is_of_extended_resources(metadata.get("annotations") or {})
+
+
+def marked(claim: Claim, intent: Intent) -> Json:
+    """With the finalizer and the intent: what protects an allocation, before there is one."""
+    finalizers = claim["metadata"].get("finalizers") or []
+    kept = finalizers if FINALIZER in finalizers else [*finalizers, FINALIZER]
+    return _annotated(_with_metadata(claim, finalizers=kept), ANNOTATION, str(intent))
+
+
+def unmarked(claim: Claim) -> Json:
+    """Without the intent, and without the finalizer unless there is an allocation to protect."""
+    finalizers = claim["metadata"].get("finalizers") or []
+    kept = finalizers if allocation_of(claim) else [name for name in finalizers if name != FINALIZER]
+    return _annotated(_with_metadata(claim, finalizers=kept), ANNOTATION, "")
+
+
+def is_marked(claim: Claim, intent: Intent) -> bool:
+    """True once `marked` is stored."""
+    return FINALIZER in (claim["metadata"].get("finalizers") or ()) and intent_of(claim) == intent
+
+
+def fenced(claim: Claim, text: str) -> Json:
+    """With the annotation `FENCE`."""
+    return _annotated(claim, FENCE, text)
+
+
+def unfenced(claim: Claim) -> Json:
+    """Without that annotation."""
+    return _annotated(claim, FENCE, "")
+
+
+def is_fenced(claim: Claim) -> bool:
+    """True while that annotation stands."""
+    return FENCE in (claim["metadata"].get("annotations") or ())
+
+
+def allocated(claim: Claim, allocation: Mapping[str, Any], pod_name: str, pod_uid: str) -> Json:
+    """With the allocation and the pod's reservation, which belong into one write."""
+    return _with_status(reserved(claim, pod_name, pod_uid), allocation=dict(allocation))
+
+
+def reserved(claim: Claim, pod_name: str, pod_uid: str) -> Json:
+    """With the pod's reservation."""
+    entry = {"resource": "pods", "name": pod_name, "uid": pod_uid}
+    return _with_status(claim, reservedFor=[*_reserved_for(claim), entry])
+
+
+def released(claim: Claim, pod_uid: str) -> Json:
+    """Without the pod's reservation."""
+    return _with_status(claim, reservedFor=[entry for entry in _reserved_for(claim) if entry["uid"] != pod_uid])
+
+
+def deallocated(claim: Claim) -> Json:
+    """Without allocation, reservations, and the devices' status, which describes allocated devices only."""
+    return _with_status(claim, allocation=None, reservedFor=None, devices=None)
+
+
+def _reserved_for(claim: Claim) -> list[Json]:
+    return (claim.get("status") or {}).get("reservedFor") or []
+
+
+def _with_status(claim: Claim, **fields: object) -> Json:
+    return {**claim, "status": _changed(claim.get("status") or {}, fields)}
+
+
+def _with_metadata(claim: Claim, **fields: object) -> Json:
+    return {**claim, "metadata": _changed(claim["metadata"], fields)}
+
+
+def _annotated(claim: Claim, key: str, value: str) -> Json:
+    return _with_metadata(claim, annotations=_changed(claim["metadata"].get("annotations") or {}, {key: value}))
+
+
+def _changed(holder: Mapping[str, Any], fields: Mapping[str, object]) -> Json:
+    """The object with these fields, of which the empty ones go, as the API server leaves them out."""
+    kept = {name: value for name, value in holder.items() if name not in fields}
+    return {**kept, **{name: value for name, value in fields.items() if value}}

@@ -1,0 +1,76 @@
+"""Deallocation of a claim that cannot serve its pod where it was allocated, so that the pod can be placed anew.
+
+Its node has gone or is full, or its devices failed. Only a claim that nobody has reserved, or the pod in hand alone,
+may be taken back, and one at a time: the pod may fit once it is free.
+Source: kube-scheduler's DynamicResources plugin, PostFilter.
+"""
+
+from scheduler.attempt import claim_calls, claim_objects
+from scheduler.attempt.attempt import Attempt, Touched, begun
+from scheduler.attempt.binder import Binder
+from scheduler.attempt.claim_objects import Claim, allocation_of, consumers_of, is_deleting, is_made_for, key_of
+from scheduler.attempt.decision import Decision
+from scheduler.attempt.rollback import Kept, roll_back
+from scheduler.attempt.slots import Slot
+from scheduler.attempt.write_outcome import Verdict, verdict
+from scheduler.client.errors import CallFailed
+from scheduler.state.claims import FINALIZER
+
+
+def may_be_deallocated(claim: Claim, pod_uid: str) -> bool:
+    """Whether the claim is allocated, or was made for the pod by an earlier attempt, and is no other pod's."""
+    is_ours = allocation_of(claim) is not None or (is_made_for(claim, pod_uid) and not _is_going(claim))
+    return is_ours and not set(consumers_of(claim)) - {pod_uid}
+
+
+def _is_going(claim: Claim) -> bool:
+    """True for a claim that is being deleted, and that others keep, if anybody does."""
+    return is_deleting(claim) and FINALIZER not in (claim["metadata"].get("finalizers") or ())
+
+
+async def deallocate_one(binder: Binder, decision: Decision, slot: Slot | None = None) -> Claim | None:
+    """Deallocate the first claim of the decision that may be, and say which; None where there is none.
+
+    One that was made for the pod's extended resources is deleted: the next attempt makes its own.
+
+    decision: the pod and the claims that it was refused for; its node does not matter. slot: of the writers, given back
+    at the end or before. None as well where the pod is bound or gone by then. Raises CallFailed where the claim changed
+    meanwhile, or the API server refuses or is not heard: there may be no event then that would bring the pod back, and
+    it has to be tried again.
+    """
+    may = (plan.claim for plan in decision.claims if may_be_deallocated(plan.claim, decision.pod.uid))
+    claim = min(may, key=key_of, default=None)
+    if claim is None:
+        return None
+    attempt = begun(binder, decision, slot)
+    try:
+        return claim if await _deallocate(binder, attempt, claim) else None
+    finally:
+        attempt.slot.give_back()
+
+
+async def _deallocate(binder: Binder, attempt: Attempt, claim: Claim) -> bool:
+    # Our intent first: another attempt that is about to bind the pod with this claim finds it, and stops.
+    try:
+        stored = await claim_calls.put(binder, claim_objects.marked(claim, attempt.intent))
+    except CallFailed as error:
+        if verdict(error) is Verdict.GONE:
+            return True
+        raise
+    pod_uid = attempt.decision.pod.uid
+    touched = Touched(
+        key_of(claim),
+        stored,
+        allocation_of(stored),
+        is_taken_over=pod_uid in consumers_of(claim),
+        is_made=is_made_for(claim, pod_uid),
+    )
+    touched.note(stored)
+    try:
+        with attempt.slot.undoing():
+            is_settled = await roll_back(binder, attempt, [touched])
+    except Kept:
+        return False
+    if not is_settled:
+        raise CallFailed(f"claim {key_of(claim)}", "the API server refuses to take it back", is_ambiguous=False)
+    return True

@@ -1,0 +1,159 @@
+"""What is to be carried out, and what becomes of it: plain values between the decision and the writes.
+
+A `Decision` names a pod, its node, and what each claim gets. It ends as exactly one `Outcome`, which says what the
+caller does with the pod; whatever it is, no write of the attempt is under way any more.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from allocator.model import Allocation, DeviceID
+from scheduler.attempt.claim_objects import Claim
+from scheduler.core_v1.pod import Pod
+from scheduler.queue.wakeups import Reason
+from scheduler.state.extended_resources import ExtendedClaim
+
+
+@dataclass(frozen=True, slots=True)
+class PodKey:
+    """A pod, as it was when the decision was made."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+
+    @staticmethod
+    def of(pod: Pod) -> "PodKey":
+        """The key of the pod as it is now."""
+        return PodKey(pod.namespace, pod.name, pod.uid, pod.resource_version)
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimPlan:
+    """A claim of the pod. claim: raw, as observed. allocation: what it gets, None where it is allocated already."""
+
+    claim: Claim
+    allocation: Allocation | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ExtendedPlan:
+    """The claim that is to be made for the pod's extended resources, and what it gets."""
+
+    claim: ExtendedClaim
+    allocation: Allocation
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A pod, its node and its claims. attempt: counts within the process; no two decisions share one.
+
+    is_assigned: the pod has its node already, and only its claims are to be allocated. is_patient: devices that are not
+    ready are waited for. extended: a claim that is not there yet. pod_status: what the pod's status is to say of its
+    devices before it is bound, None for a field that goes; None where that is not ours to say.
+    """
+
+    pod: PodKey
+    node: str
+    claims: tuple[ClaimPlan, ...]
+    attempt: int
+    is_assigned: bool = False
+    is_patient: bool = True
+    extended: ExtendedPlan | None = None
+    pod_status: Mapping[str, object] | None = None
+
+    @property
+    def allocations(self) -> tuple[Allocation, ...]:
+        """What the claims get that have nothing yet."""
+        own = [plan.allocation for plan in self.claims if plan.allocation]
+        return (*own, self.extended.allocation) if self.extended else tuple(own)
+
+    @property
+    def exclusive(self) -> tuple[DeviceID, ...]:
+        """The devices that it takes whole."""
+        taken = (result for allocation in self.allocations for result in allocation.results)
+        return tuple([result.id for result in taken if not (result.share_id or result.admin_access)])
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """The pod is on the node, with all its claims."""
+
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """Decide anew: things are not as they were when this was decided, or a call failed.
+
+    after_s: when, None for the queue's backoff. failed: devices whose binding failed, and may again. is_lost: another
+    attempt was faster, and may well bind the pod.
+    """
+
+    reason: str
+    after_s: float | None = None
+    failed: tuple[DeviceID, ...] = ()
+    is_lost: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The pod is unschedulable until something changes. by: what has to."""
+
+    reason: str
+    by: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class BoundElsewhere:
+    """Somebody else has bound the pod, to this node: it keeps all that it may rely on there."""
+
+    node: str
+
+    @property
+    def reason(self) -> str:
+        """In words."""
+        return f"the pod was bound to {self.node} by somebody else"
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """There is nothing left to schedule: the pod was deleted."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fatal:
+    """No pod can be bound before an operator acts; reason: what is missing, with the words of the server."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """The claims are allocated and reserved, and stay so; their devices are not ready. Of impatient decisions only."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """The program ends before the attempt does, and no other attempt follows."""
+
+    reason: str = "the program is being stopped"
+
+
+Outcome = Bound | BoundElsewhere | Retry | Refused | Gone | Fatal | Pending | Stopped
+
+
+class AttemptEnded(Exception):
+    """An attempt ends before the pod is bound; what it wrote has to be undone."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__(str(outcome))
+        self.outcome = outcome

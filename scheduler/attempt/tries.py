@@ -1,0 +1,32 @@
+"""How often a write is sent, and what follows from its failure before it is sent again."""
+
+from scheduler.attempt.attempt import Attempt
+from scheduler.attempt.binder import Binder, pause_s
+from scheduler.attempt.decision import AttemptEnded, Retry
+from scheduler.attempt.write_outcome import Verdict, outcome_of, verdict
+from scheduler.client.errors import CallFailed
+
+TRIES = 5
+"""How often one write is sent before the attempt ends."""
+
+CONFLICT_PAUSE_S = 0.01
+"""Before an object is read again that somebody else has changed."""
+
+
+async def pause(binder: Binder, attempt: Attempt, error: CallFailed, subject: str, tries: int) -> None:
+    """Wait before the object is read again; what reading cannot mend ends the attempt. Raises AttemptEnded.
+
+    subject: such as `claim ns/a`. tries: how often the write was sent.
+    """
+    match verdict(error):
+        case Verdict.CONFLICT:
+            await binder.time.sleep(CONFLICT_PAUSE_S)
+        case Verdict.UNKNOWN:
+            attempt.slot.failed(str(error))
+            if attempt.slot.is_failing:
+                raise AttemptEnded(Retry(f"{subject}: {error}")) from error
+            await binder.time.sleep(pause_s(tries, binder.time))
+        case Verdict.NOT_SENT:  # nobody's writes can be, so it says nothing of the namespace
+            await binder.time.sleep(pause_s(tries, binder.time))
+        case _:
+            raise AttemptEnded(outcome_of(error, subject)) from error

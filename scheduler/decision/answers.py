@@ -1,0 +1,127 @@
+"""What nodes say to a pod, or to a claim that no pod uses, when somebody asks: all of them, or by reason.
+
+`decide` says what becomes of a pod, and keeps nothing of its way there; this works the story out, as things are now.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from allocator.model import Claim
+from allocator.outcome import Allocated, AllocationError, Outcome
+from allocator.search.rules import Mask, bits
+from scheduler.core_v1.pod import Pod
+from scheduler.decision.decide import NotPlaced, View, allowed, beside_devices, counts_devices, reached_by_all
+from scheduler.decision.feasibility import refusals_by_pods
+from scheduler.decision.requirements import Requirements, requirements
+from scheduler.state.pod_requests import pod_requests
+
+Answer = str | Outcome | AllocationError
+"""What a node says: why the pod cannot be there at all, or what becomes of the claims."""
+
+
+Texts = tuple[str, Mask]
+"""What there is to say of nodes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unfit:
+    """Nodes that say the same. node: the first of them."""
+
+    answer: str | Outcome
+    node: str
+    nodes: Mask
+
+    @property
+    def number(self) -> int:
+        """How many they are."""
+        return self.nodes.bit_count()
+
+
+def unfit(view: View, pod: Pod | None, claims: Sequence[Claim], refused: NotPlaced) -> list[Unfit]:
+    """Why no node can take the pod; a node that lacks several resources is in as many groups.
+
+    pod: None for a claim that no pod uses. claims: the pod's own. refused: what was decided; nothing has changed since.
+    Cost: O(different reasons), but for what is not known yet of nodes that have changed.
+    """
+    found: list[tuple[str | Outcome, Mask]] = []
+    for required in _requirements(view, pod, claims):
+        found += _not_left(view, pod, claims, required)
+        if pod is not None:
+            found += _crowded(view, pod, claims, required).items()
+    found += refused.lacking
+    return [Unfit(answer, view.name_of(next(bits(nodes))), nodes) for answer, nodes in found]
+
+
+def answers(view: View, pod: Pod | None, claims: Sequence[Claim]) -> Iterator[tuple[str, Answer]]:
+    """What each node says, by name, in the order of their numbers. Cost: an allocation for each."""
+    found: dict[int, Answer] = {}
+    for required in _requirements(view, pod, claims):
+        texts: dict[int, list[str]] = {}
+        for text, nodes in _not_left(view, pod, claims, required):
+            for number in bits(nodes):
+                texts.setdefault(number, []).append(text)
+        found |= {number: "; ".join(told) for number, told in texts.items()}
+        for number in bits(_left(view, pod, claims, required)):
+            found[number] = _answer(view, pod, claims, required, number)
+    for number in sorted(found):
+        yield view.name_of(number), found[number]
+
+
+def pending_on(view: View, pod: Pod | None, claims: Sequence[Claim], number: int) -> Sequence[Claim]:
+    """The claims that are to be allocated on the node, that for extended resources among them."""
+    return next(one.pending for one in _requirements(view, pod, claims) if one.nodes >> number & 1)
+
+
+def _requirements(view: View, pod: Pod | None, claims: Sequence[Claim]) -> Sequence[Requirements]:
+    pending = [claim for claim in claims if claim.allocation is None]
+    who = pod or Pod("", "")
+    return requirements(view, who, pod_requests(who), pending)
+
+
+def _not_left(
+    view: View, pod: Pod | None, claims: Sequence[Claim], required: Requirements
+) -> Iterator[tuple[str, Mask]]:
+    """The nodes of `required` that are none for the pod, whatever devices they have, by what there is to say."""
+    if pod is not None:
+        for text, nodes in view.templates.refused(pod).items():
+            if own := nodes & required.nodes:
+                yield text, own
+        for one in refusals_by_pods(pod, required.requests, view.templates.of(pod), view.infos):
+            if own := one.nodes & required.nodes:
+                yield one.reason, own
+    left = required.nodes if pod is None else allowed(view, pod, required)
+    if required.problem:
+        yield required.problem, required.nodes
+    for claim in claims:
+        if own := left & ~reached_by_all(view, [claim]):
+            yield f"claim {claim} is allocated, and not reachable from the node", own
+            left &= ~own
+
+
+def _left(view: View, pod: Pod | None, claims: Sequence[Claim], required: Requirements) -> Mask:
+    """The nodes of `required` where only devices may be missing."""
+    return (required.nodes if pod is None else allowed(view, pod, required)) & reached_by_all(view, claims)
+
+
+def _answer(view: View, pod: Pod | None, claims: Sequence[Claim], required: Requirements, number: int) -> Answer:
+    outcome: Outcome = Allocated((), 0, view.fleet.features)
+    if required.pending:
+        try:
+            outcome = view.fleet.allocate(number, required.pending)
+        except AllocationError as error:
+            return error
+    if pod is None or not isinstance(outcome, Allocated) or not counts_devices(view):
+        return outcome
+    return beside_devices(view, pod, claims, required, number) or outcome
+
+
+def _crowded(view: View, pod: Pod, claims: Sequence[Claim], required: Requirements) -> Mapping[str, Mask]:
+    """The nodes that have no room beside the devices, by what there is to say of them. Cost: an allocation for each."""
+    found: dict[str, Mask] = {}
+    if not counts_devices(view):
+        return found
+    left = _left(view, pod, claims, required)
+    for number in bits(left & view.fleet.able(required.pending) if required.pending else left):
+        if text := beside_devices(view, pod, claims, required, number):
+            found[text] = found.get(text, 0) | 1 << number
+    return found

@@ -1,0 +1,87 @@
+"""The choice of the best node for a pod: what the allocator's policy finds best, then the weighted sum of all scores.
+
+Of equals the lowest number is taken; or, where another scheduler takes devices at the same time, the first one from a
+number on that is none of that one's. To the policy first-fit all nodes are equal, so that the scores decide.
+Differs from kube-scheduler: it takes any of the best, and has scores that this program does not have
+(NodeResourcesBalancedAllocation, ImageLocality, InterPodAffinity, PodTopologySpread).
+"""
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from allocator.policies.contract import Score
+from allocator.search.rules import Mask
+from scheduler.decision.templates import Template
+from scheduler.plugins.scores import dynamic_resources, node_affinity, node_resources_fit, taint_toleration
+from scheduler.state.masks import Numbers, flags_of, mask_of, numbers_of
+from scheduler.state.nodes import NodeInfos
+from scheduler.state.pod_requests import PodRequests
+
+Groups = Mapping[tuple[int, Score], Mask]
+"""The nodes that can give the claims their devices, by (rank, policy's score); no node is in two groups."""
+
+
+def totals(template: Template, requests: PodRequests, infos: NodeInfos, nodes: Numbers, ranks: Numbers) -> Numbers:
+    """The weighted sums of all scores for these nodes. ranks: of `dynamic_resources`, in the order of the nodes."""
+    fit = node_resources_fit.node_resources_fit(requests, infos, nodes)
+    taints = taint_toleration.taint_toleration(template.untolerated[nodes])
+    affinity = node_affinity.node_affinity(template.preferred[nodes])
+    devices = dynamic_resources.dynamic_resources(ranks)
+    return (
+        node_resources_fit.WEIGHT * fit
+        + taint_toleration.WEIGHT * taints
+        + node_affinity.WEIGHT * affinity
+        + dynamic_resources.WEIGHT * devices
+    )
+
+
+def pick(  # noqa: PLR0913, PLR0917 - what decides
+    template: Template, requests: PodRequests, infos: NodeInfos, groups: Groups, feasible: Mask, start: float = 0.0
+) -> tuple[int, int] | None:
+    """The number of the best node that is feasible and in a group, and its total; None where there is none.
+
+    feasible: nodes of the template that filters let pass. start: where equals are looked for first, from the first
+    number to the last, in [0, 1). Cost: O(groups) masks and some array operations.
+    """
+    able = _union(groups.values()) & feasible
+    if not able:
+        return None
+    nodes = numbers_of(able)
+    sums = totals(template, requests, infos, nodes, _ranks(groups, nodes, infos.size))
+    preferred = flags_of(preferred_by_policy(groups, feasible), infos.size)[nodes]
+    highest = int(sums[preferred].max())
+    best = np.zeros(infos.size, np.bool_)
+    best[nodes[preferred & (sums == highest)]] = True
+    return first_of(mask_of(best), start), highest
+
+
+def preferred_by_policy(groups: Groups, feasible: Mask) -> Mask:
+    """The feasible nodes that the policy finds best; some node has to be."""
+    score = max(score for (_, score), mask in groups.items() if mask & feasible)
+    return _union(mask for (_, other), mask in groups.items() if other == score) & feasible
+
+
+def first_of(nodes: Mask, start: float) -> int:
+    """The first of these nodes, from there on."""
+    before = int(start * nodes.bit_length())
+    nodes = nodes >> before << before or nodes
+    return (nodes & -nodes).bit_length() - 1
+
+
+def _union(masks: Iterable[Mask]) -> Mask:
+    union = 0
+    for mask in masks:
+        union |= mask
+    return union
+
+
+def _ranks(groups: Groups, nodes: Numbers, size: int) -> Numbers:
+    by_rank: dict[int, Mask] = {}
+    for (rank, _), mask in groups.items():
+        by_rank[rank] = by_rank.get(rank, 0) | mask
+    ranks = np.zeros(size, np.int64)
+    for rank, mask in by_rank.items():
+        if rank:
+            ranks[flags_of(mask, size)] = rank
+    return ranks[nodes]

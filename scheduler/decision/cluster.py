@@ -1,0 +1,347 @@
+"""The cluster as the next decision sees it: one index of everything, which changes with every event.
+
+The watches write into it, decisions read it and take what they give away, all without a pause in between,
+so that nobody ever sees it half changed. Nodes have numbers here, and a freed one serves the next node.
+What decisions have taken, nodes' room as well as devices, counts until the watch shows it or it is given back.
+Source: kube-scheduler's cache (assumed pods) and its plugin DynamicResources (in-flight claims).
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from heapq import heappop, heappush
+from itertools import repeat
+
+from allocator.allocate import BUDGET_STEPS, share_id_of
+from allocator.api import TaintRule
+from allocator.cluster.snapshot import Snapshot
+from allocator.fleet.fleet import Fleet
+from allocator.gates import DEVICE_TAINT_RULES, Features
+from allocator.model import Allocation, Claim, DeviceClass, DeviceID, DeviceResult, Node, NodeSelector, PoolID, Slice
+from allocator.policies.contract import FIRST_FIT, Policy
+from allocator.search.rules import Mask
+from scheduler.core_v1.namespace import Namespace
+from scheduler.core_v1.pod import Pod
+from scheduler.decision.decide import Placed
+from scheduler.decision.templates import Templates
+from scheduler.decision.time_limit import Patience
+from scheduler.decision.unsupported import unsupported
+from scheduler.plugins.filters.node_affinity import named_nodes
+from scheduler.state.claims import ClaimIndex, ClaimObject
+from scheduler.state.extended_resources import ExtendedResources, claim_name
+from scheduler.state.invariants import Invariants, Violation, is_reached
+from scheduler.state.nodes import NodeInfos
+from scheduler.state.pod_claims import Waiting, claims_of, in_flight
+from scheduler.state.pods import NodePods
+from scheduler.state.rivals import Contention, Rival
+from scheduler.state.slices import TaintedSlices
+
+MOST_SELECTORS = 1024
+"""Node selectors whose nodes are remembered; beyond, all are looked for anew."""
+
+ASIDE_S = 60.0
+"""For so long nobody gets a device that could not be made ready, by `Cluster.set_aside`."""
+
+NOT_READY = "nobody, since it could not be made ready a moment ago"
+FASTER = "another process, which was faster a moment ago"
+"""Who holds a device that is set aside, for those who read why they cannot have it."""
+
+
+class Cluster:
+    """Everything that a decision looks at.
+
+    is_ours: whether a pod is for this scheduler to bind. patience: of decisions; None where they may take all time.
+    makes_claims: for extended resources of classes.
+    refuses_unsupported: pods that require what is not looked at; where it does not, that is left out of account.
+    start: where nodes that are equally good are looked for first, of all numbers, in [0, 1).
+    """
+
+    def __init__(  # noqa: PLR0913 - the last ones have defaults, and are the allocator's terms, time and rights
+        self,
+        features: Features,
+        *,
+        is_ours: Callable[[Pod], bool],
+        policy: Policy = FIRST_FIT,
+        budget_steps: int = BUDGET_STEPS,
+        share_id: Callable[[str], str] = share_id_of,
+        patience: Patience | None = None,
+        makes_claims: bool = False,
+        refuses_unsupported: bool = True,
+    ) -> None:
+        self.patience = patience or Patience()
+        self.start = 0.0
+        self.fleet = Fleet(
+            Snapshot.of((), (), (), features),
+            policy=policy,
+            budget_steps=budget_steps,
+            share_id=share_id,
+            is_cancelled=self.patience.is_over,
+        )
+        self._labels: dict[str, Mapping[str, str]] = {}
+        self.infos = NodeInfos(self._labels)
+        self.templates = Templates(self.patience.is_over)
+        self.claims = ClaimIndex(self.fleet)
+        self.pods = NodePods(self.infos)
+        self.extended_resources = ExtendedResources((), features)
+        self._makes_claims = makes_claims
+        self._refuses_unsupported = refuses_unsupported
+        self._nodes: dict[int, Node] = {}
+        self._numbers: dict[str, int] = {}
+        self._free: list[int] = []
+        self._slices = TaintedSlices(self.fleet, has_rules=features.has(DEVICE_TAINT_RULES))
+        self._classes: dict[str, DeviceClass] = {}
+        self._reached: dict[NodeSelector, Mask] = {}
+        self._contention = Contention(self.fleet, self.claims)
+        self._invariants = Invariants(
+            self.claims, self._contention, pod=self.pods.bound, node=self.node, is_ours=is_ours
+        )
+
+    # -- what the watches show
+
+    def set_node(self, node: Node) -> None:
+        """The node is there, or has changed."""
+        number = self._numbers.get(node.name)
+        if number is None:
+            number = heappop(self._free) if self._free else len(self._nodes)
+            self._numbers[node.name] = number
+        old = self._nodes.get(number)
+        self._nodes[number] = node
+        self.fleet.set_node(number, node)
+        self.infos.set_node(number, node)
+        self.templates.set_node(number, node)
+        if old is None:
+            self.pods.node_comes(node.name, number)
+        if old is None or old.labels != node.labels:
+            self._reached.clear()
+
+    def remove_node(self, name: str) -> None:
+        """The node is gone. Raises KeyError where it was not there."""
+        number = self._numbers.pop(name)
+        del self._nodes[number]
+        self.pods.node_goes(name)
+        self.fleet.remove_node(number)
+        self.infos.remove_node(number)
+        self.templates.remove_node(number)
+        self._reached.clear()
+        heappush(self._free, number)
+
+    def set_pod(self, pod: Pod) -> None:
+        """The pod is there, or has changed; of whichever scheduler."""
+        self.pods.set(pod)
+        self._invariants.on_pod(pod.uid, pod)
+
+    def remove_pod(self, uid: str) -> None:
+        """The pod is gone, or has ended."""
+        self.pods.remove(uid)
+        self._invariants.on_pod(uid, None)
+
+    def set_claim(self, found: ClaimObject, version: int) -> None:
+        """The claim is there at that version, or has changed."""
+        uid = found.claim.uid
+        before = self._counted(uid)
+        self.claims.set(found, version)
+        self._invariants.on_claim(uid, before, self._counted(uid))
+
+    def leave_alone(self, claim_uid: str, pools: tuple[PoolID, ...]) -> None:
+        """The claim has devices of these pools, and nobody can tell which. No pools: it can be told again."""
+        self._slices.leave_alone(claim_uid, pools)
+
+    def remove_claim(self, uid: str) -> None:
+        """The claim of that uid is gone."""
+        before = self._counted(uid)
+        self.claims.remove(uid)
+        self._slices.leave_alone(uid, ())
+        self._invariants.on_claim(uid, before)
+
+    def set_slice(self, piece: Slice) -> None:
+        """The slice is published, or has changed."""
+        self._slices.set(piece)
+
+    def remove_slice(self, name: str) -> None:
+        """The slice is gone. Raises KeyError where it was not there."""
+        self._slices.remove(name)
+
+    def set_taint_rule(self, rule: TaintRule) -> None:
+        """The DeviceTaintRule is there, or has changed."""
+        self._slices.set_rule(rule)
+
+    def remove_taint_rule(self, name: str) -> None:
+        """The DeviceTaintRule is gone, if it was there."""
+        self._slices.remove_rule(name)
+
+    def set_class(self, device_class: DeviceClass) -> None:
+        """The class is there, or has changed."""
+        self._classes[device_class.name] = device_class
+        self.fleet.set_class(device_class)
+        self._find_extended_resources()
+
+    def remove_class(self, name: str) -> None:
+        """The class is gone. Raises KeyError where it was not there."""
+        del self._classes[name]
+        self.fleet.remove_class(name)
+        self._find_extended_resources()
+
+    def set_namespace(self, namespace: Namespace) -> None:
+        """The namespace is there, or has changed."""
+        self._labels[namespace.name] = namespace.labels
+
+    def remove_namespace(self, name: str) -> None:
+        """The namespace is gone."""
+        self._labels.pop(name, None)
+
+    # -- what decisions look at
+
+    def node(self, name: str) -> Node | None:
+        """The node of that name."""
+        number = self._numbers.get(name)
+        return None if number is None else self._nodes[number]
+
+    def number_of(self, node: str) -> int | None:
+        """The node's number, None where it is not there."""
+        return self._numbers.get(node)
+
+    def numbers_of(self, nodes: Iterable[str]) -> Iterator[int]:
+        """The nodes' numbers in their order, -1 for those that are not there."""
+        return map(self._numbers.get, nodes, repeat(-1))
+
+    def name_of(self, number: int) -> str:
+        """The name of the node with that number. Raises KeyError where there is none."""
+        return self._nodes[number].name
+
+    def names(self) -> Iterator[str]:
+        """The names of all nodes."""
+        return iter(self._numbers)
+
+    def labels_of(self, namespace: str) -> Mapping[str, str]:
+        """The labels of a namespace, none where it is not known."""
+        return self._labels.get(namespace, {})
+
+    def unsupported(self, pod: Pod) -> str:
+        """What the pod requires that this program does not do; empty where there is nothing."""
+        return unsupported(pod) if self._refuses_unsupported else ""
+
+    def consumers_of(self, claim: Claim) -> Iterable[str]:
+        """The uids of the pods that the claim is reserved for, as the watch shows it."""
+        found = self.claims.get(claim.namespace, claim.name)
+        return [consumer.uid for consumer in found.reserved_for] if found is not None else []
+
+    def reached(self, selector: NodeSelector) -> Mask:
+        """The nodes that the selector matches; none where it makes no sense.
+
+        Cost: O(nodes) for one that names none of them, where nodes have come, gone or got other labels meanwhile.
+        """
+        named = named_nodes(selector)
+        if named is not None:
+            return self._matching(selector, [self._numbers[name] for name in named if name in self._numbers])
+        if selector not in self._reached:
+            if len(self._reached) >= MOST_SELECTORS:
+                self._reached.clear()
+            self._reached[selector] = self._matching(selector, self._nodes)
+        return self._reached[selector]
+
+    def claims_of(self, pod: Pod) -> Sequence[ClaimObject] | Waiting:
+        """The claims of the pod, each once, or why it has to wait; for another pod's attempt at one of them, too."""
+        found = claims_of(pod, self.claims)
+        if isinstance(found, Waiting):
+            return found
+        if waiting := self._awaits_extended(pod):
+            return waiting
+        reason = in_flight(pod, found, self.claims)
+        return Waiting(reason) if reason else found
+
+    def _awaits_extended(self, pod: Pod) -> Waiting | None:
+        """Why no claim can be made for the pod's extended resources yet; None where it can, or none is needed."""
+        if pod.node_name or not self._makes_claims:
+            return None
+        if left := self.claims.of_extended_resources(pod.uid):
+            reason = f"ResourceClaim {left.claim}, left of an earlier attempt, has to be deleted before the next one"
+            return Waiting(reason, kept=left)
+        if not self.extended_resources.asked_by(pod):
+            return None
+        if other := self.claims.get(pod.namespace, claim_name(pod)):
+            return Waiting(f"ResourceClaim {other.claim} was not created for Pod {pod} (Pod is not owner)")
+        return None
+
+    def gate(self, pod: Pod) -> str:
+        """Why the pod need not be tried before its claims change; empty where it may be, or has one to let go of."""
+        found = claims_of(pod, self.claims)
+        return found.reason if isinstance(found, Waiting) and found.kept is None else ""
+
+    # -- what decisions take
+
+    def reserve(self, pod: Pod, placed: Placed) -> list[tuple[ClaimObject, Allocation | None]]:
+        """Take the node's room and the devices for the pod: its claims as watched, with what those without any get.
+
+        Raises AlreadyReserved, and takes nothing then.
+        """
+        rest = iter(placed.allocations)
+        allocations = [None if claim.allocation else next(rest) for claim in placed.claims]
+        pairs = list(zip(placed.claims, allocations, strict=True))
+        if placed.extended is not None:
+            pairs.append((placed.extended.claim, next(rest)))
+        self.claims.reserve(pod.uid, placed.node, pairs)
+        self.pods.assume(replace(pod, by_claims=placed.by_claims) if placed.by_claims else pod, placed.node)
+        found = [self.claims.get(claim.namespace, claim.name) for claim in placed.claims]
+        return [(one, allocation) for one, allocation in zip(found, allocations, strict=True) if one is not None]
+
+    def made(self, made_up: str, claim_uid: str) -> None:
+        """The claim that was taken for under a made-up uid is there, and has this one."""
+        self.claims.made(made_up, claim_uid)
+
+    def written(self, claim_uid: str, version: int) -> None:
+        """What was reserved of the claim is stored since that version."""
+        self.claims.written(claim_uid, version)
+
+    def unreserve(self, pod_uid: str) -> None:
+        """The pod's attempt came to nothing, and nothing of it is in flight any more: give everything back."""
+        self.claims.unreserve(pod_uid)
+        self.pods.forget(pod_uid)
+
+    def bound(self, pod_uid: str) -> None:
+        """The pod's attempt has ended well: what it took counts until the watches show it."""
+        self.claims.release(pod_uid)
+
+    def set_aside(self, devices: Iterable[DeviceID], holder: str = NOT_READY) -> Claim:
+        """Let nobody have these devices until `put_back` of what is returned; those that hold them keep them.
+
+        The claim that had them counts as one of those for as long as the watch has not shown that it gave them back.
+        """
+        results = tuple(DeviceResult("", one.driver, one.pool, one.device) for one in devices)
+        aside = Claim("", holder, "", allocation=Allocation(results))
+        self.fleet.add_allocated((aside,))
+        return aside
+
+    def put_back(self, aside: Claim) -> None:
+        """What was set aside may be had again."""
+        self.fleet.remove_allocated((aside,))
+
+    # -- what writers ask
+
+    def rivals(self, claim_uid: str) -> Sequence[Rival]:
+        """The stored claims that cannot hold what they hold together with this one."""
+        return self._contention.rivals(claim_uid)
+
+    def objection(self, node: str, allocations: Iterable[Allocation]) -> str:
+        """Why the node cannot give these devices any more, whoever has them; empty where it can."""
+        found = self.node(node)
+        if found is None:
+            return f"node {node} is gone"
+        reached = {device.id for device in self.fleet.devices(found)}
+        for allocation in allocations:
+            for result in allocation.results:
+                if result.id not in reached:
+                    return f"device {result.id} is no longer published for node {node}"
+        return ""
+
+    def violations(self) -> list[Violation]:
+        """What must never be, as things are now. Cost: O(what has changed since this was asked last)."""
+        return self._invariants.violations()
+
+    def _matching(self, selector: NodeSelector, numbers: Iterable[int]) -> Mask:
+        return sum(1 << number for number in numbers if is_reached(selector, self._nodes[number]))
+
+    def _counted(self, uid: str) -> Claim | None:
+        holding = self.claims.holding(uid)
+        return holding.counted if holding is not None else None
+
+    def _find_extended_resources(self) -> None:
+        self.extended_resources = ExtendedResources(self._classes.values(), self.fleet.features)

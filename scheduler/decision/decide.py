@@ -1,0 +1,419 @@
+"""One attempt to place a pod: what the cluster is now, and what follows from it; nothing is changed.
+
+In kube-scheduler's order: what holds for every node (claims, classes), the filters, the devices, the scores. All nodes
+are looked at. Whoever asks reserves what comes out before anything else is decided.
+Source: the scheduling cycle of kube-scheduler; its DynamicResources plugin for texts.
+"""
+
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Protocol
+
+from allocator.api.allocation import RESERVED_FOR_MAX
+from allocator.did_you_mean import did_you_mean
+from allocator.explain.text import nearest_miss, nearest_of
+from allocator.fleet.fleet import Fleet
+from allocator.gates import ADMIN_ACCESS, NODE_ALLOCATABLE_RESOURCES
+from allocator.model import Allocation, Claim, NodeSelector
+from allocator.outcome import Allocated, AllocationError, Outcome
+from allocator.search.rules import Mask, bits
+from scheduler.core_v1.pod import Pod
+from scheduler.core_v1.pod_status import TakenByClaim
+from scheduler.decision import admin_access
+from scheduler.decision.choice import Groups, first_of, pick, preferred_by_policy
+from scheduler.decision.feasibility import Refused, feasible, fit_error, refusals
+from scheduler.decision.requirements import Requirements, requirements
+from scheduler.decision.templates import Templates
+from scheduler.decision.time_limit import Patience, TooLong
+from scheduler.queue.wakeups import Reason, Refusal
+from scheduler.state.extended_resources import ExtendedClaim, ExtendedResources
+from scheduler.state.node_allocatable_resources import WithDevices
+from scheduler.state.nodes import NodeInfos
+from scheduler.state.pod_requests import OF_NODES, PodRequests, pod_requests
+
+NO_DEVICES = "cannot allocate all claims"
+NOT_REACHED = "resourceclaim not available on the node"
+NO_ROOM_BESIDE = "node(s) didn't have room for the pod with its devices"
+"""What devices take of the node is more than it has left (KEP-5517)."""
+
+
+class View(Protocol):
+    """The cluster as an attempt sees it; see `scheduler.decision.cluster`."""
+
+    @property
+    def fleet(self) -> Fleet:
+        """Nodes and devices."""
+        ...
+
+    @property
+    def infos(self) -> NodeInfos:
+        """What pods take of the nodes."""
+        ...
+
+    @property
+    def templates(self) -> Templates:
+        """What filters say of nodes alone."""
+        ...
+
+    @property
+    def patience(self) -> Patience:
+        """How long a decision may take."""
+        ...
+
+    @property
+    def extended_resources(self) -> ExtendedResources:
+        """Those that device classes stand for."""
+        ...
+
+    @property
+    def start(self) -> float:
+        """Where nodes that are equally good are looked for first, of all numbers, in [0, 1)."""
+        ...
+
+    def unsupported(self, pod: Pod) -> str:
+        """What the pod requires that this program does not do; empty where there is nothing."""
+        ...
+
+    def consumers_of(self, claim: Claim) -> Iterable[str]:
+        """The uids of the pods that the claim is reserved for."""
+        ...
+
+    def labels_of(self, namespace: str) -> Mapping[str, str]:
+        """The labels of a namespace, none where it is not known."""
+        ...
+
+    def reached(self, selector: NodeSelector) -> Mask:
+        """The nodes that the selector matches."""
+        ...
+
+    def number_of(self, node: str) -> int | None:
+        """The node's number, None where it is not there."""
+        ...
+
+    def name_of(self, number: int) -> str:
+        """The name of the node with that number."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """The pod goes to the node. claims: its own. allocations: of those that had none, in their order.
+
+    extended: the claim to be made for its extended resources, which gets the last allocation. by_claims: what devices
+    take of the node.
+    """
+
+    node: str
+    claims: tuple[Claim, ...]
+    allocations: tuple[Allocation, ...]
+    extended: ExtendedClaim | None = None
+    by_claims: tuple[TakenByClaim, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NotPlaced:
+    """The pod fits nowhere. stuck: its allocated claims that keep it from a node where it could be otherwise.
+
+    everywhere: what speaks against every node at once, whatever is free; else empty. lacking: what the nodes say that
+    lack devices, of those that say the same together.
+    """
+
+    refusal: Refusal
+    stuck: tuple[Claim, ...] = ()
+    everywhere: str = ""
+    lacking: Sequence[tuple[Outcome, Mask]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The attempt cannot be decided: kube-scheduler's status Error."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class OutOfTime:
+    """The attempt has taken its time. What was worked out by then is kept: the next one goes on from there."""
+
+    reason: str
+
+
+Verdict = Placed | NotPlaced | Failed | OutOfTime
+
+
+def decide(
+    view: View,
+    pod: Pod,
+    claims: Sequence[Claim],
+    full: Iterable[Claim] = (),
+    failed: Mapping[str, str] = MappingProxyType({}),
+) -> Verdict:
+    """What becomes of the pod. claims: its own, each once. full: those that no further pod can use.
+
+    failed: uids of allocated claims whose devices will not be made ready, with the reason: on no node can they be used.
+    Cost: O(what has changed since a pod like this was decided), array operations over all nodes, and one allocation.
+    """
+    try:
+        with view.patience.limited():
+            return _decided(view, pod, claims, full, failed)
+    except TooLong as error:
+        return OutOfTime(str(error))
+    except AllocationError as error:
+        return Failed(str(error))
+
+
+def decide_claim(view: View, claim: Claim) -> Verdict:
+    """What becomes of a claim that no pod uses: the node that the policy finds best, the first of equals."""
+    if problem := refused_everywhere(view, [claim], ()):
+        return _refused_by_all(view, problem, pod_requests(_NO_POD), [claim])
+    try:
+        groups = view.fleet.scores([claim], view.fleet.all)
+    except AllocationError as error:
+        return Failed(str(error))
+    if not groups:
+        nodes = view.fleet.all
+        message = fit_error(nodes.bit_count(), Counter({NO_DEVICES: nodes.bit_count()}))
+        refusal = Refusal(frozenset({Reason.DEVICES}), pod_requests(_NO_POD), _classes([claim]), message=message)
+        return NotPlaced(refusal, lacking=_lacking_devices(view, [([claim], nodes)]))
+    number = first_of(preferred_by_policy(groups, view.fleet.all), view.start)
+    return Placed(view.name_of(number), (claim,), _allocated(view, number, [claim]))
+
+
+_NO_POD = Pod("", "")
+
+
+def _decided(
+    view: View, pod: Pod, claims: Sequence[Claim], full: Iterable[Claim], failed: Mapping[str, str]
+) -> Placed | NotPlaced:
+    requests = pod_requests(pod)
+    pending = [claim for claim in claims if claim.allocation is None]
+    if problem := _for_every_node(view, pod, pending, full):
+        return _refused_by_all(view, problem, requests, pending)
+    asked = requirements(view, pod, requests, pending)
+    reached = reached_by_all(view, claims, failed)
+    groups: dict[tuple[int, tuple[float, ...]], Mask] = {}
+    for required in asked:
+        for rank, nodes in able(view, pod, claims, required, reached).items():
+            groups[rank] = groups.get(rank, 0) | nodes
+    chosen = pick(view.templates.of(pod), requests, view.infos, groups, view.fleet.all, view.start)
+    if chosen is None:
+        return _not_placed(view, pod, asked, claims, failed)
+    number, _ = chosen
+    required = next(one for one in asked if one.nodes >> number & 1)
+    allocations = _allocated(view, number, required.pending)
+    by_claims = _with_devices(view, pod, claims, required, allocations).taken if counts_devices(view) else ()
+    return Placed(view.name_of(number), tuple(claims), allocations, required.extended, by_claims)
+
+
+def able(view: View, pod: Pod, claims: Sequence[Claim], required: Requirements, reached: Mask) -> Groups:
+    """The nodes of `required` that can take the pod. reached: by its allocated claims. Raises AllocationError."""
+    left = allowed(view, pod, required) & reached
+    groups: Groups = view.fleet.scores(required.pending, left) if required.pending else {(0, ()): left}
+    if not counts_devices(view) or not (claims or required.pending):
+        return groups
+    return {rank: _with_room(view, pod, claims, required, nodes) for rank, nodes in groups.items()}
+
+
+def counts_devices(view: View) -> bool:
+    """Whether devices may take something of their node beside the pod: KEP-5517."""
+    return view.fleet.features.has(NODE_ALLOCATABLE_RESOURCES)
+
+
+def beside_devices(view: View, pod: Pod, claims: Sequence[Claim], required: Requirements, number: int) -> str:
+    """Why the pod does not fit the node with the devices that it gets there; empty where it does. Cost: an allocation.
+
+    The node is one that can give the devices.
+    """
+    found = _with_devices(view, pod, claims, required, _allocated(view, number, required.pending))
+    return found.refusal(number, view.infos, view.consumers_of)
+
+
+def _with_room(view: View, pod: Pod, claims: Sequence[Claim], required: Requirements, nodes: Mask) -> Mask:
+    """Those of the nodes that have room for the pod with its devices. Cost: an allocation for each."""
+    fitting = (number for number in bits(nodes) if not beside_devices(view, pod, claims, required, number))
+    return sum(1 << number for number in fitting)
+
+
+def _with_devices(
+    view: View, pod: Pod, claims: Sequence[Claim], required: Requirements, allocations: Sequence[Allocation]
+) -> WithDevices:
+    had = [claim for claim in claims if claim.allocation is not None]
+    given = [replace(claim, allocation=one) for claim, one in zip(required.pending, allocations, strict=True)]
+    return WithDevices.of(pod, [*had, *given], view.fleet.slices.by_pool)
+
+
+def _allocated(view: View, number: int, pending: Sequence[Claim]) -> tuple[Allocation, ...]:
+    """What the claims get on a node that is able."""
+    if not pending:
+        return ()
+    outcome = view.fleet.allocate(number, pending)
+    assert isinstance(outcome, Allocated), f"node {view.name_of(number)} was able: {outcome}"
+    return outcome.allocations
+
+
+def _for_every_node(view: View, pod: Pod, pending: Sequence[Claim], full: Iterable[Claim]) -> tuple[Reason, str] | None:
+    """What keeps the pod from every node, whatever is free."""
+    if problem := view.unsupported(pod):
+        return Reason.UNSUPPORTED, problem
+    return refused_everywhere(view, pending, full)
+
+
+def _refused_by_all(
+    view: View, problem: tuple[Reason, str], requests: PodRequests, pending: Sequence[Claim]
+) -> NotPlaced:
+    reason, text = problem
+    message = fit_error(view.fleet.all.bit_count(), Counter(), before=text)
+    return NotPlaced(Refusal(frozenset({reason}), requests, _classes(pending), message=message), everywhere=text)
+
+
+def refused_everywhere(view: View, pending: Sequence[Claim], full: Iterable[Claim]) -> tuple[Reason, str] | None:
+    """What is wrong with the claims on every node, whatever is free. full: those that no further pod can use."""
+    for claim in full:
+        problem = f"resourceclaim {claim} is reserved for {RESERVED_FOR_MAX} pods already, which is the limit"
+        return Reason.CLAIMS, problem
+    if missing := _missing_class(view, pending):
+        return Reason.CLASSES, missing
+    if view.fleet.features.has(ADMIN_ACCESS):
+        for claim in filter(admin_access.is_asked_for, pending):
+            if problem := admin_access.refusal(claim, view.labels_of(claim.namespace)):
+                return Reason.ADMIN_ACCESS, problem
+    return None
+
+
+def _missing_class(view: View, pending: Iterable[Claim]) -> str:
+    known = view.fleet.classes
+    for claim in pending:
+        for request in claim.requests:
+            for one in request.alternatives:
+                if one.class_name and one.class_name not in known:
+                    meant = did_you_mean(one.class_name, known)
+                    return f"request {one.name}: device class {one.class_name} does not exist{meant}"
+    return ""
+
+
+def _classes(claims: Iterable[Claim]) -> frozenset[str]:
+    return frozenset(one.class_name for claim in claims for request in claim.requests for one in request.alternatives)
+
+
+def allowed(view: View, pod: Pod, required: Requirements) -> Mask:
+    """The nodes where the pod can be, devices aside; a pod that has its node already cannot be anywhere else."""
+    if required.problem:
+        return 0
+    if not pod.node_name:
+        return feasible(pod, required.requests, view.templates.of(pod), view.infos) & required.nodes
+    number = view.number_of(pod.node_name)
+    return 0 if number is None else 1 << number
+
+
+def reached_by_all(view: View, claims: Iterable[Claim], failed: Container[str] = ()) -> Mask:
+    """The nodes that reach what the claims have. failed: uids of claims that can be used on none."""
+    reached = view.fleet.all
+    for claim in claims:
+        if claim.uid in failed:
+            return 0
+        if claim.allocation and claim.allocation.node_selector is not None:
+            reached &= view.reached(claim.allocation.node_selector)
+    return reached
+
+
+def _not_placed(
+    view: View, pod: Pod, asked: Sequence[Requirements], claims: Sequence[Claim], failed: Mapping[str, str]
+) -> NotPlaced:
+    everywhere = reached_by_all(view, claims, failed)
+    kept = [_Kept.of(view, pod, required, everywhere) for required in asked]
+    left = _union(one.left for one in kept)
+    told: Counter[str] = Counter()
+    reasons: set[Reason] = set() if view.fleet.all else {Reason.NO_NODES}
+    for text, reason, nodes in (found for one in kept for found in one.found()):
+        told[text] += nodes.bit_count()
+        reasons.add(reason)
+    lacking = _lacking_devices(view, [(one.required.pending, one.lacking) for one in kept])
+    explanation = _nearest(view, lacking) or (next(iter(failed.values()), "") if left else "")
+    refusal = Refusal(
+        frozenset(reasons or {Reason.NODE_NAME}),  # a node that is to be the pod's, and is not there
+        min((one.requests for one in asked), key=lambda requests: len(requests.amounts)),
+        _classes(claim for required in asked for claim in required.pending),
+        frozenset(() if pod.node_name else view.extended_resources.asked_by(pod)) | _taken_by_devices(kept),
+        fit_error(view.fleet.all.bit_count(), told, explanation=explanation),
+    )
+    stuck = [one for one in claims if one.allocation and left & ~reached_by_all(view, [one], failed)]
+    return NotPlaced(refusal, tuple(stuck), lacking=lacking)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """The nodes of some requirements by what keeps the pod from them. refused: by filters. left: by none of them.
+
+    Of those that are left some do not reach what the claims have, some lack devices, and some have no room beside them.
+    """
+
+    required: Requirements
+    refused: Sequence[Refused]
+    left: Mask
+    unreached: Mask
+    lacking: Mask
+    crowded: Mask
+
+    @staticmethod
+    def of(view: View, pod: Pod, required: Requirements, reached: Mask) -> "_Kept":
+        """Of a pod that no node can take. reached: by its allocated claims."""
+        left = allowed(view, pod, required)
+        crowded = left & reached & (view.fleet.able(required.pending) if required.pending else left)
+        refused = [] if pod.node_name or required.problem else list(refused_by_filters(view, pod, required))
+        return _Kept(required, refused, left, left & ~reached, left & reached & ~crowded, crowded)
+
+    def found(self) -> Iterator[tuple[str, Reason, Mask]]:
+        """What keeps the pod from which nodes; a node may lack several resources."""
+        for one in self.refused:
+            yield one.reason, Reason(one.plugin), one.nodes
+        if self.required.problem:
+            yield self.required.problem, Reason.DEVICES, self.required.nodes
+        if self.unreached:
+            yield NOT_REACHED, Reason.DEVICES, self.unreached
+        if self.lacking:
+            yield NO_DEVICES, Reason.DEVICES, self.lacking
+        if self.crowded:
+            yield NO_ROOM_BESIDE, Reason.NODE_RESOURCES_FIT, self.crowded
+            yield NO_ROOM_BESIDE, Reason.DEVICES, 0  # other devices may take less
+
+
+def refused_by_filters(view: View, pod: Pod, required: Requirements) -> Iterator[Refused]:
+    """Why not, for the nodes of `required` that a filter refuses."""
+    for one in refusals(pod, required.requests, view.templates.of(pod), view.infos):
+        if nodes := one.nodes & required.nodes:
+            yield replace(one, nodes=nodes, resolvable=one.resolvable & required.nodes)
+
+
+def _taken_by_devices(kept: Iterable[_Kept]) -> frozenset[str]:
+    """The resources of which devices may take what is missing."""
+    return OF_NODES if any(one.crowded for one in kept) else frozenset()
+
+
+def _lacking_devices(view: View, groups: Iterable[tuple[Sequence[Claim], Mask]]) -> list[tuple[Outcome, Mask]]:
+    """Why these nodes cannot give these claims their devices; that of the nearest node tells who has them.
+
+    groups: nodes that are not able, and the claims without devices. Cost: O(different reasons).
+    """
+    found = [(claims, *one) for claims, nodes in groups if nodes for one in view.fleet.unable(claims, nodes)]
+    if not found:
+        return []
+    first = {view.name_of(next(bits(nodes))): number for number, (_, _, nodes) in enumerate(found)}
+    nearest = first[nearest_of({name: found[number][1] for name, number in first.items()})]
+    claims, _, nodes = found[nearest]
+    told = view.fleet.refusal(claims, next(bits(nodes)))
+    return [(told if number == nearest else outcome, nodes) for number, (_, outcome, nodes) in enumerate(found)]
+
+
+def _nearest(view: View, lacking: Iterable[tuple[Outcome, Mask]]) -> str:
+    """What the nearest of the nodes that lack devices lacks."""
+    found = {view.name_of(next(bits(nodes))): outcome for outcome, nodes in lacking}
+    return nearest_miss(found) if found else ""
+
+
+def _union(masks: Iterable[Mask]) -> Mask:
+    union = 0
+    for mask in masks:
+        union |= mask
+    return union

@@ -1,0 +1,67 @@
+"""What a pod asks of nodes: the same of all, but for extended resources, which some nodes give by claim."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from allocator.fleet.fleet import Fleet
+from allocator.model import Claim
+from allocator.search.rules import Mask
+from scheduler.core_v1.pod import Pod
+from scheduler.state.extended_resources import ExtendedClaim, ExtendedResources
+from scheduler.state.nodes import NodeInfos
+from scheduler.state.pod_requests import PodRequests
+
+
+class Nodes(Protocol):
+    """The nodes, and what classes stand for; see `scheduler.decision.decide.View`."""
+
+    @property
+    def fleet(self) -> Fleet:
+        """Nodes and devices."""
+        ...
+
+    @property
+    def infos(self) -> NodeInfos:
+        """What pods take of the nodes."""
+        ...
+
+    @property
+    def extended_resources(self) -> ExtendedResources:
+        """Those that device classes stand for."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Requirements:
+    """What a pod asks of some nodes. requests: of what is their own. pending: its claims without devices.
+
+    extended: the last of the claims, where it is to be made for extended resources. problem: why it cannot be, so that
+    none of the nodes will do.
+    """
+
+    nodes: Mask
+    requests: PodRequests
+    pending: tuple[Claim, ...]
+    extended: ExtendedClaim | None = None
+    problem: str = ""
+
+
+def requirements(view: Nodes, pod: Pod, requests: PodRequests, pending: Sequence[Claim]) -> Sequence[Requirements]:
+    """Each node is in one of them. pending: the pod's own claims without devices."""
+    if pod.node_name or not view.extended_resources.asked_by(pod):
+        return (Requirements(view.fleet.all, requests, tuple(pending)),)
+    return tuple(_requirements(view, pod, requests, tuple(pending)))
+
+
+def _requirements(view: Nodes, pod: Pod, requests: PodRequests, pending: tuple[Claim, ...]) -> Iterator[Requirements]:
+    for nodes, backed, extended in view.extended_resources.by_nodes(pod, view.infos, view.fleet.all):
+        own = requests.without(backed)
+        match extended:
+            case ExtendedClaim(claim=claim):
+                yield Requirements(nodes, own, (*pending, claim), extended)
+            case str(problem):
+                yield Requirements(nodes, own, pending, problem=problem)
+            case None:
+                # Differs from kube-scheduler, which goes on to write a claim without requests beside the pod's own.
+                yield Requirements(nodes, own, pending)

@@ -1,0 +1,1 @@
+"""The configuration of the stock kube-scheduler: read, judged, written."""

@@ -1,0 +1,265 @@
+"""kube-scheduler's own configuration, read as strictly as kube-scheduler reads it.
+
+Here so that it can be judged before a cluster runs with it. A field that does not exist is an error, and null stands
+for a field that is not there. Stricter in one thing: an entry of a list must not be null; kube-scheduler takes that for
+an empty one. Sets of plugins change kube-scheduler's defaults: `points_of` says where a plugin is on in the end.
+Source: kubescheduler.config.k8s.io/v1 of Kubernetes 1.36; the merging of its plugin sets with the defaults.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, ConfigDict, Field, model_validator
+from pydantic.alias_generators import to_camel
+from pydantic_core import PydanticCustomError
+
+from allocator.api.findings import FieldError
+from cel.errors import EvalError
+from cel.values.moments import SECOND, duration_from_text
+from scheduler.core_v1.fields import Fields, typed
+
+API_VERSION = "kubescheduler.config.k8s.io/v1"
+KIND = "KubeSchedulerConfiguration"
+
+DEFAULT_SCHEDULER = "default-scheduler"
+"""The profile that there is where none is named, and the one of pods that name none."""
+
+DEFAULT_LEASE = "kube-scheduler"
+"""The lease of a kube-scheduler that names none."""
+
+DEFAULT_HTTP_TIMEOUT = "5s"
+"""For how long an extender without httpTimeout may answer."""
+
+DYNAMIC_RESOURCES = "DynamicResources"
+"""The plugin that allocates devices."""
+
+_POINTS = ("pre_enqueue", "pre_filter", "filter", "post_filter", "score", "reserve", "pre_bind")
+_ALL = "*"
+
+Percentage = Annotated[int, Field(ge=0, le=100)]
+Int32 = Annotated[int, Field(ge=-(2**31), lt=2**31)]
+Int64 = Annotated[int, Field(ge=-(2**63), lt=2**63)]
+
+
+def seconds(duration: str) -> float:
+    """Go's spelling of a duration in seconds. Raises EvalError."""
+    return duration_from_text(duration).nanos / SECOND
+
+
+def _checked(duration: str) -> str:
+    try:
+        seconds(duration)
+    except EvalError as error:
+        raise PydanticCustomError("refused", "must be a duration, such as 30s or 1m30s") from error
+    return duration
+
+
+Duration = Annotated[str, AfterValidator(_checked)]
+
+
+class _Part(Fields):
+    """An object of the file."""
+
+    model_config = ConfigDict(extra="forbid", alias_generator=to_camel)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, raw: Any) -> Any:
+        """Without the known fields that are null, which keep their defaults; an unknown one is refused in any case."""
+        if not isinstance(raw, dict):
+            return raw
+        known = {field.alias for field in cls.model_fields.values()}
+        return {name: value for name, value in raw.items() if value is not None or name not in known}
+
+
+class Plugin(_Part):
+    """An entry of a list of plugins."""
+
+    name: str = ""
+    weight: Int32 = 0
+
+
+class PluginSet(_Part):
+    """What is switched on and off at one extension point."""
+
+    enabled: list[Plugin] = Field(default_factory=list)
+    disabled: list[Plugin] = Field(default_factory=list)
+
+
+class Plugins(_Part):
+    """The same for all extension points."""
+
+    pre_enqueue: PluginSet = Field(default_factory=PluginSet)
+    queue_sort: PluginSet = Field(default_factory=PluginSet)
+    pre_filter: PluginSet = Field(default_factory=PluginSet)
+    filter: PluginSet = Field(default_factory=PluginSet)
+    post_filter: PluginSet = Field(default_factory=PluginSet)
+    pre_score: PluginSet = Field(default_factory=PluginSet)
+    score: PluginSet = Field(default_factory=PluginSet)
+    reserve: PluginSet = Field(default_factory=PluginSet)
+    permit: PluginSet = Field(default_factory=PluginSet)
+    pre_bind: PluginSet = Field(default_factory=PluginSet)
+    bind: PluginSet = Field(default_factory=PluginSet)
+    post_bind: PluginSet = Field(default_factory=PluginSet)
+    multi_point: PluginSet = Field(default_factory=PluginSet)
+    placement_generate: PluginSet = Field(default_factory=PluginSet)
+    placement_score: PluginSet = Field(default_factory=PluginSet)
+
+
+class PluginConfig(_Part):
+    """Arguments of a plugin, unread."""
+
+    name: str = ""
+    args: object = None
+
+
+class Profile(_Part):
+    """Who schedules the pods that name it, with which plugins."""
+
+    scheduler_name: str = ""
+    percentage_of_nodes_to_score: Percentage | None = None
+    plugins: Plugins = Field(default_factory=Plugins)
+    plugin_config: list[PluginConfig] = Field(default_factory=list)
+
+
+class ManagedResource(_Part):
+    """A resource of containers for which alone an extender is called."""
+
+    name: str = ""
+    ignored_by_scheduler: bool = False
+
+
+class TlsConfig(_Part):
+    """Certificates for calls to an extender: paths, or base64 of what the files would hold."""
+
+    insecure: bool = False
+    server_name: str = ""
+    cert_file: str = ""
+    key_file: str = ""
+    ca_file: str = ""
+    cert_data: str = ""
+    key_data: str = ""
+    ca_data: str = ""
+
+    @property
+    def has_ca(self) -> bool:
+        """Whether it says who vouches for the extender."""
+        return bool(self.ca_file or self.ca_data)
+
+    @property
+    def has_certificate(self) -> bool:
+        """Whether kube-scheduler can say who it is."""
+        return bool(self.cert_file or self.cert_data) and bool(self.key_file or self.key_data)
+
+
+class Extender(_Part):
+    """Who is called, about what, and how."""
+
+    url_prefix: str = ""
+    filter_verb: str = ""
+    preempt_verb: str = ""
+    prioritize_verb: str = ""
+    weight: Int64 = 0
+    bind_verb: str = ""
+    enable_https: bool = Field(default=False, alias="enableHTTPS")
+    tls_config: TlsConfig = Field(default_factory=TlsConfig)
+    http_timeout: Duration = "0s"
+    node_cache_capable: bool = False
+    managed_resources: list[ManagedResource] = Field(default_factory=list)
+    ignorable: bool = False
+
+
+class LeaderElection(_Part):
+    """Which one of several kube-schedulers works: who holds the lease."""
+
+    leader_elect: bool = True
+    lease_duration: Duration = "0s"
+    renew_deadline: Duration = "0s"
+    retry_period: Duration = "0s"
+    resource_lock: str = ""
+    resource_name: str = DEFAULT_LEASE
+    resource_namespace: str = ""
+
+
+class ClientConnection(_Part):
+    """How the API server is reached."""
+
+    kubeconfig: str = ""
+    accept_content_types: str = ""
+    content_type: str = ""
+    qps: float = 0
+    burst: Int32 = 0
+
+
+class KubeSchedulerConfiguration(_Part):
+    """The file."""
+
+    api_version: Literal["kubescheduler.config.k8s.io/v1"]
+    kind: Literal["KubeSchedulerConfiguration"]
+    parallelism: Annotated[Int32, Field(gt=0)] | None = None
+    leader_election: LeaderElection = Field(default_factory=LeaderElection)
+    client_connection: ClientConnection = Field(default_factory=ClientConnection)
+    enable_profiling: bool = True
+    enable_contention_profiling: bool = True
+    percentage_of_nodes_to_score: Percentage | None = None
+    pod_initial_backoff_seconds: Int64 = Field(default=1, gt=0)
+    pod_max_backoff_seconds: Int64 = 10
+    profiles: list[Profile] = Field(default_factory=list)
+    extenders: list[Extender] = Field(default_factory=list)
+    delay_cache_until_active: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NamedProfile:
+    """A profile with the name that its pods use. path: where it stands, empty for the one that is there by default."""
+
+    path: str
+    name: str
+    profile: Profile
+
+
+def read(raw: Mapping[str, object]) -> tuple[KubeSchedulerConfiguration | None, tuple[FieldError, ...]]:
+    """The configuration, or None with every error of its shape and of the names of its profiles."""
+    found, errors = typed(KubeSchedulerConfiguration, raw)
+    if found is not None and (errors := tuple(_about_names(found.profiles))):
+        return None, errors
+    return found, errors
+
+
+def _about_names(profiles: Sequence[Profile]) -> Iterator[FieldError]:
+    seen: set[str] = set()
+    for number, profile in enumerate(profiles):
+        path = f"profiles[{number}].schedulerName"
+        if not profile.scheduler_name and (len(profiles) > 1 or "scheduler_name" in profile.model_fields_set):
+            yield FieldError(path, None, "is required")
+        if profile.scheduler_name in seen:
+            yield FieldError(path, profile.scheduler_name, "another profile has this name")
+        seen.add(profile.scheduler_name)
+
+
+def profiles_of(configuration: KubeSchedulerConfiguration) -> list[NamedProfile]:
+    """All profiles, with the one that is there where none is written."""
+    if not configuration.profiles:
+        return [NamedProfile("", DEFAULT_SCHEDULER, Profile())]
+    return [
+        NamedProfile(f"profiles[{number}]", profile.scheduler_name or DEFAULT_SCHEDULER, profile)
+        for number, profile in enumerate(configuration.profiles)
+    ]
+
+
+def points_of(plugins: Plugins) -> list[str]:
+    """The extension points, as the file spells them, at which the plugin DynamicResources is on."""
+    is_default = _is_on(plugins.multi_point, is_default=True)
+    return [to_camel(point) for point in _POINTS if _is_on(getattr(plugins, point), is_default=is_default)]
+
+
+ALL_POINTS = tuple(map(to_camel, _POINTS))
+"""Where the plugin is on as kube-scheduler comes."""
+
+
+def _is_on(found: PluginSet, *, is_default: bool) -> bool:
+    """Whoever switches it on at the point itself has the last word."""
+    if any(plugin.name == DYNAMIC_RESOURCES for plugin in found.enabled):
+        return True
+    return is_default and not any(plugin.name in (DYNAMIC_RESOURCES, _ALL) for plugin in found.disabled)

@@ -1,0 +1,87 @@
+"""The configuration with which kube-scheduler asks the extender: what `dra extender config` writes.
+
+It has none of the traps that `traps` knows, unless what is asked for is one. Only fields that differ from the defaults
+of kube-scheduler are written.
+Source: docs/extender.md, "The two modes".
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from scheduler.extender.configuration import Mode
+from scheduler.kube_scheduler.configuration import API_VERSION, DEFAULT_SCHEDULER, DYNAMIC_RESOURCES, KIND
+from scheduler.kube_scheduler.traps import EVERY_NODE, EXTENDED_RESOURCE, GATES_FLAG
+
+Object = dict[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What is asked for.
+
+    schedulers: the names of profiles, at least one. url: of the extender, without the verb. ca_file, cert_file,
+    key_file: as kube-scheduler finds them; not used over plain HTTP. weight: of the extender's scores among those of
+    the plugins. kubeconfig: with which kube-scheduler reaches the API server; empty: as its pod's own account.
+    """
+
+    mode: Mode
+    schedulers: Sequence[str]
+    url: str
+    ca_file: str
+    cert_file: str
+    key_file: str
+    http_timeout_s: int
+    weight: int
+    kubeconfig: str = ""
+
+
+def document(setup: Setup) -> Object:
+    """The KubeSchedulerConfiguration."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        **({"clientConnection": {"kubeconfig": setup.kubeconfig}} if setup.kubeconfig else {}),
+        **_lease(setup),
+        "percentageOfNodesToScore": EVERY_NODE,
+        "profiles": [_profile(name, setup.mode) for name in setup.schedulers],
+        "extenders": [_extender(setup)],
+    }
+
+
+def flags(setup: Setup) -> list[str]:
+    """With which flags, beside the configuration, kube-scheduler has to be started."""
+    return [f"{GATES_FLAG}={EXTENDED_RESOURCE}=false"] if setup.mode is Mode.AUTHORITATIVE else []
+
+
+def _lease(setup: Setup) -> Object:
+    """A second kube-scheduler has a lease of its own; the first keeps its default."""
+    if DEFAULT_SCHEDULER in setup.schedulers:
+        return {}
+    return {"leaderElection": {"resourceName": setup.schedulers[0]}}
+
+
+def _profile(name: str, mode: Mode) -> Object:
+    if mode is Mode.ADVISORY:
+        return {"schedulerName": name}
+    return {"schedulerName": name, "plugins": {"multiPoint": {"disabled": [{"name": DYNAMIC_RESOURCES}]}}}
+
+
+def _extender(setup: Setup) -> Object:
+    is_authoritative = setup.mode is Mode.AUTHORITATIVE
+    return {
+        "urlPrefix": setup.url,
+        "filterVerb": "filter",
+        "prioritizeVerb": "prioritize",
+        **({"preemptVerb": "preempt", "bindVerb": "bind"} if is_authoritative else {}),
+        "weight": setup.weight,
+        "nodeCacheCapable": True,
+        "ignorable": not is_authoritative,
+        "httpTimeout": f"{setup.http_timeout_s}s",
+        **(_tls(setup) if urlsplit(setup.url).scheme == "https" else {}),
+    }
+
+
+def _tls(setup: Setup) -> Object:
+    files = {"caFile": setup.ca_file, "certFile": setup.cert_file, "keyFile": setup.key_file}
+    return {"enableHTTPS": True, "tlsConfig": files}

@@ -1,0 +1,389 @@
+"""What in kube-scheduler's configuration goes wrong with an extender for devices, each with its consequence.
+
+Little of it keeps kube-scheduler from starting, or shows in its log: most shows as pods that wait without need, and
+some as two pods on one device. A function for each trap, over the file as it was read.
+Source: pkg/scheduler/extender.go and schedule_one.go of Kubernetes 1.36.3; docs/extender.md has them one by one.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from urllib.parse import SplitResult, urlsplit
+
+from scheduler.extender.configuration import LEAST_TIMEOUT_S, ROLLBACK_S, Mode
+from scheduler.kube_scheduler.configuration import (
+    ALL_POINTS,
+    DEFAULT_HTTP_TIMEOUT,
+    DEFAULT_LEASE,
+    DEFAULT_SCHEDULER,
+    DYNAMIC_RESOURCES,
+    Extender,
+    KubeSchedulerConfiguration,
+    LeaderElection,
+    NamedProfile,
+    points_of,
+    profiles_of,
+    seconds,
+)
+from scheduler.runtime.configuration import is_loopback
+
+EXTENDED_RESOURCE = "DRAExtendedResource"
+"""The gate by which a container's resource may stand for devices of a class."""
+
+GATES_FLAG = "--feature-gates"
+
+EVERY_NODE = 100
+"""percentageOfNodesToScore that leaves no node out."""
+
+_DECIDING = frozenset({"preFilter", "filter", "reserve", "preBind"})
+"""Extension points without which the plugin does not allocate."""
+
+_WRITING = frozenset({"reserve", "preBind"})
+"""Extension points at which it takes devices."""
+
+_SWITCHED_OFF = f"plugins: {{multiPoint: {{disabled: [{{name: {DYNAMIC_RESOURCES}}}]}}}}"
+
+
+class Severity(StrEnum):
+    """What a trap leads to.
+
+    ERROR: pods without their devices, devices given twice, calls that others can read or answer, or a kube-scheduler
+    that does not start. WARNING: pods are placed later, worse, or not at all, and never wrongly.
+    """
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+@dataclass(frozen=True, slots=True)
+class Trap:
+    """A field that should be otherwise.
+
+    path: in Kubernetes' notation, or a flag. value: what is there now; None where nothing is, or more than fits a line.
+    remedy: what to write.
+    """
+
+    severity: Severity
+    path: str
+    value: object
+    consequence: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What is judged.
+
+    number: of the entry of `extenders` that is ours. gates: those that the flags set; None: the flags are not known.
+    """
+
+    configuration: KubeSchedulerConfiguration
+    number: int
+    gates: Mapping[str, bool] | None = None
+
+    @property
+    def extender(self) -> Extender:
+        """Our entry."""
+        return self.configuration.extenders[self.number]
+
+    @property
+    def mode(self) -> Mode:
+        """Who allocates, as the entry has it."""
+        return Mode.AUTHORITATIVE if self.extender.bind_verb else Mode.ADVISORY
+
+    @property
+    def is_authoritative(self) -> bool:
+        """Whether the extender allocates."""
+        return self.mode is Mode.AUTHORITATIVE
+
+    @property
+    def profiles(self) -> list[NamedProfile]:
+        """All profiles."""
+        return profiles_of(self.configuration)
+
+    def path(self, field: str = "") -> str:
+        """Our entry, or a field of it."""
+        return f"extenders[{self.number}]" + (f".{field}" if field else "")
+
+
+def traps_of(judged: Judged) -> list[Trap]:
+    """All that is found, errors first."""
+    found = [trap for one in _TRAPS for trap in one(judged)]
+    return sorted(found, key=lambda trap: trap.severity is not Severity.ERROR)
+
+
+def _ignorable(judged: Judged) -> Iterator[Trap]:
+    extender, path = judged.extender, judged.path("ignorable")
+    if judged.is_authoritative and extender.ignorable:
+        consequence = "when bind fails or is not answered, kube-scheduler binds the pod itself, without its devices"
+        yield Trap(Severity.ERROR, path, value=True, consequence=consequence, remedy="false")
+    if not judged.is_authoritative and not extender.ignorable:
+        consequence = "while the extender is away no pod is placed, though kube-scheduler could do without its advice"
+        yield Trap(Severity.WARNING, path, _said(extender, "ignorable"), consequence, "true")
+
+
+def _node_cache(judged: Judged) -> Iterator[Trap]:
+    if not judged.extender.node_cache_capable:
+        consequence = (
+            "each call carries all nodes whole instead of their names, and kube-scheduler scores those that come back "
+            "as if no pod were on them"
+        )
+        value = _said(judged.extender, "node_cache_capable")
+        yield Trap(Severity.WARNING, judged.path("nodeCacheCapable"), value, consequence, "true")
+
+
+def _plugin_on(judged: Judged) -> Iterator[Trap]:
+    if not judged.is_authoritative:
+        return
+    for named in judged.profiles:
+        if points := points_of(named.profile.plugins):
+            is_writing = not _WRITING.isdisjoint(points)
+            does = "it allocates before the extender binds" if is_writing else "it refuses nodes"
+            consequence = f"profile {named.name} has {DYNAMIC_RESOURCES} on{_at(points)}: {does}, by a view that lacks "
+            consequence += "what the extender has taken" + (": a device can be given twice" if is_writing else "")
+            remedy = f"{_SWITCHED_OFF}, and {DYNAMIC_RESOURCES} in no list `enabled`"
+            severity = Severity.ERROR if is_writing else Severity.WARNING
+            yield Trap(severity, _plugins_path(named), None, consequence, remedy)
+
+
+def _plugin_off(judged: Judged) -> Iterator[Trap]:
+    if any(extender.bind_verb for extender in judged.configuration.extenders):
+        return
+    for named in judged.profiles:
+        off = _points_off(named)
+        if not _DECIDING.isdisjoint(off):
+            consequence = (
+                f"profile {named.name} has {DYNAMIC_RESOURCES} off{_at(off)}, and no extender has a bindVerb: "
+            )
+            consequence += "nobody allocates, and pods with claims are bound without devices"
+            remedy = f"bindVerb: bind, or leave {DYNAMIC_RESOURCES} on"
+            yield Trap(Severity.ERROR, _plugins_path(named), None, consequence, remedy)
+
+
+def _points_off(named: NamedProfile) -> list[str]:
+    """The extension points at which the profile's DynamicResources is off."""
+    on = points_of(named.profile.plugins)
+    return [point for point in ALL_POINTS if point not in on]
+
+
+def _extended_resource(judged: Judged) -> Iterator[Trap]:
+    if not judged.is_authoritative or judged.gates is None or not _is_on(judged.gates, EXTENDED_RESOURCE):
+        return
+    consequence = (
+        "a pod whose container asks for a resource of a device class, such as deviceclass.resource.kubernetes.io/gpu, "
+        "is bound without a device"
+    )
+    value = judged.gates.get(EXTENDED_RESOURCE)
+    yield Trap(Severity.ERROR, f"{GATES_FLAG} {EXTENDED_RESOURCE}", value, consequence, f"{EXTENDED_RESOURCE}=false")
+
+
+def _is_on(gates: Mapping[str, bool], gate: str) -> bool:
+    """Whether a gate is on that is beta and on as kube-scheduler comes."""
+    return gates.get(gate, gates.get("AllBeta", True))
+
+
+def _sampling(judged: Judged) -> Iterator[Trap]:
+    everywhere = judged.configuration.percentage_of_nodes_to_score
+    inherited = [one for one in judged.profiles if one.profile.percentage_of_nodes_to_score is None]
+    if everywhere != EVERY_NODE and inherited:
+        yield _sampled(judged, "percentageOfNodesToScore", everywhere)
+    for one in judged.profiles:
+        own = one.profile.percentage_of_nodes_to_score
+        if own not in (None, EVERY_NODE):
+            yield _sampled(judged, f"{one.path}.percentageOfNodesToScore", own)
+
+
+def _sampled(judged: Judged, path: str, value: object) -> Trap:
+    consequence = (
+        "from 100 nodes on kube-scheduler stops looking before it has seen all, and asks only about those it saw"
+    )
+    if judged.is_authoritative:
+        consequence += ": a pod counts as unschedulable though another node has its devices"
+    return Trap(Severity.WARNING, path, value, consequence, str(EVERY_NODE))
+
+
+def _address(judged: Judged) -> Iterator[Trap]:
+    extender, path = judged.extender, judged.path("urlPrefix")
+    url = _url_of(extender)
+    value = _said(extender, "url_prefix")
+    if url.scheme not in ("http", "https") or not url.hostname:
+        yield Trap(Severity.ERROR, path, value, "it is no URL: no call can be made", "https://HOST:9443/v1")
+    elif url.scheme == "http" and not _is_local(extender):
+        consequence = "whoever is in the network can read the calls and answer them; the extender does not serve it so"
+        yield Trap(Severity.ERROR, path, value, consequence, f"https://{url.netloc}{url.path}")
+
+
+def _url_of(extender: Extender) -> SplitResult:
+    """The parts of its URL, all empty where it is none."""
+    try:
+        url = urlsplit(extender.url_prefix)
+        _ = url.port  # raises where it is no number
+    except ValueError:
+        return urlsplit("")
+    return url
+
+
+def _is_local(extender: Extender) -> bool:
+    host = _url_of(extender).hostname or ""
+    return is_loopback(f"[{host}]:0" if ":" in host else f"{host}:0")
+
+
+def _is_tls(extender: Extender) -> bool:
+    return _url_of(extender).scheme == "https"
+
+
+def _certificates(judged: Judged) -> Iterator[Trap]:
+    extender = judged.extender
+    if not _is_tls(extender):
+        return
+    tls = extender.tls_config
+    unverified = "kube-scheduler does not verify who answers, and says nothing of it: anybody in between can"
+    if tls.insecure:
+        consequence = "kube-scheduler does not start, since a CA is given as well" if tls.has_ca else unverified
+        path = judged.path("tlsConfig.insecure")
+        yield Trap(Severity.ERROR, path, value=True, consequence=consequence, remedy="false, and a caFile")
+    elif extender.enable_https and not tls.has_ca:
+        yield Trap(Severity.ERROR, judged.path("tlsConfig.caFile"), None, unverified, "the path of the extender's CA")
+    if not tls.has_certificate and not _is_local(extender):
+        consequence = "the extender refuses the calls of whoever shows no certificate: no pod is placed"
+        remedy = "certFile and keyFile, of a name among the extender's tls.clientNames"
+        yield Trap(Severity.WARNING, judged.path("tlsConfig.certFile"), None, consequence, remedy)
+
+
+def _timeout(judged: Judged) -> Iterator[Trap]:
+    extender = judged.extender
+    timeout = extender.http_timeout if seconds(extender.http_timeout) else DEFAULT_HTTP_TIMEOUT
+    if judged.is_authoritative and seconds(timeout) < LEAST_TIMEOUT_S:
+        consequence = (
+            f"kube-scheduler waits {timeout} for a bind, of which the extender keeps {ROLLBACK_S:g}s for taking back "
+            "what it wrote: writes and their verification do not end in the rest, and pods are tried again and again"
+        )
+        value = _said(extender, "http_timeout")
+        remedy = "30s, and the same in the extender's httpTimeoutSeconds"
+        yield Trap(Severity.WARNING, judged.path("httpTimeout"), value, consequence, remedy)
+
+
+def _weight(judged: Judged) -> Iterator[Trap]:
+    extender = judged.extender
+    if extender.prioritize_verb and extender.weight <= 0:
+        consequence = "kube-scheduler does not start: whoever prioritizes needs a weight above 0"
+        yield Trap(Severity.ERROR, judged.path("weight"), _said(extender, "weight"), consequence, "5")
+
+
+_SERVED: Mapping[Mode, Mapping[str, str]] = {
+    Mode.AUTHORITATIVE: {
+        "filter": "nodes are not told apart by their devices: pods are bound after many attempts, or not at all",
+        "prioritize": "policy and the order of alternatives have no say in the choice of the node",
+        "preempt": "pods are evicted from nodes where the devices would not fit afterwards",
+        "bind": "",
+    },
+    Mode.ADVISORY: {"filter": "", "prioritize": ""},
+}
+"""By mode and verb, what it means that the verb is not asked for; empty where nothing is wrong with that."""
+
+
+def _verbs(judged: Judged) -> Iterator[Trap]:
+    served = _SERVED[judged.mode]
+    for verb in ("filter", "prioritize", "preempt", "bind"):
+        said = getattr(judged.extender, f"{verb}_verb")
+        path = judged.path(f"{verb}Verb")
+        if said and verb not in served:
+            consequence = "the extender does not serve it in advisory mode: each preemption in the cluster asks in vain"
+            yield Trap(Severity.WARNING, path, said, consequence, f"no {verb}Verb")
+        elif said and said != verb:
+            yield Trap(Severity.WARNING, path, said, "the extender does not know it: each call fails", verb)
+        elif not said and served.get(verb):
+            yield Trap(Severity.WARNING, path, None, served[verb], verb)
+    if not any((judged.extender.filter_verb, judged.extender.prioritize_verb, judged.extender.bind_verb)):
+        yield Trap(Severity.WARNING, judged.path(), None, "it is asked for nothing", "filterVerb, prioritizeVerb")
+
+
+def _managed_resources(judged: Judged) -> Iterator[Trap]:
+    if resources := judged.extender.managed_resources:
+        consequence = "kube-scheduler asks only about pods whose containers request one of these; claims do not count: "
+        if judged.is_authoritative:
+            severity, rest = Severity.ERROR, "pods with claims are bound without devices"
+        else:
+            severity, rest = Severity.WARNING, "pods with claims are placed without advice"
+        names = ", ".join(resource.name for resource in resources)
+        yield Trap(severity, judged.path("managedResources"), names, consequence + rest, "no managedResources")
+
+
+def _binders(judged: Judged) -> Iterator[Trap]:
+    binders = [number for number, one in enumerate(judged.configuration.extenders) if one.bind_verb]
+    if len(binders) > 1:
+        value = ", ".join(f"extenders[{number}]" for number in binders)
+        consequence = "kube-scheduler does not start: one extender at most may bind"
+        yield Trap(Severity.ERROR, "extenders", value, consequence, "one bindVerb")
+
+
+def _twice(judged: Judged) -> Iterator[Trap]:
+    ours = _place(judged.extender)
+    for number, other in enumerate(judged.configuration.extenders):
+        if number != judged.number and _place(other) == ours:
+            consequence = f"the extender of {judged.path()} is asked twice about each pod"
+            yield Trap(Severity.WARNING, f"extenders[{number}].urlPrefix", other.url_prefix, consequence, "one entry")
+
+
+def _place(extender: Extender) -> str:
+    return _url_of(extender).netloc.lower()
+
+
+def _lease(judged: Judged) -> Iterator[Trap]:
+    election = judged.configuration.leader_election
+    is_the_clusters = any(one.name == DEFAULT_SCHEDULER for one in judged.profiles)
+    if election.leader_elect and not is_the_clusters and (election.resource_name or DEFAULT_LEASE) == DEFAULT_LEASE:
+        consequence = (
+            f"it shares the lease {DEFAULT_LEASE} with the cluster's own kube-scheduler, and only one of the two works"
+        )
+        value = _said(election, "resource_name")
+        yield Trap(Severity.WARNING, "leaderElection.resourceName", value, consequence, judged.profiles[0].name)
+
+
+def _default_scheduler(judged: Judged) -> Iterator[Trap]:
+    if not judged.is_authoritative:
+        return
+    for named in judged.profiles:
+        if named.name == DEFAULT_SCHEDULER:
+            consequence = (
+                "while the extender is away no pod of the cluster is placed, that of the extender itself included: "
+                "it asks about every pod of every profile"
+            )
+            path = f"{named.path}.schedulerName" if named.path else "profiles"
+            value = named.name if named.path else None
+            remedy = "a second kube-scheduler with a profile of its own, for pods with claims"
+            yield Trap(Severity.WARNING, path, value, consequence, remedy)
+
+
+def _said(part: Extender | LeaderElection, field: str) -> object:
+    """What the file says; None where it says nothing."""
+    return getattr(part, field) if field in part.model_fields_set else None
+
+
+def _at(points: Sequence[str]) -> str:
+    """At which extension points, where it is not all of them."""
+    return "" if len(points) == len(ALL_POINTS) else f" at {', '.join(points)}"
+
+
+def _plugins_path(named: NamedProfile) -> str:
+    return f"{named.path}.plugins" if named.path else "profiles"
+
+
+_TRAPS: Sequence[Callable[[Judged], Iterator[Trap]]] = (
+    _ignorable,
+    _plugin_on,
+    _plugin_off,
+    _extended_resource,
+    _managed_resources,
+    _address,
+    _certificates,
+    _weight,
+    _binders,
+    _node_cache,
+    _sampling,
+    _timeout,
+    _verbs,
+    _twice,
+    _lease,
+    _default_scheduler,
+)

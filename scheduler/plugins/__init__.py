@@ -1,0 +1,1 @@
+"""Filters and scores, one file each, named like kube-scheduler's plugins."""

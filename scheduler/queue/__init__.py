@@ -1,0 +1,1 @@
+"""The pods that wait, and the events that may help them."""

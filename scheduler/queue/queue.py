@@ -1,0 +1,443 @@
+"""The pods that wait for a node, and when each is tried next.
+
+A pod is in one place: `active` (to be tried, by priority, then by how long it waits), `in flight` (being tried),
+`backoff` (to be tried again at a time), `unschedulable` (refused until an event may help, or 5 minutes have gone)
+or `gated` (not to be tried yet, by its own gates or for want of its claims). Events that come while a pod
+is in flight are kept, and looked at again when it is refused, so that none is lost between the attempt's look at
+the cluster and its end. Time is an argument, in seconds of one clock that only goes forward.
+Differs from kube-scheduler: a pod in backoff is never tried early, and backoff has no windows of one second.
+Source: kube-scheduler's PriorityQueue.
+"""
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from heapq import heappop, heappush
+from itertools import count, islice
+
+from scheduler.backoff import backoff_s
+from scheduler.core_v1.pod import Pod
+from scheduler.queue.events import ClaimChanged, Event, PodChanged
+from scheduler.queue.wakeups import (
+    ClaimKey,
+    Reason,
+    Refusal,
+    asks_differently,
+    awaited_claims,
+    claim_key,
+    concerned,
+    helps,
+)
+
+FLUSH_EVERY_S = 30.0
+MOST_EVENTS = 10_000
+"""Events that are kept for pods in flight; to a pod that has missed one, any may have been of help."""
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """How long pods wait, in seconds, with kube-scheduler's defaults.
+
+    initial_s: after the first failed try; it doubles with each in a row, up to most_s. most_unschedulable_s: after so
+    long a refused pod is tried again though nothing has happened that could help it.
+    """
+
+    initial_s: float = 1.0
+    most_s: float = 10.0
+    most_unschedulable_s: float = 300.0
+
+    def after(self, tries: int) -> float:
+        """How long to wait after so many tries in a row that came to nothing."""
+        return backoff_s(tries, self.initial_s, self.most_s)
+
+
+class Place(StrEnum):
+    """Where a pod is."""
+
+    ACTIVE = "active"
+    IN_FLIGHT = "in flight"
+    BACKOFF = "backoff"
+    UNSCHEDULABLE = "unschedulable"
+    GATED = "gated"
+
+
+@dataclass(slots=True, eq=False)
+class QueuedPod:
+    """A pod of the queue.
+
+    since: when it was last refused or failed, and before that when it came; it orders pods of one priority.
+    attempts: tries so far. refused, failed: tries that ended so; `failed` counts since the last that did not. first:
+    when it could be tried first, None until then. gate: why it is not to be tried yet. ready: when its backoff ends.
+    spent_s: what a decision about it has taken that is not made yet. left_to: by what another process has shown that it
+    is at work on the pod; left_until: so long it is left to that one.
+    """
+
+    pod: Pod
+    number: int
+    since: float
+    place: Place = Place.GATED
+    attempts: int = 0
+    refused: int = 0
+    failed: int = 0
+    first: float | None = None
+    gate: str = ""
+    refusal: Refusal | None = None
+    ready: float = 0.0
+    spent_s: float = 0.0
+    left_to: str = ""
+    left_until: float = 0.0
+    seen_events: int = 0
+
+    @property
+    def order(self) -> tuple[int, float, int]:
+        """Higher priority first, then the longer wait, then the one that came first."""
+        return -(self.pod.priority or 0), self.since, self.number
+
+
+class Queue:
+    """The queue. gate: why a pod is not to be tried yet (its claims), empty where it can be; asked again on its events.
+
+    tell: hears each pod's new place and the reason for the move, for metrics.
+    """
+
+    def __init__(
+        self,
+        now: float,
+        *,
+        gate: Callable[[Pod], str],
+        tell: Callable[[Place, str], None],
+        backoff: Backoff = Backoff(),
+    ) -> None:
+        self._gate = gate
+        self._backoffs = backoff
+        self._tell = tell
+        self._pods: dict[str, QueuedPod] = {}
+        self._counts = dict.fromkeys(Place, 0)
+        self._active_in: Counter[str] = Counter()
+        self._flying_in: Counter[str] = Counter()
+        self._numbers = count()
+        self._active: list[tuple[tuple[int, float, int], str]] = []
+        self._backoff: list[tuple[float, int, str]] = []
+        self._waiting = _Waiting()
+        self._in_flight: dict[str, QueuedPod] = {}
+        self._events: deque[Event] = deque()
+        self._forgotten_events = 0
+        self._next_flush = now + FLUSH_EVERY_S
+
+    def add(self, pod: Pod, now: float) -> None:
+        """The pod waits for a node; where it did so before, it has changed."""
+        known = self._pods.get(pod.uid)
+        if known is not None:
+            self._update(known, pod, now)
+            return
+        entry = self._pods[pod.uid] = QueuedPod(pod, next(self._numbers), now)
+        self._count(entry, 1)
+        self._activate(entry, now, "PodAdd")
+        if entry.place is Place.GATED:
+            self._tell(Place.GATED, "PodAdd")
+
+    def remove(self, uid: str) -> None:
+        """The pod is gone, has a node, or is somebody else's; unknown pods are none of ours."""
+        entry = self._pods.pop(uid, None)
+        if entry is not None:
+            self._count(entry, -1)
+            self._waiting.discard(entry)
+            self._land(entry)
+
+    def pop(self, now: float) -> QueuedPod | None:
+        """The next pod to try, which is in flight from now on; None where there is none to be tried now.
+
+        `done`, `refused` or `failed` has to follow.
+        """
+        self._release(now)
+        self._drop_stale_active()
+        if not self._active:
+            return None
+        _, uid = heappop(self._active)
+        entry = self._pods[uid]
+        self._move(entry, Place.IN_FLIGHT)
+        entry.attempts += 1
+        entry.seen_events = self._forgotten_events + len(self._events)
+        self._in_flight[uid] = entry
+        return entry
+
+    def next_ready(self, now: float) -> float | None:
+        """When `pop` may have a pod without another call before: `now`, later, or None for never."""
+        self._release(now)
+        self._drop_stale_active()
+        if self._active:
+            return now
+        self._drop_stale_backoff()
+        times = [self._backoff[0][0]] if self._backoff else []
+        if self._waiting.uids(Place.UNSCHEDULABLE):
+            times.append(self._next_flush)
+        return min(times, default=None)
+
+    def done(self, uid: str) -> None:
+        """The pod in flight has its node, or needs none any more."""
+        self.remove(uid)
+
+    def refused(self, uid: str, refusal: Refusal, now: float) -> None:
+        """The pod in flight fits nowhere; it waits for an event that helps, of which some may have come already."""
+        entry = self._in_flight.get(uid)
+        if entry is None:
+            return
+        entry.refused += 1
+        entry.failed = 0
+        entry.since = now
+        entry.refusal = refusal
+        missed = entry.seen_events < self._forgotten_events
+        is_helped = missed or any(helps(entry.pod, refusal, event) for event in self._events_since(entry))
+        self._land(entry)
+        if is_helped:
+            self._retry(entry, now, "ScheduleAttemptFailure")
+        else:
+            self._put(entry, Place.UNSCHEDULABLE, "ScheduleAttemptFailure")
+
+    def failed(self, uid: str, now: float, after_s: float | None = None) -> None:
+        """The attempt for the pod in flight ended in an error; it is tried again after a time, whatever happens.
+
+        after_s: that time, where the error says it and is none of the pod's; the backoff otherwise.
+        """
+        entry = self._in_flight.get(uid)
+        if entry is None:
+            return
+        entry.failed += after_s is None
+        entry.since = now
+        entry.refusal = None
+        self._land(entry)
+        if after_s is None:
+            self._retry(entry, now, "ScheduleAttemptFailure")
+        else:
+            self._put_off(entry, now + after_s, "ScheduleAttemptFailure")
+
+    def held(self, uid: str, now: float, until: float | None = None) -> None:
+        """The pod in flight was not tried after all, and is to come again then, or after its backoff."""
+        entry = self._in_flight.get(uid)
+        if entry is not None:
+            entry.attempts -= 1
+            self.failed(uid, now, None if until is None else until - now)
+
+    def has_others(self, namespace: str) -> bool:
+        """Whether a pod of another namespace is to be tried now."""
+        return self._counts[Place.ACTIVE] > self._active_in[namespace]
+
+    def has_others_in_flight(self, namespace: str) -> bool:
+        """Whether a pod of another namespace is being tried or bound."""
+        return self._counts[Place.IN_FLIGHT] > self._flying_in[namespace]
+
+    def on_event(self, event: Event, now: float) -> None:
+        """Something else than a pod of this queue has changed. Cost: O(pods that wait for reasons it matters to)."""
+        if self._in_flight:
+            self._remember(event)
+        for uid in self._concerned(event):
+            entry = self._pods[uid]
+            if entry.place is Place.GATED:
+                self._activate(entry, now, type(event).__name__)
+            elif entry.refusal and helps(entry.pod, entry.refusal, event):
+                self._retry(entry, now, type(event).__name__)
+
+    def get(self, uid: str) -> QueuedPod | None:
+        """The pod, wherever it is."""
+        return self._pods.get(uid)
+
+    def pending(self) -> Mapping[Place, int]:
+        """How many pods are in each place."""
+        return dict(self._counts)
+
+    def unschedulable(self) -> Mapping[Reason, int]:
+        """How many pods wait for each reason; one that was refused for several counts for each."""
+        return self._waiting.counts()
+
+    def dump(self) -> Iterator[dict[str, object]]:
+        """All pods, as JSON, for a person who wants to know why one waits; times as they were given.
+
+        In the order in which they came; each as it is when it is its turn, since the queue may go on in between.
+        """
+        return (_told(entry) for entry in tuple(self._pods.values()))
+
+    def _update(self, entry: QueuedPod, pod: Pod, now: float) -> None:
+        old, order, entry.pod = entry.pod, entry.order, pod
+        if entry.place is Place.IN_FLIGHT:
+            self._remember(PodChanged(old, pod))
+        elif entry.place is Place.GATED:
+            self._activate(entry, now, "PodUpdate")
+        elif entry.place is Place.UNSCHEDULABLE and asks_differently(old, pod):
+            self._retry(entry, now, "PodUpdate")
+        elif entry.place is Place.ACTIVE and entry.order != order:
+            self._push_active(entry)
+
+    def _concerned(self, event: Event) -> list[str]:
+        found = dict.fromkeys(self._waiting.refused_for(concerned(event)))
+        if isinstance(event, ClaimChanged):
+            found.update(dict.fromkeys(self._waiting.users_of(claim_key(event))))
+        return list(found)
+
+    def _activate(self, entry: QueuedPod, now: float, why: str) -> None:
+        """To the active pods, or to the gated ones where something is still missing."""
+        entry.gate = _own_gates(entry.pod) or self._gate(entry.pod)
+        if entry.gate:
+            self._put(entry, Place.GATED, why)
+            return
+        entry.first = now if entry.first is None else entry.first
+        self._put(entry, Place.ACTIVE, why)
+        self._push_active(entry)
+
+    def _retry(self, entry: QueuedPod, now: float, why: str) -> None:
+        """To be tried again, when its backoff has gone."""
+        ready = entry.since + self._backoffs.after(entry.failed or entry.refused)
+        if ready <= now:
+            self._activate(entry, now, why)
+            return
+        self._put_off(entry, ready, why)
+
+    def _put_off(self, entry: QueuedPod, ready: float, why: str) -> None:
+        entry.ready = ready
+        self._put(entry, Place.BACKOFF, why)
+        heappush(self._backoff, (ready, entry.number, entry.pod.uid))
+
+    def _put(self, entry: QueuedPod, place: Place, why: str) -> None:
+        if entry.place is not place:
+            self._tell(place, why)
+        self._waiting.discard(entry)
+        self._move(entry, place)
+        if place in (Place.UNSCHEDULABLE, Place.GATED):
+            self._waiting.put(entry)
+
+    def _move(self, entry: QueuedPod, place: Place) -> None:
+        self._count(entry, -1)
+        entry.place = place
+        self._count(entry, 1)
+
+    def _count(self, entry: QueuedPod, number: int) -> None:
+        self._counts[entry.place] += number
+        by_place = {Place.ACTIVE: self._active_in, Place.IN_FLIGHT: self._flying_in}
+        if (counts := by_place.get(entry.place)) is not None:
+            counts[entry.pod.namespace] += number
+            if not counts[entry.pod.namespace]:
+                del counts[entry.pod.namespace]
+
+    def _push_active(self, entry: QueuedPod) -> None:
+        heappush(self._active, (entry.order, entry.pod.uid))
+
+    def _release(self, now: float) -> None:
+        """Move on what waits for time alone."""
+        while self._backoff and self._backoff[0][0] <= now:
+            _, number, uid = heappop(self._backoff)
+            if self._is_in_backoff(uid, number):
+                self._activate(self._pods[uid], now, "BackoffComplete")
+        if now >= self._next_flush:
+            self._next_flush = now + FLUSH_EVERY_S
+            for uid in list(self._waiting.uids(Place.UNSCHEDULABLE)):
+                if now - self._pods[uid].since > self._backoffs.most_unschedulable_s:
+                    self._retry(self._pods[uid], now, "UnschedulableTimeout")
+
+    def _is_in_backoff(self, uid: str, number: int) -> bool:
+        entry = self._pods.get(uid)
+        return entry is not None and entry.number == number and entry.place is Place.BACKOFF
+
+    def _drop_stale_active(self) -> None:
+        """Entries of the heap stay when their pod leaves or changes; they are recognised when they come up."""
+        while self._active:
+            order, uid = self._active[0]
+            entry = self._pods.get(uid)
+            if entry is not None and entry.place is Place.ACTIVE and entry.order == order:
+                return
+            heappop(self._active)
+
+    def _drop_stale_backoff(self) -> None:
+        while self._backoff and not self._is_in_backoff(self._backoff[0][2], self._backoff[0][1]):
+            heappop(self._backoff)
+
+    def _land(self, entry: QueuedPod) -> None:
+        """The pod is in flight no more; events that nobody in flight has to look at again are forgotten."""
+        if self._in_flight.pop(entry.pod.uid, None) is None:
+            return
+        oldest = next(iter(self._in_flight.values()), None)
+        keep_from = oldest.seen_events if oldest else self._forgotten_events + len(self._events)
+        while self._forgotten_events < keep_from:
+            self._events.popleft()
+            self._forgotten_events += 1
+
+    def _remember(self, event: Event) -> None:
+        self._events.append(event)
+        if len(self._events) > MOST_EVENTS:
+            self._events.popleft()
+            self._forgotten_events += 1
+
+    def _events_since(self, entry: QueuedPod) -> Iterable[Event]:
+        return islice(self._events, entry.seen_events - self._forgotten_events, None)
+
+
+class _Waiting:
+    """The pods that wait for events, found by what they wait for."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[Place, tuple[Reason, ...], tuple[ClaimKey, ...]]] = {}
+        self._by_place: dict[Place, dict[str, None]] = {}
+        self._by_reason: dict[Reason, dict[str, None]] = {}
+        self._by_claim: dict[ClaimKey, dict[str, None]] = {}
+
+    def put(self, entry: QueuedPod) -> None:
+        """The pod waits in its place, as it is now."""
+        self.discard(entry)
+        uid, is_refused = entry.pod.uid, entry.place is Place.UNSCHEDULABLE
+        reasons = tuple(entry.refusal.reasons) if is_refused and entry.refusal else ()
+        claims = tuple(dict.fromkeys(awaited_claims(entry.pod)))  # two entries may name one claim
+        self._known[uid] = (entry.place, reasons, claims)
+        self._by_place.setdefault(entry.place, {})[uid] = None
+        for reason in reasons:
+            self._by_reason.setdefault(reason, {})[uid] = None
+        for key in claims:
+            self._by_claim.setdefault(key, {})[uid] = None
+
+    def discard(self, entry: QueuedPod) -> None:
+        """The pod waits for no event, if it did."""
+        uid = entry.pod.uid
+        place, reasons, claims = self._known.pop(uid, (None, (), ()))
+        if place is not None:
+            del self._by_place[place][uid]
+        for reason in reasons:
+            del self._by_reason[reason][uid]
+        for key in claims:
+            self._by_claim[key].pop(uid, None)
+            if not self._by_claim[key]:
+                del self._by_claim[key]
+
+    def uids(self, place: Place) -> Mapping[str, None]:
+        """The pods in this place."""
+        return self._by_place.get(place, {})
+
+    def refused_for(self, reasons: Iterable[Reason]) -> Iterator[str]:
+        """The pods that were refused for one of these."""
+        for reason in reasons:
+            yield from self._by_reason.get(reason, {})
+
+    def users_of(self, claim: ClaimKey) -> Iterable[str]:
+        """The pods that need the claim."""
+        return self._by_claim.get(claim, {})
+
+    def counts(self) -> Mapping[Reason, int]:
+        """How many pods wait for each reason."""
+        return {reason: len(self._by_reason.get(reason, {})) for reason in Reason}
+
+
+def _told(entry: QueuedPod) -> dict[str, object]:
+    refusal = None if entry.gate else entry.refusal  # what was said before is not why it waits now
+    return {
+        "pod": str(entry.pod),
+        "uid": entry.pod.uid,
+        "queue": str(entry.place),
+        "priority": entry.pod.priority or 0,
+        "attempts": entry.attempts,
+        "since": entry.since,
+        "ready": entry.ready if entry.place is Place.BACKOFF else None,
+        "gate": entry.gate,
+        "reasons": sorted(refusal.reasons) if refusal else [],
+        "message": refusal.message if refusal else "",
+    }
+
+
+def _own_gates(pod: Pod) -> str:
+    return f"scheduling is gated by {', '.join(pod.gates)}" if pod.gates else ""

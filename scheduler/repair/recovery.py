@@ -1,0 +1,60 @@
+"""What a process before this one has begun and not ended: found by its intents, at the start.
+
+An intent without an allocation is removed. An allocation whose pod is not bound gets our intent: the pod is decided
+anew, with that claim. Both writes move the claim's version, so that nothing that the other process may still have under
+way can land. Claims whose pods are bound are complete.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from scheduler.attempt import claim_calls, claim_objects
+from scheduler.attempt.binder import Binder
+from scheduler.attempt.claim_objects import Claim, Json, allocation_of, key_of
+from scheduler.attempt.intent import Intent, intent_of
+from scheduler.attempt.undo import Send, settle_alone
+
+CONCURRENT = 16
+"""Claims that are settled at the same time."""
+
+TRIES = 3
+"""For each claim. One that cannot be written then is left to the sweep: nobody's pods wait for it."""
+
+
+async def recover(binder: Binder, claims: Iterable[Claim], is_bound: Callable[[str], bool]) -> int:
+    """Settle all unfinished claims and say how many these were.
+
+    claims: as listed when the other process can send no more writes, or later. is_bound: of a pod's uid. Cost: a write
+    for each that is unfinished.
+    """
+    found = [claim for claim in claims if is_unfinished(binder, claim, is_bound)]
+    limit = asyncio.Semaphore(CONCURRENT)
+
+    async def end(claim: Claim) -> None:
+        async with limit:
+            await settle_alone(
+                binder, key_of(claim), lambda current: _ending(binder, current, is_bound), claim, tries_max=TRIES
+            )
+
+    await asyncio.gather(*(end(claim) for claim in found))
+    return len(found)
+
+
+def is_unfinished(binder: Binder, claim: Claim, is_bound: Callable[[str], bool]) -> bool:
+    """Whether an older epoch of ours may not have ended what it began with the claim."""
+    intent = intent_of(claim)
+    return intent is not None and _is_older(binder, intent) and not (allocation_of(claim) and is_bound(intent.podUID))
+
+
+def _is_older(binder: Binder, intent: Intent) -> bool:
+    return intent.scheduler == binder.scheduler and intent.epoch < binder.epoch
+
+
+def _ending(binder: Binder, claim: Claim, is_bound: Callable[[str], bool]) -> tuple[Send, Json] | None:
+    intent = intent_of(claim)
+    if intent is None or not is_unfinished(binder, claim, is_bound):
+        return None
+    if allocation_of(claim):
+        return claim_calls.put, claim_objects.marked(claim, replace(intent, epoch=binder.epoch, process=binder.process))
+    return claim_calls.put, claim_objects.unmarked(claim)

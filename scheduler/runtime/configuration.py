@@ -1,0 +1,365 @@
+"""How the programs for a cluster are set up: a file, and flags that have the last word.
+
+The file is an object like those of Kubernetes, of our own group and read strictly: a field that does not exist is an
+error and not a setting without effect. Each field's description is what docs/scheduler.md says of it.
+Source: the words of KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1) where it has one for the same thing.
+"""
+
+import ipaddress
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Literal, TypeVar
+
+from pydantic import AfterValidator, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+from pydantic_core import PydanticCustomError
+
+from allocator.api import names
+from allocator.api.findings import FieldError
+from allocator.gates import RELEASES, Features, UnknownGate
+from allocator.policies import UnknownPolicy, policy_of
+from allocator.policies.contract import FIRST_FIT
+from scheduler.core_v1.fields import Fields, typed
+from scheduler.input.documents import Finding, read
+
+FLAGS = "flags"
+
+JITTER = 0.2
+"""So much longer than its period a retry may wait, so that not all replicas ask at once."""
+
+_ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]]+):([0-9]{1,5})")
+_MAX_PORT = 65535
+_LONGEST_S = 2**63 // 10**9  # 292 years, the longest duration that Kubernetes knows
+_LONGEST_LEASE_S = 2**31 - 1  # what a Lease can hold
+
+
+class InvalidConfiguration(Exception):
+    """The configuration cannot be used. problems: each names its source, the field and the value."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(problems))
+
+
+class LogFormat(StrEnum):
+    """How log lines are written. AUTO: TEXT to a terminal, JSON otherwise."""
+
+    AUTO = "auto"
+    TEXT = "text"
+    JSON = "json"
+
+
+class LogLevel(StrEnum):
+    """The least that is logged."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+def _spelled(name: str) -> str:
+    """A field's name in the file: the unit is written out."""
+    return to_camel(f"{name.removesuffix('_s')}_seconds" if name.endswith("_s") else name)
+
+
+def _refused(problem: str) -> PydanticCustomError:
+    return PydanticCustomError("refused", "{problem}", {"problem": problem})
+
+
+def _name(name: str) -> str:
+    if problem := names.long_name(name):
+        raise _refused(problem)
+    return name
+
+
+def _namespace(name: str) -> str:
+    if name and (problem := names.short_name(name)):
+        raise _refused(problem)
+    return name
+
+
+def _policy(text: str) -> str:
+    try:
+        policy_of(text)
+    except UnknownPolicy as error:
+        raise _refused(str(error)) from error
+    return text
+
+
+def _release(name: str) -> str:
+    if name and name not in RELEASES:
+        raise _refused(f"is no known release: one of {', '.join(sorted(RELEASES))}, or empty")
+    return name
+
+
+def _address(text: str) -> str:
+    found = _ADDRESS.fullmatch(text)
+    if not found or int(found[2]) > _MAX_PORT:
+        raise _refused("must be HOST:PORT, such as 0.0.0.0:10260 or [::]:10260")
+    return text
+
+
+SchedulerName = Annotated[str, AfterValidator(_name)]
+"""A `spec.schedulerName`."""
+
+Address = Annotated[str, AfterValidator(_address)]
+"""Where to listen: HOST:PORT."""
+
+
+def host_and_port(address: str) -> tuple[str, int]:
+    """The parts of HOST:PORT, an IPv6 address without its brackets."""
+    host, _, port = address.rpartition(":")
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def is_loopback(address: str) -> bool:
+    """Whether only this machine can reach the address, HOST:PORT."""
+    host, _ = host_and_port(address)
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def without_other(section: str, *fields: tuple[str, object]) -> Iterator[FieldError]:
+    """Those of two fields of a section that are not set, though the other is."""
+    for (missing, value), (other, other_value) in (fields, fields[::-1]):
+        if other_value and not value:
+            yield FieldError(f"{section}.{missing}", None, f"is required, since {section}.{other} is set")
+
+
+class Section(Fields):
+    """A part of the file."""
+
+    model_config = ConfigDict(extra="forbid", alias_generator=_spelled, use_attribute_docstrings=True)
+
+
+class ClientConnection(Section):
+    """How to reach the API server."""
+
+    kubeconfig: str = ""
+    """Path of a kubeconfig. Empty: `$KUBECONFIG`, `~/.kube/config`, or the service account of the pod."""
+
+    context: str = ""
+    """Context of the kubeconfig. Empty: the current one."""
+
+
+class Logging(Section):
+    """What is logged to standard error, and how."""
+
+    format: Annotated[LogFormat, Field(strict=False)] = LogFormat.AUTO
+    """`text`, `json`, or `auto`: text on a terminal, JSON otherwise."""
+
+    level: Annotated[LogLevel, Field(strict=False)] = LogLevel.INFO
+    """Minimum log level: `debug`, `info`, `warning` or `error`."""
+
+
+def _path(text: str) -> str:
+    if not text.startswith("/"):
+        raise _refused("must begin with /")
+    return text
+
+
+class SecureServing(Section):
+    """HTTPS for probes and metrics, and who may read what; only without a certificate on loopback it is plain HTTP."""
+
+    tls_cert_file: str = ""
+    """Path of the certificate (PEM); reloaded when it changes. Empty: plain HTTP on loopback, and a self-signed
+    certificate on other addresses."""
+
+    tls_private_key_file: str = ""
+    """Private key of the certificate."""
+
+    authorization_always_allow_paths: list[Annotated[str, AfterValidator(_path)]] = Field(
+        default=["/healthz", "/livez", "/readyz"]
+    )
+    """Paths that are open to everybody over HTTPS; a trailing `*` matches any suffix. Other paths require a bearer
+    token whose owner may `get` the path, verified with TokenReview and SubjectAccessReview."""
+
+
+class LeaderElection(Section):
+    """Which of several replicas decides and writes; the others stand by."""
+
+    leader_elect: bool = True
+    """Elect a leader with a Lease; only the leader writes. Without it, several processes of one name only avoid each
+    other claim by claim."""
+
+    lease_duration_s: int = Field(default=15, ge=1, le=_LONGEST_LEASE_S)
+    """How long other replicas wait after the last renewal; a whole number."""
+
+    renew_deadline_s: float = Field(default=10, gt=0, le=_LONGEST_LEASE_S)
+    """A leader that has not renewed its lease for this long stops writing and exits."""
+
+    retry_period_s: float = Field(default=2, gt=0, le=_LONGEST_LEASE_S)
+    """How often the leader renews the lease, and others try to acquire it."""
+
+    resource_name: Annotated[str, AfterValidator(_name)] = "dra-scheduler"
+    """Name of the Lease. Schedulers with different names need different leases."""
+
+    resource_namespace: Annotated[str, AfterValidator(_namespace)] = ""
+    """Namespace of the Lease. Empty: the namespace of the pod, or `kube-system` outside a pod."""
+
+    def disagreements(self) -> Iterator[FieldError]:
+        """What is wrong with fields together."""
+        lease_s, deadline_s, period_s = self.lease_duration_s, self.renew_deadline_s, self.retry_period_s
+        if lease_s <= deadline_s:
+            problem = f"must be greater than renewDeadlineSeconds ({deadline_s:g})"
+            yield FieldError("leaderElection.leaseDurationSeconds", lease_s, problem)
+        if deadline_s <= period_s * (1 + JITTER):
+            problem = f"must be greater than retryPeriodSeconds ({period_s:g}) times {1 + JITTER:g}"
+            yield FieldError("leaderElection.renewDeadlineSeconds", deadline_s, problem)
+
+
+class Common(Section):
+    """The settings of every program of ours that works on a cluster."""
+
+    api_version: Literal["dra-scheduler.dev/v1alpha1"] = "dra-scheduler.dev/v1alpha1"
+    """Always `dra-scheduler.dev/v1alpha1`."""
+
+    kind: str
+    """Which program it is for."""
+
+    policy: Annotated[str, AfterValidator(_policy)] = FIRST_FIT.name
+    """Which of the valid nodes and devices to select: `NAME` or `NAME:ATTRIBUTE,...` (docs/policies.md)."""
+
+    kubernetes: Annotated[str, AfterValidator(_release)] = ""
+    """Kubernetes release to follow, such as `"1.36"`. Empty: the API server's release, or the nearest known one."""
+
+    feature_gates: Mapping[str, bool] = Field(default_factory=dict)
+    """Feature gates that differ from the defaults of the release and the API server, by name."""
+
+    strict: bool = False
+    """Behave like kube-scheduler even where this program does better (docs/differences.md)."""
+
+    client_connection: ClientConnection = Field(default_factory=ClientConnection)
+    """How to reach the API server."""
+
+    binding_concurrency: int = Field(default=64, ge=1, le=1000)
+    """Maximum concurrent bindings; each uses a connection to the API server."""
+
+    binding_timeout_s: float = Field(default=600, ge=1, le=_LONGEST_S)
+    """How long devices with binding conditions may take to become ready."""
+
+    health_address: Address = "127.0.0.1:10260"
+    """Address of /healthz, /livez, /readyz, /metrics and /debug/queue. Port 0: any free port."""
+
+    secure_serving: SecureServing = Field(default_factory=SecureServing)
+    """How they are served."""
+
+    logging: Logging = Field(default_factory=Logging)
+    """What is logged to standard error, and how."""
+
+    def document(self) -> Mapping[str, object]:
+        """The object as a file would have it, defaults included."""
+        return self.model_dump(mode="json", by_alias=True)
+
+    def disagreements(self) -> Iterator[FieldError]:
+        """What is wrong with fields together."""
+        if problem := _unknown_gates(self.feature_gates, self.kubernetes):
+            yield FieldError("featureGates", None, problem)
+        serving = self.secure_serving
+        yield from without_other(
+            "secureServing",
+            ("tlsCertFile", serving.tls_cert_file),
+            ("tlsPrivateKeyFile", serving.tls_private_key_file),
+        )
+
+
+class Configuration(Common):
+    """All settings of the live scheduler."""
+
+    kind: Literal["DraSchedulerConfiguration"] = "DraSchedulerConfiguration"
+    """Always `DraSchedulerConfiguration`."""
+
+    scheduler_name: SchedulerName = "dra-scheduler"
+    """Schedules the pods with this `spec.schedulerName`; also the reporter of events."""
+
+    pod_initial_backoff_s: float = Field(default=1, gt=0, le=_LONGEST_S)
+    """Backoff of a pod after its first failed attempt; doubled with each further one."""
+
+    pod_max_backoff_s: float = Field(default=10, gt=0, le=_LONGEST_S)
+    """Maximum backoff of a pod."""
+
+    pod_max_in_unschedulable_pods_s: float = Field(default=300, gt=0, le=_LONGEST_S)
+    """How long an unschedulable pod waits at most, even if no event could help it."""
+
+    leader_election: LeaderElection = Field(default_factory=LeaderElection)
+    """Which of several replicas decides and writes; the others stand by."""
+
+    allocate_prescheduled: bool = False
+    """Also allocate claims of pods that were created with `spec.nodeName`, on that node."""
+
+    dry_run: bool = False
+    """Log decisions and write nothing."""
+
+    def disagreements(self) -> Iterator[FieldError]:
+        """What is wrong with fields together."""
+        first, most = self.pod_initial_backoff_s, self.pod_max_backoff_s
+        if most < first:
+            problem = f"must not be less than podInitialBackoffSeconds ({first:g})"
+            yield FieldError("podMaxBackoffSeconds", most, problem)
+        yield from self.leader_election.disagreements()
+        yield from super().disagreements()
+
+
+Settings = TypeVar("Settings", bound=Common)
+
+
+def load(shape: type[Settings], path: Path | None, flags: Mapping[str, object]) -> Settings:
+    """The file's settings, or the defaults, with the flags on top. Raises InvalidConfiguration.
+
+    flags: fields as the file spells them; inner objects replace only the fields that they have.
+    """
+    stored = the_object(path, shape.model_fields["kind"].default) if path else {}
+    if path:
+        _checked(shape, stored, str(path))
+    return _checked(shape, _merged(stored, flags), FLAGS)
+
+
+def the_object(path: Path, kind: str) -> Mapping[str, object]:
+    """The only object of the file, which has to be of the kind. Raises InvalidConfiguration."""
+    found = list(read([str(path)]))
+    if wrong := [str(finding) for finding in found if isinstance(finding, Finding)]:
+        raise InvalidConfiguration(wrong)
+    if len(found) != 1:
+        raise InvalidConfiguration([f"{path}: holds {len(found)} objects; it has to be one {kind}"])
+    raw = dict(found[0].raw)  # type: ignore[union-attr] # no Finding is left
+    missing = [FieldError(field, None, "is required") for field in ("apiVersion", "kind") if field not in raw]
+    if missing:
+        raise InvalidConfiguration([f"{path}: {error}" for error in missing])
+    return raw
+
+
+def _merged(below: Mapping[str, object], above: Mapping[str, object]) -> Mapping[str, object]:
+    """`above` on top of `below`, object by object."""
+    merged = dict(below)
+    for field, value in above.items():
+        old = merged.get(field)
+        merged[field] = _merged(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
+    return merged
+
+
+def _checked(shape: type[Settings], raw: Mapping[str, object], source: str) -> Settings:
+    configuration, errors = typed(shape, raw)
+    if configuration is not None and not (errors := tuple(configuration.disagreements())):
+        return configuration
+    raise InvalidConfiguration([f"{source}: {error}" for error in errors])
+
+
+def _unknown_gates(gates: Mapping[str, bool], release: str) -> str:
+    """What is wrong with the gates of the release, or while that is not known, of any."""
+    if release:
+        try:
+            Features.of(release, gates)
+        except UnknownGate as error:
+            return str(error)
+        return ""
+    known = {gate for one in RELEASES.values() for gate in one.gates}
+    if unknown := sorted(gates.keys() - known):
+        return f"no known release of Kubernetes has {', '.join(unknown)}; known are {', '.join(sorted(known))}"
+    return ""

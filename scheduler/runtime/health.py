@@ -1,0 +1,134 @@
+"""What is served over HTTP for those who watch the scheduler: probes, metrics, and the queue for a curious person.
+
+`/livez` fails where only a restart helps, `/readyz` while decisions cannot be made or trusted, such as before the
+caches are filled; `/healthz` is the older name of `/livez`. Each is a list of named checks; what fails is named.
+Source: the health endpoints of Kubernetes' components, with `?verbose` and `?exclude=NAME`.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from itertools import islice
+
+import orjson
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from scheduler.runtime.access import guarding
+from scheduler.runtime.listening import listening
+from scheduler.runtime.secure import Secure
+
+IDLE_S = 120.0
+"""For so long a connection may bring no request, or no whole head of one."""
+
+_AT_ONCE = 100
+_OK = 200
+_UNAVAILABLE = 503
+_READYZ = "readyz"
+_INDEX = "/healthz\n/livez\n/readyz\n/metrics\n/debug/queue\n"
+
+Check = Callable[[], str]
+"""Why it fails; empty while it does not. Asked at each probe: it only looks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What the endpoints tell. live, ready: checks by name; being ready takes both. warnings: told and not counted.
+
+    metrics: gives the body and its content type for an Accept header. queue: the pods that wait, as JSON objects.
+    """
+
+    live: Mapping[str, Check]
+    ready: Mapping[str, Check]
+    warnings: Mapping[str, Check]
+    metrics: Callable[[str], tuple[bytes, str]]
+    queue: Callable[[], Iterable[Mapping[str, object]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a probe is answered. text: every check, one a line, and what it comes to."""
+
+    is_good: bool
+    text: str
+
+
+def verdict(
+    probe: str, checks: Mapping[str, Check], warnings: Mapping[str, Check], excluded: Iterable[str] = ()
+) -> Verdict:
+    """What the checks come to. probe: its name in the text. excluded: checks that do not count this time."""
+    left_out = frozenset(excluded)
+    failures = {name: "" if name in left_out else check() for name, check in checks.items()}
+    lines = [_line(name, failure, is_excluded=name in left_out) for name, failure in failures.items()]
+    lines += [f"warn: no check is named {name}" for name in sorted(left_out - checks.keys())]
+    lines += [f"warn: {name}: {trouble}" for name, check in warnings.items() if (trouble := check())]
+    is_good = not any(failures.values())
+    return Verdict(is_good, "\n".join([*lines, f"{probe} check {'passed' if is_good else 'failed'}", ""]))
+
+
+def _line(name: str, failure: str, *, is_excluded: bool) -> str:
+    if is_excluded:
+        return f"[+]{name} excluded: ok"
+    return f"[-]{name} failed: {failure}" if failure else f"[+]{name} ok"
+
+
+@asynccontextmanager
+async def serving(address: str, served: Served, secured: Secure | None = None) -> AsyncIterator[str]:
+    """Serves while the context is open, and gives the URL. address: HOST:PORT, port 0 for any that is free.
+
+    secured: None for plain HTTP, where everybody may read everything. Raises CannotServe.
+    """
+    context = secured.context if secured else None
+    async with listening("healthAddress", address, _application(served, secured), context) as where:
+        yield f"{'https' if secured else 'http'}://{where}"
+
+
+def _application(served: Served, secured: Secure | None) -> web.Application:
+    async def index(_: web.Request) -> web.Response:
+        return web.Response(text=_INDEX)
+
+    async def metrics(request: web.Request) -> web.Response:
+        body, content_type = served.metrics(request.headers.get("Accept", ""))
+        return web.Response(body=body, headers={"Content-Type": content_type})
+
+    async def queue(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "application/json"})
+        await response.prepare(request)
+        await _write_list(response, served.queue())
+        return response
+
+    guards = [guarding(secured.access, secured.open_paths)] if secured else []
+    application = web.Application(middlewares=guards, handler_args={"keepalive_timeout": IDLE_S})
+    application.router.add_get("/", index)
+    application.router.add_get("/metrics", metrics)
+    application.router.add_get("/debug/queue", queue)
+    for name, checks in _probes(served).items():
+        warnings = {**served.warnings, "serving": secured.trouble} if secured else served.warnings
+        application.router.add_get(f"/{name}", _probe(name, checks, warnings if name == _READYZ else {}))
+    return application
+
+
+async def _write_list(response: web.StreamResponse, items: Iterable[Mapping[str, object]]) -> None:
+    """Write JSON, one item a line, some at a time: however many they are, others have their turn in between."""
+    before = b"["
+    some = iter(items)
+    while part := [orjson.dumps(item) for item in islice(some, _AT_ONCE)]:
+        await response.write(before + b",\n".join(part))
+        before = b",\n"
+        await asyncio.sleep(0)  # writing does not wait while there is room
+    await response.write(b"[]\n" if before == b"[" else b"]\n")
+
+
+def _probes(served: Served) -> Mapping[str, Mapping[str, Check]]:
+    return {"healthz": served.live, "livez": served.live, _READYZ: {**served.live, **served.ready}}
+
+
+def _probe(name: str, checks: Mapping[str, Check], warnings: Mapping[str, Check]) -> Handler:
+    async def probe(request: web.Request) -> web.Response:
+        found = verdict(name, checks, warnings, request.query.getall("exclude", ()))
+        if found.is_good and "verbose" not in request.query:
+            return web.Response(text="ok")
+        return web.Response(text=found.text, status=_OK if found.is_good else _UNAVAILABLE)
+
+    return probe

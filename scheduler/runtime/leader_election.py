@@ -1,0 +1,208 @@
+"""Which of several replicas leads: a Lease that one of them holds and renews; the others try to get it.
+
+Who leads no more never leads again: it stops writing at the renew deadline, and the process ends.
+Source: client-go's leaderelection; coordination.k8s.io/v1.
+"""
+
+import asyncio
+import logging
+import socket
+import time
+from functools import partial
+from http import HTTPStatus
+from pathlib import Path
+from typing import Never
+from uuid import uuid4
+
+from scheduler.attempt.binder import Api, Time
+from scheduler.client.connection import WRITE_TIMEOUT_S, Json
+from scheduler.client.errors import ApiError, CallFailed
+from scheduler.client.resources import LEASES
+from scheduler.runtime.configuration import LeaderElection as Settings
+from scheduler.runtime.lease import Durations, Elector
+
+STALE_S = 20.0
+"""A leader that has not renewed its lease for so long after that has expired is stuck, as kube-scheduler has it."""
+
+RELEASE_S = 1.0
+"""For so long giving up the lease may take; then it expires by itself."""
+
+ELSEWHERE = "kube-system"
+"""Where the lease is of a process that runs in no pod."""
+
+CLOCK = partial(time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+"""Only goes forward, and goes on while the machine is suspended, where it can: others count that time as well."""
+
+_OWN_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+
+_LOG = logging.getLogger(__name__)
+
+
+class LeadershipLost(Exception):
+    """This process led, and may not write any more."""
+
+
+def new_identity() -> str:
+    """A name that no other process has, which tells where this one runs."""
+    return f"{socket.gethostname()}_{uuid4()}"
+
+
+def own_namespace(file: Path = _OWN_NAMESPACE) -> str:
+    """The namespace of the pod that this process runs in."""
+    try:
+        return file.read_text().strip() or ELSEWHERE
+    except OSError:
+        return ELSEWHERE
+
+
+class LeaderElection:
+    """One process that wants to lead; `run` keeps it trying. api: for the lease alone, so that no other call delays it.
+
+    time: its clock is that of all deadlines, such as `CLOCK`.
+    """
+
+    def __init__(self, api: Api, settings: Settings, identity: str, time: Time) -> None:
+        self.name = settings.resource_name
+        self._api = api
+        self._time = time
+        self._namespace = settings.resource_namespace or own_namespace()
+        durations = Durations(settings.lease_duration_s, settings.renew_deadline_s, settings.retry_period_s)
+        self._timeout_s = min(WRITE_TIMEOUT_S, durations.renew_deadline / 2)
+        self._elector = Elector(identity, durations)
+        self._is_elected = asyncio.Event()
+        self._trouble = ""
+        self._answered_at = self._time.monotonic()
+        self._told = ""
+
+    def is_leading(self) -> bool:
+        """Whether this process may write: false from the renew deadline on, whoever has noticed."""
+        return self._elector.leads(self._time.monotonic())
+
+    @property
+    def lease(self) -> str:
+        """Its namespace and name."""
+        return f"{self._namespace}/{self.name}"
+
+    async def elected(self) -> int:
+        """Wait until this process leads; its epoch, larger than those of all leaders before it."""
+        await self._is_elected.wait()
+        return self._elector.epoch
+
+    async def run(self) -> Never:
+        """Try to lead, and lead, until cancelled. Raises LeadershipLost."""
+        _LOG.info("lease %s: tries to lead, as %s", self.lease, self._elector.identity)
+        await self._try()
+        while not self.is_leading():
+            await self._pause()
+            await self._try()
+        _LOG.info("lease %s: leads from now on, as %s", self.lease, self._elector.identity)
+        self._is_elected.set()
+        while self.is_leading():
+            await self._pause()
+            if self.is_leading():
+                await self._try()
+        raise LeadershipLost(self._loss())
+
+    async def release(self) -> None:
+        """Let another lead at once. Nothing may be under way any more that writes."""
+        lease = self._elector.released(self._time.now())
+        self._elector.stop()
+        if lease is None:
+            return
+        try:
+            async with asyncio.timeout(RELEASE_S):
+                await self._api.request("PUT", self._path(), body=lease, timeout_s=RELEASE_S)
+        except (CallFailed, TimeoutError) as error:
+            _LOG.warning("lease %s: could not be given up, others wait until it expires: %s", self.lease, error)
+        else:
+            _LOG.info("lease %s: given up", self.lease)
+
+    # -- what is told
+
+    def stale(self) -> str:
+        """Why only a restart helps: this process leads, and has stopped to renew its lease."""
+        elector, durations = self._elector, self._elector.durations
+        late_s = self._time.monotonic() - elector.leads_until + durations.renew_deadline
+        is_stale = elector.has_led and late_s > durations.lease + STALE_S
+        return f"lease {self.lease} was not renewed for {late_s:.0f} s" if is_stale else ""
+
+    def unheard(self) -> str:
+        """Why this process could not even stand by: the lease can neither be read nor written."""
+        silent_s = self._time.monotonic() - self._answered_at
+        is_unheard = self._trouble and silent_s > self._elector.durations.renew_deadline
+        return f"lease {self.lease}: {self._trouble}" if is_unheard else ""
+
+    def standby(self) -> str:
+        """Who leads instead of this process; empty while it does."""
+        if self.is_leading():
+            return ""
+        return f"stands by: lease {self.lease} is held by {self._elector.holder or 'nobody'}"
+
+    # -- one call after the other
+
+    async def _pause(self) -> None:
+        await self._time.sleep(self._elector.pause_s(self._time.monotonic(), self._time.random()))
+
+    async def _try(self) -> None:
+        """Renew the lease, or acquire it where that is possible; what fails is tried again."""
+        try:
+            async with asyncio.timeout(self._patience_s()):
+                if self._elector.must_read:
+                    self._elector.read(await self._get(), self._time.monotonic())
+                    self._tell_holder()
+                await self._write()
+        except (CallFailed, TimeoutError) as error:
+            self._elector.unsure()
+            self._fail(str(error) or "no answer in time")
+        else:
+            self._trouble, self._answered_at = "", self._time.monotonic()
+
+    def _patience_s(self) -> float:
+        """For so long a try may last: of a leader, until its deadline."""
+        elector = self._elector
+        return elector.leads_until - self._time.monotonic() if elector.has_led else elector.durations.renew_deadline
+
+    async def _get(self) -> Json | None:
+        try:
+            return await self._api.request("GET", self._path(), timeout_s=self._timeout_s)
+        except ApiError as error:
+            if error.status == HTTPStatus.NOT_FOUND:
+                return None
+            raise
+
+    async def _write(self) -> None:
+        wanted = self._elector.wanted(self._time.monotonic(), self._time.now())
+        if wanted is None:
+            self._elector.unsure()  # another holds it, and renews it
+            return
+        began = self._time.monotonic()
+        if "metadata" in wanted:
+            stored = await self._api.request("PUT", self._path(), body=wanted, timeout_s=self._timeout_s)
+        else:
+            metadata = {"name": self.name, "namespace": self._namespace}
+            named = {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": metadata, **wanted}
+            path = LEASES.path(self._namespace)
+            stored = await self._api.request("POST", path, body=named, timeout_s=self._timeout_s)
+        self._elector.wrote(stored, began, self._time.monotonic())
+
+    def _path(self) -> str:
+        return LEASES.path(self._namespace, self.name)
+
+    def _tell_holder(self) -> None:
+        holder = self._elector.holder
+        if holder not in (self._told, self._elector.identity):
+            _LOG.info("lease %s: is held by %s", self.lease, holder or "nobody")
+        self._told = holder
+
+    def _fail(self, trouble: str) -> None:
+        if trouble != self._trouble:
+            _LOG.warning("lease %s: %s", self.lease, trouble)
+        self._trouble = trouble
+
+    def _loss(self) -> str:
+        elector = self._elector
+        if elector.holder != elector.identity:
+            return f"lease {self.lease}: lost to {elector.holder or 'nobody'}; this process writes nothing any more"
+        deadline = f"not renewed within the renew deadline of {elector.durations.renew_deadline:g} s"
+        why = f" ({self._trouble})" if self._trouble else ""
+        return f"lease {self.lease}: {deadline}{why}; this process writes nothing any more"

@@ -1,0 +1,191 @@
+"""An HTTP server at an address of the configuration, for as long as a context is open.
+
+Who only opens connections gets little: so many may be open, and so many in their TLS handshake, which may take so long.
+One more than may be open is closed at once; one more than may be in their handshake waits until another has ended, or
+for a second, after which the oldest makes room: nearly always that of somebody who does not go on with it.
+"""
+
+import asyncio
+import logging
+import socket
+import ssl
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from aiohttp import web
+
+from scheduler.runtime.configuration import host_and_port
+
+STOPPED_S = 1.0
+"""For so long calls under way may end when the server stops."""
+
+MOST_CONNECTIONS = 64
+"""Open at the same time, of those who watch."""
+
+GRACE_S = 1.0
+"""How long a handshake is left alone while others wait: it takes some milliseconds."""
+
+TOLD_EVERY_S = 60.0
+"""So often the log tells of connections that are closed for want of room, at most."""
+
+_BACKLOG = 128
+_EXHAUSTED_S = 1.0
+
+_LOG = logging.getLogger(__name__)
+
+Refusal = Literal["connections", "handshakes"]
+"""Of what there are too many."""
+
+
+class CannotServe(Exception):
+    """Nothing can be served at the address; the message names the field that holds it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What all clients together may take up. handshake_s: how long a TLS handshake may take. grace_s: and at least may.
+
+    refused: told of each connection that is closed for want of room.
+    """
+
+    connections: int = MOST_CONNECTIONS
+    handshakes: int = 32
+    handshake_s: float = 10.0
+    grace_s: float = GRACE_S
+    refused: Callable[[Refusal], None] = lambda _: None
+
+
+@asynccontextmanager
+async def listening(
+    field: str,
+    address: str,
+    application: web.Application,
+    context: ssl.SSLContext | None = None,
+    limits: Limits = Limits(),
+) -> AsyncIterator[str]:
+    """Serves the application, and gives its address, in which port 0 has become the one that was free.
+
+    field: where the configuration holds the address, HOST:PORT. context: None for plain HTTP. Raises CannotServe.
+    """
+    runner = web.AppRunner(application, access_log=None, shutdown_timeout=STOPPED_S)
+    await runner.setup()
+    assert runner.server is not None
+    door = _Door(runner.server, context, limits)
+    sockets: list[socket.socket] = []
+    tasks: list[asyncio.Task[None]] = []
+    try:
+        try:
+            sockets = await _bound(address)
+        except OSError as error:
+            raise CannotServe(f"{field} {address}: {error.strerror or error}") from error
+        tasks = [asyncio.create_task(door.let_in(one)) for one in sockets]
+        yield f"{address.rpartition(':')[0]}:{sockets[0].getsockname()[1]}"
+    finally:
+        await _ended([*tasks, *door.handshakes])
+        for one in sockets:
+            one.close()
+        await runner.cleanup()
+
+
+async def _bound(address: str) -> list[socket.socket]:
+    """A socket for each address that the host has. Raises OSError."""
+    host, port = host_and_port(address)
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    sockets: list[socket.socket] = []
+    try:
+        for family, _, _, _, where in dict.fromkeys(found):
+            listener = socket.create_server(where, family=family, backlog=_BACKLOG)
+            listener.setblocking(False)
+            sockets.append(listener)
+    except OSError:
+        for one in sockets:
+            one.close()
+        raise
+    return sockets
+
+
+async def _ended(tasks: list[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class _Handshake(NamedTuple):
+    """Of a connection that is not in yet. began: by the loop's clock."""
+
+    protocol: asyncio.Protocol
+    began: float
+
+
+class _Door:
+    """Lets connections in. handshakes: those that are not in yet, the oldest first."""
+
+    def __init__(self, server: web.Server, context: ssl.SSLContext | None, limits: Limits) -> None:
+        self.handshakes: dict[asyncio.Task[None], _Handshake] = {}
+        self._server = server
+        self._context = context
+        self._limits = limits
+        self._told_at = -TOLD_EVERY_S
+
+    async def let_in(self, listener: socket.socket) -> None:
+        """Accept connections until cancelled."""
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                connection, _ = await loop.sock_accept(listener)
+            except OSError as error:  # there are no more descriptors, or the client has gone already
+                _LOG.warning("a connection could not be accepted: %s", error)
+                await asyncio.sleep(_EXHAUSTED_S)
+                continue
+            await self._admit(connection)
+
+    async def _admit(self, connection: socket.socket) -> None:
+        if self._open >= self._limits.connections:
+            self._refuse("connections")
+            connection.close()
+            return
+        protocol = self._server()
+        task = asyncio.create_task(self._shake_hands(connection, protocol))
+        self.handshakes[task] = _Handshake(protocol, asyncio.get_running_loop().time())
+        task.add_done_callback(self.handshakes.pop)
+        while len(self.handshakes) >= self._limits.handshakes:
+            await self._make_room()
+
+    @property
+    def _open(self) -> int:
+        """How many connections are open; one that has just come in is still among the handshakes."""
+        return len({*self._server.connections, *(one.protocol for one in self.handshakes.values())})
+
+    async def _make_room(self) -> None:
+        """Wait until a handshake has ended; the oldest, if it has to, now that others wait."""
+        oldest, handshake = next(iter(self.handshakes.items()))
+        wait_s = handshake.began + self._limits.grace_s - asyncio.get_running_loop().time()
+        await asyncio.wait(self.handshakes, timeout=max(wait_s, 0.0), return_when=asyncio.FIRST_COMPLETED)
+        if len(self.handshakes) >= self._limits.handshakes:
+            self._refuse("handshakes")
+            oldest.cancel()
+            await asyncio.wait([oldest])
+
+    async def _shake_hands(self, connection: socket.socket, protocol: asyncio.Protocol) -> None:
+        connection.setblocking(False)
+        patience_s = self._limits.handshake_s if self._context else None
+        loop = asyncio.get_running_loop()
+        try:
+            await loop.connect_accepted_socket(
+                lambda: protocol, connection, ssl=self._context, ssl_handshake_timeout=patience_s
+            )
+        except (OSError, TimeoutError) as error:  # ssl's are among them
+            _LOG.debug("a connection came to nothing: %s", error)
+            connection.close()
+        except asyncio.CancelledError:
+            connection.close()
+            raise
+
+    def _refuse(self, what: Refusal) -> None:
+        self._limits.refused(what)
+        now = asyncio.get_running_loop().time()
+        if now >= self._told_at + TOLD_EVERY_S:
+            self._told_at = now
+            _LOG.warning("too many %s: some are closed", what)

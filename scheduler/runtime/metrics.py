@@ -1,0 +1,362 @@
+"""What is counted and timed, for Prometheus: kube-scheduler's names where it has one, `dra_scheduler_` before our own.
+
+Two kinds: what happens is told by calls, each a few additions, since labels are resolved once; what is so at the moment
+(queues, caches, watches) is asked for when somebody reads the metrics, and costs nothing before.
+Source: pkg/scheduler/metrics of Kubernetes 1.36 for names, labels and buckets.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeVar, get_args
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Histogram,
+    Info,
+    ProcessCollector,
+    disable_created_metrics,
+)
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
+
+from scheduler.state.invariants import Invariant
+from scheduler.version import VERSION
+
+_LOG = logging.getLogger(__name__)
+
+_MANY_ATTEMPTS = 16
+
+Key = TypeVar("Key")
+Kind = TypeVar("Kind")
+
+# When each counter began: a third more lines, which nobody reads.
+disable_created_metrics()  # type: ignore[no-untyped-call] # prometheus_client has no types for it
+
+
+class Result(StrEnum):
+    """How an attempt to schedule a pod ended."""
+
+    SCHEDULED = "scheduled"
+    UNSCHEDULABLE = "unschedulable"
+    ERROR = "error"
+
+
+class Point(StrEnum):
+    """The parts of an attempt that are timed, by kube-scheduler's extension points."""
+
+    POST_FILTER = "PostFilter"
+    PRE_BIND = "PreBind"
+    BIND = "Bind"
+
+
+class Status(StrEnum):
+    """How a part of an attempt ended, in kube-scheduler's words."""
+
+    SUCCESS = "Success"
+    UNSCHEDULABLE = "Unschedulable"
+    ERROR = "Error"
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """One resource as it is watched. silence_s: since the API server was last heard. restarts: lists after the first.
+
+    refused: objects that could not be read and are left out. failures: changes that could not be taken in.
+    """
+
+    resource: str
+    objects: int
+    restarts: int
+    refused: int
+    failures: int
+    silence_s: float
+    is_alive: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What is so at the moment.
+
+    queues: pods by queue (active, backoff, unschedulable, gated). unschedulable: pods by the plugin that refused them.
+    cache: objects by type (nodes, pods, assumed_pods). bindings: pods that are being written and bound.
+    prescheduled: pods that came with a node and without devices, which nobody allocates.
+    events_dropped, events_failed: events that were not written, since the start. leading: whether this process does, by
+    the name of the lease; empty where it needs none.
+    """
+
+    queues: Mapping[str, int]
+    unschedulable: Mapping[str, int]
+    cache: Mapping[str, int]
+    watches: Sequence[Watch]
+    bindings: int
+    prescheduled: int
+    events_dropped: int
+    events_failed: int
+    leading: Mapping[str, bool]
+
+
+class _Children(dict[Key, Kind]):
+    """The children of one metric by the values of their labels, made when they are first needed."""
+
+    def __init__(self, make: Callable[[Key], Kind]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, key: Key) -> Kind:
+        child = self[key] = self._make(key)
+        return child
+
+
+class CommonMetrics:
+    """What every program of ours tells that works on a cluster. profile: its name, as in `spec.schedulerName`."""
+
+    def __init__(self, profile: str) -> None:
+        self._profile = profile
+        self._registry = CollectorRegistry()
+        ProcessCollector(registry=self._registry)
+        Info("dra_scheduler_build", "The program's version.", registry=self._registry).info({"version": VERSION})
+        self._points_s = self._points()
+        self._violations = self._own(
+            "invariant_violations",
+            "Found breaches of what must always hold.",
+            "invariant",
+        )
+        for invariant in get_args(Invariant):
+            self._violations[invariant]  # an increase is seen only of what is there before
+        self._rollbacks = self._own("rollbacks", "Attempts whose writes were taken back, by why.", "reason")
+        self._failures = self._own("failed_parts", "Faults of parts of this program, which began again.", "part")
+        self._swept = self._own(
+            "swept",
+            "Left-over allocations and intents of ours that were removed.",
+            "leftover",
+        )
+
+    def failed(self, part: str) -> None:
+        """A part of the program has failed at what it should not have, and begins again."""
+        self._failures[part].inc()
+
+    def passed(self, point: Point, status: Status, duration_s: float) -> None:
+        """A part of an attempt ended."""
+        self._points_s[point, status].observe(duration_s)
+
+    def violated(self, invariant: Invariant) -> None:
+        """An invariant was found broken."""
+        self._violations[invariant].inc()
+
+    def rolled_back(self, reason: str) -> None:
+        """An attempt was taken back. reason: of few different ones, no names of objects."""
+        self._rollbacks[reason].inc()
+
+    def swept(self, leftover: str, number: int) -> None:
+        """So many left-overs of a kind were removed."""
+        self._swept[leftover].inc(number)
+
+    def exposition(self, accept: str) -> tuple[bytes, str]:
+        """All metrics in a format that the reader accepts, and its content type. accept: the header of that name."""
+        encode, content_type = choose_encoder(accept)
+        return encode(self._registry), content_type
+
+    def _tell(self, now: Callable[[], Iterable[Metric]]) -> None:
+        """Whenever metrics are read, tell these as well. now: gives them as they are at the moment."""
+        self._registry.register(_Now(now, self.failed))
+
+    def _points(self) -> _Children[tuple[Point, Status], Histogram]:
+        labels = ["extension_point", "status", "profile"]
+        name = "framework_extension_point_duration_seconds"
+        metric = self._durations(name, "How long the parts of attempts took.", labels, _doubling(0.0001, 12))
+        return _Children(lambda key: metric.labels(key[0].value, key[1].value, self._profile))
+
+    def _durations(self, name: str, text: str, labels: Sequence[str], buckets: Sequence[float]) -> Histogram:
+        return Histogram(f"scheduler_{name}", text, labels, buckets=buckets, registry=self._registry)
+
+    def _own(self, name: str, text: str, label: str) -> _Children[str, Counter]:
+        metric = Counter(f"dra_scheduler_{name}", text, [label], registry=self._registry)
+        return _Children(metric.labels)
+
+
+class Metrics(CommonMetrics):
+    """All metrics of one scheduler."""
+
+    def __init__(self, profile: str, read: Callable[[], Reading]) -> None:
+        super().__init__(profile)
+        self._tell(lambda: _of_reading(read(), profile))
+        self._attempts = self._results()
+        self._attempts_s = self._result_durations()
+        self._of_pod, self._sli_s = self._per_pod()
+        text = "How long a decision took: filters, devices, scores."
+        self._algorithm_s = self._durations("scheduling_algorithm_duration_seconds", text, [], _DECISION_S)
+        text = "Pods that came into a queue, by queue and by what brought them there."
+        incoming = Counter(
+            "scheduler_queue_incoming_pods",
+            text,
+            ["queue", "event"],
+            registry=self._registry,
+        )
+        self._incoming = _Children[tuple[str, str], Counter](lambda key: incoming.labels(*key))
+
+    def attempted(self, result: Result, duration_s: float) -> None:
+        """An attempt ended, with its writes where it came to any."""
+        self._attempts[result].inc()
+        self._attempts_s[result].observe(duration_s)
+
+    def scheduled(self, attempts: int, since_first_s: float) -> None:
+        """A pod is bound. since_first_s: since it could be tried first."""
+        self._of_pod.observe(attempts)
+        self._sli_s[min(attempts, _MANY_ATTEMPTS)].observe(since_first_s)
+
+    def decided(self, duration_s: float) -> None:
+        """A decision was made, whichever."""
+        self._algorithm_s.observe(duration_s)
+
+    def queued(self, queue: str, event: str) -> None:
+        """A pod came into a queue."""
+        self._incoming[queue, event].inc()
+
+    def _results(self) -> _Children[Result, Counter]:
+        labels = ["result", "profile"]
+        metric = Counter(
+            "scheduler_schedule_attempts",
+            "Attempts, by result.",
+            labels,
+            registry=self._registry,
+        )
+        return _Children(lambda result: metric.labels(result.value, self._profile))
+
+    def _result_durations(self) -> _Children[Result, Histogram]:
+        text, labels = (
+            "How long attempts took: decision and binding.",
+            ["result", "profile"],
+        )
+        metric = self._durations("scheduling_attempt_duration_seconds", text, labels, _doubling(0.001, 15))
+        return _Children(lambda result: metric.labels(result.value, self._profile))
+
+    def _per_pod(self) -> tuple[Histogram, _Children[int, Histogram]]:
+        text = "How many attempts a bound pod took."
+        number = Histogram(
+            "scheduler_pod_scheduling_attempts",
+            text,
+            buckets=_doubling(1, 5),
+            registry=self._registry,
+        )
+        text = "From when a pod could be tried first until it was bound, by the number of attempts."
+        sli_s = self._durations(
+            "pod_scheduling_sli_duration_seconds",
+            text,
+            ["attempts"],
+            _doubling(0.01, 20),
+        )
+        return number, _Children(lambda attempts: sli_s.labels(f"{attempts}{'+' * (attempts == _MANY_ATTEMPTS)}"))
+
+
+def _doubling(first: float, number: int) -> Sequence[float]:
+    """So many bounds, each twice the one before."""
+    return [first * 2**power for power in range(number)]
+
+
+def _in_quarters(bounds: Sequence[float]) -> Sequence[float]:
+    """These bounds, and three more up to twice each: what is read from them is at most a quarter too much."""
+    return [bound * part for bound in bounds for part in (1.0, 1.25, 1.5, 1.75)]
+
+
+_DECISION_S = (*_in_quarters(_doubling(0.0000625, 9)), *_doubling(0.032, 10))
+"""Differs from kube-scheduler: its bounds are among these, and below 32 ms, where decisions are, they are finer."""
+
+
+class _Now(Collector):
+    """What is asked for when somebody reads. What fails then is told, and costs these metrics alone."""
+
+    def __init__(self, now: Callable[[], Iterable[Metric]], failed: Callable[[str], None]) -> None:
+        self._now = now
+        self._failed = failed
+
+    def collect(self) -> Iterable[Metric]:
+        """The metrics, as they are now."""
+        try:
+            return list(self._now())
+        except Exception:  # noqa: BLE001 - whatever it is, the other metrics can be told
+            _LOG.exception("metrics of what is so at the moment could not be told")
+            self._failed("metrics")
+            return []
+
+
+def _of_reading(reading: Reading, profile: str) -> Iterator[Metric]:
+    yield _gauge(
+        "scheduler_pending_pods",
+        "Pods that wait, by queue.",
+        "queue",
+        reading.queues,
+    )
+    text = "Unschedulable pods, by the plugin that refused them; a pod counts for each of several."
+    unschedulable = GaugeMetricFamily("scheduler_unschedulable_pods", text, labels=("plugin", "profile"))
+    for plugin, number in reading.unschedulable.items():
+        unschedulable.add_metric([plugin, profile], number)
+    yield unschedulable
+    yield _gauge("scheduler_cache_size", "Cached objects, by type.", "type", reading.cache)
+    if reading.leading:
+        text = "1 while this process leads, 0 while it stands by, by the name of the lease."
+        yield _gauge("leader_election_master_status", text, "name", reading.leading)
+    yield from of_watches(reading.watches)
+    yield from _single(reading)
+
+
+def of_watches(watches: Sequence[Watch]) -> Iterator[Metric]:
+    """The metrics of the watches, by resource."""
+
+    def by_resource(value: Callable[[Watch], float]) -> Mapping[str, float]:
+        return {watch.resource: value(watch) for watch in watches}
+
+    label, prefix = "resource", "dra_scheduler_watch"
+    yield _gauge(f"{prefix}_objects", "Objects known.", label, by_resource(lambda w: w.objects))
+    yield _gauge(
+        f"{prefix}_refused_objects",
+        "Objects that cannot be read.",
+        label,
+        by_resource(lambda w: w.refused),
+    )
+    text = "How long ago the API server was heard: the age of what decisions see."
+    yield _gauge(f"{prefix}_silence_seconds", text, label, by_resource(lambda w: w.silence_s))
+    yield _gauge(
+        f"{prefix}_alive",
+        "1 while the watch works.",
+        label,
+        by_resource(lambda w: float(w.is_alive)),
+    )
+    restarts = CounterMetricFamily(f"{prefix}_restarts", "Lists after the first one.", labels=[label])
+    for watch in watches:
+        restarts.add_metric([watch.resource], watch.restarts)
+    yield restarts
+    text = "Changes that could not be taken in; the log says why."
+    failures = CounterMetricFamily(f"{prefix}_failed_changes", text, labels=[label])
+    for watch in watches:
+        failures.add_metric([watch.resource], watch.failures)
+    yield failures
+
+
+def _single(reading: Reading) -> Iterator[Metric]:
+    prefix = "dra_scheduler"
+    yield GaugeMetricFamily(
+        f"{prefix}_bindings_in_flight",
+        "Pods being written and bound.",
+        value=reading.bindings,
+    )
+    text = "Pods that came with a node and without devices, which nobody allocates."
+    yield GaugeMetricFamily(f"{prefix}_prescheduled_pods", text, value=reading.prescheduled)
+    text = "Events that were not written because too many waited."
+    yield CounterMetricFamily(f"{prefix}_events_dropped", text, value=reading.events_dropped)
+    text = "Events that the API server did not take."
+    yield CounterMetricFamily(f"{prefix}_events_failed", text, value=reading.events_failed)
+
+
+def _gauge(name: str, text: str, label: str, values: Mapping[str, float]) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(name, text, labels=[label])
+    for key, value in values.items():
+        family.add_metric([key], value)
+    return family

@@ -1,0 +1,96 @@
+"""A program that works on a cluster until it is told to end: its connection, its signals, its exit status.
+
+SIGTERM and SIGINT end it in order. Whatever breaks for good ends it with a message and status 1: it is made to be
+started again.
+"""
+
+import asyncio
+import logging
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from allocator.gates import Features, UnknownGate
+from scheduler.cache.states import HistoryLost
+from scheduler.client.connection import connect
+from scheduler.client.discovery import NotServed, Served, discover
+from scheduler.client.errors import CallFailed, NotConfigured
+from scheduler.runtime.configuration import Common
+from scheduler.runtime.core import Site
+from scheduler.runtime.leader_election import LeadershipLost
+from scheduler.runtime.listening import CannotServe
+from scheduler.runtime.memory import give_back_large_blocks, keep_trimmed
+
+try:
+    import uvloop
+except ImportError:  # there is none for some platforms
+    _new_loop: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop
+else:
+    _new_loop = uvloop.new_event_loop
+
+BESIDE_BINDINGS = 36
+"""Calls that may be under way beside those that bind pods: lists, events, conditions, what is swept and taken back."""
+
+_EXPECTED = (HistoryLost, LeadershipLost)
+"""What ends a program in the middle of its work, and is no fault of its own."""
+
+_LOG = logging.getLogger(__name__)
+
+
+def run(work: Callable[[asyncio.Event], Awaitable[None]]) -> int:
+    """Work until SIGTERM or SIGINT sets the event; the exit status. Logging has to be set up."""
+    give_back_large_blocks()
+    with asyncio.Runner(loop_factory=_new_loop) as runner:
+        try:
+            runner.run(_until_told(work))
+        except (NotConfigured, NotServed, CannotServe, UnknownGate, CallFailed, HistoryLost) as error:
+            _LOG.error("%s", error)
+            return 1
+        except ExceptionGroup as broken:
+            for one in _leaves(broken):
+                _LOG.error("%s", one, exc_info=None if isinstance(one, _EXPECTED) else one)
+            return 1
+    return 0
+
+
+async def _until_told(work: Callable[[asyncio.Event], Awaitable[None]]) -> None:
+    stop = asyncio.Event()
+    for name in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(name, stop.set)
+    trimming = asyncio.create_task(keep_trimmed())
+    try:
+        await work(stop)
+    finally:
+        trimming.cancel()
+    _LOG.info("stopped")
+
+
+@asynccontextmanager
+async def connected(configuration: Common) -> AsyncIterator[Site]:
+    """The cluster, connected while the context is open. Raises NotConfigured, NotServed, UnknownGate, CallFailed."""
+    client = configuration.client_connection
+    kubeconfig = Path(client.kubeconfig) if client.kubeconfig else None
+    calls = configuration.binding_concurrency + BESIDE_BINDINGS
+    async with connect(kubeconfig=kubeconfig, context=client.context or None, calls=calls) as connection:
+        served = await discover(connection)
+        features = _features(configuration, served)
+        _LOG.info("connected to %s: %s", connection.server, served)
+        _LOG.info("decides as %s", features)
+        yield Site(connection, served, features)
+
+
+def _features(configuration: Common, served: Served) -> Features:
+    """The gates in force: what the server serves, unless the configuration knows better. Raises UnknownGate."""
+    if configuration.kubernetes:
+        return Features.of(configuration.kubernetes, configuration.feature_gates, is_strict=configuration.strict)
+    features = served.features(configuration.feature_gates)
+    return features.strictly() if configuration.strict else features
+
+
+def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _leaves(error)
+        else:
+            yield error

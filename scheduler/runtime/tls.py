@@ -1,0 +1,144 @@
+"""TLS from files that may change while the program runs, and who may call.
+
+Every connection gets what the files hold when it is opened: certificates are renewed without a restart. A file that
+cannot be used after a change leaves what was there before in use, and is told. Where clients have to show a
+certificate, one of its names has to be on the list as well: whoever else has one of the same authority is refused.
+No session is resumed: an authority that is no longer trusted vouches for nobody who was let in before.
+"""
+
+import logging
+import ssl
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from scheduler.runtime.listening import CannotServe
+
+_LOG = logging.getLogger(__name__)
+
+
+class BadCertificates(CannotServe):
+    """The files cannot be used; the message names the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """Paths, in PEM. client_ca: of the authority of clients; None where clients show no certificate."""
+
+    certificate: Path
+    key: Path
+    client_ca: Path | None = None
+
+
+class Certificates:
+    """The files as they are now. context: of the listening socket. Raises BadCertificates where they cannot be used."""
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+        self._seen = _stamps(files)
+        self._newest = _context(files)
+        self._trouble = ""
+        self.context = _context(files)
+        self.context.sslobject_class = _Connection
+        self.context.sni_callback = self._choose
+
+    @property
+    def trouble(self) -> str:
+        """Why what the files hold is not in use; empty where it is."""
+        self._refresh()
+        return self._trouble
+
+    def _choose(self, connection: ssl.SSLObject | ssl.SSLSocket, _name: str | None, _context: ssl.SSLContext) -> None:
+        """Called for each connection before certificates are shown, also where the client names no server."""
+        self._refresh()
+        connection.context = self._newest
+
+    def _refresh(self) -> None:
+        stamps = _stamps(self._files)
+        if stamps == self._seen:
+            return
+        self._seen = stamps
+        try:
+            self._newest = _context(self._files)
+        except BadCertificates as error:
+            self._trouble = str(error)
+            _LOG.error("the certificates before the change stay in use: %s", error)
+        else:
+            self._trouble = ""
+            _LOG.info("certificates were read anew", extra={"file": str(self._files.certificate)})
+
+
+class _Connection(ssl.SSLObject):
+    """A connection whose client hears why its certificate is refused, as does who reads the log."""
+
+    _refusal: ssl.SSLError | None = None
+
+    def do_handshake(self) -> None:
+        """Go on with the handshake. Raises SSLError, SSLWantReadError while it needs more from the client."""
+        if self._refusal is not None:
+            raise self._refusal
+        try:
+            super().do_handshake()
+            # Over: what follows is as fast as without us.
+            self.__class__ = ssl.SSLObject  # type: ignore[assignment]
+        except ssl.SSLError as error:
+            if error.reason not in _NOT_VOUCHED_FOR:
+                raise
+            _LOG.warning("a client was refused: %s", error)
+            self._refusal = error
+            # The event loops send what is there only when more is wanted: now that is the alert with the reason.
+            raise ssl.SSLWantReadError from error
+
+
+_NOT_VOUCHED_FOR = ("PEER_DID_NOT_RETURN_A_CERTIFICATE", "CERTIFICATE_VERIFY_FAILED")
+"""OpenSSL's reasons for refusing a client's certificate."""
+
+
+def _context(files: Files) -> ssl.SSLContext:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3  # as each kube-scheduler has it; older ones resume by themselves
+    context.num_tickets = 0
+    context.set_alpn_protocols(["http/1.1"])
+    try:
+        # The password is for nothing but to keep OpenSSL from asking for one on the terminal.
+        context.load_cert_chain(files.certificate, files.key, password="")
+    except (OSError, ssl.SSLError) as error:
+        raise BadCertificates(f"certificate {files.certificate} with key {files.key}: {_said(error)}") from error
+    if files.client_ca is not None:
+        context.verify_mode = ssl.CERT_REQUIRED
+        try:
+            context.load_verify_locations(files.client_ca)
+        except (OSError, ssl.SSLError) as error:
+            raise BadCertificates(f"authority of clients {files.client_ca}: {_said(error)}") from error
+    return context
+
+
+def _stamps(files: Files) -> tuple[object, ...]:
+    """What tells a changed file; a missing one differs from all that were there."""
+    return tuple(_stamp(path) for path in (files.certificate, files.key, files.client_ca) if path is not None)
+
+
+def _stamp(path: Path) -> object:
+    try:
+        status = path.stat()  # of the file that a link leads to: a mounted Secret changes by its links
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size, status.st_ino
+
+
+def _said(error: Exception) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+
+
+def names_in(certificate: Mapping[str, Any] | None) -> list[str]:
+    """The names of a client's certificate, as `SSLObject.getpeercert` tells it: the common name, then those of DNS."""
+    if not certificate:
+        return []
+    common = [value for part in certificate.get("subject", ()) for key, value in part if key == "commonName"]
+    return common + [value for kind, value in certificate.get("subjectAltName", ()) if kind == "DNS"]
+
+
+def is_allowed(certificate: Mapping[str, Any] | None, allowed: Collection[str]) -> bool:
+    """Whether the client has one of the allowed names."""
+    return any(name in allowed for name in names_in(certificate))

@@ -1,0 +1,194 @@
+"""What must never be, checked all the time: each event adds what it touches to a short list of suspects.
+
+Watches of different kinds are not in step, so that what is seen for a moment only may be no violation.
+Source: scheduling invariants I1 (exclusive devices), I2 (bound pods), I4 (finalizers), I5 (counters, capacity).
+Seen elsewhere: I3 (allocations for nobody) by the sweep, I6 (one attempt at a time) where an attempt begins.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, TypeVar
+
+from allocator.cluster.node_affinity import InvalidNodeSelector, selects
+from allocator.cluster.usage import occupying
+from allocator.model import Claim, DeviceID, Node, NodeSelector, PoolID
+from scheduler.core_v1.pod import Pod
+from scheduler.state.claims import FINALIZER, ClaimIndex, ClaimObject, Holding
+from scheduler.state.pod_claims import Waiting, claims_of
+from scheduler.state.rivals import Contention, is_exclusive
+
+Suspect = TypeVar("Suspect")
+
+Invariant = Literal["I1", "I2", "I3", "I4", "I5", "I6"]
+
+
+class Holder(NamedTuple):
+    """A claim that holds devices."""
+
+    namespace: str
+    name: str
+    uid: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """Something that must not be. subject: the device, claim, pool or pod.
+
+    claims: those that hold what they cannot hold together, where it is that.
+    """
+
+    invariant: Invariant
+    subject: str
+    message: str
+    claims: tuple[Holder, ...] = ()
+
+
+class Invariants:
+    """The suspects. pod: an assigned pod by its uid. node: a node by its name. is_ours: who has bound a pod."""
+
+    def __init__(
+        self,
+        index: ClaimIndex,
+        contention: Contention,
+        *,
+        pod: Callable[[str], Pod | None],
+        node: Callable[[str], Node | None],
+        is_ours: Callable[[Pod], bool],
+    ) -> None:
+        self._index = index
+        self._contention = contention
+        self._pod = pod
+        self._node = node
+        self._is_ours = is_ours
+        self._devices: set[DeviceID] = set()
+        self._pools: set[PoolID] = set()
+        self._claims: set[str] = set()
+        self._pods: set[str] = set()
+        self._came_free: set[str] = set()
+
+    def on_claim(self, uid: str, *states: Claim | None) -> None:
+        """A claim has changed. states: what was and is in use for it. Cost: O(its devices and consumers)."""
+        for claim in filter(None, states):
+            for result in occupying(claim):
+                self._devices.add(result.id)
+                self._pools.add(PoolID(result.driver, result.pool))
+        self._claims.add(uid)
+        holding = self._index.holding(uid)
+        if holding is not None and holding.watched is not None:
+            self._pods.update(consumer.uid for consumer in holding.watched.reserved_for)
+
+    def on_pod(self, uid: str, pod: Pod | None) -> None:
+        """A pod has changed. pod: as it is, None once it is gone."""
+        self._pods.add(uid)
+        if pod is None:
+            self._came_free.discard(uid)
+        elif not pod.node_name:
+            self._came_free.add(uid)
+
+    def violations(self) -> list[Violation]:
+        """What is wrong now. Cost: O(what has changed since this was asked last, and what was wrong then)."""
+        found = [
+            *_kept(self._devices, self._of_device),
+            *_kept(self._pools, self._of_pool),
+            *_kept(self._claims, self._of_claim),
+            *_kept(self._pods, self._of_pod),
+        ]
+        return sorted(found, key=lambda one: (one.invariant, one.subject))
+
+    def _of_device(self, device: DeviceID) -> Violation | None:
+        holders = self._index.holders(device)
+        if len(holders) < 2:
+            return None
+        if capacity := self._contention.short_of(device):
+            message = f"its shares take more of its capacity {capacity} than there is"
+            return Violation("I5", str(device), message, _claims(holders.values()))
+        bound = [one for one in holders.values() if one.watched and _has(one, device) and self._is_used(one.watched)]
+        if len(bound) < 2 or not any(is_exclusive(one.counted, device) for one in bound):
+            return None
+        claims = _claims(bound)
+        named = ", ".join(map(str, claims))
+        return Violation("I1", str(device), f"claims {named} of bound pods have it at the same time", claims)
+
+    def _of_pool(self, pool_id: PoolID) -> Violation | None:
+        found = self._contention.overdrawn(pool_id)
+        # What a pool that is being published anew has of the others is not known before they are there.
+        overdrawn = {name: devices for name, devices in found.items() if self._contention.publishes(pool_id, name)}
+        if not overdrawn:
+            return None
+        name, devices = min(overdrawn.items())
+        named = ", ".join(device.device for device in devices)
+        message = f"devices {named} draw more on its counter set {name} than there is"
+        holders = (held for device in devices for held in self._index.holders(device).values())
+        return Violation("I5", f"{pool_id.driver}/{pool_id.pool}", message, _claims(holders))
+
+    def _of_claim(self, uid: str) -> Violation | None:
+        holding = self._index.holding(uid)
+        found = holding.watched if holding is not None else None
+        if (
+            found is None
+            or found.error
+            or found.claim.allocation is None
+            or FINALIZER in (found.raw["metadata"].get("finalizers") or ())
+        ):
+            return None
+        return Violation("I4", f"claim {found.claim}", f"it is allocated without the finalizer {FINALIZER}")
+
+    def _of_pod(self, uid: str) -> Violation | None:
+        pod = self._pod(uid)
+        if pod is None or pod.is_over or not self._is_ours(pod):
+            return None
+        if uid not in self._came_free:
+            return None  # it was never seen without its node: whoever created it there has bound it
+        claims = claims_of(pod, self._index)
+        if isinstance(claims, Waiting):
+            return None  # a claim that is gone is its deleter's, not ours
+        problems = (self._problem(pod, found) for found in claims)
+        problem = next(filter(None, problems), "")
+        return Violation("I2", f"pod {pod}", problem) if problem else None
+
+    def _problem(self, pod: Pod, found: ClaimObject) -> str:
+        """Why the claim should have kept the pod from its node."""
+        allocation, node = found.claim.allocation, self._node(pod.node_name)
+        if allocation is None:
+            return f"it is bound, and claim {found.claim} is not allocated"
+        if all(consumer.uid != pod.uid for consumer in found.reserved_for):
+            return f"it is bound, and claim {found.claim} is not reserved for it"
+        if node is not None and allocation.node_selector is not None and not is_reached(allocation.node_selector, node):
+            return f"it is bound to node {node.name}, from which claim {found.claim} cannot be reached"
+        return ""
+
+    def _is_used(self, found: ClaimObject) -> bool:
+        """True where a pod that is bound has the claim."""
+        return any(self._pod(consumer.uid) is not None for consumer in found.reserved_for)
+
+
+def _claims(holdings: Iterable[Holding]) -> tuple[Holder, ...]:
+    """Those of the claims that are stored, by name."""
+    stored = (one.allocated for one in holdings if one.allocated is not None)
+    return tuple(sorted({Holder(claim.namespace, claim.name, claim.uid) for claim in stored}))
+
+
+def is_reached(selector: NodeSelector, node: Node) -> bool:
+    """True where an allocation with this selector can be used on the node; a selector without sense selects nothing."""
+    try:
+        return selects(selector, node)
+    except InvalidNodeSelector:
+        return False
+
+
+def _has(holding: Holding, device: DeviceID) -> bool:
+    """True where the claim is allocated with the device, and not only wanted with it by an attempt of ours."""
+    return holding.allocated is not None and any(result.id == device for result in occupying(holding.allocated))
+
+
+def _kept(suspects: set[Suspect], judge: Callable[[Suspect], Violation | None]) -> Iterator[Violation]:
+    """The violations of the suspects, of which the others are dropped."""
+    for suspect in list(suspects):
+        violation = judge(suspect)
+        if violation is None:
+            suspects.discard(suspect)
+        else:
+            yield violation

@@ -1,0 +1,31 @@
+"""Sets of nodes in the two forms that decisions use: an int whose bit i is node number i, and a numpy array.
+
+Ints are combined and kept (the allocator speaks them); arrays are computed with.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from allocator.search.rules import Mask
+
+Flags = NDArray[np.bool_]
+"""One for each node number: whether it is in the set."""
+
+Numbers = NDArray[np.int64]
+"""One number for each node number, or one for each node of some order."""
+
+
+def mask_of(flags: Flags) -> Mask:
+    """The set as an int. Cost: O(nodes / 8), some microseconds for 5,000."""
+    return int.from_bytes(np.packbits(flags, bitorder="little").tobytes(), "little")
+
+
+def flags_of(mask: Mask, size: int) -> Flags:
+    """The set as an array of `size` flags, which has to be more than the highest number in the mask."""
+    raw = np.frombuffer(mask.to_bytes((size + 7) // 8, "little"), dtype=np.uint8)
+    return np.unpackbits(raw, count=size, bitorder="little").view(np.bool_)
+
+
+def numbers_of(mask: Mask) -> Numbers:
+    """The node numbers in the set, ascending."""
+    return np.flatnonzero(flags_of(mask, mask.bit_length())).astype(np.int64, copy=False)

@@ -1,0 +1,119 @@
+"""Resources that devices take of a node beside their pods: whether a pod with its devices fits a node.
+
+Looked at for pods whose devices say something of such resources, and only with the gate
+DRANodeAllocatableResources. What the devices of other pods take is counted as their status says.
+Source: KEP-5517; nodeallocatabledynamicresources.go of Kubernetes' scheduler plugin.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from allocator.model import Claim, Device, DeviceID, PoolID, Slice
+from allocator.pods.node_allocatable_resources import (
+    ClaimResources,
+    PodResources,
+    claim_resources,
+    over_budget,
+)
+from cel.values.quantity import Quantity
+from scheduler.core_v1.pod import Pod
+from scheduler.core_v1.pod_status import TakenByClaim
+from scheduler.state.nodes import NodeInfos
+from scheduler.state.pod_requests import CPU, is_of_node, pod_requests, units
+
+
+@dataclass(frozen=True, slots=True)
+class WithDevices:
+    """A pod and its allocated claims, as far as their devices say what they take. found: of those claims that do."""
+
+    pod: Pod
+    found: Sequence[tuple[Claim, ClaimResources]]
+
+    @staticmethod
+    def of(pod: Pod, claims: Iterable[Claim], pools: Mapping[PoolID, Iterable[Slice]]) -> "WithDevices":
+        """claims: allocated. pools: the slices of each."""
+        every = [(claim, _resources_of(claim, pools)) for claim in claims]
+        return WithDevices(pod, [(claim, resources) for claim, resources in every if resources])
+
+    @property
+    def taken(self) -> tuple[TakenByClaim, ...]:
+        """What the claims take of the node, as the pod's status tells it."""
+        return tuple(
+            TakenByClaim(claim.name, tuple(self._users(claim)), _quantities(resources, len(self._users(claim))))
+            for claim, resources in self.found
+        )
+
+    def refusal(self, number: int, infos: NodeInfos, consumers: Callable[[Claim], Iterable[str]]) -> str:
+        """Why the pod does not fit the node of that number; empty where it does, and where no device says anything.
+
+        Differs from kube-scheduler, which leaves claims out that were allocated before: their devices take as much.
+        consumers: the uids of the pods that a claim is reserved for.
+        """
+        if not self.found:
+            return ""
+        for claim, resources in self.found:
+            if reason := self._misused(claim, resources, set(consumers(claim))):
+                return reason
+        pod = self.pod
+        by_claims = [resources.used_by(len(self._users(claim))) for claim, resources in self.found]
+        if over := over_budget(PodResources(pod.containers, pod.budget, pod.overhead), by_claims):
+            needed, budget = (_text(over.resource, units(over.resource, n)) for n in (over.needed, over.budget))
+            return f"its containers and claims need {needed} of {over.resource}, its own requests say {budget}"
+        need = pod_requests(replace(pod, by_claims=self.taken)).amounts
+        short = [name for name in sorted(need) if is_of_node(name) and _free(infos, name, number) < need[name]]
+        return "; ".join(_shortage(name, need[name], infos, number) for name in short)
+
+    def _misused(self, claim: Claim, resources: ClaimResources, consumers: set[str]) -> str:
+        if not resources.mapped:
+            return ""
+        what = f"claim {claim} stands for resources of the node ({', '.join(sorted(resources.mapped))})"
+        if consumers - {self.pod.uid}:
+            return f"{what}, and is used by another pod already"
+        return "" if self._users(claim) else f"{what}, and no container of the pod uses it"
+
+    def _users(self, claim: Claim) -> list[str]:
+        """The containers of the pod that use the claim."""
+        pod = self.pod
+        entries = {
+            entry.name for entry in pod.claims if (entry.claim_name or pod.claim_statuses.get(entry.name)) == claim.name
+        }
+        return [container.name for container in pod.containers if not entries.isdisjoint(container.claims)]
+
+
+def _resources_of(claim: Claim, pools: Mapping[PoolID, Iterable[Slice]]) -> ClaimResources | None:
+    def device(wanted: DeviceID) -> Device | None:
+        """The device as the newest generation of its pool publishes it."""
+        newest = sorted(pools.get(PoolID(wanted.driver, wanted.pool), ()), key=lambda piece: -piece.generation)
+        return next((one for piece in newest for one in piece.devices if one.name == wanted.device), None)
+
+    return claim_resources(str(claim), claim.allocation, device) if claim.allocation else None
+
+
+def _quantities(resources: ClaimResources, containers: int) -> dict[str, Quantity]:
+    used = resources.used_by(containers)
+    return {name: Quantity.parse(f"{nanos}n") for name, nanos in sorted(used.items()) if nanos}
+
+
+def _free(infos: NodeInfos, resource: str, number: int) -> int:
+    column = infos.columns.get(resource)
+    return int(column.free[number]) if column is not None else 0
+
+
+def _shortage(resource: str, need: int, infos: NodeInfos, number: int) -> str:
+    column = infos.columns.get(resource)
+    offered = int(column.allocatable[number]) if column is not None else 0
+    used = offered - _free(infos, resource, number)
+    taken = f", of which {_text(resource, used)} are taken" if used else ""
+    return (
+        f"needs {_text(resource, need)} of {resource} with its devices, the node has {_text(resource, offered)}{taken}"
+    )
+
+
+def _text(resource: str, amount: int) -> str:
+    """An amount as it is counted: thousandths of cpu, units of all else."""
+    if resource == CPU:
+        return f"{amount}m" if amount % 1000 else str(amount // 1000)
+    for power, suffix in ((4, "Ti"), (3, "Gi"), (2, "Mi"), (1, "Ki")):
+        if amount and not amount % 1024**power:
+            return f"{amount // 1024**power}{suffix}"
+    return str(amount)

@@ -1,0 +1,135 @@
+"""What pods take of each node, in columns: one array for each resource, one row for each node.
+
+Pods of every scheduler count, and those that are assumed to be on their node. A decision looks at all
+nodes at once, so that what one pod or node changes is a few numbers, and what a decision reads is a few
+array operations. Rows are the node numbers that the caller gives; a node need not be there for its pods
+to be counted.
+Source: kube-scheduler's NodeInfo.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from allocator.model import Node
+from scheduler.core_v1.affinity_term import AffinityTerm, Labels
+from scheduler.core_v1.host_ports import HostPort
+from scheduler.core_v1.pod import Pod
+from scheduler.state.affinity_terms import AntiAffinity
+from scheduler.state.masks import Numbers
+from scheduler.state.pod_requests import CPU, MEMORY, PODS, PodRequests, allocatable_units, pod_requests
+from scheduler.state.ports import UsedPorts
+
+_FEWEST_ROWS = 64
+
+
+class Miscounted(ValueError):
+    """A pod was added twice, or removed from where it is not: what is taken would no longer be the truth."""
+
+
+@dataclass(slots=True)
+class Column:
+    """One resource on all nodes. free: allocatable less what pods request; below 0 where they request too much."""
+
+    allocatable: Numbers
+    free: Numbers
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    number: int
+    requests: PodRequests
+    ports: tuple[HostPort, ...]
+    terms: tuple[AffinityTerm, ...]
+
+
+class NodeInfos:
+    """The nodes' columns, of what nodes offer. scored_cpu, scored_memory: what pods take as scores count it.
+
+    namespaces: the labels of each by its name, as they are at any time.
+    """
+
+    def __init__(self, namespaces: Mapping[str, Labels]) -> None:
+        self.columns: dict[str, Column] = {}
+        self.scored_cpu = np.zeros(_FEWEST_ROWS, np.int64)
+        self.scored_memory = np.zeros(_FEWEST_ROWS, np.int64)
+        self.ports = UsedPorts()
+        self.anti_affinity = AntiAffinity(namespaces)
+        self._taken: dict[str, _Taken] = {}
+        for resource in (PODS, CPU, MEMORY):
+            self._column(resource)
+
+    @property
+    def size(self) -> int:
+        """The length of the columns: more than the highest node number."""
+        return len(self.scored_cpu)
+
+    def set_node(self, number: int, node: Node) -> None:
+        """The node has this number, and may have changed. Cost: O(pods) more for a resource that no node offered."""
+        self._grow(number)
+        offered = dict(allocatable_units(node.allocatable))
+        for resource in offered:
+            self._column(resource)
+        for resource, column in self.columns.items():
+            _offer(column, number, offered.get(resource, 0))
+        self.anti_affinity.set_node(number, node)
+
+    def remove_node(self, number: int) -> None:
+        """The node offers nothing any more; its pods count until they are removed, one by one."""
+        self._grow(number)
+        for column in self.columns.values():
+            _offer(column, number, 0)
+        self.anti_affinity.remove_node(number)
+
+    def add_pod(self, number: int, pod: Pod) -> None:
+        """Count the pod on the node. Raises Miscounted where it is counted already, here or elsewhere."""
+        if pod.uid in self._taken:
+            raise Miscounted(f"pod {pod} ({pod.uid}) is counted on node number {self._taken[pod.uid].number} already")
+        self._grow(number)
+        taken = self._taken[pod.uid] = _Taken(number, pod_requests(pod), pod.host_ports, pod.anti_affinity)
+        self._count(taken, 1)
+        self.ports.add(number, taken.ports)
+        self.anti_affinity.add(number, taken.terms)
+
+    def remove_pod(self, number: int, pod: Pod) -> None:
+        """Undo `add_pod` exactly, whatever the pod says by now. Raises Miscounted where it is not counted there."""
+        taken = self._taken.get(pod.uid)
+        if taken is None or taken.number != number:
+            raise Miscounted(f"pod {pod} ({pod.uid}) is not counted on node number {number}")
+        del self._taken[pod.uid]
+        self._count(taken, -1)
+        self.ports.remove(number, taken.ports)
+        self.anti_affinity.remove(number, taken.terms)
+
+    def _count(self, taken: _Taken, sign: int) -> None:
+        for resource, amount in taken.requests.amounts.items():
+            # What no node offers has no column: pods can be made to request whatever their author thinks of.
+            if resource in self.columns:
+                self.columns[resource].free[taken.number] -= sign * amount
+        self.columns[PODS].free[taken.number] -= sign
+        self.scored_cpu[taken.number] += sign * taken.requests.scored_cpu
+        self.scored_memory[taken.number] += sign * taken.requests.scored_memory
+
+    def _column(self, resource: str) -> Column:
+        found = self.columns.get(resource)
+        if found is None:
+            found = self.columns[resource] = Column(np.zeros(self.size, np.int64), np.zeros(self.size, np.int64))
+            for taken in self._taken.values():
+                found.free[taken.number] -= taken.requests.amounts.get(resource, 0)
+        return found
+
+    def _grow(self, number: int) -> None:
+        if number < self.size:
+            return
+        more = max(number + 1, 2 * self.size) - self.size
+        for column in self.columns.values():
+            column.allocatable = np.pad(column.allocatable, (0, more))
+            column.free = np.pad(column.free, (0, more))
+        self.scored_cpu = np.pad(self.scored_cpu, (0, more))
+        self.scored_memory = np.pad(self.scored_memory, (0, more))
+
+
+def _offer(column: Column, number: int, amount: int) -> None:
+    column.free[number] += amount - column.allocatable[number]
+    column.allocatable[number] = amount

@@ -1,0 +1,90 @@
+"""The published slices with the taints of the DeviceTaintRules in force, as the fleet gets them.
+
+A rule that changes touches the slices that it selects, before or after, and no others. Pools of which somebody may have
+any device are left alone: the fleet does not get them.
+Source: KEP-5055, feature gate DRADeviceTaintRules.
+"""
+
+from collections.abc import Iterable
+
+from allocator.api import TaintRule
+from allocator.fleet.fleet import Fleet
+from allocator.model import PoolID, Slice
+from scheduler.state.taint_rules import may_select, tainted
+
+
+class TaintedSlices:
+    """The slices by name. has_rules: the gate is on; where it is off, rules change nothing."""
+
+    def __init__(self, fleet: Fleet, *, has_rules: bool) -> None:
+        self._fleet = fleet
+        self._has_rules = has_rules
+        self._rules: dict[str, TaintRule] = {}
+        self._published: dict[str, Slice] = {}
+        self._given: dict[str, Slice] = {}
+        self._left_alone: dict[str, tuple[PoolID, ...]] = {}
+
+    def set(self, piece: Slice) -> None:
+        """The slice is published, or has changed."""
+        self._published[piece.name] = piece
+        self._give(piece)
+
+    def remove(self, name: str) -> None:
+        """The slice is gone. Raises KeyError where it was not there."""
+        del self._published[name]
+        self._take_back(name)
+
+    def set_rule(self, rule: TaintRule) -> None:
+        """The rule is there, or has changed. Cost: O(slices) looks, and O(devices) of those that it selects."""
+        old = self._rules.get(rule.name)
+        self._rules[rule.name] = rule
+        self._give_again((rule,) if old is None else (old, rule))
+
+    def remove_rule(self, name: str) -> None:
+        """The rule is gone, if it was there."""
+        gone = self._rules.pop(name, None)
+        self._give_again((gone,) if gone else ())
+
+    def leave_alone(self, claim_uid: str, pools: tuple[PoolID, ...]) -> None:
+        """The claim has devices of these pools, and nobody can tell which; a pool without a name: any of the driver's.
+
+        It replaces what was said for the claim before.
+        """
+        before = self._left_alone.pop(claim_uid, ())
+        if pools:
+            self._left_alone[claim_uid] = pools
+        if before != pools:
+            for piece in list(self._published.values()):
+                self._give(piece)
+
+    def _give_again(self, rules: Iterable[TaintRule]) -> None:
+        if not self._has_rules:
+            return
+        rules = tuple(rules)
+        for piece in self._published.values():
+            if any(may_select(rule, piece) for rule in rules):
+                self._give(piece)
+
+    def _is_left_alone(self, piece: Slice) -> bool:
+        named = {PoolID(piece.driver, piece.pool), PoolID(piece.driver, "")}
+        return any(not named.isdisjoint(pools) for pools in self._left_alone.values())
+
+    def _take_back(self, name: str) -> None:
+        given = self._given.pop(name, None)
+        if given is not None:
+            self._fleet.remove_slice(given)
+
+    def _give(self, piece: Slice) -> None:
+        """Let the fleet have the slice as it is now, in place of what it has."""
+        if self._is_left_alone(piece):
+            self._take_back(piece.name)
+            return
+        rules = [self._rules[name] for name in sorted(self._rules)] if self._has_rules else []
+        (now,) = tainted((piece,), rules)
+        old = self._given.get(piece.name)
+        if old is not None:
+            if old == now:
+                return
+            self._fleet.remove_slice(old)
+        self._given[piece.name] = now
+        self._fleet.add_slice(now)

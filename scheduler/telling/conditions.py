@@ -1,0 +1,127 @@
+"""Tells pods that they were refused: the condition PodScheduled, written beside the decisions, never in their way.
+
+Several pods are told at a time, each by one writer. Of a pod that is refused again before the last word about it was
+sent, only the newest is; what the pod already says is not said again. Each write is for the pod as it was read: a pod
+that was bound meanwhile is left alone.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from datetime import datetime
+
+from scheduler.attempt import pod_calls, pod_condition
+from scheduler.attempt.binder import Api
+from scheduler.attempt.call_limit import CallLimit
+from scheduler.attempt.claim_objects import Json
+from scheduler.attempt.pod_condition import Reason
+from scheduler.attempt.write_outcome import Verdict, verdict
+from scheduler.client.errors import ApiError, CallFailed
+from scheduler.core_v1.pod import Pod
+from scheduler.core_v1.pod_status import Condition
+
+TRIES = 3
+"""How often a condition is written to a pod that changes meanwhile."""
+
+WRITERS = 16
+"""Pods that are told at the same time."""
+
+WRITERS_OF_NAMESPACE = 4
+"""The same, in one namespace: where telling takes long, nobody else waits for it."""
+
+_LOG = logging.getLogger(__name__)
+
+
+class Refusals:
+    """What is still to be told to pods, one condition each; `run` tells it. now: with its time zone."""
+
+    def __init__(self, api: Api, now: Callable[[], datetime]) -> None:
+        self._api = api
+        self._now = now
+        self._waiting: dict[str, tuple[Pod, Condition]] = {}
+        self._queue: asyncio.Queue[str] = asyncio.Queue()
+        self._being_told: set[str] = set()
+        self._limit = CallLimit(WRITERS, WRITERS_OF_NAMESPACE)
+        self._trouble = ""
+
+    def refuse(self, pod: Pod, reason: Reason, message: str) -> None:
+        """Let the pod say so, unless it does. pod: as last observed."""
+        condition = pod_condition.not_scheduled(reason, message, pod.generation)
+        if pod_condition.current(pod.conditions) == condition:
+            self._waiting.pop(pod.uid, None)
+            return
+        if pod.uid not in self._waiting:
+            self._queue.put_nowait(pod.uid)
+        self._waiting[pod.uid] = (pod, condition)
+
+    def forget(self, pod_uid: str) -> None:
+        """The pod is being bound, or has gone."""
+        self._waiting.pop(pod_uid, None)
+
+    @property
+    def waiting(self) -> int:
+        """How many pods are to be told."""
+        return len(self._waiting)
+
+    async def run(self) -> None:
+        """Tell pods, of each namespace the one that waits longest first, until cancelled."""
+        async with asyncio.TaskGroup() as writers:
+            while True:
+                writers.create_task(self._tell_in_turn(await self._queue.get()))
+
+    async def drain(self) -> None:
+        """Return once all that wait were told, or given up; `run` has to be running."""
+        await self._queue.join()
+
+    async def _tell_in_turn(self, uid: str) -> None:
+        try:
+            if uid in self._waiting:
+                async with self._limit.of(self._waiting[uid][0].namespace):
+                    await self._tell_newest(uid)
+        finally:
+            self._queue.task_done()
+
+    async def _tell_newest(self, uid: str) -> None:
+        """Tell the pod, and again where it was refused again meanwhile."""
+        if uid in self._being_told:
+            return  # by a writer that looks again once it is done
+        self._being_told.add(uid)
+        try:
+            while found := self._waiting.pop(uid, None):
+                await self._try(*found)
+        finally:
+            self._being_told.discard(uid)
+
+    async def _try(self, pod: Pod, condition: Condition) -> None:
+        try:
+            await self._tell(pod, condition)
+        except CallFailed as error:
+            trouble = f"{error.status} {error.reason}" if isinstance(error, ApiError) else type(error).__name__
+            # Of a server that takes none of ten thousand, the log says so once.
+            level = logging.DEBUG if trouble == self._trouble else logging.WARNING
+            _LOG.log(level, "pod %s: its condition could not be written: %s", pod, error)
+            self._trouble = trouble
+        else:
+            self._trouble = ""
+
+    async def _tell(self, pod: Pod, condition: Condition) -> None:
+        standing = pod_condition.current(pod.conditions)
+        metadata = {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
+        known: Json | None = {"metadata": {**metadata, "resourceVersion": pod.resource_version}}
+        for _ in range(TRIES):
+            if known is None or standing == condition:
+                return
+            try:
+                status = pod_condition.status_with(condition, standing, self._now())
+                await pod_calls.patch_status(self._api, known, status)
+            except CallFailed as error:
+                meaning = verdict(error)
+                if meaning is Verdict.GONE:
+                    return
+                if meaning is not Verdict.CONFLICT:
+                    raise
+            else:
+                return
+            found = await pod_calls.get(self._api, pod.namespace, pod.name, pod.uid)
+            known = found if found and not found["spec"].get("nodeName") else None
+            standing = pod_condition.current_of(found) if found else None
