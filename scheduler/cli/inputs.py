@@ -19,7 +19,7 @@ from scheduler.cli.progress import told_after
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE, Pod
 from scheduler.input.documents import read
 from scheduler.input.inventory import Inventory, take_inventory
-from scheduler.offline.claims import Claims
+from scheduler.offline.claims import Claims, identified
 from scheduler.offline.placement import Placement, is_pending
 from scheduler.offline.priorities import Priorities
 from scheduler.offline.snapshot_cluster import TOLD, cluster_of
@@ -152,7 +152,7 @@ class World:
         pods = [*inventory.pods, *expand(inventory.workloads, inventory.pods, inventory.nodes)]
         tell(unknown_priorities(Counter(pod.priority_class for pod in pods if not priorities.knows(pod))))
         extended = ExtendedResources(inventory.classes, features)
-        return World(inventory, Claims(inventory), [priorities.resolved(pod) for pod in pods], extended)
+        return World(inventory, Claims(inventory), identified([priorities.resolved(pod) for pod in pods]), extended)
 
     @property
     def pending(self) -> list[Pod]:

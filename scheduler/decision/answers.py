@@ -13,6 +13,7 @@ from scheduler.core_v1.pod import Pod
 from scheduler.decision.decide import NotPlaced, View, allowed, beside_devices, counts_devices, reached_by_all
 from scheduler.decision.feasibility import refusals_by_pods
 from scheduler.decision.requirements import Requirements, requirements
+from scheduler.state.masks import union
 from scheduler.state.pod_requests import pod_requests
 
 Answer = str | Outcome | AllocationError
@@ -53,7 +54,7 @@ def unfit(view: View, pod: Pod | None, claims: Sequence[Claim], refused: NotPlac
 
 
 def answers(view: View, pod: Pod | None, claims: Sequence[Claim]) -> Iterator[tuple[str, Answer]]:
-    """What each node says, by name, in the order of their numbers. Cost: an allocation for each."""
+    """What each node says, by name, in the order of their numbers. Cost: an allocation for each that is able."""
     found: dict[int, Answer] = {}
     for required in _requirements(view, pod, claims):
         texts: dict[int, list[str]] = {}
@@ -61,8 +62,10 @@ def answers(view: View, pod: Pod | None, claims: Sequence[Claim]) -> Iterator[tu
             for number in bits(nodes):
                 texts.setdefault(number, []).append(text)
         found |= {number: "; ".join(told) for number, told in texts.items()}
-        for number in bits(_left(view, pod, claims, required)):
-            found[number] = _answer(view, pod, claims, required, number)
+        left = _left(view, pod, claims, required)
+        lacking = union(nodes for _, nodes in view.fleet.unable(required.pending, left)) if required.pending else 0
+        found |= {number: view.fleet.refusal(required.pending, number) for number in bits(lacking)}
+        found |= {number: _answer(view, pod, claims, required, number) for number in bits(left & ~lacking)}
     for number in sorted(found):
         yield view.name_of(number), found[number]
 

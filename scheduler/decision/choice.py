@@ -6,7 +6,7 @@ Differs from kube-scheduler: it takes any of the best, and has scores that this 
 (NodeResourcesBalancedAllocation, ImageLocality, InterPodAffinity, PodTopologySpread).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from allocator.policies.contract import Score
 from allocator.search.rules import Mask
 from scheduler.decision.templates import Template
 from scheduler.plugins.scores import dynamic_resources, node_affinity, node_resources_fit, taint_toleration
-from scheduler.state.masks import Numbers, flags_of, mask_of, numbers_of
+from scheduler.state.masks import Numbers, flags_of, mask_of, numbers_of, union
 from scheduler.state.nodes import NodeInfos
 from scheduler.state.pod_requests import PodRequests
 
@@ -44,7 +44,7 @@ def pick(  # noqa: PLR0913, PLR0917 - what decides
     feasible: nodes of the template that filters let pass. start: where equals are looked for first, from the first
     number to the last, in [0, 1). Cost: O(groups) masks and some array operations.
     """
-    able = _union(groups.values()) & feasible
+    able = union(groups.values()) & feasible
     if not able:
         return None
     nodes = numbers_of(able)
@@ -59,7 +59,7 @@ def pick(  # noqa: PLR0913, PLR0917 - what decides
 def preferred_by_policy(groups: Groups, feasible: Mask) -> Mask:
     """The feasible nodes that the policy finds best; some node has to be."""
     score = max(score for (_, score), mask in groups.items() if mask & feasible)
-    return _union(mask for (_, other), mask in groups.items() if other == score) & feasible
+    return union(mask for (_, other), mask in groups.items() if other == score) & feasible
 
 
 def first_of(nodes: Mask, start: float) -> int:
@@ -67,13 +67,6 @@ def first_of(nodes: Mask, start: float) -> int:
     before = int(start * nodes.bit_length())
     nodes = nodes >> before << before or nodes
     return (nodes & -nodes).bit_length() - 1
-
-
-def _union(masks: Iterable[Mask]) -> Mask:
-    union = 0
-    for mask in masks:
-        union |= mask
-    return union
 
 
 def _ranks(groups: Groups, nodes: Numbers, size: int) -> Numbers:

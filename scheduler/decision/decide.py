@@ -29,6 +29,7 @@ from scheduler.decision.templates import Templates
 from scheduler.decision.time_limit import Patience, TooLong
 from scheduler.queue.wakeups import Reason, Refusal
 from scheduler.state.extended_resources import ExtendedClaim, ExtendedResources
+from scheduler.state.masks import union
 from scheduler.state.node_allocatable_resources import WithDevices
 from scheduler.state.nodes import NodeInfos
 from scheduler.state.pod_requests import OF_NODES, PodRequests, pod_requests
@@ -323,7 +324,7 @@ def _not_placed(
 ) -> NotPlaced:
     everywhere = reached_by_all(view, claims, failed)
     kept = [_Kept.of(view, pod, required, everywhere) for required in asked]
-    left = _union(one.left for one in kept)
+    left = union(one.left for one in kept)
     told: Counter[str] = Counter()
     reasons: set[Reason] = set() if view.fleet.all else {Reason.NO_NODES}
     for text, reason, nodes in (found for one in kept for found in one.found()):
@@ -410,10 +411,3 @@ def _nearest(view: View, lacking: Iterable[tuple[Outcome, Mask]]) -> str:
     """What the nearest of the nodes that lack devices lacks."""
     found = {view.name_of(next(bits(nodes))): outcome for outcome, nodes in lacking}
     return nearest_miss(found) if found else ""
-
-
-def _union(masks: Iterable[Mask]) -> Mask:
-    union = 0
-    for mask in masks:
-        union |= mask
-    return union

@@ -5,14 +5,14 @@ The filters run in kube-scheduler's order, and a node is refused by the first of
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from allocator.search.rules import Mask
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.templates import Template
 from scheduler.plugins.filters import inter_pod_affinity, node_ports, node_resources_fit
-from scheduler.state.masks import mask_of
+from scheduler.state.masks import mask_of, union
 from scheduler.state.nodes import NodeInfos
 from scheduler.state.pod_requests import PodRequests
 
@@ -72,17 +72,10 @@ def _shortages(requests: PodRequests, asked: Mask, infos: NodeInfos) -> Iterator
         (one.reason, mask_of(one.lacking) & asked, mask_of(one.never))
         for one in node_resources_fit.shortages(requests, infos)
     ]
-    hopeless = _union(never & lacking for _, lacking, never in found)
+    hopeless = union(never & lacking for _, lacking, never in found)
     for reason, lacking, _ in found:
         if lacking:
             yield Refused(node_resources_fit.PLUGIN, reason, lacking, lacking & ~hopeless)
-
-
-def _union(masks: Iterable[Mask]) -> Mask:
-    union = 0
-    for mask in masks:
-        union |= mask
-    return union
 
 
 def _with(message: str, explanation: str) -> str:

@@ -150,6 +150,20 @@ def uid_of_pod(pod: Pod) -> str:
     return pod.uid or uid_of("Pod", pod.namespace, pod.name)
 
 
+def identified(pods: Sequence[Pod]) -> list[Pod]:
+    """The pods, each with a uid of its own: one that has none, or that of another one, gets one here.
+
+    A manifest that was copied from a running pod has that pod's uid: the pod that has its node keeps it.
+    """
+    first: dict[str, Pod] = {}
+    for pod in sorted(pods, key=lambda pod: not pod.node_name):
+        first.setdefault(uid_of_pod(pod), pod)
+    return [
+        replace(pod, uid=uid if first[uid := uid_of_pod(pod)] is pod else uid_of("Pod", pod.namespace, pod.name))
+        for pod in pods
+    ]
+
+
 def statuses_of(pod: Pod, found: Sequence[tuple[PodClaim, ClaimObject]]) -> Mapping[str, str | None]:
     """The pod's status.resourceClaimStatuses with these claims: entry to the name of the claim made for it."""
     made = {entry.name: one.claim.name for entry, one in found if entry.template_name}

@@ -4,7 +4,7 @@ What the input cannot know is not taken as nothing: a node that does not say how
 room for all, and one that says nothing at all has room for whatever pods ask for.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from allocator.allocate import BUDGET_STEPS
@@ -15,9 +15,8 @@ from cel.values.quantity import Quantity
 from scheduler.core_v1.namespace import Namespace
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
-from scheduler.input.identity import uid_of
 from scheduler.input.inventory import Inventory
-from scheduler.offline.claims import Claims, uid_of_pod
+from scheduler.offline.claims import Claims
 from scheduler.state.extended_resources import ExtendedResources
 from scheduler.state.pod_requests import CPU, MEMORY, MOST, OF_NODES, PODS
 
@@ -33,7 +32,7 @@ _ROOM = Quantity.of(MOST)
 def cluster_of(  # noqa: PLR0913 - the last three have defaults
     inventory: Inventory,
     claims: Claims,
-    pods: Iterable[Pod],
+    pods: Sequence[Pod],
     features: Features,
     *,
     only_node: str = "",
@@ -42,7 +41,7 @@ def cluster_of(  # noqa: PLR0913 - the last three have defaults
 ) -> Cluster:
     """The cluster with the pods that have their node. Nodes have numbers in the order of their names.
 
-    only_node: the only one that is looked at, empty for all.
+    pods: each with a uid of its own (`identified`). only_node: the only one that is looked at, empty for all.
     """
     cluster = Cluster(
         features,
@@ -60,14 +59,13 @@ def cluster_of(  # noqa: PLR0913 - the last three have defaults
         cluster.set_taint_rule(rule)
     for piece in inventory.slices:
         cluster.set_slice(piece)
-    pods = list(pods)
     room = _room(pods, cluster.extended_resources)
     for node in sorted(inventory.nodes, key=lambda node: node.name):
         if only_node in ("", node.name):
             cluster.set_node(with_room(node, room))
     for found in (*claims.objects.values(), *claims.with_errors):
         cluster.set_claim(found, VERSION)
-    for pod in identified(pods):
+    for pod in pods:
         if pod.node_name and not pod.is_finished:
             cluster.set_pod(pod)
     return cluster
@@ -77,17 +75,6 @@ def with_room(node: Node, room: Mapping[str, Quantity]) -> Node:
     """The node with room for all of which it does not say how much it has. room: what that is where it says nothing."""
     missing = dict.fromkeys(TOLD, _ROOM) if node.allocatable else room
     return replace(node, allocatable={**missing, **node.allocatable})
-
-
-def identified(pods: Iterable[Pod]) -> Iterator[Pod]:
-    """The pods, each with a uid of its own: one that has none, or that of another one, gets one here."""
-    seen: set[str] = set()
-    for pod in pods:
-        uid = uid_of_pod(pod)
-        if uid in seen:
-            uid = uid_of("Pod", pod.namespace, pod.name)
-        seen.add(uid)
-        yield replace(pod, uid=uid)
 
 
 def _room(pods: Iterable[Pod], extended: ExtendedResources) -> Mapping[str, Quantity]:

@@ -3,6 +3,8 @@
 Ints are combined and kept (the allocator speaks them); arrays are computed with.
 """
 
+from collections.abc import Iterable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,6 +15,14 @@ Flags = NDArray[np.bool_]
 
 Numbers = NDArray[np.int64]
 """One number for each node number, or one for each node of some order."""
+
+
+def union(masks: Iterable[Mask]) -> Mask:
+    """The nodes that are in one of the sets."""
+    found = 0
+    for mask in masks:
+        found |= mask
+    return found
 
 
 def mask_of(flags: Flags) -> Mask:

@@ -7,7 +7,7 @@ from allocator.gates import Features
 from scheduler.core_v1.pod import Pod
 from scheduler.input.documents import Place, RawObject
 from scheduler.input.inventory import Inventory, take_inventory
-from scheduler.offline.claims import Claims
+from scheduler.offline.claims import Claims, identified
 from scheduler.offline.placement import NotPlaced, Placed, Placement, Result, unused_claims
 from scheduler.offline.snapshot_cluster import cluster_of
 from scheduler.offline.virtual_pods import expand
@@ -73,9 +73,10 @@ def run(
     inventory = inventory_of(*objects)
     claims = Claims(inventory)
     features = Features.of(release, gates)
-    cluster = cluster_of(inventory, claims, inventory.pods, features, budget_steps=budget_steps)
+    pods = identified(inventory.pods)
+    cluster = cluster_of(inventory, claims, pods, features, budget_steps=budget_steps)
     placement = Placement(cluster, claims, inventory.namespaces, tells_every_node=True)
-    unused = unused_claims(claims, inventory.pods)
+    unused = unused_claims(claims, pods)
     told: list[tuple[int, int]] = []
-    results = placement.run(inventory.pods, unused, lambda done, total: told.append((done, total)))
+    results = placement.run(pods, unused, lambda done, total: told.append((done, total)))
     return Scenario(results, placement, told)

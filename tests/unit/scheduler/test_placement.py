@@ -360,6 +360,18 @@ def test_a_spent_budget_is_told_as_not_known() -> None:
     assert isinstance(result.nodes["node-1"], Exhausted)
 
 
+@pytest.mark.parametrize("is_reversed", [False, True])
+def test_a_pod_that_was_copied_from_a_running_one_with_its_uid_is_another_one(*, is_reversed: bool) -> None:
+    asks = [{"name": "c", "resources": {"requests": {"cpu": "2"}}}]
+    node = {**a_node(), "status": {"allocatable": {"cpu": "5"}}}
+    running = a_pod("running", nodeName="node-1", containers=asks, metadata={"uid": "u"})
+    copies = [a_pod(name, template="one", containers=asks, metadata={"uid": "u"}) for name in ("copy", "second")]
+    pods = [running, *copies]
+    objects = [node, a_class(), a_template(), a_slice(), *(reversed(pods) if is_reversed else pods)]
+    scenario = run(*objects)
+    assert [scenario.node_of(name) for name in ("running", "copy", "second")] == ["node-1", "node-1", ""]
+
+
 def test_a_run_changes_nothing_that_it_was_given() -> None:
     objects = [*a_cluster(), a_claim("c"), *pods("p")]
     before = deepcopy(objects)
