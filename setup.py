@@ -13,16 +13,12 @@ _HOT = ("allocate", "gates", "model", "outcome", "results", "explain/cause", "po
 _HOT_ROOMS = ("cluster", "requests", "search", "features", "fleet")
 """Modules and rooms of `allocator` that a decision goes through."""
 
-_INTERPRETED = frozenset({"changes", "counter_slices"})
-
-
 def _compiled() -> list[Extension]:
     if os.environ.get("DRA_COMPILE") != "1":
         return []
     from mypyc.build import mypycify
 
-    rooms = [path for room in _HOT_ROOMS for path in sorted(Path("allocator", room).glob("*.py"))]
-    hot = [str(path) for path in rooms if path.stem not in _INTERPRETED]
+    hot = [str(path) for room in _HOT_ROOMS for path in sorted(Path("allocator", room).glob("*.py"))]
     found: list[Extension] = mypycify([*(f"allocator/{name}.py" for name in _HOT), *hot], opt_level="3")
     return found
 

@@ -88,11 +88,11 @@ def unchecked_room(nodes: Sequence[Node], resources: Sequence[str], *, has_bound
     told = []
     if silent:
         number = f"{silent} node{' has' if silent == 1 else 's have'}"
-        told.append(f"how much {', '.join(resources[:-1])} and {resources[-1]} {number} (status.allocatable)")
+        told.append(f"{number} no {', '.join(resources[:-1])} or {resources[-1]} in status.allocatable")
     if silent < len(nodes) and not has_bound_pods:
-        told.append("what other pods take (no Pod has a node)")
+        told.append("no Pod has a node")
     if told:
-        yield f"warning: the input does not tell, and placement does not count: {'; '.join(told)}"
+        yield f"warning: free resources are assumed where the input lacks them: {'; '.join(told)}"
 
 
 def unoffered_resources(resources: Mapping[str, int], *, is_on: bool) -> Iterator[str]:

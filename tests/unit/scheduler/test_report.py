@@ -129,15 +129,15 @@ def test_of_nodes_that_say_what_they_have_nothing_is_told() -> None:
     ],
 )
 def test_nodes_that_do_not_say_what_they_have_are_counted(nodes: tuple[Json, ...], told: str) -> None:
-    what = f"how much cpu, memory and pods {told} (status.allocatable)"
-    assert room_of(*nodes) == [f"warning: the input does not tell, and placement does not count: {what}"]
+    what = f"{told} no cpu, memory or pods in status.allocatable"
+    assert room_of(*nodes) == [f"warning: free resources are assumed where the input lacks them: {what}"]
 
 
 def test_an_input_without_pods_that_have_a_node_does_not_tell_what_is_taken() -> None:
-    start = "warning: the input does not tell, and placement does not count: "
-    other = "what other pods take (no Pod has a node)"
+    start = "warning: free resources are assumed where the input lacks them: "
+    other = "no Pod has a node"
     assert room_of(ROOM, has_bound_pods=False) == [start + other]
-    silent = "how much cpu, memory and pods 1 node has (status.allocatable)"
+    silent = "1 node has no cpu, memory or pods in status.allocatable"
     assert room_of(ROOM, {}, has_bound_pods=False) == [f"{start}{silent}; {other}"]
     assert room_of({}, has_bound_pods=False) == [start + silent]
 

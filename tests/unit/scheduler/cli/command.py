@@ -11,7 +11,7 @@ from scheduler.cli.main import dra as program
 from tests.unit.scheduler.manifests import Json, text_of
 
 _PROGRESS = re.compile(r"^(reading the input \.\.\.|asking every node \.\.\.|placing: \d+ of \d+)\n", re.MULTILINE)
-ROOM = re.compile(r"^warning: the input does not tell, .*\n", re.MULTILINE)
+ROOM = re.compile(r"^warning: free resources are assumed .*\n", re.MULTILINE)
 
 
 @dataclass(frozen=True)
