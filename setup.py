@@ -13,6 +13,7 @@ _HOT = ("allocate", "gates", "model", "outcome", "results", "explain/cause", "po
 _HOT_ROOMS = ("cluster", "requests", "search", "features", "fleet")
 """Modules and rooms of `allocator` that a decision goes through."""
 
+
 def _compiled() -> list[Extension]:
     if os.environ.get("DRA_COMPILE") != "1":
         return []
