@@ -24,7 +24,7 @@ from scheduler.attempt.timestamps import in_seconds
 from scheduler.attempt.tries import TRIES, pause
 from scheduler.attempt.write_outcome import Verdict, outcome_of, verdict
 from scheduler.client.errors import CallFailed
-from scheduler.queue.wakeups import Reason
+from scheduler.plugins.dynamic_resources import CLAIMS
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +267,5 @@ def _has_room(claim: Claim, is_unchanged: Callable[[Claim], None]) -> None:
     is_unchanged(claim)
     if len(consumers_of(claim)) >= RESERVED_FOR_MAX:
         raise AttemptEnded(
-            Refused(
-                f"claim {key_of(claim)} is reserved for {RESERVED_FOR_MAX} pods, the most there can be", Reason.CLAIMS
-            )
+            Refused(f"claim {key_of(claim)} is reserved for {RESERVED_FOR_MAX} pods, the most there can be", CLAIMS)
         )

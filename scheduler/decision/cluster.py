@@ -25,7 +25,7 @@ from scheduler.decision.decide import Placed
 from scheduler.decision.templates import Templates
 from scheduler.decision.time_limit import Patience
 from scheduler.decision.unsupported import unsupported
-from scheduler.plugins.filters.node_affinity import named_nodes
+from scheduler.plugins.node_affinity import named_nodes
 from scheduler.state.claims import ClaimIndex, ClaimObject
 from scheduler.state.extended_resources import ExtendedResources, claim_name
 from scheduler.state.invariants import Invariants, Violation, is_reached

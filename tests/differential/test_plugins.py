@@ -13,14 +13,12 @@ from allocator.model import Node
 from allocator.search.rules import bits
 from scheduler.core_v1.node import decode_node
 from scheduler.core_v1.pod import Pod, decode_pod
-from scheduler.decision.feasibility import feasible, refusals
+from scheduler.decision.feasibility import feasible, rejections
 from scheduler.decision.templates import Template, Templates
-from scheduler.plugins.scores.node_affinity import node_affinity
-from scheduler.plugins.scores.node_resources_fit import node_resources_fit
-from scheduler.plugins.scores.taint_toleration import taint_toleration
+from scheduler.plugins.plugin import Cycle
 from scheduler.state.masks import Numbers, numbers_of
 from scheduler.state.nodes import NodeInfos
-from scheduler.state.pod_requests import PodRequests, pod_requests
+from scheduler.state.pod_requests import pod_requests
 from tests.differential.peer import GO_IS_MISSING, ROOT, Json, Peer, PeerError, has_go
 from tests.differential.raw_objects import Resize, raw_node, raw_pod
 from tests.properties.cycle import naive, strategies
@@ -94,11 +92,11 @@ def answer(raw: Json) -> Json:
     for raw_other in raw["pods"]:
         infos.add_pod(numbers[raw_other["spec"]["nodeName"]], pod_of(raw_other))
     pod = pod_of(raw["pod"])
-    requests, template = pod_requests(pod), templates.of(pod)
-    left = numbers_of(feasible(pod, requests, template, infos))
-    scores = scores_of(pod, requests, template, infos, left)
+    cycle, template = Cycle(pod, pod_requests(pod), infos), templates.of(pod)
+    left = numbers_of(feasible(cycle, template))
+    scores = scores_of(cycle, template, left)
     return {
-        "refused": refused_by(pod, requests, template, infos, names),
+        "refused": refused_by(cycle, template, names),
         "scores": {
             plugin: {names[n]: int(s) for n, s in zip(left, own, strict=True)} for plugin, own in scores.items()
         },
@@ -111,26 +109,25 @@ def pod_of(raw: Json) -> Pod:
     return pod
 
 
-def refused_by(
-    pod: Pod, requests: PodRequests, template: Template, infos: NodeInfos, names: dict[int, str]
-) -> dict[str, Json]:
+def refused_by(cycle: Cycle, template: Template, names: dict[int, str]) -> dict[str, Json]:
     told: dict[str, Json] = {}
-    for one in refusals(pod, requests, template, infos):
+    for plugin, one in rejections(cycle, template):
         for number in bits(one.nodes):
-            first = {"plugin": one.plugin, "reasons": [], "resolvable": bool(one.resolvable >> number & 1)}
+            first = {"plugin": plugin.name, "reasons": [], "resolvable": bool(one.resolvable >> number & 1)}
             told.setdefault(names[number], first)["reasons"].append(one.reason)
     return {name: {**refusal, "reasons": sorted(refusal["reasons"])} for name, refusal in told.items()}
 
 
-def scores_of(
-    pod: Pod, requests: PodRequests, template: Template, infos: NodeInfos, left: Numbers
-) -> dict[str, Numbers]:
-    scores = {"TaintToleration": taint_toleration(template.untolerated[left])}
-    if pod.preferences:
-        scores["NodeAffinity"] = node_affinity(template.preferred[left])
-    if not pod.budget:  # see scores/node_resources_fit: there it does not count for the pod in hand
-        scores["NodeResourcesFit"] = node_resources_fit(requests, infos, left)
-    return scores
+def scores_of(cycle: Cycle, template: Template, left: Numbers) -> dict[str, Numbers]:
+    scored = {one.name: (one, one.score) for one in template.static.plugins if one.score}
+    del scored["DynamicResources"]  # devices are compared elsewhere
+    if not cycle.pod.preferences:
+        del scored["NodeAffinity"]
+    if cycle.pod.budget:  # see plugins/node_resources_fit: there it does not count for the pod in hand
+        del scored["NodeResourcesFit"]
+    return {
+        name: score.scores(cycle, left, template.counts_of(plugin)[left]) for name, (plugin, score) in scored.items()
+    }
 
 
 def told_by(answer: Json, pod: Json) -> Json:

@@ -10,7 +10,8 @@ from allocator.policies.contract import Score
 from allocator.search.rules import Mask, bits
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.choice import pick
-from scheduler.decision.feasibility import Refused, feasible, refusals
+from scheduler.decision.feasibility import feasible, rejections
+from scheduler.plugins.plugin import Cycle, Rejected
 from scheduler.state.pod_requests import pod_requests
 from tests.properties.cycle import naive, strategies
 from tests.properties.cycle.clusters import Cluster, Step, assigned, steps
@@ -33,20 +34,20 @@ def test_any_history_of_nodes_and_pods_leaves_what_each_node_says(
 
 
 def agree(cluster: Cluster, pod: Pod, ranks: list[int]) -> None:
-    requests, template = pod_requests(pod), cluster.templates.of(pod)
+    cycle, template = Cycle(pod, pod_requests(pod), cluster.infos), cluster.templates.of(pod)
     said = {number: naive.reasons(pod, one, cluster.nodes.values()) for number, one in cluster.nodes.items()}
-    able = feasible(pod, requests, template, cluster.infos)
+    able = feasible(cycle, template)
     assert set(bits(able)) == {number for number, reasons in said.items() if not reasons}
-    refused = list(refusals(pod, requests, template, cluster.infos))
+    refused = [one for _, one in rejections(cycle, template)]
     assert Counter(dict(told(refused))) == Counter(reason for reasons in said.values() for reason in reasons)
     groups: dict[tuple[int, Score], Mask] = {}
     for number in cluster.nodes:
         key = (ranks[number], (float(number % 2),))
         groups[key] = groups.get(key, 0) | 1 << number
-    assert pick(template, requests, cluster.infos, groups, able) == naive_pick(cluster, pod, able, ranks)
+    assert pick(cycle, template, groups, able) == naive_pick(cluster, pod, able, ranks)
 
 
-def told(refused: Sequence[Refused]) -> Iterator[tuple[str, int]]:
+def told(refused: Sequence[Rejected]) -> Iterator[tuple[str, int]]:
     """How many nodes are refused for each reason."""
     for reason in {one.reason for one in refused}:
         yield reason, sum(one.nodes.bit_count() for one in refused if one.reason == reason)
