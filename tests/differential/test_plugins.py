@@ -21,7 +21,7 @@ from scheduler.state.nodes import NodeInfos
 from scheduler.state.pod_requests import pod_requests
 from tests.differential.peer import GO_IS_MISSING, ROOT, Json, Peer, PeerError, has_go
 from tests.differential.raw_objects import Resize, raw_node, raw_pod
-from tests.properties.cycle import naive, strategies
+from tests.properties.decision import naive, strategies
 
 MODULE = ROOT / "tests" / "controlplane"
 FLAGS = ("-trimpath", "-mod=readonly")  # those of the control plane, whose packages are compiled already
