@@ -23,7 +23,7 @@ from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_status import TakenByClaim
 from scheduler.decision import admin_access
 from scheduler.decision.choice import Groups, first_of, pick, preferred_by_policy
-from scheduler.decision.feasibility import feasible, fit_error, rejections
+from scheduler.decision.feasibility import feasible, fit_error, refused_by_all, rejections
 from scheduler.decision.requirements import Requirements, requirements
 from scheduler.decision.templates import Templates
 from scheduler.decision.time_limit import Patience, TooLong
@@ -194,7 +194,7 @@ def _decided(
 ) -> Placed | NotPlaced:
     requests = pod_requests(pod)
     pending = [claim for claim in claims if claim.allocation is None]
-    if problem := _for_every_node(view, pod, pending, full):
+    if problem := _for_every_node(view, Cycle(pod, requests, view.infos), pending, full):
         return _refused_by_all(view, problem, requests, pending)
     asked = requirements(view, pod, requests, pending)
     reached = reached_by_all(view, claims, failed)
@@ -258,10 +258,15 @@ def _allocated(view: View, number: int, pending: Sequence[Claim]) -> tuple[Alloc
     return outcome.allocations
 
 
-def _for_every_node(view: View, pod: Pod, pending: Sequence[Claim], full: Iterable[Claim]) -> tuple[Reason, str] | None:
+def _for_every_node(
+    view: View, cycle: Cycle, pending: Sequence[Claim], full: Iterable[Claim]
+) -> tuple[Reason, str] | None:
     """What keeps the pod from every node, whatever is free."""
-    if problem := view.unsupported(pod):
+    if problem := view.unsupported(cycle.pod):
         return UNSUPPORTED, problem
+    if refused := refused_by_all(cycle, view.templates.plugins):
+        plugin, problem = refused
+        return plugin.reason, problem
     return refused_everywhere(view, pending, full)
 
 

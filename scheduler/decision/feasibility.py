@@ -5,11 +5,19 @@ The plugins run in kube-scheduler's order, and a node is refused by the first of
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from allocator.search.rules import Mask
 from scheduler.decision.templates import Template
 from scheduler.plugins.plugin import Cycle, Plugin, Rejected
+
+
+def refused_by_all(cycle: Cycle, plugins: Iterable[Plugin]) -> tuple[Plugin, str] | None:
+    """The first plugin that refuses every node at once, and why."""
+    for plugin in plugins:
+        if plugin.pre_filter and (problem := plugin.pre_filter(cycle)):
+            return plugin, problem
+    return None
 
 
 def feasible(cycle: Cycle, template: Template) -> Mask:

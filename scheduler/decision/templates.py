@@ -100,6 +100,11 @@ class Templates:
         self._size = _FEWEST_ROWS
         self._known: Memo[Hashable, Template] = Memo(MOST_TEMPLATES, MOST_WORDS)
 
+    @property
+    def plugins(self) -> tuple[Plugin, ...]:
+        """Of the profile, in their order."""
+        return self._static.plugins
+
     def set_node(self, number: int, node: Node) -> None:
         """The node has this number, and may have changed. Cost: nothing where filters see no change."""
         old = self._nodes.get(number)

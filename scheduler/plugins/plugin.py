@@ -133,11 +133,15 @@ Hint = Callable[[RefusedPod, Any], bool]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plugin:
-    """A plugin by kube-scheduler's name. reasons: why it refuses. pod_fields: all that it reads of a pod."""
+    """A plugin by kube-scheduler's name. reasons: why it refuses. pod_fields: all that it reads of a pod.
+
+    pre_filter: why no node can take the pod, whatever pods end; empty where it does not know.
+    """
 
     name: str
     reasons: tuple[Reason, ...]
     pod_fields: tuple[str, ...] = ()
+    pre_filter: Callable[[Cycle], str] | None = None
     static: Static | None = None
     dynamic: Dynamic | None = None
     score: Score | None = None
@@ -158,7 +162,7 @@ class Plugin:
     ) -> "Plugin":
         """A plugin that looks at pod and node alone: a refused pod is helped by a node that comes to pass."""
         hints: Mapping[type[Event], Hint] = {NodeChanged: _now_passes(static)}
-        return Plugin(name, (Reason(name, hints, node_fields),), pod_fields, static, score=score)
+        return Plugin(name, (Reason(name, hints, node_fields),), pod_fields, static=static, score=score)
 
 
 def _now_passes(static: Static) -> Hint:
