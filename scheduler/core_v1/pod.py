@@ -195,12 +195,17 @@ class _PodFields(Fields):
     status: PodStatusFields | None = None
 
 
-def decode_pod(raw: Mapping[str, object], *, keeps_raw: bool = True) -> tuple[Pod | None, tuple[FieldError, ...]]:
-    """The pod, or the errors. keeps_raw: the pod carries the object as it came, which most of its memory is then."""
+def decode_pod(
+    raw: Mapping[str, object], *, keeps_raw: bool = True, validate: bool = True
+) -> tuple[Pod | None, tuple[FieldError, ...]]:
+    """The pod, or the errors. keeps_raw: the pod carries the object as it came, which most of its memory is then.
+
+    validate: what the API server refuses is an error.
+    """
     fields, errors = typed(_PodFields, raw)
     if fields is None:
         return None, errors
-    if errors := (*metadata_errors(fields.metadata), *_spec_errors(fields.spec), *_status_errors(fields.status)):
+    if validate and (errors := _errors(fields)):
         return None, errors
     raw_spec = raw["spec"]
     assert isinstance(raw_spec, dict)
@@ -267,6 +272,10 @@ def _affinity(fields: _NodeAffinityFields | None) -> NodeSelector | None:
 def _preferences(fields: _NodeAffinityFields | None) -> tuple[Preference, ...]:
     preferred = (fields.preferredDuringSchedulingIgnoredDuringExecution if fields else None) or ()
     return tuple(Preference(one.weight, *selector_of([one.preference])) for one in preferred)
+
+
+def _errors(fields: _PodFields) -> tuple[FieldError, ...]:
+    return *metadata_errors(fields.metadata), *_spec_errors(fields.spec), *_status_errors(fields.status)
 
 
 def _spec_errors(spec: _SpecFields) -> Iterator[FieldError]:

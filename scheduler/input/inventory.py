@@ -120,13 +120,15 @@ def take_inventory(
     objects: Iterable[RawObject | Finding],
     overlay: Iterable[RawObject | Finding] = (),
     features: Features = DEFAULT,
+    *,
+    validate: bool = True,
 ) -> Inventory:
     """The inventory of all objects. Cost: O(size of the input).
 
     overlay: objects that stand in for those of their kind, namespace and name, and are added where there is none.
-    features: what expressions may say, and slices may hold.
+    features: what expressions may say, and slices may hold. validate: what the API server refuses is an error.
     """
-    reader = _Reader(features)
+    reader = _Reader(features, validate=validate)
     reader.overlay(overlay)
     for found in objects:
         reader.take(found)
@@ -152,9 +154,10 @@ class _Copy:
 
 
 class _Reader:
-    def __init__(self, features: Features) -> None:
+    def __init__(self, features: Features, *, validate: bool) -> None:
         self.inventory = Inventory()
         self._features = features
+        self._validate = validate
         self._seen: dict[tuple[str, str, str], _Copy] = {}
         self._overlaid: frozenset[tuple[str, str, str]] = frozenset()
         self._generated: Counter[tuple[str, str, str]] = Counter()
@@ -228,7 +231,8 @@ class _Reader:
             self.inventory.skipped[NO_OBJECT] += 1
 
     def _device_object(self, found: RawObject, kind: str) -> None:
-        decoded = decode(found.raw, allows_combined=self._features.release.keeps_combined_slices)
+        combined = self._features.release.keeps_combined_slices
+        decoded = decode(found.raw, validate=self._validate, allows_combined=combined)
         subject = _subject(kind, found.raw)
         for warning in decoded.warnings:
             message = f"{warning}; {_effect(kind, warning.path)}"
@@ -280,14 +284,14 @@ class _Reader:
             self.inventory.templates[template.namespace, template.name] = template
 
     def _core_object(self, found: RawObject, kind: str) -> None:
-        inventory = self.inventory
+        inventory, validate = self.inventory, self._validate
         match kind:
             case "Node":
-                self._typed(found, kind, decode_node, inventory.nodes.append)
+                self._typed(found, kind, partial(decode_node, validate=validate), inventory.nodes.append)
             case "Pod":
-                self._typed(found, kind, decode_pod, inventory.pods.append)
+                self._typed(found, kind, partial(decode_pod, validate=validate), inventory.pods.append)
             case "Namespace":
-                self._typed(found, kind, decode_namespace, self._keep_namespace)
+                self._typed(found, kind, partial(decode_namespace, validate=validate), self._keep_namespace)
             case _:
                 self._typed(found, kind, decode_priority_class, inventory.priority_classes.append)
 

@@ -121,13 +121,12 @@ def refused_by(cycle: Cycle, template: Template, names: dict[int, str]) -> dict[
 def scores_of(cycle: Cycle, template: Template, left: Numbers) -> dict[str, Numbers]:
     scored = {one.name: (one, one.score) for one in template.static.plugins if one.score}
     del scored["DynamicResources"]  # devices are compared elsewhere
-    if not cycle.pod.preferences:
-        del scored["NodeAffinity"]
     if cycle.pod.budget:  # see plugins/node_resources_fit: there it does not count for the pod in hand
         del scored["NodeResourcesFit"]
-    return {
+    found = {
         name: score.scores(cycle, left, template.counts_of(plugin)[left]) for name, (plugin, score) in scored.items()
     }
+    return {name: own for name, own in found.items() if own is not None}
 
 
 def told_by(answer: Json, pod: Json) -> Json:
