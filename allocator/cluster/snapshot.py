@@ -115,4 +115,6 @@ def is_same(old: Node | None, new: Node | None) -> bool:
     return _of_node(old) == _of_node(new)
 
 
-_of_node = values_of(Node, dict.fromkeys(["taints", "unschedulable", "allocatable"], "not for devices to look at"))
+_of_node = values_of(
+    Node, dict.fromkeys(["taints", "unschedulable", "allocatable", "images"], "not for devices to look at")
+)

@@ -22,6 +22,7 @@ from scheduler.core_v1.fields import (
     typed,
 )
 from scheduler.core_v1.host_ports import HostPort, host_ports_of
+from scheduler.core_v1.images import images_of_pod
 from scheduler.core_v1.pod_status import (
     Condition,
     PodStatusFields,
@@ -32,6 +33,7 @@ from scheduler.core_v1.pod_status import (
     in_use,
     taken_by_claims,
 )
+from scheduler.core_v1.required_features import required_features_of
 from scheduler.core_v1.resources import (
     Amount,
     ContainerFields,
@@ -82,7 +84,8 @@ class Pod:
     "" where it is not known.
     containers: init containers first; what one requests is, while it is resized, the most that it may hold. budget: the
     requests of the pod as a whole, by resource. overhead: what its runtime needs. by_claims: what its devices take of
-    the node. device_fields: of its status, those that tell of its devices. unread: requirements that placement does not
+    the node. device_fields: of its status, those that tell of its devices. images: of containers and volumes, with
+    their tags. required_features: that its node has to declare. unread: requirements that placement does not
     look at. raw: the object as it came, for output; empty where it was not kept.
     """
 
@@ -111,6 +114,8 @@ class Pod:
     by_claims: tuple[TakenByClaim, ...] = ()
     device_fields: tuple[str, ...] = ()
     host_ports: tuple[HostPort, ...] = ()
+    images: tuple[str, ...] = ()
+    required_features: frozenset[str] = frozenset()
     unread: tuple[str, ...] = ()
     phase: str = ""
     conditions: tuple[Condition, ...] = ()
@@ -248,6 +253,8 @@ def _pod(fields: _PodFields, raw_spec: Mapping[str, object], raw: Mapping[str, o
         by_claims=taken_by_claims(status),
         device_fields=device_fields_of(status),
         host_ports=host_ports_of(raw_spec),
+        images=images_of_pod(raw_spec),
+        required_features=required_features_of(raw_spec),
         unread=requirements_of(raw_spec),
         phase=status.phase or "",
         conditions=conditions_of(status),

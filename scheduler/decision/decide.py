@@ -194,7 +194,7 @@ def _decided(
 ) -> Placed | NotPlaced:
     requests = pod_requests(pod)
     pending = [claim for claim in claims if claim.allocation is None]
-    if problem := for_every_node(view, Cycle(pod, requests, view.infos), pending, full):
+    if problem := for_every_node(view, cycle_of(view, pod, requests), pending, full):
         return _refused_by_all(view, problem, requests, pending)
     asked = requirements(view, pod, requests, pending)
     reached = reached_by_all(view, claims, failed)
@@ -202,7 +202,7 @@ def _decided(
     for required in asked:
         for rank, nodes in able(view, pod, claims, required, reached).items():
             groups[rank] = groups.get(rank, 0) | nodes
-    chosen = pick(Cycle(pod, requests, view.infos), view.templates.of(pod), groups, view.fleet.all, view.start)
+    chosen = pick(cycle_of(view, pod, requests), view.templates.of(pod), groups, view.fleet.all, view.start)
     if chosen is None:
         return _not_placed(view, pod, asked, claims, failed)
     number, _ = chosen
@@ -219,6 +219,11 @@ def able(view: View, pod: Pod, claims: Sequence[Claim], required: Requirements, 
     if not counts_devices(view) or not (claims or required.pending):
         return groups
     return {rank: _with_room(view, pod, claims, required, nodes) for rank, nodes in groups.items()}
+
+
+def cycle_of(view: View, pod: Pod, requests: PodRequests) -> Cycle:
+    """What plugins see of an attempt. requests: what the pod takes of the nodes in question."""
+    return Cycle(pod, requests, view.infos, view.fleet.features.is_strict)
 
 
 def counts_devices(view: View) -> bool:
@@ -312,7 +317,7 @@ def allowed(view: View, pod: Pod, required: Requirements) -> Mask:
     if required.problem:
         return 0
     if not pod.node_name:
-        return feasible(Cycle(pod, required.requests, view.infos), view.templates.of(pod)) & required.nodes
+        return feasible(cycle_of(view, pod, required.requests), view.templates.of(pod)) & required.nodes
     number = view.number_of(pod.node_name)
     return 0 if number is None else 1 << number
 
@@ -390,7 +395,7 @@ class Kept:
 
 def refused_by_filters(view: View, pod: Pod, required: Requirements) -> Iterator[tuple[Reason, Rejected]]:
     """Why not, for the nodes of `required` that a filter refuses."""
-    for plugin, one in rejections(Cycle(pod, required.requests, view.infos), view.templates.of(pod)):
+    for plugin, one in rejections(cycle_of(view, pod, required.requests), view.templates.of(pod)):
         if nodes := one.nodes & required.nodes:
             yield plugin.reason, Rejected(one.reason, nodes, one.resolvable & required.nodes)
 

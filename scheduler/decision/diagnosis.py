@@ -11,7 +11,7 @@ from allocator.model import Claim
 from allocator.search.rules import Mask
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.choice import ranks_of, weighted
-from scheduler.decision.decide import Kept, View, able, for_every_node, reached_by_all
+from scheduler.decision.decide import Kept, View, able, cycle_of, for_every_node, reached_by_all
 from scheduler.decision.requirements import requirements
 from scheduler.plugins.dynamic_resources import CLAIMS
 from scheduler.plugins.plugin import Cycle, Reason, Rejected
@@ -43,7 +43,7 @@ def diagnosis_of(view: View, pod: Pod, claims: Sequence[Claim] | Waiting, full: 
     Raises AllocationError. Cost: as `decide`, for a pod that fits nowhere.
     """
     requests, found = pod_requests(pod), [] if isinstance(claims, Waiting) else claims
-    cycle, pending = Cycle(pod, requests, view.infos), [claim for claim in found if claim.allocation is None]
+    cycle, pending = cycle_of(view, pod, requests), [claim for claim in found if claim.allocation is None]
     if everywhere := for_every_node(view, cycle, pending, full):
         return Diagnosis(everywhere)
     if isinstance(claims, Waiting):

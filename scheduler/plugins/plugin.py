@@ -21,11 +21,15 @@ from scheduler.state.pod_requests import PodRequests
 
 @dataclass(frozen=True, slots=True)
 class Cycle:
-    """One attempt to place a pod: the pod, what it requests of the nodes in question, and what is on all nodes."""
+    """One attempt to place a pod: the pod, what it requests of the nodes in question, and what is on all nodes.
+
+    is_strict: plugins answer as kube-scheduler also where they would do better.
+    """
 
     pod: Pod
     requests: PodRequests
     infos: NodeInfos
+    is_strict: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from scheduler.core_v1.affinity_term import AffinityTerm, Labels
 from scheduler.core_v1.host_ports import HostPort
 from scheduler.core_v1.pod import Pod
 from scheduler.state.affinity_terms import AntiAffinity
+from scheduler.state.images import Images
 from scheduler.state.masks import Numbers
 from scheduler.state.pod_requests import CPU, MEMORY, PODS, PodRequests, allocatable_units, pod_requests
 from scheduler.state.ports import UsedPorts
@@ -55,6 +56,7 @@ class NodeInfos:
         self.scored_cpu = np.zeros(_FEWEST_ROWS, np.int64)
         self.scored_memory = np.zeros(_FEWEST_ROWS, np.int64)
         self.ports = UsedPorts()
+        self.images = Images()
         self.anti_affinity = AntiAffinity(namespaces)
         self._taken: dict[str, _Taken] = {}
         for resource in (PODS, CPU, MEMORY):
@@ -74,6 +76,7 @@ class NodeInfos:
         for resource, column in self.columns.items():
             _offer(column, number, offered.get(resource, 0))
         self.anti_affinity.set_node(number, node)
+        self.images.set_node(number, node.images)
 
     def remove_node(self, number: int) -> None:
         """The node offers nothing any more; its pods count until they are removed, one by one."""
@@ -81,6 +84,7 @@ class NodeInfos:
         for column in self.columns.values():
             _offer(column, number, 0)
         self.anti_affinity.remove_node(number)
+        self.images.remove_node(number)
 
     def add_pod(self, number: int, pod: Pod) -> None:
         """Count the pod on the node. Raises Miscounted where it is counted already, here or elsewhere."""

@@ -24,6 +24,9 @@ from tests.differential.raw_objects import Resize, raw_node, raw_pod
 from tests.properties.decision import naive, strategies
 
 MODULE = ROOT / "tests" / "controlplane"
+ELSEWHERE = ("DynamicResources", "NodeResourcesBalancedAllocation", "ImageLocality")
+"""Plugins that are compared by other tests."""
+
 FLAGS = ("-trimpath", "-mod=readonly")  # those of the control plane, whose packages are compiled already
 
 
@@ -120,7 +123,8 @@ def refused_by(cycle: Cycle, template: Template, names: dict[int, str]) -> dict[
 
 def scores_of(cycle: Cycle, template: Template, left: Numbers) -> dict[str, Numbers]:
     scored = {one.name: (one, one.score) for one in template.static.plugins if one.score}
-    del scored["DynamicResources"]  # devices are compared elsewhere
+    for name in ELSEWHERE:
+        del scored[name]
     if cycle.pod.budget:  # see plugins/node_resources_fit: there it does not count for the pod in hand
         del scored["NodeResourcesFit"]
     found = {

@@ -191,6 +191,7 @@ def total(pod: Pod, on: NaiveNode, among: Sequence[NaiveNode], ranks: Mapping[st
     name = on.node.name
     return (
         least_allocated(pod, on)
+        + balanced_allocation(pod, on)
         + 3 * (100 - scaled(soft, name))
         + 2 * scaled(preferred, name)
         + 2 * scaled({one.node.name: ranks[one.node.name] for one in among}, name)
@@ -219,3 +220,18 @@ def least_allocated(pod: Pod, on: NaiveNode) -> int:
         if offered:
             scores.append((offered - taken) * 100 // offered if taken <= offered else 0)
     return sum(scores) // len(scores) if scores else 0
+
+
+def balanced_allocation(pod: Pod, on: NaiveNode) -> int:
+    if not any(name in requests(pod) for name in CPU_OR_MEMORY):
+        return 0
+    return 50 + (50 + balance([pod, *on.pods], on.node) - balance(on.pods, on.node)) // 2
+
+
+def balance(pods: Sequence[Pod], node: Node) -> int:
+    """From 50 to 100, in doubles as the reference counts."""
+    offered = {name: allocatable(node, name) for name in CPU_OR_MEMORY}
+    if not all(offered.values()):
+        return 100
+    cpu, memory = (min(sum(requests(pod).get(name, 0) for pod in pods) / offered[name], 1) for name in CPU_OR_MEMORY)
+    return int((1 - abs((cpu - memory) / 2)) * 100)
