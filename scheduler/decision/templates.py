@@ -31,9 +31,6 @@ MOST_WORDS = 1 << 18
 NOT_NAMED = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
 """Why a node is refused that is not among those that the pod names, in kube-scheduler's words."""
 
-CONFLICT = "pod affinity terms conflict"
-"""The same where each of its terms names nodes that exclude each other."""
-
 _ABSENT, _ALLOWED, _NOT_NAMED = -1, -2, -3
 _FEWEST_ROWS = 64
 
@@ -82,7 +79,7 @@ class Template:
             if nodes := mask_of(self.refusers == position):
                 yield plugin, Rejected(one.reason, nodes)
         if nodes := mask_of(self.refusers == _NOT_NAMED):
-            yield NODE_AFFINITY, Rejected(NOT_NAMED if named_nodes(self.pod.affinity) else CONFLICT, nodes)
+            yield NODE_AFFINITY, Rejected(NOT_NAMED, nodes)
 
     @property
     def _nothing(self) -> Numbers:

@@ -13,7 +13,7 @@ from allocator.model import Node
 from allocator.search.rules import bits
 from scheduler.core_v1.node import decode_node
 from scheduler.core_v1.pod import Pod, decode_pod
-from scheduler.decision.feasibility import feasible, rejections
+from scheduler.decision.feasibility import feasible, refused_by_all, rejections
 from scheduler.decision.templates import Template, Templates
 from scheduler.plugins.plugin import Cycle
 from scheduler.state.masks import Numbers, numbers_of
@@ -113,6 +113,9 @@ def pod_of(raw: Json) -> Pod:
 
 
 def refused_by(cycle: Cycle, template: Template, names: dict[int, str]) -> dict[str, Json]:
+    if refused := refused_by_all(cycle, template.static.plugins):
+        plugin, reason = refused
+        return {name: {"plugin": plugin.name, "reasons": [reason], "resolvable": False} for name in names.values()}
     told: dict[str, Json] = {}
     for plugin, one in rejections(cycle, template):
         for number in bits(one.nodes):

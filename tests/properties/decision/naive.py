@@ -12,6 +12,7 @@ from scheduler.core_v1.pod import Pod
 
 MI = 2**20
 NAMESPACES = {"default": {"zone": "a"}}
+NOT_NAMED = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
 CPU_OR_MEMORY = ("cpu", "memory")
 
 
@@ -29,7 +30,7 @@ def reasons(pod: Pod, on: NaiveNode, among: Collection[NaiveNode]) -> list[str]:
     among: all nodes.
     """
     for found in (
-        [not_named_reason(pod)] if is_not_named(pod, on.node) else [],
+        [NOT_NAMED] if is_not_named(pod, on.node) else [],
         ["node(s) were unschedulable"] if is_cordoned(pod, on.node) else [],
         ["node(s) had untolerated taint(s)"] if is_tainted(pod, on.node) else [],
         [] if is_selected(pod, on.node) else ["node(s) didn't match Pod's node affinity/selector"],
@@ -82,11 +83,6 @@ def matches(toleration: Toleration, taint: Taint) -> bool:
 def is_not_named(pod: Pod, node: Node) -> bool:
     names = [named(term) for term in pod.affinity or ()]
     return bool(names) and all(one is not None and node.name not in one for one in names)
-
-
-def not_named_reason(pod: Pod) -> str:
-    names = [named(term) for term in pod.affinity or ()]
-    return "node(s) didn't satisfy plugin(s) [NodeAffinity]" if any(names) else "pod affinity terms conflict"
 
 
 def is_selected(pod: Pod, node: Node) -> bool:
