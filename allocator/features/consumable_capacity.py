@@ -25,7 +25,7 @@ from allocator.model import (
     ValidRange,
 )
 from allocator.outcome import CapacityShort, InvalidClaim
-from allocator.search.rules import UNBOUNDED, Candidates, Classes, Effort, Mask, Pick, Slot, Stage, Trail, bits
+from allocator.search.rules import UNBOUNDED, Candidates, Classes, Effort, Mask, Pick, Rule, Slot, Stage, Trail, bits
 from cel.values.quantity import MAX_INT64, Format, Quantity
 
 Consumed = Mapping[str, Quantity]
@@ -344,16 +344,11 @@ def _used(attempt: Attempt, device: Device) -> Mapping[str, int]:
 
 
 @dataclass(slots=True, eq=False)
-class Capacity:
+class Capacity(Rule):
     """What the picks of this attempt take of devices that are shared, by device and capacity, in 10**-9."""
 
     attempt: Attempt
     _picked: dict[int, Mapping[str, int]] = field(default_factory=dict)
-
-    @property
-    def hides(self) -> bool:
-        """A device that is refused is looked at by the other rules too."""
-        return False
 
     def narrow(self, slot: Slot, domain: Mask) -> Mask:
         """Of the devices that this attempt has shares of, those with room for one more."""
@@ -375,10 +370,6 @@ class Capacity:
         amounts = self._amounts(slot, device)
         self._picked[device] = {name: amount + (picked or {}).get(name, 0) for name, amount in amounts.items()}
         return True
-
-    def room(self, slot: Slot, domain: Mask) -> int:
-        """A request takes a device once."""
-        return domain.bit_count()
 
     def joint_room(self, alternatives: Sequence[Candidates], requests: int, domain: Mask) -> int:
         """Of a shared device as many of the smallest shares as fit; each request takes a device once."""
@@ -453,9 +444,9 @@ class Capacity:
         # A device that cannot be judged has no amounts; whoever meets it does not come to count them.
         return _parts(self.attempt, slot.candidates.alternative).amounts.get(device, {})
 
-    def _restore(self, old: object) -> None:
-        device, picked = old  # type: ignore[misc]
-        if picked is None:  # type: ignore[has-type]
-            del self._picked[device]  # type: ignore[has-type]
+    def _restore(self, old: tuple[int, Mapping[str, int] | None]) -> None:
+        device, picked = old
+        if picked is None:
+            del self._picked[device]
         else:
-            self._picked[device] = picked  # type: ignore[has-type]
+            self._picked[device] = picked

@@ -14,7 +14,7 @@ from allocator.cluster.pools import Pool
 from allocator.features.contract import Attempt, Feature
 from allocator.gates import PARTITIONABLE_DEVICES
 from allocator.model import Alternative, Device, PoolID
-from allocator.search.rules import UNBOUNDED, Candidates, Classes, Effort, Mask, Slot, Stage, Trail, bits
+from allocator.search.rules import UNBOUNDED, Candidates, Classes, Effort, Mask, Rule, Slot, Stage, Trail, bits
 
 CounterID = tuple[PoolID, str, str]
 """Pool, counter set and counter."""
@@ -77,7 +77,7 @@ class Counters:
 
 
 @dataclass(slots=True, eq=False)
-class CounterRule:
+class CounterRule(Rule):
     """What the picks of this attempt take of each counter."""
 
     counters: Counters
@@ -88,11 +88,6 @@ class CounterRule:
 
     def __post_init__(self) -> None:
         self._left = list(self.counters.left)
-
-    @property
-    def hides(self) -> bool:
-        """A device that is refused is looked at by the other rules too."""
-        return False
 
     def narrow(self, slot: Slot, domain: Mask) -> Mask:
         """The devices that can still be charged."""
@@ -172,10 +167,10 @@ class CounterRule:
                 return False
         return True
 
-    def _refund(self, old: object) -> None:
-        consumption, self._charged = old  # type: ignore[misc]
+    def _refund(self, old: tuple[Consumption, Mask]) -> None:
+        consumption, self._charged = old
         self._picks -= 1
-        for counter, amount in consumption:  # type: ignore[has-type]
+        for counter, amount in consumption:
             self._left[counter] += amount
 
 
