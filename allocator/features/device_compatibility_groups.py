@@ -11,10 +11,17 @@ from dataclasses import dataclass, field
 from allocator.cluster.node_view import NodeView
 from allocator.features.contract import Attempt, Feature
 from allocator.gates import COMPATIBILITY_GROUPS
+from allocator.memo import Topic
 from allocator.model import Alternative, CounterConsumption, Device, PoolID
 from allocator.search.rules import Classes, Effort, Mask, Rule, Slot, Stage, Trail
 
 CounterSetID = tuple[PoolID, str]
+
+GroupsBySet = tuple[tuple[CounterSetID, frozenset[str]], ...]
+"""The counter sets that a device draws on, with its groups there."""
+
+_CONSUMPTIONS: Topic[Mapping[int, GroupsBySet]] = Topic("compatibility groups")
+
 UNGROUPED = frozenset([""])
 """Stands for the groups of a device that declares none: it goes with its like only."""
 
@@ -54,7 +61,7 @@ class CompatibleGroups(Rule):
     a further share is not checked again. shared: those of which a share is held already.
     """
 
-    consumptions: Mapping[int, tuple[tuple[CounterSetID, frozenset[str]], ...]]
+    consumptions: Mapping[int, GroupsBySet]
     shareable: Mask
     shared: Mask
     groups: dict[CounterSetID, frozenset[str]] = field(default_factory=dict)
@@ -108,17 +115,16 @@ class CompatibleGroups(Rule):
                 self.groups[counter_set] = held
 
 
-def _consumptions(view: NodeView) -> Mapping[int, tuple[tuple[CounterSetID, frozenset[str]], ...]]:
+def _consumptions(view: NodeView) -> Mapping[int, GroupsBySet]:
     """The counter sets of each device that draws on any, with its groups there."""
-    if "groups" not in view.memo:
-        view.memo["groups"] = {
-            position: _groups_by_set(device) for position, device in enumerate(view.devices) if device.consumes_counters
-        }
-    consumptions: Mapping[int, tuple[tuple[CounterSetID, frozenset[str]], ...]] = view.memo["groups"]
-    return consumptions
+    return view.memo.remember(_CONSUMPTIONS, lambda: _consumptions_of(view))
 
 
-def _groups_by_set(device: Device) -> tuple[tuple[CounterSetID, frozenset[str]], ...]:
+def _consumptions_of(view: NodeView) -> Mapping[int, GroupsBySet]:
+    return {number: _groups_by_set(device) for number, device in enumerate(view.devices) if device.consumes_counters}
+
+
+def _groups_by_set(device: Device) -> GroupsBySet:
     groups: dict[CounterSetID, frozenset[str]] = {}
     for consumption in device.consumes_counters:
         key, own = (PoolID(device.driver, device.pool), consumption.counter_set), _groups_of(consumption)

@@ -14,6 +14,7 @@ from allocator.cluster.node_view import NodeView
 from allocator.features.contract import Attempt
 from allocator.features.list_type_attributes import Token, is_list, tokens
 from allocator.gates import LIST_TYPE_ATTRIBUTES
+from allocator.memo import Topic
 from allocator.model import Alternative, Attribute, Constraint, Device
 from allocator.outcome import InvalidClaim
 from allocator.search.rules import UNBOUNDED, Candidates, Classes, Effort, Mask, Rule, Slot, Trail, bits
@@ -75,15 +76,16 @@ class _Known:
     made: dict[Hashable, Column] = field(default_factory=dict)
 
 
+_KNOWN: Topic[_Known] = Topic("columns")
+
+
 def _known(view: NodeView, name: str) -> _Known:
-    try:
-        known = view.memo["columns", name]
-    except KeyError:
-        known = None
-    if known is None or len(known.made) > MOST_COLUMNS:
-        known = view.memo["columns", name] = _Known()
-    assert isinstance(known, _Known)
-    return known
+    key = (_KNOWN, name)
+    known = view.memo.remember(key, _Known)
+    if len(known.made) <= MOST_COLUMNS:
+        return known
+    view.memo.forget(key)
+    return view.memo.remember(key, _Known)
 
 
 class Columns:
