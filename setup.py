@@ -9,7 +9,7 @@ from pathlib import Path
 
 from setuptools import Extension, setup
 
-_HOT = ("allocate", "gates", "model", "outcome", "results", "explain/cause", "policies/contract")
+_HOT = ("allocate", "gates", "memo", "model", "outcome", "results", "explain/cause", "policies/contract")
 _HOT_ROOMS = ("cluster", "requests", "search", "features", "fleet")
 """Modules and rooms of `allocator` that a decision goes through."""
 
