@@ -10,10 +10,9 @@ from allocator.model import Claim
 from allocator.outcome import Allocated, AllocationError, Outcome
 from allocator.search.rules import Mask, bits
 from scheduler.core_v1.pod import Pod
-from scheduler.decision.decide import NotPlaced, View, allowed, beside_devices, counts_devices, reached_by_all
+from scheduler.decision.decide import NotPlaced, View, allowed, beside_devices, counts_devices, cycle_of, reached_by_all
 from scheduler.decision.feasibility import rejections_by_others
 from scheduler.decision.requirements import Requirements, requirements
-from scheduler.plugins.plugin import Cycle
 from scheduler.state.masks import union
 from scheduler.state.pod_requests import pod_requests
 
@@ -90,8 +89,8 @@ def _not_left(
         for text, nodes in view.templates.refused(pod).items():
             if own := nodes & required.nodes:
                 yield text, own
-        cycle = Cycle(pod, required.requests, view.infos)
-        for _, one in rejections_by_others(cycle, view.templates.of(pod)):
+        cycle = cycle_of(view, pod, required.requests)
+        for _, one in rejections_by_others(cycle, view.templates.plugins):
             if own := one.nodes & required.nodes:
                 yield one.reason, own
     left = required.nodes if pod is None else allowed(view, pod, required)

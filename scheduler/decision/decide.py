@@ -27,16 +27,18 @@ from scheduler.decision.feasibility import feasible, fit_error, refused_by_all, 
 from scheduler.decision.requirements import Requirements, requirements
 from scheduler.decision.templates import Templates
 from scheduler.decision.time_limit import Patience, TooLong
+from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.dynamic_resources import ADMIN_ACCESS as NO_ADMIN_ACCESS
 from scheduler.plugins.dynamic_resources import CLAIMS, CLASSES, DEVICES
 from scheduler.plugins.node_name import NODE_NAME
 from scheduler.plugins.node_resources_fit import NODE_RESOURCES_FIT
-from scheduler.plugins.plugin import NO_NODES, UNSUPPORTED, Cycle, Reason, Refusal, Rejected
+from scheduler.plugins.plugin import NO_NODES, UNSUPPORTED, Reason, Refusal, Rejected
 from scheduler.state.extended_resources import ExtendedClaim, ExtendedResources
 from scheduler.state.masks import union
 from scheduler.state.node_allocatable_resources import WithDevices
 from scheduler.state.nodes import NodeInfos
 from scheduler.state.pod_requests import OF_NODES, PodRequests, pod_requests
+from scheduler.state.pod_selectors import PodSelectors
 
 NO_DEVICES = "cannot allocate all claims"
 NOT_REACHED = "resourceclaim not available on the node"
@@ -60,6 +62,11 @@ class View(Protocol):
     @property
     def templates(self) -> Templates:
         """What filters say of nodes alone."""
+        ...
+
+    @property
+    def selectors(self) -> PodSelectors:
+        """Services and controllers of pods."""
         ...
 
     @property
@@ -194,7 +201,7 @@ def _decided(
 ) -> Placed | NotPlaced:
     requests = pod_requests(pod)
     pending = [claim for claim in claims if claim.allocation is None]
-    if problem := _for_every_node(view, Cycle(pod, requests, view.infos), pending, full):
+    if problem := _for_every_node(view, cycle_of(view, pod, requests), pending, full):
         return _refused_by_all(view, problem, requests, pending)
     asked = requirements(view, pod, requests, pending)
     reached = reached_by_all(view, claims, failed)
@@ -202,7 +209,8 @@ def _decided(
     for required in asked:
         for rank, nodes in able(view, pod, claims, required, reached).items():
             groups[rank] = groups.get(rank, 0) | nodes
-    chosen = pick(Cycle(pod, requests, view.infos), view.templates.of(pod), groups, view.fleet.all, view.start)
+    cycle = cycle_of(view, pod, requests)
+    chosen = pick(cycle, view.templates.plugins, groups, view.fleet.all, view.start)
     if chosen is None:
         return _not_placed(view, pod, asked, claims, failed)
     number, _ = chosen
@@ -219,6 +227,11 @@ def able(view: View, pod: Pod, claims: Sequence[Claim], required: Requirements, 
     if not counts_devices(view) or not (claims or required.pending):
         return groups
     return {rank: _with_room(view, pod, claims, required, nodes) for rank, nodes in groups.items()}
+
+
+def cycle_of(view: View, pod: Pod, requests: PodRequests) -> Cycle:
+    """What plugins see of an attempt. requests: what the pod takes of the nodes in question."""
+    return Cycle(pod, requests, view.infos, view.templates.of(pod), view.selectors)
 
 
 def counts_devices(view: View) -> bool:
@@ -312,7 +325,7 @@ def allowed(view: View, pod: Pod, required: Requirements) -> Mask:
     if required.problem:
         return 0
     if not pod.node_name:
-        return feasible(Cycle(pod, required.requests, view.infos), view.templates.of(pod)) & required.nodes
+        return feasible(cycle_of(view, pod, required.requests), view.templates.plugins) & required.nodes
     number = view.number_of(pod.node_name)
     return 0 if number is None else 1 << number
 
@@ -391,7 +404,7 @@ class _Kept:
 
 def refused_by_filters(view: View, pod: Pod, required: Requirements) -> Iterator[tuple[Reason, Rejected]]:
     """Why not, for the nodes of `required` that a filter refuses."""
-    for plugin, one in rejections(Cycle(pod, required.requests, view.infos), view.templates.of(pod)):
+    for plugin, one in rejections(cycle_of(view, pod, required.requests), view.templates):
         if nodes := one.nodes & required.nodes:
             yield plugin.reason, Rejected(one.reason, nodes, one.resolvable & required.nodes)
 

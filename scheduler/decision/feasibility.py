@@ -8,8 +8,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from allocator.search.rules import Mask
-from scheduler.decision.templates import Template
-from scheduler.plugins.plugin import Cycle, Plugin, Rejected
+from scheduler.decision.templates import Templates
+from scheduler.plugins.cycle import Cycle
+from scheduler.plugins.plugin import Plugin, Rejected
 
 
 def refused_by_all(cycle: Cycle, plugins: Iterable[Plugin]) -> tuple[Plugin, str] | None:
@@ -20,25 +21,25 @@ def refused_by_all(cycle: Cycle, plugins: Iterable[Plugin]) -> tuple[Plugin, str
     return None
 
 
-def feasible(cycle: Cycle, template: Template) -> Mask:
-    """The nodes that every filter lets pass. template: of the pod."""
-    left = template.allowed
-    for plugin in template.static.plugins:
+def feasible(cycle: Cycle, plugins: Iterable[Plugin]) -> Mask:
+    """The nodes that every filter lets pass."""
+    left = cycle.template.allowed
+    for plugin in plugins:
         if plugin.dynamic and left:
             left &= ~plugin.dynamic.refused(cycle)
     return left
 
 
-def rejections(cycle: Cycle, template: Template) -> Iterator[tuple[Plugin, Rejected]]:
+def rejections(cycle: Cycle, templates: Templates) -> Iterator[tuple[Plugin, Rejected]]:
     """Why not, for every node that is not feasible; a node that lacks several resources has a reason for each."""
-    yield from template.rejected()
-    yield from rejections_by_others(cycle, template)
+    yield from templates.rejections(cycle.template)
+    yield from rejections_by_others(cycle, templates.plugins)
 
 
-def rejections_by_others(cycle: Cycle, template: Template) -> Iterator[tuple[Plugin, Rejected]]:
+def rejections_by_others(cycle: Cycle, plugins: Iterable[Plugin]) -> Iterator[tuple[Plugin, Rejected]]:
     """The same for the nodes that the template allows: what else is in the cluster is in the way."""
-    left = template.allowed
-    for plugin in template.static.plugins:
+    left = cycle.template.allowed
+    for plugin in plugins:
         if not plugin.dynamic:
             continue
         for one in plugin.dynamic.rejections(cycle, left):

@@ -15,6 +15,7 @@ from scheduler.plugins.node_ports import NODE_PORTS
 from scheduler.plugins.node_resources_fit import NODE_RESOURCES_FIT
 from scheduler.plugins.node_unschedulable import NODE_UNSCHEDULABLE
 from scheduler.plugins.plugin import NO_NODES, UNSUPPORTED, Plugin
+from scheduler.plugins.pod_topology_spread import POD_TOPOLOGY_SPREAD
 from scheduler.plugins.taint_toleration import TAINT_TOLERATION
 
 PLUGINS = (
@@ -24,6 +25,7 @@ PLUGINS = (
     NODE_AFFINITY,
     NODE_PORTS,
     NODE_RESOURCES_FIT,
+    POD_TOPOLOGY_SPREAD,
     INTER_POD_AFFINITY,
     DYNAMIC_RESOURCES,
 )

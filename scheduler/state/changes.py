@@ -37,6 +37,11 @@ class PodChanged(_Changed[Pod]):
             return False
         return self.new is None or self.new.is_finished or _resources_of(self.old) != _resources_of(self.new)
 
+    @property
+    def is_counted_differently(self) -> bool:
+        """True for a pod that comes to a node or leaves it, or has other labels there: others may look at these."""
+        return _counted_of(self.old) != _counted_of(self.new)
+
 
 class ClaimChanged(_Changed[Claim]):
     """A ResourceClaim."""
@@ -87,6 +92,10 @@ class GivenBack:
 
 def _resources_of(pod: Pod) -> tuple[object, ...]:
     return pod.containers, pod.budget, pod.overhead, pod.by_claims
+
+
+def _counted_of(pod: Pod | None) -> object:
+    return None if pod is None or not pod.node_name or pod.is_finished else (pod.labels, pod.is_deleting)
 
 
 Event = (
