@@ -42,9 +42,9 @@ class ReadKey:
         """True where attributes are read."""
         return self.has_all or bool(self.names)
 
-    def distinguishes(self, piece: Slice) -> bool:
+    def distinguishes(self, slice_: Slice) -> bool:
         """False where all devices of the slice agree in what is read."""
-        return bool(self.names or self.has_all or self.has_capacity or piece.traits & _READ_ALWAYS)
+        return bool(self.names or self.has_all or self.has_capacity or slice_.traits & _READ_ALWAYS)
 
     def of(self, device: Device) -> Hashable:
         """Equal for devices of one driver that agree in what is read."""

@@ -63,7 +63,7 @@ class Attempt:
         if not held:
             return []
         slices = (*pool.slices, *pool.elsewhere)
-        return [device for piece in slices for device in piece.devices if device.name in held]
+        return [device for slice_ in slices for device in slice_.devices if device.name in held]
 
 
 class Feature:
