@@ -15,6 +15,7 @@ from operator import attrgetter
 from allocator.cluster.node_affinity import InvalidNodeSelector, reaches
 from allocator.cluster.pools import Pool, has_counters
 from allocator.cluster.reads import ReadKey
+from allocator.cluster.snapshot import NOT_FOR_DEVICES
 from allocator.exact import deciding, exact, is_exactly, values_of
 from allocator.model import TRAITS, Device, Node, Slice
 
@@ -42,11 +43,7 @@ _of_slice = values_of(
     },
 )
 _of_node = values_of(
-    Node,
-    {
-        **dict.fromkeys(["name", "labels"], "they decide what is reached, and nothing else"),
-        **dict.fromkeys(["taints", "unschedulable", "allocatable"], "no concern of devices"),
-    },
+    Node, {**NOT_FOR_DEVICES, **dict.fromkeys(["name", "labels"], "they decide what is reached, and nothing else")}
 )
 
 

@@ -1,7 +1,7 @@
 """What claims ask of a fleet: claims that differ in their own names only are one question."""
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import cel
 from allocator.cluster.reads import ReadKey
@@ -79,10 +79,9 @@ def reads_of(snapshot: Snapshot, claims: Sequence[Claim], by_policy: Sequence[st
         except cel.CompileError:
             continue
     attributes = [c.match_attribute or c.distinct_attribute for claim in claims for c in claim.constraints]
-    by_feature = [name for feature in FEATURES for name in feature.reads]
-    reads = ReadKey.of_programs(programs, (*attributes, *by_policy, *by_feature))
-    derives = any(a.derived_attributes for c in claims for request in c.requests for a in request.alternatives)
-    return replace(reads, has_all=reads.has_all or derives)
+    alternatives = [a for claim in claims for request in claim.requests for a in request.alternatives]
+    by_feature = [name for feature in FEATURES for alternative in alternatives for name in feature.reads(alternative)]
+    return ReadKey.of_programs(programs, (*attributes, *by_policy, *by_feature))
 
 
 def expressions_of(snapshot: Snapshot, claims: Sequence[Claim]) -> Iterable[str]:

@@ -64,10 +64,11 @@ ELSEWHERE = {"generation", "reach", "devices"}  # the fields of slices that deci
 class Choosy(Feature):
     """Refuses the devices of which something is not as it wants."""
 
-    reads = ("gpu.example/x",)
-
     def __init__(self, refuses: Refuses) -> None:
         self._refuses = refuses
+
+    def reads(self, alternative: Alternative) -> Iterable[str]:
+        return ("gpu.example/x",)
 
     def unusable(self, attempt: Attempt, alternative: Alternative) -> Iterable[Stage]:
         published = [piece for pool in attempt.view.pools for piece in pool.slices]
