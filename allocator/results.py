@@ -113,11 +113,11 @@ def _node_selector(picks: Iterable[Pick], view: NodeView) -> NodeSelector | None
     fields: dict[tuple[str, str, frozenset[str]], Requirement] = {}
     for pick in picks:
         device = view.devices[pick.device]
-        piece = view.segment(pick.device).piece
-        reach = device.reach if piece.reach.per_device else piece.reach
+        slice_ = view.segment(pick.device).slice
+        reach = device.reach if slice_.reach.per_device else slice_.reach
         if reach.node_name or device.binds_to_node:
             return _only(view)
-        for term in _single_term(reach, piece.name):
+        for term in _single_term(reach, slice_.name):
             _add(expressions, term.expressions)
             _add(fields, term.fields)
     if not expressions and not fields:

@@ -17,19 +17,19 @@ from allocator.search.rules import Mask
 class Segment:
     """The devices of one slice in a view: they start at bit `offset`."""
 
-    piece: Slice
+    slice: Slice
     offset: int
 
     @property
     def mask(self) -> Mask:
         """The devices of the slice."""
-        return ((1 << len(self.piece.devices)) - 1) << self.offset
+        return ((1 << len(self.slice.devices)) - 1) << self.offset
 
     def having(self, trait: str) -> Mask:
         """The devices that have the trait (`Slice.traits`)."""
-        if trait not in self.piece.traits:
+        if trait not in self.slice.traits:
             return 0
-        return sum(1 << position for position, d in enumerate(self.piece.devices, self.offset) if getattr(d, trait))
+        return sum(1 << position for position, d in enumerate(self.slice.devices, self.offset) if getattr(d, trait))
 
 
 @dataclass(slots=True, eq=False)
@@ -93,8 +93,8 @@ class NodeView:
         return self.memo.remember((_POSITIONS, pool.id), lambda: self._positions_of(pool.id))
 
     def _positions_of(self, pool_id: PoolID) -> Mapping[str, int]:
-        own = [segment for segment in self.segments if segment.piece.pool_id == pool_id]
-        return {device.name: position for s in own for position, device in enumerate(s.piece.devices, s.offset)}
+        own = [segment for segment in self.segments if segment.slice.pool_id == pool_id]
+        return {device.name: position for s in own for position, device in enumerate(s.slice.devices, s.offset)}
 
     def segment(self, device: int) -> Segment:
         """The segment that a device belongs to. Cost: O(slices of the view)."""
@@ -110,26 +110,26 @@ def view_of(node: Node | None, pools: tuple[Pool, ...]) -> NodeView:
     for pool in pools:
         if not pool.is_usable:
             continue
-        for piece in pool.slices:
-            segment = Segment(piece, len(devices))
+        for slice_ in pool.slices:
+            segment = Segment(slice_, len(devices))
             segments.append(segment)
-            devices.extend(piece.devices)
-            here, unclear = _reached(piece, node, segment.offset) if piece.reach.per_device else (segment.mask, 0)
+            devices.extend(slice_.devices)
+            here, unclear = _reached(slice_, node, segment.offset) if slice_.reach.per_device else (segment.mask, 0)
             reachable |= here
             unreadable |= unclear
-            if piece.unknown_fields:
+            if slice_.unknown_fields:
                 unknown |= segment.mask
-            if piece.traits:
-                traits |= piece.traits
+            if slice_.traits:
+                traits |= slice_.traits
                 unknown |= segment.having("unknown_fields")
                 shareable |= segment.having("allow_multiple_allocations")
     return NodeView(node, pools, tuple(segments), tuple(devices), reachable, unreadable, unknown, shareable, traits)
 
 
-def _reached(piece: Slice, node: Node | None, offset: int) -> tuple[Mask, Mask]:
+def _reached(slice_: Slice, node: Node | None, offset: int) -> tuple[Mask, Mask]:
     """Of a slice that leaves it to its devices: (those that the node reaches, those of which that cannot be said)."""
     reached = unreadable = 0
-    for position, device in enumerate(piece.devices, offset):
+    for position, device in enumerate(slice_.devices, offset):
         try:
             reached |= reaches(device.reach, node) << position
         except InvalidNodeSelector:

@@ -5,7 +5,7 @@ funnel), or watches the search (a rule). Most do one of these. What does not dep
 is asked once for each view and shape of a request.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from allocator.cluster.node_view import Named, NodeView
@@ -63,16 +63,18 @@ class Attempt:
         if not held:
             return []
         slices = (*pool.slices, *pool.elsewhere)
-        return [device for piece in slices for device in piece.devices if device.name in held]
+        return [device for slice_ in slices for device in slice_.devices if device.name in held]
 
 
 class Feature:
-    """A feature that says nothing; each real one overrides what it has to say.
+    """A feature that says nothing; each real one overrides what it has to say."""
 
-    reads: the qualified names of the attributes that it looks at; everything else of devices and slices is its own.
-    """
+    def reads(self, alternative: Alternative) -> Iterable[str]:
+        """The qualified names of the attributes that it reads for the request, `ANY_ATTRIBUTE` if it may be any.
 
-    reads: Sequence[str] = ()
+        It may read all other fields of devices and slices without saying so.
+        """
+        return ()
 
     def concerns(self, view: NodeView) -> bool:
         """False where the feature has nothing to say of any device of the view, whatever is asked and in use."""

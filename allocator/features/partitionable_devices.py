@@ -270,8 +270,8 @@ def _charged(attempt: Attempt) -> Mask:
 
 
 def _counters_of(pool: Pool) -> Iterator[tuple[CounterID, int]]:
-    for piece in (*pool.slices, *pool.elsewhere):
-        for counter_set in piece.counter_sets:
+    for slice_ in (*pool.slices, *pool.elsewhere):
+        for counter_set in slice_.counter_sets:
             for name, amount in counter_set.counters.items():
                 yield (pool.id, counter_set.name, name), amount.nanos
 

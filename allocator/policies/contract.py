@@ -119,8 +119,8 @@ def _indescribable(view: NodeView) -> Mask:
 def _indescribable_of(view: NodeView) -> Mask:
     mask = 0
     for segment in view.segments:
-        for position, device in enumerate(segment.piece.devices, segment.offset):
-            reach = device.reach if segment.piece.reach.per_device else segment.piece.reach
+        for position, device in enumerate(segment.slice.devices, segment.offset):
+            reach = device.reach if segment.slice.reach.per_device else segment.slice.reach
             mask |= (len(reach.node_selector or ()) > 1) << position
     return mask
 

@@ -154,16 +154,16 @@ def _sets(pools: Iterable[Pool]) -> dict[Unit, Mapping[str, int]]:
     return {
         (pool.id, counter_set.name): {name: amount.nanos for name, amount in counter_set.counters.items()}
         for pool in pools
-        for piece in (*pool.slices, *pool.elsewhere)
-        for counter_set in piece.counter_sets
+        for slice_ in (*pool.slices, *pool.elsewhere)
+        for counter_set in slice_.counter_sets
     }
 
 
 def _local(view: NodeView) -> Iterator[int]:
     """The devices that not every node reaches."""
     for segment in view.segments:
-        for position, device in enumerate(segment.piece.devices, segment.offset):
-            reach = device.reach if segment.piece.reach.per_device else segment.piece.reach
+        for position, device in enumerate(segment.slice.devices, segment.offset):
+            reach = device.reach if segment.slice.reach.per_device else segment.slice.reach
             if not reach.all_nodes:
                 yield position
 

@@ -117,8 +117,8 @@ def _partitioned_of(view: NodeView) -> Mapping[CounterSetID, Partitioned]:
 
 def _counters(view: NodeView) -> Iterator[tuple[CounterSetID, Mapping[str, int]]]:
     for pool in view.pools:
-        for piece in (*pool.slices, *pool.elsewhere):
-            for counter_set in piece.counter_sets:
+        for slice_ in (*pool.slices, *pool.elsewhere):
+            for counter_set in slice_.counter_sets:
                 yield (pool.id, counter_set.name), {name: own.nanos for name, own in counter_set.counters.items()}
 
 

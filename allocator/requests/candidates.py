@@ -207,7 +207,7 @@ class _Builder:
         """What can be said of the alternative whatever is in use; remembered by the view."""
         # What is remembered keeps its class, so that no other class gets that identity.
         class_id = id(self.snapshot.classes.get(alternative.class_name))
-        key = (_MEANT, (class_id, alternative.name, alternative.shape))
+        key = (_MEANT, (class_id, alternative.name, alternative.fingerprint))
         return self.attempt.view.memo.remember(key, lambda: self._work_out(claim, alternative))
 
     def _work_out(self, claim: Claim, alternative: Alternative) -> "_Meant":

@@ -5,7 +5,7 @@ monotone, since more picks never repair what was refused, and independent of the
 the search relies on both, and property tests hold every rule to them.
 """
 
-from abc import ABC, abstractmethod
+from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
@@ -141,7 +141,7 @@ class Effort:
     state: int = 1
 
 
-class Rule(ABC):
+class Rule(metaclass=ABCMeta):
     """May refuse devices during the search. Its state changes in `take` alone, and goes back through the trail.
 
     `take` refuses whatever `narrow` would have dropped, except where `hides` is set: then a device that is dropped is

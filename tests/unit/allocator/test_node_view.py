@@ -102,7 +102,7 @@ def test_every_device_knows_its_slice_past_slices_without_devices() -> None:
         for name, names in {"a": [], "b": ["x", "y"], "c": [], "d": ["z"], "e": []}.items()
     ]
     seen = view(*pieces)
-    assert [seen.segment(device).piece.name for device in range(3)] == ["b", "b", "d"]
+    assert [seen.segment(device).slice.name for device in range(3)] == ["b", "b", "d"]
     assert [segment.mask for segment in seen.segments] == [0, 0b011, 0, 0b100, 0]
 
 
