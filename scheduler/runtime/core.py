@@ -18,10 +18,11 @@ from uuid import uuid4
 from allocator.gates import Features
 from allocator.policies import policy_of
 from scheduler import garbage
-from scheduler.attempt.binder import Api, Binder, Point, Time
+from scheduler.attempt.binder import Api, Binder, Time
 from scheduler.attempt.claim_objects import Claim, ClaimKey, key_of
 from scheduler.attempt.decision import Decision, Outcome
 from scheduler.attempt.intent import ANNOTATION
+from scheduler.attempt.step import Point
 from scheduler.cache.events import Refused
 from scheduler.cache.kinds import ClaimObject
 from scheduler.client.connection import Connection

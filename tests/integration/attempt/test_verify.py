@@ -6,7 +6,7 @@ from scheduler.attempt.bind_pod import bind_pod
 from scheduler.attempt.binder import Binder
 from scheduler.attempt.claim_objects import allocation_of, consumers_of
 from scheduler.attempt.decision import Bound, Outcome, Retry
-from scheduler.attempt.verify import JITTER_LEAST_S, JITTER_MOST_S, PATIENCE_S
+from scheduler.attempt.steps.verification import GIVE_WAY_S, JITTER_LEAST_S, JITTER_MOST_S
 from tests.integration.attempt.scene import (
     NODE,
     Scene,
@@ -60,7 +60,7 @@ def test_earlier_writer_waits_for_the_later_one_to_give_way(scene: Scene) -> Non
     scene.time.on_sleep = give_way
     decision = scene.a_decision(scene.a_pod("claim"), gets(scene.a_claim(), "gpu-0"))
     assert scene.bind(decision) == Bound(NODE)
-    assert 1.0 < scene.time.passed_s < PATIENCE_S
+    assert 1.0 < scene.time.passed_s < GIVE_WAY_S
 
 
 def test_earlier_writer_gives_way_as_well_when_the_later_one_never_does(scene: Scene) -> None:
@@ -68,7 +68,7 @@ def test_earlier_writer_gives_way_as_well_when_the_later_one_never_does(scene: S
     outcome = scene.bind(scene.a_decision(scene.a_pod("claim"), gets(scene.a_claim(), "gpu-0")))
     assert isinstance(outcome, Retry)
     assert outcome.reason == "claim work/claim: claim work/later holds the same devices and does not give way"
-    assert scene.time.passed_s >= PATIENCE_S
+    assert scene.time.passed_s >= GIVE_WAY_S
     assert is_untouched(scene.claim())
 
 

@@ -18,7 +18,8 @@ import pytest
 
 from allocator.model import Allocation, Claim, DeviceResult, NodeSelector, Requirement, Term
 from allocator.pods.extended_resources import CountRequest, RequestMapping
-from scheduler.attempt.bind_pod import bind_pod
+from scheduler.attempt.attempt import new_attempt
+from scheduler.attempt.bind_pod import steps
 from scheduler.attempt.binder import Binder, Time
 from scheduler.attempt.claim_objects import ClaimKey, Json, allocation_of, is_made_for, key_of, results_of, version_of
 from scheduler.attempt.deallocate import deallocate_one
@@ -32,6 +33,8 @@ from scheduler.attempt.decision import (
     Outcome,
     PodKey,
 )
+from scheduler.attempt.run import run
+from scheduler.attempt.steps.extended_claim import MakeClaim
 from scheduler.client.errors import CallFailed
 from scheduler.client.resources import claims
 from scheduler.core_v1.pod import Pod
@@ -175,7 +178,16 @@ class Process:
                 return None
             plan = ExtendedPlan(_extended_claim(key), _allocation(self.chance.choice(free), node))
             decision = replace(decision, extended=plan, pod_status={EXTENDED_STATUS: plan.claim.status})
-        return await bind_pod(self.binder, decision)
+        return await self.carry_out(decision)
+
+    async def carry_out(self, decision: Decision) -> Outcome:
+        attempt = new_attempt(self.binder, decision)
+        outcome = await run(self.binder, attempt, list(steps(self.binder, attempt)))
+        if not isinstance(outcome, Bound | BoundElsewhere):  # by somebody else, maybe: then all stays as it is
+            # A claim that was never found may still be made later; whoever tries the pod next takes it away.
+            unsettled = [step for step in attempt.begun if not (step.is_settled or isinstance(step, MakeClaim))]
+            assert unsettled == [], outcome
+        return outcome
 
     def decision(self, key: PodKey, node: str, plans: Sequence[ClaimPlan]) -> Decision:
         return Decision(key, node, tuple(plans), next(self.numbers))

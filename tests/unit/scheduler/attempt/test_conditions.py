@@ -9,11 +9,12 @@ from typing import cast
 import pytest
 
 from allocator.model import DeviceID
-from scheduler.attempt import conditions
 from scheduler.attempt.attempt import Attempt
 from scheduler.attempt.binder import Binder
 from scheduler.attempt.claim_objects import Json
 from scheduler.attempt.conditions import CLOCK_SLACK, Failed, Ready, Waiting, is_overdue, state_of
+from scheduler.attempt.steps import binding_conditions
+from scheduler.attempt.steps.binding_conditions import POLL_LEAST_S, AwaitConditions
 from tests.unit.scheduler.attempt.raw_claims import a_raw_claim, an_allocation
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -96,8 +97,8 @@ def test_devices_that_are_not_ready_are_looked_at_again_after_a_while_each_time_
 
     binder = SimpleNamespace(time=SimpleNamespace(sleep=sleep), listener=SimpleNamespace(pending=lambda *_: None))
     decision = SimpleNamespace(is_patient=True, is_assigned=True)
-    attempt = SimpleNamespace(decision=decision, slot=SimpleNamespace(give_back=lambda: None), touched=[None])
-    monkeypatch.setattr(conditions, "_waiting", lambda *_: next(waiting))
-    monkeypatch.setattr(conditions, "_refresh", refresh)
-    asyncio.run(conditions.await_conditions(cast(Binder, binder), cast(Attempt, attempt)))
-    assert slept == [conditions.POLL_LEAST_S, 2 * conditions.POLL_LEAST_S, 4 * conditions.POLL_LEAST_S]
+    attempt = SimpleNamespace(decision=decision, slot=SimpleNamespace(give_back=lambda: None), claims=[None])
+    monkeypatch.setattr(binding_conditions, "unready", lambda *_: next(waiting))
+    monkeypatch.setattr(AwaitConditions, "_refresh", refresh)
+    asyncio.run(AwaitConditions(cast(Binder, binder), cast(Attempt, attempt)).do())
+    assert slept == [POLL_LEAST_S, 2 * POLL_LEAST_S, 4 * POLL_LEAST_S]

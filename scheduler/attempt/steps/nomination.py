@@ -7,10 +7,13 @@ Source: KEP-5278.
 """
 
 import logging
+from dataclasses import dataclass, field
 
 from scheduler.attempt import pod_calls
 from scheduler.attempt.attempt import Attempt
 from scheduler.attempt.binder import Binder
+from scheduler.attempt.step import Step
+from scheduler.attempt.steps.binding_conditions import unready
 from scheduler.attempt.write_outcome import Verdict, verdict
 from scheduler.client.errors import CallFailed
 
@@ -22,17 +25,27 @@ FIELD = "nominatedNodeName"
 _LOG = logging.getLogger(__name__)
 
 
-async def nominate(binder: Binder, attempt: Attempt) -> None:
-    """Let the pod say where it is about to go."""
-    # Differs from kube-scheduler, which does so for every pod with claims: most are bound before anybody could read it.
-    attempt.is_nominated = True
-    await _write(binder, attempt, "", attempt.intent.node)
+@dataclass(eq=False)
+class Nominate(Step):
+    """The node in the pod's status, where devices have to be made ready. is_written: the pod may say it."""
 
+    binder: Binder
+    attempt: Attempt
+    is_written: bool = field(default=False, init=False)
 
-async def withdraw(binder: Binder, attempt: Attempt) -> None:
-    """Let the pod say it no more, where nobody else has said something else since."""
-    if attempt.is_nominated:
-        await _write(binder, attempt, attempt.intent.node, None)
+    async def do(self) -> None:
+        """Let the pod say where it is about to go. Raises AttemptEnded where the devices will not be ready."""
+        # Differs from kube-scheduler, which does so for every pod with claims: most are bound before anybody could
+        # read it.
+        if self.attempt.decision.is_patient and unready(self.binder, self.attempt):
+            self.is_written = True
+            await _write(self.binder, self.attempt, "", self.attempt.intent.node)
+
+    async def undo(self, node: str) -> bool:
+        """Let the pod say it no more, where nobody else has said something else since."""
+        if self.is_written:
+            await _write(self.binder, self.attempt, self.attempt.intent.node, None)
+        return False
 
 
 async def _write(binder: Binder, attempt: Attempt, standing: str, node: str | None) -> None:
@@ -52,8 +65,8 @@ async def _write(binder: Binder, attempt: Attempt, standing: str, node: str | No
                     raise
             else:
                 # Where the version had moved before, the binding has to find that out.
-                if found["metadata"]["resourceVersion"] == attempt.pod_version:
-                    attempt.pod_version = stored["metadata"]["resourceVersion"]
+                if found["metadata"]["resourceVersion"] == attempt.pod.version:
+                    attempt.pod.version = stored["metadata"]["resourceVersion"]
                 return
     except CallFailed as error:
         _LOG.warning("pod %s: its nomination for %s could not be written: %s", pod, node or "no node", error)

@@ -4,10 +4,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.attempt import claim_objects
-from scheduler.attempt.attempt import Touched
+from scheduler.attempt.attempt import WrittenClaim
 from scheduler.attempt.claim_objects import Json, allocation_of, consumers_of, key_of, version_of
+from scheduler.attempt.claim_undo import next_edit
 from scheduler.attempt.intent import Intent, intent_of, is_of_another_attempt
-from scheduler.attempt.rollback import next_step
 from scheduler.state.claims import FINALIZER
 from tests.unit.scheduler.attempt.raw_claims import OURS, a_raw_claim, an_allocation
 
@@ -24,7 +24,7 @@ claims = st.builds(
     st.booleans(),
 )
 begun = st.builds(
-    lambda allocation, sent: Touched(key_of(a_raw_claim()), a_raw_claim(), allocation, sent),
+    lambda allocation, sent: WrittenClaim(key_of(a_raw_claim()), a_raw_claim(), allocation, sent),
     st.sampled_from([None, MINE]),
     st.sampled_from(["", "10", "9"]),
 )
@@ -36,10 +36,10 @@ def claim_of(intent: Intent | None, allocation: Json | None, reserved_for: list[
     return claim_objects.fenced(claim, "10") if is_fenced else claim
 
 
-def undone(claim: Json, touched: Touched) -> tuple[Json, int]:
+def undone(claim: Json, touched: WrittenClaim) -> tuple[Json, int]:
     """The claim after all steps, and how many there were; each moves the version, as the API server does."""
     steps = 0
-    while step := next_step(claim, OURS, touched):
+    while step := next_edit(claim, OURS, touched):
         _, claim = step
         steps += 1
         assert steps <= STEPS_MAX
@@ -48,7 +48,7 @@ def undone(claim: Json, touched: Touched) -> tuple[Json, int]:
 
 
 @given(claims, begun)
-def test_rollback_ends_with_nothing_of_the_attempt_left(claim: Json, touched: Touched) -> None:
+def test_rollback_ends_with_nothing_of_the_attempt_left(claim: Json, touched: WrittenClaim) -> None:
     left, _ = undone(claim, touched)
     assert not claim_objects.is_fenced(left)
     if is_of_another_attempt(claim, OURS):
@@ -63,7 +63,7 @@ def test_rollback_ends_with_nothing_of_the_attempt_left(claim: Json, touched: To
 
 
 @given(claims, begun)
-def test_rollback_takes_nothing_from_others(claim: Json, touched: Touched) -> None:
+def test_rollback_takes_nothing_from_others(claim: Json, touched: WrittenClaim) -> None:
     left, _ = undone(claim, touched)
     others = [uid for uid in consumers_of(claim) if uid != OURS.podUID]
     assert [uid for uid in consumers_of(left) if uid != OURS.podUID] == others
@@ -76,14 +76,14 @@ def test_rollback_takes_nothing_from_others(claim: Json, touched: Touched) -> No
 
 
 @given(claims, begun)
-def test_claim_that_another_attempt_has_taken_over_keeps_its_status(claim: Json, touched: Touched) -> None:
+def test_claim_that_another_attempt_has_taken_over_keeps_its_status(claim: Json, touched: WrittenClaim) -> None:
     if is_of_another_attempt(claim, OURS):
         left, _ = undone(claim, touched)
         assert left.get("status") == claim.get("status")
 
 
 @given(claims, begun)
-def test_unanswered_write_is_fenced_off_whatever_the_claim_holds(claim: Json, touched: Touched) -> None:
+def test_unanswered_write_is_fenced_off_whatever_the_claim_holds(claim: Json, touched: WrittenClaim) -> None:
     _, steps = undone(claim, touched)
     if touched.sent == version_of(claim) and not is_of_another_attempt(claim, OURS):
         is_shared = allocation_of(claim) == MINE == touched.allocation and set(consumers_of(claim)) - {OURS.podUID}

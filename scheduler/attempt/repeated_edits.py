@@ -1,6 +1,6 @@
 """One write after the other to a claim, each decided by what the claim is now, until there is nothing left to write.
 
-A conflict, or an answer that never came, is settled by reading the claim again: what was sent has landed, or is sent
+A conflict, or an answer that never came, is resolved by reading the claim again: what was sent has landed, or is sent
 once more under the same version, or can never land.
 """
 
@@ -28,12 +28,12 @@ PAUSE_MAX_S = 10.0
 _LOG = logging.getLogger(__name__)
 
 
-async def settle(
+async def edit_until_done(
     binder: Binder, key: ClaimKey, following: Next, known: Claim | None = None, *, tries_max: int | None = None
 ) -> bool:
     """Write until `following` has nothing more; False where the claim stays as it is, which is logged.
 
-    known: the claim if it was read already. A claim that is gone is settled. While the API server does not answer it
+    known: the claim if it was read already. A claim that is gone is done. While the API server does not answer it
     goes on trying, tries_max times if that is given: until then nobody knows what is stored.
     """
     current = known
@@ -50,7 +50,7 @@ async def settle(
         return False
 
     try:
-        while not await until_heard(binder, key.namespace, write_next, tries_max):
+        while not await until_answered(binder, key.namespace, write_next, tries_max):
             pass
     except CallFailed as error:
         _LOG.warning("claim %s stays as it is: %s", key, error)
@@ -58,18 +58,18 @@ async def settle(
     return True
 
 
-async def settle_alone(
+async def edit_alone(
     binder: Binder, key: ClaimKey, following: Next, known: Claim | None = None, *, tries_max: int | None = None
 ) -> bool:
     """The same, for one of many claims: whatever goes wrong with it is logged, and costs no other one."""
     try:
-        return await settle(binder, key, following, known, tries_max=tries_max)
+        return await edit_until_done(binder, key, following, known, tries_max=tries_max)
     except Exception:  # noqa: BLE001 - as it says
         _LOG.exception("claim %s stays as it is", key)
         return False
 
 
-async def until_heard(
+async def until_answered(
     binder: Binder, namespace: str | None, act: Callable[[], Awaitable[Answer]], tries_max: int | None = None
 ) -> Answer:
     """What `act` gives, tried again while the API server does not answer, or is in trouble.
