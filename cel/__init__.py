@@ -18,6 +18,7 @@ from cel.environment import V1_36, V1_36_LISTS, V1_37, Environment
 from cel.errors import Cancelled, CompileError, EvalAbortedError, EvalError
 from cel.program import Attribute, Outcome, Program, ValueProgram
 from cel.run.frame import COST_LIMIT
+from cel.values.quantity import Quantity
 
 __all__ = [
     "COST_LIMIT",
@@ -36,6 +37,7 @@ __all__ = [
     "Outcome",
     "PlainDevice",
     "Program",
+    "Quantity",
     "Reads",
     "ValueProgram",
     "bind_device",
