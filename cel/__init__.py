@@ -10,8 +10,8 @@
 Kubernetes 1.37, or of 1.36 with `cel.compile(text, cel.V1_36)`. Nothing else of Kubernetes is needed.
 """
 
-from cel.cache import CacheInfo, cache_info, compile_value
 from cel.cache import compile_selector as compile  # noqa: A004 - called as cel.compile
+from cel.cache import compile_value
 from cel.device.device import BoundDevice, Device, PlainDevice, bind_device, device_from_json
 from cel.device.reads import Reads
 from cel.environment import V1_36, V1_36_LISTS, V1_37, Environment
@@ -27,7 +27,6 @@ __all__ = [
     "V1_37",
     "Attribute",
     "BoundDevice",
-    "CacheInfo",
     "Cancelled",
     "CompileError",
     "Device",
@@ -41,7 +40,6 @@ __all__ = [
     "Reads",
     "ValueProgram",
     "bind_device",
-    "cache_info",
     "compile",
     "compile_value",
     "device_from_json",

@@ -5,11 +5,11 @@ programs that meet none stay quick.
 """
 
 from collections.abc import Callable
-from typing import Final, NamedTuple, TypeAlias, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 from cel.environment import V1_37, Environment
 from cel.errors import CompileError
-from cel.memo import Memo
+from cel.lru import LruCache
 from cel.program import Program, ValueProgram
 from cel.stack import with_room
 
@@ -18,7 +18,7 @@ MOST_PROGRAMS: Final = 4096
 MOST_TEXT: Final = 2**19  # characters of all programs that are kept; a program takes up to 240 bytes for each
 
 _Some = TypeVar("_Some", Program, ValueProgram)
-_Memo: TypeAlias = Memo[tuple[str, Environment], _Some | CompileError]
+_Cache: TypeAlias = LruCache[tuple[str, Environment], _Some | CompileError]
 
 
 def compile_selector(text: str, environment: Environment = V1_37) -> Program:
@@ -31,31 +31,17 @@ def compile_value(text: str, environment: Environment = V1_37) -> ValueProgram:
     return _known(_values, text, environment, _attribute)
 
 
-class CacheInfo(NamedTuple):
-    """How full the cache of programs is: entries, of at most `most`, and how often one was found or made."""
-
-    entries: int
-    most: int
-    hits: int
-    misses: int
-
-
-def cache_info() -> CacheInfo:
-    """The state of the cache of selectors."""
-    return CacheInfo(len(_selectors), _selectors.most, _selectors.hits, _selectors.misses)
-
-
-_selectors: Final[_Memo[Program]] = Memo(MOST_PROGRAMS, MOST_TEXT)
-_values: Final[_Memo[ValueProgram]] = Memo(MOST_PROGRAMS, MOST_TEXT)
+_selectors: Final[_Cache[Program]] = LruCache(MOST_PROGRAMS, MOST_TEXT)
+_values: Final[_Cache[ValueProgram]] = LruCache(MOST_PROGRAMS, MOST_TEXT)
 
 
 def _known(
-    memo: _Memo[_Some],
+    cache: _Cache[_Some],
     text: str,
     environment: Environment,
     compile_: Callable[[str, Environment], _Some],
 ) -> _Some:
-    """What is made of an expression, now or before; raises CompileError, anew each time."""
+    """The program of an expression, compiled now or before; raises a new CompileError each time."""
     if len(text) > LONGEST_SOURCE:
         return with_room(compile_, text, environment)
 
@@ -65,7 +51,7 @@ def _known(
         except CompileError as error:
             return error.with_traceback(None)
 
-    found = memo.get((text, environment), len(text), make)
+    found = cache.get((text, environment), len(text), make)
     if isinstance(found, CompileError):
         raise CompileError(found.message, found.line, found.column, found.source)
     return found

@@ -18,16 +18,16 @@ _INDEXING: Final = frozenset({ast.INDEX, ast.OPTIONAL_INDEX, ast.OPTIONAL_SELECT
 
 def reads_of(checked: Checked) -> Reads:
     """Finds the paths in a checked expression."""
-    reader = _Reader(checked)
-    reader.visit(checked.root)
-    return Reads(frozenset(path for path in reader.paths if not _is_covered(path, reader.paths)))
+    collector = _PathCollector(checked)
+    collector.visit(checked.root)
+    return Reads(frozenset(path for path in collector.paths if not _is_covered(path, collector.paths)))
 
 
 def _is_covered(path: Path, paths: set[Path]) -> bool:
     return any(path[:length] in paths for length in range(len(path)))
 
 
-class _Reader:
+class _PathCollector:
     """Collects paths. aliases: of the variables of macros, None for those that are no path."""
 
     def __init__(self, checked: Checked) -> None:

@@ -278,7 +278,7 @@ class _Planner:
         result = self._step(node.result)
         self._scopes.pop()
         slots = (accumulator, first, second)
-        return steps.looped(steps.Loop(slots, range_, _start(node.start), condition, step, result))
+        return steps.looped(steps.Fold(slots, range_, _start(node.start), condition, step, result))
 
 
 def _start(node: Expr) -> Callable[[], Value]:

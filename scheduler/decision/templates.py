@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from allocator.model import Node
 from allocator.search.rules import Mask
 from cel import Cancelled
-from cel.memo import Memo
+from cel.lru import LruCache
 from scheduler.core_v1.pod import Pod
 from scheduler.plugins.filters import FILTERS, refusal
 from scheduler.plugins.filters.node_affinity import named_nodes
@@ -72,7 +72,7 @@ class Templates:
         self._nodes: dict[int, Node] = {}
         self._numbers: dict[str, int] = {}
         self._size = _FEWEST_ROWS
-        self._known: Memo[Hashable, Template] = Memo(MOST_TEMPLATES, MOST_WORDS)
+        self._known: LruCache[Hashable, Template] = LruCache(MOST_TEMPLATES, MOST_WORDS)
 
     def set_node(self, number: int, node: Node) -> None:
         """The node has this number, and may have changed. Cost: nothing where filters see no change."""

@@ -25,11 +25,11 @@ def test_refusal_is_remembered_and_raised_anew() -> None:
 
 
 def test_text_that_is_longer_than_any_expression_is_not_remembered() -> None:
-    before = cel.cache_info()
+    before = len(cache._selectors), len(cache._values)
     for compiled in (cel.compile, cel.compile_value):
         with pytest.raises(cel.CompileError, match="longer than 10240 bytes"):
             compiled("x" * 1_000_000)
-    assert cel.cache_info() == before
+    assert (len(cache._selectors), len(cache._values)) == before
 
 
 def test_long_expressions_leave_room_for_few_others() -> None:
@@ -39,15 +39,6 @@ def test_long_expressions_leave_room_for_few_others() -> None:
     assert cache._selectors.weight <= cache.MOST_TEXT
     compiled = cel.compile("device.driver == 'short'")
     assert cel.compile("device.driver == 'short'") is compiled
-
-
-def test_cache_says_how_full_it_is() -> None:
-    before = cel.cache_info()
-    cel.compile("device.driver == 'not seen before'")
-    cel.compile("device.driver == 'not seen before'")
-    after = cel.cache_info()
-    assert (after.misses, after.hits) == (before.misses + 1, before.hits + 1)
-    assert after.entries <= after.most == 4096
 
 
 def test_expression_may_have_10_kib() -> None:
