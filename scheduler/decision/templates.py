@@ -13,7 +13,7 @@ import numpy as np
 from allocator.model import Node
 from allocator.search.rules import Mask
 from cel import Cancelled
-from cel.memo import Memo
+from cel.lru import LruCache
 from scheduler.core_v1.pod import Pod
 from scheduler.plugins.default import PLUGINS, refusal
 from scheduler.plugins.node_affinity import NODE_AFFINITY, named_nodes
@@ -62,7 +62,7 @@ class Templates:
         self._nodes: dict[int, Node] = {}
         self._numbers: dict[str, int] = {}
         self._size = _FEWEST_ROWS
-        self._known: Memo[Hashable, Template] = Memo(MOST_TEMPLATES, MOST_WORDS)
+        self._known: LruCache[Hashable, Template] = LruCache(MOST_TEMPLATES, MOST_WORDS)
 
     @property
     def plugins(self) -> tuple[Plugin, ...]:

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
-from cel.memo import Memo
+from cel.lru import LruCache
 from scheduler.core_v1.affinity_term import AffinityTerm
 from scheduler.core_v1.label_selector import Labels, LabelSelector, selects
 from scheduler.state.masks import Numbers
@@ -153,8 +153,8 @@ class PodCounts:
                 answer.on_nodes[number] += sign
 
 
-def _no_answers() -> Memo[Question, _Answer]:
-    return Memo(MOST_QUESTIONS, MOST_WORDS)
+def _no_answers() -> LruCache[Question, _Answer]:
+    return LruCache(MOST_QUESTIONS, MOST_WORDS)
 
 
 def _words_of(selector: LabelSelector) -> int:
