@@ -222,9 +222,14 @@ _REMEMBERED = 1 << 12
 """Specs that are remembered, and characters of those that are."""
 
 
-def decode_pod(raw: Mapping[str, object], *, keeps_raw: bool = True) -> tuple[Pod | None, tuple[FieldError, ...]]:
-    """The pod, or the errors. keeps_raw: the pod carries the object as it came, which most of its memory is then."""
-    pod = _pod(raw, raw if keeps_raw else {})
+def decode_pod(
+    raw: Mapping[str, object], *, keeps_raw: bool = True, validate: bool = True
+) -> tuple[Pod | None, tuple[FieldError, ...]]:
+    """The pod, or the errors. keeps_raw: the pod carries the object as it came, which most of its memory is then.
+
+    validate: what the API server refuses is an error.
+    """
+    pod = _pod(raw, raw if keeps_raw else {}, validate=validate)
     return pod, () if pod else _errors(raw)
 
 
@@ -235,15 +240,16 @@ def _errors(raw: Mapping[str, object]) -> tuple[FieldError, ...]:
     return (*metadata_errors(fields.metadata), *_spec_errors(fields.spec), *_status_errors(fields.status))
 
 
-def _pod(raw: Mapping[str, object], kept: Mapping[str, object]) -> Pod | None:
+def _pod(raw: Mapping[str, object], kept: Mapping[str, object], *, validate: bool) -> Pod | None:
     """The pod, with what others of an equal spec have as well; None where there are errors."""
     fields, _ = typed(_OwnFields, raw)
-    if fields is None or _has_errors(fields):
+    if fields is None or (validate and _has_errors(fields)):
         return None
     raw_spec = raw["spec"]
     assert isinstance(raw_spec, dict)
     spec = SpecRead(raw_spec, fields.metadata.namespace or DEFAULT_NAMESPACE, _READ, _READ_OF_CONTAINERS)
-    like = _decoded_once(spec) if 0 < len(spec.text) <= _REMEMBERED else _decoded(spec)
+    decoded = _decoded_once if 0 < len(spec.text) <= _REMEMBERED else _decoded
+    like = decoded(spec, validate)
     return _own(like, fields, kept) if like else None
 
 
@@ -291,10 +297,11 @@ def _own(like: Pod, fields: _OwnFields, raw: Mapping[str, object]) -> Pod:
 _NO_STATUS = PodStatusFields()
 
 
-def _decoded(spec: SpecRead) -> Pod | None:
+def _decoded(spec: SpecRead, validate: bool) -> Pod | None:  # noqa: FBT001 - an argument of a cache
     """A pod of the spec without anything of its own; None where there are errors."""
     fields, _ = typed(_SpecFields, spec.raw)
-    return None if fields is None or any(True for _ in _spec_errors(fields)) else _pod_of(fields, spec)
+    has_errors = fields is not None and validate and any(True for _ in _spec_errors(fields))
+    return None if fields is None or has_errors else _pod_of(fields, spec)
 
 
 _decoded_once = lru_cache(maxsize=_REMEMBERED)(_decoded)
