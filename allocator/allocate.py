@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from allocator.cluster.snapshot import Snapshot
 from allocator.explain.cause import cause_of
-from allocator.features.contract import Attempt, attempt_of
+from allocator.features.contract import NodeAttempt, attempt_of
 from allocator.model import Allocation, Claim, Node, PoolID
 from allocator.outcome import (
     Allocated,
@@ -98,7 +98,7 @@ def pools_looked_at(
 
 
 def _allocations(
-    snapshot: Snapshot, attempt: Attempt, claims: Sequence[Claim], picks: Sequence[Pick]
+    snapshot: Snapshot, attempt: NodeAttempt, claims: Sequence[Claim], picks: Sequence[Pick]
 ) -> tuple[Allocation, ...]:
     by_claim: list[list[Pick]] = [[] for _ in claims]
     for pick in picks:
@@ -108,7 +108,7 @@ def _allocations(
     )
 
 
-def _cause(problem: Problem, attempt: Attempt, claims: Sequence[Claim]) -> Cause | InvalidPoolSeen:
+def _cause(problem: Problem, attempt: NodeAttempt, claims: Sequence[Claim]) -> Cause | InvalidPoolSeen:
     cause = cause_of(problem, attempt, claims)
     invalid = tuple((pool.id, pool.contradiction) for pool in attempt.view.pools if pool.contradiction)
     return InvalidPoolSeen(invalid, cause) if invalid else cause

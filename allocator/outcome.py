@@ -26,7 +26,7 @@ class CapacityShort:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class DeviceRefusal:
     """One stage of the funnel: why `devices` of those still left were refused.
 
     reason: a phrase that follows the number, such as `in use` or `fail selector #0 of class gpu`. kind: as of a stage.
@@ -52,7 +52,7 @@ class NotEnough:
     request: str
     wanted: int
     total: int
-    refusals: tuple[Refusal, ...]
+    refusals: tuple[DeviceRefusal, ...]
     left: int
 
 
@@ -63,7 +63,7 @@ class AllBlocked:
     claim: str
     request: str
     total: int
-    refusals: tuple[Refusal, ...]
+    refusals: tuple[DeviceRefusal, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +81,13 @@ class ConstraintUnmet:
 
 
 @dataclass(frozen=True, slots=True)
-class Conflict:
+class NotTogether:
     """Each request has devices enough, each constraint a value, but not all of it together."""
 
     claims: tuple[str, ...]
 
 
-Cause = NotEnough | AllBlocked | ConstraintUnmet | Conflict
+Cause = NotEnough | AllBlocked | ConstraintUnmet | NotTogether
 
 
 @dataclass(frozen=True, slots=True)

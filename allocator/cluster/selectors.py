@@ -19,8 +19,8 @@ from allocator.model import Alternative, Device, DeviceClass, Slice
 from allocator.search.rules import Mask
 from cel import Cancelled
 
-MOST_VERDICTS = 1 << 16
-"""Verdicts that are kept, of all expressions on all slices together, where these are few; some 5 MiB.
+MOST_SELECTIONS = 1 << 16
+"""Selections that are kept, of all expressions on all slices together, where these are few; some 5 MiB.
 
 Beyond, the expression that was not asked for the longest is forgotten on all slices.
 """
@@ -33,7 +33,7 @@ LEAST_EXPRESSIONS = 128
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Selection:
     """An expression over devices: where it is true, and where it fails."""
 
     matches: Mask
@@ -48,22 +48,24 @@ def selectors_of(device_class: DeviceClass, alternative: Alternative) -> Iterato
         yield f"request {alternative.name}", position, expression or ""
 
 
+IsCancelled = Callable[[], bool]
+
 Answers = dict[Hashable, bool | None]
 """By what an expression reads of a device; None where it fails."""
 
 
-NOTHING = Verdict(0, 0)
+NOTHING = Selection(0, 0)
 """What most expressions that look for one device say of most slices."""
 
-_shared = lru_cache(maxsize=1024)(Verdict)
+_shared = lru_cache(maxsize=1024)(Selection)
 """Many expressions say the same of many slices; what they say is kept once."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _KnownAnswers:
     """What is known of an expression, by number of the slice. begun: answers where it was cancelled."""
 
-    verdicts: dict[int, Verdict] = field(default_factory=dict)
+    selections: dict[int, Selection] = field(default_factory=dict)
     begun: dict[int, Answers] = field(default_factory=dict)
 
 
@@ -83,7 +85,7 @@ def _hint(error: str, device: Device) -> str:
 class Selectors:
     """The memo of expressions over slices, for one environment of the language.
 
-    kept: how many verdicts are remembered now.
+    kept: how many selections are remembered now.
     """
 
     __slots__ = ("_environment", "_known", "_slices", "kept")
@@ -91,10 +93,10 @@ class Selectors:
     def __init__(self, environment: cel.Environment) -> None:
         self.kept = 0
         self._environment = environment
-        self._known: dict[str, _Known] = {}
+        self._known: dict[str, _KnownAnswers] = {}
         self._slices: set[int] = set()
 
-    def verdict(self, expression: str, view: NodeView, is_cancelled: Callable[[], bool] = lambda: False) -> Verdict:
+    def select(self, expression: str, view: NodeView, is_cancelled: Callable[[], bool] = lambda: False) -> Selection:
         """The answers over all devices of a view. Raises Cancelled, and goes on from there when it is asked again.
 
         is_cancelled: asked before the expression is evaluated on a device, and by its loops.
@@ -102,16 +104,16 @@ class Selectors:
         """
         if not view.segments:
             return NOTHING
-        known = self._known.pop(expression, None) or _Known()
+        known = self._known.pop(expression, None) or _KnownAnswers()
         self._known[expression] = known  # at the end: the first one is the one that was not asked for the longest
         if len(view.segments) == 1:
             return self._of_slice(expression, known, view.segments[0].slice, is_cancelled)
         matches = errors = 0
         for segment in view.segments:
-            verdict = self._of_slice(expression, known, segment.slice, is_cancelled)
-            matches |= verdict.matches << segment.offset
-            errors |= verdict.errors << segment.offset
-        return Verdict(matches, errors)
+            selection = self._of_slice(expression, known, segment.slice, is_cancelled)
+            matches |= selection.matches << segment.offset
+            errors |= selection.errors << segment.offset
+        return Selection(matches, errors)
 
     def error(self, expression: str, device: Device) -> str:
         """Why the expression fails on the device; empty where it does not."""
@@ -130,29 +132,33 @@ class Selectors:
         self._slices.remove(slice_.number)
         for expression, known in list(self._known.items()):
             known.begun.pop(slice_.number, None)
-            if known.verdicts.pop(slice_.number, None) is not None:
+            if known.selections.pop(slice_.number, None) is not None:
                 self.kept -= 1
-            if not known.verdicts and not known.begun:
+            if not known.selections and not known.begun:
                 del self._known[expression]
 
-    def _of_slice(self, expression: str, known: _Known, slice_: Slice, is_cancelled: Callable[[], bool]) -> Verdict:
+    def _of_slice(
+        self, expression: str, known: _KnownAnswers, slice_: Slice, is_cancelled: Callable[[], bool]
+    ) -> Selection:
         number = slice_.number
-        verdict = known.verdicts.get(number)
-        if verdict is None:
+        selection = known.selections.get(number)
+        if selection is None:
             self._slices.add(number)
             answers = known.begun.pop(number, {})
             try:
-                verdict = known.verdicts[number] = self._evaluate(expression, slice_, answers, is_cancelled)
+                selection = known.selections[number] = self._evaluate(expression, slice_, answers, is_cancelled)
             except Cancelled:
                 known.begun[number] = answers
                 raise
             self.kept += 1
-            most = max(MOST_VERDICTS, LEAST_EXPRESSIONS * len(self._slices))
+            most = max(MOST_SELECTIONS, LEAST_EXPRESSIONS * len(self._slices))
             while (self.kept > most or len(self._known) > MOST_EXPRESSIONS) and len(self._known) > 1:
-                self.kept -= len(self._known.pop(next(iter(self._known))).verdicts)
-        return verdict
+                self.kept -= len(self._known.pop(next(iter(self._known))).selections)
+        return selection
 
-    def _evaluate(self, expression: str, slice_: Slice, answers: Answers, is_cancelled: Callable[[], bool]) -> Verdict:
+    def _evaluate(
+        self, expression: str, slice_: Slice, answers: Answers, is_cancelled: Callable[[], bool]
+    ) -> Selection:
         """answers: those that are known already; grows in place."""
         devices = slice_.devices
         try:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from allocator.cluster.counter_slices import Unreached
-from allocator.cluster.node_affinity import NAME_FIELD, problem_of
+from allocator.cluster.node_affinity import NAME_FIELD, term_problem
 from allocator.cluster.pools import Pool, gather
 from allocator.gates import Features, Release
 from allocator.model import Node, PoolID, Slice
@@ -122,7 +122,7 @@ class SliceIndex:
         if slice_.reach.node_name:
             return ((NAME_FIELD, slice_.reach.node_name),)
         terms = slice_.reach.node_selector or ()
-        if slice_.reach.all_nodes or slice_.reach.per_device or len(terms) != 1 or problem_of(terms[0]):
+        if slice_.reach.all_nodes or slice_.reach.per_device or len(terms) != 1 or term_problem(terms[0]):
             return None
         for requirement in (*terms[0].fields, *terms[0].expressions):
             # A label may have the name of the field, but then it is no field.

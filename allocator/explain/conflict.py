@@ -52,7 +52,7 @@ LIMITS: tuple[tuple[type[Rule], str], ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Clash:
+class Conflict:
     """A conflict of wishes, in the order of the claims.
 
     is_minimal: it is known that any wish less would do; false where the budget was spent on a part, or a part ends in
@@ -79,7 +79,7 @@ class Clash:
         return tuple(wish for wish in self.wishes if isinstance(wish, ConstraintWish))
 
 
-def clash_of(asking: Asking, claims: Sequence[Claim]) -> Clash:
+def conflict_of(asking: Asking, claims: Sequence[Claim]) -> Conflict:
     """The conflict in claims that are refused. Cost: one question for each request and each constraint."""
     every = tuple(wish for claim in claims for wish in wishes_of(claim))
     kept, is_minimal = set(every), True
@@ -125,12 +125,12 @@ def _constraints(claim: Claim) -> Iterator[ConstraintWish]:
         yield ConstraintWish(str(claim), position, kind, attribute)
 
 
-def _measured(asking: Asking, claims: Sequence[Claim], wishes: tuple[Wish, ...], *, is_minimal: bool) -> Clash:
+def _measured(asking: Asking, claims: Sequence[Claim], wishes: tuple[Wish, ...], *, is_minimal: bool) -> Conflict:
     fewer = reduced(claims, wishes)
     _, problem = prepared(asking.snapshot, asking.node, fewer)
     wanted = sum(min(candidates.need for candidates in alternatives) for alternatives in problem.requests)
     limits = tuple(name for kind, name in LIMITS if _would_do_without(problem, kind))
-    return Clash(
+    return Conflict(
         wishes, is_minimal, offer_of(asking.snapshot, asking.node, fewer), wanted, _in_common(asking, problem), limits
     )
 

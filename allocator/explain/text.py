@@ -10,13 +10,13 @@ from allocator.outcome import (
     AllBlocked,
     CapacityShort,
     Cause,
-    Conflict,
     ConstraintUnmet,
+    DeviceRefusal,
     Exhausted,
     InvalidPoolSeen,
     NotEnough,
+    NotTogether,
     Outcome,
-    Refusal,
     Refused,
 )
 
@@ -114,7 +114,7 @@ def _nearness(answer: str | Outcome) -> tuple[float, int, int]:
             return 1.0 + (cause.total - blocked) / cause.total, 0, 0
         case ConstraintUnmet() as cause:
             return 2.0 + cause.best / cause.wanted, 0, 0
-        case Conflict():
+        case NotTogether():
             return 4.0, 0, 0
         case None:
             return (5.0, 0, 0) if isinstance(answer, Exhausted) else (-1.0, 0, 0)
@@ -138,13 +138,13 @@ def _cause_text(cause: Cause | None) -> str:
             names = ", ".join(cause.requests)
             wanted = devices_text(cause.wanted)
             return f"{cause.constraint} lets at most {cause.best} of {wanted} together (requests {names})"
-        case Conflict():
+        case NotTogether():
             return f"no choice of devices satisfies everything together (claims {', '.join(cause.claims)})"
         case None:
             return "no devices"
 
 
-def _funnel(total: int, refusals: tuple[Refusal, ...]) -> str:
+def _funnel(total: int, refusals: tuple[DeviceRefusal, ...]) -> str:
     return f"{devices_text(total)}{': ' if refusals else ''}{_listed(refusals)}"
 
 
@@ -152,13 +152,13 @@ MOST_HOLDERS = 3
 """Claims that one line names; of others it tells the number."""
 
 
-def _listed(refusals: tuple[Refusal, ...]) -> str:
+def _listed(refusals: tuple[DeviceRefusal, ...]) -> str:
     """What refused how many; what a request does not mean anyway comes last."""
     ordered = sorted(refusals, key=lambda refusal: refusal.kind == "selector")
     return ", ".join(refusal_text(refusal) for refusal in ordered)
 
 
-def refusal_text(refusal: Refusal) -> str:
+def refusal_text(refusal: DeviceRefusal) -> str:
     """One stage of the funnel: how many, why, and who has them."""
     details = [_short_text(short, len(refusal.devices)) for short in refusal.short]
     if refusal.holders:

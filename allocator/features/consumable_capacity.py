@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from allocator.cluster.node_view import NodeView
 from allocator.exact import exact
-from allocator.features.contract import Attempt, Feature
+from allocator.features.contract import Feature, NodeAttempt
 from allocator.gates import CONSUMABLE_CAPACITY, FRACTIONAL_CAPACITY_RANGE, Features
 from allocator.memo import Topic
 from allocator.model import (
@@ -26,7 +26,19 @@ from allocator.model import (
     ValidRange,
 )
 from allocator.outcome import CapacityShort, InvalidClaim
-from allocator.search.rules import UNBOUNDED, Candidates, Classes, Effort, Mask, Pick, Rule, Slot, Stage, Trail, bits
+from allocator.search.rules import (
+    UNBOUNDED,
+    Candidates,
+    Classes,
+    DeviceSlot,
+    Effort,
+    Mask,
+    Pick,
+    Rule,
+    Stage,
+    Trail,
+    bits,
+)
 from cel.values.quantity import MAX_INT64, Format, Quantity
 
 Consumed = Mapping[str, Quantity]
@@ -55,7 +67,7 @@ class ConsumableCapacity(Feature):
             where = f"claim {claim}, request {alternative.name}"
             raise InvalidClaim(f"{where}: capacity is requested, but {CONSUMABLE_CAPACITY} is off")
 
-    def unselectable(self, attempt: Attempt, alternative: Alternative) -> Iterable[Stage]:
+    def unselectable(self, attempt: NodeAttempt, alternative: Alternative) -> Iterable[Stage]:
         """Devices that could not serve the request even if nobody else used them."""
         if not attempt.features.has(CONSUMABLE_CAPACITY) or not _is_measured(attempt.view, alternative):
             return ()
@@ -63,11 +75,11 @@ class ConsumableCapacity(Feature):
         reason = f"do not offer the requested capacity{f' ({asked})' if asked else ''}"
         return (Stage(reason, _demand(attempt, alternative).refused),)
 
-    def taken(self, attempt: Attempt, alternative: Alternative) -> Iterable[Stage]:
+    def taken(self, attempt: NodeAttempt, alternative: Alternative) -> Iterable[Stage]:
         """Devices of which others use too much; and, for a share in use, a device that is no longer shared."""
         return self._taken(attempt, alternative) if attempt.shared else ()
 
-    def _taken(self, attempt: Attempt, alternative: Alternative) -> Iterator[Stage]:
+    def _taken(self, attempt: NodeAttempt, alternative: Alternative) -> Iterator[Stage]:
         leaves_all = alternative.mode == "All" and attempt.features.release.full_devices_leave_all
         # Under `All`, a constraint that may end the attempt is asked before: then the rule refuses the device.
         if alternative.mode != "All" or not attempt.features.is_strict or leaves_all:
@@ -77,7 +89,7 @@ class ConsumableCapacity(Feature):
             mask = attempt.shared & ~attempt.shareable
             yield Stage("are no longer shared, but shares are in use", mask, "in use")
 
-    def failures(self, attempt: Attempt, alternative: Alternative) -> Mapping[int, str]:
+    def failures(self, attempt: NodeAttempt, alternative: Alternative) -> Mapping[int, str]:
         """Devices whose arithmetic cannot hold the request."""
         features = attempt.features
         if not features.has(CONSUMABLE_CAPACITY) or features.release.capacity_errors_skip:
@@ -86,11 +98,11 @@ class ConsumableCapacity(Feature):
             return {}
         return _demand(attempt, alternative).failures
 
-    def rule(self, attempt: Attempt) -> "Capacity | None":
+    def rule(self, attempt: NodeAttempt) -> "Capacity | None":
         """Adds up the shares picked in one attempt."""
         return Capacity(attempt) if attempt.shareable | attempt.shared else None
 
-    def finish(self, attempt: Attempt, claim: Claim, pick: Pick, result: DeviceResult) -> DeviceResult:
+    def finish(self, attempt: NodeAttempt, claim: Claim, pick: Pick, result: DeviceResult) -> DeviceResult:
         """A share has an id, and says what it consumes; a whole device neither."""
         if not attempt.shareable >> pick.device & 1:
             return result
@@ -122,17 +134,17 @@ _DEMAND_OF: Topic[tuple[Alternative, _Demand]] = Topic("demand of an alternative
 _FULL: Topic[Mask] = Topic("full devices")
 
 
-def _demand(attempt: Attempt, alternative: Alternative) -> _Demand:
+def _demand(attempt: NodeAttempt, alternative: Alternative) -> _Demand:
     """Worked out once for each view and request. Cost: O(devices with capacity)."""
     key = (_DEMAND_OF, id(alternative))
     return attempt.memo.remember(key, lambda: (alternative, _demand_for(attempt, alternative.capacity or {})))[1]
 
 
-def _demand_for(attempt: Attempt, requested: Mapping[str, Quantity]) -> _Demand:
+def _demand_for(attempt: NodeAttempt, requested: Mapping[str, Quantity]) -> _Demand:
     return attempt.view.memo.remember((_DEMAND, exact(requested)), lambda: _work_out(attempt, requested))
 
 
-def _full(attempt: Attempt, alternative: Alternative) -> Mask:
+def _full(attempt: NodeAttempt, alternative: Alternative) -> Mask:
     """The devices of which others use so much that the request does not fit beside them."""
     if not attempt.shared:
         return 0
@@ -140,7 +152,7 @@ def _full(attempt: Attempt, alternative: Alternative) -> Mask:
     return attempt.memo.remember((_FULL, id(demand)), lambda: _work_out_full(attempt, demand))
 
 
-def _work_out_full(attempt: Attempt, demand: _Demand) -> Mask:
+def _work_out_full(attempt: NodeAttempt, demand: _Demand) -> Mask:
     full = 0
     for position in bits(attempt.shared):
         device = attempt.view.devices[position]
@@ -151,7 +163,7 @@ def _work_out_full(attempt: Attempt, demand: _Demand) -> Mask:
     return full
 
 
-def short_of(attempt: Attempt, alternative: Alternative, devices: Mask) -> tuple[CapacityShort, ...]:
+def short_of(attempt: NodeAttempt, alternative: Alternative, devices: Mask) -> tuple[CapacityShort, ...]:
     """The capacities of which the devices have too little left for the alternative, by name."""
     amounts, counts = _demand(attempt, alternative).amounts, Counter[tuple[str, bool]]()
     for position in bits(devices):
@@ -163,7 +175,7 @@ def short_of(attempt: Attempt, alternative: Alternative, devices: Mask) -> tuple
     return tuple(CapacityShort(name, number, takes_all) for (name, takes_all), number in sorted(counts.items()))
 
 
-def _work_out(attempt: Attempt, requested: Mapping[str, Quantity]) -> _Demand:
+def _work_out(attempt: NodeAttempt, requested: Mapping[str, Quantity]) -> _Demand:
     features = attempt.features
     consumed: dict[int, Consumed] = {}
     failures: dict[int, str] = {}
@@ -331,7 +343,7 @@ def misprint_of(amount: Quantity) -> int | None:
     return whole * amount.sign
 
 
-def _used(attempt: Attempt, device: Device) -> Mapping[str, int]:
+def _used(attempt: NodeAttempt, device: Device) -> Mapping[str, int]:
     shares = attempt.usage.shares_in(PoolID(device.driver, device.pool)).get(device.name)
     return shares.consumed if shares else {}
 
@@ -340,17 +352,17 @@ def _used(attempt: Attempt, device: Device) -> Mapping[str, int]:
 class Capacity(Rule):
     """What the picks of this attempt take of devices that are shared, by device and capacity, in 10**-9."""
 
-    attempt: Attempt
+    attempt: NodeAttempt
     _picked: dict[int, Mapping[str, int]] = field(default_factory=dict)
 
-    def narrow(self, slot: Slot, domain: Mask) -> Mask:
+    def narrow(self, slot: DeviceSlot, domain: Mask) -> Mask:
         """Of the devices that this attempt has shares of, those with room for one more."""
         for device in self._picked:
             if domain >> device & 1 and not self._fits(slot, device):
                 domain &= ~(1 << device)
         return domain
 
-    def take(self, slot: Slot, device: int, trail: Trail) -> bool:
+    def take(self, slot: DeviceSlot, device: int, trail: Trail) -> bool:
         """Add the share; a device that is not shared takes nothing from others."""
         if _full(self.attempt, slot.candidates.alternative) >> device & 1:
             return False
@@ -422,7 +434,7 @@ class Capacity(Rule):
                 most = min(most, (capacity.nanos - used.get(name, 0) - picked.get(name, 0)) // least)
         return max(most, 0)
 
-    def _fits(self, slot: Slot, device: int) -> bool:
+    def _fits(self, slot: DeviceSlot, device: int) -> bool:
         picked = self._picked.get(device)
         if picked is None:
             return True
@@ -433,7 +445,7 @@ class Capacity(Rule):
             for name, amount in self._amounts(slot, device).items()
         )
 
-    def _amounts(self, slot: Slot, device: int) -> Mapping[str, int]:
+    def _amounts(self, slot: DeviceSlot, device: int) -> Mapping[str, int]:
         # A device that cannot be judged has no amounts; whoever meets it does not come to count them.
         return _demand(self.attempt, slot.candidates.alternative).amounts.get(device, {})
 

@@ -23,18 +23,18 @@ _SHARED: Topic[Named] = Topic("shared")
 
 def attempt_of(
     snapshot: Snapshot, view: NodeView, share_id: Callable[[str], str], is_cancelled: Callable[[], bool] = lambda: False
-) -> "Attempt":
+) -> "NodeAttempt":
     """The attempt on a view as things are in the snapshot."""
     features, usage = snapshot.features, snapshot.usage
     shareable = shared = 0
     if features.has(CONSUMABLE_CAPACITY):
         shareable, shared = view.shareable, view.mask_of(usage.shares, _SHARED)
     in_use = view.mask_of(usage.holders, _HELD)
-    return Attempt(features, view, usage, in_use, shareable, shared, share_id, is_cancelled)
+    return NodeAttempt(features, view, usage, in_use, shareable, shared, share_id, is_cancelled)
 
 
 @dataclass(slots=True, eq=False)
-class Attempt:
+class NodeAttempt:
     """What features look at: one view, what is in use, and what is in force.
 
     in_use: devices held exclusively. shareable: devices that several requests may pick. shared: devices of which a
@@ -83,30 +83,30 @@ class Feature:
     def check(self, features: Features, claim: Claim, alternative: Alternative) -> None:
         """Raises InvalidClaim where the alternative uses a field whose gate is off."""
 
-    def unseen(self, attempt: Attempt, alternative: Alternative) -> Iterable[Stage]:
+    def unseen(self, attempt: NodeAttempt, alternative: Alternative) -> Iterable[Stage]:
         """Devices that are left out before any selector looks at them, whatever is in use."""
         return ()
 
-    def unselectable(self, attempt: Attempt, alternative: Alternative) -> Iterable[Stage]:
+    def unselectable(self, attempt: NodeAttempt, alternative: Alternative) -> Iterable[Stage]:
         """Devices that the request does not even mean, whatever is in use, so that `All` does without them."""
         return ()
 
-    def unusable(self, attempt: Attempt, alternative: Alternative) -> Iterable[Stage]:
+    def unusable(self, attempt: NodeAttempt, alternative: Alternative) -> Iterable[Stage]:
         """Devices that the request cannot have, whatever is in use, so that `All` fails if it means one."""
         return ()
 
-    def taken(self, attempt: Attempt, alternative: Alternative) -> Iterable[Stage]:
+    def taken(self, attempt: NodeAttempt, alternative: Alternative) -> Iterable[Stage]:
         """Devices that the request cannot have because of what is in use, likewise."""
         return ()
 
-    def failures(self, attempt: Attempt, alternative: Alternative) -> Mapping[int, str]:
+    def failures(self, attempt: NodeAttempt, alternative: Alternative) -> Mapping[int, str]:
         """Devices that cannot be judged, whatever is in use, with the reason; meeting one ends the attempt."""
         return {}
 
-    def rule(self, attempt: Attempt) -> Rule | None:
+    def rule(self, attempt: NodeAttempt) -> Rule | None:
         """What watches the picks of all requests of the attempt."""
         return None
 
-    def finish(self, attempt: Attempt, claim: Claim, pick: Pick, result: DeviceResult) -> DeviceResult:
+    def finish(self, attempt: NodeAttempt, claim: Claim, pick: Pick, result: DeviceResult) -> DeviceResult:
         """The result of a pick, with what the feature writes into it."""
         return result

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from allocator.cluster.node_view import NodeView
-from allocator.features.contract import Attempt, Feature
+from allocator.features.contract import Feature, NodeAttempt
 from allocator.gates import BINDING_CONDITIONS
 from allocator.model import Alternative, Claim, DeviceResult
 from allocator.search.rules import Pick, Stage
@@ -24,13 +24,13 @@ class DeviceBindingConditions(Feature):
         """Only views with a device that waits for conditions, or that some tell to have failed."""
         return not view.traits.isdisjoint(_TRAITS)
 
-    def unseen(self, attempt: Attempt, alternative: Alternative) -> Iterable[Stage]:
+    def unseen(self, attempt: NodeAttempt, alternative: Alternative) -> Iterable[Stage]:
         """Devices that nobody would wait for."""
         if not attempt.features.has(BINDING_CONDITIONS):
             mask = sum(1 << position for position, d in enumerate(attempt.view.devices) if d.binding_conditions)
             yield Stage(f"have binding conditions, and {BINDING_CONDITIONS} is off", mask)
 
-    def finish(self, attempt: Attempt, claim: Claim, pick: Pick, result: DeviceResult) -> DeviceResult:
+    def finish(self, attempt: NodeAttempt, claim: Claim, pick: Pick, result: DeviceResult) -> DeviceResult:
         """The conditions to wait for; those of failure are copied also where they stand alone."""
         device = attempt.view.devices[pick.device]
         if not attempt.features.has(BINDING_CONDITIONS):

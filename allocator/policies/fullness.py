@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from allocator.cluster.node_view import NodeView
 from allocator.cluster.pools import Pool
-from allocator.features.contract import Attempt
+from allocator.features.contract import NodeAttempt
 from allocator.memo import Topic
 from allocator.model import CounterConsumption, Device, PoolID
 from allocator.policies.groups import NUMA_NODE, PCIE_ROOT
@@ -54,7 +54,7 @@ class Hardware:
 class Fullness:
     """How full the hardware of an attempt is."""
 
-    def __init__(self, attempt: Attempt) -> None:
+    def __init__(self, attempt: NodeAttempt) -> None:
         self._attempt = attempt
         self._hardware = hardware_of(attempt.view)
         self._used = self._in_use()
@@ -119,7 +119,7 @@ _FULLNESS: Topic[Fullness] = Topic("fullness")
 _HARDWARE: Topic[Hardware] = Topic("hardware")
 
 
-def fullness_of(attempt: Attempt) -> Fullness:
+def fullness_of(attempt: NodeAttempt) -> Fullness:
     """How full the hardware of the attempt is, worked out once. Cost: O(devices of the pools with anything in use)."""
     return attempt.memo.remember(_FULLNESS, lambda: Fullness(attempt))
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from allocator.cluster.node_view import NodeView
-from allocator.features.contract import Attempt
+from allocator.features.contract import NodeAttempt
 from allocator.features.partitionable_devices import consumed
 from allocator.memo import Topic
 from allocator.model import Device, PoolID
@@ -49,7 +49,7 @@ _PARTITIONED: Topic[Mapping[CounterSetID, Partitioned]] = Topic("partitioned cou
 class Partitions:
     """The counter sets of an attempt."""
 
-    def __init__(self, attempt: Attempt) -> None:
+    def __init__(self, attempt: NodeAttempt) -> None:
         self._attempt = attempt
         self._sets = partitioned(attempt.view)
         self._left = self._left_over()

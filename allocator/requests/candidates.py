@@ -16,7 +16,7 @@ from allocator.cluster.snapshot import Snapshot
 from allocator.did_you_mean import did_you_mean
 from allocator.features import FEATURES, concerned
 from allocator.features.consumable_capacity import Capacity
-from allocator.features.contract import Attempt
+from allocator.features.contract import NodeAttempt
 from allocator.memo import Topic
 from allocator.model import Alternative, Claim, Constraint, DeviceClass
 from allocator.outcome import InvalidClaim, InvalidPool
@@ -43,13 +43,13 @@ class Problem:
     is_exhaustive: bool
 
 
-def problem_of(snapshot: Snapshot, attempt: Attempt, claims: Sequence[Claim]) -> Problem:
+def problem_of(snapshot: Snapshot, attempt: NodeAttempt, claims: Sequence[Claim]) -> Problem:
     """The attempt of allocating the claims together.
 
     Raises InvalidClaim and InvalidPool for what ends the attempt on every node. Cost: O(requests times devices).
     """
     watching = [feature.rule(attempt) for feature in concerned(attempt.view, "rule")]
-    builder = _Builder(snapshot, attempt, tuple([watcher for watcher in watching if watcher is not None]))
+    builder = _CandidateBuilder(snapshot, attempt, tuple([watcher for watcher in watching if watcher is not None]))
     requests: list[tuple[Candidates, ...]] = []
     constraints: list[tuple[Constraint, AttributeRule]] = []
     for number, claim in enumerate(claims):
@@ -72,9 +72,9 @@ def problem_of(snapshot: Snapshot, attempt: Attempt, claims: Sequence[Claim]) ->
     return Problem(tuple(requests), tuple(constraints), may_end, is_exhaustive)
 
 
-def devices_looked_at(snapshot: Snapshot, attempt: Attempt, claims: Sequence[Claim]) -> Mask:
+def devices_looked_at(snapshot: Snapshot, attempt: NodeAttempt, claims: Sequence[Claim]) -> Mask:
     """The devices that some request means, or cannot judge, whatever is in use. Raises InvalidClaim, InvalidPool."""
-    builder = _Builder(snapshot, attempt, ())
+    builder = _CandidateBuilder(snapshot, attempt, ())
     looked_at = 0
     for claim in claims:
         for request in claim.requests:
@@ -150,9 +150,9 @@ def _unknown(where: str, fields: tuple[str, ...]) -> InvalidClaim:
 
 
 @dataclass(slots=True)
-class _Builder:
+class _CandidateBuilder:
     snapshot: Snapshot
-    attempt: Attempt
+    attempt: NodeAttempt
     watching: tuple[Rule, ...]
 
     def requests(self, number: int, claim: Claim) -> list[tuple[Candidates, ...]]:
@@ -258,7 +258,7 @@ class _Builder:
     def _select(self, device_class: DeviceClass, alternative: Alternative) -> tuple[Mask, Mask, list[Stage]]:
         """(devices that the request means, devices that cannot be judged, the funnel so far)."""
         view, attempt = self.attempt.view, self.attempt
-        funnel = _Funnel(view.all)
+        funnel = _Left(view.all)
         if not attempt.features.is_strict:
             funnel.refuse("carry fields that are not known", view.unknown)
         for feature in concerned(view, "unseen"):
@@ -266,11 +266,11 @@ class _Builder:
                 funnel.refuse(stage.reason, stage.refused)
         poison = 0
         for source, position, expression in selectors_of(device_class, alternative):
-            verdict = self.snapshot.selectors.verdict(expression, view, attempt.is_cancelled)
-            poison |= funnel.left & verdict.errors
-            if refused := funnel.left & ~verdict.matches & ~verdict.errors:
+            selection = self.snapshot.selectors.select(expression, view, attempt.is_cancelled)
+            poison |= funnel.left & selection.errors
+            if refused := funnel.left & ~selection.matches & ~selection.errors:
                 funnel.refuse(_failing(position, source, expression), refused, "selector")
-            funnel.left &= ~verdict.errors
+            funnel.left &= ~selection.errors
         poison |= funnel.left & view.unreadable
         funnel.left &= ~view.unreadable
         funnel.refuse("are on other nodes", ~view.reachable)
@@ -285,7 +285,7 @@ class _Builder:
 
 
 @dataclass(slots=True)
-class _Funnel:
+class _Left:
     """What is left of devices, and the stages that refused some of them."""
 
     left: Mask

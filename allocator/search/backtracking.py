@@ -15,7 +15,7 @@ from itertools import chain, combinations, islice
 from typing import Protocol
 
 from allocator.outcome import AllocationError
-from allocator.search.rules import Candidates, Classes, Effort, Mask, Pick, Rule, Slot, Trail, bits
+from allocator.search.rules import Candidates, Classes, DeviceSlot, Effort, Mask, Pick, Rule, Trail, bits
 from cel import Cancelled
 
 WORK_OF_A_STEP = 50
@@ -36,7 +36,7 @@ Each set of them is given as many; where that does not tell, both are given ten 
 MOST_PARTS = 200
 """How many sets of requests are looked at then."""
 
-Order = Callable[[Slot, Mask, Sequence[Pick]], Iterable[int]]
+Order = Callable[[DeviceSlot, Mask, Sequence[Pick]], Iterable[int]]
 """Which devices of a slot's domain to try first, after these picks; those that it leaves out follow, ascending."""
 
 
@@ -300,7 +300,7 @@ class _Contenders:
         """One alternative by itself, with what is left to it after the picks made."""
         domain = candidates.mask
         for rule in candidates.rules:
-            domain = rule.narrow(Slot(candidates, 0), domain)
+            domain = rule.narrow(DeviceSlot(candidates, 0), domain)
         return _Contenders(domain, candidates.need, (candidates,), 1)
 
     @staticmethod
@@ -328,7 +328,7 @@ class _Contenders:
             return all(self.domain >> device & 1 for device in candidates.forced)
         if self.domain.bit_count() < self.need:
             return False
-        slot = Slot(candidates, 0)
+        slot = DeviceSlot(candidates, 0)
         return all(rule.room(slot, self.domain) >= self.need for rule in candidates.rules)
 
     def lacks_room(self) -> bool:
@@ -404,7 +404,7 @@ class RequestFrame:
         candidates = self._search.requests[self._number][self._alternative]
         if candidates.need == 0:
             return self._search.request(self._number + 1)
-        return SlotFrame(self._search, self._number, Slot(candidates, 0), candidates.mask)
+        return SlotFrame(self._search, self._number, DeviceSlot(candidates, 0), candidates.mask)
 
 
 class SlotFrame:
@@ -412,7 +412,7 @@ class SlotFrame:
 
     __slots__ = ("_device", "_domain", "_mark", "_number", "_preferred", "_search", "_slot")
 
-    def __init__(self, search: Search, number: int, slot: Slot, domain: Mask) -> None:
+    def __init__(self, search: Search, number: int, slot: DeviceSlot, domain: Mask) -> None:
         self._search = search
         self._number = number
         self._slot = slot
@@ -454,7 +454,7 @@ class SlotFrame:
         slot = self._slot
         if slot.position + 1 == slot.candidates.need:
             return self._search.request(self._number + 1)
-        following = Slot(slot.candidates, slot.position + 1)
+        following = DeviceSlot(slot.candidates, slot.position + 1)
         behind = self._domain if slot.candidates.forced is None else slot.candidates.mask
         return SlotFrame(self._search, self._number, following, behind)
 

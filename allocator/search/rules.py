@@ -70,7 +70,7 @@ class Candidates:
 
 
 @dataclass(slots=True, eq=False)
-class Slot:
+class DeviceSlot:
     """One device still to be chosen: the `position`-th of `candidates.need`."""
 
     candidates: Candidates
@@ -156,7 +156,7 @@ class Rule(metaclass=ABCMeta):
         return False
 
     @abstractmethod
-    def take(self, slot: Slot, device: int, trail: Trail) -> bool:
+    def take(self, slot: DeviceSlot, device: int, trail: Trail) -> bool:
         """Pick the device; False refuses it, and the caller rewinds."""
 
     @abstractmethod
@@ -171,11 +171,11 @@ class Rule(metaclass=ABCMeta):
     def effort(self, picks: int) -> Effort:
         """How much work the rule has at the most in an attempt of so many picks."""
 
-    def narrow(self, slot: Slot, domain: Mask) -> Mask:
+    def narrow(self, slot: DeviceSlot, domain: Mask) -> Mask:
         """The part of the domain that is still possible after the picks made; never more than the domain."""
         return domain
 
-    def room(self, slot: Slot, domain: Mask) -> int:
+    def room(self, slot: DeviceSlot, domain: Mask) -> int:
         """At most how many of the domain could be picked for the slot's request; may prune, never decide."""
         return domain.bit_count()
 

@@ -19,7 +19,7 @@ from allocator.features.partitionable_devices import CounterRule
 from allocator.model import CounterConsumption, CounterSet, Device, Request, RequestPolicy
 from allocator.requests.candidates import problem_of
 from allocator.requests.constraints import DistinctAttribute, MatchAttribute
-from allocator.search.rules import Candidates, Classes, Mask, Rule, Slot, Trail, bits
+from allocator.search.rules import Candidates, Classes, DeviceSlot, Mask, Rule, Trail, bits
 from cel.values.quantity import Quantity
 from tests.builders import (
     DRIVER,
@@ -83,7 +83,7 @@ class Situation(NamedTuple):
     def steps(self, moves: Sequence[Move], trail: Trail) -> bool:
         """Makes the moves one after the other, as the search does: what is narrowed away is not even tried."""
         for index, (request, device) in enumerate(moves):
-            slot = Slot(self.requests[request], index)
+            slot = DeviceSlot(self.requests[request], index)
             if self.rule not in slot.candidates.rules:
                 continue
             is_left = self.rule.narrow(slot, slot.candidates.mask) >> device & 1
@@ -229,7 +229,7 @@ def test_narrowing_keeps_within_the_domain_and_loses_nothing_that_would_be_taken
             assert situation.steps(moves, trail)
             for number, candidates in enumerate(situation.requests):
                 if situation.rule in candidates.rules:
-                    assert_narrows_soundly(situation.rule, Slot(candidates, 0), picked(moves, number), trail)
+                    assert_narrows_soundly(situation.rule, DeviceSlot(candidates, 0), picked(moves, number), trail)
             trail.rewind(0)
 
 
@@ -237,7 +237,7 @@ def picked(moves: Sequence[Move], request: int) -> Mask:
     return sum(1 << move.device for move in moves if move.request == request)
 
 
-def assert_narrows_soundly(rule: Rule, slot: Slot, own: Mask, trail: Trail) -> None:
+def assert_narrows_soundly(rule: Rule, slot: DeviceSlot, own: Mask, trail: Trail) -> None:
     """own: what the request has already, which the search does not offer to it again."""
     for domain in (slot.candidates.mask, slot.candidates.mask & 0b0101, slot.candidates.mask & 0b1110):
         narrowed = rule.narrow(slot, domain)
@@ -257,7 +257,7 @@ def test_room_never_denies_a_request_that_could_be_satisfied(rule_type: type) ->
                 for index, move in enumerate(moves):
                     candidates = situation.requests[move.request]
                     if situation.rule in candidates.rules:
-                        slot = Slot(candidates, index % 2)
+                        slot = DeviceSlot(candidates, index % 2)
                         behind = candidates.mask & ~picked(moves[:index], move.request)
                         room = situation.rule.room(slot, situation.rule.narrow(slot, behind))
                         assert room >= candidates.need - slot.position
@@ -277,7 +277,7 @@ def test_joint_room_is_never_less_than_what_could_be_picked_together(rule_type: 
             assert situation.steps(moves, trail)
             domain = 0
             for candidates in last:
-                domain |= situation.rule.narrow(Slot(candidates, 0), candidates.mask)
+                domain |= situation.rule.narrow(DeviceSlot(candidates, 0), candidates.mask)
             room = situation.rule.joint_room(last, len(last), domain)
             trail.rewind(0)
             assert room >= situation.most(moves, both)
@@ -346,8 +346,8 @@ def test_picks_alone_change_the_state(rule_type: type) -> None:
         rule, before = situation.rule, everything(situation.rule)
         for candidates in situation.requests:
             if rule in candidates.rules:
-                rule.narrow(Slot(candidates, 0), candidates.mask)
-                rule.room(Slot(candidates, 0), candidates.mask)
+                rule.narrow(DeviceSlot(candidates, 0), candidates.mask)
+                rule.room(DeviceSlot(candidates, 0), candidates.mask)
                 rule.joint_room([candidates], 1, candidates.mask)
         rule.state(situation.kinds())
         rule.effort(4)
