@@ -13,7 +13,7 @@ from cel.values.quantity import Quantity
 
 
 def exact(value: object) -> Hashable:
-    """The key of a value of the model, or of anything that such a value is made of. Cost: O(parts)."""
+    """The key of a value of the model, or of anything that such a value is made of. Cost: O(values in it)."""
     class_ = type(value)
     if class_ is str:
         return value
@@ -26,7 +26,7 @@ def exact(value: object) -> Hashable:
     if isinstance(value, Mapping):
         return Mapping, tuple([(key, exact(item)) for key, item in value.items()])
     if is_dataclass(value):
-        value = tuple(map(exact, _parts_of(value)))
+        value = tuple(map(exact, _values_of(value)))
     return class_, value if isinstance(value, Hashable) else repr(value)
 
 
@@ -40,11 +40,11 @@ def is_exactly(one: object, other: object) -> bool:
         has_same_objects = all(map(eq, one, other)) and all(map(is_, one.values(), other.values()))
         return has_same_objects or exact(one) == exact(other)
     if is_dataclass(one) and type(one) is type(other) and not isinstance(one, Quantity):
-        return is_exactly(_parts_of(one), _parts_of(other))
+        return is_exactly(_values_of(one), _values_of(other))
     return exact(one) == exact(other)
 
 
-def _parts_of(value: object) -> tuple[object, ...]:
+def _values_of(value: object) -> tuple[object, ...]:
     return tuple([getattr(value, name) for name in _compared(type(value))])  # type: ignore[arg-type] # has a hash
 
 

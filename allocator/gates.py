@@ -157,25 +157,25 @@ class Features:
     @staticmethod
     def of(release: str, overrides: Mapping[str, bool] | None = None, *, is_strict: bool = False) -> "Features":
         """The release's defaults with single gates on top. Raises UnknownGate, KeyError for an unknown release."""
-        base = RELEASES[release]
+        defaults = RELEASES[release]
         for gate in overrides or ():
-            if gate not in base.gates:
-                known = ", ".join(sorted(base.gates))
-                meant = did_you_mean(gate, base.gates)
+            if gate not in defaults.gates:
+                known = ", ".join(sorted(defaults.gates))
+                meant = did_you_mean(gate, defaults.gates)
                 raise UnknownGate(
                     f"Kubernetes {release} has no gate {gate!r} that changes an allocation; it has {known}{meant}"
                 )
-        gates = {**base.gates, **(overrides or {})}
+        gates = {**defaults.gates, **(overrides or {})}
         for gate, needed in _NEEDS.items():
             if gates.get(gate) and not gates.get(needed):
                 raise UnknownGate(f"{gate} needs {needed}, which is off")
         on = frozenset(gate for gate, is_on in gates.items() if is_on)
         return Features(
-            base,
+            defaults,
             on,
             is_strict,
             knows_capacity=bool(on - OF_SIMPLEST_ALLOCATOR),
-            knows_node_operations=OPTIONAL_NODE_OPERATIONS in base.gates and bool(on & OF_NEWEST_ALLOCATOR),
+            knows_node_operations=OPTIONAL_NODE_OPERATIONS in defaults.gates and bool(on & OF_NEWEST_ALLOCATOR),
         )
 
     def has(self, gate: str) -> bool:

@@ -2,7 +2,7 @@
 
 Objects of any API version become these once, at the edge (`allocator.api`), and are shared from
 then on; nothing here is ever changed. Fields keep the order and the meaning of resource.k8s.io/v1,
-so that the API documentation is theirs too. Opaque parts that no decision depends on (driver
+so that the API documentation is theirs too. Opaque values that no decision depends on (driver
 configuration) stay raw JSON objects.
 Source: k8s.io/api resource/v1, KEP-4381 and the KEPs of the single features.
 """
@@ -18,11 +18,11 @@ from cel.values.quantity import Quantity
 from cel.values.semver import is_version
 
 Attribute = tuple[str, object]
-"""(kind, value): kind is `int`, `bool`, `string`, `version`, `ints`, `bools`, `strings` or `versions`; lists are
+"""(type, value): type is `int`, `bool`, `string`, `version`, `ints`, `bools`, `strings` or `versions`; lists are
 tuples. An attribute that carries no value is `("", None)`."""
 
-SCALAR_KINDS = frozenset({"int", "bool", "string", "version"})
-"""The kinds of attributes that have one value."""
+SCALAR_TYPES = frozenset({"int", "bool", "string", "version"})
+"""The types of attributes that have one value."""
 
 INT64 = range(-(2**63), 2**63)
 
@@ -90,7 +90,7 @@ NOWHERE = Reach()
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """The part of a Node that placement looks at. allocatable: by resource."""
+    """What placement reads of a Node. allocatable: by resource."""
 
     name: str
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -206,14 +206,14 @@ class Device:
         return DeviceID(self.driver, self.pool, self.name)
 
 
-def _is_usual(kind: str, value: object) -> bool:
+def _is_usual(type_: str, value: object) -> bool:
     """True for one value that selectors can read; then equal ones are the same."""
     class_ = type(value)
     if class_ is int:
-        return kind == "int" and value in INT64
+        return type_ == "int" and value in INT64
     if isinstance(value, str):
-        return kind == "string" or (kind == "version" and is_version(value))
-    return class_ is bool and kind == "bool"
+        return type_ == "string" or (type_ == "version" and is_version(value))
+    return class_ is bool and type_ == "bool"
 
 
 NEGATIVE_CAPACITY = "negative capacity"
@@ -328,7 +328,7 @@ class Constraint:
     """A constraint over the devices of the named requests, or of all where `requests` is empty.
 
     One of the two attribute names is set; where both are, `match_attribute` counts, and where none is, the constraint
-    is of a kind that this version does not know.
+    is of a type that this version does not know.
     """
 
     requests: tuple[str, ...] = ()

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from allocator.gates import Features
 from allocator.model import Allocation, DeviceID, PoolID
-from allocator.search.rules import Kind
+from allocator.search.rules import Category
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +29,14 @@ class CapacityShort:
 class DeviceRefusal:
     """One stage of the funnel: why `devices` of those still left were refused.
 
-    reason: a phrase that follows the number, such as `in use` or `fail selector #0 of class gpu`. kind: as of a stage.
-    holders: the claims that have the devices or parts of them, with how many, the largest holder first. short: the
-    capacities that are used up.
+    reason: a phrase that follows the number, such as `in use` or `fail selector #0 of class gpu`. category: as in
+    `Stage`. holders: the claims that have the devices or shares of them, with how many, the largest holder first.
+    short: the capacities that are used up.
     """
 
     reason: str
     devices: tuple[DeviceID, ...]
-    kind: Kind = "other"
+    category: Category = "other"
     holders: tuple[tuple[str, int], ...] = ()
     short: tuple[CapacityShort, ...] = ()
 

@@ -19,7 +19,7 @@ _READ_ALWAYS = frozenset({"allow_multiple_allocations", "unusual"})
 
 @dataclass(frozen=True, slots=True)
 class ReadKey:
-    """The part of a device that is read.
+    """What is read of a device.
 
     names: attributes, as (domain, name, domain/name). has_all: any attribute may be read. has_capacity: capacities are.
     """

@@ -78,8 +78,8 @@ def _hint(error: str, device: Device) -> str:
     name = error.removeprefix("no such key: ")
     if name == error:
         return ""
-    parts = (part for one in (*device.attributes, *device.capacity) for part in one.partition("/")[::2] if part)
-    return _LACKING + did_you_mean(name, parts)
+    words = (word for one in (*device.attributes, *device.capacity) for word in one.partition("/")[::2] if word)
+    return _LACKING + did_you_mean(name, words)
 
 
 class Selectors:

@@ -25,8 +25,8 @@ def cause_of(problem: Problem, attempt: NodeAttempt, claims: Sequence[Claim]) ->
         best, wanted = rule.best()
         if best < wanted:
             names = tuple(alternatives[0].alternative.name for alternatives in rule.affected)
-            kind = "matchAttribute" if constraint.match_attribute else "distinctAttribute"
-            return ConstraintUnmet(rule.claim, f"{kind} {rule.attribute}", names, wanted, best)
+            field = "matchAttribute" if constraint.match_attribute else "distinctAttribute"
+            return ConstraintUnmet(rule.claim, f"{field} {rule.attribute}", names, wanted, best)
     return NotTogether(tuple(str(claim) for claim in claims))
 
 
@@ -53,13 +53,13 @@ def refusals_of(attempt: NodeAttempt, alternative: Alternative, stages: Sequence
 
 def _refusal(attempt: NodeAttempt, alternative: Alternative, stage: Stage) -> DeviceRefusal:
     devices = tuple(attempt.view.devices[device].id for device in bits(stage.refused))
-    if stage.kind not in ("in use", "capacity"):
-        return DeviceRefusal(stage.reason, devices, stage.kind)
-    short = short_of(attempt, alternative, stage.refused) if stage.kind == "capacity" else ()
-    return DeviceRefusal(stage.reason, devices, stage.kind, holders_of(devices, attempt.usage), short)
+    if stage.category not in ("in use", "capacity"):
+        return DeviceRefusal(stage.reason, devices, stage.category)
+    short = short_of(attempt, alternative, stage.refused) if stage.category == "capacity" else ()
+    return DeviceRefusal(stage.reason, devices, stage.category, holders_of(devices, attempt.usage), short)
 
 
 def holders_of(devices: Sequence[DeviceID], usage: Usage) -> tuple[tuple[str, int], ...]:
-    """The claims that have the devices or parts of them, with how many, the largest holder first."""
+    """The claims that have the devices or shares of them, with how many, the largest holder first."""
     holders = Counter(holder for device in devices for holder in usage.users(device))
     return tuple(sorted(holders.items(), key=lambda item: (-item[1], item[0])))

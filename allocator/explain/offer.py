@@ -43,7 +43,7 @@ class Funnel:
     @property
     def matching(self) -> int:
         """Devices that the request means, whether or not it can have them now."""
-        return len(self.left) + sum(len(r.devices) for r in self.refusals if r.kind in MATCHING)
+        return len(self.left) + sum(len(r.devices) for r in self.refusals if r.category in MATCHING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +59,14 @@ class ValueCount:
 class ConstraintOffer:
     """What a constraint finds among the candidates of the requests that it covers.
 
-    position: of the constraint in its claim. kind: `matchAttribute` or `distinctAttribute`. wanted: devices needed
+    position: of the constraint in its claim. field: `matchAttribute` or `distinctAttribute`. wanted: devices needed
     together; best: at most so many satisfy it. values: those with the most free devices first; a device with a list of
     values counts for each of them. without: free devices that lack the attribute.
     """
 
     claim: str
     position: int
-    kind: str
+    field: str
     attribute: str
     requests: tuple[str, ...]
     wanted: int
@@ -128,19 +128,21 @@ def _ids(attempt: NodeAttempt, devices: Mask) -> tuple[DeviceID, ...]:
 
 def _constraint_offer(constraint: Constraint, rule: AttributeRule) -> ConstraintOffer:
     best, wanted = rule.best()
-    kind = "matchAttribute" if constraint.match_attribute else "distinctAttribute"
+    field = "matchAttribute" if constraint.match_attribute else "distinctAttribute"
     names = tuple(candidates.alternative.name for candidates in rule.covered)
     counts = sorted(_counts(rule), key=lambda count: (-count.free, -count.matching, count.value))
     free = _union(candidates.mask for candidates in rule.covered)
     present = _union(rule.columns.of(candidates).present & candidates.mask for candidates in rule.covered)
     without = (free & ~present).bit_count()
-    return ConstraintOffer(rule.claim, rule.position, kind, rule.attribute, names, wanted, best, tuple(counts), without)
+    return ConstraintOffer(
+        rule.claim, rule.position, field, rule.attribute, names, wanted, best, tuple(counts), without
+    )
 
 
 def _counts(rule: AttributeRule) -> Iterator[ValueCount]:
     devices: dict[Token, tuple[Mask, Mask]] = {}
     for candidates in rule.covered:
-        meant = candidates.mask | _union(stage.refused for stage in candidates.stages if stage.kind in MATCHING)
+        meant = candidates.mask | _union(stage.refused for stage in candidates.stages if stage.category in MATCHING)
         for token, group in rule.columns.of(candidates).groups.items():
             free, matching = devices.get(token, (0, 0))
             devices[token] = (free | group & candidates.mask, matching | group & meant)
@@ -154,7 +156,7 @@ def _union(masks: Iterable[Mask]) -> Mask:
 
 
 def _value_text(token: Token) -> str:
-    kind, value = token
-    if kind == "list":
+    type_, value = token
+    if type_ == "list":
         return "a list, which compares to nothing"
-    return str(value).lower() if kind == "bool" else str(value)
+    return str(value).lower() if type_ == "bool" else str(value)

@@ -62,7 +62,7 @@ def _unmet_text(conflict: Conflict, offer: ConstraintOffer, where: str) -> str:
     if offer.wanted != conflict.wanted:
         return ""
     free = [count.free for count in offer.values if count.free]
-    if offer.kind == "distinctAttribute":
+    if offer.field == "distinctAttribute":
         wanted = f"{names} {verb} {devices_text(offer.wanted)} with different values of {offer.attribute}"
         return f"{wanted}, and there are only {len(free)} such values {where}" if len(free) < offer.wanted else ""
     wanted = f"{names} {verb} {devices_text(offer.wanted)} with one {offer.attribute}"
@@ -110,7 +110,7 @@ def near_miss(funnel: Funnel) -> str:
 
 def _others(funnel: Funnel) -> str:
     """The devices that match, though the request cannot have them now; empty where there are none."""
-    told = [_hindrance(refusal) for refusal in funnel.refusals if refusal.kind in MATCHING]
+    told = [_hindrance(refusal) for refusal in funnel.refusals if refusal.category in MATCHING]
     number = funnel.matching - len(funnel.left)
     verb = "matches" if number == 1 else "match"
     if len(told) == 1:
@@ -120,7 +120,7 @@ def _others(funnel: Funnel) -> str:
 
 def _hindrance(refusal: DeviceRefusal) -> str:
     """What keeps matching devices away: who has them, which capacity is short, or a taint."""
-    if refusal.kind == "in use" and refusal.holders:
+    if refusal.category == "in use" and refusal.holders:
         number = len(refusal.devices)
         return f"{number} {'is' if number == 1 else 'are'} held by {holders_text(refusal.holders)}"
     return refusal_text(replace(refusal, holders=()))
@@ -133,7 +133,7 @@ def constraint_offer_text(offer: ConstraintOffer, most: int = 8) -> str:
         counts.append(f"and {len(offer.values) - most} more values")
     if offer.without:
         counts.append(f"{devices_text(offer.without)} without it")
-    one = "one" if offer.kind == "matchAttribute" else "different values of"
+    one = "one" if offer.field == "matchAttribute" else "different values of"
     names = _and([f"request {name}" for name in offer.requests]) or "no request"
     found = ", ".join(counts) or "no device has it"
     return f"constraint #{offer.position}: {one} {offer.attribute} for {devices_text(offer.wanted)} of {names}: {found}"
@@ -181,13 +181,13 @@ def _requests_text(wishes: Sequence[RequestWish]) -> str:
 
 
 def _constraint_text(constraint: ConstraintWish) -> str:
-    return f"{constraint.kind} {constraint.attribute}"
+    return f"{constraint.field} {constraint.attribute}"
 
 
-def _and(parts: Sequence[str]) -> str:
-    *first, last = parts or [""]
+def _and(texts: Sequence[str]) -> str:
+    *first, last = texts or [""]
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def _s(parts: Sequence[object]) -> str:
-    return "" if len(parts) == 1 else "s"
+def _s(counted: Sequence[object]) -> str:
+    return "" if len(counted) == 1 else "s"

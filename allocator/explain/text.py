@@ -122,7 +122,7 @@ def _nearness(answer: str | Outcome) -> tuple[float, int, int]:
 
 def _matching(cause: NotEnough) -> int:
     """How many devices came past the selectors."""
-    return cause.left + sum(len(refusal.devices) for refusal in cause.refusals if refusal.kind != "selector")
+    return cause.left + sum(len(refusal.devices) for refusal in cause.refusals if refusal.category != "selector")
 
 
 def _cause_text(cause: Cause | None) -> str:
@@ -154,7 +154,7 @@ MOST_HOLDERS = 3
 
 def _listed(refusals: tuple[DeviceRefusal, ...]) -> str:
     """What refused how many; what a request does not mean anyway comes last."""
-    ordered = sorted(refusals, key=lambda refusal: refusal.kind == "selector")
+    ordered = sorted(refusals, key=lambda refusal: refusal.category == "selector")
     return ", ".join(refusal_text(refusal) for refusal in ordered)
 
 

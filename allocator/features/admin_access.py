@@ -88,7 +88,7 @@ class Occupation(Rule):
         """All devices are the same, but for those that can be shared."""
         return self.shareable >> device & 1
 
-    def state(self, classes: Classes) -> Hashable:
+    def fingerprint(self, classes: Classes) -> Hashable:
         """Which devices, and how many of each class, are picked by the present claim, by any, and by both."""
         own, taken, alone = self._own, self._taken, classes.alone
         counts = [

@@ -1,7 +1,7 @@
-"""Consumable capacity: several claims share one device, each taking a measured part.
+"""Consumable capacity: several claims share one device, each taking a measured share.
 
-Static part: a device is a candidate while what the request consumes is free, after the rounding and
-within the bounds of the device's policies. Dynamic part: picks of one attempt add up, so two requests
+Static: a device is a candidate while what the request consumes is free, after the rounding and
+within the bounds of the device's policies. Dynamic: picks of one attempt add up, so two requests
 cannot take the same last share. A request for an amount applies to devices that are not shared too.
 Source: KEP-5075, feature gate DRAConsumableCapacity; DRAFractionalCapacityRange.
 """
@@ -186,7 +186,7 @@ def _work_out(attempt: NodeAttempt, requested: Mapping[str, Quantity]) -> _Deman
             consumed[position] = device.capacity  # the whole device, with all that it has
             continue
         try:
-            part = part_of(
+            share = consumed_by_share(
                 device,
                 requested,
                 is_fractional=features.has(FRACTIONAL_CAPACITY_RANGE),
@@ -196,42 +196,44 @@ def _work_out(attempt: NodeAttempt, requested: Mapping[str, Quantity]) -> _Deman
             failures[position] = str(error)
             refused |= features.release.capacity_errors_skip << position
             continue
-        if part is None:
+        if share is None:
             refused |= 1 << position
         else:
-            consumed[position] = part
-    amounts = {position: {name: amount.nanos for name, amount in part.items()} for position, part in consumed.items()}
+            consumed[position] = share
+    amounts = {position: {name: amount.nanos for name, amount in share.items()} for position, share in consumed.items()}
     return _Demand(consumed, amounts, refused, failures)
 
 
-def part_of(
+def consumed_by_share(
     device: Device, requested: Mapping[str, Quantity], *, is_fractional: bool, is_strict: bool = False
 ) -> Consumed | None:
-    """What a share of the device takes; None where the device has no such part to give even when it is empty.
+    """What a share of the device takes; None where the device has no such share to give even when it is empty.
 
     is_fractional: ranges count in thousandths. is_strict: amounts that Kubernetes cannot write are let pass. Raises
     Unrepresentable. Source: KEP-5075, the rounding rules of requestPolicy.
     """
     if any(name not in device.capacity for name in requested):
         return None
-    part = {}
+    share = {}
     for name, value in device.capacity.items():
         try:
-            part[name] = consumed_amount(
+            share[name] = consumed_amount(
                 requested.get(name), value, device.policies.get(name), is_fractional=is_fractional
             )
         except Unrepresentable as error:
             raise Unrepresentable(f"capacity {name!r}: {error}") from error
-        if part[name].sign < 0:
-            raise Unrepresentable(f"capacity {name!r}: an amount of {part[name]} is negative")
-        if not is_strict and (misprint := misprint_of(part[name])) is not None:
+        if share[name].sign < 0:
+            raise Unrepresentable(f"capacity {name!r}: an amount of {share[name]} is negative")
+        if not is_strict and (misprint := misprint_of(share[name])) is not None:
             # Differs from kube-scheduler, which would write the wrong amount and give the rest away again.
-            raise Unrepresentable(f"capacity {name!r}: Kubernetes would write {Quantity.of(misprint)} for {part[name]}")
-    for name, amount in part.items():
+            raise Unrepresentable(
+                f"capacity {name!r}: Kubernetes would write {Quantity.of(misprint)} for {share[name]}"
+            )
+    for name, amount in share.items():
         policy = device.policies.get(name)
         if (policy and _violates(amount, policy, is_fractional=is_fractional)) or amount > device.capacity[name]:
             return None
-    return part
+    return share
 
 
 def consumed_amount(
@@ -240,7 +242,7 @@ def consumed_amount(
     """The amount that one share takes of a capacity, after the driver's request policy.
 
     requested: in the capacity's own unit (bytes, milli-cores, ...); None where the claim is silent. The amount may
-    violate the policy, which is for `part_of` to say. Raises Unrepresentable. Source: KEP-5075, field requestPolicy.
+    violate the policy, which `consumed_by_share` checks. Raises Unrepresentable. Source: KEP-5075, field requestPolicy.
     """
     if requested is None:
         return policy.default if policy and policy.default is not None else value
@@ -324,8 +326,8 @@ def _counts_in_milli(bounds: ValidRange, *, is_fractional: bool) -> bool:
     """True where all bounds are whole thousandths and the gate for fractions is on."""
     if not is_fractional:
         return False
-    parts = [_milli(bound) for bound in (bounds.minimum, bounds.maximum, bounds.step) if bound is not None]
-    return None not in parts and bounds.step is not None and bounds.step.sign > 0
+    whole = [_milli(bound) for bound in (bounds.minimum, bounds.maximum, bounds.step) if bound is not None]
+    return None not in whole and bounds.step is not None and bounds.step.sign > 0
 
 
 def _milli(amount: Quantity) -> int | None:
@@ -397,7 +399,7 @@ class Capacity(Rule):
         """The devices that this attempt has shares of."""
         return sum(1 << device for device in self._picked)
 
-    def state(self, classes: Classes) -> Hashable:
+    def fingerprint(self, classes: Classes) -> Hashable:
         """What is taken of each device, and of the devices of each class, whichever of them it is."""
         taken = {device: frozenset(amounts.items()) for device, amounts in self._picked.items()}
         own = frozenset([item for item in taken.items() if classes.alone >> item[0] & 1])
@@ -409,7 +411,7 @@ class Capacity(Rule):
         shared = self.attempt.shareable
         each = 1 + max([len(self.attempt.view.devices[device].capacity) for device in bits(shared)], default=0)
         picked = each * min(shared.bit_count(), picks)
-        return Effort(1 + picked, room=each, state=picked)
+        return Effort(1 + picked, room=each, fingerprint=picked)
 
     def _wanted(self, alternatives: Sequence[Candidates]) -> Sequence[tuple[Mapping[int, Mapping[str, int]], Mask]]:
         """What shares of each device take, with the devices, once for all alternatives that ask for the same."""

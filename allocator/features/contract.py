@@ -2,7 +2,7 @@
 
 A feature refuses a claim (its gate is off), refuses devices once for each request (stages of the
 funnel), or watches the search (a rule). Most do one of these. What does not depend on what is in use
-is asked once for each view and shape of a request.
+is asked once for each view and each different request.
 """
 
 from collections.abc import Callable, Iterable, Mapping

@@ -97,14 +97,14 @@ class CompatibleGroups(Rule):
         """Devices of which this attempt has a share."""
         return self._again
 
-    def state(self, classes: Classes) -> Hashable:
+    def fingerprint(self, classes: Classes) -> Hashable:
         """The groups of each counter set, and the devices that are not checked again."""
         return frozenset(self.groups.items()), self._again
 
     def effort(self, picks: int) -> Effort:
         """A pick looks at the groups of each counter set of the device."""
         groups = [sum(1 + len(groups) for _, groups in own) for own in self.consumptions.values()]
-        return Effort(1 + max(groups, default=0), state=picks)
+        return Effort(1 + max(groups, default=0), fingerprint=picks)
 
     def _restore(self, old: tuple[Mask, Mapping[CounterSetID, frozenset[str] | None]]) -> None:
         self._again, groups = old

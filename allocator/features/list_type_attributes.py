@@ -5,17 +5,17 @@ distinct where no two share a value. With the gate off, a list matches nothing, 
 Source: KEP-5491, feature gate DRAListTypeAttributes.
 """
 
-from allocator.model import SCALAR_KINDS, Attribute
+from allocator.model import SCALAR_TYPES, Attribute
 
 Token = tuple[str, object]
-"""What two devices have in common or not: (kind of the value, value)."""
+"""What two devices have in common or not: (type of the value, value)."""
 
 _ITEM = {"ints": "int", "bools": "bool", "strings": "string", "versions": "version"}
 
 
 def is_list(attribute: Attribute) -> bool:
-    """True for the kinds with several values, and for an attribute without any."""
-    return attribute[0] not in SCALAR_KINDS
+    """True for the types with several values, and for an attribute without any."""
+    return attribute[0] not in SCALAR_TYPES
 
 
 def tokens(attribute: Attribute, device: int, *, has_lists: bool) -> tuple[Token, ...]:
@@ -23,9 +23,9 @@ def tokens(attribute: Attribute, device: int, *, has_lists: bool) -> tuple[Token
 
     has_lists: the gate is on. Where it is off, a list has one value that no other device has.
     """
-    kind, value = attribute
+    type_, value = attribute
     if not is_list(attribute):
         return (attribute,)
     if not has_lists:
         return (("list", device),)
-    return tuple(dict.fromkeys([(_ITEM[kind], item) for item in value])) if kind else ()  # type: ignore[attr-defined]
+    return tuple(dict.fromkeys([(_ITEM[type_], item) for item in value])) if type_ else ()  # type: ignore[attr-defined]

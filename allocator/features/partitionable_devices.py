@@ -156,14 +156,14 @@ class CounterRule(Rule):
         """Devices of which a share is charged."""
         return self._charged
 
-    def state(self, classes: Classes) -> Hashable:
+    def fingerprint(self, classes: Classes) -> Hashable:
         """What is left of each counter, and the devices that are not charged again."""
         return tuple(self._left), self._charged
 
     def effort(self, picks: int) -> Effort:
         """The counters of each device are looked at."""
         each = 1 + max(map(len, self.counters.consumption.values()), default=0)
-        return Effort(1, narrow=2, room=each, state=len(self._left))
+        return Effort(1, narrow=2, room=each, fingerprint=len(self._left))
 
     def _most(self, consumptions: Sequence[Consumption]) -> int:
         """How many of these can be charged at most, by each counter that all of them consume."""

@@ -103,7 +103,7 @@ def _with_stages(outcome: Refused | Exhausted, stages: Sequence[DeviceRefusal]) 
 
 
 def _named(stage: DeviceRefusal, devices: tuple[DeviceID, ...], usage: Usage | None) -> DeviceRefusal:
-    if usage is None or stage.kind not in ("in use", "capacity"):
+    if usage is None or stage.category not in ("in use", "capacity"):
         return replace(stage, devices=devices)
     return replace(stage, devices=devices, holders=holders_of(devices, usage))
 

@@ -111,15 +111,15 @@ def generate(containers: Sequence[Container], classes: Mapping[str, DeviceClass]
     requests: list[CountRequest] = []
     mappings: list[RequestMapping] = []
     for resource in sorted(classes):
-        part = _ResourceRequests.of(containers, resource, classes[resource].name)
-        requests += part.requests()
-        mappings += part.mappings()
+        own = _ResourceRequests.of(containers, resource, classes[resource].name)
+        requests += own.requests()
+        mappings += own.mappings()
     return Generated(tuple(sorted(requests, key=lambda request: request.name)), tuple(mappings))
 
 
 @dataclass(frozen=True, slots=True)
 class _ResourceRequests:
-    """The part of one resource. lasting: the requests of lasting containers, by position; plain: counts likewise."""
+    """What one resource adds. lasting: the requests of lasting containers, by position; plain: counts likewise."""
 
     containers: Sequence[Container]
     resource: str

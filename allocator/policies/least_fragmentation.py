@@ -45,7 +45,7 @@ class LeastFragmentation:
         return smallest_first
 
     def score(self, attempt: NodeAttempt, requests: Requests, picks: Sequence[Pick]) -> Score:
-        """What the picks break, negative: all partitions, the largest one of every other kind of block."""
+        """What the picks break, negative: all partitions, the largest one of all other blocks."""
         blocks = _Blocks(attempt, requests, self.reads)
         costs = [
             blocks.costs(pick.candidates, 1 << pick.device, picks[:number])[pick.device]

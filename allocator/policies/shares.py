@@ -6,7 +6,7 @@ Source: KEP-5075.
 from collections.abc import Iterable, Mapping
 
 from allocator.exact import exact
-from allocator.features.consumable_capacity import part_of
+from allocator.features.consumable_capacity import consumed_by_share
 from allocator.features.contract import NodeAttempt
 from allocator.gates import FRACTIONAL_CAPACITY_RANGE
 from allocator.memo import Topic
@@ -30,9 +30,9 @@ def share_of(attempt: NodeAttempt, alternative: Alternative, device: int) -> Amo
 def _share_of(attempt: NodeAttempt, device: Device, requested: Mapping[str, Quantity]) -> Amounts:
     features = attempt.features
     is_fractional = features.has(FRACTIONAL_CAPACITY_RANGE)
-    part = part_of(device, requested, is_fractional=is_fractional, is_strict=features.is_strict)
-    assert part is not None, f"device {device.id} is no candidate"
-    return {name: amount.nanos for name, amount in part.items()}
+    consumed = consumed_by_share(device, requested, is_fractional=is_fractional, is_strict=features.is_strict)
+    assert consumed is not None, f"device {device.id} is no candidate"
+    return {name: amount.nanos for name, amount in consumed.items()}
 
 
 def shared_of(attempt: NodeAttempt, device: int, picks: Iterable[Pick]) -> dict[str, int]:

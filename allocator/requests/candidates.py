@@ -22,7 +22,7 @@ from allocator.model import Alternative, Claim, Constraint, DeviceClass
 from allocator.outcome import InvalidClaim, InvalidPool
 from allocator.requests.constraints import AttributeRule, covers, rules_of
 from allocator.requests.failures import failure
-from allocator.search.rules import Candidates, Kind, Mask, Rule, Stage, bits
+from allocator.search.rules import Candidates, Category, Mask, Rule, Stage, bits
 
 MAX_RESULTS = 32
 """Devices that one claim can hold (AllocationResultsMaxSize)."""
@@ -191,7 +191,7 @@ class _CandidateBuilder:
                     refused &= ~stage.refused
                 own = stage.refused & selected & ~refused
                 if own:
-                    stages = (*stages, Stage(stage.reason, own, stage.kind, is_of_all=not stage.leaves_all))
+                    stages = (*stages, Stage(stage.reason, own, stage.category, is_of_all=not stage.leaves_all))
                     refused |= own
                     selected &= ~own if stage.leaves_all else -1
         is_all = alternative.mode == "All"
@@ -226,7 +226,7 @@ class _CandidateBuilder:
         for feature in concerned(self.attempt.view, "unusable"):
             for stage in feature.unusable(self.attempt, alternative):
                 if own := stage.refused & selected & ~unusable:
-                    stages.append(Stage(stage.reason, own, stage.kind, is_of_all=True))
+                    stages.append(Stage(stage.reason, own, stage.category, is_of_all=True))
                 unusable |= stage.refused
         return _Meant(device_class, selected, poison, unusable, tuple(stages))
 
@@ -291,10 +291,10 @@ class _Left:
     left: Mask
     stages: list[Stage] = field(default_factory=list)
 
-    def refuse(self, reason: str, devices: Mask, kind: Kind = "other") -> None:
+    def refuse(self, reason: str, devices: Mask, category: Category = "other") -> None:
         """Leave these devices out."""
         if refused := self.left & devices:
-            self.stages.append(Stage(reason, refused, kind))
+            self.stages.append(Stage(reason, refused, category))
             self.left ^= refused
 
 

@@ -1,6 +1,6 @@
 """The user's constraints as rules: all devices with one value of an attribute, or all with different ones.
 
-Values compare by kind and as written, so the versions `1.0.0+a` and `1.0.0+b` differ here although
+Values compare by type and as written, so the versions `1.0.0+a` and `1.0.0+b` differ here although
 selectors take them as equal. What a list compares as is for `features.list_type_attributes` to say.
 Source: KEP-4381, fields matchAttribute and distinctAttribute.
 """
@@ -232,7 +232,7 @@ class MatchAttribute(AttributeRule):
         most = max([_count(column, value, domain) for value in bits(possible)], default=0)
         return most + (column.failing & domain).bit_count()
 
-    def state(self, classes: Classes) -> Hashable:
+    def fingerprint(self, classes: Classes) -> Hashable:
         """The values that all picks have."""
         return self._common
 
@@ -267,7 +267,7 @@ class MatchAttribute(AttributeRule):
 
 @dataclass(slots=True, eq=False)
 class DistinctAttribute(AttributeRule):
-    """All devices have the attribute, no two with a value in common; values of different kinds are distinct."""
+    """All devices have the attribute, no two with a value in common; values of different types are distinct."""
 
     _used: Mask = field(default=0, init=False)
 
@@ -308,7 +308,7 @@ class DistinctAttribute(AttributeRule):
         failing = [(column.failing & domain).bit_count() for column in columns]
         return len(values) + sum(failing)
 
-    def state(self, classes: Classes) -> Hashable:
+    def fingerprint(self, classes: Classes) -> Hashable:
         """The values picked."""
         return self._used
 
@@ -329,7 +329,7 @@ class DistinctAttribute(AttributeRule):
 def rules_of(
     constraints: Sequence[Constraint], claim: str, attempt: NodeAttempt
 ) -> tuple[tuple[Constraint, AttributeRule], ...]:
-    """The rules of a claim's constraints. Raises InvalidClaim for one of a kind that is not known."""
+    """The rules of a claim's constraints. Raises InvalidClaim for one of a type that is not known."""
     view, features = attempt.view, attempt.features
     # Differs from kube-scheduler, where a violated constraint under `All` ends the attempt on every node.
     is_fatal = features.is_strict
@@ -341,8 +341,8 @@ def rules_of(
         if not name or not is_known:
             raise InvalidClaim(f"claim {claim}, constraint #{position}: neither matchAttribute nor distinctAttribute")
         columns = AttributeColumns(view, name, _derive_in(attempt), has_lists=has_lists)
-        kind = MatchAttribute if constraint.match_attribute else DistinctAttribute
-        rules.append((constraint, kind(view, claim, position, name, columns, is_fatal)))
+        rule_type = MatchAttribute if constraint.match_attribute else DistinctAttribute
+        rules.append((constraint, rule_type(view, claim, position, name, columns, is_fatal)))
     return tuple(rules)
 
 

@@ -26,7 +26,7 @@ def bits(mask: Mask) -> Iterator[int]:
         mask ^= low
 
 
-Kind = Literal["selector", "in use", "capacity", "taint", "other"]
+Category = Literal["selector", "in use", "capacity", "taint", "other"]
 """What refused devices: what they are, who has them, or a taint."""
 
 
@@ -34,13 +34,13 @@ Kind = Literal["selector", "in use", "capacity", "taint", "other"]
 class Stage:
     """One step of the funnel: the devices that a static rule refuses. reason: a phrase that follows their number.
 
-    kind: what of, for those who count. is_of_all: the devices are among those that `All` means. leaves_all: `All` does
+    category: for those who count. is_of_all: the devices are among those that `All` means. leaves_all: `All` does
     without them.
     """
 
     reason: str
     refused: Mask
-    kind: Kind = "other"
+    category: Category = "other"
     is_of_all: bool = False
     leaves_all: bool = False
 
@@ -121,7 +121,7 @@ class Trail:
 
 @dataclass(frozen=True, slots=True)
 class Classes:
-    """The devices of an attempt by kind. several: for each kind the devices, at least two. alone: all others."""
+    """The devices of an attempt in classes of interchangeable ones. several: of two and more. alone: all others."""
 
     several: Sequence[Mask]
     alone: Mask
@@ -132,17 +132,17 @@ class Effort:
     """How much work a rule has, counted in devices, values and amounts that it looks at.
 
     whole: for any domain, and for a pick. narrow, room: besides, for each device of the domain that is asked about;
-    room is the same for several requests together. state: for telling it.
+    room is the same for several requests together. fingerprint: for `Rule.fingerprint`.
     """
 
     whole: int
     narrow: int = 0
     room: int = 0
-    state: int = 1
+    fingerprint: int = 1
 
 
 class Rule(metaclass=ABCMeta):
-    """May refuse devices during the search. Its state changes in `take` alone, and goes back through the trail.
+    """May refuse devices during the search. It changes in `take` alone, and goes back through the trail.
 
     `take` refuses whatever `narrow` would have dropped, except where `hides` is set: then a device that is dropped is
     not looked at by any other rule, and does not show that it cannot be judged.
@@ -164,7 +164,7 @@ class Rule(metaclass=ABCMeta):
         """Devices with equal answers are the same to this rule, picked or not."""
 
     @abstractmethod
-    def state(self, classes: Classes) -> Hashable:
+    def fingerprint(self, classes: Classes) -> Hashable:
         """All that the rule remembers of the picks made, with the devices of one class taken as interchangeable."""
 
     @abstractmethod
@@ -172,7 +172,7 @@ class Rule(metaclass=ABCMeta):
         """How much work the rule has at the most in an attempt of so many picks."""
 
     def narrow(self, slot: DeviceSlot, domain: Mask) -> Mask:
-        """The part of the domain that is still possible after the picks made; never more than the domain."""
+        """What of the domain is still possible after the picks made; never more than the domain."""
         return domain
 
     def room(self, slot: DeviceSlot, domain: Mask) -> int:

@@ -18,7 +18,7 @@ from allocator.explain.sentences import conflict_text, remedy_text
 from allocator.gates import Features
 from allocator.model import Claim, DeviceID, DeviceResult
 from allocator.outcome import Allocated, AllocationError, DeviceRefusal, Exhausted, Outcome
-from allocator.search.rules import Kind
+from allocator.search.rules import Category
 from scheduler.decision.answers import Answer
 from scheduler.offline.explanation import Explanation, Verdict
 from scheduler.output.explanation import other_answers, passed_over_text, reason_of
@@ -29,7 +29,7 @@ KIND = "Explanation"
 
 Json = dict[str, object]
 
-_KINDS: Mapping[Kind, str] = {
+_KINDS: Mapping[Category, str] = {
     "selector": "Selector",
     "in use": "InUse",
     "capacity": "Capacity",
@@ -141,7 +141,7 @@ def _funnel(funnel: Funnel) -> Json:
 
 def _refusal(refusal: DeviceRefusal) -> Json:
     return {
-        "kind": _KINDS[refusal.kind],
+        "kind": _KINDS[refusal.category],
         "reason": refusal.reason,
         "count": len(refusal.devices),
         "devices": _devices(refusal.devices),
@@ -157,7 +157,7 @@ def _constraint_offer(offered: ConstraintOffer) -> Json:
     return {
         "claim": offered.claim,
         "position": offered.position,
-        offered.kind: offered.attribute,
+        offered.field: offered.attribute,
         "requests": list(offered.requests),
         "wanted": offered.wanted,
         "best": offered.best,
@@ -191,7 +191,7 @@ def _conflict(conflict: Conflict, node: str) -> Json:
 def _wish(wish: Wish) -> Json:
     if isinstance(wish, RequestWish):
         return {"claim": wish.claim, "request": wish.request}
-    return {"claim": wish.claim, "constraint": wish.position, wish.kind: wish.attribute}
+    return {"claim": wish.claim, "constraint": wish.position, wish.field: wish.attribute}
 
 
 def _remedy(remedy: Remedy) -> Json:

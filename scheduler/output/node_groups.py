@@ -57,7 +57,7 @@ def _has_invalid_pool(answer: Answer) -> bool:
 
 def _reasons(refusals: Sequence[DeviceRefusal]) -> tuple[str, ...]:
     """Selectors last, as they say only what a device is."""
-    ordered = sorted(refusals, key=lambda refusal: refusal.kind == "selector")
+    ordered = sorted(refusals, key=lambda refusal: refusal.category == "selector")
     return tuple(dict.fromkeys(refusal.reason for refusal in ordered))
 
 

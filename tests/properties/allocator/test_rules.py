@@ -216,7 +216,7 @@ def test_order_of_picks_of_a_request_does_not_matter(rule_type: type) -> None:
 def state_after(situation: Situation, moves: Sequence[Move]) -> Hashable:
     trail = Trail()
     assert situation.steps(moves, trail)
-    state = situation.rule.state(situation.kinds())
+    state = situation.rule.fingerprint(situation.kinds())
     trail.rewind(0)
     return state
 
@@ -332,7 +332,7 @@ def test_effort_is_known_before_the_first_pick_and_stays(rule_type: type) -> Non
     for situation in situations(rule_type):
         before = situation.rule.effort(4)
         assert before.whole > 0
-        assert min(before.narrow, before.room, before.state) >= 0
+        assert min(before.narrow, before.room, before.fingerprint) >= 0
         for moves in situation.accepted(2, 0, 0):
             trail = Trail()
             assert situation.steps(moves, trail)
@@ -349,7 +349,7 @@ def test_picks_alone_change_the_state(rule_type: type) -> None:
                 rule.narrow(DeviceSlot(candidates, 0), candidates.mask)
                 rule.room(DeviceSlot(candidates, 0), candidates.mask)
                 rule.joint_room([candidates], 1, candidates.mask)
-        rule.state(situation.kinds())
+        rule.fingerprint(situation.kinds())
         rule.effort(4)
         rule.touched()
         assert everything(rule) == before

@@ -613,7 +613,7 @@ def test_values_of_a_constraint_are_counted_free_and_whoever_holds_them() -> Non
     claim = a_claim(a_request("a", 3), constraints=[match(NUMA)])
     found = explained(claim, slices=[a_slice(*members, a_device("bare"))], held=held)
     (offered,) = found.offer.constraints
-    assert (offered.kind, offered.attribute, offered.requests) == ("matchAttribute", NUMA, ("a",))
+    assert (offered.field, offered.attribute, offered.requests) == ("matchAttribute", NUMA, ("a",))
     assert (offered.wanted, offered.best, offered.without) == (3, 2, 1)
     assert [(count.value, count.free, count.matching) for count in offered.values] == [("0", 2, 3), ("1", 1, 3)]
 
