@@ -17,7 +17,7 @@ from zlib import crc32
 
 from allocator.model import Claim, DeviceID
 from scheduler.attempt import conditions
-from scheduler.attempt.bind_pod import Tell, bind_pod
+from scheduler.attempt.bind_pod import bind_pod
 from scheduler.attempt.binder import Binder
 from scheduler.attempt.claim_objects import key_of
 from scheduler.attempt.deallocate import deallocate_one
@@ -34,12 +34,13 @@ from scheduler.attempt.decision import (
     Retry,
 )
 from scheduler.attempt.device_status import device_status
+from scheduler.attempt.run import Report, report_nothing
 from scheduler.attempt.slots import Slot, Slots
 from scheduler.client.errors import CallFailed
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import ASIDE_S, FASTER, NOT_READY, Cluster
 from scheduler.decision.decide import Placed
-from scheduler.queue.events import GivenBack
+from scheduler.state.changes import GivenBack
 from scheduler.state.claims import AlreadyReserved, ClaimObject
 from scheduler.state.invariants import Violation
 
@@ -176,18 +177,18 @@ class Attempts:
             decision = replace(decision, pod_status=device_status(pod, placed))
         return Reserved(pod, decision, claims)
 
-    async def carry_out(self, reserved: Reserved, slot: Slot, tell: Tell = lambda _: None) -> Outcome:
+    async def carry_out(self, reserved: Reserved, slot: Slot, report: Report = report_nothing) -> Outcome:
         """Write and bind what is reserved. Raises what cancels it, once all is taken back.
 
-        tell: is told what becomes of the pod where it is not bound, before what was written is taken back.
+        report: is called with what becomes of the pod where it is not bound, before what was written is taken back.
         """
         decision, outcome = reserved.decision, None
         try:
-            outcome = await bind_pod(self._binder, decision, slot, tell)
+            outcome = await bind_pod(self._binder, decision, slot, report)
         except Exception:  # noqa: BLE001 - whatever it is, it costs this pod and no other
             _LOG.exception("binding failed", extra={"pod": str(decision.pod), "node": decision.node})
             outcome = Retry(INTERNAL)
-            tell(outcome)
+            report(outcome)
         finally:
             slot.give_back()
             self._end(reserved, outcome)

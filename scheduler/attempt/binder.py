@@ -7,12 +7,13 @@ and chance are functions, so that a test needs neither a clock nor patience.
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal, Protocol
+from typing import Protocol
 
 from allocator.model import NodeSelector
 from scheduler.attempt.call_limit import CallLimit
 from scheduler.attempt.claim_objects import Claim, ClaimKey, Json
 from scheduler.attempt.decision import Decision, Outcome
+from scheduler.attempt.step import Point
 from scheduler.attempt.waits import Turns
 from scheduler.backoff import backoff_s
 from scheduler.client.connection import JSON, WRITE_TIMEOUT_S
@@ -26,9 +27,6 @@ REPAIRS_MAX = 32
 
 REPAIRS_OF_NAMESPACE_MAX = 8
 """The same, for the objects of one namespace."""
-
-Point = Literal["PreBind", "Bind"]
-"""The parts of an attempt, by kube-scheduler's extension points."""
 
 
 class Api(Protocol):

@@ -24,10 +24,11 @@ from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.decide import Failed, NotPlaced, OutOfTime, Placed, decide
 from scheduler.decision.namespace_time import DecisionTime
-from scheduler.queue.events import ClaimChanged, Event, GivenBack
+from scheduler.plugins.dynamic_resources import CLAIMS
+from scheduler.plugins.plugin import Refusal
 from scheduler.queue.queue import Place, Queue, QueuedPod
-from scheduler.queue.wakeups import Reason, Refusal
 from scheduler.runtime.metrics import Metrics, Point, Result, Status
+from scheduler.state.changes import ClaimChanged, Event, GivenBack
 from scheduler.state.claims import AlreadyReserved, ClaimObject
 from scheduler.state.invariants import Violation
 from scheduler.state.pod_claims import Waiting, full
@@ -202,7 +203,7 @@ class Loop:
             if (until := self._left_until(entry, kept, started)) > started:
                 self._queue.held(pod.uid, started, until)
                 return
-            refusal = Refusal(frozenset({Reason.CLAIMS}), pod_requests(pod), message=found.reason)
+            refusal = Refusal(frozenset({CLAIMS}), pod_requests(pod), message=found.reason)
             self._refuse_or_free(entry, refusal, kept, started)
             return
         if (until := self._left_until(entry, found, started)) > started:

@@ -18,10 +18,11 @@ from uuid import uuid4
 from allocator.gates import Features
 from allocator.policies import policy_of
 from scheduler import garbage
-from scheduler.attempt.binder import Api, Binder, Point, Time
+from scheduler.attempt.binder import Api, Binder, Time
 from scheduler.attempt.claim_objects import Claim, ClaimKey, key_of
 from scheduler.attempt.decision import Decision, Outcome
 from scheduler.attempt.intent import ANNOTATION
+from scheduler.attempt.step import Point
 from scheduler.cache.events import Refused
 from scheduler.cache.kinds import ClaimObject
 from scheduler.client.connection import Connection
@@ -31,7 +32,6 @@ from scheduler.client.resources import Resource
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.time_limit import Patience
-from scheduler.queue.events import Event
 from scheduler.repair.claim_statuses import ClaimStatuses
 from scheduler.repair.recovery import recover
 from scheduler.repair.sweep import EVERY_S, Leftover, Sweep
@@ -40,6 +40,7 @@ from scheduler.runtime.configuration import Common
 from scheduler.runtime.feed import Feed, Mirror
 from scheduler.runtime.metrics import CommonMetrics
 from scheduler.runtime.watched_claims import ObservedClaims
+from scheduler.state.changes import Event
 from scheduler.state.invariants import Violation
 
 _MARK = ANNOTATION.encode()

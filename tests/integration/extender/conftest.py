@@ -17,7 +17,7 @@ from tests.controlplane.process import Process
 from tests.controlplane.profiles import EVERY_VERSION
 from tests.controlplane.proxy import Proxy
 from tests.controlplane.rest import Json
-from tests.integration.binding.conftest import await_right
+from tests.integration.attempt.conftest import await_right
 from tests.integration.conftest import ROOT, Planes
 from tests.integration.extender.beside import Beside, Door, start_kube_scheduler
 from tests.integration.extender.between import Between

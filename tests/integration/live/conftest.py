@@ -15,7 +15,7 @@ from tests.controlplane.plane import ControlPlane
 from tests.controlplane.profiles import EVERY_VERSION
 from tests.controlplane.proxy import Proxy
 from tests.controlplane.rights import grant
-from tests.integration.binding.conftest import await_right
+from tests.integration.attempt.conftest import await_right
 from tests.integration.conftest import Planes
 from tests.integration.live.world import World, settings_file
 

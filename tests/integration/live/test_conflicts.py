@@ -26,7 +26,7 @@ from tests.controlplane.patience import ask_until
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.proxy import Proxy, Request
 from tests.controlplane.rest import CLAIM, POD, Json, Kind, RestClient
-from tests.integration.binding.conftest import await_right
+from tests.integration.attempt.conftest import await_right
 from tests.integration.live.crowd import (
     BIND,
     GPU,

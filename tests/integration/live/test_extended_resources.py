@@ -10,7 +10,7 @@ from scheduler.core_v1.pod import Pod
 from scheduler.state.extended_resources import claim_name
 from tests.controlplane.faults import Hold
 from tests.controlplane.rest import CLAIM, CLASS, Json
-from tests.integration.binding.scene import CLAIMS, Landing
+from tests.integration.attempt.scene import CLAIMS, Landing
 from tests.integration.live.world import (
     FINALIZER,
     NAMESPACE,

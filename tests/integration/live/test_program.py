@@ -17,7 +17,7 @@ from tests.controlplane.plane import ControlPlane
 from tests.controlplane.proxy import Proxy
 from tests.controlplane.rest import POD, Json, Kind
 from tests.controlplane.rights import grant
-from tests.integration.binding.conftest import await_right
+from tests.integration.attempt.conftest import await_right
 from tests.integration.live.world import (
     DRIVER,
     NAMESPACE,

@@ -1,0 +1,58 @@
+"""TaintToleration: NoSchedule and NoExecute taints have to be tolerated; PreferNoSchedule taints make a node worse.
+
+Source: k8s.io/api core/v1 Toleration.ToleratesTaint.
+"""
+
+from collections.abc import Sequence
+
+from allocator.model import Node, Taint, Toleration
+from scheduler.core_v1.pod import Pod
+from scheduler.plugins.cycle import Cycle
+from scheduler.plugins.normalize import normalized
+from scheduler.plugins.plugin import Plugin, Score, Static
+from scheduler.state.masks import Numbers
+
+_BLOCKING = frozenset({"NoSchedule", "NoExecute"})
+_PREFER_NO_SCHEDULE = "PreferNoSchedule"
+
+
+def taint_toleration(pod: Pod, node: Node) -> str:
+    """Refuses a node with a taint that the pod does not tolerate."""
+    for taint in node.taints:
+        if taint.effect in _BLOCKING and not tolerates(pod.tolerations, taint):
+            return f"node has untolerated taint {{{taint.key}: {taint.value}}}"
+    return ""
+
+
+def untolerated_taints(pod: Pod, node: Node) -> int:
+    """How many PreferNoSchedule taints of the node the pod does not tolerate."""
+    soft = [taint for taint in node.taints if taint.effect == _PREFER_NO_SCHEDULE]
+    return sum(not tolerates(pod.tolerations, taint) for taint in soft)
+
+
+def tolerates(tolerations: Sequence[Toleration], taint: Taint) -> bool:
+    """True where one toleration matches the taint."""
+    return any(_matches(toleration, taint) for toleration in tolerations)
+
+
+def _matches(toleration: Toleration, taint: Taint) -> bool:
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    if toleration.operator in ("", "Equal"):
+        return toleration.value == taint.value
+    return toleration.operator == "Exists"
+
+
+def _scores(_cycle: Cycle, _nodes: Numbers, untolerated: Numbers) -> Numbers:
+    return normalized(untolerated, is_reversed=True)
+
+
+TAINT_TOLERATION = Plugin.of_nodes(
+    "TaintToleration",
+    Static("node(s) had untolerated taint(s)", taint_toleration),
+    pod_fields=("tolerations",),
+    node_fields=("taints",),
+    score=Score(3, _scores, untolerated_taints),
+)

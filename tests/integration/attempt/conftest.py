@@ -1,0 +1,31 @@
+"""A cluster for each test, where our identity has the rights of the manifests."""
+
+import pytest
+
+from tests.controlplane.identities import OURS
+from tests.controlplane.patience import ask_until
+from tests.controlplane.plane import ControlPlane
+from tests.controlplane.proxy import Proxy
+from tests.controlplane.rest import Kind, RestClient
+from tests.controlplane.rights import grant
+from tests.integration.attempt.scene import Scene
+
+REVIEW = Kind("authorization.k8s.io/v1", "SelfSubjectAccessReview")
+
+
+@pytest.fixture
+def scene(plane: ControlPlane, proxy: Proxy) -> Scene:
+    grant(plane.client())
+    await_right(plane.client(OURS), resource="resourceclaims", subresource="binding", is_given=True)
+    return Scene(plane, proxy)
+
+
+def await_right(ours: RestClient, *, resource: str, subresource: str, is_given: bool) -> None:
+    """Ask until the API server's authorizer has seen that the right was given, or taken away."""
+    right = {"group": "resource.k8s.io", "resource": resource, "subresource": subresource, "verb": "update"}
+    review = {"apiVersion": REVIEW.api_version, "kind": REVIEW.kind, "metadata": {}}
+    ask_until(
+        lambda answer: answer["status"]["allowed"] == is_given,
+        lambda: ours.create({**review, "spec": {"resourceAttributes": right}}),
+        f"{resource}/{subresource}: the right is {is_given}",
+    )

@@ -1,0 +1,329 @@
+"""Several processes at the same pods, each with views that are behind: no bound pod is ever without its devices.
+
+Nor is a device in the claims of two. Some pods need a claim that is to be made for their extended resources. Whatever
+the order of their calls, and whatever becomes of the answers: each process decides on what its watches have shown it,
+those of pods and of claims behind by as much as is drawn; any of its calls may be lost or late, and it may be stopped
+between any two.
+"""
+
+import asyncio
+import copy
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from random import Random
+
+import pytest
+
+from allocator.model import Allocation, Claim, DeviceResult, NodeSelector, Requirement, Term
+from allocator.pods.extended_resources import CountRequest, RequestMapping
+from scheduler.attempt.attempt import new_attempt
+from scheduler.attempt.bind_pod import steps
+from scheduler.attempt.binder import Binder, Time
+from scheduler.attempt.claim_objects import ClaimKey, Json, allocation_of, is_made_for, key_of, results_of, version_of
+from scheduler.attempt.deallocate import deallocate_one
+from scheduler.attempt.decision import (
+    Bound,
+    BoundElsewhere,
+    ClaimPlan,
+    Decision,
+    ExtendedPlan,
+    Gone,
+    Outcome,
+    PodKey,
+)
+from scheduler.attempt.run import run
+from scheduler.attempt.steps.extended_claim import MakeClaim
+from scheduler.client.errors import CallFailed
+from scheduler.client.resources import claims
+from scheduler.core_v1.pod import Pod
+from scheduler.core_v1.pod_status import EXTENDED_STATUS
+from scheduler.state.extended_resources import ExtendedClaim, claim_name
+from tests.properties.attempt.server import NAMESPACE, Server, Way, asks_for_more, claims_of, nodes_of
+
+NODES = ("node-0", "node-1")
+FABRIC = ("fabric-0", "fabric-1")
+"""Devices that every node reaches; of the others each node has one."""
+
+ATTEMPTS = 3
+FAULTS = 4
+SEEDS, ROUNDS = 10, 200
+TURNS_MAX = 3000
+MENDING = 4
+"""Rounds in which one process alone has to bind what is left."""
+
+MOMENT = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@dataclass
+class History:
+    """What the server has held after each delivery, for watches that are behind."""
+
+    server: Server
+    moments: list[dict[tuple[str, str], Json]] = field(default_factory=list)
+
+    def note(self) -> None:
+        self.moments.append(dict(self.server.objects))
+
+    def seen(self, behind: int) -> dict[tuple[str, str], Json]:
+        """All objects, as a watch shows them that is so many deliveries behind."""
+        return copy.deepcopy(self.moments[max(len(self.moments) - 1 - behind, 0)])
+
+
+@dataclass(frozen=True)
+class Rival:
+    namespace: str
+    name: str
+    resource_version: int
+
+
+class Process:
+    """One process of ours: it decides, and carries its decisions out. chance: decides what nothing else does.
+
+    All begin in the same moment. behind: by how many deliveries its watches are, at most.
+    """
+
+    def __init__(self, history: History, number: int, chance: Random, behind: int = 12) -> None:
+        self.history = history
+        self.chance = chance
+        self.behind = behind
+        self.now = 0.0
+        self.numbers = iter(range(1, 1000))
+        time = Time(lambda: self.now, lambda: MOMENT, self.sleep, lambda: 0.5)
+        self.binder = Binder(history.server, claims("v1"), self, time, "ours", 1, str(number), self)
+
+    async def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        await asyncio.sleep(0)
+
+    # -- what it is told of the claims
+
+    async def reached(self, resource_version: int, timeout_s: float) -> bool:
+        return True
+
+    async def catch_up(self) -> None:
+        """It is never behind where it waits."""
+
+    def rivals(self, claim: ClaimKey) -> Sequence[Rival]:
+        stored = {key_of(one): one for one in self.history.server.all("resourceclaims")}
+        mine = _devices(stored.pop(claim))
+        return [Rival(*key[:2], int(version_of(one))) for key, one in stored.items() if mine & _devices(one)]
+
+    def written(self, claim: ClaimKey, resource_version: int) -> None:
+        """Nothing is reserved in memory."""
+
+    def made(self, made_up: str, claim: ClaimKey) -> None:
+        """Nothing is reserved in memory."""
+
+    def has_node(self, node: str) -> bool:
+        return True
+
+    def is_reached(self, node: str, selector: NodeSelector | None) -> bool:
+        return selector is None or any(node in one.values for term in selector for one in term.fields)
+
+    def objection(self, decision: Decision) -> str:
+        return ""
+
+    def pending(self, decision: Decision, message: str) -> None:
+        """No device has to be made ready."""
+
+    def passed(self, point: str, *, is_done: bool, duration_s: float) -> None:
+        """Nobody counts."""
+
+    def rolled_back(self, decision: Decision, outcome: Outcome) -> None:
+        """Nobody counts."""
+
+    # -- what it does
+
+    async def schedule(self, pod: str) -> None:
+        """Try the pod until it is bound, or a few times."""
+        for _ in range(ATTEMPTS):
+            pods = self.history.seen(self.chance.randint(0, self.behind))
+            held = self.history.seen(self.chance.randint(0, self.behind))
+            found = pods["pods", pod]
+            if found["spec"].get("nodeName"):
+                return
+            entries = [entry["resourceClaimName"] for entry in found["spec"]["resourceClaims"]]
+            outcome = await self.attempt(found, [held["resourceclaims", name] for name in entries], held)
+            if isinstance(outcome, Bound | BoundElsewhere | Gone):
+                return
+
+    async def attempt(self, pod: Json, own: list[Json], held: dict[tuple[str, str], Json]) -> Outcome | None:
+        nodes = [node for node in NODES if all(node in nodes_of(allocation_of(one) or {}, node) for one in own)]
+        metadata = pod["metadata"]
+        key = PodKey(NAMESPACE, metadata["name"], metadata["uid"], metadata["resourceVersion"])
+        left = [one for (of, _), one in held.items() if of == "resourceclaims" and is_made_for(one, metadata["uid"])]
+        if left or not nodes:
+            with suppress(CallFailed):
+                await deallocate_one(self.binder, self.decision(key, "", [ClaimPlan(one) for one in left or own]))
+            return None
+        node = self.chance.choice(nodes)
+        taken = {device for (of, _), one in held.items() if of == "resourceclaims" for device in _devices(one)}
+        plans = []
+        for one in own:
+            if allocation_of(one):
+                plans.append(ClaimPlan(one))
+                continue
+            free = [device for device in (*FABRIC, f"local-of-{node}") if device not in taken]
+            if not free:
+                return None
+            device = self.chance.choice(free)
+            taken.add(device)
+            plans.append(ClaimPlan(one, _allocation(device, node)))
+        decision = self.decision(key, node, plans)
+        if asks_for_more(pod):
+            free = [device for device in (*FABRIC, f"local-of-{node}") if device not in taken]
+            if not free:
+                return None
+            plan = ExtendedPlan(_extended_claim(key), _allocation(self.chance.choice(free), node))
+            decision = replace(decision, extended=plan, pod_status={EXTENDED_STATUS: plan.claim.status})
+        return await self.carry_out(decision)
+
+    async def carry_out(self, decision: Decision) -> Outcome:
+        attempt = new_attempt(self.binder, decision)
+        outcome = await run(self.binder, attempt, list(steps(self.binder, attempt)))
+        if not isinstance(outcome, Bound | BoundElsewhere):  # by somebody else, maybe: then all stays as it is
+            # A claim that was never found may still be made later; whoever tries the pod next takes it away.
+            unsettled = [step for step in attempt.begun if not (step.is_settled or isinstance(step, MakeClaim))]
+            assert unsettled == [], outcome
+        return outcome
+
+    def decision(self, key: PodKey, node: str, plans: Sequence[ClaimPlan]) -> Decision:
+        return Decision(key, node, tuple(plans), next(self.numbers))
+
+
+def _allocation(device: str, node: str) -> Allocation:
+    result = DeviceResult("r", "gpu.example", "pool", device)
+    if device in FABRIC:
+        return Allocation((result,))
+    return Allocation((result,), node_selector=(Term(fields=(Requirement("metadata.name", "In", (node,)),)),))
+
+
+def _extended_claim(pod: PodKey) -> ExtendedClaim:
+    claim = Claim(NAMESPACE, claim_name(Pod(NAMESPACE, pod.name, pod.uid)), f"{pod.uid}-made-up")
+    return ExtendedClaim(claim, (CountRequest("r", "gpu", 1),), (RequestMapping("c", "example.com/gpu", "r"),))
+
+
+def _devices(claim: Json) -> set[str]:
+    return {result["device"] for result in results_of(allocation_of(claim) or {})}
+
+
+def a_server(pods: Sequence[Sequence[str]], *, are_extended: bool = False) -> Server:
+    """pods: the claims of each, by name. are_extended: each asks for an extended resource as well."""
+    server = Server()
+    for name in sorted({claim for own in pods for claim in own}):
+        server.add("resourceclaims", {"metadata": {"name": name, "uid": f"{name}-uid"}, "spec": {}})
+    for index, own in enumerate(pods):
+        entries = [{"name": claim, "resourceClaimName": claim} for claim in own]
+        metadata = {"name": f"pod-{index}", "uid": f"pod-{index}-uid"}
+        containers = [{"name": "c"}] if are_extended else []
+        server.add("pods", {"metadata": metadata, "spec": {"resourceClaims": entries, "containers": containers}})
+    return server
+
+
+async def play(server: Server, processes: int, chance: Random) -> None:
+    """Let all processes try all pods, each call as it is drawn, until nothing goes on any more."""
+    history = History(server)
+    history.note()
+    names = [one["metadata"]["name"] for one in server.all("pods")]
+    tasks = [
+        asyncio.create_task(Process(history, number, chance).schedule(name), name=f"{number}/{name}")
+        for number in range(1, processes + 1)
+        for name in names
+    ]
+    try:
+        await deliver_all(server, history, tasks, chance)
+    finally:
+        for _ in range(3):  # cancelled twice, an attempt stops at once
+            for task in tasks:
+                task.cancel()
+            await asyncio.sleep(0)
+    for task in tasks:
+        if not task.cancelled() and (error := task.exception()):
+            raise error
+
+
+async def deliver_all(server: Server, history: History, tasks: Sequence[asyncio.Task[None]], chance: Random) -> None:
+    """Let all calls happen in the order that is drawn, and some of them go wrong, until nothing goes on any more."""
+    faults = FAULTS
+    for _ in range(TURNS_MAX):
+        await run_on(server, tasks)
+        if not server.waiting:
+            break
+        call = chance.choice(server.waiting)
+        way = chance.choice(list(Way)) if faults and chance.randint(0, 1) else Way.ANSWERED
+        faults -= way is not Way.ANSWERED
+        server.deliver(call, way)
+        if faults and chance.randint(0, 19) == 0:
+            faults -= 1
+            stopped = chance.choice(tasks)
+            stopped.cancel()  # it takes back what it wrote, as at the end of a program
+            server.log.append(f"{stopped.get_name()} is stopped")
+        if server.late and chance.randint(0, 1):
+            server.arrive(chance.choice(server.late))
+        history.note()
+    assert all(task.done() for task in tasks), "it goes on without end:\n" + "\n".join(server.log[-50:])
+    for call in list(server.late):
+        server.arrive(call)
+
+
+async def run_on(server: Server, tasks: Sequence[asyncio.Task[None]]) -> None:
+    """Let everybody do what can be done before the next call happens."""
+    for _ in range(1000):
+        for _ in range(20):
+            await asyncio.sleep(0)
+        if server.waiting or all(task.done() for task in tasks):
+            return
+
+
+def some_pods(chance: Random) -> list[list[str]]:
+    """One pod or two, with one claim or two each, which they may share."""
+    return [chance.sample("abc", chance.randint(1, 2)) for _ in range(chance.randint(1, 2))]
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_no_bound_pod_is_ever_without_its_devices(seed: int) -> None:
+    for turn in range(ROUNDS):
+        chance = Random(seed * ROUNDS + turn)  # noqa: S311 - no secret
+        server = a_server(some_pods(chance))
+        asyncio.run(play(server, chance.randint(2, 3), chance))
+        assert server.wrongs == [], "\n".join(server.log)
+
+
+async def mend(server: Server, chance: Random) -> None:
+    """Let one process try all pods while nothing goes wrong any more."""
+    history = History(server)
+    history.note()
+    process = Process(history, 0, chance, behind=0)
+    for _ in range(MENDING):
+        names = [one["metadata"]["name"] for one in server.all("pods")]
+        tasks = [asyncio.create_task(process.schedule(name), name=f"0/{name}") for name in names]
+        while not all(task.done() for task in tasks):
+            await run_on(server, tasks)
+            for call in list(server.waiting):
+                server.deliver(call, Way.ANSWERED)
+                history.note()
+        for task in tasks:
+            task.result()
+
+
+def unfinished(server: Server) -> list[str]:
+    """What is not as it should be once nothing goes wrong any more: pods without a node, and claims of no use."""
+    pods = list(server.all("pods"))
+    used = {name for pod in pods for name in claims_of(pod)}
+    waiting = [pod["metadata"]["name"] for pod in pods if not pod["spec"].get("nodeName")]
+    return [*waiting, *(name for one in server.all("resourceclaims") if (name := one["metadata"]["name"]) not in used)]
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_no_bound_pod_is_ever_without_the_claim_that_was_made_for_it_and_no_other_stays(seed: int) -> None:
+    """Whatever went wrong, one process that nothing hinders binds the pods that are left, each with one such claim."""
+    for turn in range(ROUNDS):
+        chance = Random(seed * ROUNDS + turn)  # noqa: S311 - no secret
+        server = a_server([chance.sample("a", chance.randint(0, 1)) for _ in range(2)], are_extended=True)
+        asyncio.run(play(server, chance.randint(2, 3), chance))
+        assert server.wrongs == [], "\n".join(server.log)
+        asyncio.run(mend(server, chance))
+        assert server.wrongs == [], "\n".join(server.log)
+        assert unfinished(server) == [], "\n".join(server.log)

@@ -1,0 +1,221 @@
+"""What filters and scores say of one pod and one node, written to be read: straight from the definitions."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from math import ceil
+
+from allocator.model import Node, Requirement, Taint, Term, Toleration
+from scheduler.core_v1.affinity_term import AffinityTerm
+from scheduler.core_v1.host_ports import ANY_ADDRESS
+from scheduler.core_v1.pod import Pod
+
+MI = 2**20
+NAMESPACES = {"default": {"zone": "a"}}
+CPU_OR_MEMORY = ("cpu", "memory")
+
+
+@dataclass
+class NaiveNode:
+    """A node and the pods on it."""
+
+    node: Node
+    pods: list[Pod] = field(default_factory=list)
+
+
+def reasons(pod: Pod, on: NaiveNode, among: Collection[NaiveNode]) -> list[str]:
+    """Why the pod does not fit the node; the first filter that refuses is heard, none where it names others.
+
+    among: all nodes.
+    """
+    for found in (
+        [not_named_reason(pod)] if is_not_named(pod, on.node) else [],
+        ["node(s) were unschedulable"] if is_cordoned(pod, on.node) else [],
+        ["node(s) had untolerated taint(s)"] if is_tainted(pod, on.node) else [],
+        [] if is_selected(pod, on.node) else ["node(s) didn't match Pod's node affinity/selector"],
+        ["node(s) didn't have free ports for the requested pod ports"] if has_clash(pod, on) else [],
+        list(lacking(pod, on)),
+        ["node(s) didn't satisfy existing pods anti-affinity rules"] if is_kept_away(pod, on.node, among) else [],
+    ):
+        if found:
+            return found
+    return []
+
+
+def is_kept_away(pod: Pod, node: Node, among: Collection[NaiveNode]) -> bool:
+    """Whether a pod in one of the node's domains has a term that selects this one."""
+    return any(
+        term.topology_key in node.labels
+        and node.labels[term.topology_key] == other.node.labels.get(term.topology_key)
+        and is_meant(term, pod)
+        for other in among
+        for holder in other.pods
+        for term in holder.pod_affinity.required_anti
+    )
+
+
+def is_meant(term: AffinityTerm, pod: Pod) -> bool:
+    is_in_namespace = pod.namespace in term.namespaces or (
+        term.namespace_selector is not None
+        and all(is_met(one, NAMESPACES[pod.namespace]) for one in term.namespace_selector)
+    )
+    return is_in_namespace and term.selector is not None and all(is_met(one, pod.labels) for one in term.selector)
+
+
+def is_cordoned(pod: Pod, node: Node) -> bool:
+    cordon = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
+    return node.unschedulable and not any(matches(one, cordon) for one in pod.tolerations)
+
+
+def is_tainted(pod: Pod, node: Node) -> bool:
+    hard = [taint for taint in node.taints if taint.effect in ("NoSchedule", "NoExecute")]
+    return not all(any(matches(one, taint) for one in pod.tolerations) for taint in hard)
+
+
+def matches(toleration: Toleration, taint: Taint) -> bool:
+    of_effect = toleration.effect in ("", taint.effect)
+    of_key = toleration.key in ("", taint.key)
+    of_value = toleration.operator == "Exists" or toleration.value == taint.value
+    return of_effect and of_key and of_value
+
+
+def is_not_named(pod: Pod, node: Node) -> bool:
+    names = [named(term) for term in pod.affinity or ()]
+    return bool(names) and all(one is not None and node.name not in one for one in names)
+
+
+def not_named_reason(pod: Pod) -> str:
+    names = [named(term) for term in pod.affinity or ()]
+    return "node(s) didn't satisfy plugin(s) [NodeAffinity]" if any(names) else "pod affinity terms conflict"
+
+
+def is_selected(pod: Pod, node: Node) -> bool:
+    is_required = pod.affinity is None or any(holds(term, node) for term in pod.affinity)
+    return pod.node_selector.items() <= node.labels.items() and is_required
+
+
+def named(term: Term) -> set[str] | None:
+    asked = [set(one.values) for one in term.fields if one.operator == "In"]
+    return set.intersection(*asked) if asked else None
+
+
+def holds(term: Term, node: Node) -> bool:
+    fields = {"metadata.name": node.name}
+    of_labels = all(is_met(one, node.labels) for one in term.expressions)
+    return bool(term.expressions or term.fields) and of_labels and all(is_met(one, fields) for one in term.fields)
+
+
+def is_met(requirement: Requirement, labels: Mapping[str, str]) -> bool:
+    value = labels.get(requirement.key)
+    answers = {
+        "In": value in requirement.values,
+        "NotIn": value not in requirement.values,
+        "Exists": value is not None,
+        "DoesNotExist": value is None,
+    }
+    return answers[requirement.operator]
+
+
+def has_clash(pod: Pod, on: NaiveNode) -> bool:
+    for wanted in pod.host_ports:
+        for held in (port for other in on.pods for port in other.host_ports):
+            same_address = wanted.address == held.address or ANY_ADDRESS in (wanted.address, held.address)
+            if same_address and (wanted.port, wanted.protocol) == (held.port, held.protocol):
+                return True
+    return False
+
+
+def lacking(pod: Pod, on: NaiveNode) -> Iterator[str]:
+    if len(on.pods) + 1 > allocatable(on.node, "pods"):
+        yield "Too many pods"
+    for resource, amount in requests(pod).items():
+        taken = sum(requests(other).get(resource, 0) for other in on.pods)
+        if amount > allocatable(on.node, resource) - taken:
+            yield f"Insufficient {resource}"
+
+
+def allocatable(node: Node, resource: str) -> int:
+    amount = node.allocatable.get(resource)
+    return counted(resource, Fraction(amount.nanos, 10**9)) if amount else 0
+
+
+def counted(resource: str, amount: Fraction) -> int:
+    return ceil(amount * 1000) if resource == "cpu" else ceil(amount)
+
+
+def requests(pod: Pod) -> dict[str, int]:
+    """What the pod takes, by resource, where it is anything."""
+    need = {name: counted(name, need_of(pod, name, None)) for name in resources_of(pod)}
+    return {name: amount for name, amount in need.items() if amount}
+
+
+def resources_of(pod: Pod) -> set[str]:
+    return {name for one in pod.containers for name in one.requests} | pod.budget.keys() | pod.overhead.keys()
+
+
+def need_of(pod: Pod, resource: str, default: Fraction | None) -> Fraction:
+    """The sum over what lasts, or the largest moment of starting, or the budget; and the overhead.
+
+    default: what a container that is silent counts for.
+    """
+    overhead = pod.overhead.get(resource)
+    on_top = Fraction(overhead.nanos, 10**9) if overhead else Fraction(0)
+    if resource in pod.budget and resource != "ephemeral-storage":
+        return Fraction(pod.budget[resource].nanos, 10**9) + on_top
+
+    def own(position: int) -> Fraction:
+        amount = pod.containers[position].requests.get(resource)
+        return Fraction(amount.nanos, 10**9) if amount is not None else default or Fraction(0)
+
+    lasting = [position for position, one in enumerate(pod.containers) if not one.is_plain_init]
+    moments = [sum((own(position) for position in lasting), Fraction(0))]
+    for position, one in enumerate(pod.containers):
+        if one.is_plain_init:
+            before = (own(other) for other in lasting if other < position)
+            moments.append(own(position) + sum(before, Fraction(0)))
+    return max(moments) + on_top
+
+
+def scored(pod: Pod, resource: str) -> int:
+    """What the pod counts for in a score."""
+    little = Fraction(1, 10) if resource == "cpu" else Fraction(200 * MI)
+    is_said = any(resource in one.requests for one in pod.containers) or resource in pod.overhead
+    has_budget = bool(pod.budget.keys() & set(CPU_OR_MEMORY))
+    return counted(resource, need_of(pod, resource, None if has_budget and is_said else little))
+
+
+def total(pod: Pod, on: NaiveNode, among: Sequence[NaiveNode], ranks: Mapping[str, int]) -> int:
+    """The weighted sum of the scores of one of the nodes."""
+    soft = {one.node.name: soft_taints(pod, one.node) for one in among}
+    preferred = {one.node.name: preferred_weight(pod, one.node) for one in among}
+    name = on.node.name
+    return (
+        least_allocated(pod, on)
+        + 3 * (100 - scaled(soft, name))
+        + 2 * scaled(preferred, name)
+        + 2 * scaled({one.node.name: ranks[one.node.name] for one in among}, name)
+    )
+
+
+def scaled(raw: Mapping[str, int], name: str) -> int:
+    largest = max(raw.values())
+    return raw[name] * 100 // largest if largest else 0
+
+
+def soft_taints(pod: Pod, node: Node) -> int:
+    soft = [taint for taint in node.taints if taint.effect == "PreferNoSchedule"]
+    return sum(1 for taint in soft if not any(matches(one, taint) for one in pod.tolerations))
+
+
+def preferred_weight(pod: Pod, node: Node) -> int:
+    return sum(one.weight for one in pod.preferences if holds(one.term, node))
+
+
+def least_allocated(pod: Pod, on: NaiveNode) -> int:
+    scores = []
+    for resource in CPU_OR_MEMORY:
+        offered = allocatable(on.node, resource)
+        taken = scored(pod, resource) + sum(scored(other, resource) for other in on.pods)
+        if offered:
+            scores.append((offered - taken) * 100 // offered if taken <= offered else 0)
+    return sum(scores) // len(scores) if scores else 0

@@ -1,0 +1,118 @@
+"""Small nodes and pods that meet each other often: few names, few amounts, and all that filters and scores read."""
+
+from hypothesis import strategies as st
+
+from allocator.model import Container, Node, Requirement, Taint, Term, Toleration
+from cel.values.quantity import Quantity
+from scheduler.core_v1.affinity_term import AffinityTerm, PodAffinity
+from scheduler.core_v1.host_ports import HostPort
+from scheduler.core_v1.pod import Pod, Preference
+
+NAMES = ("n0", "n1", "n2", "n3", "n4")
+GPU = "example.com/gpu"
+
+keys = st.sampled_from(["zone", "disk"])
+values = st.sampled_from(["a", "b"])
+labels = st.dictionaries(keys, values, max_size=2)
+effects = st.sampled_from(["NoSchedule", "NoExecute", "PreferNoSchedule"])
+taints = st.lists(st.builds(Taint, keys, st.sampled_from(["", "a"]), effects), max_size=2).map(tuple)
+
+cordon = Toleration("node.kubernetes.io/unschedulable", "Exists", "", "NoSchedule")
+tolerations = st.lists(
+    st.one_of(
+        st.builds(Toleration, keys, st.just("Exists"), st.just(""), st.one_of(st.just(""), effects)),
+        st.builds(Toleration, keys, st.sampled_from(["", "Equal"]), st.sampled_from(["", "a"])),
+        st.sampled_from([cordon, Toleration("", "Exists")]),
+    ),
+    max_size=2,
+).map(tuple)
+
+
+def amount_of(written: list[str]) -> st.SearchStrategy[Quantity]:
+    return st.sampled_from(written).map(Quantity.parse)
+
+
+cpu = amount_of(["0", "1m", "100m", "333m", "500m", "1", "1500m", "2", "100u"])
+memory = amount_of(["0", "1", "100Mi", "512Mi", "1Gi", "2Gi", "100m"])
+asked = st.fixed_dictionaries({}, optional={"cpu": cpu, "memory": memory, GPU: amount_of(["1", "2"])})
+offered = st.fixed_dictionaries(
+    {"pods": amount_of(["0", "1", "2", "10"])},
+    optional={
+        "cpu": amount_of(["1", "2", "4", "3999m"]),
+        "memory": amount_of(["1Gi", "2Gi", "8Gi"]),
+        GPU: amount_of(["0", "2", "4"]),
+    },
+)
+roomy = st.fixed_dictionaries(
+    {
+        "pods": amount_of(["10"]),
+        "cpu": amount_of(["8", "16"]),
+        "memory": amount_of(["16Gi", "31Gi"]),
+        GPU: amount_of(["8"]),
+    }
+)
+
+
+def nodes_named(name: str) -> st.SearchStrategy[Node]:
+    return st.builds(
+        Node,
+        name=st.just(name),
+        labels=labels,
+        taints=st.one_of(st.just(()), st.just(()), taints),
+        unschedulable=st.sampled_from([False, False, False, True]),
+        allocatable=st.one_of(roomy, roomy, offered),
+    )
+
+
+nodes = st.sampled_from(NAMES).flatmap(nodes_named)
+requirements = st.one_of(
+    st.builds(Requirement, keys, st.sampled_from(["In", "NotIn"]), st.lists(values, min_size=1, max_size=2).map(tuple)),
+    st.builds(Requirement, keys, st.sampled_from(["Exists", "DoesNotExist"]), st.just(())),
+)
+fields = st.builds(
+    Requirement, st.just("metadata.name"), st.sampled_from(["In", "NotIn"]), st.sampled_from(NAMES).map(lambda n: (n,))
+)
+terms = st.builds(
+    Term, st.lists(requirements, max_size=2).map(tuple), st.one_of(st.just(()), st.lists(fields, max_size=2).map(tuple))
+)
+containers = st.lists(st.builds(Container, st.just("c"), asked, st.booleans()), max_size=3).map(
+    lambda found: tuple(sorted(found, key=lambda one: not one.is_plain_init) if len(found) < 3 else found)
+)
+ports = st.lists(
+    st.builds(
+        HostPort,
+        st.sampled_from([80, 81]),
+        st.sampled_from(["TCP", "UDP"]),
+        st.sampled_from(["0.0.0.0", "10.0.0.1", "10.0.0.2"]),  # noqa: S104 - an address of a node
+    ),
+    max_size=2,
+).map(tuple)
+
+
+namespaces = st.lists(st.sampled_from(["default", "elsewhere"]), max_size=2).map(frozenset)
+selectors = st.one_of(st.none(), st.lists(requirements, max_size=2).map(tuple))
+affinity_terms = st.lists(st.builds(AffinityTerm, keys, namespaces, selectors, selectors), max_size=2).map(tuple)
+pod_affinities = st.builds(PodAffinity, required_anti=affinity_terms)
+
+
+def pods_named(name: str) -> st.SearchStrategy[Pod]:
+    return st.builds(
+        Pod,
+        namespace=st.just("default"),
+        name=st.just(name),
+        uid=st.just(f"uid-{name}"),
+        labels=labels,
+        pod_affinity=st.one_of(st.just(PodAffinity()), pod_affinities),
+        node_selector=st.one_of(st.just({}), st.just({}), labels),
+        affinity=st.one_of(st.none(), st.none(), st.none(), st.lists(terms, max_size=2).map(tuple)),
+        preferences=st.lists(st.builds(Preference, st.integers(1, 100), terms), max_size=2).map(tuple),
+        tolerations=tolerations,
+        containers=containers,
+        budget=st.one_of(st.just({}), asked.map(without_gpu)),
+        overhead=st.one_of(st.just({}), asked.map(without_gpu)),
+        host_ports=st.one_of(st.just(()), ports),
+    )
+
+
+def without_gpu(amounts: dict[str, Quantity]) -> dict[str, Quantity]:
+    return {name: amount for name, amount in amounts.items() if name != GPU}

@@ -1,0 +1,93 @@
+"""Filters, counts and the choice over all nodes at once are what each node says for itself."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from allocator.policies.contract import Score
+from allocator.search.rules import Mask, bits
+from scheduler.core_v1.pod import Pod
+from scheduler.decision.choice import pick
+from scheduler.decision.feasibility import feasible, rejections
+from scheduler.plugins.plugin import Rejected
+from scheduler.state.pod_requests import pod_requests
+from tests.builders import a_cycle
+from tests.properties.decision import naive, strategies
+from tests.properties.decision.clusters import Cluster, Step, assigned, steps
+
+ranks = st.lists(st.integers(0, 8), min_size=5, max_size=5)
+
+
+@given(steps, strategies.pods_named("new"), ranks)
+@settings(max_examples=100)
+def test_any_history_of_nodes_and_pods_leaves_what_each_node_says(
+    steps: list[Step], pod: Pod, ranks: list[int]
+) -> None:
+    cluster = Cluster()
+    for step, *arguments in steps:
+        if step == "ask":
+            cluster.templates.of(pod)
+        else:
+            getattr(cluster, step)(*arguments)
+    agree(cluster, pod, ranks)
+
+
+def agree(cluster: Cluster, pod: Pod, ranks: list[int]) -> None:
+    cycle, templates = a_cycle(pod, cluster.infos, cluster.templates), cluster.templates
+    said = {number: naive.reasons(pod, one, cluster.nodes.values()) for number, one in cluster.nodes.items()}
+    able = feasible(cycle, templates.plugins)
+    assert set(bits(able)) == {number for number, reasons in said.items() if not reasons}
+    refused = [one for _, one in rejections(cycle, templates)]
+    assert Counter(dict(told(refused))) == Counter(reason for reasons in said.values() for reason in reasons)
+    groups: dict[tuple[int, Score], Mask] = {}
+    for number in cluster.nodes:
+        key = (ranks[number], (float(number % 2),))
+        groups[key] = groups.get(key, 0) | 1 << number
+    assert pick(cycle, templates.plugins, groups, able) == naive_pick(cluster, pod, able, ranks)
+
+
+def told(refused: Sequence[Rejected]) -> Iterator[tuple[str, int]]:
+    """How many nodes are refused for each reason."""
+    for reason in {one.reason for one in refused}:
+        yield reason, sum(one.nodes.bit_count() for one in refused if one.reason == reason)
+
+
+def naive_pick(cluster: Cluster, pod: Pod, able: int, ranks: list[int]) -> tuple[int, int] | None:
+    among = {number: cluster.nodes[number] for number in bits(able)}
+    by_name = {name: ranks[number] for number, name in enumerate(strategies.NAMES)}
+    totals = {n: naive.total(pod, one, list(among.values()), by_name) for n, one in among.items()}
+    best = min(totals, key=lambda number: (-(number % 2), -totals[number], number), default=None)
+    return None if best is None else (best, totals[best])
+
+
+@given(steps, assigned)
+@settings(max_examples=50)
+def test_a_pod_that_comes_and_goes_leaves_no_trace(steps: list[Step], passing: Pod) -> None:
+    cluster = Cluster()
+    for step, *arguments in steps:
+        if step != "ask":
+            getattr(cluster, step)(*arguments)
+    if passing.uid in cluster.where:
+        return
+    before = state(cluster)
+    for number in cluster.nodes:
+        cluster.add_pod(number, passing)
+        cluster.remove_pod(passing)
+    assert state(cluster) == before
+
+
+def state(cluster: Cluster) -> object:
+    columns = {name: (list(one.free), list(one.allocatable)) for name, one in cluster.infos.columns.items()}
+    used = {name: both for name, both in columns.items() if any(map(any, both))}
+    probes = [port for pod in (cluster.nodes[n].pods for n in cluster.nodes) for one in pod for port in one.host_ports]
+    return used, list(cluster.infos.scored_cpu), list(cluster.infos.scored_memory), cluster.infos.ports.clashes(probes)
+
+
+@given(strategies.pods_named("new"))
+@settings(max_examples=100)
+def test_requests_are_the_sum_of_what_lasts_or_the_largest_moment_of_starting(pod: Pod) -> None:
+    found = pod_requests(pod)
+    assert found.amounts == naive.requests(pod)
+    assert (found.scored_cpu, found.scored_memory) == (naive.scored(pod, "cpu"), naive.scored(pod, "memory"))

@@ -1,0 +1,127 @@
+"""Edits of raw claims: what is asked for changes, and nothing else."""
+
+import copy
+from collections.abc import Callable
+
+import pytest
+
+from scheduler.attempt import claim_objects
+from scheduler.attempt.claim_objects import Claim, Json, is_same_allocation
+from scheduler.attempt.intent import ANNOTATION, intent_of
+from scheduler.state.claims import FINALIZER
+from tests.unit.scheduler.attempt.raw_claims import OURS, a_raw_claim, an_allocation
+
+UNKNOWN = {"futureField": {"empty": {}, "list": [], "zero": 0}}
+
+
+def with_unknown_fields(claim: Json) -> Json:
+    """The claim with fields that this version does not know, in each of its parts."""
+    metadata, status = {**claim["metadata"], **UNKNOWN}, {**claim.get("status", {}), **UNKNOWN}
+    return {**claim, **UNKNOWN, "metadata": metadata, "spec": {**claim["spec"], **UNKNOWN}, "status": status}
+
+
+ALLOCATED = with_unknown_fields(
+    a_raw_claim(
+        intent=OURS, allocation=an_allocation("gpu-0"), reserved_for=["pod-uid"], statuses=[{"device": "gpu-0"}]
+    )
+)
+EDITS: dict[str, Callable[[Claim], Json]] = {
+    "marked": lambda claim: claim_objects.marked(claim, OURS),
+    "unmarked": claim_objects.unmarked,
+    "fenced": lambda claim: claim_objects.fenced(claim, "text"),
+    "unfenced": claim_objects.unfenced,
+    "allocated": lambda claim: claim_objects.allocated(claim, an_allocation("gpu-1"), "pod", "uid"),
+    "reserved": lambda claim: claim_objects.reserved(claim, "pod", "uid"),
+    "released": lambda claim: claim_objects.released(claim, "pod-uid"),
+    "deallocated": claim_objects.deallocated,
+}
+
+
+@pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS.keys())
+def test_every_edit_keeps_unknown_fields_and_leaves_its_input_alone(edit: Callable[[Claim], Json]) -> None:
+    before = copy.deepcopy(ALLOCATED)
+    edited = edit(ALLOCATED)
+    assert before == ALLOCATED
+    parts = (edited, edited["metadata"], edited["spec"], edited["status"])
+    assert all(part["futureField"] == UNKNOWN["futureField"] for part in parts)
+
+
+def test_marking_adds_finalizer_and_intent_beside_what_is_there() -> None:
+    claim = a_raw_claim(finalizers=["other.example/keep"])
+    claim["metadata"]["annotations"] = {"other": "kept"}
+    marked = claim_objects.marked(claim, OURS)
+    assert marked["metadata"]["finalizers"] == ["other.example/keep", FINALIZER]
+    assert marked["metadata"]["annotations"] == {"other": "kept", ANNOTATION: str(OURS)}
+    assert claim_objects.is_marked(marked, OURS)
+
+
+def test_marking_twice_does_not_add_the_finalizer_twice() -> None:
+    once = claim_objects.marked(a_raw_claim(finalizers=[]), OURS)
+    assert claim_objects.marked(once, OURS) == once
+
+
+def test_unmarking_keeps_the_finalizer_of_an_allocated_claim() -> None:
+    assert FINALIZER in claim_objects.unmarked(ALLOCATED)["metadata"]["finalizers"]
+    unmarked = claim_objects.unmarked(a_raw_claim(intent=OURS))
+    assert "finalizers" not in unmarked["metadata"]
+    assert "annotations" not in unmarked["metadata"]
+
+
+def test_allocation_and_reservation_are_one_edit() -> None:
+    status = claim_objects.allocated(a_raw_claim(), an_allocation("gpu-0"), "pod", "uid")["status"]
+    assert status == {
+        "allocation": an_allocation("gpu-0"),
+        "reservedFor": [{"resource": "pods", "name": "pod", "uid": "uid"}],
+    }
+
+
+def test_releasing_takes_one_reservation() -> None:
+    claim = a_raw_claim(allocation=an_allocation("gpu-0"), reserved_for=["a", "b"])
+    assert claim_objects.consumers_of(claim_objects.released(claim, "a")) == ("b",)
+
+
+def test_deallocating_takes_allocation_reservations_and_device_status() -> None:
+    assert claim_objects.deallocated(ALLOCATED)["status"] == UNKNOWN
+
+
+def test_allocations_are_the_same_by_time_and_devices() -> None:
+    one = an_allocation("gpu-0", "gpu-1")
+    stored = {**one, "devices": {**one["devices"], "config": []}, "nodeSelector": {"nodeSelectorTerms": []}}
+    assert is_same_allocation(one, stored)
+    assert not is_same_allocation(one, an_allocation("gpu-0"))
+    assert not is_same_allocation(one, an_allocation("gpu-0", "gpu-1", timestamp="2026-01-01T00:00:01Z"))
+    assert not is_same_allocation(one, an_allocation("gpu-0", "gpu-1", more={"shareID": "s"}))
+    assert is_same_allocation({}, {})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "no json",
+        "[]",
+        "{}",
+        '{"scheduler": "s", "epoch": "1", "process": "p", "podUID": "u", "node": "n", "attempt": 1}',
+    ],
+)
+def test_annotation_that_is_no_intent_is_none(text: str) -> None:
+    assert intent_of(a_raw_claim(intent=text)) is None
+
+
+def test_intent_comes_back_as_it_was_written_whatever_newer_versions_add() -> None:
+    assert intent_of(a_raw_claim(intent=OURS)) == OURS
+    assert intent_of(a_raw_claim(intent=str(OURS)[:-1] + ',"more":1}')) == OURS
+    assert intent_of(a_raw_claim()) is None
+
+
+def test_work_of_another_process_is_its_intent_or_its_reservation_for_the_pod() -> None:
+    def work(claim: claim_objects.Claim, pod_uid: str = OURS.podUID, process: str = "another") -> str:
+        return claim_objects.work_of_another(claim, pod_uid, process)
+
+    marked = claim_objects.marked(a_raw_claim(), OURS)
+    assert work(marked) == str(OURS)
+    assert work(marked, process=OURS.process) == ""
+    assert work(marked, pod_uid="other-uid") == ""
+    reserved = claim_objects.allocated(marked, an_allocation("gpu-0"), "other", "other-uid")
+    assert work(reserved, pod_uid="other-uid") == "reserved"
+    assert work(a_raw_claim()) == ""

@@ -1,0 +1,200 @@
+import itertools
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from allocator.model import Allocation, Claim, Device, Taint
+from cel.values.quantity import Quantity
+from scheduler.core_v1.namespace import Namespace
+from scheduler.core_v1.pod import Pod
+from scheduler.decision.cluster import Cluster
+from scheduler.decision.decide import Failed, NotPlaced, OutOfTime, Placed, Verdict, decide
+from scheduler.decision.time_limit import Patience
+from scheduler.plugins.dynamic_resources import ADMIN_ACCESS, CLAIMS, CLASSES, DEVICES
+from scheduler.plugins.node_affinity import NODE_AFFINITY
+from scheduler.plugins.node_resources_fit import NODE_RESOURCES_FIT
+from scheduler.plugins.plugin import UNSUPPORTED
+from scheduler.plugins.taint_toleration import TAINT_TOLERATION
+from tests.builders import (
+    a_claim,
+    a_class,
+    a_container,
+    a_node,
+    a_pod,
+    a_request,
+    a_result,
+    a_slice,
+    amounts,
+    an_allocated_claim,
+    an_alternative,
+    first_available,
+    kubernetes,
+    named,
+    on_node,
+)
+
+ROOM = amounts(cpu="4", memory="8Gi", pods="10")
+
+
+def a_cluster(*devices: int, patience: Patience | None = None) -> Cluster:
+    """Nodes with so many devices each."""
+    cluster = Cluster(kubernetes(), is_ours=lambda _: True, patience=patience)
+    cluster.set_class(a_class())
+    for number, count in enumerate(devices):
+        add_node(cluster, number, *(f"gpu-{n}" for n in range(count)))
+    return cluster
+
+
+def add_node(cluster: Cluster, number: int, *devices: str | Device, **more: Any) -> None:
+    name = f"node-{number}"
+    cluster.set_node(a_node(name, **{"allocatable": ROOM, **more}))
+    cluster.set_slice(a_slice(*devices, name=name, pool=name, reach=on_node(name)))
+
+
+def outcome(cluster: Cluster, *claims: Claim, pod: Pod | None = None, full: tuple[Claim, ...] = ()) -> Verdict:
+    return decide(cluster, pod or a_pod(), claims, full)
+
+
+def placed(found: Verdict) -> Placed:
+    assert isinstance(found, Placed), found
+    return found
+
+
+def refused(found: Verdict) -> NotPlaced:
+    assert isinstance(found, NotPlaced), found
+    return found
+
+
+def test_pod_goes_where_its_devices_are() -> None:
+    found = placed(outcome(a_cluster(1, 2, 1), a_claim(a_request(count=2))))
+    assert found.node == "node-1"
+    assert [result.device for one in found.allocations for result in one.results] == ["gpu-0", "gpu-1"]
+
+
+def test_claim_whose_devices_failed_is_of_use_on_no_node_and_is_named_as_what_keeps_the_pod_from_them() -> None:
+    reason = "device binding failed: device gpu.example/node-0/gpu-0 has the condition example.com/broken"
+    cluster, held = a_cluster(1, 1), an_allocated_claim(a_result(pool="node-0"))
+    assert isinstance(outcome(cluster, held), Placed)
+    found = refused(decide(cluster, a_pod(), [held, a_claim()], failed={held.uid: reason}))
+    assert found.stuck == (held,)
+    assert found.refusal.reasons == {DEVICES}
+    assert found.refusal.message == f"0/2 nodes are available: 2 resourceclaim not available on the node. {reason}"
+
+
+def test_claim_whose_devices_failed_is_left_alone_while_no_node_could_take_its_pod_without_it() -> None:
+    held = an_allocated_claim(a_result(pool="node-0"))
+    found = refused(decide(a_cluster(1), a_pod(a_container(cpu="5")), [held], failed={held.uid: "broken"}))
+    assert found.stuck == ()
+    assert found.refusal.message == "0/1 nodes are available: 1 Insufficient cpu."
+
+
+def test_pod_without_claims_goes_to_the_emptiest_node() -> None:
+    cluster = a_cluster(0, 0)
+    cluster.set_pod(a_pod(a_container(cpu="3"), name="other", node_name="node-0"))
+    assert placed(outcome(cluster)).node == "node-1"
+
+
+def test_of_nodes_that_are_as_empty_the_one_with_the_earlier_alternative_is_taken() -> None:
+    wanted = first_available("r", an_alternative("two", count=2), an_alternative("one"))
+    assert placed(outcome(a_cluster(1, 2), a_claim(wanted))).node == "node-1"
+
+
+def test_refusal_counts_nodes_by_reason_and_explains_the_nearest() -> None:
+    cluster = a_cluster(1, 3)
+    add_node(cluster, 2, "gpu-0", taints=(Taint("k", "v", "NoSchedule"),))
+    found = refused(outcome(cluster, a_claim(a_request(count=4))))
+    assert found.refusal.reasons == {DEVICES, TAINT_TOLERATION.reason}
+    assert found.refusal.message == (
+        "0/3 nodes are available: 1 node(s) had untolerated taint(s), 2 cannot allocate all claims. "
+        "no node has 4 devices for request gpus, the most is 3, on node-1 (of 3 devices)"
+    )
+
+
+def test_pod_that_lacks_room_and_devices_waits_for_both() -> None:
+    cluster = a_cluster(1)
+    add_node(cluster, 1, "gpu-0", allocatable={**ROOM, "cpu": Quantity.parse("1")})
+    pod = a_pod(a_container(cpu="2"))
+    found = refused(outcome(cluster, a_claim(a_request(count=2)), pod=pod))
+    assert found.refusal.reasons == {DEVICES, NODE_RESOURCES_FIT.reason}
+
+
+def test_missing_class_is_named_and_waited_for() -> None:
+    found = refused(outcome(a_cluster(1), a_claim(a_request(class_name="nic"))))
+    assert found.refusal.reasons == {CLASSES}
+    assert found.refusal.classes == {"nic"}
+    assert "request gpus: device class nic does not exist" in found.refusal.message
+
+
+def test_what_is_not_supported_is_refused_by_name() -> None:
+    found = refused(outcome(a_cluster(1), pod=a_pod(unread=("required pod affinity",))))
+    assert found.refusal.reasons == {UNSUPPORTED}
+    assert "required pod affinity" in found.refusal.message
+
+
+def test_claim_that_is_full_keeps_the_pod_from_every_node() -> None:
+    claim = an_allocated_claim("gpu-0")
+    found = refused(outcome(a_cluster(1), claim, full=(claim,)))
+    assert found.refusal.reasons == {CLAIMS}
+
+
+@pytest.mark.parametrize(("label", "is_placed"), [("true", True), ("false", False)])
+def test_admin_access_is_for_labelled_namespaces(label: str, *, is_placed: bool) -> None:
+    cluster = a_cluster(1)
+    cluster.set_namespace(Namespace("default", {"resource.kubernetes.io/admin-access": label}))
+    found = outcome(cluster, a_claim(a_request(admin_access=True)))
+    assert isinstance(found, Placed) == is_placed
+    assert is_placed or refused(found).refusal.reasons == {ADMIN_ACCESS}
+
+
+def test_allocated_claim_keeps_the_pod_to_the_nodes_that_reach_it() -> None:
+    allocation = Allocation((a_result("gpu-0"),), node_selector=named("node-1"))
+    claim = a_claim(allocation=allocation)
+    found = placed(outcome(a_cluster(1, 1, 1), claim))
+    assert (found.node, found.allocations) == ("node-1", ())
+
+
+def test_claim_that_keeps_the_pod_from_all_nodes_is_stuck() -> None:
+    allocation = Allocation((a_result("gpu-0"),), node_selector=named("node-9"))
+    claim, other = a_claim(allocation=allocation), a_claim(name="other")
+    found = refused(outcome(a_cluster(1), claim, other))
+    assert found.stuck == (claim,)
+    assert "1 resourceclaim not available on the node" in found.refusal.message
+
+
+def test_pod_that_has_its_node_gets_devices_there_or_none() -> None:
+    cluster = a_cluster(2, 1)
+    pod = a_pod(node_name="node-1")
+    assert placed(outcome(cluster, a_claim(), pod=pod)).node == "node-1"
+    refused(outcome(cluster, a_claim(a_request(count=2)), pod=pod))
+    refused(outcome(cluster, a_claim(), pod=replace(pod, node_name="node-7")))
+
+
+def test_claim_that_cannot_be_decided_fails_the_attempt() -> None:
+    found = outcome(a_cluster(1), a_claim(a_request("gpus", 1, "device.attributes['x'].y")))
+    assert isinstance(found, Failed)
+    assert "CEL" in found.reason
+
+
+def test_decision_that_takes_too_long_fails_and_the_attempts_after_it_go_on_from_there() -> None:
+    clock = itertools.count()  # a second for each look at it
+    cluster = a_cluster(1, 1, 1, 1, 1, patience=Patience(lambda: next(clock), 3))
+    pod = a_pod(node_selector={"no": "node"})
+    first, *_, last = [outcome(cluster, pod=pod) for _ in range(4)]
+    assert first == OutOfTime("timed out: what the pod asks for takes more than 3 s to decide")
+    assert refused(last).refusal.reasons == {NODE_AFFINITY.reason}
+
+
+def test_time_is_limited_for_decisions_only() -> None:
+    clock = itertools.count()
+    patience = Patience(lambda: next(clock), 1)
+    assert not any(patience.is_over() for _ in range(10))
+    with patience.limited():
+        assert patience.is_over()
+    assert not patience.is_over()
+
+
+def test_decision_changes_nothing() -> None:
+    cluster = a_cluster(1)
+    first = outcome(cluster, a_claim())
+    assert outcome(cluster, a_claim()) == first

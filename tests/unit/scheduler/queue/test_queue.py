@@ -1,0 +1,353 @@
+from dataclasses import replace
+
+import pytest
+
+from scheduler.core_v1.pod import Pod, PodClaim
+from scheduler.plugins.dynamic_resources import CLAIMS, CLASSES, DEVICES
+from scheduler.plugins.node_affinity import NODE_AFFINITY
+from scheduler.plugins.node_ports import NODE_PORTS
+from scheduler.plugins.plugin import Reason, Refusal
+from scheduler.queue import queue as queue_module
+from scheduler.queue.queue import FLUSH_EVERY_S, Backoff, Place, Queue
+from scheduler.state.changes import ClaimChanged, ClassChanged, SliceChanged, TaintRulesChanged
+from scheduler.state.pod_requests import PodRequests
+from tests.builders import a_claim, a_class, a_pod, a_slice, an_allocated_claim
+
+HELP = SliceChanged(None, a_slice("gpu-0"))
+MOST_S = Backoff().most_unschedulable_s
+NO_HELP = ClassChanged(None, a_class("nic"))
+
+
+class Room:
+    """A queue, the claims that exist, and what the queue has told."""
+
+    def __init__(self) -> None:
+        self.claims: set[tuple[str, str]] = set()
+        self.told: list[tuple[str, str]] = []
+        self.queue = Queue(0.0, gate=self.gate, tell=lambda place, why: self.told.append((str(place), why)))
+
+    def gate(self, pod: Pod) -> str:
+        missing = [one.claim_name for one in pod.claims if (pod.namespace, one.claim_name) not in self.claims]
+        return f"no claim {missing[0]}" if missing else ""
+
+    def pop(self, now: float = 0.0) -> str | None:
+        found = self.queue.pop(now)
+        return found.pod.name if found else None
+
+    def place(self, name: str = "pod") -> Place:
+        found = self.queue.get(f"uid-{name}")
+        assert found is not None
+        return found.place
+
+    def refuse(self, now: float, name: str = "pod", reason: Reason = DEVICES) -> None:
+        assert self.pop(now) == name
+        self.queue.refused(f"uid-{name}", a_refusal(reason), now)
+
+
+@pytest.fixture
+def room() -> Room:
+    return Room()
+
+
+def a_refusal(*reasons: Reason, message: str = "") -> Refusal:
+    return Refusal(frozenset(reasons), PodRequests({}, 0, 0), message=message)
+
+
+def test_an_empty_queue_has_no_pod_and_never_will(room: Room) -> None:
+    assert room.pop() is None
+    assert room.queue.next_ready(0.0) is None
+
+
+def test_the_higher_priority_comes_first_then_the_one_that_came_first(room: Room) -> None:
+    for name, priority, now in (("a", 0, 1.0), ("b", 5, 2.0), ("c", None, 0.5), ("d", 5, 2.0), ("e", -1, 0.0)):
+        room.queue.add(a_pod(name=name, priority=priority), now)
+    assert [room.pop(3.0) for _ in range(6)] == ["b", "d", "c", "a", "e", None]
+
+
+def test_a_pod_in_flight_is_not_popped_again(room: Room) -> None:
+    room.queue.add(a_pod(), 0.0)
+    assert room.pop() == "pod"
+    assert room.place() is Place.IN_FLIGHT
+    assert room.pop() is None
+    assert room.queue.next_ready(0.0) is None
+    room.queue.done("uid-pod")
+    assert room.queue.get("uid-pod") is None
+
+
+def test_a_refused_pod_waits_for_an_event_that_helps(room: Room) -> None:
+    room.queue.add(a_pod(), 0.0)
+    room.refuse(0.0)
+    room.queue.on_event(NO_HELP, 60.0)
+    assert room.pop(60.0) is None
+    room.queue.on_event(HELP, 61.0)
+    assert room.queue.next_ready(61.0) == 61.0
+    assert room.pop(61.0) == "pod"
+
+
+def test_an_event_soon_after_the_refusal_lets_the_pod_back_off_first(room: Room) -> None:
+    room.queue.add(a_pod(), 0.0)
+    room.refuse(10.0)
+    room.queue.on_event(HELP, 10.2)
+    assert (room.place(), room.queue.next_ready(10.2)) == (Place.BACKOFF, 11.0)
+    assert room.pop(10.99) is None
+    assert room.pop(11.0) == "pod"
+
+
+def test_backoff_doubles_from_one_to_ten_seconds(room: Room) -> None:
+    room.queue.add(a_pod(), 0.0)
+    now, waits = 0.0, []
+    for _ in range(7):
+        room.refuse(now)
+        room.queue.on_event(HELP, now)
+        ready = room.queue.next_ready(now)
+        assert ready is not None
+        waits.append(ready - now)
+        now = ready
+    assert waits == [1, 2, 4, 8, 10, 10, 10]
+
+
+def test_a_pod_whose_own_writes_are_refused_is_not_woken_sooner_by_what_it_wrote_and_took_back(room: Room) -> None:
+    """A policy refuses the allocation: the claim is marked and unmarked before the refusal is told, or after."""
+    room.claims.add(("default", "mine"))
+    room.queue.add(a_pod(claims=(PodClaim("dev", claim_name="mine"),)), 0.0)
+    before, marked = a_claim(name="mine"), a_claim(name="mine")
+    now, waits = 0.0, []
+    for attempt in range(6):
+        assert room.pop(now) == "pod"
+        if attempt % 2:
+            room.queue.on_event(ClaimChanged(before, marked), now)
+        room.queue.refused("uid-pod", a_refusal(CLAIMS), now)
+        room.queue.on_event(ClaimChanged(marked, before), now)
+        ready = room.queue.next_ready(now)
+        assert ready is not None
+        waits.append(ready - now)
+        now = ready
+    assert waits == [1, 2, 4, 8, 10, 10]
+
+
+def test_errors_in_a_row_count_for_themselves_and_need_no_event(room: Room) -> None:
+    room.queue.add(a_pod(), 0.0)
+    room.refuse(0.0)
+    room.queue.on_event(HELP, 100.0)
+    now, waits = 100.0, []
+    for _ in range(3):
+        assert room.pop(now) == "pod"
+        room.queue.failed("uid-pod", now)
+        ready = room.queue.next_ready(now)
+        assert ready is not None
+        waits.append(ready - now)
+        now = ready
+    assert waits == [1, 2, 4]
+    room.refuse(now)
+    room.queue.on_event(HELP, now)
+    assert room.queue.next_ready(now) == now + 2
+
+
+def test_an_event_during_the_attempt_counts_when_it_ends_in_a_refusal(room: Room) -> None:
+    room.queue.add(a_pod(), 0.0)
+    assert room.pop() == "pod"
+    room.queue.on_event(NO_HELP, 0.0)
+    room.queue.on_event(HELP, 0.0)
+    room.queue.refused("uid-pod", a_refusal(DEVICES), 0.5)
+    assert (room.place(), room.queue.next_ready(0.5)) == (Place.BACKOFF, 1.5)
+
+
+def test_an_event_before_the_attempt_or_for_another_reason_does_not(room: Room) -> None:
+    room.queue.add(a_pod(name="first"), 0.0)
+    room.queue.add(a_pod(), 0.0)
+    assert room.pop() == "first"
+    room.queue.on_event(HELP, 0.0)
+    assert room.pop() == "pod"
+    room.queue.on_event(TaintRulesChanged(), 0.0)
+    room.queue.refused("uid-pod", a_refusal(CLASSES), 0.0)
+    room.queue.refused("uid-first", a_refusal(DEVICES), 0.0)
+    assert (room.place(), room.place("first")) == (Place.UNSCHEDULABLE, Place.BACKOFF)
+
+
+def test_a_pod_that_missed_an_event_is_tried_again(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queue_module, "MOST_EVENTS", 2)
+    room.queue.add(a_pod(name="old"), 0.0)
+    assert room.pop() == "old"
+    room.queue.on_event(NO_HELP, 0.0)
+    room.queue.add(a_pod(name="new"), 0.0)
+    assert room.pop() == "new"
+    for _ in range(2):
+        room.queue.on_event(NO_HELP, 0.0)
+    for name in ("old", "new"):
+        room.queue.refused(f"uid-{name}", a_refusal(DEVICES), 0.0)
+    assert (room.place("old"), room.place("new")) == (Place.BACKOFF, Place.UNSCHEDULABLE)
+
+
+def test_a_pod_that_is_refused_for_five_minutes_is_tried_at_the_next_tick(room: Room) -> None:
+    room.queue.add(a_pod(), 0.0)
+    room.refuse(15.0)
+    assert room.queue.next_ready(20.0) == FLUSH_EVERY_S
+    assert room.pop(15.0 + MOST_S) is None
+    assert room.queue.next_ready(16.0 + MOST_S) == 15.0 + MOST_S + FLUSH_EVERY_S
+    assert room.pop(15.0 + MOST_S + FLUSH_EVERY_S) == "pod"
+
+
+def test_a_pod_with_gates_is_tried_once_the_last_one_is_gone(room: Room) -> None:
+    gated = a_pod(gates=("a", "b"))
+    room.queue.add(gated, 0.0)
+    assert (room.pop(), room.place()) == (None, Place.GATED)
+    assert [one["gate"] for one in room.queue.dump()] == ["scheduling is gated by a, b"]
+    open_ = replace(gated, gates=())
+    room.queue.add(open_, 7.0)
+    found = room.queue.pop(7.0)
+    assert found is not None
+    assert (found.pod, found.since, found.first, found.attempts) == (open_, 0.0, 7.0, 1)
+
+
+def test_a_pod_without_its_claim_waits_for_it(room: Room) -> None:
+    room.queue.add(a_pod(claims=(PodClaim("dev", claim_name="mine"),)), 0.0)
+    assert room.pop() is None
+    room.queue.on_event(ClaimChanged(None, a_claim(name="other")), 1.0)
+    room.queue.on_event(HELP, 1.0)
+    assert (room.pop(1.0), room.place()) == (None, Place.GATED)
+    room.claims.add(("default", "mine"))
+    room.queue.on_event(ClaimChanged(None, a_claim(name="mine")), 2.0)
+    assert room.pop(2.0) == "pod"
+
+
+def test_a_claim_that_goes_while_its_pod_waits_gates_the_pod(room: Room) -> None:
+    room.claims.add(("default", "mine"))
+    room.queue.add(a_pod(claims=(PodClaim("dev", claim_name="mine"),)), 0.0)
+    room.refuse(0.0)
+    room.claims.clear()
+    room.queue.on_event(ClaimChanged(an_allocated_claim("gpu-0", name="mine"), None), 60.0)
+    assert (room.pop(60.0), room.place()) == (None, Place.GATED)
+    (told,) = room.queue.dump()
+    assert (told["gate"], told["reasons"], told["message"]) == ("no claim mine", [], "")
+
+
+def test_a_refused_pod_that_asks_for_something_else_is_tried_again(room: Room) -> None:
+    pod = a_pod()
+    room.queue.add(pod, 0.0)
+    room.refuse(0.0)
+    room.queue.add(replace(pod, resource_version="2", phase="Pending"), 60.0)
+    assert room.place() is Place.UNSCHEDULABLE
+    room.queue.add(replace(pod, node_selector={"zone": "a"}), 60.0)
+    found = room.queue.pop(60.0)
+    assert found is not None
+    assert found.pod.node_selector == {"zone": "a"}
+
+
+def test_a_change_of_the_pod_during_its_attempt_counts_too(room: Room) -> None:
+    pod = a_pod()
+    room.queue.add(pod, 0.0)
+    assert room.pop() == "pod"
+    room.queue.add(replace(pod, node_selector={"zone": "a"}), 0.0)
+    room.queue.refused("uid-pod", a_refusal(NODE_AFFINITY.reason), 0.0)
+    assert room.place() is Place.BACKOFF
+
+
+def test_a_pod_that_changes_while_it_waits_is_tried_as_it_is_then(room: Room) -> None:
+    pod = a_pod()
+    room.queue.add(pod, 0.0)
+    room.queue.add(a_pod(name="other", priority=1), 0.0)
+    room.queue.add(replace(pod, priority=2), 0.0)
+    assert [room.pop() for _ in range(3)] == ["pod", "other", None]
+    room.queue.failed("uid-pod", 0.0)
+    room.queue.add(replace(pod, labels={"a": "b"}), 0.5)
+    found = room.queue.pop(1.0)
+    assert found is not None
+    assert found.pod.labels == {"a": "b"}
+
+
+@pytest.mark.parametrize("place", list(Place))
+def test_a_pod_that_is_gone_is_nowhere(room: Room, place: Place) -> None:
+    room.queue.add(a_pod(gates=("g",) if place is Place.GATED else ()), 0.0)
+    if place in (Place.IN_FLIGHT, Place.BACKOFF, Place.UNSCHEDULABLE):
+        room.pop()
+    if place is Place.BACKOFF:
+        room.queue.failed("uid-pod", 0.0)
+    if place is Place.UNSCHEDULABLE:
+        room.queue.refused("uid-pod", a_refusal(DEVICES), 0.0)
+    assert room.place() is place
+    room.queue.remove("uid-pod")
+    room.queue.on_event(HELP, 400.0)
+    room.queue.refused("uid-pod", a_refusal(DEVICES), 400.0)
+    room.queue.failed("uid-pod", 400.0)
+    assert room.pop(400.0) is None
+    assert room.queue.next_ready(400.0) is None
+    assert set(room.queue.pending().values()) == {0}
+
+
+def test_a_pod_that_comes_again_after_it_was_gone_starts_anew(room: Room) -> None:
+    room.queue.add(a_pod(), 0.0)
+    assert room.pop() == "pod"
+    room.queue.failed("uid-pod", 0.0)
+    room.queue.remove("uid-pod")
+    room.queue.add(a_pod(), 0.5)
+    found = room.queue.pop(0.5)
+    assert found is not None
+    assert (found.attempts, found.failed) == (1, 0)
+
+
+def test_pods_are_counted_by_place_and_the_refused_by_reason(room: Room) -> None:
+    for name in "abcd":
+        room.queue.add(a_pod(name=name), 0.0)
+    room.queue.add(a_pod(name="e", gates=("g",)), 0.0)
+    room.refuse(0.0, "a", NODE_PORTS.reason)
+    assert room.pop() == "b"
+    room.queue.failed("uid-b", 0.0)
+    assert room.pop() == "c"
+    assert room.queue.pending() == dict.fromkeys(Place, 1)
+    assert {reason for reason, number in room.queue.unschedulable().items() if number} == {NODE_PORTS.reason}
+
+
+def test_each_move_is_told_once(room: Room) -> None:
+    gated = a_pod(gates=("g",))
+    room.queue.add(gated, 0.0)
+    room.queue.add(replace(gated, gates=("h",)), 0.0)
+    room.queue.add(replace(gated, gates=()), 0.0)
+    room.refuse(0.0)
+    room.queue.on_event(HELP, 0.0)
+    assert room.pop(1.0) == "pod"
+    room.queue.failed("uid-pod", 1.0)
+    assert room.told == [
+        ("gated", "PodAdd"),
+        ("active", "PodUpdate"),
+        ("unschedulable", "ScheduleAttemptFailure"),
+        ("backoff", "SliceChanged"),
+        ("active", "BackoffComplete"),
+        ("backoff", "ScheduleAttemptFailure"),
+    ]
+
+
+def test_a_person_is_told_why_a_pod_waits(room: Room) -> None:
+    room.queue.add(a_pod(priority=3), 1.0)
+    assert room.pop(2.0) == "pod"
+    room.queue.refused("uid-pod", a_refusal(DEVICES, NODE_PORTS.reason, message="0/2 nodes are available"), 2.0)
+    assert list(room.queue.dump()) == [
+        {
+            "pod": "default/pod",
+            "uid": "uid-pod",
+            "queue": "unschedulable",
+            "priority": 3,
+            "attempts": 1,
+            "since": 2.0,
+            "ready": None,
+            "gate": "",
+            "reasons": ["NodePorts", "devices"],
+            "message": "0/2 nodes are available",
+        }
+    ]
+
+
+def test_attempt_that_says_when_to_try_again_costs_no_backoff(room: Room) -> None:
+    room.queue.add(a_pod(), 0.0)
+    for now in (1.0, 2.0, 3.0):
+        assert room.pop(now) == "pod"
+        room.queue.failed("uid-pod", now, after_s=0.25)
+        assert room.pop(now + 0.2) is None
+        assert room.queue.next_ready(now + 0.2) == now + 0.25
+
+
+def test_a_pod_that_names_one_claim_twice_leaves_the_queue_as_any_other(room: Room) -> None:
+    twice = a_pod(claims=(PodClaim("a", "claim"), PodClaim("b", "claim")))
+    room.queue.add(twice, 0.0)
+    assert room.place() is Place.GATED
+    room.queue.remove(twice.uid)
+    assert room.queue.get(twice.uid) is None

@@ -1,0 +1,75 @@
+"""Which claims hold something of ours that nobody uses, and for how long."""
+
+from scheduler.attempt.claim_objects import ClaimKey, Json
+from scheduler.attempt.intent import Intent
+from scheduler.repair.sweep import LEAST_AGE_S, Sweep
+from tests.unit.scheduler.attempt.raw_claims import OURS, a_raw_claim, an_allocation
+
+FOREIGN = Intent("another-scheduler", 1, "1", "pod-uid", "node-0", 1)
+
+
+def a_sweep() -> Sweep:
+    return Sweep("dra-scheduler")
+
+
+def never(_: ClaimKey) -> bool:
+    return False
+
+
+def unused(name: str = "claim") -> Json:
+    return a_raw_claim(intent=OURS, allocation=an_allocation("gpu-0"), name=name)
+
+
+def test_allocation_of_ours_that_nobody_has_reserved_is_left_over() -> None:
+    assert a_sweep().leftover(unused()) == "allocation"
+
+
+def test_intent_of_ours_without_allocation_is_left_over() -> None:
+    assert a_sweep().leftover(a_raw_claim(intent=OURS)) == "intent"
+
+
+def test_what_is_used_or_not_ours_is_no_leftover() -> None:
+    sweep, allocation = a_sweep(), an_allocation("gpu-0")
+    assert sweep.leftover(a_raw_claim(intent=OURS, allocation=allocation, reserved_for=["pod-uid"])) is None
+    assert sweep.leftover(a_raw_claim(intent=FOREIGN, allocation=allocation)) is None
+    assert sweep.leftover(a_raw_claim(intent=FOREIGN)) is None
+    assert sweep.leftover(a_raw_claim(allocation=allocation)) is None
+    assert sweep.leftover(a_raw_claim(finalizers=[])) is None
+
+
+def test_leftover_is_due_once_it_was_there_for_two_minutes() -> None:
+    sweep, claims = a_sweep(), [unused()]
+    assert sweep.due(claims, never, 1000.0) == []
+    assert sweep.due(claims, never, 1000.0 + LEAST_AGE_S - 1) == []
+    assert sweep.due(claims, never, 1000.0 + LEAST_AGE_S) == claims
+
+
+def test_leftover_that_was_used_in_between_begins_anew() -> None:
+    sweep = a_sweep()
+    used = a_raw_claim(intent=OURS, allocation=an_allocation("gpu-0"), reserved_for=["pod-uid"])
+    assert sweep.due([unused()], never, 0.0) == []
+    assert sweep.due([used], never, 60.0) == []
+    assert sweep.due([unused()], never, LEAST_AGE_S) == []
+
+
+def test_leftover_of_another_kind_begins_anew() -> None:
+    sweep = a_sweep()
+    assert sweep.due([unused()], never, 0.0) == []
+    assert sweep.due([a_raw_claim(intent=OURS)], never, LEAST_AGE_S) == []
+
+
+def test_claim_of_an_attempt_under_way_is_not_due() -> None:
+    sweep, claims = a_sweep(), [unused("busy"), unused("idle")]
+
+    def in_flight(key: ClaimKey) -> bool:
+        return key.name == "busy"
+
+    sweep.due(claims, in_flight, 0.0)
+    assert sweep.due(claims, in_flight, LEAST_AGE_S) == claims[1:]
+
+
+def test_recreated_claim_of_the_same_name_begins_anew() -> None:
+    sweep, again = a_sweep(), unused()
+    again["metadata"]["uid"] = "another"
+    sweep.due([unused()], never, 0.0)
+    assert sweep.due([again], never, LEAST_AGE_S) == []

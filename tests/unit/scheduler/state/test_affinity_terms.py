@@ -1,0 +1,87 @@
+from typing import Any
+
+import pytest
+
+from scheduler.core_v1.affinity_term import PodAffinityFields, pod_affinity_of
+from scheduler.core_v1.pod import Pod
+from scheduler.state.affinity_terms import HeldTerms
+from scheduler.state.topology import Topology
+from tests.builders import a_node, a_pod
+
+NOISY = {"matchLabels": {"noisy": "yes"}}
+NAMESPACES = {"default": {"team": "a"}, "other": {}}
+
+
+def apart(namespace: str = "default", **term: Any) -> Pod:
+    """A pod that keeps noisy ones out of its zone, unless the term says something else."""
+    written = {"topologyKey": "zone", "labelSelector": NOISY, **term}
+    terms = PodAffinityFields.model_validate({"requiredDuringSchedulingIgnoredDuringExecution": [written]})
+    return a_pod(name="apart", pod_affinity=pod_affinity_of(None, terms, namespace))
+
+
+def three_nodes() -> tuple[HeldTerms, Topology]:
+    """Numbers 0 and 1 in one zone, 2 in none."""
+    topology = Topology(3)
+    for number, labels in enumerate(({"zone": "a"}, {"zone": "a"}, {})):
+        topology.set_node(number, a_node(f"node-{number}", labels))
+    return HeldTerms(NAMESPACES, topology), topology
+
+
+def kept_from(holder: Pod, pod: Pod = a_pod(labels={"noisy": "yes"}), on: int = 0) -> int:  # noqa: B008 - a value
+    held, _ = three_nodes()
+    held.add(on, holder.pod_affinity)
+    return held.kept_from(pod)
+
+
+def test_pod_is_kept_from_all_nodes_of_the_domain_and_from_none_outside() -> None:
+    assert kept_from(apart()) == 0b011
+    assert kept_from(apart(), a_pod(labels={"noisy": "no"})) == 0
+
+
+def test_node_without_the_label_is_in_no_domain() -> None:
+    assert kept_from(apart(), on=2) == 0
+
+
+@pytest.mark.parametrize(
+    ("term", "is_kept"),
+    [
+        pytest.param({}, True, id="its own namespace"),
+        pytest.param({"namespace": "other"}, False, id="another namespace"),
+        pytest.param({"namespace": "other", "namespaces": ["default"]}, True, id="by name"),
+        pytest.param({"namespaces": ["other"]}, False, id="not its own where others are named"),
+        pytest.param({"namespace": "other", "namespaceSelector": {}}, True, id="all namespaces"),
+        pytest.param({"namespace": "other", "namespaceSelector": {"matchLabels": {"team": "a"}}}, True, id="by label"),
+        pytest.param({"namespaceSelector": {"matchLabels": {"team": "b"}}}, False, id="by the label of another"),
+        pytest.param({"labelSelector": None}, False, id="no selector selects nothing"),
+        pytest.param({"labelSelector": {}}, True, id="an empty selector selects everything"),
+        pytest.param({"labelSelector": {"matchExpressions": [{"key": "noisy", "operator": "Exists"}]}}, True, id="has"),
+        pytest.param(
+            {"labelSelector": {**NOISY, "matchExpressions": [{"key": "a", "operator": "In", "values": ["b"]}]}},
+            False,
+            id="labels and expressions both have to hold",
+        ),
+    ],
+)
+def test_term_says_whom_it_keeps_away(term: dict[str, Any], *, is_kept: bool) -> None:
+    assert bool(kept_from(apart(**term))) is is_kept
+
+
+def test_domain_is_open_once_the_last_pod_that_closes_it_is_gone() -> None:
+    (cluster, _), terms, noisy = three_nodes(), apart().pod_affinity, a_pod(labels={"noisy": "yes"})
+    cluster.add(0, terms)
+    cluster.add(0, terms)
+    cluster.remove(0, terms)
+    assert cluster.kept_from(noisy) == 0b011
+    cluster.remove(0, terms)
+    assert cluster.kept_from(noisy) == 0
+
+
+def test_domains_follow_the_labels_of_nodes() -> None:
+    (cluster, topology), noisy = three_nodes(), a_pod(labels={"noisy": "yes"})
+    cluster.add(0, apart().pod_affinity)
+    assert cluster.kept_from(noisy) == 0b011
+    topology.set_node(2, a_node("node-2", {"zone": "a"}))
+    topology.remove_node(1)
+    assert cluster.kept_from(noisy) == 0b101
+    topology.set_node(0, a_node("node-0", {"zone": "b"}))
+    assert cluster.kept_from(noisy) == 0b001
