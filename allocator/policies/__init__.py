@@ -40,9 +40,9 @@ def _least_fragmentation(attributes: Sequence[str]) -> Policy:
 
 def _topology(attributes: Sequence[str]) -> Policy:
     # networkx takes a tenth of a second to import, which nobody else should wait for.
-    from allocator.policies.topology import Topology
+    from allocator.policies.topology import TopologyPolicy
 
-    return Topology(attributes)
+    return TopologyPolicy(attributes)
 
 
 _PLAIN: Mapping[str, Policy] = {FIRST_FIT.name: FIRST_FIT, Pack.name: Pack(), Spread.name: Spread()}

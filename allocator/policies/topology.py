@@ -25,7 +25,7 @@ Values = tuple[tuple[int, ...], ...]
 """The values of a place for each attribute, numbered in the order in which a view shows them."""
 
 
-class Topology:
+class TopologyPolicy:
     """What is closest first.
 
     attributes: devices with the same value of the first one are closest; PCIe root and NUMA node follow those named.
