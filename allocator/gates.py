@@ -1,8 +1,7 @@
 """The set of features in force: a release's defaults, single gates on top, and whether to be strict.
 
-A value that the snapshot carries and every outcome names. What differs between releases beside gates
-stands in `Release`; `strict` turns back the deviations of docs/differences.md, so that the answer is
-the reference's also where we would do better.
+Snapshots have it, and every outcome names it. `Release` has what differs between releases besides gates. `strict`
+turns off the deviations of docs/differences.md: the answer is then kube-scheduler's even where ours would be better.
 Source: pkg/features/kube_features.go of Kubernetes 1.36, the KEPs of the gates for 1.37.
 """
 
@@ -136,7 +135,7 @@ RELEASES: Mapping[str, Release] = MappingProxyType(
 """By name, as `--kubernetes` takes it."""
 
 DEFAULT_RELEASE = "1.36"
-"""What is followed where nobody says otherwise."""
+"""The default of `--kubernetes`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +178,7 @@ class Features:
         )
 
     def has(self, gate: str) -> bool:
-        """True where the gate is on."""
+        """True if the gate is on."""
         return gate in self.gates
 
     @property

@@ -1,9 +1,9 @@
-"""What an attempt comes to: data only; `allocator.explain.text` makes text of it.
+"""The outcome of an attempt: data only; `allocator.explain.text` words it.
 
-`Allocated`, `Refused` (this node cannot, others may) and `Exhausted` (not known: the budget is spent)
-are values, and name the features that were in force. An `AllocationError` aborts the attempt for every
-node, as kube-scheduler does; its type says whose fault it is.
-Source: allocation.md sections 10 and 11 of the design, KEP-4381.
+`Allocated`, `Refused` (this node cannot, others may) and `Exhausted` (unknown: the budget is spent) are values, with
+the features that were enabled. An `AllocationError` aborts the attempt for every node, as in kube-scheduler; its type
+says whose fault it is.
+Source: KEP-4381.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from allocator.search.rules import Category
 class CapacityShort:
     """A capacity of which too little is left on `devices` devices.
 
-    takes_all: the claim names no amount and the driver has no request policy, so that every share takes all of it.
+    takes_all: every share takes all of it, since neither the claim nor a request policy names an amount.
     """
 
     capacity: str
@@ -58,7 +58,7 @@ class NotEnough:
 
 @dataclass(frozen=True, slots=True)
 class AllBlocked:
-    """A request for all devices meets one that cannot be allocated. total: devices that it would have to get."""
+    """A request for all devices includes one that cannot be allocated. total: devices that it asks for."""
 
     claim: str
     request: str
@@ -68,7 +68,7 @@ class AllBlocked:
 
 @dataclass(frozen=True, slots=True)
 class ConstraintUnmet:
-    """A request or several have candidates enough, but not under the named constraint.
+    """Requests have enough candidates, but not under the named constraint.
 
     best: the largest number of devices that satisfied it, of `wanted`.
     """
@@ -82,7 +82,7 @@ class ConstraintUnmet:
 
 @dataclass(frozen=True, slots=True)
 class NotTogether:
-    """Each request has devices enough, each constraint a value, but not all of it together."""
+    """Each request has enough devices, and each constraint a value, but not all together."""
 
     claims: tuple[str, ...]
 
@@ -92,7 +92,7 @@ Cause = NotEnough | AllBlocked | ConstraintUnmet | NotTogether
 
 @dataclass(frozen=True, slots=True)
 class InvalidPoolSeen:
-    """Nothing was found, and a pool of the node is contradictory (pool, what is wrong with it)."""
+    """There is no answer, and pools of the node are invalid (pool, what is wrong with it)."""
 
     pools: tuple[tuple[PoolID, str], ...]
     cause: Cause | None
@@ -102,8 +102,8 @@ class InvalidPoolSeen:
 class Allocated:
     """Every claim of the attempt gets its devices.
 
-    allocations: in the order of the claims. steps: what it took, in the measure of the budget. score: how good the
-    policy finds it, compared number by number; more is better.
+    allocations: in the order of the claims. steps: of the budget. score: of the policy, compared number by number; more
+    is better.
     """
 
     allocations: tuple[Allocation, ...]
@@ -123,7 +123,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Exhausted:
-    """The budget was spent before an answer was found: not known, never `impossible`."""
+    """The budget was spent before an answer was found: whether there is one is unknown."""
 
     steps: int
     features: Features
@@ -137,8 +137,8 @@ class AllocationError(Exception):
 
 
 class InvalidClaim(AllocationError):
-    """The claim, or the class that it names, asks for what cannot be decided: the user's to mend."""
+    """The claim or its class cannot be decided; the user has to correct it."""
 
 
 class InvalidPool(AllocationError):
-    """The published slices do not allow a decision: the driver's to mend."""
+    """The published slices do not allow a decision; the driver has to correct them."""

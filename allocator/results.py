@@ -35,7 +35,7 @@ def allocation_of(
 ) -> Allocation:
     """The allocation that the picks of a claim, in their order, come to.
 
-    Raises InvalidPool where a device can only be described by several node selector terms.
+    Raises InvalidPool if a device can only be described by several node selector terms.
     """
     config: tuple[ResultConfig, ...] = ()
     if claim.config or any(classes[a.class_name].config for request in claim.requests for a in request.alternatives):
@@ -104,7 +104,7 @@ def _claim_config(claim: Claim, chosen: Mapping[str, str], release: Release) -> 
 
 
 def _names(requests: Sequence[str], request: str, chosen: str) -> bool:
-    """True where the list names the request, or the alternative of it that was chosen."""
+    """True if the list names the request, or the alternative of it that was chosen."""
     return request in requests or chosen in requests
 
 

@@ -1,9 +1,8 @@
 """Selectors to masks: which devices of a slice an expression accepts, and on which it fails.
 
-Slices are shared between nodes and pods, so an expression is evaluated once for each slice, and there
-once for all devices that agree in what it reads. Errors are kept as a mask beside the answer: they
-matter only if the order of the search comes to such a device, and their text is made only if somebody
-asks.
+Nodes and pods share slices, so an expression is evaluated once for each slice, and within a slice once for devices
+that agree in what it reads. Errors are a second mask: they matter only if the search comes to such a device, and
+are worded only then.
 Source: KEP-4381, CEL selectors.
 """
 
@@ -22,19 +21,19 @@ from cel import Cancelled
 MOST_SELECTIONS = 1 << 16
 """Selections that are kept, of all expressions on all slices together, where these are few; some 5 MiB.
 
-Beyond, the expression that was not asked for the longest is forgotten on all slices.
+Beyond, the least recently used expression is forgotten on all slices.
 """
 
 MOST_EXPRESSIONS = 1 << 12
-"""Expressions that are kept however few slices there are: what claims ask for is up to users."""
+"""Expressions that are kept however few slices there are: users may write any number of them."""
 
 LEAST_EXPRESSIONS = 128
-"""Expressions that are kept however many slices there are: one that was forgotten is evaluated on all of them again."""
+"""Expressions that are kept however many slices there are: a forgotten one is evaluated on all of them again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """An expression over devices: where it is true, and where it fails."""
+    """The devices on which an expression is true, and those on which it fails."""
 
     matches: Mask
     errors: Mask
@@ -51,14 +50,14 @@ def selectors_of(device_class: DeviceClass, alternative: Alternative) -> Iterato
 IsCancelled = Callable[[], bool]
 
 Answers = dict[Hashable, bool | None]
-"""By what an expression reads of a device; None where it fails."""
+"""By what an expression reads of a device; None if it fails."""
 
 
 NOTHING = Selection(0, 0)
-"""What most expressions that look for one device say of most slices."""
+"""The answer of most expressions on most slices."""
 
 _shared = lru_cache(maxsize=1024)(Selection)
-"""Many expressions say the same of many slices; what they say is kept once."""
+"""Many expressions select the same devices of many slices: equal selections are one object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +69,7 @@ class _KnownAnswers:
 
 
 _LACKING = " (a device that may lack it is asked with has(...) first, or with .? and orValue(...))"
-"""What helps where a selector fails for want of an attribute; the reference says so as of 1.37."""
+"""Helps if a selector fails since an attribute is missing; kube-scheduler says so as of 1.37."""
 
 
 def _hint(error: str, device: Device) -> str:
@@ -105,7 +104,7 @@ class Selectors:
         if not view.segments:
             return NOTHING
         known = self._known.pop(expression, None) or _KnownAnswers()
-        self._known[expression] = known  # at the end: the first one is the one that was not asked for the longest
+        self._known[expression] = known  # at the end: the first is the least recently used
         if len(view.segments) == 1:
             return self._of_slice(expression, known, view.segments[0].slice, is_cancelled)
         matches = errors = 0
@@ -116,7 +115,7 @@ class Selectors:
         return Selection(matches, errors)
 
     def error(self, expression: str, device: Device) -> str:
-        """Why the expression fails on the device; empty where it does not."""
+        """Why the expression fails on the device; empty if it does not."""
         try:
             cel.compile(expression, self._environment).evaluate(device)
         except cel.CompileError as error:
@@ -126,7 +125,7 @@ class Selectors:
         return ""
 
     def forget(self, slice_: Slice) -> None:
-        """Drop what is remembered of a slice that is gone. Cost: O(expressions)."""
+        """Forget a slice that is gone. Cost: O(expressions)."""
         if slice_.number not in self._slices:
             return
         self._slices.remove(slice_.number)
@@ -183,7 +182,7 @@ class Selectors:
 
 
 def _answer(program: cel.Program, device: Device, is_cancelled: Callable[[], bool]) -> bool | None:
-    """Whether the device is selected; None where the selector fails on it. Raises Cancelled."""
+    """Whether the device is selected; None if the selector fails on it. Raises Cancelled."""
     if is_cancelled():
         raise Cancelled("cancelled before a selector was evaluated")
     try:

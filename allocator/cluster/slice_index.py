@@ -1,4 +1,4 @@
-"""The published slices, so that those of a node and of a pool are found, kept up to date slice by slice.
+"""The published slices by node and by pool, kept up to date slice by slice.
 
 Whoever changes it tells those who remember what they worked out of a slice (`Fleet` does), and changes a
 `copy` where others look at it too.
@@ -113,7 +113,7 @@ class SliceIndex:
         return {number: slice_ for bag in bags for number, slice_ in bag.items()}.values()
 
     def labels_of(self, slice_: Slice) -> Sequence[Label] | None:
-        """Labels of which a node has one if it reaches the slice; None where that cannot be said.
+        """Labels of which a node has one if it reaches the slice; None if that cannot be said.
 
         None at all where it is seen by all nodes: what a node has of its pool depends on the pool's other slices.
         """

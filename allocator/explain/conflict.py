@@ -1,4 +1,4 @@
-"""Which wishes of refused claims are in each other's way: a set that cannot be had, though any smaller one can.
+"""The conflict of refused claims: requests and constraints that cannot be satisfied together, none of them spare.
 
 Requests and constraints are left out one after the other for as long as the rest is refused; what is
 left is the conflict. Constraints go first, since a conflict without them says more, and requests from
@@ -48,7 +48,7 @@ LIMITS: tuple[tuple[type[Rule], str], ...] = (
     (Capacity, "capacity"),
     (CompatibleGroups, "compatibility groups"),
 )
-"""What several picks share beside the devices themselves, and what it is called."""
+"""What several picks share besides the devices themselves, with its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Conflict:
 
     is_minimal: without any one of the wishes the rest can be satisfied; false if that is not known, since the budget
     was spent or the attempt failed. offer: what the node has for these wishes alone. wanted: devices that its requests
-    need at least, all together; in_common: devices that any of them could have, None where they can share devices.
+    need at least, all together; in_common: devices that any of them could have, None if they can share devices.
     limits: of `LIMITS`, those without which the wishes could be satisfied.
     """
 
@@ -145,7 +145,7 @@ def _in_common(asking: Asking, problem: Problem) -> int | None:
 
 
 def _would_do_without(problem: Problem, rule_type: type[Rule]) -> bool:
-    """True where the search finds devices once rules of this type are silent."""
+    """True if the search finds devices once rules of this type are silent."""
     every = [candidates for alternatives in problem.requests for candidates in alternatives]
     if not any(isinstance(rule, rule_type) for candidates in every for rule in candidates.rules):
         return False

@@ -1,8 +1,7 @@
 """What would make refused claims fit on a node, one change at a time: each was tried, so each is true.
 
-A count lowered, a selector corrected, selectors or a constraint dropped, claims released, taints tolerated. Where one
-claim, taint or selector is not enough, a set of them is looked for of which none can be spared; it need not be the
-smallest.
+A lower count, a corrected selector, a selector or constraint dropped, claims released, taints tolerated. If one claim,
+taint or selector is not enough, a set is searched of which none can be left out; it need not be the smallest.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -226,7 +225,7 @@ def _needed(asking: Asking, items: Sequence[Item], suffices: Callable[[Sequence[
 
 
 def _shrunk(kept: list[Item], items: Sequence[Item], suffices: Callable[[Sequence[Item]], bool]) -> list[Item]:
-    """Of the items, those that are needed beside the kept; all of them together suffice."""
+    """The items that are needed in addition to those kept; all together suffice."""
     if suffices(kept):
         return []
     if len(items) == 1:

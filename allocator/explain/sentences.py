@@ -56,7 +56,7 @@ _LIMITS = {
 
 
 def _unmet_text(conflict: Conflict, offer: ConstraintOffer, where: str) -> str:
-    """What the only constraint of a conflict lacks; empty where its values alone do not explain it."""
+    """What the only constraint of a conflict lacks; empty if its values alone do not explain it."""
     names = _requests_text(conflict.requests)
     verb = "needs" if len(conflict.requests) == 1 else "need"
     if offer.wanted != conflict.wanted:
@@ -77,7 +77,7 @@ def _unmet_text(conflict: Conflict, offer: ConstraintOffer, where: str) -> str:
 
 
 def _short_alone(funnels: Sequence[Funnel], where: str) -> str:
-    """What each alternative of a request lacks by itself; empty where one has candidates enough."""
+    """What each alternative of a request lacks by itself; empty if one has candidates enough."""
     told = [_lack(funnel, where) for funnel in funnels]
     if not all(told):
         return ""
@@ -102,14 +102,14 @@ def _lack(funnel: Funnel, where: str) -> str:
 
 
 def near_miss(funnel: Funnel) -> str:
-    """How near a request comes to its devices; empty where it has enough, or nothing else matches."""
+    """How near a request comes to its devices; empty if it has enough, or nothing else matches."""
     if len(funnel.left) >= funnel.wanted or not (others := _others(funnel)):
         return ""
     return f"{len(funnel.left)} of {funnel.wanted} found; {others}"
 
 
 def _others(funnel: Funnel) -> str:
-    """The devices that match, though the request cannot have them now; empty where there are none."""
+    """The devices that match, though the request cannot have them now; empty if there are none."""
     told = [_hindrance(refusal) for refusal in funnel.refusals if refusal.category in MATCHING]
     number = funnel.matching - len(funnel.left)
     verb = "matches" if number == 1 else "match"

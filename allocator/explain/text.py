@@ -1,6 +1,6 @@
 """Refusals to text: one line for a node, one line for all nodes together.
 
-The line for all nodes tells the nearest miss, the node that came closest, and counts the others.
+The line for all nodes describes the nearest node and counts the others.
 """
 
 from collections import Counter
@@ -58,7 +58,7 @@ def summary(groups: Iterable[tuple[str, str | Outcome, int]], total: int, updati
 
 
 MOST_POOLS = 2
-"""Pools that are being updated which one line names; of others it tells the number."""
+"""Pools being updated that a line names; of the others it has the number."""
 
 
 def _updating_text(pools: Sequence[str]) -> list[str]:
@@ -98,7 +98,7 @@ def _is_about_the_same(cause: NotEnough, other: Cause) -> bool:
 
 
 def inner_cause(answer: str | Outcome) -> Cause | None:
-    """The cause of a refusal, whether or not a pool is invalid beside it."""
+    """The cause of a refusal, whether or not a pool is invalid as well."""
     if not isinstance(answer, Refused):
         return None
     return answer.cause.cause if isinstance(answer.cause, InvalidPoolSeen) else answer.cause
@@ -149,7 +149,7 @@ def _funnel(total: int, refusals: tuple[DeviceRefusal, ...]) -> str:
 
 
 MOST_HOLDERS = 3
-"""Claims that one line names; of others it tells the number."""
+"""Claims that a line names; of the others it has the number."""
 
 
 def _listed(refusals: tuple[DeviceRefusal, ...]) -> str:

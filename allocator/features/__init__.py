@@ -34,7 +34,7 @@ FEATURES: tuple[Feature, ...] = (
 
 
 Hook = Literal["unseen", "unselectable", "unusable", "taken", "failures", "rule", "finish"]
-"""What a feature can say of devices: a method of `Feature`."""
+"""A method of `Feature` about devices."""
 
 _SAYING: Topic[Mapping[Hook, Sequence[Feature]]] = Topic("features that say something")
 
@@ -50,7 +50,7 @@ def _saying(features: tuple[Feature, ...]) -> Mapping[Hook, Sequence[Feature]]:
 
 
 def concerned(view: NodeView, hook: Hook) -> Sequence[Feature]:
-    """The features that have something to say through the hook of the view's devices: most views concern few.
+    """The features that concern the view and override the hook: of most views few.
 
     Worked out once for each view.
     """

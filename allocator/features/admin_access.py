@@ -1,8 +1,8 @@
-"""Admin access: a request for devices whoever holds them, to look after them.
+"""Admin access: a request for devices that others may hold, for maintenance.
 
-It takes devices in use, and the devices that it gets stay free. Within a claim it takes a device once.
-In an attempt, kube-scheduler lets an admin pick block a later ordinary pick of another claim, though
-not an earlier one; we let it block neither.
+It takes devices in use, and the devices that it gets stay free. Within a claim it takes a device once. In an attempt,
+kube-scheduler lets an admin pick block a later ordinary pick of another claim, but not an earlier one; ours blocks
+neither.
 Source: KEP-5018, feature gate DRAAdminAccess.
 """
 
@@ -37,7 +37,7 @@ class AdminAccess(Feature):
         return Occupation(attempt.shareable, admin_blocks=attempt.features.is_strict)
 
     def finish(self, attempt: NodeAttempt, claim: Claim, pick: Pick, result: DeviceResult) -> DeviceResult:
-        """Admin access is marked, so that nobody takes the device for occupied."""
+        """Mark admin access, which does not occupy the device."""
         return replace(result, admin_access=True) if pick.candidates.alternative.admin_access else result
 
 

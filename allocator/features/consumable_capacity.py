@@ -68,7 +68,7 @@ class ConsumableCapacity(Feature):
             raise InvalidClaim(f"{where}: capacity is requested, but {CONSUMABLE_CAPACITY} is off")
 
     def unselectable(self, attempt: NodeAttempt, alternative: Alternative) -> Iterable[Stage]:
-        """Devices that could not serve the request even if nobody else used them."""
+        """Devices that cannot serve the request even if they are not in use."""
         if not attempt.features.has(CONSUMABLE_CAPACITY) or not _is_measured(attempt.view, alternative):
             return ()
         asked = ", ".join(f"{name} {amount}" for name, amount in sorted((alternative.capacity or {}).items()))
@@ -76,7 +76,7 @@ class ConsumableCapacity(Feature):
         return (Stage(reason, _demand(attempt, alternative).refused),)
 
     def taken(self, attempt: NodeAttempt, alternative: Alternative) -> Iterable[Stage]:
-        """Devices of which others use too much; and, for a share in use, a device that is no longer shared."""
+        """Devices with too little capacity left, and devices with shares in use that are no longer shared."""
         return self._taken(attempt, alternative) if attempt.shared else ()
 
     def _taken(self, attempt: NodeAttempt, alternative: Alternative) -> Iterator[Stage]:
@@ -90,7 +90,7 @@ class ConsumableCapacity(Feature):
             yield Stage("are no longer shared, but shares are in use", mask, "in use")
 
     def failures(self, attempt: NodeAttempt, alternative: Alternative) -> Mapping[int, str]:
-        """Devices whose arithmetic cannot hold the request."""
+        """Devices whose amounts cannot represent the request."""
         features = attempt.features
         if not features.has(CONSUMABLE_CAPACITY) or features.release.capacity_errors_skip:
             return {}
@@ -103,7 +103,7 @@ class ConsumableCapacity(Feature):
         return Capacity(attempt) if attempt.shareable | attempt.shared else None
 
     def finish(self, attempt: NodeAttempt, claim: Claim, pick: Pick, result: DeviceResult) -> DeviceResult:
-        """A share has an id, and says what it consumes; a whole device neither."""
+        """A share gets an id and what it consumes; a whole device neither."""
         if not attempt.shareable >> pick.device & 1:
             return result
         consumed = _demand(attempt, pick.candidates.alternative).consumed[pick.device]
@@ -112,7 +112,7 @@ class ConsumableCapacity(Feature):
 
 
 def _is_measured(view: NodeView, alternative: Alternative) -> bool:
-    """False where the request takes each device of the view as a whole, whatever it has."""
+    """False if the request takes each device of the view as a whole, whatever it has."""
     return bool(alternative.capacity) or bool(view.shareable) or not _MEASURED.isdisjoint(view.traits)
 
 
@@ -145,7 +145,7 @@ def _demand_for(attempt: NodeAttempt, requested: Mapping[str, Quantity]) -> _Dem
 
 
 def _full(attempt: NodeAttempt, alternative: Alternative) -> Mask:
-    """The devices of which others use so much that the request does not fit beside them."""
+    """The devices of which too little is left for the request."""
     if not attempt.shared:
         return 0
     demand = _demand(attempt, alternative)
@@ -207,7 +207,7 @@ def _work_out(attempt: NodeAttempt, requested: Mapping[str, Quantity]) -> _Deman
 def consumed_by_share(
     device: Device, requested: Mapping[str, Quantity], *, is_fractional: bool, is_strict: bool = False
 ) -> Consumed | None:
-    """What a share of the device takes; None where the device has no such share to give even when it is empty.
+    """What a share of the device takes; None if the device has no such share to give even when it is empty.
 
     is_fractional: ranges count in thousandths. is_strict: amounts that Kubernetes cannot write are let pass. Raises
     Unrepresentable. Source: KEP-5075, the rounding rules of requestPolicy.
@@ -241,7 +241,7 @@ def consumed_amount(
 ) -> Quantity:
     """The amount that one share takes of a capacity, after the driver's request policy.
 
-    requested: in the capacity's own unit (bytes, milli-cores, ...); None where the claim is silent. The amount may
+    requested: in the capacity's own unit (bytes, milli-cores, ...); None if the claim is silent. The amount may
     violate the policy, which `consumed_by_share` checks. Raises Unrepresentable. Source: KEP-5075, field requestPolicy.
     """
     if requested is None:
@@ -323,7 +323,7 @@ def _leaves_range(amount: Quantity, bounds: ValidRange, *, is_fractional: bool) 
 
 
 def _counts_in_milli(bounds: ValidRange, *, is_fractional: bool) -> bool:
-    """True where all bounds are whole thousandths and the gate for fractions is on."""
+    """True if all bounds are whole thousandths and the gate for fractions is on."""
     if not is_fractional:
         return False
     whole = [_milli(bound) for bound in (bounds.minimum, bounds.maximum, bounds.step) if bound is not None]
@@ -448,7 +448,7 @@ class Capacity(Rule):
         )
 
     def _amounts(self, slot: DeviceSlot, device: int) -> Mapping[str, int]:
-        # A device that cannot be judged has no amounts; whoever meets it does not come to count them.
+        # A device that cannot be decided has no amounts; coming to it ends the attempt before they are counted.
         return _demand(self.attempt, slot.candidates.alternative).amounts.get(device, {})
 
     def _restore(self, old: tuple[int, Mapping[str, int] | None]) -> None:

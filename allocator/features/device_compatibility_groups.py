@@ -68,7 +68,7 @@ class CompatibleGroups(Rule):
     _again: Mask = 0
 
     def admits(self, device: int) -> bool:
-        """True where the device goes with all that is on its counter sets."""
+        """True if the device goes with all that is on its counter sets."""
         if (self.shared | self._again) >> device & 1:
             return True
         return all(self.groups.get(key, own) & own for key, own in self.consumptions.get(device, ()))
@@ -137,7 +137,7 @@ def _groups_of(consumption: CounterConsumption) -> frozenset[str]:
 
 
 def _allocated_groups(attempt: NodeAttempt) -> dict[CounterSetID, frozenset[str]]:
-    """What allocated devices have in common. Where the like of both meet, which cannot be, the first one counts."""
+    """The groups that allocated devices have in common. If grouped and ungrouped ones meet, the first counts."""
     groups: dict[CounterSetID, frozenset[str]] = {}
     for pool in attempt.view.pools:
         for device in attempt.allocated_devices(pool):

@@ -53,7 +53,7 @@ def _tainted_of(view: NodeView) -> Tainted:
 
 
 def tolerates(tolerations: Sequence[Toleration], taint: Taint) -> bool:
-    """True where one of the tolerations matches the taint; the time that it tolerates for does not matter."""
+    """True if one of the tolerations matches the taint; the time that it tolerates for does not matter."""
     return any(_matches(toleration, taint) for toleration in tolerations)
 
 

@@ -1,7 +1,7 @@
-"""List attributes: an attribute with several values, which constraints take as a set.
+"""List attributes: an attribute with several values, which constraints compare as a set.
 
-With the gate on, devices match where their values have one in common, all of them the same one, and are
-distinct where no two share a value. With the gate off, a list matches nothing, itself included.
+With the gate on, devices match if all of them have one value in common, and are distinct if no two share a value. With
+the gate off, a list matches nothing, not even itself.
 Source: KEP-5491, feature gate DRAListTypeAttributes.
 """
 
@@ -21,7 +21,7 @@ def is_list(attribute: Attribute) -> bool:
 def tokens(attribute: Attribute, device: int, *, has_lists: bool) -> tuple[Token, ...]:
     """The values by which constraints compare the attribute of a device, each once; none where it can never match.
 
-    has_lists: the gate is on. Where it is off, a list has one value that no other device has.
+    has_lists: the gate is on. If it is off, a list counts as one value that no other device has.
     """
     type_, value = attribute
     if not is_list(attribute):

@@ -1,4 +1,4 @@
-"""Optional node operations: slices whose devices need no preparation on the node, which the node has to know of.
+"""Optional node operations: slices whose devices need no preparation on the node, if the node supports that.
 
 Source: feature gate DRAOptionalNodeOperations, field skipNodeOperations.
 """
@@ -23,7 +23,7 @@ class OptionalNodeOperations(Feature):
     def unusable(self, attempt: NodeAttempt, alternative: Alternative) -> Iterable[Stage]:
         """The devices of slices with skipNodeOperations."""
         if attempt.features.is_strict and not attempt.features.knows_node_operations:
-            # Differs from kube-scheduler: nobody on the node would know that there is nothing to prepare.
+            # Differs from kube-scheduler: the node would try to prepare the devices.
             return
         mask = sum(s.mask for s in attempt.view.segments if s.slice.skip_node_operations)
         if not mask:

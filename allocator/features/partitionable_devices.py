@@ -189,7 +189,7 @@ class CounterRule(Rule):
 
 
 def _counters(attempt: NodeAttempt) -> Counters | None:
-    """The counters of the attempt, worked out once; None where the gate is off or no device consumes any."""
+    """The counters of the attempt, worked out once; None if the gate is off or no device consumes any."""
     return attempt.memo.remember(_COUNTERS, lambda: _counters_in(attempt))
 
 

@@ -61,9 +61,9 @@ class OverBudget:
 def claim_resources(
     claim: str, allocation: Allocation, device: Callable[[DeviceID], Device | None]
 ) -> ClaimResources | None:
-    """What an allocation comes to in resources of the node; None where its devices say nothing of them.
+    """What an allocation comes to in resources of the node; None if its devices say nothing of them.
 
-    device: the published device, None where it is gone (it counts nothing).
+    device: the published device, None if it is gone (it counts nothing).
     A mapping is deviceMultiplier for each device, or the consumed capacity times capacityMultiplier; it counts nothing
     where the result does not consume that capacity.
     """
@@ -97,7 +97,7 @@ def requests_of(containers: Sequence[Container]) -> Amounts:
 
 
 def over_budget(pod: PodResources, claims: Iterable[Amounts]) -> OverBudget | None:
-    """The first resource of which containers and claims need more than the pod's budget; None where it covers them.
+    """The first resource of which containers and claims need more than the pod's budget; None if it covers them.
 
     claims: `ClaimResources.used_by` for each of the pod's.
     """

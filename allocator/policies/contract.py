@@ -1,8 +1,8 @@
 """Policies: which of the valid answers is the best one. They order, they never change what is valid.
 
-A policy orders the devices for each slot of the search, which takes the first answer in that order, and
-scores the answer, so that nodes can be compared. A class with these two methods and two fields is a
-policy; `allocator.policies` has those that come along. What first-fit places, every policy places.
+A policy orders the devices for each slot of the search, which takes the first answer in that order, and scores the
+answer, so that nodes can be compared. Any class with these two methods and two fields is a policy;
+`allocator.policies` has those that are built in. Every policy places what first-fit places.
 """
 
 from collections.abc import Sequence

@@ -93,7 +93,7 @@ class _Blocks:
         return picked & ~self._attempt.shareable
 
     def _room(self, candidates: Candidates, device: int, picks: Sequence[Pick]) -> float:
-        """For how many such shares the device has room; nothing where it is not shared."""
+        """For how many such shares the device has room; nothing if it is not shared."""
         if not self._attempt.shareable >> device & 1:
             return 0.0
         share = share_of(self._attempt, candidates.alternative, device)

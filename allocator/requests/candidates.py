@@ -99,13 +99,13 @@ def _with_rules(candidates: Candidates, rules: Sequence[tuple[Constraint, Attrib
 
 
 def _may_raise(candidates: Candidates) -> bool:
-    """True where a constraint may end the attempt: under `All`, or because a derived attribute fails."""
+    """True if a constraint may end the attempt: under `All`, or because a derived attribute fails."""
     is_forced, rules = candidates.forced is not None, _constraining(candidates)
     return any((is_forced and rule.is_fatal) or rule.columns.of(candidates).failures for rule in rules)
 
 
 def _depends_on_order(candidates: Candidates) -> bool:
-    """True where a constraint may refuse in one order what it takes in another."""
+    """True if a constraint may refuse in one order what it takes in another."""
     return any(rule.depends_on_order(candidates) for rule in _constraining(candidates))
 
 
@@ -131,7 +131,7 @@ _MEANT: Topic[_Meant] = Topic("what is meant")
 
 
 def _require_known(claim: Claim) -> None:
-    """Raises InvalidClaim where a field that could change the decision is not known."""
+    """Raises InvalidClaim if a field that could change the decision is not known."""
     if claim.unknown_fields:
         raise _unknown(f"claim {claim}", claim.unknown_fields)
     for number, constraint in enumerate(claim.constraints):

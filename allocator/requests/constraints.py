@@ -22,7 +22,7 @@ from cel import Cancelled
 
 
 def covers(constraint: Constraint, alternative: Alternative) -> bool:
-    """True where the constraint applies to the request: no names mean all, a request's name means its subrequests."""
+    """True if the constraint applies to the request: no names mean all, a request's name means its subrequests."""
     names = constraint.requests
     return not names or alternative.name in names or alternative.name.partition("/")[0] in names
 
@@ -136,7 +136,7 @@ class AttributeRule(Rule):
     """A constraint over the values of an attribute. claim, position: where the constraint stands, for messages.
 
     is_fatal: a violation under `All` ends the attempt. covered: the alternatives that it covers; affected: the requests
-    that it covers whichever alternative is chosen, with their alternatives; both are told before the first pick.
+    that it covers whichever alternative is chosen, with their alternatives; `cover` sets both before the first pick.
     """
 
     view: NodeView
@@ -170,7 +170,7 @@ class AttributeRule(Rule):
         """(how many devices can satisfy the constraint at most, how many are needed), before any pick."""
 
     def depends_on_order(self, candidates: Candidates) -> bool:
-        """True where a set of devices may be refused in one order and not in another."""
+        """True if a set of devices may be refused in one order and not in another."""
         return False
 
     def refuse(self, slot: DeviceSlot, device: int) -> bool:
@@ -183,7 +183,7 @@ class AttributeRule(Rule):
         )
 
     def values(self, slot: DeviceSlot, device: int) -> Mask:
-        """The device's values for the slot's request, 0 for none. Raises InvalidClaim where deriving them fails."""
+        """The device's values for the slot's request, 0 for none. Raises InvalidClaim if deriving them fails."""
         column = self.columns.of(slot.candidates)
         if device in column.failures:
             raise InvalidClaim(

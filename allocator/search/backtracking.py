@@ -19,25 +19,25 @@ from allocator.search.rules import Candidates, Classes, DeviceSlot, Effort, Mask
 from cel import Cancelled
 
 WORK_OF_A_STEP = 50
-"""Devices, values and amounts looked at that count as one more step, so that no step takes much longer than others."""
+"""Devices, values and amounts read that count as one more step, so that all steps take about as long."""
 
 WORK_OF_A_BOUND = 15
-"""What it costs to look at an alternative that is still ahead, whatever its rules do."""
+"""The work for an alternative that is still ahead, besides that of its rules."""
 
 MOST_KEPT = 1 << 22
 """Devices, values and amounts in the fingerprints remembered; some 100 MiB. Beyond, the oldest are forgotten."""
 
 PATIENCE_STEPS = 1_000
-"""Steps without an answer after which it is worth to look for requests that cannot be had by themselves.
+"""Steps without an answer after which the search looks for a few requests that have no answer on their own.
 
-Each set of them is given as many; where that does not tell, both are given ten times as many.
+Each set of requests gets as many steps; if that is not enough, both get ten times as many.
 """
 
 MOST_SUBSETS = 200
-"""How many sets of requests are looked at then."""
+"""How many sets of requests are tried then."""
 
 Order = Callable[[DeviceSlot, Mask, Sequence[Pick]], Iterable[int]]
-"""Which devices of a slot's domain to try first, after these picks; those that it leaves out follow, ascending."""
+"""Which devices of a slot's domain to try first, after these picks; the others follow, ascending."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +157,7 @@ class Search:
         self.trail.rewind(0)
 
     def _has_hopeless_subset(self, patience: int) -> bool:
-        """True where a few of the requests have no answer by themselves, so that there is none for all of them.
+        """True if a few of the requests have no answer by themselves, so that there is none for all of them.
 
         The search itself comes to such a subset only after the requests before it, once for each choice of theirs.
         """
@@ -245,7 +245,7 @@ class Search:
         return self._memory is not None
 
     def is_hopeless(self, number: int) -> bool:
-        """True where the requests from that number on are too many for the devices that are left to them.
+        """True if the requests from that number on are too many for the devices that are left to them.
 
         Each is looked at alone, and requests that could take the same devices are counted together.
         """
@@ -322,7 +322,7 @@ class _Contenders:
         )
 
     def can_have_all(self) -> bool:
-        """False where one alternative cannot get its devices even if it is the next to choose."""
+        """False if one alternative cannot get its devices even if it is the next to choose."""
         (candidates,) = self.alternatives
         if candidates.forced is not None:
             return all(self.domain >> device & 1 for device in candidates.forced)
@@ -357,7 +357,7 @@ class RequestFrame:
 
     @property
     def exceeds(self) -> bool:
-        """True where each alternative was given up for the number of its claim's devices, once none is left."""
+        """True if each alternative was given up for the number of its claim's devices, once none is left."""
         return not self._has_failed
 
     def _present(self) -> Hashable:
@@ -472,7 +472,7 @@ class SlotFrame:
         return next(1 << device for device in self._preferred if self._domain >> device & 1)
 
     def _in_order(self, order: Order) -> Iterator[int] | None:
-        """The devices of the domain in that order; None where there is nothing to choose."""
+        """The devices of the domain in that order; None if there is nothing to choose."""
         if not self._domain or self._slot.is_forced:
             return None
         return chain(order(self._slot, self._domain, self._search.picks()), bits(self._domain))
