@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from allocator.api.allocation import Consumer
-from allocator.api.metadata import Metadata, Owner
+from allocator.api.metadata import Metadata, OwnerReference
 from allocator.cluster.snapshot import Snapshot
 from allocator.gates import Features
 from allocator.model import (
@@ -307,7 +307,7 @@ def watched(
 
     extended: it was made for extended resources.
     """
-    owners = (Owner(kind, "owner", owner, is_controller=True),) if owner else ()
+    owners = (OwnerReference(kind, "owner", owner, is_controller=True),) if owner else ()
     annotations = {CLAIM_ANNOTATION: "true"} if extended else {}
     when = "now" * deleting
     metadata = Metadata(

@@ -50,7 +50,7 @@ class MetadataShape(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
+class OwnerReference:
     """An owner of an object; is_controller: the one that manages it."""
 
     kind: str
@@ -71,7 +71,7 @@ class Metadata:
     deletion_timestamp: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
-    owners: tuple[Owner, ...] = ()
+    owners: tuple[OwnerReference, ...] = ()
 
 
 def check_metadata(shape: MetadataShape, *, is_namespaced: bool, findings: Findings) -> None:
@@ -121,6 +121,6 @@ def build_metadata(shape: MetadataShape | None) -> Metadata:
     )
 
 
-def _owner(shape: OwnerReferenceShape) -> Owner:
+def _owner(shape: OwnerReferenceShape) -> OwnerReference:
     name, uid = shape.get("name") or "", shape.get("uid") or ""
-    return Owner(shape.get("kind") or "", name, uid, is_controller=bool(shape.get("controller")))
+    return OwnerReference(shape.get("kind") or "", name, uid, is_controller=bool(shape.get("controller")))

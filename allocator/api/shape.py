@@ -112,13 +112,13 @@ def typed(adapter: Adapter[Shape], raw: Mapping[str, object], findings: Findings
 
 
 def _repaired(raw: Mapping[str, object], details: Sequence[ErrorDetails], findings: Findings) -> Mapping[str, object]:
-    copy = _Copy(raw)
+    copy = _Repaired(raw)
     for detail in details:
         _report(detail, copy, findings)
     return copy.top
 
 
-def _report(detail: ErrorDetails, repaired: "_Copy", findings: Findings) -> None:
+def _report(detail: ErrorDetails, repaired: "_Repaired", findings: Findings) -> None:
     location, kind = detail["loc"], detail["type"]
     if kind == "extra_forbidden":
         findings.unknown_field(location)
@@ -132,7 +132,7 @@ def _report(detail: ErrorDetails, repaired: "_Copy", findings: Findings) -> None
     repaired.put(location, neutral)
 
 
-class _Copy:
+class _Repaired:
     """A copy of a JSON object that shares with it all that is not changed."""
 
     def __init__(self, raw: Mapping[str, object]) -> None:

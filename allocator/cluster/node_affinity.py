@@ -25,20 +25,20 @@ class InvalidNodeSelector(ValueError):
 
 
 def selects(selector: NodeSelector, node: Node) -> bool:
-    """True where one term of the selector matches the node. Raises InvalidNodeSelector."""
+    """True if one term of the selector matches the node. Raises InvalidNodeSelector."""
     for term in selector:
-        if problem := problem_of(term):
+        if problem := term_problem(term):
             raise InvalidNodeSelector(problem)
     return any(_matches(term, node) for term in selector)
 
 
 def selects_leniently(selector: NodeSelector, node: Node) -> bool:
     """The same for a pod's affinity, where a term that makes no sense just matches nothing."""
-    return any(not problem_of(term) and _matches(term, node) for term in selector)
+    return any(not term_problem(term) and _matches(term, node) for term in selector)
 
 
 def reaches(reach: Reach, node: Node | None) -> bool:
-    """True where a slice or a device is reached from the node, by its own fields alone.
+    """True if a slice or a device is reached from the node, by its own fields alone.
 
     The precedence is nodeName, allNodes, nodeSelector. Without a node only `allNodes` holds. Raises
     InvalidNodeSelector.
@@ -51,12 +51,12 @@ def reaches(reach: Reach, node: Node | None) -> bool:
 
 
 def labels_match(wanted: Mapping[str, str], labels: Mapping[str, str]) -> bool:
-    """True where every wanted label is there with its value (a pod's `nodeSelector`)."""
+    """True if every wanted label is there with its value (a pod's `nodeSelector`)."""
     return all(labels.get(key) == value for key, value in wanted.items())
 
 
 def all_hold(requirements: Iterable[Requirement], labels: Mapping[str, str]) -> bool:
-    """True where each requirement holds of the labels, as where there is none; each has to make sense."""
+    """True if each requirement holds of the labels, as where there is none; each has to make sense."""
     return all(_holds(requirement, labels) for requirement in requirements)
 
 
@@ -90,14 +90,14 @@ def _compares(requirement: Requirement, value: str | None) -> bool:
     return actual > bound if requirement.operator == "Gt" else actual < bound
 
 
-def problem_of(term: Term) -> str:
-    """What makes no sense in the term, empty where all of it does."""
+def term_problem(term: Term) -> str:
+    """What makes no sense in the term, empty if all of it does."""
     words = sum(1 + len(one.values) for one in (*term.expressions, *term.fields))
-    return (_problem_of if words <= USUAL_WORDS else _problem_of.__wrapped__)(term)
+    return (_term_problem if words <= USUAL_WORDS else _term_problem.__wrapped__)(term)
 
 
 @lru_cache(maxsize=4096)
-def _problem_of(term: Term) -> str:
+def _term_problem(term: Term) -> str:
     problems = [*map(_expression_problem, term.expressions), *map(_field_problem, term.fields)]
     return "; ".join(filter(None, problems))
 

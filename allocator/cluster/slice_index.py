@@ -1,4 +1,4 @@
-"""The published slices, so that those of a node and of a pool are found, kept up to date slice by slice.
+"""The published slices by node and by pool, kept up to date slice by slice.
 
 Whoever changes it tells those who remember what they worked out of a slice (`Fleet` does), and changes a
 `copy` where others look at it too.
@@ -9,7 +9,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from allocator.cluster.counter_slices import Unreached
-from allocator.cluster.node_affinity import NAME_FIELD, problem_of
+from allocator.cluster.node_affinity import NAME_FIELD, term_problem
 from allocator.cluster.pools import Pool, gather
 from allocator.gates import Features, Release
 from allocator.model import Node, PoolID, Slice
@@ -113,7 +113,7 @@ class SliceIndex:
         return {number: slice_ for bag in bags for number, slice_ in bag.items()}.values()
 
     def labels_of(self, slice_: Slice) -> Sequence[Label] | None:
-        """Labels of which a node has one if it reaches the slice; None where that cannot be said.
+        """Labels of which a node has one if it reaches the slice; None if that cannot be said.
 
         None at all where it is seen by all nodes: what a node has of its pool depends on the pool's other slices.
         """
@@ -122,7 +122,7 @@ class SliceIndex:
         if slice_.reach.node_name:
             return ((NAME_FIELD, slice_.reach.node_name),)
         terms = slice_.reach.node_selector or ()
-        if slice_.reach.all_nodes or slice_.reach.per_device or len(terms) != 1 or problem_of(terms[0]):
+        if slice_.reach.all_nodes or slice_.reach.per_device or len(terms) != 1 or term_problem(terms[0]):
             return None
         for requirement in (*terms[0].fields, *terms[0].expressions):
             # A label may have the name of the field, but then it is no field.

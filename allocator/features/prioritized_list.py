@@ -1,7 +1,6 @@
-"""Prioritized list: a request names alternatives, and gets the first with which everything else works out too.
+"""Prioritized list: a request names alternatives, and gets the first with which all other requests succeed too.
 
-The alternatives are the search's own, and so is the limit of devices in one claim, which depends on the
-alternatives chosen; here is what is left to say, the gate.
+The search handles alternatives, and the limit of devices in one claim, which depends on them; only the gate is left.
 Source: KEP-4816, feature gate DRAPrioritizedList, field firstAvailable.
 """
 

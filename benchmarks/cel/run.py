@@ -149,7 +149,7 @@ def _ask_all(texts: Iterable[str], views: Iterable[NodeView]) -> None:
     selectors = Selectors(FEATURES.environment)
     for text in texts:
         for view in views:
-            selectors.verdict(text, view)
+            selectors.select(text, view)
 
 
 def _evaluate_all(program: cel.Program, devices: Iterable[cel.Device]) -> None:

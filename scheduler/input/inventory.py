@@ -17,7 +17,7 @@ from allocator.api.allocation import Consumer
 from allocator.api.findings import step_text
 from allocator.api.metadata import Metadata
 from allocator.api.versions import GROUP, SERVED
-from allocator.cluster.node_affinity import NAME_FIELD, problem_of
+from allocator.cluster.node_affinity import NAME_FIELD, term_problem
 from allocator.gates import DEFAULT_RELEASE, Features
 from allocator.model import Claim, DeviceClass, Node, Slice
 from scheduler.core_v1.embedded import asks_for_claims, decode_embedded
@@ -400,7 +400,7 @@ def _senseless_terms(pod: Pod) -> Iterator[str]:
         yield f"{selector}: must have at least one of nodeSelectorTerms; no node matches it"
     for position, term in enumerate(pod.affinity or ()):
         at = f"nodeSelectorTerms[{position}] of {selector}"
-        if problem := problem_of(term):
+        if problem := term_problem(term):
             yield f"{at}: {problem}; no node matches it"
         for key in dict.fromkeys(one.key for one in term.fields if one.key != NAME_FIELD):
             yield f"{at}: {step_text(key)}: nodes are selected by no field but {NAME_FIELD}"
