@@ -40,7 +40,7 @@ from scheduler.client.errors import CallFailed
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import ASIDE_S, FASTER, NOT_READY, Cluster
 from scheduler.decision.decide import Placed
-from scheduler.queue.events import GivenBack
+from scheduler.queue.events import ClaimChanged, Event, GivenBack
 from scheduler.state.claims import AlreadyReserved, ClaimObject
 from scheduler.state.invariants import Violation
 
@@ -80,31 +80,23 @@ class Freed:
     problem: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Hearer:
-    """Who hears what attempts come to.
-
-    given_back: what an attempt had taken in memory is free again. put_back: so are devices that were set aside a
-    while ago (a claim that stands for them), on that node. violated: two attempts met that never should.
-    """
-
-    given_back: Callable[[GivenBack], None]
-    put_back: Callable[[Claim, str], None]
-    violated: Callable[[Violation], None]
+GivenBackHandler = Callable[[Event, str], None]
+"""Called when something is free again that was taken in memory alone: with the event, and its node, "" for any."""
 
 
 class Attempts:
     """All attempts of one program.
 
-    concurrency: attempts that write at the same time. is_tried: whether a pod, by its uid, is still one to be tried;
-    as long as it is, it shows that no pod can be bound, if it did. is_patient: devices that are not ready are awaited.
+    given_back: hears of what is free again. concurrency: attempts that write at the same time. is_tried: whether a pod,
+    by its uid, is still one to be tried; as long as it is, it shows that no pod can be bound, if it did. is_patient:
+    devices that are not ready are awaited.
     """
 
     def __init__(  # noqa: PLR0913 - what they work with, and how
         self,
         cluster: Cluster,
         binder: Binder,
-        hearer: Hearer,
+        given_back: GivenBackHandler,
         *,
         concurrency: int,
         is_tried: Callable[[str], bool],
@@ -113,7 +105,7 @@ class Attempts:
         self.slots = Slots(concurrency)
         self._cluster = cluster
         self._binder = binder
-        self._hearer = hearer
+        self._given_back = given_back
         self._is_tried = is_tried
         self._is_patient = is_patient
         self._trouble = ("", "")
@@ -165,7 +157,7 @@ class Attempts:
         try:
             allocations = self._cluster.reserve(pod, placed)
         except AlreadyReserved as error:
-            self._hearer.violated(Violation("I6", f"pod {pod}", str(error)))
+            self._binder.listener.violated(Violation("I6", f"pod {pod}", str(error)))
             raise
         plans = [ClaimPlan(claim.raw, allocation) for claim, allocation in allocations]
         decision = self._decision(pod, placed.node, plans)
@@ -217,7 +209,7 @@ class Attempts:
             self._trouble = (uid, outcome.reason)
             _LOG.error("no pod can be bound", extra={"pod": str(decision.pod), "reason": outcome.reason})
         if not isinstance(outcome, Pending):
-            self._hearer.given_back(GivenBack(reserved.pod, reserved.claims, decision.node))
+            self._given_back(GivenBack(reserved.pod, reserved.claims, decision.node), decision.node)
 
     # -- a pod that has none
 
@@ -275,4 +267,4 @@ class Attempts:
 
     def _put_back(self, aside: Claim, node: str) -> None:
         self._cluster.put_back(aside)
-        self._hearer.put_back(aside, node)
+        self._given_back(ClaimChanged(aside, None), node)

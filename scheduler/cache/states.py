@@ -18,8 +18,8 @@ from scheduler.cache.events import (
     Applied,
     Deleted,
     Event,
+    Found,
     Key,
-    Observed,
     Outdated,
     Progressed,
     Restarted,
@@ -53,7 +53,7 @@ class InitPage(Generic[T]):
 
     seen: int
     lists_by_watch: bool
-    found: list[Observed[T]]
+    found: list[Found[T]]
     continue_token: str
 
 
@@ -63,7 +63,7 @@ class InitWatch(Generic[T]):
 
     seen: int
     lists_by_watch: bool = True
-    found: dict[Key, Observed[T]] = field(default_factory=dict)
+    found: dict[Key, Found[T]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ State = Empty | InitPage[T] | InitWatch[T] | InitList | Cut | Watching
 class Page(Generic[T]):
     """A page of a list. continue_token: empty on the last one."""
 
-    objects: tuple[Observed[T], ...]
+    objects: tuple[Found[T], ...]
     continue_token: str
     resource_version: int
 
@@ -189,7 +189,7 @@ def _paged(state: State[T], page: Page[T]) -> tuple[State[T], Event[T] | None]:
     return _listed(InitList(page.resource_version, state.lists_by_watch), state.seen, found)
 
 
-def _listed(state: InitList | Watching, seen: int, found: Iterable[Observed[T]]) -> tuple[State[T], Event[T] | None]:
+def _listed(state: InitList | Watching, seen: int, found: Iterable[Found[T]]) -> tuple[State[T], Event[T] | None]:
     _check(state.seen, seen)
     return state, Restarted(tuple(found), state.seen)
 

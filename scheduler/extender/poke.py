@@ -112,7 +112,7 @@ class Poke:
         """Some node passed for the pod, or it waits for none any more."""
         self.waiting.pop(pod_uid, None)
 
-    def hear(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         """Something has changed, as the watches tell it."""
         match event:
             case SliceChanged(old, new):

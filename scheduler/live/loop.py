@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from allocator.model import Claim
 from scheduler.attempt import conditions, pod_condition
-from scheduler.attempt.attempts import INTERNAL, Attempts, Freed, Hearer, Reserved
+from scheduler.attempt.attempts import INTERNAL, Attempts, Freed, Reserved
 from scheduler.attempt.binder import Binder
 from scheduler.attempt.claim_objects import is_made_for, work_of_another
 from scheduler.attempt.decision import Bound, BoundElsewhere, Fatal, Gone, Outcome, PodKey, Refused, Retry
@@ -24,12 +23,11 @@ from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.decide import Failed, NotPlaced, OutOfTime, Placed, decide
 from scheduler.decision.namespace_time import DecisionTime
-from scheduler.queue.events import ClaimChanged, Event, GivenBack
-from scheduler.queue.queue import Place, Queue, QueuedPod
+from scheduler.queue.events import GivenBack
+from scheduler.queue.queue import Queue, QueuedPod
 from scheduler.queue.wakeups import Reason, Refusal
 from scheduler.runtime.metrics import Metrics, Point, Result, Status
 from scheduler.state.claims import AlreadyReserved, ClaimObject
-from scheduler.state.invariants import Violation
 from scheduler.state.pod_claims import Waiting, full
 from scheduler.state.pod_requests import pod_requests
 from scheduler.telling.conditions import Refusals
@@ -64,28 +62,26 @@ LOST_S = 1.0
 QUIET_ATTEMPTS = 3
 """A pod's attempts that may be lost to another scheduler without a word to the pod."""
 
-_NOT_TRIED = (Place.UNSCHEDULABLE, Place.GATED)
-
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What a loop works with. violated: told where two attempts meet that never should."""
+    """What a loop works with."""
 
     cluster: Cluster
     queue: Queue
     binder: Binder
+    attempts: Attempts
     events: Events
     refusals: Refusals
     metrics: Metrics
-    violated: Callable[[Violation], None]
 
 
 class Loop:
     """Decides for one pod after the other.
 
     clock: seconds that only go forward, as the queue takes them. is_outdated: whether what the cluster shows lacks
-    changes; until it does not, nothing is decided. concurrency: pods that are written at the same time. is_dry: decide
-    and log, and write nothing. beat_at: when it was last at work; of one that has not begun, never too long ago.
+    changes; until it does not, nothing is decided. is_dry: decide and log, and write nothing. beat_at: when it was last
+    at work; of one that has not begun, never too long ago.
     """
 
     def __init__(
@@ -94,7 +90,6 @@ class Loop:
         clock: Callable[[], float],
         is_outdated: Callable[[], bool],
         *,
-        concurrency: int,
         is_dry: bool = False,
     ) -> None:
         self._is_outdated = is_outdated
@@ -108,34 +103,10 @@ class Loop:
         self._metrics = parts.metrics
         self._is_dry = is_dry
         self._clock = clock
-        self._attempts = Attempts(
-            parts.cluster,
-            parts.binder,
-            Hearer(self._hear, self._put_back, parts.violated),
-            concurrency=concurrency,
-            is_tried=self._is_tried,
-            is_patient=True,
-        )
+        self._attempts = parts.attempts
         self._time = DecisionTime()
         self._would_be: dict[str, tuple[Pod, Placed]] = {}
         self._is_ready = asyncio.Event()
-
-    @property
-    def bindings(self) -> int:
-        """Pods that are being written and bound."""
-        return self._attempts.number
-
-    @property
-    def trouble(self) -> str:
-        """Why no pod can be bound before an operator acts; empty while one can, or none is there that shows it.
-
-        A pod that is refused, or waits for its claims, shows it no more: it may not be tried for as long as it waits.
-        """
-        return self._attempts.trouble
-
-    def _is_tried(self, uid: str) -> bool:
-        entry = self._queue.get(uid)
-        return entry is not None and entry.place not in _NOT_TRIED
 
     def wake(self) -> None:
         """There may be a pod to try."""
@@ -161,17 +132,13 @@ class Loop:
                 self._fail(entry, INTERNAL, now)
             await asyncio.sleep(0)  # watches and writes have their turn after every decision
 
-    async def finish(self, patience_s: float) -> None:
-        """Let what is under way end; what does not within patience_s is cancelled, and takes back what it wrote."""
-        await self._attempts.finish(patience_s)
-
     def _may_try(self, now: float) -> bool:
         """Whether a pod may be decided now: only while a writer is free, so that the first by then goes first."""
         return now >= self._resumes_at and not self._attempts.slots.is_full and not self._is_outdated()
 
     @property
     def _resumes_at(self) -> float:
-        return self._probe_at if self.trouble else 0.0
+        return self._probe_at if self._attempts.trouble else 0.0
 
     async def _idle(self, now: float) -> None:
         ready = self._queue.next_ready(now)
@@ -283,7 +250,7 @@ class Loop:
         for uid in [uid for uid in self._would_be if self._queue.get(uid) is None]:
             pod, placed = self._would_be.pop(uid)
             self._cluster.unreserve(uid)
-            self._hear(GivenBack(pod, placed.claims, placed.node))
+            self._queue.on_event(GivenBack(pod, placed.claims, placed.node), self._clock())
 
     def _slot(self, pod: Pod) -> Slot:
         return self._attempts.slots.take(pod.namespace)
@@ -376,14 +343,6 @@ class Loop:
         """Leave a pod for a moment, since further writes in its namespace would fail as well; it is told so once."""
         self._queue.held(entry.pod.uid, started)
         self._tell(entry.pod, "SchedulerError", problem)
-
-    def _put_back(self, aside: Claim, _node: str) -> None:
-        self._hear(ClaimChanged(aside, None))
-
-    def _hear(self, event: Event) -> None:
-        """What is free again without a watch that shows it."""
-        self._queue.on_event(event, self._clock())
-        self.wake()
 
     def _fail(self, entry: QueuedPod, reason: str, started: float) -> None:
         self._tell(entry.pod, "SchedulerError", reason)

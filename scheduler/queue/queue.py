@@ -238,6 +238,11 @@ class Queue:
             elif entry.refusal and helps(entry.pod, entry.refusal, event):
                 self._retry(entry, now, type(event).__name__)
 
+    def is_tried(self, uid: str) -> bool:
+        """Whether the pod is being tried, or will be without an event."""
+        entry = self._pods.get(uid)
+        return entry is not None and entry.place not in (Place.UNSCHEDULABLE, Place.GATED)
+
     def get(self, uid: str) -> QueuedPod | None:
         """The pod, wherever it is."""
         return self._pods.get(uid)

@@ -60,7 +60,7 @@ class ClaimStatuses:
         self._are_there = asyncio.Event()
         self._limit = CallLimit(MENDED_MAX, MENDED_OF_NAMESPACE_MAX)
 
-    def hear(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         """Something has changed, and the cluster knows it."""
         if not isinstance(event, PodChanged):
             return

@@ -16,7 +16,7 @@ def watches(reflectors: Reflectors, now: float) -> Sequence[Watch]:
             resource=reflector.resource.plural,
             objects=len(reflector.store),
             restarts=reflector.store.restarts,
-            refused=len(reflector.store.refused),
+            refused=len(reflector.store.undecoded),
             failures=reflector.store.failures,
             silence_s=reflector.silence_s(now),
             is_alive=reflector.is_alive(now),

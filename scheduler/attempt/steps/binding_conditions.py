@@ -69,7 +69,7 @@ class AwaitConditions(Step):
 def unready(binder: Binder, attempt: Attempt) -> list[DeviceID]:
     """The devices that are not ready. Raises AttemptEnded where they will not be."""
     # Differs from kube-scheduler, which waits on, and binds the pod to a node that has gone meanwhile.
-    if attempt.claims and not binder.observed.has_node(attempt.decision.node):
+    if attempt.claims and not binder.watched.has_node(attempt.decision.node):
         raise AttemptEnded(Retry(f"node {attempt.decision.node} is gone"))
     found: list[DeviceID] = []
     for written in attempt.claims:

@@ -85,7 +85,7 @@ def applied(
         for one in seen:
             new = a_user(one)
             api.stored = one if stored is None else stored
-            statuses.hear(PodChanged(old, new))
+            statuses.on_event(PodChanged(old, new))
             old = new
             for _ in range(TURNS):
                 await asyncio.sleep(0)

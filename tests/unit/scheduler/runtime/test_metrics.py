@@ -7,8 +7,8 @@ from typing import get_args
 from prometheus_client.parser import text_string_to_metric_families
 
 from scheduler.repair.sweep import Leftover
-from scheduler.runtime.core import Told
 from scheduler.runtime.metrics import Metrics, Point, Reading, Result, Status, Watch
+from scheduler.runtime.reporter import Reporter
 from scheduler.version import VERSION
 
 WATCH = Watch("pods", objects=7, restarts=2, refused=1, failures=3, silence_s=0.5, is_alive=True)
@@ -46,7 +46,7 @@ def test_what_is_swept_is_counted_by_kind() -> None:
     metrics = some()
     leftovers: tuple[Leftover, ...] = get_args(Leftover)
     for number, leftover in enumerate(leftovers, 1):
-        Told(metrics).swept(leftover, number)
+        Reporter(metrics).swept(leftover, number)
     name = "dra_scheduler_swept_total"
     assert [value(metrics, name, leftover=leftover) for leftover in leftovers] == [1, 2]
 
