@@ -9,6 +9,7 @@ Source: k8s.io/api resource/v1, KEP-4381 and the KEPs of the single features.
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
+from itertools import count
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -221,6 +222,8 @@ NEGATIVE_CAPACITY = "negative capacity"
 _NO_TRAITS = dict.fromkeys(
     ["name", "driver", "pool", "attributes", "capacity", "reach"], "every device has it, or its slice in its place"
 )
+_SLICE_NUMBERS = count()
+
 TRAITS = {name: attrgetter(name) for name in (*deciding(Device, _NO_TRAITS), "unusual")}
 """What most devices leave empty, by the name of the field."""
 
@@ -230,7 +233,7 @@ class Slice:
     """A ResourceSlice. unknown_fields as in `Device`: no device of such a slice is used.
 
     traits: the fields of `Device`, of those that most devices leave empty, which a device of the slice has filled; and
-    NEGATIVE_CAPACITY, where one has that.
+    NEGATIVE_CAPACITY, where one has that. number: of this object; no other has it, not even an equal one.
     """
 
     name: str
@@ -245,8 +248,10 @@ class Slice:
     unknown_fields: tuple[str, ...] = ()
     traits: frozenset[str] = field(init=False, repr=False, compare=False)
     pool_id: PoolID = field(init=False, repr=False, compare=False)
+    number: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "number", next(_SLICE_NUMBERS))
         object.__setattr__(self, "pool_id", PoolID(self.driver, self.pool))
         found = frozenset(name for name, value_of in TRAITS.items() if any(map(value_of, self.devices)))
         amounts = {id(device.capacity): device.capacity for device in self.devices}  # most devices share one map
@@ -282,7 +287,7 @@ class Alternative:
     name: `request` or `request/subrequest`, as results and errors write it.
     mode: `ExactCount` or `All`; another text is kept as it came, and refused when it is used.
     selectors: a selector without a `cel` part is None. admin_access: None where the field is absent.
-    shape: all that decides about devices, the name aside; equal shapes are the same request to a node.
+    fingerprint: all that decides about devices, which the name does not; equal ones are the same request to a node.
     """
 
     name: str
@@ -295,13 +300,13 @@ class Alternative:
     capacity: Mapping[str, Quantity] | None = None
     derived_attributes: tuple[tuple[str, str], ...] = ()
     unknown_fields: tuple[str, ...] = ()
-    shape: Hashable = field(init=False, repr=False, compare=False)
+    fingerprint: Hashable = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "shape", exact([getattr(self, name) for name in _OF_SHAPE]))
+        object.__setattr__(self, "fingerprint", exact([getattr(self, name) for name in _DECIDING]))
 
 
-_OF_SHAPE = deciding(Alternative, {"name": "equal requests may have different names"})
+_DECIDING = deciding(Alternative, {"name": "equal requests may have different names"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from allocator.cluster.node_view import NodeView
 from allocator.features import concerned
 from allocator.features.contract import Attempt
 from allocator.gates import Release
+from allocator.memo import Topic
 from allocator.model import (
     Allocation,
     Alternative,
@@ -25,6 +26,8 @@ from allocator.model import (
 )
 from allocator.outcome import InvalidPool
 from allocator.search.rules import Pick
+
+_ONLY: Topic[NodeSelector] = Topic("selector of the node")
 
 
 def allocation_of(
@@ -110,11 +113,11 @@ def _node_selector(picks: Iterable[Pick], view: NodeView) -> NodeSelector | None
     fields: dict[tuple[str, str, frozenset[str]], Requirement] = {}
     for pick in picks:
         device = view.devices[pick.device]
-        piece = view.segment(pick.device).piece
-        reach = device.reach if piece.reach.per_device else piece.reach
+        slice_ = view.segment(pick.device).slice
+        reach = device.reach if slice_.reach.per_device else slice_.reach
         if reach.node_name or device.binds_to_node:
             return _only(view)
-        for term in _single_term(reach, piece.name):
+        for term in _single_term(reach, slice_.name):
             _add(expressions, term.expressions)
             _add(fields, term.fields)
     if not expressions and not fields:
@@ -124,11 +127,8 @@ def _node_selector(picks: Iterable[Pick], view: NodeView) -> NodeSelector | None
 
 def _only(view: NodeView) -> NodeSelector:
     """The selector of the view's node alone."""
-    if "only" not in view.memo:
-        name = view.node.name if view.node else ""
-        view.memo["only"] = (Term(fields=(Requirement(NAME_FIELD, "In", (name,)),)),)
-    selector: NodeSelector = view.memo["only"]
-    return selector
+    name = view.node.name if view.node else ""
+    return view.memo.remember(_ONLY, lambda: (Term(fields=(Requirement(NAME_FIELD, "In", (name,)),)),))
 
 
 def _single_term(reach: Reach, slice_name: str) -> NodeSelector:

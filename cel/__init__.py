@@ -10,13 +10,15 @@
 Kubernetes 1.37, or of 1.36 with `cel.compile(text, cel.V1_36)`. Nothing else of Kubernetes is needed.
 """
 
+from cel.cache import compile_selector as compile  # noqa: A004 - called as cel.compile
+from cel.cache import compile_value
 from cel.device.device import BoundDevice, Device, PlainDevice, bind_device, device_from_json
 from cel.device.reads import Reads
 from cel.environment import V1_36, V1_36_LISTS, V1_37, Environment
 from cel.errors import Cancelled, CompileError, EvalAbortedError, EvalError
-from cel.program import Attribute, CacheInfo, Outcome, Program, ValueProgram, cache_info, compile_value
-from cel.program import compile_selector as compile  # noqa: A004 - called as cel.compile
+from cel.program import Attribute, Outcome, Program, ValueProgram
 from cel.run.frame import COST_LIMIT
+from cel.values.quantity import Quantity
 
 __all__ = [
     "COST_LIMIT",
@@ -25,7 +27,6 @@ __all__ = [
     "V1_37",
     "Attribute",
     "BoundDevice",
-    "CacheInfo",
     "Cancelled",
     "CompileError",
     "Device",
@@ -35,10 +36,10 @@ __all__ = [
     "Outcome",
     "PlainDevice",
     "Program",
+    "Quantity",
     "Reads",
     "ValueProgram",
     "bind_device",
-    "cache_info",
     "compile",
     "compile_value",
     "device_from_json",

@@ -1,11 +1,16 @@
-"""Is the program installed whole? The three import packages are also names of other distributions.
+"""Is the program installed whole, and is it compiled? The three import packages are also names of other distributions.
 
 An installer overwrites one by the other without a word, and the program would then run a stranger's
 code under our names; so each package must have exactly one owner.
 """
 
 from collections.abc import Mapping, Sequence
+from importlib.machinery import EXTENSION_SUFFIXES
 from importlib.metadata import packages_distributions
+from importlib.util import find_spec
+from pathlib import Path
+
+from scheduler.version import VERSION
 
 DISTRIBUTION = "dra-scheduler"
 PACKAGES = ("allocator", "cel", "scheduler")
@@ -32,6 +37,19 @@ def verify(owners: Mapping[str, Sequence[str]] | None = None) -> None:
             raise InstallationError(
                 f"the package {package!r} belongs to no distribution: {DISTRIBUTION} is not installed"
             )
+
+
+def is_compiled() -> bool:
+    """Whether the allocator was compiled (docs/adr/0003); imports nothing for the answer."""
+    package = find_spec("allocator")
+    if package is None or package.origin is None:
+        return False
+    return any(Path(package.origin).with_name(f"allocate{suffix}").exists() for suffix in EXTENSION_SUFFIXES)
+
+
+def description() -> str:
+    """The version, and whether the allocator was compiled."""
+    return f"{VERSION} ({'compiled' if is_compiled() else 'not compiled'})"
 
 
 def _normal(name: str) -> str:

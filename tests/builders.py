@@ -34,7 +34,12 @@ from allocator.model import (
 from allocator.pods.extended_resources import CLAIM_ANNOTATION
 from cel.values.quantity import Quantity
 from scheduler.core_v1.pod import Pod, PodClaim
+from scheduler.decision.templates import Templates
+from scheduler.plugins.cycle import Cycle
 from scheduler.state.claims import FINALIZER
+from scheduler.state.nodes import NodeInfos
+from scheduler.state.pod_requests import pod_requests
+from scheduler.state.pod_selectors import PodSelectors
 
 DRIVER = "gpu.example"
 POOL = "pool-0"
@@ -310,3 +315,7 @@ def watched(
     )
     raw = {"metadata": {"finalizers": [FINALIZER] if safe else []}}
     return Watched(claim, metadata, tuple(Consumer("", "pods", pod.name, pod.uid) for pod in users), raw)
+
+
+def a_cycle(pod: Pod, infos: NodeInfos, templates: Templates, selectors: PodSelectors | None = None) -> Cycle:
+    return Cycle(pod, pod_requests(pod), infos, templates.of(pod), selectors or PodSelectors())

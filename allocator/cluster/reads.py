@@ -11,6 +11,9 @@ from allocator.exact import exact
 from allocator.model import Device, Slice
 from cel import Reads
 
+ANY_ATTRIBUTE = "*"
+"""In place of a qualified name: all attributes may be read."""
+
 _READ_ALWAYS = frozenset({"allow_multiple_allocations", "unusual"})
 
 
@@ -27,14 +30,16 @@ class ReadKey:
 
     @staticmethod
     def of_programs(programs: Iterable[Reads], attributes: Iterable[str] = ()) -> "ReadKey":
-        """What these programs read, and the attributes of these qualified names."""
+        """What these programs read, and the attributes of these qualified names, or `ANY_ATTRIBUTE`."""
         paths = {path for reads in programs for path in reads.paths}
         read = {(path[1], path[2]) for path in paths if len(path) == 3 and path[0] == "attributes"}
-        for attribute in attributes:
+        named = set(attributes)
+        for attribute in named - {ANY_ATTRIBUTE}:
             domain, _, name = attribute.rpartition("/")
             read.add((domain, name))
         names = [(domain, name, f"{domain}/{name}") for domain, name in sorted(read)]
-        has_all = any(not path or (len(path) < 3 and path[0] == "attributes") for path in paths)
+        of_all = any(not path or (len(path) < 3 and path[0] == "attributes") for path in paths)
+        has_all = of_all or ANY_ATTRIBUTE in named
         return ReadKey(tuple(names), has_all, any(not path or path[0] == "capacity" for path in paths))
 
     @property
@@ -42,9 +47,9 @@ class ReadKey:
         """True where attributes are read."""
         return self.has_all or bool(self.names)
 
-    def distinguishes(self, piece: Slice) -> bool:
+    def distinguishes(self, slice_: Slice) -> bool:
         """False where all devices of the slice agree in what is read."""
-        return bool(self.names or self.has_all or self.has_capacity or piece.traits & _READ_ALWAYS)
+        return bool(self.names or self.has_all or self.has_capacity or slice_.traits & _READ_ALWAYS)
 
     def of(self, device: Device) -> Hashable:
         """Equal for devices of one driver that agree in what is read."""

@@ -61,7 +61,7 @@ _shared = lru_cache(maxsize=1024)(Verdict)
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What is known of an expression, by identity of the slice. begun: answers where it was cancelled."""
+    """What is known of an expression, by number of the slice. begun: answers where it was cancelled."""
 
     verdicts: dict[int, Verdict] = field(default_factory=dict)
     begun: dict[int, Answers] = field(default_factory=dict)
@@ -92,8 +92,7 @@ class Selectors:
         self.kept = 0
         self._environment = environment
         self._known: dict[str, _Known] = {}
-        # They stand here so that their identities stay taken as long as these serve as keys, each as one number.
-        self._slices: dict[int, tuple[int, Slice]] = {}
+        self._slices: set[int] = set()
 
     def verdict(self, expression: str, view: NodeView, is_cancelled: Callable[[], bool] = lambda: False) -> Verdict:
         """The answers over all devices of a view. Raises Cancelled, and goes on from there when it is asked again.
@@ -106,10 +105,10 @@ class Selectors:
         known = self._known.pop(expression, None) or _Known()
         self._known[expression] = known  # at the end: the first one is the one that was not asked for the longest
         if len(view.segments) == 1:
-            return self._of_slice(expression, known, view.segments[0].piece, is_cancelled)
+            return self._of_slice(expression, known, view.segments[0].slice, is_cancelled)
         matches = errors = 0
         for segment in view.segments:
-            verdict = self._of_slice(expression, known, segment.piece, is_cancelled)
+            verdict = self._of_slice(expression, known, segment.slice, is_cancelled)
             matches |= verdict.matches << segment.offset
             errors |= verdict.errors << segment.offset
         return Verdict(matches, errors)
@@ -124,24 +123,26 @@ class Selectors:
             return f"CEL runtime error: {error}{_hint(str(error), device)}"
         return ""
 
-    def forget(self, piece: Slice) -> None:
+    def forget(self, slice_: Slice) -> None:
         """Drop what is remembered of a slice that is gone. Cost: O(expressions)."""
-        if self._slices.pop(id(piece), None) is None:
+        if slice_.number not in self._slices:
             return
+        self._slices.remove(slice_.number)
         for expression, known in list(self._known.items()):
-            known.begun.pop(id(piece), None)
-            if known.verdicts.pop(id(piece), None) is not None:
+            known.begun.pop(slice_.number, None)
+            if known.verdicts.pop(slice_.number, None) is not None:
                 self.kept -= 1
             if not known.verdicts and not known.begun:
                 del self._known[expression]
 
-    def _of_slice(self, expression: str, known: _Known, piece: Slice, is_cancelled: Callable[[], bool]) -> Verdict:
-        verdict = known.verdicts.get(id(piece))
+    def _of_slice(self, expression: str, known: _Known, slice_: Slice, is_cancelled: Callable[[], bool]) -> Verdict:
+        number = slice_.number
+        verdict = known.verdicts.get(number)
         if verdict is None:
-            number, _ = self._slices.setdefault(id(piece), (id(piece), piece))
+            self._slices.add(number)
             answers = known.begun.pop(number, {})
             try:
-                verdict = known.verdicts[number] = self._evaluate(expression, piece, answers, is_cancelled)
+                verdict = known.verdicts[number] = self._evaluate(expression, slice_, answers, is_cancelled)
             except Cancelled:
                 known.begun[number] = answers
                 raise
@@ -151,15 +152,15 @@ class Selectors:
                 self.kept -= len(self._known.pop(next(iter(self._known))).verdicts)
         return verdict
 
-    def _evaluate(self, expression: str, piece: Slice, answers: Answers, is_cancelled: Callable[[], bool]) -> Verdict:
+    def _evaluate(self, expression: str, slice_: Slice, answers: Answers, is_cancelled: Callable[[], bool]) -> Verdict:
         """answers: those that are known already; grows in place."""
-        devices = piece.devices
+        devices = slice_.devices
         try:
             program = cel.compile(expression, self._environment)
         except cel.CompileError:
             return _shared(0, (1 << len(devices)) - 1)
         read = _read_key(program.reads)
-        if devices and not read.distinguishes(piece):
+        if devices and not read.distinguishes(slice_):
             answer, every = _answer(program, devices[0], is_cancelled), (1 << len(devices)) - 1
             return NOTHING if answer is False else _shared(every if answer else 0, every if answer is None else 0)
         matches = errors = 0

@@ -18,6 +18,7 @@ from allocator.features.device_taints import DeviceTaints
 from allocator.features.optional_node_operations import OptionalNodeOperations
 from allocator.features.partitionable_devices import PartitionableDevices
 from allocator.features.prioritized_list import PrioritizedList
+from allocator.memo import Topic
 
 FEATURES: tuple[Feature, ...] = (
     PrioritizedList(),
@@ -35,6 +36,8 @@ FEATURES: tuple[Feature, ...] = (
 Hook = Literal["unseen", "unselectable", "unusable", "taken", "failures", "rule", "finish"]
 """What a feature can say of devices: a method of `Feature`."""
 
+_SAYING: Topic[Mapping[Hook, Sequence[Feature]]] = Topic("features that say something")
+
 
 def _overrides(feature: Feature, hook: Hook) -> bool:
     return getattr(type(feature), hook) is not getattr(Feature, hook)
@@ -51,8 +54,8 @@ def concerned(view: NodeView, hook: Hook) -> Sequence[Feature]:
 
     Worked out once for each view.
     """
-    try:
-        saying: Mapping[Hook, Sequence[Feature]] = view.memo["features"]
-    except KeyError:
-        saying = view.memo["features"] = _saying(tuple([feature for feature in FEATURES if feature.concerns(view)]))
-    return saying[hook]
+    return view.memo.remember(_SAYING, lambda: _saying_of(view))[hook]
+
+
+def _saying_of(view: NodeView) -> Mapping[Hook, Sequence[Feature]]:
+    return _saying(tuple([feature for feature in FEATURES if feature.concerns(view)]))

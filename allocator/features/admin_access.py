@@ -13,7 +13,7 @@ from allocator.features.contract import Attempt, Feature
 from allocator.gates import ADMIN_ACCESS, Features
 from allocator.model import Alternative, Claim, DeviceResult
 from allocator.outcome import InvalidClaim
-from allocator.search.rules import UNBOUNDED, Candidates, Classes, Effort, Mask, Pick, Slot, Stage, Trail
+from allocator.search.rules import UNBOUNDED, Candidates, Classes, Effort, Mask, Pick, Rule, Slot, Stage, Trail
 
 
 class AdminAccess(Feature):
@@ -42,7 +42,7 @@ class AdminAccess(Feature):
 
 
 @dataclass(slots=True, eq=False)
-class Occupation:
+class Occupation(Rule):
     """A device that cannot be shared is picked once in an attempt; by admin access, once in each claim.
 
     shareable: devices that several requests may pick. admin_blocks: an admin pick takes the device from other claims.
@@ -78,10 +78,6 @@ class Occupation:
             self._taken |= bit
         return True
 
-    def room(self, slot: Slot, domain: Mask) -> int:
-        """Every device once."""
-        return domain.bit_count()
-
     def joint_room(self, alternatives: Sequence[Candidates], requests: int, domain: Mask) -> int:
         """Every device once, unless it can be shared or is for admin access."""
         if any(candidates.alternative.admin_access for candidates in alternatives):
@@ -91,10 +87,6 @@ class Occupation:
     def alike(self, device: int) -> Hashable:
         """All devices are the same, but for those that can be shared."""
         return self.shareable >> device & 1
-
-    def touched(self) -> Mask:
-        """None: a device that is still to be had has not been picked, or by an earlier claim that is done."""
-        return 0
 
     def state(self, classes: Classes) -> Hashable:
         """Which devices, and how many of each class, are picked by the present claim, by any, and by both."""
@@ -108,5 +100,5 @@ class Occupation:
         """Masks are looked at as a whole."""
         return Effort(1)
 
-    def _restore(self, old: object) -> None:
-        self._claim, self._own, self._taken = old  # type: ignore[misc]
+    def _restore(self, old: tuple[int | None, Mask, Mask]) -> None:
+        self._claim, self._own, self._taken = old

@@ -14,6 +14,7 @@ from allocator.cluster.node_view import NodeView
 from allocator.exact import exact
 from allocator.features.contract import Attempt, Feature
 from allocator.gates import CONSUMABLE_CAPACITY, FRACTIONAL_CAPACITY_RANGE, Features
+from allocator.memo import Topic
 from allocator.model import (
     NEGATIVE_CAPACITY,
     Alternative,
@@ -25,7 +26,7 @@ from allocator.model import (
     ValidRange,
 )
 from allocator.outcome import CapacityShort, InvalidClaim
-from allocator.search.rules import UNBOUNDED, Candidates, Classes, Effort, Mask, Pick, Slot, Stage, Trail, bits
+from allocator.search.rules import UNBOUNDED, Candidates, Classes, Effort, Mask, Pick, Rule, Slot, Stage, Trail, bits
 from cel.values.quantity import MAX_INT64, Format, Quantity
 
 Consumed = Mapping[str, Quantity]
@@ -60,7 +61,7 @@ class ConsumableCapacity(Feature):
             return ()
         asked = ", ".join(f"{name} {amount}" for name, amount in sorted((alternative.capacity or {}).items()))
         reason = f"do not offer the requested capacity{f' ({asked})' if asked else ''}"
-        return (Stage(reason, _parts(attempt, alternative).refused),)
+        return (Stage(reason, _demand(attempt, alternative).refused),)
 
     def taken(self, attempt: Attempt, alternative: Alternative) -> Iterable[Stage]:
         """Devices of which others use too much; and, for a share in use, a device that is no longer shared."""
@@ -83,7 +84,7 @@ class ConsumableCapacity(Feature):
             return {}
         if not _is_measured(attempt.view, alternative):
             return {}
-        return _parts(attempt, alternative).failures
+        return _demand(attempt, alternative).failures
 
     def rule(self, attempt: Attempt) -> "Capacity | None":
         """Adds up the shares picked in one attempt."""
@@ -93,7 +94,7 @@ class ConsumableCapacity(Feature):
         """A share has an id, and says what it consumes; a whole device neither."""
         if not attempt.shareable >> pick.device & 1:
             return result
-        consumed = _parts(attempt, pick.candidates.alternative).consumed[pick.device]
+        consumed = _demand(attempt, pick.candidates.alternative).consumed[pick.device]
         share_id = attempt.share_id(f"{claim.uid or claim}/{result.request}/{result.id}")
         return replace(result, share_id=share_id, consumed_capacity=consumed)
 
@@ -104,7 +105,7 @@ def _is_measured(view: NodeView, alternative: Alternative) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Parts:
+class _Demand:
     """What a request takes of each device of a view, whatever is in use.
 
     consumed: of the devices that can serve it; amounts: the same in 10**-9. refused: devices that cannot.
@@ -116,43 +117,35 @@ class _Parts:
     failures: Mapping[int, str]
 
 
-def _parts(attempt: Attempt, alternative: Alternative) -> _Parts:
+_DEMAND: Topic[_Demand] = Topic("demand")
+_DEMAND_OF: Topic[tuple[Alternative, _Demand]] = Topic("demand of an alternative, which keeps its identity so long")
+_FULL: Topic[Mask] = Topic("full devices")
+
+
+def _demand(attempt: Attempt, alternative: Alternative) -> _Demand:
     """Worked out once for each view and request. Cost: O(devices with capacity)."""
-    key = ("parts", id(alternative))
-    if key not in attempt.memo:
-        attempt.memo[key] = (alternative, _parts_of(attempt, alternative.capacity or {}))
-    parts = attempt.memo[key][1]
-    assert isinstance(parts, _Parts)
-    return parts
+    key = (_DEMAND_OF, id(alternative))
+    return attempt.memo.remember(key, lambda: (alternative, _demand_for(attempt, alternative.capacity or {})))[1]
 
 
-def _parts_of(attempt: Attempt, requested: Mapping[str, Quantity]) -> object:
-    memo, key = attempt.view.memo, ("parts", exact(requested))
-    try:
-        return memo[key]
-    except KeyError:
-        parts = memo[key] = _work_out(attempt, requested)
-        return parts
+def _demand_for(attempt: Attempt, requested: Mapping[str, Quantity]) -> _Demand:
+    return attempt.view.memo.remember((_DEMAND, exact(requested)), lambda: _work_out(attempt, requested))
 
 
 def _full(attempt: Attempt, alternative: Alternative) -> Mask:
     """The devices of which others use so much that the request does not fit beside them."""
     if not attempt.shared:
         return 0
-    parts = _parts(attempt, alternative)
-    key = ("full", id(parts))
-    if key not in attempt.memo:
-        attempt.memo[key] = _work_out_full(attempt, parts)
-    full: Mask = attempt.memo[key]
-    return full
+    demand = _demand(attempt, alternative)
+    return attempt.memo.remember((_FULL, id(demand)), lambda: _work_out_full(attempt, demand))
 
 
-def _work_out_full(attempt: Attempt, parts: _Parts) -> Mask:
+def _work_out_full(attempt: Attempt, demand: _Demand) -> Mask:
     full = 0
     for position in bits(attempt.shared):
         device = attempt.view.devices[position]
         used = _used(attempt, device)
-        amounts = parts.amounts.get(position, {})
+        amounts = demand.amounts.get(position, {})
         if any(amount + used.get(name, 0) > device.capacity[name].nanos for name, amount in amounts.items()):
             full |= 1 << position
     return full
@@ -160,7 +153,7 @@ def _work_out_full(attempt: Attempt, parts: _Parts) -> Mask:
 
 def short_of(attempt: Attempt, alternative: Alternative, devices: Mask) -> tuple[CapacityShort, ...]:
     """The capacities of which the devices have too little left for the alternative, by name."""
-    amounts, counts = _parts(attempt, alternative).amounts, Counter[tuple[str, bool]]()
+    amounts, counts = _demand(attempt, alternative).amounts, Counter[tuple[str, bool]]()
     for position in bits(devices):
         device = attempt.view.devices[position]
         used = _used(attempt, device)
@@ -170,7 +163,7 @@ def short_of(attempt: Attempt, alternative: Alternative, devices: Mask) -> tuple
     return tuple(CapacityShort(name, number, takes_all) for (name, takes_all), number in sorted(counts.items()))
 
 
-def _work_out(attempt: Attempt, requested: Mapping[str, Quantity]) -> _Parts:
+def _work_out(attempt: Attempt, requested: Mapping[str, Quantity]) -> _Demand:
     features = attempt.features
     consumed: dict[int, Consumed] = {}
     failures: dict[int, str] = {}
@@ -196,7 +189,7 @@ def _work_out(attempt: Attempt, requested: Mapping[str, Quantity]) -> _Parts:
         else:
             consumed[position] = part
     amounts = {position: {name: amount.nanos for name, amount in part.items()} for position, part in consumed.items()}
-    return _Parts(consumed, amounts, refused, failures)
+    return _Demand(consumed, amounts, refused, failures)
 
 
 def part_of(
@@ -344,16 +337,11 @@ def _used(attempt: Attempt, device: Device) -> Mapping[str, int]:
 
 
 @dataclass(slots=True, eq=False)
-class Capacity:
+class Capacity(Rule):
     """What the picks of this attempt take of devices that are shared, by device and capacity, in 10**-9."""
 
     attempt: Attempt
     _picked: dict[int, Mapping[str, int]] = field(default_factory=dict)
-
-    @property
-    def hides(self) -> bool:
-        """A device that is refused is looked at by the other rules too."""
-        return False
 
     def narrow(self, slot: Slot, domain: Mask) -> Mask:
         """Of the devices that this attempt has shares of, those with room for one more."""
@@ -375,10 +363,6 @@ class Capacity:
         amounts = self._amounts(slot, device)
         self._picked[device] = {name: amount + (picked or {}).get(name, 0) for name, amount in amounts.items()}
         return True
-
-    def room(self, slot: Slot, domain: Mask) -> int:
-        """A request takes a device once."""
-        return domain.bit_count()
 
     def joint_room(self, alternatives: Sequence[Candidates], requests: int, domain: Mask) -> int:
         """Of a shared device as many of the smallest shares as fit; each request takes a device once."""
@@ -419,7 +403,7 @@ class Capacity:
         """What shares of each device take, with the devices, once for all alternatives that ask for the same."""
         wanted: dict[int, tuple[Mapping[int, Mapping[str, int]], Mask]] = {}
         for one in alternatives:
-            amounts = _parts(self.attempt, one.alternative).amounts
+            amounts = _demand(self.attempt, one.alternative).amounts
             _, devices = wanted.get(id(amounts), (amounts, 0))
             wanted[id(amounts)] = (amounts, devices | one.mask)
         return tuple(wanted.values())
@@ -451,11 +435,11 @@ class Capacity:
 
     def _amounts(self, slot: Slot, device: int) -> Mapping[str, int]:
         # A device that cannot be judged has no amounts; whoever meets it does not come to count them.
-        return _parts(self.attempt, slot.candidates.alternative).amounts.get(device, {})
+        return _demand(self.attempt, slot.candidates.alternative).amounts.get(device, {})
 
-    def _restore(self, old: object) -> None:
-        device, picked = old  # type: ignore[misc]
-        if picked is None:  # type: ignore[has-type]
-            del self._picked[device]  # type: ignore[has-type]
+    def _restore(self, old: tuple[int, Mapping[str, int] | None]) -> None:
+        device, picked = old
+        if picked is None:
+            del self._picked[device]
         else:
-            self._picked[device] = picked  # type: ignore[has-type]
+            self._picked[device] = picked

@@ -5,17 +5,20 @@ funnel), or watches the search (a rule). Most do one of these. What does not dep
 is asked once for each view and shape of a request.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
-from allocator.cluster.node_view import NodeView
+from allocator.cluster.node_view import Named, NodeView
 from allocator.cluster.pools import Pool
 from allocator.cluster.snapshot import Snapshot
 from allocator.cluster.usage import Usage
 from allocator.gates import CONSUMABLE_CAPACITY, Features
+from allocator.memo import Topic, TypedMemo
 from allocator.model import Alternative, Claim, Device, DeviceResult, Node
 from allocator.search.rules import Mask, Pick, Rule, Stage
+
+_HELD: Topic[Named] = Topic("held")
+_SHARED: Topic[Named] = Topic("shared")
 
 
 def attempt_of(
@@ -25,8 +28,8 @@ def attempt_of(
     features, usage = snapshot.features, snapshot.usage
     shareable = shared = 0
     if features.has(CONSUMABLE_CAPACITY):
-        shareable, shared = view.shareable, view.mask_of("shares", usage.shares)
-    in_use = view.mask_of("holders", usage.holders)
+        shareable, shared = view.shareable, view.mask_of(usage.shares, _SHARED)
+    in_use = view.mask_of(usage.holders, _HELD)
     return Attempt(features, view, usage, in_use, shareable, shared, share_id, is_cancelled)
 
 
@@ -47,7 +50,7 @@ class Attempt:
     shared: Mask
     share_id: Callable[[str], str]
     is_cancelled: Callable[[], bool] = lambda: False
-    memo: dict[Hashable, Any] = field(default_factory=dict)  # each feature keeps values of its own type
+    memo: TypedMemo = field(default_factory=TypedMemo)
 
     @property
     def node(self) -> Node | None:
@@ -60,16 +63,18 @@ class Attempt:
         if not held:
             return []
         slices = (*pool.slices, *pool.elsewhere)
-        return [device for piece in slices for device in piece.devices if device.name in held]
+        return [device for slice_ in slices for device in slice_.devices if device.name in held]
 
 
 class Feature:
-    """A feature that says nothing; each real one overrides what it has to say.
+    """A feature that says nothing; each real one overrides what it has to say."""
 
-    reads: the qualified names of the attributes that it looks at; everything else of devices and slices is its own.
-    """
+    def reads(self, alternative: Alternative) -> Iterable[str]:
+        """The qualified names of the attributes that it reads for the request, `ANY_ATTRIBUTE` if it may be any.
 
-    reads: Sequence[str] = ()
+        It may read all other fields of devices and slices without saying so.
+        """
+        return ()
 
     def concerns(self, view: NodeView) -> bool:
         """False where the feature has nothing to say of any device of the view, whatever is asked and in use."""

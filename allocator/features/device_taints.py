@@ -10,10 +10,16 @@ from collections.abc import Iterable, Sequence
 from allocator.cluster.node_view import NodeView
 from allocator.features.contract import Attempt, Feature
 from allocator.gates import DEVICE_TAINTS
+from allocator.memo import Topic
 from allocator.model import Alternative, Taint, Toleration
 from allocator.search.rules import Mask, Stage
 
 BLOCKING = frozenset({"NoSchedule", "NoExecute"})
+
+Tainted = Sequence[tuple[int, Sequence[Taint]]]
+"""(position, taints that keep it from being allocated) of the devices that have any."""
+
+_TAINTED: Topic[Tainted] = Topic("tainted devices")
 
 
 class DeviceTaints(Feature):
@@ -37,13 +43,13 @@ class DeviceTaints(Feature):
             yield Stage(f"are tainted {text}", mask, "taint")
 
 
-def _tainted(view: NodeView) -> Sequence[tuple[int, Sequence[Taint]]]:
-    """(position, taints that keep it from being allocated) of the devices that have any."""
-    if "taints" not in view.memo:
-        blocking = ([taint for taint in device.taints if taint.effect in BLOCKING] for device in view.devices)
-        view.memo["taints"] = [(position, taints) for position, taints in enumerate(blocking) if taints]
-    tainted: Sequence[tuple[int, Sequence[Taint]]] = view.memo["taints"]
-    return tainted
+def _tainted(view: NodeView) -> Tainted:
+    return view.memo.remember(_TAINTED, lambda: _tainted_of(view))
+
+
+def _tainted_of(view: NodeView) -> Tainted:
+    blocking = [[taint for taint in device.taints if taint.effect in BLOCKING] for device in view.devices]
+    return [(position, taints) for position, taints in enumerate(blocking) if taints]
 
 
 def tolerates(tolerations: Sequence[Toleration], taint: Taint) -> bool:

@@ -18,14 +18,14 @@ class OptionalNodeOperations(Feature):
 
     def concerns(self, view: NodeView) -> bool:
         """Only views with a slice that skips operations."""
-        return any(segment.piece.skip_node_operations for segment in view.segments)
+        return any(segment.slice.skip_node_operations for segment in view.segments)
 
     def unusable(self, attempt: Attempt, alternative: Alternative) -> Iterable[Stage]:
         """The devices of slices with skipNodeOperations."""
         if attempt.features.is_strict and not attempt.features.knows_node_operations:
             # Differs from kube-scheduler: nobody on the node would know that there is nothing to prepare.
             return
-        mask = sum(s.mask for s in attempt.view.segments if s.piece.skip_node_operations)
+        mask = sum(s.mask for s in attempt.view.segments if s.slice.skip_node_operations)
         if not mask:
             return
         node = attempt.node
@@ -38,5 +38,5 @@ class OptionalNodeOperations(Feature):
         """The operations that the slice skips."""
         if not attempt.features.has(OPTIONAL_NODE_OPERATIONS):
             return result
-        skipped = attempt.view.segment(pick.device).piece.skip_node_operations
+        skipped = attempt.view.segment(pick.device).slice.skip_node_operations
         return replace(result, skip_node_operations=skipped) if skipped else result

@@ -13,8 +13,9 @@ from allocator.cluster.node_view import NodeView
 from allocator.cluster.pools import Pool
 from allocator.features.contract import Attempt, Feature
 from allocator.gates import PARTITIONABLE_DEVICES
+from allocator.memo import Topic
 from allocator.model import Alternative, Device, PoolID
-from allocator.search.rules import UNBOUNDED, Candidates, Classes, Effort, Mask, Slot, Stage, Trail, bits
+from allocator.search.rules import UNBOUNDED, Candidates, Classes, Effort, Mask, Rule, Slot, Stage, Trail, bits
 
 CounterID = tuple[PoolID, str, str]
 """Pool, counter set and counter."""
@@ -77,7 +78,20 @@ class Counters:
 
 
 @dataclass(slots=True, eq=False)
-class CounterRule:
+class _Last:
+    """The counters of the last attempt on a view. in_use: what was in use of each of its pools, by identity."""
+
+    in_use: Sequence[object] = ()
+    counters: Counters | None = None
+
+
+_COUNTERS: Topic[Counters | None] = Topic("counters")
+_PUBLISHED: Topic[Published] = Topic("published counters")
+_LAST: Topic[_Last] = Topic("counters of the last attempt")
+
+
+@dataclass(slots=True, eq=False)
+class CounterRule(Rule):
     """What the picks of this attempt take of each counter."""
 
     counters: Counters
@@ -88,11 +102,6 @@ class CounterRule:
 
     def __post_init__(self) -> None:
         self._left = list(self.counters.left)
-
-    @property
-    def hides(self) -> bool:
-        """A device that is refused is looked at by the other rules too."""
-        return False
 
     def narrow(self, slot: Slot, domain: Mask) -> Mask:
         """The devices that can still be charged."""
@@ -172,46 +181,44 @@ class CounterRule:
                 return False
         return True
 
-    def _refund(self, old: object) -> None:
-        consumption, self._charged = old  # type: ignore[misc]
+    def _refund(self, old: tuple[Consumption, Mask]) -> None:
+        consumption, self._charged = old
         self._picks -= 1
-        for counter, amount in consumption:  # type: ignore[has-type]
+        for counter, amount in consumption:
             self._left[counter] += amount
 
 
 def _counters(attempt: Attempt) -> Counters | None:
     """The counters of the attempt, worked out once; None where the gate is off or no device consumes any."""
-    if "counters" not in attempt.memo:
-        published = _published(attempt.view) if attempt.features.has(PARTITIONABLE_DEVICES) else None
-        attempt.memo["counters"] = _remembered(attempt, published) if published and published.consumption else None
-    counters = attempt.memo["counters"]
-    assert counters is None or isinstance(counters, Counters)
-    return counters
+    return attempt.memo.remember(_COUNTERS, lambda: _counters_in(attempt))
+
+
+def _counters_in(attempt: Attempt) -> Counters | None:
+    if not attempt.features.has(PARTITIONABLE_DEVICES):
+        return None
+    published = attempt.view.memo.remember(_PUBLISHED, lambda: _published(attempt.view))
+    return _remembered(attempt, published) if published.consumption else None
 
 
 def _published(view: NodeView) -> Published:
-    if "counters" not in view.memo:
-        values: list[int] = []
-        numbers: dict[CounterID, int] = {}
-        for pool in view.pools:
-            if pool.is_usable:
-                for key, amount in _counters_of(pool):
-                    numbers[key] = len(values)
-                    values.append(amount)
-        consuming = [(position, device) for position, device in enumerate(view.devices) if device.consumes_counters]
-        consumption = {position: _summed(device, numbers) for position, device in consuming}
-        set_numbers: dict[tuple[PoolID, str], int] = {}
-        sets = {
-            position: tuple(
-                set_numbers.setdefault((PoolID(device.driver, device.pool), c.counter_set), len(set_numbers))
-                for c in device.consumes_counters
-            )
-            for position, device in consuming
-        }
-        view.memo["counters"] = Published(values, numbers, consumption, sets)
-    published = view.memo["counters"]
-    assert isinstance(published, Published)
-    return published
+    values: list[int] = []
+    numbers: dict[CounterID, int] = {}
+    for pool in view.pools:
+        if pool.is_usable:
+            for key, amount in _counters_of(pool):
+                numbers[key] = len(values)
+                values.append(amount)
+    consuming = [(position, device) for position, device in enumerate(view.devices) if device.consumes_counters]
+    consumption = {position: _summed(device, numbers) for position, device in consuming}
+    set_numbers: dict[tuple[PoolID, str], int] = {}
+    sets = {
+        position: tuple(
+            set_numbers.setdefault((PoolID(device.driver, device.pool), c.counter_set), len(set_numbers))
+            for c in device.consumes_counters
+        )
+        for position, device in consuming
+    }
+    return Published(values, numbers, consumption, sets)
 
 
 def _summed(device: Device, numbers: Mapping[CounterID, int]) -> Consumption:
@@ -223,14 +230,12 @@ def _summed(device: Device, numbers: Mapping[CounterID, int]) -> Consumption:
 
 def _remembered(attempt: Attempt, published: Published) -> Counters:
     """What is left, remembered by the view for as long as the same is in use of its pools."""
-    usage, memo = attempt.usage, attempt.view.memo
+    usage = attempt.usage
     in_use = [held for pool in attempt.view.pools for held in (usage.holders.get(pool.id), usage.shares.get(pool.id))]
-    known = memo.get("counters in use")
-    if known is None or any(old is not new for old, new in zip(known[0], in_use, strict=True)):
-        known = memo["counters in use"] = (in_use, _in_use(attempt, published))
-    counters = known[1]
-    assert isinstance(counters, Counters)
-    return counters
+    last = attempt.view.memo.remember(_LAST, _Last)
+    if last.counters is None or any(old is not new for old, new in zip(last.in_use, in_use, strict=True)):
+        last.in_use, last.counters = in_use, _in_use(attempt, published)
+    return last.counters
 
 
 def _in_use(attempt: Attempt, published: Published) -> Counters:
@@ -265,8 +270,8 @@ def _charged(attempt: Attempt) -> Mask:
 
 
 def _counters_of(pool: Pool) -> Iterator[tuple[CounterID, int]]:
-    for piece in (*pool.slices, *pool.elsewhere):
-        for counter_set in piece.counter_sets:
+    for slice_ in (*pool.slices, *pool.elsewhere):
+        for counter_set in slice_.counter_sets:
             for name, amount in counter_set.counters.items():
                 yield (pool.id, counter_set.name, name), amount.nanos
 

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from allocator.cluster.node_view import NodeView
 from allocator.features.contract import Attempt
+from allocator.memo import Topic
 from allocator.outcome import InvalidClaim
 from allocator.search.backtracking import BudgetSpent, Found, NotFound, Order, Search, Terms
 from allocator.search.rules import Candidates, Mask, Pick
@@ -21,6 +22,8 @@ Requests = Sequence[Sequence[Candidates]]
 
 Score = tuple[float, ...]
 """How good an answer is; scores compare number by number, and more is better."""
+
+_INDESCRIBABLE: Topic[Mask] = Topic("indescribable devices")
 
 
 class Policy(Protocol):
@@ -110,15 +113,16 @@ def _without(candidates: Candidates, devices: Mask) -> Candidates:
 
 def _indescribable(view: NodeView) -> Mask:
     """The devices that no result can name the nodes of, since they have several node selector terms."""
-    if "indescribable" not in view.memo:
-        mask = 0
-        for segment in view.segments:
-            for position, device in enumerate(segment.piece.devices, segment.offset):
-                reach = device.reach if segment.piece.reach.per_device else segment.piece.reach
-                mask |= (len(reach.node_selector or ()) > 1) << position
-        view.memo["indescribable"] = mask
-    indescribable: Mask = view.memo["indescribable"]
-    return indescribable
+    return view.memo.remember(_INDESCRIBABLE, lambda: _indescribable_of(view))
+
+
+def _indescribable_of(view: NodeView) -> Mask:
+    mask = 0
+    for segment in view.segments:
+        for position, device in enumerate(segment.slice.devices, segment.offset):
+            reach = device.reach if segment.slice.reach.per_device else segment.slice.reach
+            mask |= (len(reach.node_selector or ()) > 1) << position
+    return mask
 
 
 def _masks(requests: Requests) -> Sequence[Mask]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from allocator.cluster.node_view import NodeView
 from allocator.cluster.pools import Pool
 from allocator.features.contract import Attempt
+from allocator.memo import Topic
 from allocator.model import CounterConsumption, Device, PoolID
 from allocator.policies.groups import NUMA_NODE, PCIE_ROOT
 from allocator.policies.shares import shared_of
@@ -114,35 +115,33 @@ class Fullness:
         return max(1, _average(taken, capacity))
 
 
+_FULLNESS: Topic[Fullness] = Topic("fullness")
+_HARDWARE: Topic[Hardware] = Topic("hardware")
+
+
 def fullness_of(attempt: Attempt) -> Fullness:
     """How full the hardware of the attempt is, worked out once. Cost: O(devices of the pools with anything in use)."""
-    if "fullness" not in attempt.memo:
-        attempt.memo["fullness"] = Fullness(attempt)
-    fullness = attempt.memo["fullness"]
-    assert isinstance(fullness, Fullness)
-    return fullness
+    return attempt.memo.remember(_FULLNESS, lambda: Fullness(attempt))
 
 
 def hardware_of(view: NodeView) -> Hardware:
     """The hardware behind a view. Cost: O(devices), the first time."""
-    if "hardware" not in view.memo:
-        units = [_units_of(position, device) for position, device in enumerate(view.devices)]
-        groups: dict[Hashable, dict[Unit, None]] = {}
-        numbers: dict[Hashable, int] = {}
-        parents = []
-        for device, own in zip(view.devices, units, strict=True):
-            keys = (own, *((level, lookup(device, level)) for level in LEVELS))
-            for key in keys:
-                numbers.setdefault(key, len(numbers))
-                groups.setdefault(key, {}).update(dict.fromkeys(own))
-            parents.append(tuple(numbers[key] for key in keys))
-        local = dict.fromkeys(unit for position in _local(view) for unit in units[position])
-        view.memo["hardware"] = Hardware(
-            _sets(view.pools), units, [list(own) for own in groups.values()], parents, list(local)
-        )
-    hardware = view.memo["hardware"]
-    assert isinstance(hardware, Hardware)
-    return hardware
+    return view.memo.remember(_HARDWARE, lambda: _hardware_of(view))
+
+
+def _hardware_of(view: NodeView) -> Hardware:
+    units = [_units_of(position, device) for position, device in enumerate(view.devices)]
+    groups: dict[Hashable, dict[Unit, None]] = {}
+    numbers: dict[Hashable, int] = {}
+    parents = []
+    for device, own in zip(view.devices, units, strict=True):
+        keys = (own, *((level, lookup(device, level)) for level in LEVELS))
+        for key in keys:
+            numbers.setdefault(key, len(numbers))
+            groups.setdefault(key, {}).update(dict.fromkeys(own))
+        parents.append(tuple(numbers[key] for key in keys))
+    local = dict.fromkeys(unit for position in _local(view) for unit in units[position])
+    return Hardware(_sets(view.pools), units, [list(own) for own in groups.values()], parents, list(local))
 
 
 def _units_of(position: int, device: Device) -> tuple[Unit, ...]:
@@ -155,16 +154,16 @@ def _sets(pools: Iterable[Pool]) -> dict[Unit, Mapping[str, int]]:
     return {
         (pool.id, counter_set.name): {name: amount.nanos for name, amount in counter_set.counters.items()}
         for pool in pools
-        for piece in (*pool.slices, *pool.elsewhere)
-        for counter_set in piece.counter_sets
+        for slice_ in (*pool.slices, *pool.elsewhere)
+        for counter_set in slice_.counter_sets
     }
 
 
 def _local(view: NodeView) -> Iterator[int]:
     """The devices that not every node reaches."""
     for segment in view.segments:
-        for position, device in enumerate(segment.piece.devices, segment.offset):
-            reach = device.reach if segment.piece.reach.per_device else segment.piece.reach
+        for position, device in enumerate(segment.slice.devices, segment.offset):
+            reach = device.reach if segment.slice.reach.per_device else segment.slice.reach
             if not reach.all_nodes:
                 yield position
 

@@ -13,6 +13,7 @@ from functools import lru_cache
 from allocator.cluster.node_view import NodeView
 from allocator.features.contract import Attempt
 from allocator.features.partitionable_devices import consumed
+from allocator.memo import Topic
 from allocator.model import Device, PoolID
 from allocator.search.rules import Mask, Pick, bits
 
@@ -40,6 +41,9 @@ class Partitioned:
     names: tuple[str, ...]
     whole: Amounts
     takes: Mapping[int, Amounts]
+
+
+_PARTITIONED: Topic[Mapping[CounterSetID, Partitioned]] = Topic("partitioned counter sets")
 
 
 class Partitions:
@@ -97,25 +101,24 @@ class Partitions:
 
 def partitioned(view: NodeView) -> Mapping[CounterSetID, Partitioned]:
     """The counter sets from which devices of the view are cut. Cost: O(devices), the first time."""
-    if "partitioned" not in view.memo:
-        takes: dict[CounterSetID, dict[int, Counter[str]]] = {}
-        for position, device in enumerate(view.devices):
-            if device.consumes_counters:
-                own: dict[CounterSetID, Counter[str]] = {}
-                _add(own, device)
-                for key, amounts in own.items():
-                    takes.setdefault(key, {})[position] = amounts
-        view.memo["partitioned"] = {
-            key: _set_of(counters, takes[key]) for key, counters in _counters(view) if key in takes
-        }
-    sets: Mapping[CounterSetID, Partitioned] = view.memo["partitioned"]
-    return sets
+    return view.memo.remember(_PARTITIONED, lambda: _partitioned_of(view))
+
+
+def _partitioned_of(view: NodeView) -> Mapping[CounterSetID, Partitioned]:
+    takes: dict[CounterSetID, dict[int, Counter[str]]] = {}
+    for position, device in enumerate(view.devices):
+        if device.consumes_counters:
+            own: dict[CounterSetID, Counter[str]] = {}
+            _add(own, device)
+            for key, amounts in own.items():
+                takes.setdefault(key, {})[position] = amounts
+    return {key: _set_of(counters, takes[key]) for key, counters in _counters(view) if key in takes}
 
 
 def _counters(view: NodeView) -> Iterator[tuple[CounterSetID, Mapping[str, int]]]:
     for pool in view.pools:
-        for piece in (*pool.slices, *pool.elsewhere):
-            for counter_set in piece.counter_sets:
+        for slice_ in (*pool.slices, *pool.elsewhere):
+            for counter_set in slice_.counter_sets:
                 yield (pool.id, counter_set.name), {name: own.nanos for name, own in counter_set.counters.items()}
 
 

@@ -15,6 +15,7 @@ from itertools import combinations
 import networkx as nx
 
 from allocator.features.contract import Attempt
+from allocator.memo import Topic
 from allocator.policies.contract import Requests, Score
 from allocator.policies.groups import NUMA_NODE, PCIE_ROOT, groups_of
 from allocator.search.backtracking import Order
@@ -110,19 +111,23 @@ class Layout:
                 return
 
 
+_LAYOUT: Topic[Layout] = Topic("layout")
+
+
 def layout_of(attempt: Attempt, attributes: Sequence[str]) -> Layout:
     """The layout of the attempt's view. Cost: O(devices * attributes), and the distances, the first time."""
-    memo, key = attempt.view.memo, ("layout", tuple(attributes))
-    if key not in memo:
-        values: list[list[tuple[int, ...]]] = [[] for _ in attempt.view.devices]
-        for name in attributes:
-            groups = groups_of(attempt, name).values()
-            for position, own in enumerate(values):
-                own.append(tuple(number for number, members in enumerate(groups) if members >> position & 1))
-        memo[key] = _layout([tuple(own) for own in values])
-    layout = memo[key]
-    assert isinstance(layout, Layout)
-    return layout
+    key = (_LAYOUT, tuple(attributes))
+    return attempt.view.memo.remember(key, lambda: _layout(_values_in(attempt, attributes)))
+
+
+def _values_in(attempt: Attempt, attributes: Sequence[str]) -> list[Values]:
+    """The values of each device."""
+    values: list[list[tuple[int, ...]]] = [[] for _ in attempt.view.devices]
+    for name in attributes:
+        groups = groups_of(attempt, name).values()
+        for position, own in enumerate(values):
+            own.append(tuple(number for number, members in enumerate(groups) if members >> position & 1))
+    return [tuple(own) for own in values]
 
 
 def _layout(values: Sequence[Values]) -> Layout:

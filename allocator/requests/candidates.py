@@ -17,6 +17,7 @@ from allocator.did_you_mean import did_you_mean
 from allocator.features import FEATURES, concerned
 from allocator.features.consumable_capacity import Capacity
 from allocator.features.contract import Attempt
+from allocator.memo import Topic
 from allocator.model import Alternative, Claim, Constraint, DeviceClass
 from allocator.outcome import InvalidClaim, InvalidPool
 from allocator.requests.constraints import AttributeRule, covers, rules_of
@@ -126,6 +127,9 @@ class _Meant:
     stages: tuple[Stage, ...]
 
 
+_MEANT: Topic[_Meant] = Topic("what is meant")
+
+
 def _require_known(claim: Claim) -> None:
     """Raises InvalidClaim where a field that could change the decision is not known."""
     if claim.unknown_fields:
@@ -201,16 +205,10 @@ class _Builder:
 
     def meant(self, claim: Claim, alternative: Alternative) -> "_Meant":
         """What can be said of the alternative whatever is in use; remembered by the view."""
-        device_class = self.snapshot.classes.get(alternative.class_name)
-        memo, key = self.attempt.view.memo, ("meant", id(device_class), alternative.name, alternative.shape)
-        try:
-            known = memo[key]
-        except KeyError:
-            known = None
-        if known is None or known.device_class is not device_class:
-            known = memo[key] = self._work_out(claim, alternative)
-        assert isinstance(known, _Meant)
-        return known
+        # What is remembered keeps its class, so that no other class gets that identity.
+        class_id = id(self.snapshot.classes.get(alternative.class_name))
+        key = (_MEANT, (class_id, alternative.name, alternative.fingerprint))
+        return self.attempt.view.memo.remember(key, lambda: self._work_out(claim, alternative))
 
     def _work_out(self, claim: Claim, alternative: Alternative) -> "_Meant":
         for feature in FEATURES:

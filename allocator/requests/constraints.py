@@ -5,6 +5,7 @@ selectors take them as equal. What a list compares as is for `features.list_type
 Source: KEP-4381, fields matchAttribute and distinctAttribute.
 """
 
+from abc import abstractmethod
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -13,9 +14,10 @@ from allocator.cluster.node_view import NodeView
 from allocator.features.contract import Attempt
 from allocator.features.list_type_attributes import Token, is_list, tokens
 from allocator.gates import LIST_TYPE_ATTRIBUTES
+from allocator.memo import Topic
 from allocator.model import Alternative, Attribute, Constraint, Device
 from allocator.outcome import InvalidClaim
-from allocator.search.rules import UNBOUNDED, Candidates, Classes, Effort, Mask, Slot, Trail, bits
+from allocator.search.rules import UNBOUNDED, Candidates, Classes, Effort, Mask, Rule, Slot, Trail, bits
 from cel import Cancelled
 
 
@@ -74,15 +76,16 @@ class _Known:
     made: dict[Hashable, Column] = field(default_factory=dict)
 
 
+_KNOWN: Topic[_Known] = Topic("columns")
+
+
 def _known(view: NodeView, name: str) -> _Known:
-    try:
-        known = view.memo["columns", name]
-    except KeyError:
-        known = None
-    if known is None or len(known.made) > MOST_COLUMNS:
-        known = view.memo["columns", name] = _Known()
-    assert isinstance(known, _Known)
-    return known
+    key = (_KNOWN, name)
+    known = view.memo.remember(key, _Known)
+    if len(known.made) <= MOST_COLUMNS:
+        return known
+    view.memo.forget(key)
+    return view.memo.remember(key, _Known)
 
 
 class Columns:
@@ -129,8 +132,8 @@ class Columns:
 
 
 @dataclass(slots=True, eq=False)
-class _OverAttribute:
-    """What both kinds of constraint share. claim, position: where the constraint stands, for messages.
+class AttributeRule(Rule):
+    """A constraint over the values of an attribute. claim, position: where the constraint stands, for messages.
 
     is_fatal: a violation under `All` ends the attempt. covered: the alternatives that it covers; affected: the requests
     that it covers whichever alternative is chosen, with their alternatives; both are told before the first pick.
@@ -154,11 +157,6 @@ class _OverAttribute:
         """The values of the attribute are looked at, those of devices that have the same ones once."""
         return Effort(1 + max([len(column.numbered) for column in self._columns()], default=0))
 
-    @property
-    def hides(self) -> bool:
-        """A device that is refused is looked at by the other rules too."""
-        return False
-
     def alike(self, device: int) -> Hashable:
         """Devices with the same values, published and derived, are the same."""
         return tuple([(column.values.get(device), device in column.failures) for column in self._columns()])
@@ -167,9 +165,9 @@ class _OverAttribute:
         """The columns of the alternatives that are covered, each once."""
         return tuple({id(column): column for column in map(self.columns.of, self.covered)}.values())
 
-    def touched(self) -> Mask:
-        """None: a device's values do not change."""
-        return 0
+    @abstractmethod
+    def best(self) -> tuple[int, int]:
+        """(how many devices can satisfy the constraint at most, how many are needed), before any pick."""
 
     def depends_on_order(self, candidates: Candidates) -> bool:
         """True where a set of devices may be refused in one order and not in another."""
@@ -196,7 +194,7 @@ class _OverAttribute:
 
 
 @dataclass(slots=True, eq=False)
-class MatchAttribute(_OverAttribute):
+class MatchAttribute(AttributeRule):
     """All devices have the attribute, with one and the same value."""
 
     _common: Mask | None = field(default=None, init=False)
@@ -204,7 +202,7 @@ class MatchAttribute(_OverAttribute):
 
     def cover(self, requests: Sequence[Sequence[Candidates]], covers: Callable[[Candidates], bool]) -> None:
         """Learn also which values could satisfy every request that the constraint covers."""
-        _OverAttribute.cover(self, requests, covers)
+        AttributeRule.cover(self, requests, covers)
         self._viable = sum(1 << value for value in self._different_values() if self._is_viable(value))
 
     def narrow(self, slot: Slot, domain: Mask) -> Mask:
@@ -233,10 +231,6 @@ class MatchAttribute(_OverAttribute):
         possible = self._viable if self._common is None else self._common
         most = max([_count(column, value, domain) for value in bits(possible)], default=0)
         return most + (column.failing & domain).bit_count()
-
-    def joint_room(self, alternatives: Sequence[Candidates], requests: int, domain: Mask) -> int:
-        """Not known."""
-        return UNBOUNDED
 
     def state(self, classes: Classes) -> Hashable:
         """The values that all picks have."""
@@ -267,12 +261,12 @@ class MatchAttribute(_OverAttribute):
             for alternatives in self.affected
         )
 
-    def _restore(self, old: object) -> None:
-        self._common = old  # type: ignore[assignment]
+    def _restore(self, old: Mask | None) -> None:
+        self._common = old
 
 
 @dataclass(slots=True, eq=False)
-class DistinctAttribute(_OverAttribute):
+class DistinctAttribute(AttributeRule):
     """All devices have the attribute, no two with a value in common; values of different kinds are distinct."""
 
     _used: Mask = field(default=0, init=False)
@@ -328,11 +322,8 @@ class DistinctAttribute(_OverAttribute):
         needed = sum(min(c.need for c in alternatives) for alternatives in self.affected)
         return min(needed, len(values)), needed
 
-    def _restore(self, old: object) -> None:
-        self._used = old  # type: ignore[assignment]
-
-
-AttributeRule = MatchAttribute | DistinctAttribute
+    def _restore(self, old: Mask) -> None:
+        self._used = old
 
 
 def rules_of(

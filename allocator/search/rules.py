@@ -5,11 +5,14 @@ monotone, since more picks never repair what was refused, and independent of the
 the search relies on both, and property tests hold every rule to them.
 """
 
+from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Any, Literal, TypeVar
 
 from allocator.model import Alternative
+
+Old = TypeVar("Old")
 
 Mask = int
 """Bit i stands for device i of the NodeView."""
@@ -97,9 +100,10 @@ class Trail:
     __slots__ = ("_undo",)
 
     def __init__(self) -> None:
-        self._undo: list[tuple[Callable[[object], None], object]] = []
+        # `push` checks that the two belong together; after that they are of as many types as there are rules.
+        self._undo: list[tuple[Callable[[Any], None], Any]] = []
 
-    def push(self, restore: Callable[[object], None], old: object) -> None:
+    def push(self, restore: Callable[[Old], None], old: Old) -> None:
         """Remember that `restore(old)` takes a change back."""
         self._undo.append((restore, old))
 
@@ -137,37 +141,48 @@ class Effort:
     state: int = 1
 
 
-class Rule(Protocol):
+class Rule(metaclass=ABCMeta):
     """May refuse devices during the search. Its state changes in `take` alone, and goes back through the trail.
 
     `take` refuses whatever `narrow` would have dropped, except where `hides` is set: then a device that is dropped is
     not looked at by any other rule, and does not show that it cannot be judged.
     """
 
+    __slots__ = ()
+
     @property
     def hides(self) -> bool:
         """True where a device that `narrow` drops is hidden from the other rules."""
+        return False
 
-    def narrow(self, slot: Slot, domain: Mask) -> Mask:
-        """The part of the domain that is still possible after the picks made; never more than the domain."""
-
+    @abstractmethod
     def take(self, slot: Slot, device: int, trail: Trail) -> bool:
         """Pick the device; False refuses it, and the caller rewinds."""
 
-    def room(self, slot: Slot, domain: Mask) -> int:
-        """At most how many of the domain could be picked for the slot's request; may prune, never decide."""
-
-    def joint_room(self, alternatives: Sequence[Candidates], requests: int, domain: Mask) -> int:
-        """At most how many picks so many requests, with these alternatives, can make of the domain together."""
-
+    @abstractmethod
     def alike(self, device: int) -> Hashable:
         """Devices with equal answers are the same to this rule, picked or not."""
 
-    def touched(self) -> Mask:
-        """Devices that may still be picked, but differ by now from those that were alike: their own twins only."""
-
+    @abstractmethod
     def state(self, classes: Classes) -> Hashable:
         """All that the rule remembers of the picks made, with the devices of one class taken as interchangeable."""
 
+    @abstractmethod
     def effort(self, picks: int) -> Effort:
         """How much work the rule has at the most in an attempt of so many picks."""
+
+    def narrow(self, slot: Slot, domain: Mask) -> Mask:
+        """The part of the domain that is still possible after the picks made; never more than the domain."""
+        return domain
+
+    def room(self, slot: Slot, domain: Mask) -> int:
+        """At most how many of the domain could be picked for the slot's request; may prune, never decide."""
+        return domain.bit_count()
+
+    def joint_room(self, alternatives: Sequence[Candidates], requests: int, domain: Mask) -> int:
+        """At most how many picks so many requests, with these alternatives, can make of the domain together."""
+        return UNBOUNDED
+
+    def touched(self) -> Mask:
+        """Devices that may still be picked, but differ by now from those that were alike: their own twins only."""
+        return 0

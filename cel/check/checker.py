@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from cel.check.declarations import Declarations, Function
 from cel.check.overloads import Overload
-from cel.environment import Environment, Function
 from cel.errors import CompileError
 from cel.stack import LEVELS, with_room
 from cel.syntax import ast, lexer
@@ -65,17 +65,17 @@ class Checked:
         return self.types[self.root]
 
 
-def check(root: Expr, source: str, environment: Environment) -> Checked:
+def check(root: Expr, source: str, declared: Declarations) -> Checked:
     """Checks a parsed expression; raises CompileError."""
-    return _Checker(source, environment).checked(root)
+    return _Checker(source, declared).checked(root)
 
 
 class _Checker:
     """One expression's names, types and type parameters so far. scopes: variables of macros, innermost last."""
 
-    def __init__(self, source: str, environment: Environment) -> None:
+    def __init__(self, source: str, declared: Declarations) -> None:
         self._source = source
-        self._environment = environment
+        self._declared = declared
         self._types: dict[Expr, Type] = {}
         self._references: dict[Expr, Reference] = {}
         self._substitution = Substitution()
@@ -154,17 +154,17 @@ class _Checker:
         return self._global(node, plain)
 
     def _global(self, node: Expr, name: str) -> Type | None:
-        variable = self._environment.variables.get(name)
+        variable = self._declared.variables.get(name)
         if variable is not None:
             self._references[node] = VariableReference(name, is_global=True)
             return variable
-        named = self._environment.types.get(name)
+        named = self._declared.types.get(name)
         if named is not None:
             self._references[node] = ConstantReference(named)
             return types.type_of_type(named)
-        if name in self._environment.constants:
-            self._references[node] = ConstantReference(self._environment.constants[name])
-            return type_of(self._environment.constants[name])
+        if name in self._declared.constants:
+            self._references[node] = ConstantReference(self._declared.constants[name])
+            return type_of(self._declared.constants[name])
         return None
 
     # Fields
@@ -207,7 +207,7 @@ class _Checker:
         return DYN
 
     def _declared_field(self, struct: str, field: str, position: int) -> Type:
-        fields = self._environment.structs.get(struct)
+        fields = self._declared.structs.get(struct)
         if fields is None:
             raise self._error(f"unexpected failed resolution of '{struct}'", position)
         if field not in fields:
@@ -223,7 +223,7 @@ class _Checker:
         if node.target is None:
             return self._global_call(node, node.function, argument_types)
         prefix = _qualified_name(node.target)
-        if prefix is not None and f"{prefix}.{node.function}".removeprefix(".") in self._environment.functions:
+        if prefix is not None and f"{prefix}.{node.function}".removeprefix(".") in self._declared.functions:
             return self._global_call(node, f"{prefix}.{node.function}", argument_types)
         operand_types = (self._check(node.target), *argument_types)
         function = self._function(node.function, node.position)
@@ -236,7 +236,7 @@ class _Checker:
         return self._overloaded(node, function, node.arguments, argument_types, is_member=False)
 
     def _function(self, name: str, position: int) -> Function:
-        function = self._environment.functions.get(name.removeprefix("."))
+        function = self._declared.functions.get(name.removeprefix("."))
         if function is None:
             raise self._undeclared(name, position)
         return function
@@ -322,7 +322,7 @@ class _Checker:
         return types.more_general(before, type_) if self._assign(before, type_) else DYN
 
     def _message(self, node: MessageExpr) -> Type:
-        message = self._environment.messages.get(node.type_name.removeprefix("."))
+        message = self._declared.messages.get(node.type_name.removeprefix("."))
         if message is None:
             raise self._undeclared(node.type_name, node.position)
         for field in node.fields:

@@ -29,7 +29,7 @@ def planned_call(
     overloads: Sequence[Overload], operands: Sequence[Evaluate], *, has_known_pattern: bool = False
 ) -> Evaluate:
     """A call of a function. has_known_pattern: it takes a regular expression that was compiled while planning."""
-    call = Call(overloads, has_known_pattern=has_known_pattern)
+    call = Dispatch(overloads, has_known_pattern=has_known_pattern)
     # The reference replaces a call with a known pattern by one that stops at the first error of an argument.
     if has_known_pattern or _stops_at_first_error(overloads, len(operands)):
         return _counted(call, operands)
@@ -38,7 +38,7 @@ def planned_call(
     return _binary(call, operands[0], operands[1])
 
 
-class Call:
+class Dispatch:
     """How to run a call and what it costs, once the overloads that it may mean are known."""
 
     __slots__ = ("_cost", "_result_cost", "_takes_aggregates", "_takes_pattern", "invoke")
@@ -208,7 +208,7 @@ def _takes_aggregates(overloads: Sequence[Overload]) -> bool:
     return any(parameter.kind in _AGGREGATES for overload in overloads for parameter in overload.parameters)
 
 
-def _unary(call: Call, operand: Evaluate) -> Evaluate:
+def _unary(call: Dispatch, operand: Evaluate) -> Evaluate:
     def evaluate(frame: Frame) -> Value:
         try:
             argument = operand(frame)
@@ -222,7 +222,7 @@ def _unary(call: Call, operand: Evaluate) -> Evaluate:
     return evaluate
 
 
-def _binary(call: Call, left: Evaluate, right: Evaluate) -> Evaluate:
+def _binary(call: Dispatch, left: Evaluate, right: Evaluate) -> Evaluate:
     def evaluate(frame: Frame) -> Value:
         first, second, error = both(frame, left, right)
         if error is not None:
@@ -252,7 +252,7 @@ def both(frame: Frame, left: Evaluate, right: Evaluate) -> tuple[Value, Value, E
     return first, second, error
 
 
-def _counted(call: Call, operands: Sequence[Evaluate]) -> Evaluate:
+def _counted(call: Dispatch, operands: Sequence[Evaluate]) -> Evaluate:
     """Any number of arguments; the first error ends the call, free of charge unless it is the last argument's."""
     last = len(operands) - 1
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final, NoReturn, TypeAlias, final
+from typing import Final, NamedTuple, NoReturn, TypeAlias, final
 
 from cel.device.device import BoundDevice
 from cel.errors import Cancelled, EvalAbortedError, EvalError, bare
@@ -99,3 +99,10 @@ class Frame:
 
 
 Evaluate: TypeAlias = Callable[[Frame], Value]
+
+
+class Planned(NamedTuple):
+    """A whole expression ready to run, with the number of slots that its variables need."""
+
+    evaluate: Evaluate
+    slots: int

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from cel.check.checker import CallReference, Checked, ConstantReference, VariableReference
+from cel.check.declarations import Declarations
 from cel.device import paths as device_paths
-from cel.environment import Environment
 from cel.errors import EvalAbortedError
 from cel.run import folding, steps
 from cel.run.calls import planned_call
 from cel.run.folding import Constant
-from cel.run.frame import Evaluate
+from cel.run.frame import Evaluate, Planned
 from cel.run.paths import (
     ComputedQualifier,
     ConditionalPath,
@@ -47,17 +47,9 @@ Plan: TypeAlias = Constant | Path | Step
 _LEVELS_AT_ONCE: Final = 32  # of what is evaluated, from one look at the room that is left to the next
 
 
-@dataclass(frozen=True, slots=True)
-class Planned:
-    """A whole expression ready to run, with the number of slots that its variables need."""
-
-    evaluate: Evaluate
-    slots: int
-
-
-def plan(checked: Checked, environment: Environment) -> Planned:
+def plan(checked: Checked, declared: Declarations) -> Planned:
     """Plans a checked expression; raises CompileError where a constant part of it fails."""
-    planner = _Planner(checked, environment)
+    planner = _Planner(checked, declared)
     evaluate = _evaluator(planner.plan(checked.root))
     return Planned(evaluate, planner.slots)
 
@@ -85,9 +77,9 @@ def _path(planned: Plan) -> Path:
 class _Planner:
     """One expression. scopes: how to read each variable of a macro, innermost last."""
 
-    def __init__(self, checked: Checked, environment: Environment) -> None:
+    def __init__(self, checked: Checked, declared: Declarations) -> None:
         self._checked = checked
-        self._environment = environment
+        self._declared = declared
         self._scopes: list[dict[str, Evaluate]] = []
         self._patterns = PatternBudget()
         self._depth = 0
@@ -131,9 +123,9 @@ class _Planner:
         """The reference takes a variable that holds a type for the name of one; raises CompileError if it is none."""
         if self._checked.types[value].kind is not Kind.TYPE:
             return None
-        if name not in self._environment.types:
+        if name not in self._declared.types:
             raise folding.failure(f"reference to undefined type: {name}", node, self._checked)
-        return self._environment.types[name]
+        return self._declared.types[name]
 
     def _variable(self, name: str) -> Evaluate:
         return next(scope[name] for scope in reversed(self._scopes) if name in scope)
@@ -249,7 +241,7 @@ class _Planner:
             raise folding.failure(error.message, node, self._checked) from None
 
     def _message(self, node: MessageExpr) -> Plan:
-        message = self._environment.messages[node.type_name.removeprefix(".")]
+        message = self._declared.messages[node.type_name.removeprefix(".")]
         fields = [
             steps.FieldStep(field.name, self._step(field.value), field.is_optional, message.conversion(field.name))
             for field in node.fields
@@ -286,7 +278,7 @@ class _Planner:
         result = self._step(node.result)
         self._scopes.pop()
         slots = (accumulator, first, second)
-        return steps.looped(steps.Loop(slots, range_, _start(node.start), condition, step, result))
+        return steps.looped(steps.Fold(slots, range_, _start(node.start), condition, step, result))
 
 
 def _start(node: Expr) -> Callable[[], Value]:

@@ -331,7 +331,7 @@ def appended(left: Evaluate, right: Evaluate) -> Evaluate:
 # Loops
 
 
-class Loop(NamedTuple):
+class Fold(NamedTuple):
     """The parts of a loop; slots: of the accumulator, of the variable, and of the second one, if there is one."""
 
     slots: tuple[int, int, int | None]
@@ -342,7 +342,7 @@ class Loop(NamedTuple):
     result: Evaluate
 
 
-def looped(loop: Loop) -> Evaluate:
+def looped(loop: Fold) -> Evaluate:
     """Any macro that goes over a list or map."""
     accumulator_slot, first_slot, second_slot = loop.slots
     condition, step = loop.condition, loop.step

@@ -57,7 +57,7 @@ class ListExpr:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Entry:
+class MapEntry:
     """`key: value` of a map."""
 
     position: int
@@ -71,7 +71,7 @@ class MapExpr:
     """`{key: value}`."""
 
     position: int
-    entries: tuple[Entry, ...]
+    entries: tuple[MapEntry, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

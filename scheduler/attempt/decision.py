@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from allocator.model import Allocation, DeviceID
 from scheduler.attempt.claim_objects import Claim
 from scheduler.core_v1.pod import Pod
-from scheduler.queue.wakeups import Reason
+from scheduler.plugins.plugin import Reason
 from scheduler.state.extended_resources import ExtendedClaim
 
 

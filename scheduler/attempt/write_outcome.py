@@ -10,7 +10,7 @@ from enum import Enum
 
 from scheduler.attempt.decision import Fatal, Outcome, Refused, Retry
 from scheduler.client.errors import ApiError, CallFailed, Cause, Withheld
-from scheduler.queue.wakeups import Reason
+from scheduler.plugins.dynamic_resources import ADMIN_ACCESS, CLAIMS, DENIED
 
 _BINDING = "resourceclaims/binding"
 _OF_RBAC = re.compile(r'[^"]*("[^"]*" )?is forbidden: User ".*" cannot ')
@@ -94,7 +94,7 @@ def _of_cause(cause: Cause) -> Verdict:
             return Verdict.FAILED
 
 
-_REFUSED_BY = {Verdict.NO_ADMIN_ACCESS: Reason.ADMIN_ACCESS, Verdict.DENIED: Reason.DENIED}
+_REFUSED_BY = {Verdict.NO_ADMIN_ACCESS: ADMIN_ACCESS, Verdict.DENIED: DENIED}
 
 
 def outcome_of(error: CallFailed, subject: object) -> Outcome:
@@ -105,7 +105,7 @@ def outcome_of(error: CallFailed, subject: object) -> Outcome:
         case Verdict.GONE:
             return Retry(f"{subject} no longer exists")
         case Verdict.FULL:
-            return Refused(f"{subject} is reserved for as many pods as can be: {error}", Reason.CLAIMS)
+            return Refused(f"{subject} is reserved for as many pods as can be: {error}", CLAIMS)
         case Verdict.NO_ADMIN_ACCESS | Verdict.DENIED as found:
             return Refused(f"{subject}: {error}", _REFUSED_BY[found])
         case Verdict.STALE:

@@ -9,8 +9,7 @@ import click
 
 from scheduler import garbage
 from scheduler.cli.ending import ending_quietly, stop
-from scheduler.installation import InstallationError, verify
-from scheduler.version import VERSION
+from scheduler.installation import InstallationError, description, verify
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "allocate": ("scheduler.cli.allocate", "Print nodes and devices of pending pods and claims, from files."),
@@ -50,7 +49,7 @@ class _Lazy(click.Group):
 
 
 @click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(VERSION, prog_name="dra")
+@click.version_option(description(), prog_name="dra")
 @click.pass_context
 def dra(context: click.Context) -> None:
     """Device allocation for Kubernetes (DRA): which devices a claim gets, on which node, and why a pod stays pending.

@@ -10,7 +10,7 @@ from allocator.api import names
 from allocator.api.findings import FieldError, duplicates, step_text
 from allocator.model import Container, NodeSelector, Term, Toleration
 from cel.values.quantity import Quantity
-from scheduler.core_v1.affinity_term import AffinityTerm, AntiAffinityFields, anti_affinity_of
+from scheduler.core_v1.affinity_term import NO_POD_AFFINITY, PodAffinity, PodAffinityFields, pod_affinity_of
 from scheduler.core_v1.fields import (
     Fields,
     MetadataFields,
@@ -41,6 +41,7 @@ from scheduler.core_v1.resources import (
     entry_errors,
     resource_errors,
 )
+from scheduler.core_v1.topology_spread import SpreadConstraint, SpreadConstraintFields, spread_constraints
 from scheduler.core_v1.unread import requirements_of
 
 DEFAULT_NAMESPACE = "default"
@@ -76,10 +77,10 @@ class Preference:
 class Pod:
     """A pod as it stands in the cluster or in the input, or one that a workload stands for.
 
-    affinity: required node affinity, None where there is none. preferences: preferred node affinity. anti_affinity:
-    required anti-affinity to other pods. created: RFC 3339, "" where unknown. priority: None where only the class says
-    it, or the default. claim_statuses: entry name to the name of the generated claim, None where none is needed,
-    "" where it is not known.
+    affinity: required node affinity, None where there is none. preferences: preferred node affinity. pod_affinity:
+    affinity and anti-affinity to other pods. spread: how pods like it are spread. created: RFC 3339, ""
+    where unknown. priority: None where only the class says it, or the default. claim_statuses: entry name to the name
+    of the generated claim, None where none is needed, "" where it is not known.
     containers: init containers first; what one requests is, while it is resized, the most that it may hold. budget: the
     requests of the pod as a whole, by resource. overhead: what its runtime needs. by_claims: what its devices take of
     the node. device_fields: of its status, those that tell of its devices. unread: requirements that placement does not
@@ -100,7 +101,8 @@ class Pod:
     node_selector: Mapping[str, str] = field(default_factory=dict)
     affinity: NodeSelector | None = None
     preferences: tuple[Preference, ...] = ()
-    anti_affinity: tuple[AffinityTerm, ...] = ()
+    pod_affinity: PodAffinity = NO_POD_AFFINITY
+    spread: tuple[SpreadConstraint, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
     gates: tuple[str, ...] = ()
     claims: tuple[PodClaim, ...] = ()
@@ -158,7 +160,8 @@ class _NodeAffinityFields(Fields):
 
 class _AffinityFields(Fields):
     nodeAffinity: _NodeAffinityFields | None = None  # noqa: N815 - the API's name
-    podAntiAffinity: AntiAffinityFields | None = None  # noqa: N815 - the API's name
+    podAffinity: PodAffinityFields | None = None  # noqa: N815 - the API's name
+    podAntiAffinity: PodAffinityFields | None = None  # noqa: N815 - the API's name
 
 
 class _GateFields(Fields):
@@ -179,6 +182,7 @@ class _SpecFields(Fields):
     nodeSelector: dict[str, str] | None = None  # noqa: N815 - the API's name
     affinity: _AffinityFields | None = None
     tolerations: list[_TolerationFields] | None = None
+    topologySpreadConstraints: list[SpreadConstraintFields] | None = None  # noqa: N815 - the API's name
     priority: int | None = None
     priorityClassName: str | None = None  # noqa: N815 - the API's name
     schedulingGates: list[_GateFields] | None = None  # noqa: N815 - the API's name
@@ -225,9 +229,12 @@ def _pod(fields: _PodFields, raw_spec: Mapping[str, object], raw: Mapping[str, o
         node_selector=spec.nodeSelector or {},
         affinity=_affinity(node_affinity),
         preferences=_preferences(node_affinity),
-        anti_affinity=anti_affinity_of(
-            spec.affinity.podAntiAffinity if spec.affinity else None, metadata.namespace or DEFAULT_NAMESPACE
+        pod_affinity=pod_affinity_of(
+            spec.affinity.podAffinity if spec.affinity else None,
+            spec.affinity.podAntiAffinity if spec.affinity else None,
+            metadata.namespace or DEFAULT_NAMESPACE,
         ),
+        spread=spread_constraints(spec.topologySpreadConstraints or (), metadata.labels or {}),
         tolerations=tuple(
             Toleration(t.key or "", t.operator or "", t.value or "", t.effect or "") for t in spec.tolerations or ()
         ),

@@ -7,11 +7,8 @@ Source: k8s.io/api core/v1 PodSpec, and the filters of kube-scheduler that this 
 from collections.abc import Mapping
 from typing import Any
 
-from scheduler.core_v1.affinity_term import REQUIRED
 from scheduler.core_v1.host_ports import objects
 
-AFFINITY = "affinity between pods"
-SPREAD = "topology spread"
 VOLUMES = "volumes"
 GROUP = "pod groups"
 
@@ -41,15 +38,6 @@ def requirements_of(spec: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(name for name, has in _CHECKS.items() if has(spec))
 
 
-def _has_affinity(spec: Mapping[str, Any]) -> bool:
-    affinity = _map(spec, "affinity")
-    return any(objects(_map(affinity, kind), REQUIRED) for kind in ("podAffinity", "podAntiAffinity"))
-
-
-def _is_spread(spec: Mapping[str, Any]) -> bool:
-    return any(one.get("whenUnsatisfiable") == "DoNotSchedule" for one in objects(spec, "topologySpreadConstraints"))
-
-
 def _has_placed_volumes(spec: Mapping[str, Any]) -> bool:
     return any(not _PLACED_VOLUMES.isdisjoint(volume) for volume in objects(spec, "volumes"))
 
@@ -64,8 +52,6 @@ def _map(holder: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 _CHECKS = {
-    AFFINITY: _has_affinity,
-    SPREAD: _is_spread,
     VOLUMES: _has_placed_volumes,
     GROUP: _has_group,
 }

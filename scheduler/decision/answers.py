@@ -10,8 +10,8 @@ from allocator.model import Claim
 from allocator.outcome import Allocated, AllocationError, Outcome
 from allocator.search.rules import Mask, bits
 from scheduler.core_v1.pod import Pod
-from scheduler.decision.decide import NotPlaced, View, allowed, beside_devices, counts_devices, reached_by_all
-from scheduler.decision.feasibility import refusals_by_pods
+from scheduler.decision.decide import NotPlaced, View, allowed, beside_devices, counts_devices, cycle_of, reached_by_all
+from scheduler.decision.feasibility import rejections_by_others
 from scheduler.decision.requirements import Requirements, requirements
 from scheduler.state.masks import union
 from scheduler.state.pod_requests import pod_requests
@@ -89,7 +89,8 @@ def _not_left(
         for text, nodes in view.templates.refused(pod).items():
             if own := nodes & required.nodes:
                 yield text, own
-        for one in refusals_by_pods(pod, required.requests, view.templates.of(pod), view.infos):
+        cycle = cycle_of(view, pod, required.requests)
+        for _, one in rejections_by_others(cycle, view.templates.plugins):
             if own := one.nodes & required.nodes:
                 yield one.reason, own
     left = required.nodes if pod is None else allowed(view, pod, required)

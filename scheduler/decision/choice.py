@@ -6,52 +6,47 @@ Differs from kube-scheduler: it takes any of the best, and has scores that this 
 (NodeResourcesBalancedAllocation, ImageLocality, InterPodAffinity, PodTopologySpread).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
 from allocator.policies.contract import Score
 from allocator.search.rules import Mask
-from scheduler.decision.templates import Template
-from scheduler.plugins.scores import dynamic_resources, node_affinity, node_resources_fit, taint_toleration
+from scheduler.plugins.cycle import Cycle
+from scheduler.plugins.dynamic_resources import DYNAMIC_RESOURCES
+from scheduler.plugins.plugin import Plugin
 from scheduler.state.masks import Numbers, flags_of, mask_of, numbers_of, union
-from scheduler.state.nodes import NodeInfos
-from scheduler.state.pod_requests import PodRequests
 
 Groups = Mapping[tuple[int, Score], Mask]
 """The nodes that can give the claims their devices, by (rank, policy's score); no node is in two groups."""
 
 
-def totals(template: Template, requests: PodRequests, infos: NodeInfos, nodes: Numbers, ranks: Numbers) -> Numbers:
+def totals(cycle: Cycle, plugins: Iterable[Plugin], nodes: Numbers, ranks: Numbers) -> Numbers:
     """The weighted sums of all scores for these nodes. ranks: of `dynamic_resources`, in the order of the nodes."""
-    fit = node_resources_fit.node_resources_fit(requests, infos, nodes)
-    taints = taint_toleration.taint_toleration(template.untolerated[nodes])
-    affinity = node_affinity.node_affinity(template.preferred[nodes])
-    devices = dynamic_resources.dynamic_resources(ranks)
-    return (
-        node_resources_fit.WEIGHT * fit
-        + taint_toleration.WEIGHT * taints
-        + node_affinity.WEIGHT * affinity
-        + dynamic_resources.WEIGHT * devices
-    )
+    sums = np.zeros(len(nodes), np.int64)
+    for plugin in plugins:
+        if plugin.score:
+            counts = ranks if plugin is DYNAMIC_RESOURCES else cycle.template.counts_of(plugin.name)[nodes]
+            sums += plugin.score.weight * plugin.score.scores(cycle, nodes, counts)
+    return sums
 
 
-def pick(  # noqa: PLR0913, PLR0917 - what decides
-    template: Template, requests: PodRequests, infos: NodeInfos, groups: Groups, feasible: Mask, start: float = 0.0
+def pick(
+    cycle: Cycle, plugins: Iterable[Plugin], groups: Groups, feasible: Mask, start: float = 0.0
 ) -> tuple[int, int] | None:
     """The number of the best node that is feasible and in a group, and its total; None where there is none.
 
-    feasible: nodes of the template that filters let pass. start: where equals are looked for first, from the first
+    feasible: nodes that filters let pass. start: where equals are looked for first, from the first
     number to the last, in [0, 1). Cost: O(groups) masks and some array operations.
     """
     able = union(groups.values()) & feasible
     if not able:
         return None
-    nodes = numbers_of(able)
-    sums = totals(template, requests, infos, nodes, _ranks(groups, nodes, infos.size))
-    preferred = flags_of(preferred_by_policy(groups, feasible), infos.size)[nodes]
+    nodes, size = numbers_of(able), cycle.infos.size
+    sums = totals(cycle, plugins, nodes, _ranks(groups, nodes, size))
+    preferred = flags_of(preferred_by_policy(groups, feasible), size)[nodes]
     highest = int(sums[preferred].max())
-    best = np.zeros(infos.size, np.bool_)
+    best = np.zeros(size, np.bool_)
     best[nodes[preferred & (sums == highest)]] = True
     return first_of(mask_of(best), start), highest
 

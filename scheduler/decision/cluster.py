@@ -25,12 +25,13 @@ from scheduler.decision.decide import Placed
 from scheduler.decision.templates import Templates
 from scheduler.decision.time_limit import Patience
 from scheduler.decision.unsupported import unsupported
-from scheduler.plugins.filters.node_affinity import named_nodes
+from scheduler.plugins.node_affinity import named_nodes
 from scheduler.state.claims import ClaimIndex, ClaimObject
 from scheduler.state.extended_resources import ExtendedResources, claim_name
 from scheduler.state.invariants import Invariants, Violation, is_reached
 from scheduler.state.nodes import NodeInfos
 from scheduler.state.pod_claims import Waiting, claims_of, in_flight
+from scheduler.state.pod_selectors import PodSelectors
 from scheduler.state.pods import NodePods
 from scheduler.state.rivals import Contention, Rival
 from scheduler.state.slices import TaintedSlices
@@ -80,6 +81,7 @@ class Cluster:
         self.infos = NodeInfos(self._labels)
         self.templates = Templates(self.patience.is_over)
         self.claims = ClaimIndex(self.fleet)
+        self.selectors = PodSelectors()
         self.pods = NodePods(self.infos)
         self.extended_resources = ExtendedResources((), features)
         self._makes_claims = makes_claims
@@ -182,11 +184,14 @@ class Cluster:
 
     def set_namespace(self, namespace: Namespace) -> None:
         """The namespace is there, or has changed."""
-        self._labels[namespace.name] = namespace.labels
+        if self._labels.get(namespace.name, {}) != namespace.labels:
+            self._labels[namespace.name] = namespace.labels
+            self.infos.pods.forget_answers()
 
     def remove_namespace(self, name: str) -> None:
         """The namespace is gone."""
-        self._labels.pop(name, None)
+        if self._labels.pop(name, None):
+            self.infos.pods.forget_answers()
 
     # -- what decisions look at
 

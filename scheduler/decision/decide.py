@@ -23,16 +23,22 @@ from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_status import TakenByClaim
 from scheduler.decision import admin_access
 from scheduler.decision.choice import Groups, first_of, pick, preferred_by_policy
-from scheduler.decision.feasibility import Refused, feasible, fit_error, refusals
+from scheduler.decision.feasibility import feasible, fit_error, refused_by_all, rejections
 from scheduler.decision.requirements import Requirements, requirements
 from scheduler.decision.templates import Templates
 from scheduler.decision.time_limit import Patience, TooLong
-from scheduler.queue.wakeups import Reason, Refusal
+from scheduler.plugins.cycle import Cycle
+from scheduler.plugins.dynamic_resources import ADMIN_ACCESS as NO_ADMIN_ACCESS
+from scheduler.plugins.dynamic_resources import CLAIMS, CLASSES, DEVICES
+from scheduler.plugins.node_name import NODE_NAME
+from scheduler.plugins.node_resources_fit import NODE_RESOURCES_FIT
+from scheduler.plugins.plugin import NO_NODES, UNSUPPORTED, Reason, Refusal, Rejected
 from scheduler.state.extended_resources import ExtendedClaim, ExtendedResources
 from scheduler.state.masks import union
 from scheduler.state.node_allocatable_resources import WithDevices
 from scheduler.state.nodes import NodeInfos
 from scheduler.state.pod_requests import OF_NODES, PodRequests, pod_requests
+from scheduler.state.pod_selectors import PodSelectors
 
 NO_DEVICES = "cannot allocate all claims"
 NOT_REACHED = "resourceclaim not available on the node"
@@ -56,6 +62,11 @@ class View(Protocol):
     @property
     def templates(self) -> Templates:
         """What filters say of nodes alone."""
+        ...
+
+    @property
+    def selectors(self) -> PodSelectors:
+        """Services and controllers of pods."""
         ...
 
     @property
@@ -176,7 +187,7 @@ def decide_claim(view: View, claim: Claim) -> Verdict:
     if not groups:
         nodes = view.fleet.all
         message = fit_error(nodes.bit_count(), Counter({NO_DEVICES: nodes.bit_count()}))
-        refusal = Refusal(frozenset({Reason.DEVICES}), pod_requests(_NO_POD), _classes([claim]), message=message)
+        refusal = Refusal(frozenset({DEVICES}), pod_requests(_NO_POD), _classes([claim]), message=message)
         return NotPlaced(refusal, lacking=_lacking_devices(view, [([claim], nodes)]))
     number = first_of(preferred_by_policy(groups, view.fleet.all), view.start)
     return Placed(view.name_of(number), (claim,), _allocated(view, number, [claim]))
@@ -190,7 +201,7 @@ def _decided(
 ) -> Placed | NotPlaced:
     requests = pod_requests(pod)
     pending = [claim for claim in claims if claim.allocation is None]
-    if problem := _for_every_node(view, pod, pending, full):
+    if problem := _for_every_node(view, cycle_of(view, pod, requests), pending, full):
         return _refused_by_all(view, problem, requests, pending)
     asked = requirements(view, pod, requests, pending)
     reached = reached_by_all(view, claims, failed)
@@ -198,7 +209,8 @@ def _decided(
     for required in asked:
         for rank, nodes in able(view, pod, claims, required, reached).items():
             groups[rank] = groups.get(rank, 0) | nodes
-    chosen = pick(view.templates.of(pod), requests, view.infos, groups, view.fleet.all, view.start)
+    cycle = cycle_of(view, pod, requests)
+    chosen = pick(cycle, view.templates.plugins, groups, view.fleet.all, view.start)
     if chosen is None:
         return _not_placed(view, pod, asked, claims, failed)
     number, _ = chosen
@@ -215,6 +227,11 @@ def able(view: View, pod: Pod, claims: Sequence[Claim], required: Requirements, 
     if not counts_devices(view) or not (claims or required.pending):
         return groups
     return {rank: _with_room(view, pod, claims, required, nodes) for rank, nodes in groups.items()}
+
+
+def cycle_of(view: View, pod: Pod, requests: PodRequests) -> Cycle:
+    """What plugins see of an attempt. requests: what the pod takes of the nodes in question."""
+    return Cycle(pod, requests, view.infos, view.templates.of(pod), view.selectors)
 
 
 def counts_devices(view: View) -> bool:
@@ -254,10 +271,15 @@ def _allocated(view: View, number: int, pending: Sequence[Claim]) -> tuple[Alloc
     return outcome.allocations
 
 
-def _for_every_node(view: View, pod: Pod, pending: Sequence[Claim], full: Iterable[Claim]) -> tuple[Reason, str] | None:
+def _for_every_node(
+    view: View, cycle: Cycle, pending: Sequence[Claim], full: Iterable[Claim]
+) -> tuple[Reason, str] | None:
     """What keeps the pod from every node, whatever is free."""
-    if problem := view.unsupported(pod):
-        return Reason.UNSUPPORTED, problem
+    if problem := view.unsupported(cycle.pod):
+        return UNSUPPORTED, problem
+    if refused := refused_by_all(cycle, view.templates.plugins):
+        plugin, problem = refused
+        return plugin.reason, problem
     return refused_everywhere(view, pending, full)
 
 
@@ -273,13 +295,13 @@ def refused_everywhere(view: View, pending: Sequence[Claim], full: Iterable[Clai
     """What is wrong with the claims on every node, whatever is free. full: those that no further pod can use."""
     for claim in full:
         problem = f"resourceclaim {claim} is reserved for {RESERVED_FOR_MAX} pods already, which is the limit"
-        return Reason.CLAIMS, problem
+        return CLAIMS, problem
     if missing := _missing_class(view, pending):
-        return Reason.CLASSES, missing
+        return CLASSES, missing
     if view.fleet.features.has(ADMIN_ACCESS):
         for claim in filter(admin_access.is_asked_for, pending):
             if problem := admin_access.refusal(claim, view.labels_of(claim.namespace)):
-                return Reason.ADMIN_ACCESS, problem
+                return NO_ADMIN_ACCESS, problem
     return None
 
 
@@ -303,7 +325,7 @@ def allowed(view: View, pod: Pod, required: Requirements) -> Mask:
     if required.problem:
         return 0
     if not pod.node_name:
-        return feasible(pod, required.requests, view.templates.of(pod), view.infos) & required.nodes
+        return feasible(cycle_of(view, pod, required.requests), view.templates.plugins) & required.nodes
     number = view.number_of(pod.node_name)
     return 0 if number is None else 1 << number
 
@@ -326,14 +348,14 @@ def _not_placed(
     kept = [_Kept.of(view, pod, required, everywhere) for required in asked]
     left = union(one.left for one in kept)
     told: Counter[str] = Counter()
-    reasons: set[Reason] = set() if view.fleet.all else {Reason.NO_NODES}
+    reasons: set[Reason] = set() if view.fleet.all else {NO_NODES}
     for text, reason, nodes in (found for one in kept for found in one.found()):
         told[text] += nodes.bit_count()
         reasons.add(reason)
     lacking = _lacking_devices(view, [(one.required.pending, one.lacking) for one in kept])
     explanation = _nearest(view, lacking) or (next(iter(failed.values()), "") if left else "")
     refusal = Refusal(
-        frozenset(reasons or {Reason.NODE_NAME}),  # a node that is to be the pod's, and is not there
+        frozenset(reasons or {NODE_NAME.reason}),  # a node that is to be the pod's, and is not there
         min((one.requests for one in asked), key=lambda requests: len(requests.amounts)),
         _classes(claim for required in asked for claim in required.pending),
         frozenset(() if pod.node_name else view.extended_resources.asked_by(pod)) | _taken_by_devices(kept),
@@ -351,7 +373,7 @@ class _Kept:
     """
 
     required: Requirements
-    refused: Sequence[Refused]
+    refused: Sequence[tuple[Reason, Rejected]]
     left: Mask
     unreached: Mask
     lacking: Mask
@@ -367,24 +389,24 @@ class _Kept:
 
     def found(self) -> Iterator[tuple[str, Reason, Mask]]:
         """What keeps the pod from which nodes; a node may lack several resources."""
-        for one in self.refused:
-            yield one.reason, Reason(one.plugin), one.nodes
+        for reason, one in self.refused:
+            yield one.reason, reason, one.nodes
         if self.required.problem:
-            yield self.required.problem, Reason.DEVICES, self.required.nodes
+            yield self.required.problem, DEVICES, self.required.nodes
         if self.unreached:
-            yield NOT_REACHED, Reason.DEVICES, self.unreached
+            yield NOT_REACHED, DEVICES, self.unreached
         if self.lacking:
-            yield NO_DEVICES, Reason.DEVICES, self.lacking
+            yield NO_DEVICES, DEVICES, self.lacking
         if self.crowded:
-            yield NO_ROOM_BESIDE, Reason.NODE_RESOURCES_FIT, self.crowded
-            yield NO_ROOM_BESIDE, Reason.DEVICES, 0  # other devices may take less
+            yield NO_ROOM_BESIDE, NODE_RESOURCES_FIT.reason, self.crowded
+            yield NO_ROOM_BESIDE, DEVICES, 0  # other devices may take less
 
 
-def refused_by_filters(view: View, pod: Pod, required: Requirements) -> Iterator[Refused]:
+def refused_by_filters(view: View, pod: Pod, required: Requirements) -> Iterator[tuple[Reason, Rejected]]:
     """Why not, for the nodes of `required` that a filter refuses."""
-    for one in refusals(pod, required.requests, view.templates.of(pod), view.infos):
+    for plugin, one in rejections(cycle_of(view, pod, required.requests), view.templates):
         if nodes := one.nodes & required.nodes:
-            yield replace(one, nodes=nodes, resolvable=one.resolvable & required.nodes)
+            yield plugin.reason, Rejected(one.reason, nodes, one.resolvable & required.nodes)
 
 
 def _taken_by_devices(kept: Iterable[_Kept]) -> frozenset[str]:

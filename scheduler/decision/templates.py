@@ -6,21 +6,21 @@ say) has a template of its own that is not kept: just its nodes are looked at.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from allocator.model import Node
 from allocator.search.rules import Mask
 from cel import Cancelled
-from cel.memo import Memo
+from cel.lru import LruCache
 from scheduler.core_v1.pod import Pod
-from scheduler.plugins.filters import FILTERS, refusal
-from scheduler.plugins.filters.node_affinity import named_nodes
-from scheduler.plugins.scores.node_affinity import preferred_weight
-from scheduler.plugins.scores.taint_toleration import untolerated_taints
-from scheduler.state.masks import Numbers, mask_of
+from scheduler.plugins.default import PLUGINS, refusal
+from scheduler.plugins.node_affinity import NODE_AFFINITY, named_nodes
+from scheduler.plugins.plugin import Plugin, Rejected
+from scheduler.plugins.template import NO_NODE, Template
+from scheduler.plugins.template import NOT_NAMED as NOT_NAMED_BIT
+from scheduler.state.masks import mask_of
 
 MOST_TEMPLATES = 256
 """Templates that are kept; beyond, the least recently used one is forgotten."""
@@ -34,51 +34,46 @@ NOT_NAMED = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
 CONFLICT = "pod affinity terms conflict"
 """The same where each of its terms names nodes that exclude each other."""
 
-_ABSENT, _ALLOWED, _NOT_NAMED = -1, len(FILTERS), len(FILTERS) + 1
 _FEWEST_ROWS = 64
 
 
-@dataclass(slots=True, eq=False)
-class Template:
-    """What holds for all pods of a template. allowed: the nodes that every filter of `FILTERS` lets pass.
+class StaticPart:
+    """What plugins say by pod and node alone. pod_fields, node_fields: all of both that they read."""
 
-    by_text: the other nodes by what keeps the pods from them, None until somebody asks.
-    untolerated: PreferNoSchedule taints that the pods don't tolerate, by node number. preferred: the weights of the
-    preferences that the node matches, by node number.
-    """
+    def __init__(self, plugins: Iterable[Plugin]) -> None:
+        self.plugins = tuple(plugins)
+        self.filters = tuple((one, one.static) for one in self.plugins if one.static)
+        self.counts = tuple((one, one.score.count) for one in self.plugins if one.score and one.score.count)
+        kept = {one for one, _ in (*self.filters, *self.counts)}
+        self.pod_fields = sorted({name for one in kept for name in one.pod_fields})
+        self.node_fields = sorted({"name"}.union(*(reason.node_fields for one in kept for reason in one.reasons)))
 
-    pod: Pod
-    untolerated: Numbers
-    preferred: Numbers
-    verdicts: NDArray[np.int8]
-    allowed: Mask = 0
-    stale: set[int] = field(default_factory=set)
-    by_text: Mapping[str, Mask] | None = None
-
-    def refused(self) -> Iterator[tuple[str, str, Mask]]:
-        """Plugin, reason and nodes, for each filter that refuses some; no node is in two of them."""
-        for position, one in enumerate(FILTERS):
-            if nodes := mask_of(self.verdicts == position):
-                yield one.plugin, one.reason, nodes
-        if nodes := mask_of(self.verdicts == _NOT_NAMED):
-            yield "NodeAffinity", NOT_NAMED if named_nodes(self.pod.affinity) else CONFLICT, nodes
+    def refusals(self, pod: Pod, node: Node) -> int:
+        """A bit for each filter that refuses the node."""
+        return sum(1 << position for position, (_, one) in enumerate(self.filters) if one.refusal(pod, node))
 
 
 class Templates:
     """The nodes by number, and the templates asked for. is_cancelled: asked before every node that is looked at."""
 
-    def __init__(self, is_cancelled: Callable[[], bool] = lambda: False) -> None:
+    def __init__(self, is_cancelled: Callable[[], bool] = lambda: False, plugins: Iterable[Plugin] = PLUGINS) -> None:
+        self._static = StaticPart(plugins)
         self._is_cancelled = is_cancelled
         self._nodes: dict[int, Node] = {}
         self._numbers: dict[str, int] = {}
         self._size = _FEWEST_ROWS
-        self._known: Memo[Hashable, Template] = Memo(MOST_TEMPLATES, MOST_WORDS)
+        self._known: LruCache[Hashable, Template] = LruCache(MOST_TEMPLATES, MOST_WORDS)
+
+    @property
+    def plugins(self) -> tuple[Plugin, ...]:
+        """Of the profile, in their order."""
+        return self._static.plugins
 
     def set_node(self, number: int, node: Node) -> None:
         """The node has this number, and may have changed. Cost: nothing where filters see no change."""
         old = self._nodes.get(number)
         self._nodes[number] = node
-        if old is not None and _seen_of(old) == _seen_of(node):
+        if old is not None and self._seen_of(old) == self._seen_of(node):
             return
         if old is not None and old.name != node.name:
             del self._numbers[old.name]
@@ -100,11 +95,19 @@ class Templates:
         Cost: O(nodes that changed since it was asked for last); all, the first time.
         """
         named = named_nodes(pod.affinity)
-        if named is not None:
+        if named is not None and not pod.spread:  # what spreads pods looks at all nodes
             return self._of_named(pod, named)
-        template = self._known.get(_key(pod), _words_of(pod), lambda: self._new(pod, self._nodes))
+        template = self._known.get(self._key(pod), _words_of(pod), lambda: self._new(pod, self._nodes))
         self._refresh(template)
         return template
+
+    def rejections(self, template: Template) -> Iterator[tuple[Plugin, Rejected]]:
+        """Why not, for the nodes that the template does not allow; no node has two reasons."""
+        if nodes := mask_of(template.unnamed()):
+            yield NODE_AFFINITY, Rejected(NOT_NAMED if named_nodes(template.pod.affinity) else CONFLICT, nodes)
+        for plugin, one in self._static.filters:
+            if nodes := mask_of(template.first_refused_by(plugin.name)):
+                yield plugin, Rejected(one.reason, nodes)
 
     def refused(self, pod: Pod) -> Mapping[str, Mask]:
         """The nodes that filters refuse, by what they say of each node. Cost: O(nodes), where one has changed."""
@@ -116,72 +119,66 @@ class Templates:
     def _by_text(self, template: Template) -> Mapping[str, Mask]:
         found: dict[str, Mask] = {}
         for number, node in sorted(self._nodes.items()):
-            if text := refusal(template.pod, node):
+            if text := refusal(template.pod, node, self._static.plugins):
                 found[text] = found.get(text, 0) | 1 << number
         return found
 
     def _of_named(self, pod: Pod, named: Iterable[str]) -> Template:
         numbers = [self._numbers[name] for name in named if name in self._numbers]
         template = self._new(pod, numbers)
-        template.verdicts[list(self._nodes)] = _NOT_NAMED
+        template.refusals[list(self._nodes)] = NOT_NAMED_BIT
         self._refresh(template)
         return template
 
     def _new(self, pod: Pod, numbers: Iterable[int]) -> Template:
-        zeros = np.zeros(self._size, np.int64)
-        return Template(pod, zeros, zeros.copy(), np.full(self._size, _ABSENT, np.int8), stale=set(numbers))
+        counts = {plugin.name: np.zeros(self._size, np.int64) for plugin, _ in self._static.counts}
+        filters = tuple(plugin.name for plugin, _ in self._static.filters)
+        return Template(pod, filters, counts, np.full(self._size, NO_NODE, np.int16), stale=set(numbers))
 
     def _refresh(self, template: Template) -> None:
         if not template.stale:
             return
         template.by_text = None
-        if (more := self._size - len(template.verdicts)) > 0:
-            template.untolerated = np.pad(template.untolerated, (0, more))
-            template.preferred = np.pad(template.preferred, (0, more))
-            template.verdicts = np.pad(template.verdicts, (0, more), constant_values=_ABSENT)
+        if (more := self._size - len(template.refusals)) > 0:
+            template.counts = {plugin: np.pad(counts, (0, more)) for plugin, counts in template.counts.items()}
+            template.refusals = np.pad(template.refusals, (0, more), constant_values=NO_NODE)
         self._look_at(template)
-        template.allowed = mask_of(template.verdicts == _ALLOWED)
+        template.allowed = mask_of(template.refusals == 0)
         if template.stale:
             raise Cancelled(f"cancelled with {len(template.stale)} nodes to look at")
 
     def _look_at(self, template: Template) -> None:
         """Look at the nodes that may have changed, as far as it gets."""
-        pod, numbers, found = template.pod, list(template.stale), []
+        pod, numbers, seen = template.pod, list(template.stale), []
+        refusals: list[int] = []
+        counts: dict[str, list[int]] = {plugin.name: [] for plugin, _ in self._static.counts}
         for number in numbers:
             if self._is_cancelled():
                 break
             node = self._nodes.get(number)
-            found.append(
-                (_verdict(pod, node), untolerated_taints(pod, node), preferred_weight(pod, node))
-                if node
-                else (_ABSENT, 0, 0)
-            )
-        if found:
-            seen = numbers[: len(found)]
-            template.verdicts[seen], template.untolerated[seen], template.preferred[seen] = zip(*found, strict=True)
+            seen.append(number)
+            refusals.append(self._static.refusals(pod, node) if node else NO_NODE)
+            for plugin, count in self._static.counts:
+                counts[plugin.name].append(count(pod, node) if node else 0)
+        if seen:
+            template.refusals[seen] = refusals
+            for name, found in counts.items():
+                template.counts[name][seen] = found
             template.stale.difference_update(seen)
+
+    def _seen_of(self, node: Node) -> Hashable:
+        return tuple(_hashable(getattr(node, name)) for name in self._static.node_fields)
+
+    def _key(self, pod: Pod) -> Hashable:
+        return tuple(_hashable(getattr(pod, name)) for name in self._static.pod_fields)
 
     def _touch(self, number: int) -> None:
         for template in self._known.values():
             template.stale.add(number)
 
 
-def _verdict(pod: Pod, node: Node) -> int:
-    """The position of the first filter that refuses the node, or _ALLOWED."""
-    for position, one in enumerate(FILTERS):
-        if one.refusal(pod, node):
-            return position
-    return _ALLOWED
-
-
-def _seen_of(node: Node) -> Hashable:
-    return node.name, frozenset(node.labels.items()), node.taints, node.unschedulable
-
-
-def _key(pod: Pod) -> Hashable:
-    """All of a pod that the static filters and scores read."""
-    selector = tuple(sorted(pod.node_selector.items()))
-    return pod.node_name, selector, pod.affinity, pod.tolerations, pod.preferences
+def _hashable(value: Any) -> Hashable:
+    return frozenset(value.items()) if isinstance(value, Mapping) else value
 
 
 def _words_of(pod: Pod) -> int:

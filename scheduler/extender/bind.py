@@ -29,8 +29,8 @@ from scheduler.decision.decide import NOT_REACHED, Placed
 from scheduler.extender.configuration import ROLLBACK_S
 from scheduler.extender.question import Hopeless, Needs, needs_of
 from scheduler.extender.wire import ExtenderBindingArgs
-from scheduler.queue.wakeups import claim_keys
 from scheduler.state.claims import AlreadyReserved, ClaimObject
+from scheduler.state.pod_claims import claim_keys
 
 _LOG = logging.getLogger(__name__)
 

@@ -19,13 +19,13 @@ from scheduler.extender.metrics import ExtenderMetrics, Reading
 from scheduler.extender.poke import Poke
 from scheduler.extender.server import Served, Verb
 from scheduler.extender.verbs import Verbs, is_ours
-from scheduler.queue.events import Event
 from scheduler.runtime import health, running
 from scheduler.runtime.core import Core, Site, now
 from scheduler.runtime.listening import Limits
 from scheduler.runtime.reporter import Reporter
 from scheduler.runtime.secure import secure
 from scheduler.runtime.tls import Certificates, Files
+from scheduler.state.changes import Event
 
 NAME = "dra-extender"
 """Who we are in intents and logs."""

@@ -23,10 +23,11 @@ from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.decide import Failed, NotPlaced, OutOfTime, Placed, decide
 from scheduler.decision.namespace_time import DecisionTime
-from scheduler.queue.events import GivenBack
+from scheduler.plugins.dynamic_resources import CLAIMS
+from scheduler.plugins.plugin import Refusal
 from scheduler.queue.queue import Queue, QueuedPod
-from scheduler.queue.wakeups import Reason, Refusal
 from scheduler.runtime.metrics import Metrics, Point, Result, Status
+from scheduler.state.changes import GivenBack
 from scheduler.state.claims import AlreadyReserved, ClaimObject
 from scheduler.state.pod_claims import Waiting, full
 from scheduler.state.pod_requests import pod_requests
@@ -169,7 +170,7 @@ class Loop:
             if (until := self._left_until(entry, kept, started)) > started:
                 self._queue.held(pod.uid, started, until)
                 return
-            refusal = Refusal(frozenset({Reason.CLAIMS}), pod_requests(pod), message=found.reason)
+            refusal = Refusal(frozenset({CLAIMS}), pod_requests(pod), message=found.reason)
             self._refuse_or_free(entry, refusal, kept, started)
             return
         if (until := self._left_until(entry, found, started)) > started:

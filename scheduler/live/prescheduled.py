@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable
 
 from scheduler.core_v1.pod import Pod
-from scheduler.queue.events import ClaimChanged, Event, PodChanged
-from scheduler.queue.wakeups import ClaimKey, claim_key, claim_keys
+from scheduler.state.changes import ClaimChanged, ClaimKey, Event, PodChanged
+from scheduler.state.pod_claims import claim_keys
 
 
 class Prescheduled:
@@ -25,7 +25,7 @@ class Prescheduled:
             self._forget(event.old)
             self._keep(event.new)
         elif isinstance(event, ClaimChanged):
-            self._look(self._users.get(claim_key(event), ()))
+            self._look(self._users.get(event.key, ()))
 
     def _forget(self, pod: Pod | None) -> None:
         if pod is None or self._placed.pop(pod.uid, None) is None:

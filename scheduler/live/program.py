@@ -22,7 +22,6 @@ from scheduler.client.resources import Resource
 from scheduler.core_v1.pod import Pod
 from scheduler.live.loop import BEAT_S, Loop, Parts
 from scheduler.live.prescheduled import Prescheduled
-from scheduler.queue.events import Event, PodChanged
 from scheduler.queue.queue import Backoff, Place, Queue
 from scheduler.runtime import health, running
 from scheduler.runtime.configuration import Configuration
@@ -32,6 +31,7 @@ from scheduler.runtime.leader_election import CLOCK, LeaderElection, new_identit
 from scheduler.runtime.metrics import Metrics, Reading
 from scheduler.runtime.reporter import Reporter
 from scheduler.runtime.secure import secure
+from scheduler.state.changes import Event, PodChanged
 from scheduler.state.invariants import Violation
 from scheduler.state.pod_claims import Waiting
 from scheduler.telling.conditions import Refusals

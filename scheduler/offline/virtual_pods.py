@@ -16,7 +16,7 @@ from allocator.model import Node, Requirement, Term, Toleration
 from scheduler.core_v1.pod import Owner, Pod
 from scheduler.core_v1.workload import Workload
 from scheduler.input.identity import uid_of
-from scheduler.plugins.filters import refusal
+from scheduler.plugins.default import refusal
 
 _Key = tuple[str, str, str]
 _Names = set[tuple[str, str]]

@@ -18,17 +18,11 @@ from itertools import count, islice
 
 from scheduler.backoff import backoff_s
 from scheduler.core_v1.pod import Pod
-from scheduler.queue.events import ClaimChanged, Event, PodChanged
-from scheduler.queue.wakeups import (
-    ClaimKey,
-    Reason,
-    Refusal,
-    asks_differently,
-    awaited_claims,
-    claim_key,
-    concerned,
-    helps,
-)
+from scheduler.plugins.default import REASONS
+from scheduler.plugins.plugin import Reason, Refusal
+from scheduler.queue.wakeups import asks_differently, concerned, helps
+from scheduler.state.changes import ClaimChanged, ClaimKey, Event, PodChanged
+from scheduler.state.pod_claims import awaited_claims
 
 FLUSH_EVERY_S = 30.0
 MOST_EVENTS = 10_000
@@ -276,7 +270,7 @@ class Queue:
     def _concerned(self, event: Event) -> list[str]:
         found = dict.fromkeys(self._waiting.refused_for(concerned(event)))
         if isinstance(event, ClaimChanged):
-            found.update(dict.fromkeys(self._waiting.users_of(claim_key(event))))
+            found.update(dict.fromkeys(self._waiting.users_of(event.key)))
         return list(found)
 
     def _activate(self, entry: QueuedPod, now: float, why: str) -> None:
@@ -425,7 +419,7 @@ class _Waiting:
 
     def counts(self) -> Mapping[Reason, int]:
         """How many pods wait for each reason."""
-        return {reason: len(self._by_reason.get(reason, {})) for reason in Reason}
+        return {reason: len(self._by_reason.get(reason, {})) for reason in REASONS}
 
 
 def _told(entry: QueuedPod) -> dict[str, object]:
@@ -439,7 +433,7 @@ def _told(entry: QueuedPod) -> dict[str, object]:
         "since": entry.since,
         "ready": entry.ready if entry.place is Place.BACKOFF else None,
         "gate": entry.gate,
-        "reasons": sorted(refusal.reasons) if refusal else [],
+        "reasons": sorted(map(str, refusal.reasons)) if refusal else [],
         "message": refusal.message if refusal else "",
     }
 

@@ -22,7 +22,7 @@ from scheduler.client.errors import CallFailed
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.unusable_entries import MANAGER
 from scheduler.decision.cluster import Cluster
-from scheduler.queue.events import Event, PodChanged
+from scheduler.state.changes import Event, PodChanged
 from scheduler.state.pod_claims import is_controlled_by
 
 Names = Mapping[str, str]

@@ -16,7 +16,7 @@ from scheduler.client.resources import Resource
 from scheduler.core_v1.namespace import Namespace
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
-from scheduler.queue.events import (
+from scheduler.state.changes import (
     ClaimChanged,
     ClassChanged,
     Event,

@@ -31,7 +31,6 @@ from scheduler.client.resources import Resource
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.time_limit import Patience
-from scheduler.queue.events import Event
 from scheduler.repair.claim_statuses import ClaimStatuses
 from scheduler.repair.recovery import recover
 from scheduler.repair.sweep import EVERY_S, Leftover, Sweep
@@ -40,6 +39,7 @@ from scheduler.runtime.cluster_updates import ClusterUpdates
 from scheduler.runtime.configuration import Common
 from scheduler.runtime.reporter import Reporter
 from scheduler.runtime.watched_state import WatchedState
+from scheduler.state.changes import Event
 from scheduler.state.invariants import Violation
 
 _MARK = ANNOTATION.encode()

@@ -5,7 +5,7 @@ be owned by it, one that is being deleted is waited for. Claims of a PodGroup ar
 Source: KEP-4381; k8s.io/dynamic-resource-allocation resourceclaim; plugin DynamicResources, PreEnqueue.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from allocator.api.allocation import RESERVED_FOR_MAX
@@ -13,7 +13,9 @@ from allocator.api.metadata import Metadata
 from allocator.model import Claim
 from scheduler.core_v1.pod import Pod, PodClaim
 from scheduler.core_v1.unread import GROUPS_UNSUPPORTED
+from scheduler.state.changes import ClaimKey
 from scheduler.state.claims import ClaimIndex, ClaimObject
+from scheduler.state.extended_resources import claim_name, may_ask
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,20 @@ class Waiting:
     is_unsupported: bool = False
     is_behind: bool = False
     kept: ClaimObject | None = None
+
+
+def claim_keys(pod: Pod) -> Iterator[ClaimKey]:
+    """The claims of the pod by name, as far as they have names yet."""
+    for entry in pod.claims:
+        if name := entry.claim_name or pod.claim_statuses.get(entry.name):
+            yield pod.namespace, name
+
+
+def awaited_claims(pod: Pod) -> Iterator[ClaimKey]:
+    """The same, and the one that is in the way of another one for the pod's extended resources, if any is."""
+    yield from claim_keys(pod)
+    if may_ask(pod):
+        yield pod.namespace, claim_name(pod)
 
 
 def claims_of(pod: Pod, index: ClaimIndex) -> tuple[ClaimObject, ...] | Waiting:

@@ -2,7 +2,6 @@
 
 import subprocess
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 import pytest
@@ -13,14 +12,12 @@ from allocator.model import Node
 from allocator.search.rules import bits
 from scheduler.core_v1.node import decode_node
 from scheduler.core_v1.pod import Pod, decode_pod
-from scheduler.decision.feasibility import feasible, refusals
-from scheduler.decision.templates import Template, Templates
-from scheduler.plugins.scores.node_affinity import node_affinity
-from scheduler.plugins.scores.node_resources_fit import node_resources_fit
-from scheduler.plugins.scores.taint_toleration import taint_toleration
+from scheduler.decision.feasibility import feasible, rejections
+from scheduler.decision.templates import Templates
+from scheduler.plugins.cycle import Cycle
 from scheduler.state.masks import Numbers, numbers_of
 from scheduler.state.nodes import NodeInfos
-from scheduler.state.pod_requests import PodRequests, pod_requests
+from tests.builders import a_cycle
 from tests.differential.peer import GO_IS_MISSING, ROOT, Json, Peer, PeerError, has_go
 from tests.differential.raw_objects import Resize, raw_node, raw_pod
 from tests.properties.decision import naive, strategies
@@ -64,7 +61,7 @@ resizes = st.lists(st.builds(Resize, maybe, maybe, st.sampled_from([False, False
 placed = st.tuples(st.sampled_from("abcdefgh").flatmap(strategies.pods_named), st.integers(0, 4), resizes)
 cases = st.builds(
     Case,
-    strategies.pods_named("new").map(lambda pod: replace(pod, anti_affinity=())),  # its own would be refused before
+    strategies.pods_named("new"),
     st.lists(strategies.nodes, min_size=1, max_size=5, unique_by=lambda node: node.name),
     st.lists(placed, max_size=8, unique_by=lambda one: one[0].uid),
 )
@@ -94,11 +91,11 @@ def answer(raw: Json) -> Json:
     for raw_other in raw["pods"]:
         infos.add_pod(numbers[raw_other["spec"]["nodeName"]], pod_of(raw_other))
     pod = pod_of(raw["pod"])
-    requests, template = pod_requests(pod), templates.of(pod)
-    left = numbers_of(feasible(pod, requests, template, infos))
-    scores = scores_of(pod, requests, template, infos, left)
+    cycle = a_cycle(pod, infos, templates)
+    left = numbers_of(feasible(cycle, templates.plugins))
+    scores = scores_of(cycle, templates, left)
     return {
-        "refused": refused_by(pod, requests, template, infos, names),
+        "refused": refused_by(cycle, templates, names),
         "scores": {
             plugin: {names[n]: int(s) for n, s in zip(left, own, strict=True)} for plugin, own in scores.items()
         },
@@ -111,26 +108,24 @@ def pod_of(raw: Json) -> Pod:
     return pod
 
 
-def refused_by(
-    pod: Pod, requests: PodRequests, template: Template, infos: NodeInfos, names: dict[int, str]
-) -> dict[str, Json]:
+def refused_by(cycle: Cycle, templates: Templates, names: dict[int, str]) -> dict[str, Json]:
     told: dict[str, Json] = {}
-    for one in refusals(pod, requests, template, infos):
+    for plugin, one in rejections(cycle, templates):
         for number in bits(one.nodes):
-            first = {"plugin": one.plugin, "reasons": [], "resolvable": bool(one.resolvable >> number & 1)}
+            first = {"plugin": plugin.name, "reasons": [], "resolvable": bool(one.resolvable >> number & 1)}
             told.setdefault(names[number], first)["reasons"].append(one.reason)
     return {name: {**refusal, "reasons": sorted(refusal["reasons"])} for name, refusal in told.items()}
 
 
-def scores_of(
-    pod: Pod, requests: PodRequests, template: Template, infos: NodeInfos, left: Numbers
-) -> dict[str, Numbers]:
-    scores = {"TaintToleration": taint_toleration(template.untolerated[left])}
-    if pod.preferences:
-        scores["NodeAffinity"] = node_affinity(template.preferred[left])
-    if not pod.budget:  # see scores/node_resources_fit: there it does not count for the pod in hand
-        scores["NodeResourcesFit"] = node_resources_fit(requests, infos, left)
-    return scores
+def scores_of(cycle: Cycle, templates: Templates, left: Numbers) -> dict[str, Numbers]:
+    not_asked = ("DynamicResources", "InterPodAffinity", "PodTopologySpread")  # of which the program knows no scores
+    scored = {one.name: one.score for one in templates.plugins if one.score and one.name not in not_asked}
+    if not cycle.pod.preferences:
+        del scored["NodeAffinity"]
+    if cycle.pod.budget:  # see plugins/node_resources_fit: there it does not count for the pod in hand
+        del scored["NodeResourcesFit"]
+    counts = {name: cycle.template.counts_of(name)[left] for name in scored}
+    return {name: score.scores(cycle, left, counts[name]) for name, score in scored.items()}
 
 
 def told_by(answer: Json, pod: Json) -> Json:

@@ -13,7 +13,7 @@ from scheduler.attempt.claim_objects import Claim, Json, allocation_of, consumer
 from scheduler.attempt.claim_step import ClaimStep
 from scheduler.attempt.claim_writes import Write, check_exists, intent_write, stored_by
 from scheduler.attempt.decision import AttemptEnded, Refused, Retry
-from scheduler.queue.wakeups import Reason
+from scheduler.plugins.dynamic_resources import CLAIMS
 
 
 @dataclass(eq=False)
@@ -76,4 +76,4 @@ class Reserve(ClaimStep):
         self._check_unchanged(current)
         if len(consumers_of(current)) >= RESERVED_FOR_MAX:
             reason = f"claim {key_of(current)} is reserved for {RESERVED_FOR_MAX} pods, the most there can be"
-            raise AttemptEnded(Refused(reason, Reason.CLAIMS))
+            raise AttemptEnded(Refused(reason, CLAIMS))

@@ -22,7 +22,7 @@ from scheduler.attempt.decision import (
     Retry,
 )
 from scheduler.attempt.intent import ANNOTATION, Intent, intent_of
-from scheduler.queue.wakeups import Reason
+from scheduler.plugins.dynamic_resources import DENIED
 from scheduler.repair.recovery import recover
 from scheduler.state.claims import FINALIZER
 from scheduler.state.extended_resources import claim_name
@@ -270,7 +270,7 @@ def test_quota_that_permits_no_further_claim_refuses_the_pod_with_its_words(scen
         decision = scene.a_decision(pod, gets(own, "nic-0"), extended=makes(pod, "gpu-0"))
         outcome = scene.bind(decision)
     assert isinstance(outcome, Refused)
-    assert outcome.by is Reason.DENIED
+    assert outcome.by is DENIED
     assert f"exceeded quota: full, requested: {COUNT}=1" in outcome.reason
     assert is_untouched(the_claim(scene))
 

@@ -11,7 +11,7 @@ from scheduler.attempt.binder import Binder
 from scheduler.attempt.claim_objects import consumers_of
 from scheduler.attempt.decision import Bound, Outcome, Refused
 from scheduler.attempt.intent import ANNOTATION, Intent, intent_of
-from scheduler.queue.wakeups import Reason
+from scheduler.plugins.dynamic_resources import CLAIMS
 from scheduler.state.claims import FINALIZER
 from tests.controlplane.rest import CLAIM, POD, TEMPLATE, Json, Kind
 from tests.integration.attempt.scene import (
@@ -143,7 +143,7 @@ def test_pod_beyond_the_256th_of_a_claim_is_refused_until_there_is_room(scene: S
     full = full_of_others(scene)
     late = scene.a_pod("claim", name="late")
     refused = scene.bind(scene.a_decision(late, keeps(full)))
-    assert refused == Refused("claim work/claim is reserved for 256 pods, the most there can be", Reason.CLAIMS)
+    assert refused == Refused("claim work/claim is reserved for 256 pods, the most there can be", CLAIMS)
     assert late["metadata"]["uid"] not in consumers_of(scene.claim())
     status = {**full["status"], "reservedFor": full["status"]["reservedFor"][:-1]}
     roomy = scene.api.replace_status({**full, "status": status})

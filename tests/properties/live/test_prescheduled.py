@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from allocator.model import Claim
 from scheduler.core_v1.pod import Pod, PodClaim
 from scheduler.live.prescheduled import Prescheduled
-from scheduler.queue.events import ClaimChanged, GivenBack, PodChanged
-from scheduler.queue.wakeups import claim_keys
+from scheduler.state.changes import ClaimChanged, GivenBack, PodChanged
+from scheduler.state.pod_claims import claim_keys
 from tests.builders import a_claim, a_pod, an_allocated_claim
 
 CLAIMS = ("a", "b")

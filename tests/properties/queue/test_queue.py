@@ -8,9 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.core_v1.pod import Pod, PodClaim
-from scheduler.queue.events import ClaimChanged, ClassChanged, Event, GivenBack, NodeChanged, PodChanged, SliceChanged
+from scheduler.plugins.default import REASONS
+from scheduler.plugins.plugin import Refusal
 from scheduler.queue.queue import Place, Queue
-from scheduler.queue.wakeups import Reason, Refusal, helps
+from scheduler.queue.wakeups import helps
+from scheduler.state.changes import ClaimChanged, ClassChanged, Event, GivenBack, NodeChanged, PodChanged, SliceChanged
 from scheduler.state.pod_requests import PodRequests
 from tests.builders import a_claim, a_class, a_node, a_pod, a_slice, an_allocated_claim
 
@@ -208,7 +210,7 @@ events = st.sampled_from(
 )
 refusals = st.builds(
     lambda reasons, classes: Refusal(frozenset(reasons), PodRequests({}, 0, 0), frozenset(classes)),
-    st.lists(st.sampled_from(list(Reason)), min_size=1, max_size=3),
+    st.lists(st.sampled_from(list(REASONS)), min_size=1, max_size=3),
     st.sampled_from([(), ("gpu",)]),
 )
 changes = st.sampled_from([{"node_selector": {"a": "b"}}, {"gates": ()}, {"phase": "Pending"}, {"claims": ()}])

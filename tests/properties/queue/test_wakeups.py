@@ -6,10 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.core_v1.pod import Pod
-from scheduler.decision.feasibility import refusals
-from scheduler.queue.events import Event, NodeChanged, PodChanged
-from scheduler.queue.wakeups import Reason, Refusal, concerned, helps
+from scheduler.decision.feasibility import rejections
+from scheduler.plugins.default import REASONS
+from scheduler.plugins.plugin import NO_NODES, Refusal
+from scheduler.queue.wakeups import concerned, helps
+from scheduler.state.changes import Event, NodeChanged, PodChanged
 from scheduler.state.pod_requests import pod_requests
+from tests.builders import a_cycle
 from tests.properties.decision import naive, strategies
 from tests.properties.decision.clusters import Cluster, Step, steps
 
@@ -20,8 +23,8 @@ def fits(cluster: Cluster, pod: Pod) -> bool:
 
 def refusal_of(cluster: Cluster, pod: Pod) -> Refusal:
     requests = pod_requests(pod)
-    found = refusals(pod, requests, cluster.templates.of(pod), cluster.infos)
-    reasons = frozenset(Reason(one.plugin) for one in found) or frozenset({Reason.NO_NODES})
+    found = rejections(a_cycle(pod, cluster.infos, cluster.templates), cluster.templates)
+    reasons = frozenset(plugin.reason for plugin, _ in found) or frozenset({NO_NODES})
     return Refusal(reasons, requests)
 
 
@@ -66,6 +69,6 @@ def test_events_are_looked_at_for_every_reason_that_they_help(steps: list[Step],
     cluster = Cluster()
     for step in steps:
         for event in events_of(cluster, step):
-            for reason in Reason:
+            for reason in REASONS:
                 if helps(pod, Refusal(frozenset({reason}), pod_requests(pod)), event):
                     assert reason in concerned(event)

@@ -176,8 +176,8 @@ def test_verdicts_on_a_slice_that_is_gone_are_not_kept() -> None:
     for expression in (OK, "true"):
         selectors.verdict(expression, seen)
     assert selectors.kept == 4
-    selectors.forget(seen.segments[0].piece)
-    selectors.forget(seen.segments[0].piece)
+    selectors.forget(seen.segments[0].slice)
+    selectors.forget(seen.segments[0].slice)
     assert selectors.kept == 2
     assert selectors.verdict(OK, seen) == Verdict(0b01, 0b10)
 
@@ -198,7 +198,7 @@ def test_nothing_is_kept_of_an_expression_whose_slices_are_gone() -> None:
     seen = view(a_slice(GOOD))
     selectors = Selectors(cel.V1_37)
     selectors.verdict(OK, seen)
-    selectors.forget(seen.segments[0].piece)
+    selectors.forget(seen.segments[0].slice)
     assert (selectors.kept, len(selectors._known), len(selectors._slices)) == (0, 0, 0)
 
 

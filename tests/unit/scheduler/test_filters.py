@@ -2,11 +2,11 @@ import pytest
 
 from allocator.model import Node, Requirement, Taint, Term, Toleration
 from scheduler.core_v1.pod import Pod
-from scheduler.plugins.filters import FILTERS, refusal
-from scheduler.plugins.filters.node_affinity import node_affinity
-from scheduler.plugins.filters.node_name import node_name
-from scheduler.plugins.filters.node_unschedulable import node_unschedulable
-from scheduler.plugins.filters.taint_toleration import taint_toleration
+from scheduler.plugins.default import refusal
+from scheduler.plugins.node_affinity import node_affinity
+from scheduler.plugins.node_name import node_name
+from scheduler.plugins.node_unschedulable import node_unschedulable
+from scheduler.plugins.taint_toleration import taint_toleration
 
 ANYWHERE = Pod("default", "p")
 NODE = Node("n1", labels={"zone": "a", "disk": "ssd", "gpus": "8"})
@@ -178,4 +178,3 @@ def test_the_first_filter_that_speaks_is_heard() -> None:
     node = Node("n1", unschedulable=True, taints=(Taint("k", "", "NoSchedule"),))
     assert refusal(selecting(zone="b"), node) == "node is unschedulable"
     assert refusal(selecting(zone="b"), tainted(Taint("k", "", "NoSchedule"))).startswith("node has untolerated taint")
-    assert len(FILTERS) == 4

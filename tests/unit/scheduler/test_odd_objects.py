@@ -26,9 +26,9 @@ from scheduler.client.resources import taint_rules
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.decide import Placed, decide
-from scheduler.queue.events import Event, PodChanged
 from scheduler.queue.queue import Queue
 from scheduler.runtime.watched_state import WatchedState
+from scheduler.state.changes import Event, PodChanged
 from scheduler.state.pod_claims import Waiting, full
 from tests.builders import a_claim, a_class, a_node, a_request, a_slice, a_user, amounts, kubernetes, on_node, watched
 from tests.odd_objects import (

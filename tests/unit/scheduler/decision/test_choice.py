@@ -6,12 +6,11 @@ from allocator.policies.contract import Score
 from scheduler.core_v1.pod import Pod, Preference
 from scheduler.decision.choice import Groups, pick
 from scheduler.decision.templates import Templates
-from scheduler.plugins.scores.dynamic_resources import dynamic_resources
-from scheduler.plugins.scores.node_resources_fit import node_resources_fit
-from scheduler.plugins.scores.normalize import normalized
+from scheduler.plugins.node_resources_fit import least_allocated
+from scheduler.plugins.normalize import normalized
 from scheduler.state.nodes import NodeInfos
 from scheduler.state.pod_requests import pod_requests
-from tests.builders import a_container, a_node, a_pod, a_term, amounts, requires
+from tests.builders import a_container, a_cycle, a_node, a_pod, a_term, amounts, requires
 
 SOFT = Taint("k", "", "PreferNoSchedule")
 
@@ -38,11 +37,11 @@ class Cluster:
     ) -> tuple[int, int] | None:
         found = groups or {(0, ()): self.all}
         allowed = self.all if feasible is None else feasible
-        return pick(self.templates.of(pod), pod_requests(pod), self.infos, found, allowed, start)
+        return pick(a_cycle(pod, self.infos, self.templates), self.templates.plugins, found, allowed, start)
 
     def left(self, pod: Pod) -> list[int]:
         numbers = np.arange(self.all.bit_length())
-        return [int(score) for score in node_resources_fit(pod_requests(pod), self.infos, numbers)]
+        return [int(score) for score in least_allocated(pod_requests(pod), self.infos, numbers)]
 
 
 @pytest.mark.parametrize(
@@ -86,7 +85,6 @@ def test_raw_scores_are_scaled_by_the_largest_in_whole_numbers(
     numbers = np.array(raw, np.int64)
     assert list(normalized(numbers)) == scores
     assert list(normalized(numbers, is_reversed=True)) == reversed_scores
-    assert list(dynamic_resources(numbers)) == scores
 
 
 def test_the_emptiest_node_is_picked_and_of_equals_the_lowest_number() -> None:

@@ -11,7 +11,11 @@ from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.decide import Failed, NotPlaced, OutOfTime, Placed, Verdict, decide
 from scheduler.decision.time_limit import Patience
-from scheduler.queue.wakeups import Reason
+from scheduler.plugins.dynamic_resources import ADMIN_ACCESS, CLAIMS, CLASSES, DEVICES
+from scheduler.plugins.node_affinity import NODE_AFFINITY
+from scheduler.plugins.node_resources_fit import NODE_RESOURCES_FIT
+from scheduler.plugins.plugin import UNSUPPORTED
+from scheduler.plugins.taint_toleration import TAINT_TOLERATION
 from tests.builders import (
     a_claim,
     a_class,
@@ -74,7 +78,7 @@ def test_claim_whose_devices_failed_is_of_use_on_no_node_and_is_named_as_what_ke
     assert isinstance(outcome(cluster, held), Placed)
     found = refused(decide(cluster, a_pod(), [held, a_claim()], failed={held.uid: reason}))
     assert found.stuck == (held,)
-    assert found.refusal.reasons == {Reason.DEVICES}
+    assert found.refusal.reasons == {DEVICES}
     assert found.refusal.message == f"0/2 nodes are available: 2 resourceclaim not available on the node. {reason}"
 
 
@@ -100,7 +104,7 @@ def test_refusal_counts_nodes_by_reason_and_explains_the_nearest() -> None:
     cluster = a_cluster(1, 3)
     add_node(cluster, 2, "gpu-0", taints=(Taint("k", "v", "NoSchedule"),))
     found = refused(outcome(cluster, a_claim(a_request(count=4))))
-    assert found.refusal.reasons == {Reason.DEVICES, Reason.TAINT_TOLERATION}
+    assert found.refusal.reasons == {DEVICES, TAINT_TOLERATION.reason}
     assert found.refusal.message == (
         "0/3 nodes are available: 1 node(s) had untolerated taint(s), 2 cannot allocate all claims. "
         "no node has 4 devices for request gpus, the most is 3, on node-1 (of 3 devices)"
@@ -112,26 +116,26 @@ def test_pod_that_lacks_room_and_devices_waits_for_both() -> None:
     add_node(cluster, 1, "gpu-0", allocatable={**ROOM, "cpu": Quantity.parse("1")})
     pod = a_pod(a_container(cpu="2"))
     found = refused(outcome(cluster, a_claim(a_request(count=2)), pod=pod))
-    assert found.refusal.reasons == {Reason.DEVICES, Reason.NODE_RESOURCES_FIT}
+    assert found.refusal.reasons == {DEVICES, NODE_RESOURCES_FIT.reason}
 
 
 def test_missing_class_is_named_and_waited_for() -> None:
     found = refused(outcome(a_cluster(1), a_claim(a_request(class_name="nic"))))
-    assert found.refusal.reasons == {Reason.CLASSES}
+    assert found.refusal.reasons == {CLASSES}
     assert found.refusal.classes == {"nic"}
     assert "request gpus: device class nic does not exist" in found.refusal.message
 
 
 def test_what_is_not_supported_is_refused_by_name() -> None:
     found = refused(outcome(a_cluster(1), pod=a_pod(unread=("required pod affinity",))))
-    assert found.refusal.reasons == {Reason.UNSUPPORTED}
+    assert found.refusal.reasons == {UNSUPPORTED}
     assert "required pod affinity" in found.refusal.message
 
 
 def test_claim_that_is_full_keeps_the_pod_from_every_node() -> None:
     claim = an_allocated_claim("gpu-0")
     found = refused(outcome(a_cluster(1), claim, full=(claim,)))
-    assert found.refusal.reasons == {Reason.CLAIMS}
+    assert found.refusal.reasons == {CLAIMS}
 
 
 @pytest.mark.parametrize(("label", "is_placed"), [("true", True), ("false", False)])
@@ -140,7 +144,7 @@ def test_admin_access_is_for_labelled_namespaces(label: str, *, is_placed: bool)
     cluster.set_namespace(Namespace("default", {"resource.kubernetes.io/admin-access": label}))
     found = outcome(cluster, a_claim(a_request(admin_access=True)))
     assert isinstance(found, Placed) == is_placed
-    assert is_placed or refused(found).refusal.reasons == {Reason.ADMIN_ACCESS}
+    assert is_placed or refused(found).refusal.reasons == {ADMIN_ACCESS}
 
 
 def test_allocated_claim_keeps_the_pod_to_the_nodes_that_reach_it() -> None:
@@ -178,7 +182,7 @@ def test_decision_that_takes_too_long_fails_and_the_attempts_after_it_go_on_from
     pod = a_pod(node_selector={"no": "node"})
     first, *_, last = [outcome(cluster, pod=pod) for _ in range(4)]
     assert first == OutOfTime("timed out: what the pod asks for takes more than 3 s to decide")
-    assert refused(last).refusal.reasons == {Reason.NODE_AFFINITY}
+    assert refused(last).refusal.reasons == {NODE_AFFINITY.reason}
 
 
 def test_time_is_limited_for_decisions_only() -> None:

@@ -9,7 +9,8 @@ from scheduler.core_v1.pod import Pod, PodClaim
 from scheduler.decision.answers import answers, unfit
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.decide import NO_ROOM_BESIDE, NotPlaced, Placed, decide
-from scheduler.queue.wakeups import Reason
+from scheduler.plugins.dynamic_resources import DEVICES
+from scheduler.plugins.node_resources_fit import NODE_RESOURCES_FIT
 from scheduler.state.pod_requests import pod_requests
 from tests.builders import a_claim, a_class, a_device, a_node, a_pod, a_request, a_slice, amounts, kubernetes, on_node
 
@@ -60,7 +61,7 @@ def test_pod_that_has_room_nowhere_waits_for_room_or_other_devices() -> None:
     found = decided(cluster, a_user(), claim)
     assert isinstance(found, NotPlaced)
     assert found.refusal.message == f"0/2 nodes are available: 2 {NO_ROOM_BESIDE}."
-    assert found.refusal.reasons == {Reason.NODE_RESOURCES_FIT, Reason.DEVICES}
+    assert found.refusal.reasons == {NODE_RESOURCES_FIT.reason, DEVICES}
     assert "memory" in found.refusal.resources
     told = [(one.node, one.answer) for one in unfit(cluster, a_user(), [claim], found)]
     assert told == [

@@ -5,11 +5,12 @@ import pytest
 from allocator.model import Node, Taint
 from scheduler.core_v1.host_ports import HostPort
 from scheduler.core_v1.pod import Pod
-from scheduler.decision.feasibility import Refused, feasible, fit_error, refusals
+from scheduler.decision.feasibility import feasible, fit_error, rejections
 from scheduler.decision.templates import Templates
+from scheduler.plugins.cycle import Cycle
+from scheduler.plugins.plugin import Rejected
 from scheduler.state.nodes import NodeInfos
-from scheduler.state.pod_requests import pod_requests
-from tests.builders import a_container, a_node, a_pod, amounts
+from tests.builders import a_container, a_cycle, a_node, a_pod, amounts
 
 FITS = "node(s) didn't match Pod's node affinity/selector"
 PORTS = "node(s) didn't have free ports for the requested pod ports"
@@ -25,10 +26,13 @@ class Cluster:
             self.templates.set_node(number, node)
 
     def feasible(self, pod: Pod) -> int:
-        return feasible(pod, pod_requests(pod), self.templates.of(pod), self.infos)
+        return feasible(self.cycle(pod), self.templates.plugins)
 
-    def refusals(self, pod: Pod) -> list[Refused]:
-        return list(refusals(pod, pod_requests(pod), self.templates.of(pod), self.infos))
+    def rejections(self, pod: Pod) -> list[tuple[str, Rejected]]:
+        return [(plugin.name, one) for plugin, one in rejections(self.cycle(pod), self.templates)]
+
+    def cycle(self, pod: Pod) -> Cycle:
+        return a_cycle(pod, self.infos, self.templates)
 
 
 def offering(name: str, cpu: str = "4", memory: str = "8Gi", pods: str = "10", **more: str) -> Node:
@@ -46,10 +50,10 @@ def test_a_node_lacks_each_resource_of_which_too_little_is_left() -> None:
     cluster = Cluster(offering("a"), offering("b", memory="16Gi"), offering("c", cpu="8", memory="16Gi"))
     for number in range(3):
         cluster.infos.add_pod(number, a_pod(a_container(cpu="3", memory="6Gi"), name=f"other-{number}"))
-    found = cluster.refusals(a_pod(a_container(cpu="2", memory="4Gi")))
+    found = cluster.rejections(a_pod(a_container(cpu="2", memory="4Gi")))
     assert found == [
-        Refused("NodeResourcesFit", "Insufficient cpu", 0b011, 0b011),
-        Refused("NodeResourcesFit", "Insufficient memory", 0b001, 0b001),
+        ("NodeResourcesFit", Rejected("Insufficient cpu", 0b011, 0b011)),
+        ("NodeResourcesFit", Rejected("Insufficient memory", 0b001, 0b001)),
     ]
 
 
@@ -57,10 +61,10 @@ def test_a_node_that_never_has_as_much_of_one_resource_is_not_helped_by_the_end_
     cluster = Cluster(offering("a", cpu="1"), offering("b"))
     for number in range(2):
         cluster.infos.add_pod(number, a_pod(a_container(cpu="500m", memory="6Gi"), name=f"other-{number}"))
-    found = cluster.refusals(a_pod(a_container(cpu="4", memory="4Gi")))
+    found = cluster.rejections(a_pod(a_container(cpu="4", memory="4Gi")))
     assert found == [
-        Refused("NodeResourcesFit", "Insufficient cpu", 0b11, 0b10),
-        Refused("NodeResourcesFit", "Insufficient memory", 0b11, 0b10),
+        ("NodeResourcesFit", Rejected("Insufficient cpu", 0b11, 0b10)),
+        ("NodeResourcesFit", Rejected("Insufficient memory", 0b11, 0b10)),
     ]
 
 
@@ -69,14 +73,14 @@ def test_a_full_node_has_too_many_pods_for_one_that_requests_nothing() -> None:
     for number in range(2):
         cluster.infos.add_pod(number, a_pod(name=f"other-{number}"))
     assert cluster.feasible(a_pod()) == 0b10
-    assert cluster.refusals(a_pod()) == [Refused("NodeResourcesFit", "Too many pods", 0b01, 0b01)]
+    assert cluster.rejections(a_pod()) == [("NodeResourcesFit", Rejected("Too many pods", 0b01, 0b01))]
 
 
 def test_a_resource_that_no_node_offers_is_insufficient_everywhere() -> None:
     cluster = Cluster(offering("a"), offering("b"))
     pod = a_pod(a_container(gpu__gpu="1"))
     assert cluster.feasible(pod) == 0
-    assert cluster.refusals(pod) == [Refused("NodeResourcesFit", "Insufficient gpu.example.com/gpu", 0b11, 0)]
+    assert cluster.rejections(pod) == [("NodeResourcesFit", Rejected("Insufficient gpu.example.com/gpu", 0b11, 0))]
 
 
 def test_a_node_that_is_refused_by_one_filter_is_not_told_with_a_later_one() -> None:
@@ -86,7 +90,7 @@ def test_a_node_that_is_refused_by_one_filter_is_not_told_with_a_later_one() -> 
         cluster.infos.add_pod(number, a_pod(name=f"other-{number}", host_ports=(HostPort(80),) * (number < 2)))
     pod = a_pod(a_container(cpu="2"), host_ports=(HostPort(80),))
     assert cluster.feasible(pod) == 0b1000
-    assert [(one.reason, one.nodes, one.resolvable) for one in cluster.refusals(pod)] == [
+    assert [(one.reason, one.nodes, one.resolvable) for _, one in cluster.rejections(pod)] == [
         ("node(s) had untolerated taint(s)", 0b0001, 0),
         (PORTS, 0b0010, 0b0010),
         ("Insufficient cpu", 0b0100, 0),

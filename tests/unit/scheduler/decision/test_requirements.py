@@ -12,7 +12,8 @@ from scheduler.core_v1.pod import Pod
 from scheduler.decision.answers import answers, unfit
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.decide import NotPlaced, Placed, decide
-from scheduler.queue.wakeups import Reason
+from scheduler.plugins.dynamic_resources import DEVICES
+from scheduler.plugins.node_resources_fit import NODE_RESOURCES_FIT
 from scheduler.state.extended_resources import claim_name
 from scheduler.state.pod_claims import Waiting
 from tests.builders import (
@@ -28,7 +29,7 @@ from tests.builders import (
 )
 
 GPU, FPGA = "example.com/gpu", "example.com/fpga"
-DEVICES = ("gpu-0", "gpu-1")
+GPUS = ("gpu-0", "gpu-1")
 
 
 def a_cluster(*, policy: str = "first-fit", has_gate: bool = True) -> Cluster:
@@ -66,11 +67,11 @@ def refused(cluster: Cluster, pod: Pod, *claims: Claim) -> NotPlaced:
 
 def test_node_without_a_device_plugin_gives_the_resource_by_claim() -> None:
     cluster, pod = a_cluster(), asking(2)
-    add_node(cluster, 0, *DEVICES)
+    add_node(cluster, 0, *GPUS)
     found = placed(cluster, pod)
     assert found.extended is not None
     assert found.extended.claim.name == claim_name(pod)
-    assert [result.device for result in found.allocations[-1].results] == list(DEVICES)
+    assert [result.device for result in found.allocations[-1].results] == list(GPUS)
     mappings = [{"containerName": "main", "resourceName": GPU, "requestName": "container-0-request-1"}]
     assert found.extended.status == {"resourceClaimName": claim_name(pod), "requestMappings": mappings}
 
@@ -84,7 +85,7 @@ def test_node_with_a_device_plugin_needs_no_claim() -> None:
 
 def test_plugin_that_has_too_few_left_is_not_helped_by_a_class() -> None:
     cluster = a_cluster()
-    add_node(cluster, 0, *DEVICES, **{GPU: "1"})
+    add_node(cluster, 0, *GPUS, **{GPU: "1"})
     found = refused(cluster, asking(2))
     assert found.refusal.message == f"0/1 nodes are available: 1 Insufficient {GPU}."
 
@@ -104,43 +105,43 @@ def test_each_node_is_asked_for_what_it_has_to_give() -> None:
 def test_claim_of_the_pod_and_that_for_its_extended_resources_fit_together_or_not_at_all() -> None:
     cluster = a_cluster()
     add_node(cluster, 0, "gpu-0")
-    assert refused(cluster, asking(1), a_claim()).refusal.reasons == {Reason.DEVICES}
-    add_node(cluster, 1, *DEVICES)
+    assert refused(cluster, asking(1), a_claim()).refusal.reasons == {DEVICES}
+    add_node(cluster, 1, *GPUS)
     found = placed(cluster, asking(1), a_claim())
     assert (found.node, len(found.claims), len(found.allocations)) == ("node-1", 1, 2)
 
 
 def test_resource_that_nobody_offers_is_insufficient() -> None:
     cluster = a_cluster()
-    add_node(cluster, 0, *DEVICES)
+    add_node(cluster, 0, *GPUS)
     found = refused(cluster, asking(1, 1))
     assert found.refusal.message == f"0/1 nodes are available: 1 Insufficient {FPGA}."
-    assert Reason.NODE_RESOURCES_FIT in found.refusal.reasons
+    assert NODE_RESOURCES_FIT.reason in found.refusal.reasons
     assert GPU in found.refusal.resources
 
 
 def test_without_the_gate_no_class_stands_for_a_resource() -> None:
     cluster = a_cluster(has_gate=False)
-    add_node(cluster, 0, *DEVICES)
+    add_node(cluster, 0, *GPUS)
     assert refused(cluster, asking(1)).refusal.message == f"0/1 nodes are available: 1 Insufficient {GPU}."
 
 
 def test_pod_that_has_its_node_already_gets_no_claim_made() -> None:
     cluster = a_cluster()
-    add_node(cluster, 0, *DEVICES)
+    add_node(cluster, 0, *GPUS)
     assert placed(cluster, asking(1, node_name="node-0")).extended is None
 
 
 def test_what_was_taken_for_a_claim_to_be_is_in_use_and_goes_over_to_the_claim() -> None:
     cluster, pod = a_cluster(), asking(2)
-    add_node(cluster, 0, *DEVICES)
+    add_node(cluster, 0, *GPUS)
     found = placed(cluster, pod)
     cluster.reserve(pod, found)
     other = asking(1, name="other")
-    assert refused(cluster, other).refusal.reasons == {Reason.DEVICES}
+    assert refused(cluster, other).refusal.reasons == {DEVICES}
     assert found.extended is not None
     cluster.made(found.extended.claim.uid, "uid-of-the-server")
-    assert refused(cluster, other).refusal.reasons == {Reason.DEVICES}
+    assert refused(cluster, other).refusal.reasons == {DEVICES}
     assert cluster.claims.reservation("uid-of-the-server") is not None
     assert cluster.claims.holding(found.extended.claim.uid) is None
     cluster.unreserve(pod.uid)
@@ -162,8 +163,8 @@ def test_refusals_are_told_by_reason_with_the_first_node_of_each() -> None:
 @pytest.mark.parametrize(("policy", "node"), [("first-fit", "node-1"), ("pack", "node-0")])
 def test_named_policy_ranks_nodes_before_scores(policy: str, node: str) -> None:
     cluster = a_cluster(policy=policy)
-    add_node(cluster, 0, *DEVICES)
-    add_node(cluster, 1, *DEVICES)
+    add_node(cluster, 0, *GPUS)
+    add_node(cluster, 1, *GPUS)
     first = asking(1, name="first")
     cluster.reserve(first, placed(cluster, first))
     assert placed(cluster, asking(1, name="second")).node == node

@@ -1,3 +1,4 @@
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -7,21 +8,32 @@ from cel import Cancelled
 from scheduler.core_v1.pod import Pod, Preference
 from scheduler.decision import templates
 from scheduler.decision.templates import MOST_TEMPLATES, NOT_NAMED, Templates
-from scheduler.plugins.filters import FILTERS, Filter
+from scheduler.plugins.default import PLUGINS
+from scheduler.plugins.plugin import Plugin, Static
 from tests.builders import a_node, a_pod, a_term, amounts, named, requires
 
 TAINT = Taint("k", "v", "NoSchedule")
 
 
-def of_nodes(*nodes: Node) -> Templates:
-    found = Templates()
+def rejected(templates: Templates, pod: Pod) -> list[tuple[str, str, int]]:
+    return [(plugin.name, one.reason, one.nodes) for plugin, one in templates.rejections(templates.of(pod))]
+
+
+def counting(refusal: Callable[[Pod, Node], str]) -> Plugin:
+    static = Static("counted", refusal)
+    return Plugin.of_nodes("Counting", static, pod_fields=("node_selector",), node_fields=("labels",))
+
+
+def of_nodes(*nodes: Node, plugins: Sequence[Plugin] = PLUGINS) -> Templates:
+    found = Templates(plugins=plugins)
     for number, node in enumerate(nodes):
         found.set_node(number, node)
     return found
 
 
-def zoned(*zones: str) -> Templates:
-    return of_nodes(*(a_node(f"n{number}", {"zone": zone}) for number, zone in enumerate(zones)))
+def zoned(*zones: str, plugins: Sequence[Plugin] = PLUGINS) -> Templates:
+    nodes = (a_node(f"n{number}", {"zone": zone}) for number, zone in enumerate(zones))
+    return of_nodes(*nodes, plugins=plugins)
 
 
 def test_a_template_allows_the_nodes_that_every_filter_lets_pass() -> None:
@@ -33,8 +45,7 @@ def test_a_template_allows_the_nodes_that_every_filter_lets_pass() -> None:
 
 def test_a_node_is_refused_by_the_first_filter_that_refuses_it() -> None:
     both = a_node("b", taints=(TAINT,), unschedulable=True)
-    refused = list(of_nodes(a_node("a"), both, a_node("c", taints=(TAINT,))).of(a_pod()).refused())
-    assert refused == [
+    assert rejected(of_nodes(a_node("a"), both, a_node("c", taints=(TAINT,))), a_pod()) == [
         ("NodeUnschedulable", "node(s) were unschedulable", 0b010),
         ("TaintToleration", "node(s) had untolerated taint(s)", 0b100),
     ]
@@ -50,15 +61,14 @@ def test_what_keeps_pods_from_nodes_is_told_by_node_and_anew_once_one_has_change
     assert found.refused(a_pod()) == {taint: 0b1000, "node is unschedulable": 0b0100}
 
 
-def test_only_nodes_that_changed_are_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_nodes_that_changed_are_looked_at_again() -> None:
     looked_at: list[str] = []
 
-    def counting(_pod: Pod, node: Node) -> str:
+    def look_at(_pod: Pod, node: Node) -> str:
         looked_at.append(node.name)
         return ""
 
-    monkeypatch.setattr(templates, "FILTERS", (Filter("Counting", "", counting), *FILTERS[1:]))
-    found = zoned("a", "b", "c")
+    found = zoned("a", "b", "c", plugins=(counting(look_at), *PLUGINS[1:]))
     found.of(a_pod())
     assert looked_at == ["n0", "n1", "n2"]
     found.of(a_pod(name="another"))
@@ -90,33 +100,30 @@ def test_a_number_may_be_given_to_another_node() -> None:
     found.remove_node(0)
 
 
-def test_a_pod_that_names_its_nodes_has_just_these_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pod_that_names_its_nodes_has_just_these_looked_at() -> None:
     looked_at: list[str] = []
 
-    def counting(_pod: Pod, node: Node) -> str:
+    def look_at(_pod: Pod, node: Node) -> str:
         looked_at.append(node.name)
         return "" if node.name == "n1" else "no"
 
-    monkeypatch.setattr(templates, "FILTERS", (Filter("Counting", "counted", counting),))
-    monkeypatch.setattr(templates, "_ALLOWED", 1)
     pod = a_pod(affinity=(*named("n1"), *named("n3"), *named("gone")))
-    template = zoned("a", "b", "c", "d").of(pod)
+    templates = zoned("a", "b", "c", "d", plugins=(counting(look_at),))
+    assert templates.of(pod).allowed == 0b0010
     assert sorted(looked_at) == ["n1", "n3"]
-    assert template.allowed == 0b0010
-    assert sorted(nodes for _, _, nodes in template.refused()) == [0b0101, 0b1000]
+    assert sorted(nodes for _, _, nodes in rejected(templates, pod)) == [0b0101, 0b1000]
 
 
 def test_nodes_that_the_pod_does_not_name_are_told_as_kube_scheduler_tells_them() -> None:
-    (refused,) = zoned("a", "b").of(a_pod(affinity=named("n1"))).refused()
-    assert refused == ("NodeAffinity", NOT_NAMED, 0b01)
+    assert rejected(zoned("a", "b"), a_pod(affinity=named("n1"))) == [("NodeAffinity", NOT_NAMED, 0b01)]
 
 
 def test_terms_that_name_nodes_and_exclude_each_other_leave_none() -> None:
     name = requires("metadata.name", "In", "n0")
     other = requires("metadata.name", "In", "n1")
-    template = zoned("a", "b").of(a_pod(affinity=(Term(fields=(name, other)),)))
-    assert template.allowed == 0
-    assert list(template.refused()) == [("NodeAffinity", "pod affinity terms conflict", 0b11)]
+    found, pod = zoned("a", "b"), a_pod(affinity=(Term(fields=(name, other)),))
+    assert found.of(pod).allowed == 0
+    assert rejected(found, pod) == [("NodeAffinity", "pod affinity terms conflict", 0b11)]
 
 
 def test_preferences_and_soft_taints_are_counted_for_each_node() -> None:
@@ -130,8 +137,8 @@ def test_preferences_and_soft_taints_are_counted_for_each_node() -> None:
         tolerations=(Toleration("x", "Exists", "", "PreferNoSchedule"), Toleration("y", "Exists", "", "NoSchedule")),
     )
     template = nodes.of(pod)
-    assert list(template.preferred[:3]) == [7, 2, 0]
-    assert list(template.untolerated[:3]) == [1, 1, 0]
+    assert list(template.counts_of("NodeAffinity")[:3]) == [7, 2, 0]
+    assert list(template.counts_of("TaintToleration")[:3]) == [1, 1, 0]
 
 
 def test_templates_with_many_words_leave_room_for_few_others(monkeypatch: pytest.MonkeyPatch) -> None:

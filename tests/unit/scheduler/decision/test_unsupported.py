@@ -22,9 +22,6 @@ def refusal(**spec: Any) -> str:
         ({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}, "volumes"),
         ({"volumes": [{"name": "v", "ephemeral": {}}]}, "volumes"),
         ({"volumes": [{"name": "v", "azureDisk": {}}]}, "volumes"),
-        ({"topologySpreadConstraints": [{"whenUnsatisfiable": "DoNotSchedule"}]}, "topology spread"),
-        ({"affinity": {"podAffinity": {REQUIRED: [{"topologyKey": "zone"}]}}}, "affinity between pods"),
-        ({"affinity": {"podAntiAffinity": {REQUIRED: [{"topologyKey": "zone"}]}}}, "affinity between pods"),
     ],
 )
 def test_what_this_scheduler_does_not_look_at_is_refused_by_name(spec: Json, what: str) -> None:
@@ -45,8 +42,9 @@ def test_a_pod_of_a_group_is_refused() -> None:
                 for kind in ("emptyDir", "configMap", "secret", "projected", "downwardAPI", "hostPath", "image")
             ]
         },
-        {"topologySpreadConstraints": [{"whenUnsatisfiable": "ScheduleAnyway"}]},
-        {"affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{}]}}},
+        {"topologySpreadConstraints": [{"whenUnsatisfiable": "DoNotSchedule"}]},
+        {"affinity": {"podAffinity": {REQUIRED: [{"topologyKey": "zone"}]}}},
+        {"affinity": {"podAntiAffinity": {REQUIRED: [{"topologyKey": "zone"}]}}},
         {"containers": [{"name": "c", "ports": [{"hostPort": 80}]}]},
         {"containers": [{"name": "c", "resources": {"limits": {"example.com/plugin": "1"}}}]},
         {"containers": [{"name": "c", "resources": {"limits": {"deviceclass.resource.kubernetes.io/nic": "2"}}}]},

@@ -13,7 +13,7 @@ from scheduler.client.errors import ApiError, CallFailed, Status, Unanswered
 from scheduler.core_v1.namespace import Namespace
 from scheduler.decision.cluster import Cluster
 from scheduler.extender.poke import ANNOTATION, ASKED_AGAIN_S, DEBOUNCE_S, MOST_NODES, Poke
-from scheduler.queue.events import (
+from scheduler.state.changes import (
     ClaimChanged,
     ClassChanged,
     Event,

@@ -21,9 +21,9 @@ from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.decide import Failed, OutOfTime, Verdict
 from scheduler.live.loop import LEFT_S, PROBE_S, Loop, Parts
-from scheduler.queue.events import Event
 from scheduler.queue.queue import Queue
 from scheduler.runtime.metrics import Metrics
+from scheduler.state.changes import Event
 from scheduler.state.invariants import Violation
 from scheduler.telling.conditions import Refusals
 from scheduler.telling.events import Events

@@ -3,10 +3,13 @@ from dataclasses import replace
 import pytest
 
 from scheduler.core_v1.pod import Pod, PodClaim
+from scheduler.plugins.dynamic_resources import CLAIMS, CLASSES, DEVICES
+from scheduler.plugins.node_affinity import NODE_AFFINITY
+from scheduler.plugins.node_ports import NODE_PORTS
+from scheduler.plugins.plugin import Reason, Refusal
 from scheduler.queue import queue as queue_module
-from scheduler.queue.events import ClaimChanged, ClassChanged, SliceChanged, TaintRulesChanged
 from scheduler.queue.queue import FLUSH_EVERY_S, Backoff, Place, Queue
-from scheduler.queue.wakeups import Reason, Refusal
+from scheduler.state.changes import ClaimChanged, ClassChanged, SliceChanged, TaintRulesChanged
 from scheduler.state.pod_requests import PodRequests
 from tests.builders import a_claim, a_class, a_pod, a_slice, an_allocated_claim
 
@@ -36,7 +39,7 @@ class Room:
         assert found is not None
         return found.place
 
-    def refuse(self, now: float, name: str = "pod", reason: Reason = Reason.DEVICES) -> None:
+    def refuse(self, now: float, name: str = "pod", reason: Reason = DEVICES) -> None:
         assert self.pop(now) == name
         self.queue.refused(f"uid-{name}", a_refusal(reason), now)
 
@@ -113,7 +116,7 @@ def test_a_pod_whose_own_writes_are_refused_is_not_woken_sooner_by_what_it_wrote
         assert room.pop(now) == "pod"
         if attempt % 2:
             room.queue.on_event(ClaimChanged(before, marked), now)
-        room.queue.refused("uid-pod", a_refusal(Reason.CLAIMS), now)
+        room.queue.refused("uid-pod", a_refusal(CLAIMS), now)
         room.queue.on_event(ClaimChanged(marked, before), now)
         ready = room.queue.next_ready(now)
         assert ready is not None
@@ -145,7 +148,7 @@ def test_an_event_during_the_attempt_counts_when_it_ends_in_a_refusal(room: Room
     assert room.pop() == "pod"
     room.queue.on_event(NO_HELP, 0.0)
     room.queue.on_event(HELP, 0.0)
-    room.queue.refused("uid-pod", a_refusal(Reason.DEVICES), 0.5)
+    room.queue.refused("uid-pod", a_refusal(DEVICES), 0.5)
     assert (room.place(), room.queue.next_ready(0.5)) == (Place.BACKOFF, 1.5)
 
 
@@ -156,8 +159,8 @@ def test_an_event_before_the_attempt_or_for_another_reason_does_not(room: Room) 
     room.queue.on_event(HELP, 0.0)
     assert room.pop() == "pod"
     room.queue.on_event(TaintRulesChanged(), 0.0)
-    room.queue.refused("uid-pod", a_refusal(Reason.CLASSES), 0.0)
-    room.queue.refused("uid-first", a_refusal(Reason.DEVICES), 0.0)
+    room.queue.refused("uid-pod", a_refusal(CLASSES), 0.0)
+    room.queue.refused("uid-first", a_refusal(DEVICES), 0.0)
     assert (room.place(), room.place("first")) == (Place.UNSCHEDULABLE, Place.BACKOFF)
 
 
@@ -171,7 +174,7 @@ def test_a_pod_that_missed_an_event_is_tried_again(room: Room, monkeypatch: pyte
     for _ in range(2):
         room.queue.on_event(NO_HELP, 0.0)
     for name in ("old", "new"):
-        room.queue.refused(f"uid-{name}", a_refusal(Reason.DEVICES), 0.0)
+        room.queue.refused(f"uid-{name}", a_refusal(DEVICES), 0.0)
     assert (room.place("old"), room.place("new")) == (Place.BACKOFF, Place.UNSCHEDULABLE)
 
 
@@ -235,7 +238,7 @@ def test_a_change_of_the_pod_during_its_attempt_counts_too(room: Room) -> None:
     room.queue.add(pod, 0.0)
     assert room.pop() == "pod"
     room.queue.add(replace(pod, node_selector={"zone": "a"}), 0.0)
-    room.queue.refused("uid-pod", a_refusal(Reason.NODE_AFFINITY), 0.0)
+    room.queue.refused("uid-pod", a_refusal(NODE_AFFINITY.reason), 0.0)
     assert room.place() is Place.BACKOFF
 
 
@@ -260,11 +263,11 @@ def test_a_pod_that_is_gone_is_nowhere(room: Room, place: Place) -> None:
     if place is Place.BACKOFF:
         room.queue.failed("uid-pod", 0.0)
     if place is Place.UNSCHEDULABLE:
-        room.queue.refused("uid-pod", a_refusal(Reason.DEVICES), 0.0)
+        room.queue.refused("uid-pod", a_refusal(DEVICES), 0.0)
     assert room.place() is place
     room.queue.remove("uid-pod")
     room.queue.on_event(HELP, 400.0)
-    room.queue.refused("uid-pod", a_refusal(Reason.DEVICES), 400.0)
+    room.queue.refused("uid-pod", a_refusal(DEVICES), 400.0)
     room.queue.failed("uid-pod", 400.0)
     assert room.pop(400.0) is None
     assert room.queue.next_ready(400.0) is None
@@ -286,12 +289,12 @@ def test_pods_are_counted_by_place_and_the_refused_by_reason(room: Room) -> None
     for name in "abcd":
         room.queue.add(a_pod(name=name), 0.0)
     room.queue.add(a_pod(name="e", gates=("g",)), 0.0)
-    room.refuse(0.0, "a", Reason.NODE_PORTS)
+    room.refuse(0.0, "a", NODE_PORTS.reason)
     assert room.pop() == "b"
     room.queue.failed("uid-b", 0.0)
     assert room.pop() == "c"
     assert room.queue.pending() == dict.fromkeys(Place, 1)
-    assert {reason for reason, number in room.queue.unschedulable().items() if number} == {Reason.NODE_PORTS}
+    assert {reason for reason, number in room.queue.unschedulable().items() if number} == {NODE_PORTS.reason}
 
 
 def test_each_move_is_told_once(room: Room) -> None:
@@ -316,7 +319,7 @@ def test_each_move_is_told_once(room: Room) -> None:
 def test_a_person_is_told_why_a_pod_waits(room: Room) -> None:
     room.queue.add(a_pod(priority=3), 1.0)
     assert room.pop(2.0) == "pod"
-    room.queue.refused("uid-pod", a_refusal(Reason.DEVICES, Reason.NODE_PORTS, message="0/2 nodes are available"), 2.0)
+    room.queue.refused("uid-pod", a_refusal(DEVICES, NODE_PORTS.reason, message="0/2 nodes are available"), 2.0)
     assert list(room.queue.dump()) == [
         {
             "pod": "default/pod",

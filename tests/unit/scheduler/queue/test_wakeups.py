@@ -4,11 +4,22 @@ from typing import Any
 import pytest
 
 from allocator.model import Allocation, Node, Taint, Toleration
-from scheduler.core_v1.affinity_term import AffinityTerm
+from scheduler.core_v1.affinity_term import AffinityTerm, PodAffinity
 from scheduler.core_v1.host_ports import HostPort
 from scheduler.core_v1.namespace import Namespace
 from scheduler.core_v1.pod import Pod, PodClaim
-from scheduler.queue.events import (
+from scheduler.plugins.default import REASONS
+from scheduler.plugins.dynamic_resources import ADMIN_ACCESS, CLAIMS, CLASSES, DEVICES
+from scheduler.plugins.inter_pod_affinity import INTER_POD_AFFINITY
+from scheduler.plugins.node_affinity import NODE_AFFINITY
+from scheduler.plugins.node_name import NODE_NAME
+from scheduler.plugins.node_ports import NODE_PORTS
+from scheduler.plugins.node_resources_fit import NODE_RESOURCES_FIT
+from scheduler.plugins.node_unschedulable import NODE_UNSCHEDULABLE
+from scheduler.plugins.plugin import NO_NODES, UNSUPPORTED, Reason, Refusal
+from scheduler.plugins.taint_toleration import TAINT_TOLERATION
+from scheduler.queue.wakeups import concerned, helps
+from scheduler.state.changes import (
     ClaimChanged,
     ClassChanged,
     Event,
@@ -19,7 +30,7 @@ from scheduler.queue.events import (
     SliceChanged,
     TaintRulesChanged,
 )
-from scheduler.queue.wakeups import Reason, Refusal, claim_keys, concerned, helps
+from scheduler.state.pod_claims import claim_keys
 from scheduler.state.pod_requests import pod_requests
 from tests.builders import (
     a_claim,
@@ -61,14 +72,14 @@ def changed(node: Node, **fields: Any) -> NodeChanged:
 @pytest.mark.parametrize(
     "reason",
     [
-        Reason.NO_NODES,
-        Reason.NODE_UNSCHEDULABLE,
-        Reason.NODE_NAME,
-        Reason.TAINT_TOLERATION,
-        Reason.NODE_AFFINITY,
-        Reason.NODE_PORTS,
-        Reason.NODE_RESOURCES_FIT,
-        Reason.DEVICES,
+        NO_NODES,
+        NODE_UNSCHEDULABLE.reason,
+        NODE_NAME.reason,
+        TAINT_TOLERATION.reason,
+        NODE_AFFINITY.reason,
+        NODE_PORTS.reason,
+        NODE_RESOURCES_FIT.reason,
+        DEVICES,
     ],
 )
 def test_a_node_that_fits_helps_whatever_was_wrong_with_the_others(reason: Reason) -> None:
@@ -77,10 +88,10 @@ def test_a_node_that_fits_helps_whatever_was_wrong_with_the_others(reason: Reaso
 
 def test_a_node_that_takes_no_pod_at_all_helps_nobody() -> None:
     allocatable = {name: amount for name, amount in FITTING.allocatable.items() if name != "pods"}
-    assert not is_helped(Reason.NODE_RESOURCES_FIT, NodeChanged(None, replace(FITTING, allocatable=allocatable)))
+    assert not is_helped(NODE_RESOURCES_FIT.reason, NodeChanged(None, replace(FITTING, allocatable=allocatable)))
 
 
-@pytest.mark.parametrize("reason", [Reason.CLAIMS, Reason.CLASSES, Reason.ADMIN_ACCESS, Reason.UNSUPPORTED])
+@pytest.mark.parametrize("reason", [CLAIMS, CLASSES, ADMIN_ACCESS, UNSUPPORTED])
 def test_a_node_helps_no_pod_that_no_node_could_take(reason: Reason) -> None:
     assert not is_helped(reason, NodeChanged(None, FITTING))
 
@@ -88,26 +99,26 @@ def test_a_node_helps_no_pod_that_no_node_could_take(reason: Reason) -> None:
 @pytest.mark.parametrize(
     ("reason", "event", "expected"),
     [
-        (Reason.TAINT_TOLERATION, NodeChanged(replace(FITTING, taints=(TAINT,)), FITTING), True),
-        (Reason.TAINT_TOLERATION, NodeChanged(None, replace(FITTING, taints=(TAINT,))), False),
-        (Reason.TAINT_TOLERATION, changed(FITTING, labels={}), False),
-        (Reason.NODE_UNSCHEDULABLE, NodeChanged(replace(FITTING, unschedulable=True), FITTING), True),
-        (Reason.NODE_UNSCHEDULABLE, changed(FITTING, unschedulable=True), False),
-        (Reason.NODE_AFFINITY, NodeChanged(replace(FITTING, labels={"zone": "b"}), FITTING), True),
-        (Reason.NODE_AFFINITY, NodeChanged(None, replace(FITTING, labels={"zone": "b"})), False),
-        (Reason.NODE_AFFINITY, changed(FITTING, labels={"zone": "a", "more": "x"}), False),
-        (Reason.NODE_RESOURCES_FIT, changed(FITTING, allocatable=amounts(cpu="3", pods="10")), True),
-        (Reason.NODE_RESOURCES_FIT, changed(FITTING, allocatable=amounts(cpu="2", pods="11")), True),
-        (Reason.NODE_RESOURCES_FIT, changed(FITTING, allocatable=amounts(cpu="1500m", pods="10")), False),
-        (Reason.NODE_RESOURCES_FIT, changed(FITTING, allocatable=amounts(cpu="2", pods="10", memory="1")), False),
-        (Reason.NODE_RESOURCES_FIT, NodeChanged(None, a_node(allocatable=amounts(cpu="500m", pods="9"))), False),
-        (Reason.NODE_PORTS, changed(FITTING, labels={}), False),
-        (Reason.DEVICES, changed(FITTING, labels={"rack": "1"}), True),
-        (Reason.DEVICES, changed(FITTING, declared_features=frozenset({"X"})), True),
-        (Reason.DEVICES, changed(FITTING, allocatable={}, taints=(TAINT,)), False),
-        (Reason.DEVICES, NodeChanged(FITTING, None), True),
-        (Reason.NODE_RESOURCES_FIT, NodeChanged(FITTING, None), False),
-        (Reason.TAINT_TOLERATION, NodeChanged(FITTING, None), False),
+        (TAINT_TOLERATION.reason, NodeChanged(replace(FITTING, taints=(TAINT,)), FITTING), True),
+        (TAINT_TOLERATION.reason, NodeChanged(None, replace(FITTING, taints=(TAINT,))), False),
+        (TAINT_TOLERATION.reason, changed(FITTING, labels={}), False),
+        (NODE_UNSCHEDULABLE.reason, NodeChanged(replace(FITTING, unschedulable=True), FITTING), True),
+        (NODE_UNSCHEDULABLE.reason, changed(FITTING, unschedulable=True), False),
+        (NODE_AFFINITY.reason, NodeChanged(replace(FITTING, labels={"zone": "b"}), FITTING), True),
+        (NODE_AFFINITY.reason, NodeChanged(None, replace(FITTING, labels={"zone": "b"})), False),
+        (NODE_AFFINITY.reason, changed(FITTING, labels={"zone": "a", "more": "x"}), False),
+        (NODE_RESOURCES_FIT.reason, changed(FITTING, allocatable=amounts(cpu="3", pods="10")), True),
+        (NODE_RESOURCES_FIT.reason, changed(FITTING, allocatable=amounts(cpu="2", pods="11")), True),
+        (NODE_RESOURCES_FIT.reason, changed(FITTING, allocatable=amounts(cpu="1500m", pods="10")), False),
+        (NODE_RESOURCES_FIT.reason, changed(FITTING, allocatable=amounts(cpu="2", pods="10", memory="1")), False),
+        (NODE_RESOURCES_FIT.reason, NodeChanged(None, a_node(allocatable=amounts(cpu="500m", pods="9"))), False),
+        (NODE_PORTS.reason, changed(FITTING, labels={}), False),
+        (DEVICES, changed(FITTING, labels={"rack": "1"}), True),
+        (DEVICES, changed(FITTING, declared_features=frozenset({"X"})), True),
+        (DEVICES, changed(FITTING, allocatable={}, taints=(TAINT,)), False),
+        (DEVICES, NodeChanged(FITTING, None), True),
+        (NODE_RESOURCES_FIT.reason, NodeChanged(FITTING, None), False),
+        (TAINT_TOLERATION.reason, NodeChanged(FITTING, None), False),
     ],
 )
 def test_a_node_that_changes_helps_where_the_filter_that_refused_would_let_it_pass_now(
@@ -116,7 +127,7 @@ def test_a_node_that_changes_helps_where_the_filter_that_refused_would_let_it_pa
     assert is_helped(reason, event) is expected
 
 
-@pytest.mark.parametrize("reason", [Reason.DEVICES, Reason.NODE_RESOURCES_FIT])
+@pytest.mark.parametrize("reason", [DEVICES, NODE_RESOURCES_FIT.reason])
 def test_a_node_that_comes_to_offer_an_extended_resource_itself_helps_pods_that_no_class_could(reason: Reason) -> None:
     """And one that offers it no more, where a class then stands for it."""
     offering = replace(FITTING, allocatable={**FITTING.allocatable, **amounts(**{"example.com/gpu": "1"})})
@@ -129,27 +140,27 @@ def test_a_node_that_comes_to_offer_an_extended_resource_itself_helps_pods_that_
 @pytest.mark.parametrize(
     ("reason", "old", "new", "expected"),
     [
-        (Reason.NODE_RESOURCES_FIT, BOUND, None, True),
-        (Reason.NODE_RESOURCES_FIT, BOUND, replace(BOUND, phase="Succeeded"), True),
-        (Reason.NODE_RESOURCES_FIT, BOUND, replace(BOUND, containers=(a_container(cpu="1"),)), True),
-        (Reason.NODE_RESOURCES_FIT, BOUND, replace(BOUND, containers=(a_container(cpu="3"),)), False),
-        (Reason.NODE_RESOURCES_FIT, BOUND, replace(BOUND, phase="Running"), False),
-        (Reason.NODE_RESOURCES_FIT, replace(BOUND, node_name=""), None, False),
-        (Reason.NODE_RESOURCES_FIT, replace(BOUND, node_name=""), BOUND, False),
-        (Reason.NODE_RESOURCES_FIT, None, BOUND, False),
-        (Reason.NODE_PORTS, BOUND, None, True),
-        (Reason.NODE_PORTS, replace(BOUND, host_ports=(HostPort(81),)), None, False),
-        (Reason.NODE_PORTS, BOUND, replace(BOUND, phase="Failed"), True),
-        (Reason.NODE_PORTS, BOUND, replace(BOUND, containers=()), False),
-        (Reason.DEVICES, BOUND, None, False),
-        (Reason.TAINT_TOLERATION, BOUND, None, False),
+        (NODE_RESOURCES_FIT.reason, BOUND, None, True),
+        (NODE_RESOURCES_FIT.reason, BOUND, replace(BOUND, phase="Succeeded"), True),
+        (NODE_RESOURCES_FIT.reason, BOUND, replace(BOUND, containers=(a_container(cpu="1"),)), True),
+        (NODE_RESOURCES_FIT.reason, BOUND, replace(BOUND, containers=(a_container(cpu="3"),)), False),
+        (NODE_RESOURCES_FIT.reason, BOUND, replace(BOUND, phase="Running"), False),
+        (NODE_RESOURCES_FIT.reason, replace(BOUND, node_name=""), None, False),
+        (NODE_RESOURCES_FIT.reason, replace(BOUND, node_name=""), BOUND, False),
+        (NODE_RESOURCES_FIT.reason, None, BOUND, False),
+        (NODE_PORTS.reason, BOUND, None, True),
+        (NODE_PORTS.reason, replace(BOUND, host_ports=(HostPort(81),)), None, False),
+        (NODE_PORTS.reason, BOUND, replace(BOUND, phase="Failed"), True),
+        (NODE_PORTS.reason, BOUND, replace(BOUND, containers=()), False),
+        (DEVICES, BOUND, None, False),
+        (TAINT_TOLERATION.reason, BOUND, None, False),
     ],
 )
 def test_a_pod_helps_by_what_it_gives_back(reason: Reason, old: Pod | None, new: Pod | None, *, expected: bool) -> None:
     assert is_helped(reason, PodChanged(old, new)) is expected
 
 
-@pytest.mark.parametrize("reason", list(Reason))
+@pytest.mark.parametrize("reason", list(REASONS))
 def test_a_pod_that_comes_to_ask_for_something_else_is_tried_whatever_was_wrong(reason: Reason) -> None:
     tolerant = replace(WANTS, tolerations=(Toleration("k", "Exists"),))
     assert is_helped(reason, PodChanged(WANTS, tolerant))
@@ -164,20 +175,20 @@ HELD = an_allocated_claim("gpu-0")
 @pytest.mark.parametrize(
     ("reason", "event", "expected"),
     [
-        (Reason.CLAIMS, ClaimChanged(None, MINE), True),
-        (Reason.CLAIMS, ClaimChanged(MINE, MINE), True),
-        (Reason.CLAIMS, ClaimChanged(MINE, None), True),
-        (Reason.CLAIMS, ClaimChanged(None, replace(MINE, namespace="other")), False),
-        (Reason.CLAIMS, ClaimChanged(HELD, None), False),
-        (Reason.DEVICES, ClaimChanged(MINE, an_allocated_claim("gpu-0", name="mine")), True),
-        (Reason.DEVICES, ClaimChanged(HELD, None), True),
-        (Reason.DEVICES, ClaimChanged(HELD, replace(HELD, allocation=None)), True),
-        (Reason.DEVICES, ClaimChanged(HELD, replace(HELD, allocation=Allocation((a_result("gpu-1"),)))), True),
-        (Reason.DEVICES, ClaimChanged(HELD, replace(HELD, uid="again")), False),
-        (Reason.DEVICES, ClaimChanged(None, HELD), False),
-        (Reason.DEVICES, ClaimChanged(replace(HELD, allocation=None), HELD), False),
-        (Reason.NODE_RESOURCES_FIT, ClaimChanged(HELD, None), False),
-        (Reason.NODE_RESOURCES_FIT, ClaimChanged(None, MINE), False),
+        (CLAIMS, ClaimChanged(None, MINE), True),
+        (CLAIMS, ClaimChanged(MINE, MINE), True),
+        (CLAIMS, ClaimChanged(MINE, None), True),
+        (CLAIMS, ClaimChanged(None, replace(MINE, namespace="other")), False),
+        (CLAIMS, ClaimChanged(HELD, None), False),
+        (DEVICES, ClaimChanged(MINE, an_allocated_claim("gpu-0", name="mine")), True),
+        (DEVICES, ClaimChanged(HELD, None), True),
+        (DEVICES, ClaimChanged(HELD, replace(HELD, allocation=None)), True),
+        (DEVICES, ClaimChanged(HELD, replace(HELD, allocation=Allocation((a_result("gpu-1"),)))), True),
+        (DEVICES, ClaimChanged(HELD, replace(HELD, uid="again")), False),
+        (DEVICES, ClaimChanged(None, HELD), False),
+        (DEVICES, ClaimChanged(replace(HELD, allocation=None), HELD), False),
+        (NODE_RESOURCES_FIT.reason, ClaimChanged(HELD, None), False),
+        (NODE_RESOURCES_FIT.reason, ClaimChanged(None, MINE), False),
     ],
 )
 def test_a_claim_helps_its_own_pods_and_by_what_it_gives_back(
@@ -196,19 +207,19 @@ def test_a_claim_made_of_a_template_is_the_pods_own_once_its_status_says_so() ->
 @pytest.mark.parametrize(
     ("reason", "event", "expected"),
     [
-        (Reason.DEVICES, SliceChanged(None, a_slice("gpu-0")), True),
-        (Reason.DEVICES, SliceChanged(a_slice("gpu-0"), None), True),
-        (Reason.CLAIMS, SliceChanged(None, a_slice("gpu-0")), False),
-        (Reason.DEVICES, TaintRulesChanged(), True),
-        (Reason.CLASSES, TaintRulesChanged(), False),
-        (Reason.CLASSES, ClassChanged(None, a_class("gpu")), True),
-        (Reason.CLASSES, ClassChanged(None, a_class("nic")), False),
-        (Reason.DEVICES, ClassChanged(a_class("gpu"), a_class("gpu", "true")), True),
-        (Reason.DEVICES, ClassChanged(None, a_class("nic")), False),
-        (Reason.UNSUPPORTED, ClassChanged(a_class("x"), None), False),
-        (Reason.ADMIN_ACCESS, NamespaceChanged(Namespace("default"), Namespace("default", {"a": "b"})), True),
-        (Reason.ADMIN_ACCESS, NamespaceChanged(None, Namespace("other")), False),
-        (Reason.DEVICES, NamespaceChanged(None, Namespace("default")), False),
+        (DEVICES, SliceChanged(None, a_slice("gpu-0")), True),
+        (DEVICES, SliceChanged(a_slice("gpu-0"), None), True),
+        (CLAIMS, SliceChanged(None, a_slice("gpu-0")), False),
+        (DEVICES, TaintRulesChanged(), True),
+        (CLASSES, TaintRulesChanged(), False),
+        (CLASSES, ClassChanged(None, a_class("gpu")), True),
+        (CLASSES, ClassChanged(None, a_class("nic")), False),
+        (DEVICES, ClassChanged(a_class("gpu"), a_class("gpu", "true")), True),
+        (DEVICES, ClassChanged(None, a_class("nic")), False),
+        (UNSUPPORTED, ClassChanged(a_class("x"), None), False),
+        (ADMIN_ACCESS, NamespaceChanged(Namespace("default"), Namespace("default", {"a": "b"})), True),
+        (ADMIN_ACCESS, NamespaceChanged(None, Namespace("other")), False),
+        (DEVICES, NamespaceChanged(None, Namespace("default")), False),
     ],
 )
 def test_slices_rules_classes_and_namespaces_help_those_that_wait_for_them(
@@ -220,14 +231,14 @@ def test_slices_rules_classes_and_namespaces_help_those_that_wait_for_them(
 @pytest.mark.parametrize(
     ("reason", "event", "expected"),
     [
-        (Reason.NODE_RESOURCES_FIT, GivenBack(BOUND), True),
-        (Reason.NODE_PORTS, GivenBack(BOUND), True),
-        (Reason.NODE_PORTS, GivenBack(replace(BOUND, host_ports=())), False),
-        (Reason.DEVICES, GivenBack(BOUND, (a_claim(),)), True),
-        (Reason.DEVICES, GivenBack(BOUND), False),
-        (Reason.CLAIMS, GivenBack(BOUND, (MINE,)), True),
-        (Reason.CLAIMS, GivenBack(BOUND, (a_claim(),)), False),
-        (Reason.TAINT_TOLERATION, GivenBack(BOUND, (MINE,)), False),
+        (NODE_RESOURCES_FIT.reason, GivenBack(BOUND), True),
+        (NODE_PORTS.reason, GivenBack(BOUND), True),
+        (NODE_PORTS.reason, GivenBack(replace(BOUND, host_ports=())), False),
+        (DEVICES, GivenBack(BOUND, (a_claim(),)), True),
+        (DEVICES, GivenBack(BOUND), False),
+        (CLAIMS, GivenBack(BOUND, (MINE,)), True),
+        (CLAIMS, GivenBack(BOUND, (a_claim(),)), False),
+        (TAINT_TOLERATION.reason, GivenBack(BOUND, (MINE,)), False),
     ],
 )
 def test_an_attempt_that_comes_to_nothing_helps_by_what_it_had_taken(
@@ -236,20 +247,20 @@ def test_an_attempt_that_comes_to_nothing_helps_by_what_it_had_taken(
     assert is_helped(reason, event) is expected
 
 
-@pytest.mark.parametrize("reason", list(Reason))
+@pytest.mark.parametrize("reason", list(REASONS))
 def test_a_pod_is_not_helped_by_its_own_failed_attempt_or_end(reason: Reason) -> None:
     assert not is_helped(reason, GivenBack(WANTS, (MINE,)))
     assert not is_helped(reason, PodChanged(replace(WANTS, node_name="n"), None))
 
 
 def test_a_reason_tells_the_plugin_of_kube_scheduler_that_refuses_for_it() -> None:
-    assert Reason.NODE_PORTS.plugin == "NodePorts"
-    assert {one.plugin for one in (Reason.CLAIMS, Reason.CLASSES, Reason.DEVICES)} == {"DynamicResources"}
+    assert NODE_PORTS.reason.plugin == "NodePorts"
+    assert {one.plugin for one in (CLAIMS, CLASSES, DEVICES)} == {"DynamicResources"}
 
 
 def test_pod_that_keeps_nobody_away_helps_nobody_who_was_kept_away() -> None:
-    keeper = replace(BOUND, anti_affinity=(AffinityTerm("zone", frozenset({"default"}), None),))
-    assert is_helped(Reason.INTER_POD_AFFINITY, PodChanged(keeper, None))
-    assert is_helped(Reason.INTER_POD_AFFINITY, GivenBack(keeper))
-    assert not is_helped(Reason.INTER_POD_AFFINITY, PodChanged(BOUND, None))
-    assert not is_helped(Reason.INTER_POD_AFFINITY, GivenBack(BOUND))
+    keeper = replace(BOUND, pod_affinity=PodAffinity(required_anti=(AffinityTerm("zone", frozenset({"default"}), ()),)))
+    assert is_helped(INTER_POD_AFFINITY.reason, PodChanged(keeper, None))
+    assert is_helped(INTER_POD_AFFINITY.reason, GivenBack(keeper))
+    assert not is_helped(INTER_POD_AFFINITY.reason, PodChanged(BOUND, None))
+    assert not is_helped(INTER_POD_AFFINITY.reason, GivenBack(BOUND))

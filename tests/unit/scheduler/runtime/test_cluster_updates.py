@@ -15,8 +15,8 @@ from scheduler.client.discovery import Served
 from scheduler.client.resources import Resource, taint_rules
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.decide import NotPlaced, Placed, decide
-from scheduler.queue.events import ClaimChanged, Event, PodChanged
 from scheduler.runtime.watched_state import WatchedState
+from scheduler.state.changes import ClaimChanged, Event, PodChanged
 from scheduler.state.pod_claims import Waiting
 from tests.builders import a_claim, a_class, a_node, a_pod, a_slice, a_user, amounts, kubernetes, on_node
 from tests.unit.scheduler.runtime.updates import update_from

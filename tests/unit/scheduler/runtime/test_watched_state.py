@@ -11,8 +11,8 @@ from scheduler.client.connection import Connection
 from scheduler.client.discovery import Served
 from scheduler.core_v1.namespace import Namespace
 from scheduler.decision.cluster import Cluster
-from scheduler.queue import events
 from scheduler.runtime.watched_state import WatchedState
+from scheduler.state import changes
 from tests.builders import a_class, a_node, a_pod, a_slice
 from tests.unit.scheduler.runtime.updates import update_from
 
@@ -28,11 +28,11 @@ class Told:
 
 
 KINDS: list[tuple[str, str, Any, Callable[[Any], object], type]] = [
-    ("nodes", "node", a_node("a"), lambda node: node.name, events.NodeChanged),
-    ("namespaces", "namespace", Namespace("a", {"x": "y"}), lambda namespace: namespace.name, events.NamespaceChanged),
-    ("classes", "class", a_class("a"), lambda device_class: device_class.name, events.ClassChanged),
-    ("slices", "slice", a_slice(name="a"), lambda piece: piece.name, events.SliceChanged),
-    ("pods", "pod", a_pod(name="a"), lambda pod: pod.uid, events.PodChanged),
+    ("nodes", "node", a_node("a"), lambda node: node.name, changes.NodeChanged),
+    ("namespaces", "namespace", Namespace("a", {"x": "y"}), lambda namespace: namespace.name, changes.NamespaceChanged),
+    ("classes", "class", a_class("a"), lambda device_class: device_class.name, changes.ClassChanged),
+    ("slices", "slice", a_slice(name="a"), lambda piece: piece.name, changes.SliceChanged),
+    ("pods", "pod", a_pod(name="a"), lambda pod: pod.uid, changes.PodChanged),
 ]
 
 

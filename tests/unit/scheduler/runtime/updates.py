@@ -6,9 +6,9 @@ from typing import Any
 from scheduler.cache.events import Found, Undecoded
 from scheduler.client.resources import Resource
 from scheduler.decision.cluster import Cluster
-from scheduler.queue.events import Event
 from scheduler.runtime.cluster_updates import ClusterUpdates
 from scheduler.runtime.watched_state import WatchedState
+from scheduler.state.changes import Event
 
 
 def update_from(

@@ -13,6 +13,9 @@ from scheduler.core_v1.pod import Pod
 
 Object = TypeVar("Object")
 
+ClaimKey = tuple[str, str]
+"""Namespace and name."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Changed(Generic[Object]):
@@ -27,9 +30,35 @@ class NodeChanged(_Changed[Node]):
 class PodChanged(_Changed[Pod]):
     """A pod, of any scheduler."""
 
+    @property
+    def is_less(self) -> bool:
+        """False for a pod on a node that stays there with what it has: most reports say only that a pod runs."""
+        if self.old is None or not self.old.node_name:
+            return False
+        return self.new is None or self.new.is_finished or _resources_of(self.old) != _resources_of(self.new)
+
+    @property
+    def is_counted_differently(self) -> bool:
+        """True for a pod that comes to a node or leaves it, or has other labels there: others may look at these."""
+        return _counted_of(self.old) != _counted_of(self.new)
+
 
 class ClaimChanged(_Changed[Claim]):
     """A ResourceClaim."""
+
+    @property
+    def key(self) -> ClaimKey:
+        """The claim that has changed."""
+        claim = self.new or self.old
+        assert claim is not None
+        return claim.namespace, claim.name
+
+    @property
+    def is_released(self) -> bool:
+        """Devices that were allocated may be free now."""
+        old = self.old.allocation if self.old else None
+        new = self.new.allocation if self.new else None
+        return old is not None and old != new
 
 
 class SliceChanged(_Changed[Slice]):
@@ -59,6 +88,14 @@ class GivenBack:
     pod: Pod
     claims: tuple[Claim, ...] = ()
     node: str = ""
+
+
+def _resources_of(pod: Pod) -> tuple[object, ...]:
+    return pod.containers, pod.budget, pod.overhead, pod.by_claims
+
+
+def _counted_of(pod: Pod | None) -> object:
+    return None if pod is None or not pod.node_name or pod.is_finished else (pod.labels, pod.is_deleting)
 
 
 Event = (

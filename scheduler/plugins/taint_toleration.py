@@ -1,4 +1,4 @@
-"""TaintToleration: every NoSchedule and NoExecute taint of the node has to be tolerated.
+"""TaintToleration: NoSchedule and NoExecute taints have to be tolerated; PreferNoSchedule taints make a node worse.
 
 Source: k8s.io/api core/v1 Toleration.ToleratesTaint.
 """
@@ -7,8 +7,13 @@ from collections.abc import Sequence
 
 from allocator.model import Node, Taint, Toleration
 from scheduler.core_v1.pod import Pod
+from scheduler.plugins.cycle import Cycle
+from scheduler.plugins.normalize import normalized
+from scheduler.plugins.plugin import Plugin, Score, Static
+from scheduler.state.masks import Numbers
 
 _BLOCKING = frozenset({"NoSchedule", "NoExecute"})
+_PREFER_NO_SCHEDULE = "PreferNoSchedule"
 
 
 def taint_toleration(pod: Pod, node: Node) -> str:
@@ -17,6 +22,12 @@ def taint_toleration(pod: Pod, node: Node) -> str:
         if taint.effect in _BLOCKING and not tolerates(pod.tolerations, taint):
             return f"node has untolerated taint {{{taint.key}: {taint.value}}}"
     return ""
+
+
+def untolerated_taints(pod: Pod, node: Node) -> int:
+    """How many PreferNoSchedule taints of the node the pod does not tolerate."""
+    soft = [taint for taint in node.taints if taint.effect == _PREFER_NO_SCHEDULE]
+    return sum(not tolerates(pod.tolerations, taint) for taint in soft)
 
 
 def tolerates(tolerations: Sequence[Toleration], taint: Taint) -> bool:
@@ -32,3 +43,16 @@ def _matches(toleration: Toleration, taint: Taint) -> bool:
     if toleration.operator in ("", "Equal"):
         return toleration.value == taint.value
     return toleration.operator == "Exists"
+
+
+def _scores(_cycle: Cycle, _nodes: Numbers, untolerated: Numbers) -> Numbers:
+    return normalized(untolerated, is_reversed=True)
+
+
+TAINT_TOLERATION = Plugin.of_nodes(
+    "TaintToleration",
+    Static("node(s) had untolerated taint(s)", taint_toleration),
+    pod_fields=("tolerations",),
+    node_fields=("taints",),
+    score=Score(3, _scores, untolerated_taints),
+)

@@ -2,7 +2,8 @@
 
 from allocator.model import Node, Taint
 from scheduler.core_v1.pod import Pod
-from scheduler.plugins.filters.taint_toleration import tolerates
+from scheduler.plugins.plugin import Plugin, Static
+from scheduler.plugins.taint_toleration import tolerates
 
 _CORDONED = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 
@@ -12,3 +13,11 @@ def node_unschedulable(pod: Pod, node: Node) -> str:
     if node.unschedulable and not tolerates(pod.tolerations, _CORDONED):
         return "node is unschedulable"
     return ""
+
+
+NODE_UNSCHEDULABLE = Plugin.of_nodes(
+    "NodeUnschedulable",
+    Static("node(s) were unschedulable", node_unschedulable),
+    pod_fields=("tolerations",),
+    node_fields=("unschedulable",),
+)

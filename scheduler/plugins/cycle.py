@@ -1,0 +1,23 @@
+"""One attempt to place a pod, as plugins see it."""
+
+from dataclasses import dataclass
+
+from scheduler.core_v1.pod import Pod
+from scheduler.plugins.template import Template
+from scheduler.state.nodes import NodeInfos
+from scheduler.state.pod_requests import PodRequests
+from scheduler.state.pod_selectors import PodSelectors
+
+
+@dataclass(frozen=True, slots=True)
+class Cycle:
+    """The pod, what it requests of the nodes in question, and what is in the cluster.
+
+    template: what plugins say of the pod and each node alone. selectors: Services and controllers.
+    """
+
+    pod: Pod
+    requests: PodRequests
+    infos: NodeInfos
+    template: Template
+    selectors: PodSelectors

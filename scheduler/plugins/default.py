@@ -1,0 +1,40 @@
+"""The plugins of the default profile, in kube-scheduler's order.
+
+A node has the reasons of the first of them that refuses it.
+"""
+
+from collections.abc import Iterable
+
+from allocator.model import Node
+from scheduler.core_v1.pod import Pod
+from scheduler.plugins.dynamic_resources import DYNAMIC_RESOURCES
+from scheduler.plugins.inter_pod_affinity import INTER_POD_AFFINITY
+from scheduler.plugins.node_affinity import NODE_AFFINITY
+from scheduler.plugins.node_name import NODE_NAME
+from scheduler.plugins.node_ports import NODE_PORTS
+from scheduler.plugins.node_resources_fit import NODE_RESOURCES_FIT
+from scheduler.plugins.node_unschedulable import NODE_UNSCHEDULABLE
+from scheduler.plugins.plugin import NO_NODES, UNSUPPORTED, Plugin
+from scheduler.plugins.pod_topology_spread import POD_TOPOLOGY_SPREAD
+from scheduler.plugins.taint_toleration import TAINT_TOLERATION
+
+PLUGINS = (
+    NODE_UNSCHEDULABLE,
+    NODE_NAME,
+    TAINT_TOLERATION,
+    NODE_AFFINITY,
+    NODE_PORTS,
+    NODE_RESOURCES_FIT,
+    POD_TOPOLOGY_SPREAD,
+    INTER_POD_AFFINITY,
+    DYNAMIC_RESOURCES,
+)
+
+REASONS = (NO_NODES, UNSUPPORTED, *(reason for plugin in PLUGINS for reason in plugin.reasons))
+"""All that pods are refused for."""
+
+
+def refusal(pod: Pod, node: Node, plugins: Iterable[Plugin] = PLUGINS) -> str:
+    """Why the pod cannot be on the node whatever else is there, for a person who asks about this node; "" if it can."""
+    asked = (plugin.static.refusal(pod, node) for plugin in plugins if plugin.static)
+    return next(filter(None, asked), "")

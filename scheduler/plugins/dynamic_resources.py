@@ -1,0 +1,109 @@
+"""DynamicResources: the devices of a pod's claims have to be free and in reach; better alternatives make a node better.
+
+Which devices there are and who has them is the allocator's (`allocator.fleet`); this is what the plugin adds. A node's
+rank is the sum over requests with `firstAvailable` of 8 - position of the alternative chosen there.
+Source: KEP-4381, KEP-4816; kube-scheduler's dynamicresources.go.
+"""
+
+from collections.abc import Hashable
+
+from allocator.model import Node
+from scheduler.plugins.cycle import Cycle
+from scheduler.plugins.node_resources_fit import offers_asked_differently, stands_for_asked
+from scheduler.plugins.normalize import normalized
+from scheduler.plugins.plugin import Plugin, Reason, RefusedPod, Score, always
+from scheduler.state.changes import (
+    ClaimChanged,
+    ClassChanged,
+    GivenBack,
+    NamespaceChanged,
+    NodeChanged,
+    SliceChanged,
+    TaintRulesChanged,
+)
+from scheduler.state.masks import Numbers
+from scheduler.state.pod_claims import awaited_claims, claim_keys
+
+NAME = "DynamicResources"
+
+
+def _scores(_cycle: Cycle, _nodes: Numbers, ranks: Numbers) -> Numbers:
+    return normalized(ranks)
+
+
+def _may_give_devices(who: RefusedPod, event: NodeChanged) -> bool:
+    return _reaches_differently(event) or offers_asked_differently(who, event)
+
+
+def _reaches_differently(event: NodeChanged) -> bool:
+    """Devices are reached by a node's name and labels; a claim that was allocated on a node that is gone is freed."""
+    old, new = event.old, event.new
+    return old is None or new is None or _reach_of(old) != _reach_of(new)
+
+
+def _reach_of(node: Node) -> Hashable:
+    return frozenset(node.labels.items()), node.declared_features
+
+
+def _is_own(who: RefusedPod, event: ClaimChanged) -> bool:
+    return event.key in awaited_claims(who.pod)
+
+
+def _is_own_or_released(who: RefusedPod, event: ClaimChanged) -> bool:
+    return event.is_released or _is_own(who, event)
+
+
+def _is_named(who: RefusedPod, event: ClassChanged) -> bool:
+    return any(one.name in who.refusal.classes for one in (event.old, event.new) if one)
+
+
+def _is_named_or_asked(who: RefusedPod, event: ClassChanged) -> bool:
+    return _is_named(who, event) or stands_for_asked(who, event)
+
+
+def _is_in_namespace(who: RefusedPod, event: NamespaceChanged) -> bool:
+    return any(one.name == who.pod.namespace for one in (event.old, event.new) if one)
+
+
+def _shares_claim(who: RefusedPod, event: GivenBack) -> bool:
+    own = set(claim_keys(who.pod))
+    return any((claim.namespace, claim.name) in own for claim in event.claims)
+
+
+def _gives_back_devices(_who: RefusedPod, event: GivenBack) -> bool:
+    return bool(event.claims)
+
+
+DEVICES = Reason(
+    NAME,
+    {
+        NodeChanged: _may_give_devices,
+        ClaimChanged: _is_own_or_released,
+        SliceChanged: always,
+        ClassChanged: _is_named_or_asked,
+        TaintRulesChanged: always,
+        GivenBack: _gives_back_devices,
+    },
+    ("labels", "declared_features", "allocatable"),
+    "devices",
+)
+"""No node that is feasible otherwise has the devices, or reaches those that are allocated."""
+
+CLAIMS = Reason(NAME, {ClaimChanged: _is_own, GivenBack: _shares_claim}, name="claims")
+"""A claim of the pod is not there, being deleted, not its own, or reserved for as many pods as it can be."""
+
+CLASSES = Reason(NAME, {ClassChanged: _is_named}, name="device classes")
+"""A class that a claim names does not exist."""
+
+ADMIN_ACCESS = Reason(NAME, {NamespaceChanged: _is_in_namespace}, name="admin access")
+"""The namespace does not permit it."""
+
+DENIED = Reason(NAME, name="denied by the API server")
+"""A policy or a quota refuses a write: nothing that is watched says when it would not."""
+
+DYNAMIC_RESOURCES = Plugin(
+    NAME,
+    (DEVICES, CLAIMS, CLASSES, ADMIN_ACCESS, DENIED),
+    pod_fields=("claims", "claim_statuses"),
+    score=Score(2, _scores),
+)

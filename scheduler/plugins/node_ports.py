@@ -1,0 +1,38 @@
+"""NodePorts: the host ports of a pod have to be free on its node."""
+
+from allocator.search.rules import Mask
+from scheduler.core_v1.pod import Pod
+from scheduler.plugins.cycle import Cycle
+from scheduler.plugins.plugin import Dynamic, Plugin, Reason, RefusedPod, is_added
+from scheduler.state.changes import GivenBack, NodeChanged, PodChanged
+from scheduler.state.ports import UsedPorts
+
+
+def _refused(cycle: Cycle) -> Mask:
+    ports = cycle.pod.host_ports
+    return cycle.infos.ports.clashes(ports) if ports else 0
+
+
+def _frees_ports(who: RefusedPod, event: PodChanged) -> bool:
+    old, new = event.old, event.new
+    if old is None or not old.node_name or (new is not None and not new.is_finished):
+        return False
+    return _clash(old, who.pod)
+
+
+def _gives_back_ports(who: RefusedPod, event: GivenBack) -> bool:
+    return _clash(event.pod, who.pod)
+
+
+def _clash(one: Pod, other: Pod) -> bool:
+    held = UsedPorts()
+    held.add(0, one.host_ports)
+    return bool(held.clashes(other.host_ports))
+
+
+NODE_PORTS = Plugin(
+    "NodePorts",
+    (Reason("NodePorts", {NodeChanged: is_added, PodChanged: _frees_ports, GivenBack: _gives_back_ports}),),
+    pod_fields=("host_ports",),
+    dynamic=Dynamic.of("node(s) didn't have free ports for the requested pod ports", _refused),
+)

@@ -1,0 +1,186 @@
+"""The contract of a plugin: what one of kube-scheduler's plugins decides, in one value that its own file holds.
+
+A plugin refuses nodes by pod and node alone (`Static`, whose answers are kept until one of them changes) or by what
+else is in the cluster (`Dynamic`, asked in every cycle for all nodes at once), scores those that are left, and says
+which events may help a pod that it refused. A new plugin is a file with such a value and a line in `default`.
+Source: k8s.io/kube-scheduler framework: PreFilter, Filter, Score, EnqueueExtensions (KEP-624, KEP-4247).
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from allocator.model import Node
+from allocator.search.rules import Mask
+from scheduler.core_v1.pod import Pod
+from scheduler.plugins.cycle import Cycle
+from scheduler.state.changes import Event, NodeChanged
+from scheduler.state.masks import Numbers
+from scheduler.state.pod_requests import PodRequests
+
+
+@dataclass(frozen=True, slots=True)
+class Static:
+    """A filter that looks at the pod and one node. reason: its refusal of several nodes, in kube-scheduler's words.
+
+    refusal: why the pod cannot be on the node, empty where it can. No other pod's end would change the answer.
+    """
+
+    reason: str
+    refusal: Callable[[Pod, Node], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """Nodes that are refused for one reason, in kube-scheduler's words.
+
+    resolvable: those that the end of other pods could make feasible, kube-scheduler's code Unschedulable; the others
+    are UnschedulableAndUnresolvable.
+    """
+
+    reason: str
+    nodes: Mask
+    resolvable: Mask = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Dynamic:
+    """A filter that looks at all nodes at once.
+
+    refused: the nodes that it refuses. rejections: why, of these nodes; one may be refused for several reasons.
+    """
+
+    refused: Callable[[Cycle], Mask]
+    rejections: Callable[[Cycle, Mask], Iterable[Rejected]]
+
+    @staticmethod
+    def of(reason: str, refused: Callable[[Cycle], Mask]) -> "Dynamic":
+        """A filter with one reason, which the end of other pods may undo."""
+
+        def rejections(cycle: Cycle, asked: Mask) -> Iterable[Rejected]:
+            nodes = refused(cycle) & asked
+            return (Rejected(reason, nodes, nodes),) if nodes else ()
+
+        return Dynamic(refused, rejections)
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """How good nodes are. scores: of these node numbers, from 0 to 100, given the counts of each.
+
+    count: what counts for the score by pod and node alone, where that is all; kept until one of them changes.
+    """
+
+    weight: int
+    scores: Callable[[Cycle, Numbers, Numbers], Numbers]
+    count: Callable[[Pod, Node], int] | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reason:
+    """Why a plugin refused a pod, as far as it matters to what may help. name: reported in place of the plugin.
+
+    hints: whether an event may help a pod that was refused for it, by the type of the event; other events cannot. A
+    hint must never say no to one that could make the pod fit, for the pod would wait for minutes; a yes that comes to
+    nothing costs one more attempt. It may count on old and new being consecutive: a node that a filter refused stays
+    refused until an event shows it pass. node_fields: the fields of a node that a hint for changed nodes looks at.
+    counts_pods: whether a pod helps that comes to a node or gets other labels, too, and not only one that goes.
+    """
+
+    plugin: str
+    hints: Mapping[type[Event], "Hint"] = field(default_factory=dict)
+    node_fields: tuple[str, ...] = ()
+    name: str = ""
+    counts_pods: bool = False
+
+    def __str__(self) -> str:
+        return self.name or self.plugin
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """What an attempt ended with. reasons: of all nodes together. classes: that the pod's claims name.
+
+    requests: what the pod takes of any node, at least. resources: of which it may take more on some, or which only some
+    have to give: what devices take of their node, and extended resources.
+    """
+
+    reasons: frozenset[Reason]
+    requests: PodRequests
+    classes: frozenset[str] = frozenset()
+    resources: frozenset[str] = frozenset()
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedPod:
+    """A refused pod, as it is now, and why it was refused."""
+
+    pod: Pod
+    refusal: Refusal
+
+
+Hint = Callable[[RefusedPod, Any], bool]
+"""True where the event, of the type that the hint stands for, may make the refused pod fit."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plugin:
+    """A plugin by kube-scheduler's name. reasons: why it refuses. pod_fields: all that it reads of a pod.
+
+    pre_filter: why no node can take the pod, whatever pods end; empty where it does not know.
+    """
+
+    name: str
+    reasons: tuple[Reason, ...]
+    pod_fields: tuple[str, ...] = ()
+    pre_filter: Callable[[Cycle], str] | None = None
+    static: Static | None = None
+    dynamic: Dynamic | None = None
+    score: Score | None = None
+
+    @property
+    def reason(self) -> Reason:
+        """Why its filter refuses."""
+        return self.reasons[0]
+
+    @staticmethod
+    def of_nodes(
+        name: str,
+        static: Static,
+        *,
+        pod_fields: tuple[str, ...],
+        node_fields: tuple[str, ...],
+        score: Score | None = None,
+    ) -> "Plugin":
+        """A plugin that looks at pod and node alone: a refused pod is helped by a node that comes to pass."""
+        hints: Mapping[type[Event], Hint] = {NodeChanged: _now_passes(static)}
+        return Plugin(name, (Reason(name, hints, node_fields),), pod_fields, static=static, score=score)
+
+
+def _now_passes(static: Static) -> Hint:
+    """A node comes, or comes to be let pass."""
+
+    def hint(who: RefusedPod, event: NodeChanged) -> bool:
+        if event.new is None or static.refusal(who.pod, event.new):
+            return False
+        return event.old is None or bool(static.refusal(who.pod, event.old))
+
+    return hint
+
+
+def always(_who: RefusedPod, _event: Event) -> bool:
+    """The hint for events that may always help."""
+    return True
+
+
+def is_added(_who: RefusedPod, event: NodeChanged) -> bool:
+    """The hint for nodes that come."""
+    return event.old is None
+
+
+NO_NODES = Reason("no nodes", {NodeChanged: is_added})
+"""There are none, so that nothing else could refuse."""
+
+UNSUPPORTED = Reason("unsupported")
+"""The pod requires what this scheduler does not do."""
