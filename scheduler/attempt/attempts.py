@@ -58,7 +58,7 @@ INTERNAL = "internal error, see the log"
 
 Result = TypeVar("Result")
 
-_NONE: Mapping[str, conditions.Failed] = MappingProxyType({})
+_NONE: Mapping[str, conditions.DevicesFailed] = MappingProxyType({})
 
 _LOG = logging.getLogger(__name__)
 
@@ -88,8 +88,8 @@ class Attempts:
     """All attempts of one program.
 
     given_back: hears of what is free again. concurrency: attempts that write at the same time. is_tried: whether a pod,
-    by its uid, is still one to be tried; as long as it is, it shows that no pod can be bound, if it did. is_patient:
-    devices that are not ready are awaited.
+    by its uid, is still one to be tried; as long as it is, it shows that no pod can be bound, if it did.
+    waits_for_devices: where they are not ready yet.
     """
 
     def __init__(  # noqa: PLR0913 - what they work with, and how
@@ -100,14 +100,14 @@ class Attempts:
         *,
         concurrency: int,
         is_tried: Callable[[str], bool],
-        is_patient: bool,
+        waits_for_devices: bool,
     ) -> None:
         self.slots = Slots(concurrency)
         self._cluster = cluster
         self._binder = binder
         self._given_back = given_back
         self._is_tried = is_tried
-        self._is_patient = is_patient
+        self._is_patient = waits_for_devices
         self._trouble = ("", "")
         self._together: asyncio.TimerHandle | None = None
         self._numbers = count(1)
@@ -136,11 +136,11 @@ class Attempts:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def finish(self, patience_s: float, back_s: float = BACK_S) -> None:
-        """Let what is under way end; what does not within patience_s is cancelled, and takes back what it wrote."""
+    async def finish(self, wait_s: float, back_s: float = BACK_S) -> None:
+        """Let what is under way end; what does not within wait_s is cancelled, and takes back what it wrote."""
         if not self._tasks:
             return
-        late = (await asyncio.wait(self._tasks, timeout=patience_s))[1]
+        late = (await asyncio.wait(self._tasks, timeout=wait_s))[1]
         # Cancelled once, a task takes back what it wrote; twice, it stops at once, and the next start does the rest.
         for more_s in (back_s, None):
             for task in late:
@@ -214,7 +214,11 @@ class Attempts:
     # -- a pod that has none
 
     async def free(
-        self, pod: Pod, claims: Sequence[ClaimObject], slot: Slot, failed: Mapping[str, conditions.Failed] = _NONE
+        self,
+        pod: Pod,
+        claims: Sequence[ClaimObject],
+        slot: Slot,
+        failed: Mapping[str, conditions.DevicesFailed] = _NONE,
     ) -> Freed:
         """Deallocate one of the claims that keep the pod from every node.
 
@@ -244,7 +248,7 @@ class Attempts:
             tuple(plans),
             next(self._numbers),
             is_assigned=bool(pod.node_name),
-            is_patient=self._is_patient,
+            waits_for_devices=self._is_patient,
         )
 
     def _set_aside(

@@ -3,18 +3,17 @@
 Time, waiting and chance are functions, so that a test needs no clock.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Protocol
 
 from scheduler.attempt.call_limit import CallLimit
-from scheduler.attempt.claim_objects import Claim, ClaimKey, Json
+from scheduler.attempt.claim_objects import Claim, ClaimKey
+from scheduler.attempt.key_locks import KeyLocks
 from scheduler.attempt.listener import Listener
-from scheduler.attempt.waits import Turns
 from scheduler.attempt.watched_claims import WatchedClaims
 from scheduler.backoff import backoff_s
-from scheduler.client.connection import JSON, WRITE_TIMEOUT_S
+from scheduler.client.api import Api
 from scheduler.client.resources import Resource
 
 BINDING_TIMEOUT_S = 600.0
@@ -25,23 +24,6 @@ REPAIRS_MAX = 32
 
 REPAIRS_OF_NAMESPACE_MAX = 8
 """The same, for the objects of one namespace."""
-
-
-class Api(Protocol):
-    """One call of the API server; see `scheduler.client.connection.Connection.request`."""
-
-    async def request(  # noqa: PLR0913 - the parts of a call
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        body: object = None,
-        content_type: str = JSON,
-        timeout_s: float = WRITE_TIMEOUT_S,
-    ) -> Json:
-        """The answer's object. Raises CallFailed."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +43,8 @@ class Binder:
     epoch: larger than that of every process before; set anew when this one is elected to write. process: a name that no
     other process has, of whatever epoch; two may begin in the same moment, and count their attempts alike.
     binding_timeout_s: how long devices may take to become ready.
-    turns: of the attempts of this process, at the claims that they reserve; each leaves what it has stored. repairs:
-    limits the calls that take writes back, so that a namespace where they fail delays no other.
+    claim_locks: of the attempts of this process, at the claims that they reserve; each passes on what it has stored.
+    repairs: limits the calls that take writes back, so that a namespace where they fail delays no other.
     """
 
     api: Api
@@ -74,7 +56,7 @@ class Binder:
     process: str
     listener: Listener
     binding_timeout_s: float = BINDING_TIMEOUT_S
-    turns: Turns[ClaimKey, Claim] = field(default_factory=Turns)
+    claim_locks: KeyLocks[ClaimKey, Claim] = field(default_factory=KeyLocks)
     repairs: CallLimit = field(default_factory=lambda: CallLimit(REPAIRS_MAX, REPAIRS_OF_NAMESPACE_MAX))
 
 

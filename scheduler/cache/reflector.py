@@ -84,7 +84,7 @@ class Reflector(Generic[T]):
         self._recovered()
         if isinstance(event, Restarted):
             self.is_outdated = False
-        for found in _observed(event):
+        for found in _objects_of(event):
             self._report(found)
         self.store.take(event)
 
@@ -106,7 +106,7 @@ class Reflector(Generic[T]):
                 _LOG.warning("%s: %s is left out: %s", self.name, named, found.error, exc_info=found.defect)
 
 
-def _observed(event: Event[T]) -> tuple[Found[T], ...]:
+def _objects_of(event: Event[T]) -> tuple[Found[T], ...]:
     if isinstance(event, Applied):
         return (event.object,)
     return event.objects if isinstance(event, Restarted) else ()

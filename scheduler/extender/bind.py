@@ -19,7 +19,7 @@ from scheduler.attempt.attempts import INTERNAL, Attempts, Reserved
 from scheduler.attempt.binder import Binder
 from scheduler.attempt.claim_objects import Json, allocation_of, consumers_of
 from scheduler.attempt.decision import Bound
-from scheduler.attempt.waits import Turns
+from scheduler.attempt.key_locks import KeyLocks
 from scheduler.cache.events import Undecodable
 from scheduler.cache.kinds import pod_of
 from scheduler.client.errors import CallFailed
@@ -59,10 +59,10 @@ class Binds:
         self._cluster = cluster
         self._binder = binder
         self._is_ours = is_ours
-        self._patience_s = timeout_s - ROLLBACK_S
+        self._time_limit_s = timeout_s - ROLLBACK_S
         self._wake = wake
         self._attempts = attempts
-        self._turns: Turns[str, None] = Turns()
+        self._pod_locks: KeyLocks[str, None] = KeyLocks()
         self._freeing: set[str] = set()
 
     def refused(self, pod_uid: str) -> None:
@@ -71,18 +71,18 @@ class Binds:
 
     def is_under_way(self, pod_uid: str) -> bool:
         """Whether a call about the pod has not ended."""
-        return pod_uid in self._turns
+        return pod_uid in self._pod_locks
 
     async def bind(self, args: ExtenderBindingArgs) -> str:
         """Why the pod is not bound; empty where it is, whoever has bound it to that node."""
-        task = self._attempts.start(self._within_turn(args))
-        await asyncio.wait({task}, timeout=self._patience_s)
+        task = self._attempts.start(self._one_at_a_time(args))
+        await asyncio.wait({task}, timeout=self._time_limit_s)
         if not task.done():
             task.cancel()  # once: it goes on until what it wrote is taken back, though nobody may wait so long
             await asyncio.wait({task}, timeout=ROLLBACK_S)
         if task.done() and not task.cancelled():
             return task.result()
-        return f"pod {args.PodNamespace}/{args.PodName} was not bound within {self._patience_s:.0f} s"
+        return f"pod {args.PodNamespace}/{args.PodName} was not bound within {self._time_limit_s:.0f} s"
 
     def free(self, pod: Pod, claims: Sequence[Claim]) -> None:
         """Deallocate one of the claims that keep the pod from every node, in the background.
@@ -104,9 +104,9 @@ class Binds:
         if freed.problem:
             self._wake()  # nothing has changed by which kube-scheduler would ask again
 
-    async def _within_turn(self, args: ExtenderBindingArgs) -> str:
+    async def _one_at_a_time(self, args: ExtenderBindingArgs) -> str:
         try:
-            async with self._turns.of(args.PodUID):
+            async with self._pod_locks.of(args.PodUID):
                 await self._bind(args)
         except NotBound as reason:
             return str(reason)

@@ -15,9 +15,9 @@ from scheduler.core_v1.pod import Pod
 from scheduler.extender import server
 from scheduler.extender.bind import Binds, is_tried
 from scheduler.extender.configuration import ROLLBACK_S, ExtenderConfiguration, Mode
-from scheduler.extender.metrics import ExtenderMetrics, Reading
+from scheduler.extender.metrics import ExtenderMetrics, ExtenderReading
 from scheduler.extender.poke import Poke
-from scheduler.extender.server import Served, Verb
+from scheduler.extender.server import ServedVerbs, Verb
 from scheduler.extender.verbs import Verbs, is_ours
 from scheduler.runtime import health, running
 from scheduler.runtime.core import Core, Site, now
@@ -91,7 +91,7 @@ class Extender:
             lambda _, node: self._poke.note(node or None),
             concurrency=configuration.binding_concurrency,
             is_tried=partial(is_tried, self._core.cluster),
-            is_patient=False,
+            waits_for_devices=False,
         )
         binds = self._binds() if self._is_authoritative else None
         self._verbs = Verbs(self._core.cluster, configuration.scheduler_names, self._unready, binds, self._poke)
@@ -127,15 +127,15 @@ class Extender:
             return advice
         return {**advice, "preempt": self._verbs.preempt, "bind": self._verbs.bind}
 
-    def served(self) -> Served:
+    def served(self) -> ServedVerbs:
         """What kube-scheduler calls."""
         clients = frozenset(self._configuration.tls.client_names)
         limits = Limits(self._configuration.most_connections, refused=self._metrics.refused)
-        return Served(PREFIX, self.verbs(), clients, self._configuration.most_calls, self._metrics.called, limits)
+        return ServedVerbs(PREFIX, self.verbs(), clients, self._configuration.most_calls, self._metrics.called, limits)
 
-    def probes(self, certificates: Certificates | None) -> health.Served:
+    def probes(self, certificates: Certificates | None) -> health.Endpoints:
         """What the endpoints tell."""
-        return health.Served(
+        return health.Endpoints(
             live={},
             ready={
                 **self._core.ready(),
@@ -161,8 +161,8 @@ class Extender:
             return "the extender's caches are not filled yet"
         return "the extender has lost changes, and lists all anew" if self._core.is_outdated() else ""
 
-    def _reading(self) -> Reading:
-        return Reading(self._core.watches(), self._attempts.number, len(self._poke.waiting))
+    def _reading(self) -> ExtenderReading:
+        return ExtenderReading(self._core.watches(), self._attempts.number, len(self._poke.waiting))
 
     def _is_ours(self, pod: Pod) -> bool:
         return is_ours(pod, self._configuration.scheduler_names)

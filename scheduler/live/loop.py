@@ -26,7 +26,7 @@ from scheduler.decision.namespace_time import DecisionTime
 from scheduler.plugins.dynamic_resources import CLAIMS
 from scheduler.plugins.plugin import Refusal
 from scheduler.queue.queue import Queue, QueuedPod
-from scheduler.runtime.metrics import Metrics, Point, Result, Status
+from scheduler.runtime.metrics import Metrics, Point, PointStatus, Result
 from scheduler.state.changes import GivenBack
 from scheduler.state.claims import AlreadyReserved, ClaimObject
 from scheduler.state.pod_claims import Waiting, full
@@ -179,13 +179,13 @@ class Loop:
         failed = self._broken(found)
         self._cluster.patience.most_s = min(max(entry.spent_s, SLICE_LEAST_S), SLICE_MOST_S)
         reasons = {uid: one.reason for uid, one in failed.items()}
-        verdict = decide(self._cluster, pod, [one.claim for one in found], full(pod, found), reasons)
+        decided = decide(self._cluster, pod, [one.claim for one in found], full(pod, found), reasons)
         took_s = self._clock() - started
         self._metrics.decided(took_s)
         self._time.spent(pod.namespace, took_s, started + took_s)
-        match verdict:
+        match decided:
             case Placed():
-                self._place(entry, verdict, started)
+                self._place(entry, decided, started)
             case NotPlaced(refusal, stuck):
                 self._refuse_or_free(entry, refusal, [one for one in found if one.claim in stuck], started, failed)
             case Failed(reason):
@@ -221,7 +221,7 @@ class Loop:
         entry.spent_s = 0.0
         self._fail(entry, f"timed out: what the pod asks for takes more than {DECISION_S:g} s to decide", started)
 
-    def _broken(self, claims: Iterable[ClaimObject]) -> dict[str, conditions.Failed]:
+    def _broken(self, claims: Iterable[ClaimObject]) -> dict[str, conditions.DevicesFailed]:
         """The allocated claims, by uid, whose devices will not be made ready."""
         now, timeout_s = self._binder.time.now(), self._binder.binding_timeout_s
         states = {
@@ -229,7 +229,7 @@ class Loop:
             for one in claims
             if one.claim.allocation and any(result.binding_conditions for result in one.claim.allocation.results)
         }
-        return {uid: state for uid, state in states.items() if isinstance(state, conditions.Failed)}
+        return {uid: state for uid, state in states.items() if isinstance(state, conditions.DevicesFailed)}
 
     # -- a pod that has a node
 
@@ -257,21 +257,21 @@ class Loop:
         return self._attempts.slots.take(pod.namespace)
 
     async def _bind(self, entry: QueuedPod, reserved: Reserved, slot: Slot, started: float) -> None:
-        outcome = await self._attempts.carry_out(reserved, slot, lambda found: self._tell_of(entry, found))
+        outcome = await self._attempts.carry_out(reserved, slot, lambda found: self._report(entry, found))
         self._end(entry, outcome, started)
         self.wake()
 
-    def _tell_of(self, entry: QueuedPod, outcome: Outcome) -> None:
+    def _report(self, entry: QueuedPod, outcome: Outcome) -> None:
         """Tell the pod why it is not bound."""
         match outcome:
             case Refused(reason):
-                self._tell(entry.pod, "Unschedulable", reason)
+                self._report_reason(entry.pod, "Unschedulable", reason)
             case Retry(reason, is_lost=is_lost):
                 # What is said would move the pod's version under who was faster, and is about to bind it.
                 if not is_lost or entry.attempts > QUIET_ATTEMPTS:
-                    self._tell(entry.pod, "SchedulerError", reason)
+                    self._report_reason(entry.pod, "SchedulerError", reason)
             case Fatal(reason):
-                self._tell(entry.pod, "SchedulerError", reason)
+                self._report_reason(entry.pod, "SchedulerError", reason)
 
     def _end(self, entry: QueuedPod, outcome: Outcome, started: float) -> None:
         """The pod goes on from here; it was told why."""
@@ -303,7 +303,7 @@ class Loop:
         refusal: Refusal,
         stuck: Sequence[ClaimObject],
         started: float,
-        failed: Mapping[str, conditions.Failed] = MappingProxyType({}),
+        failed: Mapping[str, conditions.DevicesFailed] = MappingProxyType({}),
     ) -> None:
         """The pod fits nowhere. stuck: claims that keep it from every node, of which one may be deallocated."""
         if stuck and not self._is_dry:
@@ -331,7 +331,7 @@ class Loop:
         self.wake()
 
     def _refuse(self, entry: QueuedPod, refusal: Refusal, started: float) -> None:
-        self._tell(entry.pod, "Unschedulable", refusal.message)
+        self._report_reason(entry.pod, "Unschedulable", refusal.message)
         self._refused(entry, refusal, started)
 
     def _refused(self, entry: QueuedPod, refusal: Refusal, started: float) -> None:
@@ -343,10 +343,10 @@ class Loop:
     def _hold(self, entry: QueuedPod, problem: str, started: float) -> None:
         """Leave a pod for a moment, since further writes in its namespace would fail as well; it is told so once."""
         self._queue.held(entry.pod.uid, started)
-        self._tell(entry.pod, "SchedulerError", problem)
+        self._report_reason(entry.pod, "SchedulerError", problem)
 
     def _fail(self, entry: QueuedPod, reason: str, started: float) -> None:
-        self._tell(entry.pod, "SchedulerError", reason)
+        self._report_reason(entry.pod, "SchedulerError", reason)
         self._failed(entry, started)
 
     def _failed(self, entry: QueuedPod, started: float, after_s: float | None = None) -> None:
@@ -354,7 +354,7 @@ class Loop:
         self._queue.failed(entry.pod.uid, now, after_s)
         self._metrics.attempted(Result.ERROR, now - started)
 
-    def _tell(self, pod: Pod, reason: pod_condition.Reason, message: str) -> None:
+    def _report_reason(self, pod: Pod, reason: pod_condition.Reason, message: str) -> None:
         if self._is_dry:
             _LOG.info("not placed", extra={"pod": str(pod), "reason": reason, "message_of_pod": message})
             return
@@ -363,7 +363,7 @@ class Loop:
             self._refusals.refuse(pod, reason, message)
 
 
-def _status_of(freed: Freed) -> Status:
+def _status_of(freed: Freed) -> PointStatus:
     if freed.problem:
-        return Status.ERROR
-    return Status.SUCCESS if freed.claim is not None else Status.UNSCHEDULABLE
+        return PointStatus.ERROR
+    return PointStatus.SUCCESS if freed.claim is not None else PointStatus.UNSCHEDULABLE

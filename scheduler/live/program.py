@@ -22,7 +22,7 @@ from scheduler.client.resources import Resource
 from scheduler.core_v1.pod import Pod
 from scheduler.live.loop import BEAT_S, Loop, Parts
 from scheduler.live.prescheduled import Prescheduled
-from scheduler.queue.queue import Backoff, Place, Queue
+from scheduler.queue.queue import PodBackoff, PodPlace, Queue
 from scheduler.runtime import health, running
 from scheduler.runtime.configuration import Configuration
 from scheduler.runtime.core import TIME, Core, Site, now
@@ -40,7 +40,7 @@ from scheduler.telling.events import Events
 FINISH_S = 5.0
 """For so long bindings may go on after SIGTERM; then they are taken back."""
 
-TELL_S = 1.5
+REPORT_S = 1.5
 """For so long events and conditions are written after that."""
 
 INSTANCE_MAX = 128
@@ -116,20 +116,20 @@ class Scheduler:
             makes_claims=True,
         )
         self._cluster, self._watched = self._core.cluster, self._core.watched
-        backoff = Backoff(
+        backoff = PodBackoff(
             configuration.pod_initial_backoff_s,
             configuration.pod_max_backoff_s,
             configuration.pod_max_in_unschedulable_pods_s,
         )
         self._prescheduled = Prescheduled(self._is_prescheduled)
-        self._queue = Queue(time.monotonic(), gate=self._cluster.gate, tell=self._metrics.queued, backoff=backoff)
+        self._queue = Queue(time.monotonic(), gate=self._cluster.gate, on_move=self._metrics.queued, backoff=backoff)
         self._attempts = Attempts(
             self._cluster,
             self._core.binder,
             lambda event, _: self.on_event(event),
             concurrency=configuration.binding_concurrency,
             is_tried=self._queue.is_tried,
-            is_patient=True,
+            waits_for_devices=True,
         )
         parts = Parts(
             self._cluster,
@@ -162,7 +162,7 @@ class Scheduler:
             deciding.cancel()
             await self._attempts.finish(FINISH_S)
             if self._writes:
-                await self._tell_the_rest()
+                await self._report_the_rest()
             for task in tasks:
                 task.cancel()
         if self._election:
@@ -181,9 +181,9 @@ class Scheduler:
             start(*self._core.mending(), events, self._core.kept("refusals", self._refusals.run))
         await self._core.kept("loop", self._loop.run)
 
-    async def _tell_the_rest(self) -> None:
+    async def _report_the_rest(self) -> None:
         with suppress(TimeoutError):
-            async with asyncio.timeout(TELL_S):
+            async with asyncio.timeout(REPORT_S):
                 await self._refusals.drain()
                 await self._events.drain()
 
@@ -206,15 +206,15 @@ class Scheduler:
 
     # -- what is so at the moment
 
-    def probes(self) -> health.Served:
+    def probes(self) -> health.Endpoints:
         """What the endpoints tell."""
         election = self._election
-        return health.Served(
+        return health.Endpoints(
             live={"loop": self._stuck, **({"leaderElection": election.stale} if election else {})},
             ready={
                 **self._core.ready(),
                 "writes": lambda: self._attempts.trouble,
-                **({"lease": election.unheard} if election else {}),
+                **({"lease": election.unanswered} if election else {}),
             },
             warnings={**self._core.warnings(), **({"leaderElection": election.standby} if election else {})},
             metrics=self._metrics.exposition,
@@ -226,13 +226,13 @@ class Scheduler:
         return f"not at work for {silent_s:.0f} s" if silent_s > STUCK_S + BEAT_S else ""
 
     def _reading(self) -> Reading:
-        places: Mapping[Place, int] = self._queue.pending()
+        places: Mapping[PodPlace, int] = self._queue.pending()
         unschedulable: dict[str, int] = {}
         for reason, number in self._queue.unschedulable().items():
             unschedulable[reason.plugin] = unschedulable.get(reason.plugin, 0) + number
         pods = len(self._watched.pods.store)
         return Reading(
-            queues={str(place): number for place, number in places.items() if place is not Place.IN_FLIGHT},
+            queues={str(place): number for place, number in places.items() if place is not PodPlace.IN_FLIGHT},
             unschedulable=unschedulable,
             cache={"nodes": len(self._watched.nodes.store), "pods": pods, "assumed_pods": self._cluster.pods.assumed},
             watches=self._core.watches(),
@@ -261,7 +261,7 @@ class Scheduler:
     def _is_being_allocated(self, pod: Pod) -> bool:
         """Whether an attempt is under way that began when the pod had its node already."""
         known = self._queue.get(pod.uid)
-        return known is not None and known.place is Place.IN_FLIGHT and bool(known.pod.node_name)
+        return known is not None and known.place is PodPlace.IN_FLIGHT and bool(known.pod.node_name)
 
     def _is_prescheduled(self, pod: Pod) -> bool:
         """Whether the pod has a node, and a claim without devices, or one that is not the pod's yet."""

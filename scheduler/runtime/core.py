@@ -18,12 +18,13 @@ from uuid import uuid4
 from allocator.gates import Features
 from allocator.policies import policy_of
 from scheduler import garbage
-from scheduler.attempt.binder import Api, Binder, Time
+from scheduler.attempt.binder import Binder, Time
 from scheduler.attempt.claim_objects import Claim, ClaimKey, key_of
 from scheduler.attempt.intent import ANNOTATION
 from scheduler.attempt.watched_claims import WatchedClaims
 from scheduler.cache.events import Found, Undecoded
 from scheduler.cache.kinds import ClaimObject
+from scheduler.client.api import Api
 from scheduler.client.connection import Connection
 from scheduler.client.discovery import Served
 from scheduler.client.errors import CallFailed
@@ -130,15 +131,15 @@ class Core:
 
     async def kept(self, part: str, work: Callable[[], Awaitable[None]]) -> None:
         """Do the work until cancelled; whatever it fails at is told, and costs nothing else: it begins again."""
-        told = ""
+        logged = ""
         while True:
             try:
                 await work()
             except Exception as error:  # noqa: BLE001 - whatever it is, it must not end the program
                 reason = f"{type(error).__name__}: {error}"
-                if reason != told:
+                if reason != logged:
                     _LOG.exception("%s failed, and begins again", part)
-                told = reason
+                logged = reason
                 self._reporter.failed(part)
                 await asyncio.sleep(AGAIN_S)
             else:
@@ -191,7 +192,7 @@ class Core:
         """Why decisions cannot be made, or not be trusted: checks by name."""
         return {
             "caches": lambda: watches.unfilled(self.watched) or ("" if self.is_filled else "recovering"),
-            "watches": lambda: watches.unheard(self.watched, time.monotonic()),
+            "watches": lambda: watches.silent(self.watched, time.monotonic()),
             "credentials": lambda: self._connection.refused,
         }
 
@@ -231,9 +232,9 @@ class Core:
             await asyncio.sleep(CHECK_S)
             found = self.cluster.violations()
             # What is seen once may be a race that a writer is about to give up.
-            told, self._violations = set(self._violations), [violation for violation in found if violation in seen]
+            reported, self._violations = set(self._violations), [violation for violation in found if violation in seen]
             for violation in self._violations:
-                if violation not in told:
+                if violation not in reported:
                     self._reporter.violated(violation)
             seen = set(found)
 

@@ -27,7 +27,7 @@ class Reporter(Listener):
 
     def passed(self, point: Point, *, is_done: bool, duration_s: float) -> None:
         """A part of an attempt ended."""
-        status = metrics.Status.SUCCESS if is_done else metrics.Status.ERROR
+        status = metrics.PointStatus.SUCCESS if is_done else metrics.PointStatus.ERROR
         self._metrics.passed(metrics.Point(point), status, duration_s)
 
     def rolled_back(self, decision: Decision, outcome: Outcome) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.cache.backoff import Backoff
+from scheduler.cache.backoff import WatchBackoff
 from scheduler.cache.events import Entry, Found, Key, Undecodable
 from scheduler.cache.reflector import Reflector
 from scheduler.cache.states import HistoryLost
@@ -77,7 +77,7 @@ def version_of(raw: Json) -> int:
 async def reflecting(kubeconfig: Path, resource: Resource = CLASSES, **options: Any) -> AsyncIterator[Cache]:
     """A reflector that runs and has listed."""
     async with connect(kubeconfig=kubeconfig) as connection:
-        backoff = Backoff(first_s=0.01)
+        backoff = WatchBackoff(first_s=0.01)
         watcher = Watcher(connection, resource, name_and_label, lambda: 0.5, backoff=backoff, **options)
         reflector = Reflector(watcher, time.monotonic)
         running = asyncio.create_task(reflector.run())

@@ -16,7 +16,7 @@ from scheduler.attempt.intent import intent_of
 from scheduler.attempt.repeated_edits import until_answered
 from scheduler.attempt.steps.allocation import allocate, check_devices, with_time
 from scheduler.attempt.tries import TRIES, pause
-from scheduler.attempt.write_outcome import Verdict, verdict
+from scheduler.attempt.write_outcome import WriteOutcome, write_outcome
 from scheduler.client.errors import CallFailed
 
 
@@ -90,7 +90,7 @@ class MakeClaim(ClaimStep):
             try:
                 return await claim_calls.create(self.binder, claim)
             except CallFailed as error:
-                is_unknown |= verdict(error) is Verdict.UNKNOWN
+                is_unknown |= write_outcome(error) is WriteOutcome.UNKNOWN
                 self.is_making = is_unknown
                 await pause(self.binder, self.attempt, error, self._subject, tries)
             found = await self._read()

@@ -15,13 +15,14 @@ from typing import TypeVar
 
 from allocator.model import Allocation, DeviceResult, NodeSelector, Requirement, Term
 from scheduler.attempt.bind_pod import bind_pod
-from scheduler.attempt.binder import Api, Binder, Time
+from scheduler.attempt.binder import Binder, Time
 from scheduler.attempt.claim_objects import ClaimKey, allocation_of, results_of
 from scheduler.attempt.decision import ClaimPlan, Decision, ExtendedPlan, Outcome, PodKey
 from scheduler.attempt.device_status import device_status
 from scheduler.attempt.listener import Listener
 from scheduler.attempt.step import Point
 from scheduler.attempt.watched_claims import WatchedClaims
+from scheduler.client.api import Api
 from scheduler.client.connection import JSON, WRITE_TIMEOUT_S, connect
 from scheduler.client.resources import Resource, claims
 from scheduler.core_v1.pod import Pod, decode_pod

@@ -7,7 +7,6 @@ from http import HTTPStatus
 import pytest
 
 from scheduler.attempt.bind_pod import bind_pod
-from scheduler.attempt.binder import Api
 from scheduler.attempt.claim_objects import ClaimKey, allocation_of, consumers_of, is_made_for, key_of
 from scheduler.attempt.deallocate import deallocate_one
 from scheduler.attempt.decision import (
@@ -22,6 +21,7 @@ from scheduler.attempt.decision import (
     Retry,
 )
 from scheduler.attempt.intent import ANNOTATION, Intent, intent_of
+from scheduler.client.api import Api
 from scheduler.plugins.dynamic_resources import DENIED
 from scheduler.repair.recovery import recover
 from scheduler.state.claims import FINALIZER

@@ -67,7 +67,7 @@ class World:
         request = a_request(tolerations=(Toleration("", "Exists", "", ""),))
         self.cluster.set_claim(watched(a_claim(request, name="good")), 1)
         self.pod = a_user("pod", "good")
-        self.queue = Queue(0.0, gate=self.cluster.gate, tell=lambda *_: None)
+        self.queue = Queue(0.0, gate=self.cluster.gate, on_move=lambda *_: None)
         self.refused: list[Undecoded] = []
         update_from(self.watched, self.cluster, self._hear, lambda _, refused: self.refused.append(refused))
         self._versions = itertools.count(2000)

@@ -10,9 +10,10 @@ import pytest
 
 from allocator.model import Claim
 from scheduler.attempt.attempts import INTERNAL, Attempts
-from scheduler.attempt.binder import Api, Binder, Time
+from scheduler.attempt.binder import Binder, Time
 from scheduler.attempt.listener import Listener
 from scheduler.attempt.watched_claims import WatchedClaims
+from scheduler.client.api import Api
 from scheduler.client.errors import ApiError, Status
 from scheduler.client.resources import claims
 from scheduler.decision.cluster import Cluster
@@ -73,7 +74,7 @@ def binds(cluster: Cluster, denied: Denied) -> tuple[Binds, Attempts]:
         lambda *_: None,
         concurrency=1,
         is_tried=partial(is_tried, cluster),
-        is_patient=False,
+        waits_for_devices=False,
     )
     return Binds(cluster, binder, attempts, is_ours=lambda _: False, timeout_s=30, wake=denied.wake), attempts
 
@@ -128,7 +129,7 @@ def test_pod_is_asked_about_again_where_the_claim_that_keeps_it_from_all_nodes_c
         denied = Denied()
         found, attempts = binds(cluster, denied)
         found.free(POD, [claim])
-        await attempts.finish(patience_s=1.0)
+        await attempts.finish(wait_s=1.0)
         return denied.wakes
 
     claim = an_allocated_claim("gpu-0", name="claim")

@@ -138,7 +138,7 @@ class Room:
         cluster.set_slice(a_slice("nic-0", "nic-1", "nic-2", "nic-3", reach=everywhere()))
         self.server = Server(cluster)
         self.now = 100.0
-        self.queue = Queue(self.now, gate=cluster.gate, tell=lambda *_: None)
+        self.queue = Queue(self.now, gate=cluster.gate, on_move=lambda *_: None)
         api = cast(Connection, self.server)
         time = Time(lambda: self.now, lambda: MOMENT, lambda _: asyncio.sleep(0), lambda: 0.5)
         observed = Shown(cast(Reflector[Any], None), cluster)
@@ -146,7 +146,7 @@ class Room:
         metrics = Metrics("ours", lambda: pytest.fail("nobody reads them"))
         told = Events(api, "ours", "ours", lambda: MOMENT), Refusals(api, lambda: MOMENT)
         self.attempts = Attempts(
-            cluster, binder, self._given_back, concurrency=2, is_tried=self.queue.is_tried, is_patient=True
+            cluster, binder, self._given_back, concurrency=2, is_tried=self.queue.is_tried, waits_for_devices=True
         )
         parts = Parts(cluster, self.queue, binder, self.attempts, *told, metrics)
         self.loop = Loop(parts, lambda: self.now, lambda: False)

@@ -10,11 +10,12 @@ import pytest
 from cel.values.quantity import Quantity
 from scheduler.attempt import claim_objects
 from scheduler.attempt.attempts import Attempts
-from scheduler.attempt.binder import Api, Binder, Time
+from scheduler.attempt.binder import Binder, Time
 from scheduler.attempt.intent import Intent
 from scheduler.attempt.listener import Listener
 from scheduler.attempt.watched_claims import WatchedClaims
 from scheduler.cache.kinds import claim_of
+from scheduler.client.api import Api
 from scheduler.client.errors import ApiError, Status
 from scheduler.client.resources import claims
 from scheduler.core_v1.pod import Pod
@@ -80,11 +81,11 @@ class Room:
         moment = datetime(2026, 1, 1, tzinfo=UTC)
         time = Time(lambda: self.now, lambda: moment, asyncio.sleep, lambda: 0.5)
         binder = Binder(api, claims("v1"), cast(WatchedClaims, denied), time, "ours", 1, "1", denied)
-        self.queue = Queue(self.now, gate=cluster.gate, tell=lambda *_: None)
+        self.queue = Queue(self.now, gate=cluster.gate, on_move=lambda *_: None)
         metrics = Metrics("ours", lambda: pytest.fail("nobody reads them"))
         events, refusals = Events(api, "ours", "ours", lambda: moment), Refusals(api, lambda: moment)
         self.attempts = Attempts(
-            cluster, binder, self._given_back, concurrency=8, is_tried=self.queue.is_tried, is_patient=True
+            cluster, binder, self._given_back, concurrency=8, is_tried=self.queue.is_tried, waits_for_devices=True
         )
         parts = Parts(cluster, self.queue, binder, self.attempts, events, refusals, metrics)
         self.is_outdated = False

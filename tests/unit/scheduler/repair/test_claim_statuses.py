@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, cast
 
-from scheduler.attempt.binder import Api
+from scheduler.client.api import Api
 from scheduler.client.errors import ApiError, Status
 from scheduler.core_v1.pod import Pod, PodClaim
 from scheduler.core_v1.unusable_entries import MANAGER
