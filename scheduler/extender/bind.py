@@ -155,7 +155,7 @@ class Binds:
             raise NotBound(f"node {node} is not known to the extender yet")
         try:
             needs = needs_of(self._cluster, pod)
-            with self._cluster.patience.limited():
+            with self._cluster.time_limit.limited():
                 allocations = self._allocations(pod, node, number, needs)
         except (Hopeless, AllocationError) as error:
             raise NotBound(str(error)) from error

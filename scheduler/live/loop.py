@@ -177,7 +177,7 @@ class Loop:
             self._queue.held(pod.uid, started, until)
             return
         failed = self._broken(found)
-        self._cluster.patience.most_s = min(max(entry.spent_s, SLICE_LEAST_S), SLICE_MOST_S)
+        self._cluster.time_limit.most_s = min(max(entry.spent_s, SLICE_LEAST_S), SLICE_MOST_S)
         reasons = {uid: one.reason for uid, one in failed.items()}
         decided = decide(self._cluster, pod, [one.claim for one in found], full(pod, found), reasons)
         took_s = self._clock() - started

@@ -31,7 +31,7 @@ from scheduler.client.errors import CallFailed
 from scheduler.client.resources import Resource
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.time_limit import Patience
+from scheduler.decision.time_limit import DecisionTimeLimit
 from scheduler.repair.claim_statuses import ClaimStatuses
 from scheduler.repair.recovery import recover
 from scheduler.repair.sweep import EVERY_S, Leftover, Sweep
@@ -86,9 +86,9 @@ class Core:
         self._connection = site.connection
         self.watched = WatchedState(site.connection, site.served, random.random, time.monotonic)
         policy = policy_of(configuration.policy)
-        patience = Patience(time.monotonic)
+        time_limit = DecisionTimeLimit(time.monotonic)
         self.cluster = Cluster(
-            site.features, is_ours=is_ours, policy=policy, patience=patience, makes_claims=makes_claims
+            site.features, is_ours=is_ours, policy=policy, time_limit=time_limit, makes_claims=makes_claims
         )
         self.binder = Binder(
             api,

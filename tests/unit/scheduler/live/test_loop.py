@@ -220,7 +220,7 @@ def test_namespace_with_costly_decisions_lets_others_go_first_and_is_told_when_t
         turns.append(pod.name)
         if pod.namespace != "dear":
             return Failed("no matter")
-        room.now += view.patience.most_s
+        room.now += view.time_limit.most_s
         return OutOfTime("timed out")
 
     async def act() -> None:
@@ -267,7 +267,7 @@ def test_costly_decision_is_not_gone_on_with_while_pods_of_others_are_being_boun
 
     def decided(view: Cluster, pod: Pod, *_: object) -> Verdict:
         turns.append(pod.name)
-        room.now += view.patience.most_s
+        room.now += view.time_limit.most_s
         return OutOfTime("timed out")
 
     async def act() -> None:
