@@ -158,6 +158,7 @@ class _Reader:
         self._seen: dict[tuple[str, str, str], _Copy] = {}
         self._overlaid: frozenset[tuple[str, str, str]] = frozenset()
         self._generated: Counter[tuple[str, str, str]] = Counter()
+        self._judged: dict[int, tuple[object, Sequence[str]]] = {}
 
     def overlay(self, objects: Iterable[RawObject | Finding]) -> None:
         """Add the objects, which nothing that comes later replaces."""
@@ -171,7 +172,7 @@ class _Reader:
         """Add one object, or what is wrong with it; unless the overlay has another in its place."""
         if isinstance(found, Finding):
             (self.inventory.warnings if found.is_warning else self.inventory.errors).append(found)
-        elif _key(found.raw, str(found.raw.get("kind"))) not in self._overlaid:
+        elif not self._overlaid or _key(found.raw, str(found.raw.get("kind"))) not in self._overlaid:
             self._read(found)
 
     def _read(self, found: RawObject) -> None:
@@ -180,7 +181,9 @@ class _Reader:
             self._no_object(found)
             return
         self.inventory.kinds.add(kind)
-        found = replace(found, raw=self._named(found.raw, kind))
+        raw = self._named(found.raw, kind)
+        if raw is not found.raw:
+            found = replace(found, raw=raw)
         group = version.rpartition("/")[0]
         if is_decoded(version, kind):
             self._device_object(found, kind)
@@ -218,8 +221,7 @@ class _Reader:
             self.inventory.skipped[f"{step_text(kind)} ({step_text(group) or 'core'})"] += 1
             if asks_for_claims(kind, found.raw):
                 self.inventory.unseen += 1
-                message = "asks for claims, and its pods cannot be told from it: they are not placed"
-                self.inventory.warnings.append(Finding(found.place, message, subject, is_warning=True))
+                self._warn(found, kind, "asks for claims, and its pods cannot be told from it: they are not placed")
 
     def _no_object(self, found: RawObject) -> None:
         if found.is_named or _is_meant(found.raw):
@@ -229,25 +231,27 @@ class _Reader:
 
     def _device_object(self, found: RawObject, kind: str) -> None:
         decoded = decode(found.raw, allows_combined=self._features.release.keeps_combined_slices)
-        subject = _subject(kind, found.raw)
         for warning in decoded.warnings:
-            message = f"{warning}; {_effect(kind, warning.path)}"
-            self.inventory.warnings.append(Finding(found.place, message, subject, is_warning=True))
+            self._warn(found, kind, f"{warning}; {_effect(kind, warning.path)}")
         for note in decoded.notes:
-            message = f"{note}; no decision depends on it"
-            self.inventory.warnings.append(Finding(found.place, message, subject, is_warning=True))
+            self._warn(found, kind, f"{note}; no decision depends on it")
         if kind != "ResourceSlice":  # the largest objects, which hold none
-            for problem in expressions.problems(decoded.raw, self._features.environment):
-                self._error(found.place, subject, problem)
+            for problem in self._problems(decoded.raw.get("spec")):
+                self._error(found.place, _subject(kind, found.raw), problem)
         if decoded.object is None:
             for error in decoded.errors:
-                self._error(found.place, subject, str(error))
+                self._error(found.place, _subject(kind, found.raw), str(error))
             self._leave_out(found, kind)
             return
-        if isinstance(decoded.object, Claim | ClaimTemplate):
-            namespace = decoded.object.namespace or DEFAULT_NAMESPACE
-            decoded = replace(decoded, object=replace(decoded.object, namespace=namespace))
+        if isinstance(decoded.object, Claim | ClaimTemplate) and not decoded.object.namespace:
+            decoded = replace(decoded, object=replace(decoded.object, namespace=DEFAULT_NAMESPACE))
         self._see(found, kind, decoded.object, partial(self._keep, decoded))
+
+    def _problems(self, spec: object) -> Sequence[str]:
+        """What is wrong with the expressions of a spec. Equal claims share one: see `decode`."""
+        if id(spec) not in self._judged:
+            self._judged[id(spec)] = spec, tuple(expressions.problems(spec, self._features.environment))
+        return self._judged[id(spec)][1]
 
     def _leave_out(self, found: RawObject, kind: str) -> None:
         """Remember an object with errors, and the devices that it has: they stay in use whatever it asks for."""
@@ -311,8 +315,7 @@ class _Reader:
 
     def _warn_of_senseless(self, found: RawObject, kind: str, decoded: object) -> None:
         for warning in _senseless(decoded):
-            finding = Finding(found.place, warning, _subject(kind, found.raw), is_warning=True)
-            self.inventory.warnings.append(finding)
+            self._warn(found, kind, warning)
 
     def _see(self, found: RawObject, kind: str, decoded: object, keep: Callable[[], None]) -> None:
         """Remember an object until the end; the later of two copies counts, and another one of its name is an error."""
@@ -320,6 +323,8 @@ class _Reader:
         uid, version = _metadata(found.raw, "uid"), _metadata(found.raw, "resourceVersion")
         copy = _Copy(found.place, decoded, keep, uid, version)
         first = self._seen.setdefault(key, copy)
+        if copy is first:
+            return
         if copy.is_later_than(first):
             self._seen[key] = copy
         elif copy.decoded != first.decoded and not first.is_later_than(copy):
@@ -333,6 +338,9 @@ class _Reader:
         if "Node" not in self.inventory.kinds:
             names = sorted({piece.reach.node_name for piece in self.inventory.slices if piece.reach.node_name})
             self.inventory.nodes = [Node(name) for name in names]
+
+    def _warn(self, found: RawObject, kind: str, message: str) -> None:
+        self.inventory.warnings.append(Finding(found.place, message, _subject(kind, found.raw), is_warning=True))
 
     def _error(self, place: Place, subject: str, message: str) -> None:
         self.inventory.errors.append(Finding(place, message, subject))
