@@ -26,7 +26,7 @@ from scheduler.decision.choice import Groups, first_of, pick, preferred_by_polic
 from scheduler.decision.feasibility import feasible, fit_error, refused_by_all, rejections
 from scheduler.decision.requirements import Requirements, requirements
 from scheduler.decision.templates import Templates
-from scheduler.decision.time_limit import Patience, TooLong
+from scheduler.decision.time_limit import DecisionTimeLimit, TooLong
 from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.dynamic_resources import ADMIN_ACCESS as NO_ADMIN_ACCESS
 from scheduler.plugins.dynamic_resources import CLAIMS, CLASSES, DEVICES
@@ -70,7 +70,7 @@ class View(Protocol):
         ...
 
     @property
-    def patience(self) -> Patience:
+    def time_limit(self) -> DecisionTimeLimit:
         """How long a decision may take."""
         ...
 
@@ -168,7 +168,7 @@ def decide(
     Cost: O(what has changed since a pod like this was decided), array operations over all nodes, and one allocation.
     """
     try:
-        with view.patience.limited():
+        with view.time_limit.limited():
             return _decided(view, pod, claims, full, failed)
     except TooLong as error:
         return OutOfTime(str(error))
