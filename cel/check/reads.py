@@ -1,7 +1,7 @@
-"""What of a device an expression looks at, as far as its text says it.
+"""Finds the paths of a device that an expression reads.
 
-A caller may answer alike for devices that agree on these paths. A domain that is computed, or `device` as a whole,
-makes it everything below. Variables of `cel.bind` are followed.
+Devices that agree on these paths get the same answer. If the expression computes a domain, or uses `device` as a whole,
+everything below counts. Variables of `cel.bind` are followed.
 """
 
 from typing import Final
@@ -28,7 +28,7 @@ def _is_covered(path: Path, paths: set[Path]) -> bool:
 
 
 class _PathCollector:
-    """Collects paths. aliases: of the variables of macros, None for those that are no path."""
+    """Collects paths. aliases: the paths of the variables of macros, None if a variable is not a path."""
 
     def __init__(self, checked: Checked) -> None:
         self._references = checked.references
@@ -55,7 +55,7 @@ class _PathCollector:
                 self.visit(child)
 
     def path(self, node: Expr) -> Path | None:
-        """The path that a node is, if it is one."""
+        """The path that the node denotes, if any."""
         steps: list[str] = []
         while True:
             step = None if isinstance(node, Select) and node in self._references else _step(node)
@@ -78,7 +78,7 @@ class _PathCollector:
         return None
 
     def bind(self, node: Comprehension) -> Path | None:
-        """Enters a `cel.bind`; gives the path that its variable stands for, if it is one."""
+        """Enters a `cel.bind`, and returns the path that its variable denotes, if any."""
         alias = self.path(node.start)
         self._aliases.append({node.accumulator: alias})
         return alias
