@@ -1,7 +1,7 @@
 """Finds the paths of a device that an expression reads.
 
 Devices that agree on these paths get the same answer. If the expression computes a domain, or uses `device` as a whole,
-everything below counts. Variables of `cel.bind` are followed.
+everything below counts. Variables of `cel.bind` stand for their paths.
 """
 
 from typing import Final
@@ -45,7 +45,7 @@ class _PathCollector:
         self._depth -= 1
 
     def _visit(self, node: Expr) -> None:
-        path = self.path(node)
+        path = self._path(node)
         if path is not None:
             self.paths.add(path[:_DEEPEST])
         elif isinstance(node, Comprehension):
@@ -54,7 +54,7 @@ class _PathCollector:
             for child in ast.children(node):
                 self.visit(child)
 
-    def path(self, node: Expr) -> Path | None:
+    def _path(self, node: Expr) -> Path | None:
         """The path that the node denotes, if any."""
         steps: list[str] = []
         while True:
@@ -77,18 +77,12 @@ class _PathCollector:
                 return scope[reference.name]
         return None
 
-    def bind(self, node: Comprehension) -> Path | None:
-        """Enters a `cel.bind`, and returns the path that its variable denotes, if any."""
-        alias = self.path(node.start)
-        self._aliases.append({node.accumulator: alias})
-        return alias
-
     def _comprehension(self, node: Comprehension) -> None:
         if node.is_binding:
-            if self.bind(node) is None:
-                variables = self._aliases.pop()
+            alias = self._path(node.start)
+            if alias is None:
                 self.visit(node.start)
-                self._aliases.append(variables)
+            self._aliases.append({node.accumulator: alias})
         else:
             self._loop(node)
         self.visit(node.result)
