@@ -9,6 +9,7 @@ from allocator.api import names
 from allocator.api.findings import FieldError
 from allocator.model import Node, Taint
 from scheduler.core_v1.fields import Fields, MetadataFields, metadata_errors, name_error, typed
+from scheduler.core_v1.images import images_of_node
 from scheduler.core_v1.resources import Amount, amount_errors
 
 
@@ -49,6 +50,7 @@ def decode_node(raw: Mapping[str, object], *, validate: bool = True) -> tuple[No
         unschedulable=bool(spec.unschedulable),
         declared_features=frozenset(status.declaredFeatures or ()),
         allocatable=status.allocatable or {},
+        images=images_of_node(raw),
     )
     return node, ()
 

@@ -23,6 +23,7 @@ from scheduler.core_v1.fields import (
     typed,
 )
 from scheduler.core_v1.host_ports import HostPort, host_ports_of
+from scheduler.core_v1.images import images_of_pod
 from scheduler.core_v1.pod_status import (
     Condition,
     PodStatusFields,
@@ -33,6 +34,7 @@ from scheduler.core_v1.pod_status import (
     in_use,
     taken_by_claims,
 )
+from scheduler.core_v1.required_features import required_features_of
 from scheduler.core_v1.resources import (
     Amount,
     ContainerFields,
@@ -85,7 +87,8 @@ class Pod:
     of the generated claim, None where none is needed, "" where it is not known.
     containers: init containers first; what one requests is, while it is resized, the most that it may hold. budget: the
     requests of the pod as a whole, by resource. overhead: what its runtime needs. by_claims: what its devices take of
-    the node. device_fields: of its status, those that tell of its devices. unread: requirements that placement does not
+    the node. device_fields: of its status, those that tell of its devices. images: of containers and volumes, with
+    their tags. required_features: that its node has to declare. unread: requirements that placement does not
     look at. raw: the object as it came, for output; empty where it was not kept.
     """
 
@@ -115,6 +118,8 @@ class Pod:
     by_claims: tuple[TakenByClaim, ...] = ()
     device_fields: tuple[str, ...] = ()
     host_ports: tuple[HostPort, ...] = ()
+    images: tuple[str, ...] = ()
+    required_features: frozenset[str] = frozenset()
     unread: tuple[str, ...] = ()
     phase: str = ""
     conditions: tuple[Condition, ...] = ()
@@ -214,9 +219,9 @@ class _OwnFields(Fields):
     status: PodStatusFields | None = None
 
 
-_READ = frozenset(_SpecFields.model_fields) - {"nodeName"} | {"hostNetwork", "schedulingGroup", "volumes"}
-_READ_OF_CONTAINERS = frozenset(ContainerFields.model_fields) | {"ports"}
-"""What is read typed, and what `host_ports_of` and `requirements_of` read beside it."""
+_READ = frozenset(_SpecFields.model_fields) - {"nodeName"} | {"hostNetwork", "hostUsers", "schedulingGroup", "volumes"}
+_READ_OF_CONTAINERS = frozenset(ContainerFields.model_fields) | {"image", "ports", "restartPolicyRules"}
+"""What is read typed, and what is read as it comes beside it."""
 
 _REMEMBERED = 1 << 12
 """Specs that are remembered, and characters of those that are."""
@@ -333,6 +338,8 @@ def _pod_of(fields: _SpecFields, spec: SpecRead) -> Pod:
         budget=(fields.resources.requests if fields.resources else None) or {},
         overhead=fields.overhead or {},
         host_ports=host_ports_of(spec.raw),
+        images=images_of_pod(spec.raw),
+        required_features=required_features_of(spec.raw),
         unread=requirements_of(spec.raw),
     )
 
