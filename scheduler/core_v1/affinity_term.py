@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from allocator.cluster.node_affinity import all_hold
 from allocator.model import Requirement
-from scheduler.core_v1.fields import Fields, RequirementFields, requirements_of
+from scheduler.core_v1.fields import ObjectFields, RequirementFields, requirements_of
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
@@ -39,19 +39,19 @@ class AffinityTerm:
         return is_looked_at and _selects(self.selector, labels)
 
 
-class _SelectorFields(Fields):
+class _SelectorFields(ObjectFields):
     matchLabels: dict[str, str] | None = None  # noqa: N815 - the API's name
     matchExpressions: list[RequirementFields] | None = None  # noqa: N815 - the API's name
 
 
-class _TermFields(Fields):
+class _TermFields(ObjectFields):
     topologyKey: str = ""  # noqa: N815 - the API's name
     namespaces: list[str] | None = None
     labelSelector: _SelectorFields | None = None  # noqa: N815 - the API's name
     namespaceSelector: _SelectorFields | None = None  # noqa: N815 - the API's name
 
 
-class AntiAffinityFields(Fields):
+class AntiAffinityFields(ObjectFields):
     """spec.affinity.podAntiAffinity of a pod."""
 
     requiredDuringSchedulingIgnoredDuringExecution: list[_TermFields] | None = None  # noqa: N815 - the API's name

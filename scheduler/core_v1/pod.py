@@ -13,8 +13,8 @@ from allocator.model import Container, NodeSelector, Term, Toleration
 from cel.values.quantity import Quantity
 from scheduler.core_v1.affinity_term import AffinityTerm, AntiAffinityFields, anti_affinity_of
 from scheduler.core_v1.fields import (
-    Fields,
     MetadataFields,
+    ObjectFields,
     OwnerFields,
     TermFields,
     metadata_errors,
@@ -136,7 +136,7 @@ class Pod:
         return self.is_finished or self.is_deleting
 
 
-class _TolerationFields(Fields):
+class _TolerationFields(ObjectFields):
     key: str | None = None
     operator: str | None = None
     value: str | None = None
@@ -144,37 +144,37 @@ class _TolerationFields(Fields):
     tolerationSeconds: int | None = None  # noqa: N815 - the API's name
 
 
-class _RequiredFields(Fields):
+class _RequiredFields(ObjectFields):
     nodeSelectorTerms: list[TermFields] | None = None  # noqa: N815 - the API's name
 
 
-class _PreferredFields(Fields):
+class _PreferredFields(ObjectFields):
     weight: int
     preference: TermFields
 
 
-class _NodeAffinityFields(Fields):
+class _NodeAffinityFields(ObjectFields):
     requiredDuringSchedulingIgnoredDuringExecution: _RequiredFields | None = None  # noqa: N815 - the API's name
     preferredDuringSchedulingIgnoredDuringExecution: list[_PreferredFields] | None = None  # noqa: N815 - the API's name
 
 
-class _AffinityFields(Fields):
+class _AffinityFields(ObjectFields):
     nodeAffinity: _NodeAffinityFields | None = None  # noqa: N815 - the API's name
     podAntiAffinity: AntiAffinityFields | None = None  # noqa: N815 - the API's name
 
 
-class _GateFields(Fields):
+class _GateFields(ObjectFields):
     name: str
 
 
-class _PodClaimFields(Fields):
+class _PodClaimFields(ObjectFields):
     name: str
     source: object = None  # up to Kubernetes 1.30, around the other two
     resourceClaimName: str | None = None  # noqa: N815 - the API's name
     resourceClaimTemplateName: str | None = None  # noqa: N815 - the API's name
 
 
-class _SpecFields(Fields):
+class _SpecFields(ObjectFields):
     schedulerName: str | None = None  # noqa: N815 - the API's name
     preemptionPolicy: str | None = None  # noqa: N815 - the API's name
     nodeName: str | None = None  # noqa: N815 - the API's name
@@ -191,18 +191,18 @@ class _SpecFields(Fields):
     overhead: dict[str, Amount] | None = None
 
 
-class _PodFields(Fields):
+class _PodFields(ObjectFields):
     metadata: MetadataFields
     spec: _SpecFields
     status: PodStatusFields | None = None
 
 
-class _OwnSpecFields(Fields):
+class _OwnSpecFields(ObjectFields):
     nodeName: str | None = None  # noqa: N815 - the API's name
     resourceClaims: list[_PodClaimFields] | None = None  # noqa: N815 - the API's name
 
 
-class _OwnFields(Fields):
+class _OwnFields(ObjectFields):
     """What a pod does not share with others of its template."""
 
     metadata: MetadataFields

@@ -3,6 +3,7 @@ from typing import Any
 import pytest
 
 from scheduler.core_v1.affinity_term import AntiAffinityFields, anti_affinity_of
+from scheduler.core_v1.fields import typed
 from scheduler.core_v1.pod import Pod
 from scheduler.state.affinity_terms import AntiAffinity
 from tests.builders import a_node, a_pod
@@ -14,7 +15,7 @@ NAMESPACES = {"default": {"team": "a"}, "other": {}}
 def apart(namespace: str = "default", **term: Any) -> Pod:
     """A pod that keeps noisy ones out of its zone, unless the term says something else."""
     written = {"topologyKey": "zone", "labelSelector": NOISY, **term}
-    terms = AntiAffinityFields.model_validate({"requiredDuringSchedulingIgnoredDuringExecution": [written]})
+    terms, _ = typed(AntiAffinityFields, {"requiredDuringSchedulingIgnoredDuringExecution": [written]})
     return a_pod(name="apart", anti_affinity=anti_affinity_of(terms, namespace))
 
 
