@@ -13,8 +13,8 @@ from allocator.model import Container, NodeSelector, Term, Toleration
 from cel.values.quantity import Quantity
 from scheduler.core_v1.affinity_term import NO_POD_AFFINITY, PodAffinity, PodAffinityFields, pod_affinity_of
 from scheduler.core_v1.fields import (
-    Fields,
     MetadataFields,
+    ObjectFields,
     OwnerFields,
     TermFields,
     metadata_errors,
@@ -143,7 +143,7 @@ class Pod:
         return self.is_finished or self.is_deleting
 
 
-class _TolerationFields(Fields):
+class _TolerationFields(ObjectFields):
     key: str | None = None
     operator: str | None = None
     value: str | None = None
@@ -151,38 +151,38 @@ class _TolerationFields(Fields):
     tolerationSeconds: int | None = None  # noqa: N815 - the API's name
 
 
-class _RequiredFields(Fields):
+class _RequiredFields(ObjectFields):
     nodeSelectorTerms: list[TermFields] | None = None  # noqa: N815 - the API's name
 
 
-class _PreferredFields(Fields):
+class _PreferredFields(ObjectFields):
     weight: int
     preference: TermFields
 
 
-class _NodeAffinityFields(Fields):
+class _NodeAffinityFields(ObjectFields):
     requiredDuringSchedulingIgnoredDuringExecution: _RequiredFields | None = None  # noqa: N815 - the API's name
     preferredDuringSchedulingIgnoredDuringExecution: list[_PreferredFields] | None = None  # noqa: N815 - the API's name
 
 
-class _AffinityFields(Fields):
+class _AffinityFields(ObjectFields):
     nodeAffinity: _NodeAffinityFields | None = None  # noqa: N815 - the API's name
     podAffinity: PodAffinityFields | None = None  # noqa: N815 - the API's name
     podAntiAffinity: PodAffinityFields | None = None  # noqa: N815 - the API's name
 
 
-class _GateFields(Fields):
+class _GateFields(ObjectFields):
     name: str
 
 
-class _PodClaimFields(Fields):
+class _PodClaimFields(ObjectFields):
     name: str
     source: object = None  # up to Kubernetes 1.30, around the other two
     resourceClaimName: str | None = None  # noqa: N815 - the API's name
     resourceClaimTemplateName: str | None = None  # noqa: N815 - the API's name
 
 
-class _SpecFields(Fields):
+class _SpecFields(ObjectFields):
     schedulerName: str | None = None  # noqa: N815 - the API's name
     preemptionPolicy: str | None = None  # noqa: N815 - the API's name
     nodeName: str | None = None  # noqa: N815 - the API's name
@@ -200,18 +200,18 @@ class _SpecFields(Fields):
     overhead: dict[str, Amount] | None = None
 
 
-class _PodFields(Fields):
+class _PodFields(ObjectFields):
     metadata: MetadataFields
     spec: _SpecFields
     status: PodStatusFields | None = None
 
 
-class _OwnSpecFields(Fields):
+class _OwnSpecFields(ObjectFields):
     nodeName: str | None = None  # noqa: N815 - the API's name
     resourceClaims: list[_PodClaimFields] | None = None  # noqa: N815 - the API's name
 
 
-class _OwnFields(Fields):
+class _OwnFields(ObjectFields):
     """What a pod does not share with others of its template."""
 
     metadata: MetadataFields
@@ -219,8 +219,9 @@ class _OwnFields(Fields):
     status: PodStatusFields | None = None
 
 
-_READ = frozenset(_SpecFields.model_fields) - {"nodeName"} | {"hostNetwork", "hostUsers", "schedulingGroup", "volumes"}
-_READ_OF_CONTAINERS = frozenset(ContainerFields.model_fields) | {"image", "ports", "restartPolicyRules"}
+_READ_RAW = {"hostNetwork", "hostUsers", "schedulingGroup", "volumes"}
+_READ = frozenset(_SpecFields.__annotations__) - {"nodeName"} | _READ_RAW
+_READ_OF_CONTAINERS = frozenset(ContainerFields.__annotations__) | {"ports", "restartPolicyRules"}
 """What is read typed, and what is read as it comes beside it."""
 
 _REMEMBERED = 1 << 12
@@ -255,7 +256,7 @@ def _pod(raw: Mapping[str, object], kept: Mapping[str, object], *, validate: boo
     spec = SpecRead(raw_spec, fields.metadata.namespace or DEFAULT_NAMESPACE, _READ, _READ_OF_CONTAINERS)
     decoded = _decoded_once if 0 < len(spec.text) <= _REMEMBERED else _decoded
     like = decoded(spec, validate)
-    return _own(like, fields, kept) if like else None
+    return _own(like, fields, raw_spec, kept) if like else None
 
 
 def _has_errors(fields: _OwnFields) -> bool:
@@ -268,7 +269,7 @@ def _has_errors(fields: _OwnFields) -> bool:
     return any(True for found in errors for _ in found)
 
 
-def _own(like: Pod, fields: _OwnFields, raw: Mapping[str, object]) -> Pod:
+def _own(like: Pod, fields: _OwnFields, spec: Mapping[str, object], raw: Mapping[str, object]) -> Pod:
     """A pod with the spec of another."""
     metadata, status = fields.metadata, fields.status or _NO_STATUS
     return replace(
@@ -289,6 +290,7 @@ def _own(like: Pod, fields: _OwnFields, raw: Mapping[str, object]) -> Pod:
         budget=budget_in_use(like.budget, status),
         by_claims=taken_by_claims(status),
         device_fields=device_fields_of(status),
+        images=images_of_pod(spec),
         phase=status.phase or "",
         conditions=conditions_of(status),
         is_deleting=bool(metadata.deletionTimestamp),
@@ -338,7 +340,6 @@ def _pod_of(fields: _SpecFields, spec: SpecRead) -> Pod:
         budget=(fields.resources.requests if fields.resources else None) or {},
         overhead=fields.overhead or {},
         host_ports=host_ports_of(spec.raw),
-        images=images_of_pod(spec.raw),
         required_features=required_features_of(spec.raw),
         unread=requirements_of(spec.raw),
     )

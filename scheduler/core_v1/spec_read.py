@@ -1,6 +1,6 @@
 """What of a pod's spec decides: the same for the thousands of pods that a controller makes of one template.
 
-Names of claims and the node are each pod's own. Environments and what volumes are called, which clusters make
+Names of claims and the node are each pod's own. Images, environments and what volumes are called, which clusters make
 different for each pod, decide nothing.
 """
 
@@ -55,8 +55,8 @@ def _with_fields(raw: object, names: frozenset[str]) -> object:
 
 
 def _volume(raw: Mapping[object, object]) -> object:
-    """A volume as far as its type goes; of one that is an image, which."""
-    return {name: value if name == "image" else None for name, value in raw.items()}
+    """A volume as far as its type goes."""
+    return dict.fromkeys(raw)
 
 
 def _entry(raw: Mapping[object, object]) -> object:
