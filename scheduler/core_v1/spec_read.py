@@ -1,6 +1,6 @@
 """What of a pod's spec decides: the same for the thousands of pods that a controller makes of one template.
 
-Names of claims and the node are each pod's own. Images, environments and what volumes are called, which clusters make
+Names of claims, images and the node are each pod's own. Environments and what volumes are called, which clusters make
 different for each pod, decide nothing.
 """
 
