@@ -32,6 +32,7 @@ from scheduler.core_v1.pod_status import (
     in_use,
     taken_by_claims,
 )
+from scheduler.core_v1.pod_volumes import NO_VOLUMES, PodVolumes, pod_volumes
 from scheduler.core_v1.resources import (
     Amount,
     ContainerFields,
@@ -111,6 +112,7 @@ class Pod:
     by_claims: tuple[TakenByClaim, ...] = ()
     device_fields: tuple[str, ...] = ()
     host_ports: tuple[HostPort, ...] = ()
+    volumes: PodVolumes = NO_VOLUMES
     unread: tuple[str, ...] = ()
     phase: str = ""
     conditions: tuple[Condition, ...] = ()
@@ -243,6 +245,7 @@ def _pod(fields: _PodFields, raw_spec: Mapping[str, object], raw: Mapping[str, o
         by_claims=taken_by_claims(status),
         device_fields=device_fields_of(status),
         host_ports=host_ports_of(raw_spec),
+        volumes=pod_volumes(raw_spec),
         unread=requirements_of(raw_spec),
         phase=status.phase or "",
         conditions=conditions_of(status),

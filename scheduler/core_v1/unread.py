@@ -12,28 +12,10 @@ from scheduler.core_v1.host_ports import objects
 
 AFFINITY = "affinity between pods"
 SPREAD = "topology spread"
-VOLUMES = "volumes"
 GROUP = "pod groups"
 
 GROUPS_UNSUPPORTED = "PodGroup claims unsupported"
 """Why a pod is refused that has claims of its group."""
-
-_PLACED_VOLUMES = frozenset(
-    {
-        "persistentVolumeClaim",
-        "ephemeral",
-        "csi",
-        "gcePersistentDisk",
-        "awsElasticBlockStore",
-        "azureDisk",
-        "cinder",
-        "vsphereVolume",
-        "portworxVolume",
-        "iscsi",
-        "rbd",
-    }
-)
-"""Volumes that a node has to reach, has room for so many of, or can share with some pods only."""
 
 
 def requirements_of(spec: Mapping[str, Any]) -> tuple[str, ...]:
@@ -50,10 +32,6 @@ def _is_spread(spec: Mapping[str, Any]) -> bool:
     return any(one.get("whenUnsatisfiable") == "DoNotSchedule" for one in objects(spec, "topologySpreadConstraints"))
 
 
-def _has_placed_volumes(spec: Mapping[str, Any]) -> bool:
-    return any(not _PLACED_VOLUMES.isdisjoint(volume) for volume in objects(spec, "volumes"))
-
-
 def _has_group(spec: Mapping[str, Any]) -> bool:
     return isinstance(spec.get("schedulingGroup"), dict)
 
@@ -66,6 +44,5 @@ def _map(holder: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 _CHECKS = {
     AFFINITY: _has_affinity,
     SPREAD: _is_spread,
-    VOLUMES: _has_placed_volumes,
     GROUP: _has_group,
 }

@@ -90,7 +90,7 @@ def _not_left(
         for text, nodes in view.templates.refused(pod).items():
             if own := nodes & required.nodes:
                 yield text, own
-        cycle = Cycle(pod, required.requests, view.infos)
+        cycle = Cycle(pod, required.requests, view.infos, view.volumes)
         for _, one in rejections_by_others(cycle, view.templates.of(pod)):
             if own := one.nodes & required.nodes:
                 yield one.reason, own

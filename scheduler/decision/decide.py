@@ -32,11 +32,13 @@ from scheduler.plugins.dynamic_resources import CLAIMS, CLASSES, DEVICES
 from scheduler.plugins.node_name import NODE_NAME
 from scheduler.plugins.node_resources_fit import NODE_RESOURCES_FIT
 from scheduler.plugins.plugin import NO_NODES, UNSUPPORTED, Cycle, Reason, Refusal, Rejected
+from scheduler.plugins.volume_binding import plan
 from scheduler.state.extended_resources import ExtendedClaim, ExtendedResources
 from scheduler.state.masks import union
 from scheduler.state.node_allocatable_resources import WithDevices
 from scheduler.state.nodes import NodeInfos
 from scheduler.state.pod_requests import OF_NODES, PodRequests, pod_requests
+from scheduler.state.volumes import NO_PLAN, VolumePlan, Volumes
 
 NO_DEVICES = "cannot allocate all claims"
 NOT_REACHED = "resourceclaim not available on the node"
@@ -55,6 +57,11 @@ class View(Protocol):
     @property
     def infos(self) -> NodeInfos:
         """What pods take of the nodes."""
+        ...
+
+    @property
+    def volumes(self) -> Volumes:
+        """All of storage."""
         ...
 
     @property
@@ -107,7 +114,7 @@ class Placed:
     """The pod goes to the node. claims: its own. allocations: of those that had none, in their order.
 
     extended: the claim to be made for its extended resources, which gets the last allocation. by_claims: what devices
-    take of the node.
+    take of the node. volumes: what is to be written for it to have its volumes there.
     """
 
     node: str
@@ -115,6 +122,7 @@ class Placed:
     allocations: tuple[Allocation, ...]
     extended: ExtendedClaim | None = None
     by_claims: tuple[TakenByClaim, ...] = ()
+    volumes: VolumePlan = NO_PLAN
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +202,8 @@ def _decided(
 ) -> Placed | NotPlaced:
     requests = pod_requests(pod)
     pending = [claim for claim in claims if claim.allocation is None]
-    if problem := _for_every_node(view, Cycle(pod, requests, view.infos), pending, full):
+    cycle = Cycle(pod, requests, view.infos, view.volumes)
+    if problem := _for_every_node(view, cycle, pending, full):
         return _refused_by_all(view, problem, requests, pending)
     asked = requirements(view, pod, requests, pending)
     reached = reached_by_all(view, claims, failed)
@@ -202,14 +211,15 @@ def _decided(
     for required in asked:
         for rank, nodes in able(view, pod, claims, required, reached).items():
             groups[rank] = groups.get(rank, 0) | nodes
-    chosen = pick(Cycle(pod, requests, view.infos), view.templates.of(pod), groups, view.fleet.all, view.start)
+    chosen = pick(cycle, view.templates.of(pod), groups, view.fleet.all, view.start)
     if chosen is None:
         return _not_placed(view, pod, asked, claims, failed)
     number, _ = chosen
     required = next(one for one in asked if one.nodes >> number & 1)
     allocations = _allocated(view, number, required.pending)
     by_claims = _with_devices(view, pod, claims, required, allocations).taken if counts_devices(view) else ()
-    return Placed(view.name_of(number), tuple(claims), allocations, required.extended, by_claims)
+    volumes = NO_PLAN if pod.node_name else plan(cycle, number)
+    return Placed(view.name_of(number), tuple(claims), allocations, required.extended, by_claims, volumes)
 
 
 def able(view: View, pod: Pod, claims: Sequence[Claim], required: Requirements, reached: Mask) -> Groups:
@@ -312,7 +322,9 @@ def allowed(view: View, pod: Pod, required: Requirements) -> Mask:
     if required.problem:
         return 0
     if not pod.node_name:
-        return feasible(Cycle(pod, required.requests, view.infos), view.templates.of(pod)) & required.nodes
+        return (
+            feasible(Cycle(pod, required.requests, view.infos, view.volumes), view.templates.of(pod)) & required.nodes
+        )
     number = view.number_of(pod.node_name)
     return 0 if number is None else 1 << number
 
@@ -391,7 +403,7 @@ class _Kept:
 
 def refused_by_filters(view: View, pod: Pod, required: Requirements) -> Iterator[tuple[Reason, Rejected]]:
     """Why not, for the nodes of `required` that a filter refuses."""
-    for plugin, one in rejections(Cycle(pod, required.requests, view.infos), view.templates.of(pod)):
+    for plugin, one in rejections(Cycle(pod, required.requests, view.infos, view.volumes), view.templates.of(pod)):
         if nodes := one.nodes & required.nodes:
             yield plugin.reason, Rejected(one.reason, nodes, one.resolvable & required.nodes)
 

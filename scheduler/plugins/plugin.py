@@ -17,15 +17,20 @@ from scheduler.state.changes import Event, NodeChanged
 from scheduler.state.masks import Numbers
 from scheduler.state.nodes import NodeInfos
 from scheduler.state.pod_requests import PodRequests
+from scheduler.state.volumes import Volumes
 
 
 @dataclass(frozen=True, slots=True)
 class Cycle:
-    """One attempt to place a pod: the pod, what it requests of the nodes in question, and what is on all nodes."""
+    """One attempt to place a pod: the pod, what it requests of the nodes in question, and what is on all nodes.
+
+    volumes: all of storage; none where nothing is said of it.
+    """
 
     pod: Pod
     requests: PodRequests
     infos: NodeInfos
+    volumes: Volumes = field(default_factory=Volumes)
 
 
 @dataclass(frozen=True, slots=True)

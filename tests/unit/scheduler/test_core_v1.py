@@ -7,7 +7,7 @@ from scheduler.core_v1.host_ports import HostPort
 from scheduler.core_v1.node import decode_node
 from scheduler.core_v1.pod import Owner, Pod, PodClaim, Preference, decode_pod
 from scheduler.core_v1.pod_status import Condition
-from scheduler.core_v1.unread import AFFINITY, GROUP, SPREAD, VOLUMES
+from scheduler.core_v1.unread import AFFINITY, GROUP, SPREAD
 from scheduler.core_v1.workload import MAX_PODS, Workload, decode_workload
 from tests.unit.scheduler.manifests import Json, a_node, a_pod, a_pod_template, a_workload, owned_by
 
@@ -343,8 +343,7 @@ def test_a_name_that_the_api_server_would_refuse_is_an_error(pod: Json, field: s
         ({"topologySpreadConstraints": [{"whenUnsatisfiable": "DoNotSchedule"}]}, (SPREAD,)),
         ({"topologySpreadConstraints": [{"whenUnsatisfiable": "ScheduleAnyway"}]}, ()),
         ({"schedulingGroup": {"podGroupName": "workers"}}, (GROUP,)),
-        ({"volumes": [{"name": "a", "emptyDir": {}}, {"name": "b", "persistentVolumeClaim": {}}]}, (VOLUMES,)),
-        ({"volumes": [{"name": "a", "configMap": {}}]}, ()),
+        ({"volumes": [{"name": "a", "emptyDir": {}}, {"name": "b", "persistentVolumeClaim": {}}]}, ()),
         ({"volumes": 5, "containers": [{"ports": 5}], "affinity": [], "topologySpreadConstraints": {}}, ()),
     ],
 )

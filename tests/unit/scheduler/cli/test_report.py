@@ -60,7 +60,6 @@ def anti_affinity(when: str) -> Json:
             "affinity between pods (1 pod)",
         ),
         ({"topologySpreadConstraints": [{"whenUnsatisfiable": "DoNotSchedule"}]}, "topology spread (1 pod)"),
-        ({"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}, "volumes (1 pod)"),
     ],
 )
 def test_what_placement_does_not_look_at_is_told(spec: Json, told: str) -> None:

@@ -19,9 +19,6 @@ def refusal(**spec: Any) -> str:
 @pytest.mark.parametrize(
     ("spec", "what"),
     [
-        ({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}, "volumes"),
-        ({"volumes": [{"name": "v", "ephemeral": {}}]}, "volumes"),
-        ({"volumes": [{"name": "v", "azureDisk": {}}]}, "volumes"),
         ({"topologySpreadConstraints": [{"whenUnsatisfiable": "DoNotSchedule"}]}, "topology spread"),
         ({"affinity": {"podAffinity": {REQUIRED: [{"topologyKey": "zone"}]}}}, "affinity between pods"),
         ({"affinity": {"podAntiAffinity": {REQUIRED: [{"topologyKey": "zone"}]}}}, "affinity between pods"),
@@ -42,7 +39,7 @@ def test_a_pod_of_a_group_is_refused() -> None:
         {
             "volumes": [
                 {"name": kind, kind: {}}
-                for kind in ("emptyDir", "configMap", "secret", "projected", "downwardAPI", "hostPath", "image")
+                for kind in ("emptyDir", "configMap", "csi", "persistentVolumeClaim", "ephemeral", "azureDisk", "rbd")
             ]
         },
         {"topologySpreadConstraints": [{"whenUnsatisfiable": "ScheduleAnyway"}]},
@@ -57,7 +54,7 @@ def test_what_places_nothing_or_is_looked_at_is_fine(spec: Json) -> None:
 
 
 def test_all_that_is_missing_is_told() -> None:
-    spec = {"schedulingGroup": {}, "volumes": [{"name": "v", "rbd": {}}]}
+    spec = {"schedulingGroup": {}, "topologySpreadConstraints": [{"whenUnsatisfiable": "DoNotSchedule"}]}
     assert refusal(**spec) == (
-        "PodGroup claims unsupported; this scheduler does not support volumes, which the pod requires"
+        "PodGroup claims unsupported; this scheduler does not support topology spread, which the pod requires"
     )
