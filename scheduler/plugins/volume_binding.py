@@ -57,7 +57,7 @@ class _Outcome:
 
 def plan(cycle: Cycle, number: int) -> VolumePlan:
     """What is to be written for the pod to have its volumes on the node, which is not refused."""
-    found = _outcome(cycle)
+    found = _outcome(cycle, 1 << number)
     matches = (
         Match(volume, claim) for claim, offers in found.offers for volume, nodes in offers if nodes >> number & 1
     )
@@ -119,17 +119,20 @@ def _waits(volumes: Volumes, claim: PersistentVolumeClaim) -> bool:
     return found is not None and found.waits and not claim.volume
 
 
-def _outcome(cycle: Cycle) -> _Outcome:
-    """What becomes of the claims. Cost: some masks for a bound claim, O(volumes of the class) for an unbound one."""
+def _outcome(cycle: Cycle, among: Mask) -> _Outcome:
+    """What becomes of the claims on these nodes.
+
+    Cost: some masks for a bound claim, O(groups of free volumes of the class) for one that waits.
+    """
     volumes, claims = cycle.volumes, _claims(cycle)
-    refused = list(_unreached(volumes, claims.bound))
+    refused = list(_unreached(volumes, claims.bound, among))
     if not claims.waiting:
         return _Outcome(refused)
-    nodes = _not_pinned_elsewhere(cycle, claims.waiting)
+    nodes = among & _not_pinned_elsewhere(cycle, claims.waiting)
     offers = list(matching(volumes, (one for one in claims.waiting if one.selected_node is None), nodes))
     pinned = [(one, nodes) for one in claims.waiting if one.selected_node is not None]
     provisioned = [*pinned, *((claim, nodes & ~_given(given)) for claim, given in offers)]
-    refused.append((UNAVAILABLE, volumes.labels.all & ~nodes))
+    refused.append((UNAVAILABLE, among & ~nodes))
     for claim, asked in provisioned:
         for reason, lacking in _unprovisionable(volumes, claim, asked & nodes):
             refused.append((reason, lacking))
@@ -137,9 +140,8 @@ def _outcome(cycle: Cycle) -> _Outcome:
     return _Outcome(refused, offers, provisioned)
 
 
-def _unreached(volumes: Volumes, bound: Iterable[PersistentVolumeClaim]) -> Iterator[tuple[str, Mask]]:
+def _unreached(volumes: Volumes, bound: Iterable[PersistentVolumeClaim], left: Mask) -> Iterator[tuple[str, Mask]]:
     """The nodes that do not reach a volume, by the first of them that they do not reach."""
-    left = volumes.labels.all
     for claim in bound:
         volume = volumes.objects.volumes.get(claim.volume)
         reached = left & volumes.reached(volume) if volume else 0
@@ -174,7 +176,7 @@ def _refused(cycle: Cycle) -> Mask:
     if not cycle.pod.volumes.claims:
         return 0
     nodes = 0
-    for _, lacking in _outcome(cycle).refused:
+    for _, lacking in _outcome(cycle, cycle.volumes.labels.all).refused:
         nodes |= lacking
     return nodes
 
@@ -182,8 +184,8 @@ def _refused(cycle: Cycle) -> Mask:
 def _rejections(cycle: Cycle, asked: Mask) -> Iterable[Rejected]:
     """A node may lack what it has to reach and what is to be bound, and has both reasons then."""
     by_reason: dict[str, Mask] = {}
-    for reason, nodes in _outcome(cycle).refused if cycle.pod.volumes.claims else ():
-        by_reason[reason] = by_reason.get(reason, 0) | nodes & asked
+    for reason, nodes in _outcome(cycle, asked).refused if cycle.pod.volumes.claims else ():
+        by_reason[reason] = by_reason.get(reason, 0) | nodes
     ordered = (UNREACHED, UNAVAILABLE, NO_SPACE, MISSING)
     return [Rejected(reason, by_reason[reason]) for reason in ordered if by_reason.get(reason)]
 

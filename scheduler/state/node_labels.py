@@ -14,20 +14,22 @@ from scheduler.state.masks import union
 
 
 class NodeLabels:
-    """The labels of nodes by number."""
+    """The labels of nodes by number. all: the nodes. version: changes with every change of a node or a label."""
 
     def __init__(self) -> None:
         self.all: Mask = 0
+        self.version = 0
         self._labels: dict[int, Labels] = {}
         self._nodes: dict[str, dict[str, Mask]] = {}
 
     def set_node(self, number: int, labels: Labels) -> None:
         """The node has this number, and may have changed."""
-        if self._labels.get(number) != labels:
-            self.remove_node(number)
-            self._labels[number] = labels
-            for key, by_value in self._nodes.items():
-                _add(by_value, labels.get(key), 1 << number)
+        if self._labels.get(number) == labels:
+            return
+        self.remove_node(number)
+        self._labels[number] = labels
+        for key, by_value in self._nodes.items():
+            _add(by_value, labels.get(key), 1 << number)
         self.all |= 1 << number
 
     def remove_node(self, number: int) -> None:
@@ -36,6 +38,7 @@ class NodeLabels:
         for key, by_value in self._nodes.items():
             _remove(by_value, labels.get(key), 1 << number)
         self.all &= ~(1 << number)
+        self.version += 1
 
     def valued(self, key: str, values: Iterable[str]) -> Mask:
         """The nodes with one of these values."""
@@ -49,7 +52,7 @@ class NodeLabels:
     def selected(self, selector: NodeSelector) -> Mask:
         """The nodes that one of the terms matches; one that makes no sense matches none.
 
-        Terms are of volumes, which see a node by its labels: a field of it is nothing.
+        Terms are of volumes, which Kubernetes holds against the labels of nodes alone: their fields are not looked at.
         """
         return union(self._meeting(term.expressions) for term in selector if _makes_sense(term))
 
@@ -87,10 +90,7 @@ class NodeLabels:
 
 
 def _makes_sense(term: Term) -> bool:
-    """Whether the term can match a node of which only labels are known."""
-    if not (term.expressions or term.fields) or problem_of(term):
-        return False
-    return all(one.operator == "NotIn" for one in term.fields)
+    return bool(term.expressions or term.fields) and not problem_of(term)
 
 
 def _add(by_value: dict[str, Mask], value: str | None, node: Mask) -> None:

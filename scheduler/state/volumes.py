@@ -23,7 +23,9 @@ from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.storage_class import StorageClass
 from scheduler.core_v1.volume_attachment import VolumeAttachment
 from scheduler.core_v1.volume_sources import Handle
+from scheduler.state.capacities import Capacities
 from scheduler.state.disks import UsedDisks
+from scheduler.state.free_volumes import FreeVolumes
 from scheduler.state.node_labels import NodeLabels
 from scheduler.state.storage_objects import ClaimKey, StorageObjects
 from scheduler.state.volume_use import VolumeUse
@@ -67,6 +69,8 @@ class Volumes:
         self.objects = StorageObjects()
         self.labels = NodeLabels()
         self.disks = UsedDisks()
+        self.free = FreeVolumes(self.labels)
+        self._capacities = Capacities(self.labels)
         self._use = VolumeUse(self.objects)
         self._users: Counter[ClaimKey] = Counter()
         self._undo: dict[str, dict[str | ClaimKey, Callable[[], None]]] = {}
@@ -106,12 +110,14 @@ class Volumes:
 
     def set_volume(self, volume: PersistentVolume) -> None:
         """The volume is there, or has changed."""
-        self.objects.set_volume(volume)
+        self.objects.volumes.set(volume.name, volume)
+        self._volume_changed(volume.name)
         self._use.volume_changed(volume.name)
 
     def remove_volume(self, name: str) -> None:
         """The volume is gone, if it was there."""
-        self.objects.remove_volume(name)
+        self.objects.volumes.remove(name)
+        self._volume_changed(name)
         self._use.volume_changed(name)
 
     def set_claim(self, claim: PersistentVolumeClaim) -> None:
@@ -152,11 +158,11 @@ class Volumes:
 
     def set_capacity(self, capacity: CSIStorageCapacity) -> None:
         """The capacity is there, or has changed."""
-        self.objects.set_capacity(capacity)
+        self._capacities.set(capacity)
 
     def remove_capacity(self, key: ClaimKey) -> None:
         """The capacity is gone, if it was there."""
-        self.objects.remove_capacity(key)
+        self._capacities.remove(key)
 
     def set_attachment(self, attachment: VolumeAttachment) -> None:
         """The attachment is there, or has changed."""
@@ -175,16 +181,16 @@ class Volumes:
 
     def reached(self, volume: PersistentVolume) -> Mask:
         """The nodes that reach the volume, each as it sees it."""
-        nodes = self._selected(volume)
+        nodes = self.selected(volume)
         if not volume.plugin:
             return nodes
         migrated = sum(1 << number for number in self._use.migrated(volume.plugin))
         seen = replace(volume, affinity=volume.migrated_affinity)
-        return nodes & ~migrated | self._selected(seen) & migrated
+        return nodes & ~migrated | self.selected(seen) & migrated
 
-    def plain_reached(self, volume: PersistentVolume) -> Mask:
+    def selected(self, volume: PersistentVolume) -> Mask:
         """The nodes that its own terms select, whatever has become of its kind."""
-        return self._selected(volume)
+        return self.labels.all if volume.affinity is None else self.labels.selected(volume.affinity)
 
     def provisionable(self, storage_class: StorageClass) -> Mask:
         """The nodes for which volumes of the class can be made."""
@@ -196,11 +202,7 @@ class Volumes:
         driver = self.objects.drivers.get(storage_class.provisioner)
         if driver is None or not driver.tells_capacity:
             return self.labels.all
-        found, least = 0, size.ceil_int()
-        for one in self.objects.capacities_of(storage_class.name):
-            if one.largest is not None and one.largest.ceil_int() >= least:
-                found |= self.labels.matching(one.topology)
-        return found
+        return self._capacities.roomy(storage_class.name, size.ceil_int())
 
     def is_in_use(self, claim: ClaimKey) -> bool:
         """Whether a pod on a node names the claim."""
@@ -220,7 +222,8 @@ class Volumes:
         for one in plan.matches:
             volume = _bound_to(one.claim, one.volume)
             self.objects.volumes.assume(volume.name, volume)
-            undo[volume.name] = partial(self.objects.volumes.forget, volume.name, volume)
+            self._volume_changed(volume.name)
+            undo[volume.name] = partial(self._forget_volume, volume)
         for claim in plan.provisioned:
             pinned = replace(claim, selected_node=node)
             self.objects.claims.assume(claim.key, pinned)
@@ -239,8 +242,12 @@ class Volumes:
         for undo in self._undo.pop(pod_uid, {}).values():
             undo()
 
-    def _selected(self, volume: PersistentVolume) -> Mask:
-        return self.labels.all if volume.affinity is None else self.labels.selected(volume.affinity)
+    def _forget_volume(self, volume: PersistentVolume) -> None:
+        self.objects.volumes.forget(volume.name, volume)
+        self._volume_changed(volume.name)
+
+    def _volume_changed(self, name: str) -> None:
+        self.free.set(name, self.objects.volumes.get(name))
 
     def _release(self, claim: ClaimKey) -> None:
         self._users[claim] -= 1
