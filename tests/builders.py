@@ -40,6 +40,7 @@ from scheduler.state.claims import FINALIZER
 from scheduler.state.nodes import NodeInfos
 from scheduler.state.pod_requests import pod_requests
 from scheduler.state.pod_selectors import PodSelectors
+from scheduler.state.volumes import Volumes
 
 DRIVER = "gpu.example"
 POOL = "pool-0"
@@ -317,5 +318,11 @@ def watched(
     return Watched(claim, metadata, tuple(Consumer("", "pods", pod.name, pod.uid) for pod in users), raw)
 
 
-def a_cycle(pod: Pod, infos: NodeInfos, templates: Templates, selectors: PodSelectors | None = None) -> Cycle:
-    return Cycle(pod, pod_requests(pod), infos, templates.of(pod), selectors or PodSelectors())
+def a_cycle(
+    pod: Pod,
+    infos: NodeInfos,
+    templates: Templates,
+    selectors: PodSelectors | None = None,
+    volumes: Volumes | None = None,
+) -> Cycle:
+    return Cycle(pod, pod_requests(pod), infos, templates.of(pod), selectors or PodSelectors(), volumes or Volumes())

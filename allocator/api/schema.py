@@ -8,7 +8,7 @@ Source: https://docs.pydantic.dev/latest/api/pydantic_core_schema/
 from collections.abc import Mapping
 from functools import cached_property
 from types import NoneType, UnionType
-from typing import Annotated, Any, Generic, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Generic, TypeVar, Union, get_args, get_origin
 
 from pydantic_core import CoreSchema, SchemaValidator, core_schema
 from typing_extensions import is_typeddict
@@ -73,10 +73,15 @@ def _typed_dict(shape: Any) -> CoreSchema:
 
 def _class(shape: Any) -> CoreSchema:
     """An object with these attributes, of which those with a value in the class may be absent; others are not read."""
-    fields = {
-        name: core_schema.model_field(_attribute(shape, name, one)) for name, one in shape.__annotations__.items()
-    }
+    annotations = {name: one for base in reversed(shape.__mro__) for name, one in _annotations(base).items()}
+    fields = {name: core_schema.model_field(_attribute(shape, name, one)) for name, one in annotations.items()}
     return core_schema.model_schema(shape, core_schema.model_fields_schema(fields, extra_behavior="ignore"))
+
+
+def _annotations(shape: type) -> Mapping[str, Any]:
+    """What a class annotates itself; the reader of all shapes is not read."""
+    own = vars(shape).get("__annotations__", {})
+    return {name: one for name, one in own.items() if get_origin(one) is not ClassVar}
 
 
 def _attribute(shape: Any, name: str, annotation: Any) -> CoreSchema:

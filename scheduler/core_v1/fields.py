@@ -14,7 +14,16 @@ from allocator.api.findings import MAPS, FieldError, path_of
 from allocator.api.schema import Reader
 from allocator.model import NodeSelector, Requirement, Term
 
-_MAPS = MAPS | {"allocatable", "limits", "matchLabels", "nodeSelector", "overhead"}
+_MAPS = MAPS | {
+    "allocatable",
+    "annotations",
+    "capacity",
+    "limits",
+    "matchLabels",
+    "nodeSelector",
+    "overhead",
+    "requests",
+}
 
 _MESSAGES: Mapping[str, str] = {
     "string_type": "must be a string",
@@ -77,6 +86,12 @@ class MetadataFields(ObjectFields):
     deletionTimestamp: str | None = None  # noqa: N815 - the API's name
     labels: dict[str, str] | None = None
     ownerReferences: list[OwnerFields] | None = None  # noqa: N815 - the API's name
+
+
+class AnnotatedFields(MetadataFields):
+    """The same of objects whose annotations say something."""
+
+    annotations: dict[str, str] | None = None
 
 
 def typed(shape: type[Shape], raw: Mapping[str, object]) -> tuple[Shape | None, tuple[FieldError, ...]]:

@@ -34,6 +34,7 @@ from scheduler.core_v1.pod_status import (
     in_use,
     taken_by_claims,
 )
+from scheduler.core_v1.pod_volumes import NO_VOLUMES, PodVolumes, pod_volumes
 from scheduler.core_v1.required_features import required_features_of
 from scheduler.core_v1.resources import (
     Amount,
@@ -120,6 +121,7 @@ class Pod:
     host_ports: tuple[HostPort, ...] = ()
     images: tuple[str, ...] = ()
     required_features: frozenset[str] = frozenset()
+    volumes: PodVolumes = NO_VOLUMES
     unread: tuple[str, ...] = ()
     phase: str = ""
     conditions: tuple[Condition, ...] = ()
@@ -219,7 +221,7 @@ class _OwnFields(ObjectFields):
     status: PodStatusFields | None = None
 
 
-_READ_RAW = {"hostNetwork", "hostUsers", "schedulingGroup", "volumes"}
+_READ_RAW = {"hostNetwork", "hostUsers", "schedulingGroup"}
 _READ = frozenset(_SpecFields.__annotations__) - {"nodeName"} | _READ_RAW
 _READ_OF_CONTAINERS = frozenset(ContainerFields.__annotations__) | {"ports", "restartPolicyRules"}
 """What is read typed, and what is read as it comes beside it."""
@@ -291,6 +293,7 @@ def _own(like: Pod, fields: _OwnFields, spec: Mapping[str, object], raw: Mapping
         by_claims=taken_by_claims(status),
         device_fields=device_fields_of(status),
         images=images_of_pod(spec),
+        volumes=pod_volumes(spec),
         phase=status.phase or "",
         conditions=conditions_of(status),
         is_deleting=bool(metadata.deletionTimestamp),

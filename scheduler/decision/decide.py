@@ -33,12 +33,14 @@ from scheduler.plugins.dynamic_resources import CLAIMS, CLASSES, DEVICES
 from scheduler.plugins.node_name import NODE_NAME
 from scheduler.plugins.node_resources_fit import NODE_RESOURCES_FIT
 from scheduler.plugins.plugin import NO_NODES, UNSUPPORTED, Reason, Refusal, Rejected
+from scheduler.plugins.volume_binding import plan
 from scheduler.state.extended_resources import ExtendedClaim, ExtendedResources
 from scheduler.state.masks import union
 from scheduler.state.node_allocatable_resources import WithDevices
 from scheduler.state.nodes import NodeInfos
 from scheduler.state.pod_requests import OF_NODES, PodRequests, pod_requests
 from scheduler.state.pod_selectors import PodSelectors
+from scheduler.state.volumes import NO_PLAN, VolumePlan, Volumes
 
 NO_DEVICES = "cannot allocate all claims"
 NOT_REACHED = "resourceclaim not available on the node"
@@ -57,6 +59,11 @@ class View(Protocol):
     @property
     def infos(self) -> NodeInfos:
         """What pods take of the nodes."""
+        ...
+
+    @property
+    def volumes(self) -> Volumes:
+        """All of storage."""
         ...
 
     @property
@@ -114,7 +121,7 @@ class Placed:
     """The pod goes to the node. claims: its own. allocations: of those that had none, in their order.
 
     extended: the claim to be made for its extended resources, which gets the last allocation. by_claims: what devices
-    take of the node.
+    take of the node. volumes: what is to be written for it to have its volumes there.
     """
 
     node: str
@@ -122,6 +129,7 @@ class Placed:
     allocations: tuple[Allocation, ...]
     extended: ExtendedClaim | None = None
     by_claims: tuple[TakenByClaim, ...] = ()
+    volumes: VolumePlan = NO_PLAN
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +209,8 @@ def _decided(
 ) -> Placed | NotPlaced:
     requests = pod_requests(pod)
     pending = [claim for claim in claims if claim.allocation is None]
-    if problem := for_every_node(view, cycle_of(view, pod, requests), pending, full):
+    cycle = cycle_of(view, pod, requests)
+    if problem := for_every_node(view, cycle, pending, full):
         return _refused_by_all(view, problem, requests, pending)
     asked = requirements(view, pod, requests, pending)
     reached = reached_by_all(view, claims, failed)
@@ -210,14 +219,15 @@ def _decided(
         for rank, nodes in able(view, pod, claims, required, reached).items():
             groups[rank] = groups.get(rank, 0) | nodes
     among = _nominated(view, pod) & union(groups.values()) or view.fleet.all
-    chosen = pick(cycle_of(view, pod, requests), view.templates.plugins, groups, among, view.start)
+    chosen = pick(cycle, view.templates.plugins, groups, among, view.start)
     if chosen is None:
         return _not_placed(view, pod, asked, claims, failed)
     number, _ = chosen
     required = next(one for one in asked if one.nodes >> number & 1)
     allocations = _allocated(view, number, required.pending)
     by_claims = _with_devices(view, pod, claims, required, allocations).taken if counts_devices(view) else ()
-    return Placed(view.name_of(number), tuple(claims), allocations, required.extended, by_claims)
+    volumes = NO_PLAN if pod.node_name else plan(cycle, number)
+    return Placed(view.name_of(number), tuple(claims), allocations, required.extended, by_claims, volumes)
 
 
 def _nominated(view: View, pod: Pod) -> Mask:
@@ -237,7 +247,9 @@ def able(view: View, pod: Pod, claims: Sequence[Claim], required: Requirements, 
 
 def cycle_of(view: View, pod: Pod, requests: PodRequests) -> Cycle:
     """What plugins see of an attempt. requests: what the pod takes of the nodes in question."""
-    return Cycle(pod, requests, view.infos, view.templates.of(pod), view.selectors, view.fleet.features.is_strict)
+    return Cycle(
+        pod, requests, view.infos, view.templates.of(pod), view.selectors, view.volumes, view.fleet.features.is_strict
+    )
 
 
 def counts_devices(view: View) -> bool:

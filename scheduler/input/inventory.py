@@ -20,13 +20,21 @@ from allocator.api.versions import GROUP, SERVED
 from allocator.cluster.node_affinity import NAME_FIELD, term_problem
 from allocator.gates import DEFAULT_RELEASE, Features
 from allocator.model import Claim, DeviceClass, Node, Slice
+from scheduler.core_v1.csi_driver import decode_csi_driver
+from scheduler.core_v1.csi_node import decode_csi_node
+from scheduler.core_v1.csi_storage_capacity import decode_csi_storage_capacity
 from scheduler.core_v1.embedded import asks_for_claims, decode_embedded
 from scheduler.core_v1.namespace import Namespace, decode_namespace
 from scheduler.core_v1.node import decode_node
+from scheduler.core_v1.persistent_volume import decode_persistent_volume
+from scheduler.core_v1.persistent_volume_claim import decode_persistent_volume_claim
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE, Pod, decode_pod
 from scheduler.core_v1.pod_selector import KINDS as POD_SELECTORS
 from scheduler.core_v1.pod_selector import PodSelector, decode_pod_selector
 from scheduler.core_v1.priority_class import PriorityClass, decode_priority_class
+from scheduler.core_v1.storage_class import decode_storage_class
+from scheduler.core_v1.storage_object import StorageObject
+from scheduler.core_v1.volume_attachment import decode_volume_attachment
 from scheduler.core_v1.workload import KINDS as WORKLOADS
 from scheduler.core_v1.workload import Workload, decode_workload
 from scheduler.input import expressions
@@ -44,10 +52,25 @@ NO_OBJECT = "without apiVersion and kind"
 TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 """The effects that a taint of a node can have."""
 
+_Decoder = Callable[[Mapping[str, object]], tuple[Typed | None, tuple[FieldError, ...]]]
+
+_STORAGE_GROUP = "storage.k8s.io"
+_STORAGE: Mapping[tuple[str, str], Callable[..., Any]] = {  # Any: each of its own kind
+    ("", "PersistentVolume"): decode_persistent_volume,
+    ("", "PersistentVolumeClaim"): decode_persistent_volume_claim,
+    (_STORAGE_GROUP, "StorageClass"): decode_storage_class,
+    (_STORAGE_GROUP, "CSINode"): decode_csi_node,
+    (_STORAGE_GROUP, "CSIDriver"): decode_csi_driver,
+    (_STORAGE_GROUP, "CSIStorageCapacity"): decode_csi_storage_capacity,
+    (_STORAGE_GROUP, "VolumeAttachment"): decode_volume_attachment,
+}
+"""How objects of storage are read, by group and kind."""
+
 _VERSIONS: Mapping[str, str] = {
     **dict.fromkeys(sorted(SERVED["v1"]), f"{GROUP}/v1"),
     **dict.fromkeys(("Node", "Namespace", "Pod", "Service"), "v1"),
     "PriorityClass": "scheduling.k8s.io/v1",
+    **{kind: f"{group}/v1".removeprefix("/") for group, kind in _STORAGE},
     **{kind: f"{group}/v1" for kind, group in WORKLOADS.items()},
 }
 """Kubernetes' own kinds that count -> their apiVersion."""
@@ -96,7 +119,7 @@ class Inventory:
     holders: claims with errors, of which only the devices that they have count. faults: why a claim or a template is
     not used although it is there, by (kind, namespace, name). kinds: also of objects with errors. skipped: how many of
     other kinds, by `kind (group)`. unseen: how many of these ask for claims, so that pods may wait of which nothing is
-    known. nodes: those that slices name, where the input holds no Node at all.
+    known. nodes: those that slices name, where the input holds no Node at all. storage: claims, volumes, classes, all.
     """
 
     slices: list[Slice] = field(default_factory=list)
@@ -109,6 +132,7 @@ class Inventory:
     nodes: list[Node] = field(default_factory=list)
     namespaces: dict[str, Mapping[str, str]] = field(default_factory=dict)
     priority_classes: list[PriorityClass] = field(default_factory=list)
+    storage: list[StorageObject] = field(default_factory=list)
     pods: list[Pod] = field(default_factory=list)
     workloads: list[Workload] = field(default_factory=list)
     pod_selectors: list[PodSelector] = field(default_factory=list)
@@ -198,6 +222,9 @@ class _Reader:
             self._typed(found, kind, decoder, self.inventory.pod_selectors.append)
         elif (group, kind) in (("", "Node"), ("", "Namespace"), ("", "Pod"), ("scheduling.k8s.io", "PriorityClass")):
             self._core_object(found, kind)
+        elif (group, kind) in _STORAGE:
+            storage: _Decoder[StorageObject] = partial(_STORAGE[group, kind], validate=self._validate)
+            self._typed(found, kind, storage, self.inventory.storage.append)
         elif group in (WORKLOADS.get(kind), "extensions") and kind in WORKLOADS:
             keep = partial(self._keep_workload, found, kind)
             self._typed(found, kind, lambda raw: decode_workload(kind, raw), keep)
@@ -322,7 +349,7 @@ class _Reader:
         self,
         found: RawObject,
         kind: str,
-        decoder: Callable[[Mapping[str, object]], tuple[Typed | None, tuple[FieldError, ...]]],
+        decoder: _Decoder[Typed],
         keep: Callable[[Typed], None],
     ) -> None:
         decoded, errors = decoder(found.raw)

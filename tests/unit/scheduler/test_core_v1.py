@@ -7,7 +7,7 @@ from scheduler.core_v1.host_ports import HostPort
 from scheduler.core_v1.node import decode_node
 from scheduler.core_v1.pod import Owner, Pod, PodClaim, Preference, decode_pod
 from scheduler.core_v1.pod_status import Condition
-from scheduler.core_v1.unread import GROUP, VOLUMES
+from scheduler.core_v1.unread import GROUP
 from scheduler.core_v1.workload import MAX_PODS, Workload, decode_workload
 from tests.unit.scheduler.manifests import Json, a_node, a_pod, a_pod_template, a_workload, owned_by
 
@@ -339,8 +339,7 @@ def test_a_name_that_the_api_server_would_refuse_is_an_error(pod: Json, field: s
         ({}, ()),
         ({"topologySpreadConstraints": [{"whenUnsatisfiable": "ScheduleAnyway"}]}, ()),
         ({"schedulingGroup": {"podGroupName": "workers"}}, (GROUP,)),
-        ({"volumes": [{"name": "a", "emptyDir": {}}, {"name": "b", "persistentVolumeClaim": {}}]}, (VOLUMES,)),
-        ({"volumes": [{"name": "a", "configMap": {}}]}, ()),
+        ({"volumes": [{"name": "a", "emptyDir": {}}, {"name": "b", "persistentVolumeClaim": {}}]}, ()),
         ({"volumes": 5, "containers": [{"ports": 5}], "affinity": []}, ()),
     ],
 )
@@ -632,9 +631,3 @@ def test_pods_of_one_template_share_what_is_read_of_their_spec_and_nothing_else(
     for pod, name in ((first, "a"), (second, "b")):
         assert (pod.name, pod.node_name, pod.labels) == (name, name, {"pod": name})
         assert pod.claims == (PodClaim("dev", name),)
-
-
-def test_volumes_tell_pods_of_equal_containers_apart() -> None:
-    claim = {"name": "v", "persistentVolumeClaim": {"claimName": "c"}}
-    assert pod_of(a_pod(volumes=[claim])).unread == (VOLUMES,)
-    assert pod_of(a_pod(volumes=[{"name": "v", "emptyDir": {}}])).unread == ()
