@@ -5,8 +5,9 @@ which the node has nothing is left out. Pods that request neither are not scored
 Source: kube-scheduler's balanced_allocation.go, with its default resources cpu and memory.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
-from numpy.typing import NDArray
 
 from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.normalize import MAX_SCORE
@@ -20,30 +21,22 @@ _HALF = MAX_SCORE // 2
 
 def balanced_allocation(requests: PodRequests, infos: NodeInfos, nodes: Numbers) -> Numbers:
     """The scores of these nodes: 75 where the balance stays as it is, from 50 to 100 as it becomes worse or better."""
-    with_pod = _balance(infos, nodes, requests.amounts.get(CPU, 0), requests.amounts.get(MEMORY, 0))
-    return _HALF + (_HALF + with_pod - _balance(infos, nodes, 0, 0)) // 2
+    allocatable = [infos.columns[name].allocatable[nodes] for name in (CPU, MEMORY)]
+    free = [infos.columns[name].free[nodes] for name in (CPU, MEMORY)]
+    requested = [offered - left for offered, left in zip(allocatable, free, strict=True)]
+    with_pod = [one + requests.amounts.get(name, 0) for name, one in zip((CPU, MEMORY), requested, strict=True)]
+    return _HALF + (_HALF + _balance(with_pod, allocatable) - _balance(requested, allocatable)) // 2
 
 
-def _balance(infos: NodeInfos, nodes: Numbers, cpu: int, memory: int) -> Numbers:
-    """From 50 to 100. cpu, memory: requested beside what pods request that are there.
+def _balance(requested: Sequence[Numbers], allocatable: Sequence[Numbers]) -> Numbers:
+    """From 50 to 100. requested, allocatable: of cpu and memory.
 
     The arithmetic is the reference's, in doubles: with exact fractions a score would now and then be higher by one.
     """
-    deviation = np.abs(_share(infos, CPU, nodes, cpu) - _share(infos, MEMORY, nodes, memory)) / 2
-    deviation[~(_offers(infos, CPU, nodes) & _offers(infos, MEMORY, nodes))] = 0
+    cpu, memory = (np.minimum(one / np.maximum(of, 1), 1) for one, of in zip(requested, allocatable, strict=True))
+    deviation = np.abs(cpu - memory) / 2
+    deviation[(allocatable[0] == 0) | (allocatable[1] == 0)] = 0
     return ((1 - deviation) * MAX_SCORE).astype(np.int64)
-
-
-def _share(infos: NodeInfos, resource: str, nodes: Numbers, more: int) -> NDArray[np.float64]:
-    column = infos.columns[resource]
-    allocatable = column.allocatable[nodes]
-    requested = allocatable - column.free[nodes] + more
-    return np.minimum(requested / np.maximum(allocatable, 1), 1)
-
-
-def _offers(infos: NodeInfos, resource: str, nodes: Numbers) -> NDArray[np.bool_]:
-    offers: NDArray[np.bool_] = infos.columns[resource].allocatable[nodes] > 0
-    return offers
 
 
 def _scores(cycle: Cycle, nodes: Numbers, _counts: Numbers) -> Numbers | None:
