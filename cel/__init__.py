@@ -2,12 +2,12 @@
 
     program = cel.compile('device.attributes["gpu.example.com"].model == "A100" && device.driver.startsWith("gpu")')
     device = cel.PlainDevice("gpu.example.com", {"model": ("string", "A100")})
-    program.evaluate(device)     # True; raises cel.EvalError where kube-scheduler would fail
+    program.evaluate(device)     # True; raises cel.EvalError if kube-scheduler would fail
     program.reads.paths          # {("driver",), ("attributes", "gpu.example.com", "model")}
     program.estimated_cost       # 8, as the API server counts it
 
-`compile` raises `CompileError` for what the API server would refuse. Answers, errors and costs are those of
-Kubernetes 1.37, or of 1.36 with `cel.compile(text, cel.V1_36)`. Nothing else of Kubernetes is needed.
+`compile` raises `CompileError` if the API server would reject the expression. Answers, errors and costs are those of
+Kubernetes 1.37, or of 1.36 with `cel.compile(text, cel.V1_36)`.
 """
 
 from cel.cache import compile_selector as compile  # noqa: A004 - called as cel.compile

@@ -40,7 +40,7 @@ from scheduler.client.errors import CallFailed
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import ASIDE_S, FASTER, NOT_READY, Cluster
 from scheduler.decision.decide import Placed
-from scheduler.state.changes import GivenBack
+from scheduler.state.changes import ClaimChanged, Event, GivenBack
 from scheduler.state.claims import AlreadyReserved, ClaimObject
 from scheduler.state.invariants import Violation
 
@@ -58,7 +58,7 @@ INTERNAL = "internal error, see the log"
 
 Result = TypeVar("Result")
 
-_NONE: Mapping[str, conditions.Failed] = MappingProxyType({})
+_NONE: Mapping[str, conditions.DevicesFailed] = MappingProxyType({})
 
 _LOG = logging.getLogger(__name__)
 
@@ -80,42 +80,34 @@ class Freed:
     problem: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Hearer:
-    """Who hears what attempts come to.
-
-    given_back: what an attempt had taken in memory is free again. put_back: so are devices that were set aside a
-    while ago (a claim that stands for them), on that node. violated: two attempts met that never should.
-    """
-
-    given_back: Callable[[GivenBack], None]
-    put_back: Callable[[Claim, str], None]
-    violated: Callable[[Violation], None]
+GivenBackHandler = Callable[[Event, str], None]
+"""Called when something is free again that was taken in memory alone: with the event, and its node, "" for any."""
 
 
 class Attempts:
     """All attempts of one program.
 
-    concurrency: attempts that write at the same time. is_tried: whether a pod, by its uid, is still one to be tried;
-    as long as it is, it shows that no pod can be bound, if it did. is_patient: devices that are not ready are awaited.
+    given_back: hears of what is free again. concurrency: attempts that write at the same time. is_tried: whether a pod,
+    by its uid, is still one to be tried; as long as it is, it shows that no pod can be bound, if it did.
+    waits_for_devices: where they are not ready yet.
     """
 
     def __init__(  # noqa: PLR0913 - what they work with, and how
         self,
         cluster: Cluster,
         binder: Binder,
-        hearer: Hearer,
+        given_back: GivenBackHandler,
         *,
         concurrency: int,
         is_tried: Callable[[str], bool],
-        is_patient: bool,
+        waits_for_devices: bool,
     ) -> None:
         self.slots = Slots(concurrency)
         self._cluster = cluster
         self._binder = binder
-        self._hearer = hearer
+        self._given_back = given_back
         self._is_tried = is_tried
-        self._is_patient = is_patient
+        self._is_patient = waits_for_devices
         self._trouble = ("", "")
         self._together: asyncio.TimerHandle | None = None
         self._numbers = count(1)
@@ -144,11 +136,11 @@ class Attempts:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def finish(self, patience_s: float, back_s: float = BACK_S) -> None:
-        """Let what is under way end; what does not within patience_s is cancelled, and takes back what it wrote."""
+    async def finish(self, wait_s: float, back_s: float = BACK_S) -> None:
+        """Let what is under way end; what does not within wait_s is cancelled, and takes back what it wrote."""
         if not self._tasks:
             return
-        late = (await asyncio.wait(self._tasks, timeout=patience_s))[1]
+        late = (await asyncio.wait(self._tasks, timeout=wait_s))[1]
         # Cancelled once, a task takes back what it wrote; twice, it stops at once, and the next start does the rest.
         for more_s in (back_s, None):
             for task in late:
@@ -165,7 +157,7 @@ class Attempts:
         try:
             allocations = self._cluster.reserve(pod, placed)
         except AlreadyReserved as error:
-            self._hearer.violated(Violation("I6", f"pod {pod}", str(error)))
+            self._binder.listener.violated(Violation("I6", f"pod {pod}", str(error)))
             raise
         plans = [ClaimPlan(claim.raw, allocation) for claim, allocation in allocations]
         decision = self._decision(pod, placed.node, plans)
@@ -217,12 +209,16 @@ class Attempts:
             self._trouble = (uid, outcome.reason)
             _LOG.error("no pod can be bound", extra={"pod": str(decision.pod), "reason": outcome.reason})
         if not isinstance(outcome, Pending):
-            self._hearer.given_back(GivenBack(reserved.pod, reserved.claims, decision.node))
+            self._given_back(GivenBack(reserved.pod, reserved.claims, decision.node), decision.node)
 
     # -- a pod that has none
 
     async def free(
-        self, pod: Pod, claims: Sequence[ClaimObject], slot: Slot, failed: Mapping[str, conditions.Failed] = _NONE
+        self,
+        pod: Pod,
+        claims: Sequence[ClaimObject],
+        slot: Slot,
+        failed: Mapping[str, conditions.DevicesFailed] = _NONE,
     ) -> Freed:
         """Deallocate one of the claims that keep the pod from every node.
 
@@ -252,7 +248,7 @@ class Attempts:
             tuple(plans),
             next(self._numbers),
             is_assigned=bool(pod.node_name),
-            is_patient=self._is_patient,
+            waits_for_devices=self._is_patient,
         )
 
     def _set_aside(
@@ -275,4 +271,4 @@ class Attempts:
 
     def _put_back(self, aside: Claim, node: str) -> None:
         self._cluster.put_back(aside)
-        self._hearer.put_back(aside, node)
+        self._given_back(ClaimChanged(aside, None), node)

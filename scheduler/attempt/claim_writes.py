@@ -14,7 +14,7 @@ from scheduler.attempt.claim_objects import Claim, Json, allocation_of, consumer
 from scheduler.attempt.decision import AttemptEnded, Retry
 from scheduler.attempt.intent import intent_of, is_of_another_attempt
 from scheduler.attempt.tries import TRIES, pause
-from scheduler.attempt.write_outcome import Verdict, outcome_of, verdict
+from scheduler.attempt.write_outcome import WriteOutcome, outcome_of, write_outcome
 from scheduler.client.errors import CallFailed
 
 
@@ -98,7 +98,7 @@ def check_not_allocated(claim: Claim) -> None:
 
 
 def _note_failure(attempt: Attempt, written: WrittenClaim, error: CallFailed, write: Write) -> None:
-    is_unknown = verdict(error) is Verdict.UNKNOWN
+    is_unknown = write_outcome(error) is WriteOutcome.UNKNOWN
     written.may_be_stored |= is_unknown
     # What is found may be another attempt's, and relied on.
     written.is_taken_over |= is_unknown and write.is_anonymous

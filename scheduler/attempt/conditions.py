@@ -18,26 +18,26 @@ CLOCK_SLACK = timedelta(seconds=30)
 
 
 @dataclass(frozen=True, slots=True)
-class Ready:
+class DevicesReady:
     """The pod may be bound, as far as the claim goes."""
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class DevicesPending:
     """Devices that are not ready yet."""
 
     devices: tuple[DeviceID, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class DevicesFailed:
     """Devices that will not become ready."""
 
     devices: tuple[DeviceID, ...]
     reason: str
 
 
-State = Ready | Waiting | Failed
+State = DevicesReady | DevicesPending | DevicesFailed
 
 
 def state_of(claim: Claim, now: datetime, timeout_s: float) -> State:
@@ -52,13 +52,13 @@ def state_of(claim: Claim, now: datetime, timeout_s: float) -> State:
         device = DeviceID(result["driver"], result["pool"], result["device"])
         if found := next(_intersection(result.get("bindingFailureConditions"), conditions), None):
             reason = f"device binding failed: device {device} has the condition {found}: {conditions[found]}"
-            return Failed((device,), reason.rstrip(": "))
+            return DevicesFailed((device,), reason.rstrip(": "))
         if not all(name in conditions for name in result["bindingConditions"]):
             waiting.append(device)
     if waiting and is_overdue(allocation, now, timeout_s):
         named = ", ".join(map(str, waiting))
-        return Failed(tuple(waiting), f"device binding timeout: not ready within {timeout_s:.0f} s: {named}")
-    return Waiting(tuple(waiting)) if waiting else Ready()
+        return DevicesFailed(tuple(waiting), f"device binding timeout: not ready within {timeout_s:.0f} s: {named}")
+    return DevicesPending(tuple(waiting)) if waiting else DevicesReady()
 
 
 def is_overdue(allocation: Mapping[str, Any], now: datetime, timeout_s: float) -> bool:

@@ -13,7 +13,7 @@ from scheduler.attempt.claim_undo import undo_claim
 from scheduler.attempt.decision import Decision
 from scheduler.attempt.pod_fate import Kept
 from scheduler.attempt.slots import Slot
-from scheduler.attempt.write_outcome import Verdict, verdict
+from scheduler.attempt.write_outcome import WriteOutcome, write_outcome
 from scheduler.client.errors import CallFailed
 from scheduler.state.claims import FINALIZER
 
@@ -55,7 +55,7 @@ async def _deallocate(binder: Binder, attempt: Attempt, claim: Claim) -> bool:
     try:
         stored = await claim_calls.put(binder, claim_objects.marked(claim, attempt.intent))
     except CallFailed as error:
-        if verdict(error) is Verdict.GONE:
+        if write_outcome(error) is WriteOutcome.GONE:
             return True
         raise
     pod_uid = attempt.decision.pod.uid

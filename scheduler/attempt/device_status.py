@@ -45,5 +45,5 @@ def of_pod_now(decision: Decision, pod: Mapping[str, Any]) -> Status:
 
 def names_claim(pod: Mapping[str, Any], decision: Decision) -> bool:
     """Whether the pod's status names the claim that the decision makes."""
-    told = (pod.get("status") or {}).get(EXTENDED_STATUS) or {}
-    return decision.extended is not None and told.get("resourceClaimName") == decision.extended.claim.claim.name
+    status = (pod.get("status") or {}).get(EXTENDED_STATUS) or {}
+    return decision.extended is not None and status.get("resourceClaimName") == decision.extended.claim.claim.name

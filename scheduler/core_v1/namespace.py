@@ -22,11 +22,13 @@ class _NamespaceFields(Fields):
     metadata: MetadataFields
 
 
-def decode_namespace(raw: Mapping[str, object]) -> tuple[Namespace | None, tuple[FieldError, ...]]:
-    """The namespace, or the errors."""
+def decode_namespace(
+    raw: Mapping[str, object], *, validate: bool = True
+) -> tuple[Namespace | None, tuple[FieldError, ...]]:
+    """The namespace, or the errors. validate: what the API server refuses is an error."""
     fields, errors = typed(_NamespaceFields, raw)
     if fields is None:
         return None, errors
-    if errors := tuple(metadata_errors(fields.metadata)):
+    if validate and (errors := tuple(metadata_errors(fields.metadata))):
         return None, errors
     return Namespace(fields.metadata.name, fields.metadata.labels or {}), ()

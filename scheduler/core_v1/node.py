@@ -34,13 +34,13 @@ class _NodeFields(Fields):
     status: _StatusFields | None = None
 
 
-def decode_node(raw: Mapping[str, object]) -> tuple[Node | None, tuple[FieldError, ...]]:
-    """The node, or the errors."""
+def decode_node(raw: Mapping[str, object], *, validate: bool = True) -> tuple[Node | None, tuple[FieldError, ...]]:
+    """The node, or the errors. validate: what the API server refuses is an error."""
     fields, errors = typed(_NodeFields, raw)
     if fields is None:
         return None, errors
     spec, status = fields.spec or _SpecFields(), fields.status or _StatusFields()
-    if errors := (*metadata_errors(fields.metadata), *_taint_errors(spec), *_status_errors(status)):
+    if validate and (errors := _errors(fields.metadata, spec, status)):
         return None, errors
     node = Node(
         name=fields.metadata.name,
@@ -51,6 +51,10 @@ def decode_node(raw: Mapping[str, object]) -> tuple[Node | None, tuple[FieldErro
         allocatable=status.allocatable or {},
     )
     return node, ()
+
+
+def _errors(metadata: MetadataFields, spec: _SpecFields, status: _StatusFields) -> tuple[FieldError, ...]:
+    return *metadata_errors(metadata), *_taint_errors(spec), *_status_errors(status)
 
 
 def _taint_errors(spec: _SpecFields) -> Iterator[FieldError]:

@@ -18,11 +18,9 @@ KINDS: Mapping[str, str] = {
     "ReplicationController": "",
     "ReplicaSet": "apps",
     "StatefulSet": "apps",
+    "Deployment": "apps",
 }
-"""Kind to API group."""
-
-_BY_LABELS = frozenset({SERVICE, "ReplicationController"})
-"""Kinds whose selector is a map of labels."""
+"""Kind to API group. A Deployment stands for its ReplicaSets where these are not made yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,47 +33,30 @@ class PodSelector:
     selector: LabelSelector
 
 
-class _LabelsSpecFields(Fields):
-    selector: dict[str, str] | None = None
+class _SpecFields(Fields):
+    selector: dict[str, str] | LabelSelectorFields | None = None
 
 
-class _LabelsFields(Fields):
+class _PodSelectorFields(Fields):
     metadata: MetadataFields
-    spec: _LabelsSpecFields | None = None
+    spec: _SpecFields | None = None
 
 
-class _SelectorSpecFields(Fields):
-    selector: LabelSelectorFields | None = None
-
-
-class _SelectorFields(Fields):
-    metadata: MetadataFields
-    spec: _SelectorSpecFields | None = None
-
-
-def decode_pod_selector(kind: str, raw: Mapping[str, object]) -> tuple[PodSelector | None, tuple[FieldError, ...]]:
-    """The object, or the errors. kind: one of KINDS."""
-    return _by_labels(kind, raw) if kind in _BY_LABELS else _by_selector(kind, raw)
-
-
-def _by_labels(kind: str, raw: Mapping[str, object]) -> tuple[PodSelector | None, tuple[FieldError, ...]]:
-    fields, errors = typed(_LabelsFields, raw)
-    if fields is None:
-        return None, errors
-    labels = fields.spec.selector if fields.spec else None
-    return _named(kind, fields.metadata, None if labels is None else equal_labels(labels))
-
-
-def _by_selector(kind: str, raw: Mapping[str, object]) -> tuple[PodSelector | None, tuple[FieldError, ...]]:
-    fields, errors = typed(_SelectorFields, raw)
-    if fields is None:
-        return None, errors
-    return _named(kind, fields.metadata, label_selector(fields.spec.selector if fields.spec else None))
-
-
-def _named(
-    kind: str, metadata: MetadataFields, selector: LabelSelector
+def decode_pod_selector(
+    kind: str, raw: Mapping[str, object], *, validate: bool = True
 ) -> tuple[PodSelector | None, tuple[FieldError, ...]]:
-    if errors := tuple(metadata_errors(metadata)):
+    """The object, or the errors. kind: one of KINDS. validate: what the API server refuses is an error."""
+    fields, errors = typed(_PodSelectorFields, raw)
+    if fields is None:
         return None, errors
-    return PodSelector(kind, metadata.namespace or DEFAULT_NAMESPACE, metadata.name, selector), ()
+    if validate and (errors := tuple(metadata_errors(fields.metadata))):
+        return None, errors
+    metadata, selector = fields.metadata, fields.spec.selector if fields.spec else None
+    return PodSelector(kind, metadata.namespace or DEFAULT_NAMESPACE, metadata.name, _selector(selector)), ()
+
+
+def _selector(fields: dict[str, str] | LabelSelectorFields | None) -> LabelSelector:
+    """A map of labels (core/v1), or a LabelSelector (apps/v1)."""
+    if fields is None:
+        return None
+    return equal_labels(fields) if isinstance(fields, dict) else label_selector(fields)

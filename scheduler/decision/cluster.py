@@ -23,7 +23,7 @@ from scheduler.core_v1.namespace import Namespace
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.decide import Placed
 from scheduler.decision.templates import Templates
-from scheduler.decision.time_limit import Patience
+from scheduler.decision.time_limit import DecisionTimeLimit
 from scheduler.decision.unsupported import unsupported
 from scheduler.plugins.node_affinity import named_nodes
 from scheduler.state.claims import ClaimIndex, ClaimObject
@@ -33,7 +33,7 @@ from scheduler.state.nodes import NodeInfos
 from scheduler.state.pod_claims import Waiting, claims_of, in_flight
 from scheduler.state.pod_selectors import PodSelectors
 from scheduler.state.pods import NodePods
-from scheduler.state.rivals import Contention, Rival
+from scheduler.state.rivals import Rival, Rivals
 from scheduler.state.slices import TaintedSlices
 
 MOST_SELECTORS = 1024
@@ -50,7 +50,7 @@ FASTER = "another process, which was faster a moment ago"
 class Cluster:
     """Everything that a decision looks at.
 
-    is_ours: whether a pod is for this scheduler to bind. patience: of decisions; None where they may take all time.
+    is_ours: whether a pod is for this scheduler to bind. time_limit: of decisions; None where they may take all time.
     makes_claims: for extended resources of classes.
     refuses_unsupported: pods that require what is not looked at; where it does not, that is left out of account.
     start: where nodes that are equally good are looked for first, of all numbers, in [0, 1).
@@ -64,22 +64,22 @@ class Cluster:
         policy: Policy = FIRST_FIT,
         budget_steps: int = BUDGET_STEPS,
         share_id: Callable[[str], str] = share_id_of,
-        patience: Patience | None = None,
+        time_limit: DecisionTimeLimit | None = None,
         makes_claims: bool = False,
         refuses_unsupported: bool = True,
     ) -> None:
-        self.patience = patience or Patience()
+        self.time_limit = time_limit or DecisionTimeLimit()
         self.start = 0.0
         self.fleet = Fleet(
             Snapshot.of((), (), (), features),
             policy=policy,
             budget_steps=budget_steps,
             share_id=share_id,
-            is_cancelled=self.patience.is_over,
+            is_cancelled=self.time_limit.is_over,
         )
         self._labels: dict[str, Mapping[str, str]] = {}
         self.infos = NodeInfos(self._labels)
-        self.templates = Templates(self.patience.is_over)
+        self.templates = Templates(self.time_limit.is_over)
         self.claims = ClaimIndex(self.fleet)
         self.selectors = PodSelectors()
         self.pods = NodePods(self.infos)
@@ -92,10 +92,8 @@ class Cluster:
         self._slices = TaintedSlices(self.fleet, has_rules=features.has(DEVICE_TAINT_RULES))
         self._classes: dict[str, DeviceClass] = {}
         self._reached: dict[NodeSelector, Mask] = {}
-        self._contention = Contention(self.fleet, self.claims)
-        self._invariants = Invariants(
-            self.claims, self._contention, pod=self.pods.bound, node=self.node, is_ours=is_ours
-        )
+        self._rivals = Rivals(self.fleet, self.claims)
+        self._invariants = Invariants(self.claims, self._rivals, pod=self.pods.bound, node=self.node, is_ours=is_ours)
 
     # -- what the watches show
 
@@ -323,7 +321,7 @@ class Cluster:
 
     def rivals(self, claim_uid: str) -> Sequence[Rival]:
         """The stored claims that cannot hold what they hold together with this one."""
-        return self._contention.rivals(claim_uid)
+        return self._rivals.of(claim_uid)
 
     def objection(self, node: str, allocations: Iterable[Allocation]) -> str:
         """Why the node cannot give these devices any more, whoever has them; empty where it can."""

@@ -26,7 +26,7 @@ from scheduler.decision.choice import Groups, first_of, pick, preferred_by_polic
 from scheduler.decision.feasibility import feasible, fit_error, refused_by_all, rejections
 from scheduler.decision.requirements import Requirements, requirements
 from scheduler.decision.templates import Templates
-from scheduler.decision.time_limit import Patience, TooLong
+from scheduler.decision.time_limit import DecisionTimeLimit, TooLong
 from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.dynamic_resources import ADMIN_ACCESS as NO_ADMIN_ACCESS
 from scheduler.plugins.dynamic_resources import CLAIMS, CLASSES, DEVICES
@@ -70,7 +70,7 @@ class View(Protocol):
         ...
 
     @property
-    def patience(self) -> Patience:
+    def time_limit(self) -> DecisionTimeLimit:
         """How long a decision may take."""
         ...
 
@@ -168,7 +168,7 @@ def decide(
     Cost: O(what has changed since a pod like this was decided), array operations over all nodes, and one allocation.
     """
     try:
-        with view.patience.limited():
+        with view.time_limit.limited():
             return _decided(view, pod, claims, full, failed)
     except TooLong as error:
         return OutOfTime(str(error))
@@ -201,7 +201,7 @@ def _decided(
 ) -> Placed | NotPlaced:
     requests = pod_requests(pod)
     pending = [claim for claim in claims if claim.allocation is None]
-    if problem := _for_every_node(view, cycle_of(view, pod, requests), pending, full):
+    if problem := for_every_node(view, cycle_of(view, pod, requests), pending, full):
         return _refused_by_all(view, problem, requests, pending)
     asked = requirements(view, pod, requests, pending)
     reached = reached_by_all(view, claims, failed)
@@ -271,10 +271,10 @@ def _allocated(view: View, number: int, pending: Sequence[Claim]) -> tuple[Alloc
     return outcome.allocations
 
 
-def _for_every_node(
+def for_every_node(
     view: View, cycle: Cycle, pending: Sequence[Claim], full: Iterable[Claim]
 ) -> tuple[Reason, str] | None:
-    """What keeps the pod from every node, whatever is free."""
+    """What keeps the pod from every node, whatever is free. pending, full: as for `refused_everywhere`."""
     if problem := view.unsupported(cycle.pod):
         return UNSUPPORTED, problem
     if refused := refused_by_all(cycle, view.templates.plugins):
@@ -345,12 +345,12 @@ def _not_placed(
     view: View, pod: Pod, asked: Sequence[Requirements], claims: Sequence[Claim], failed: Mapping[str, str]
 ) -> NotPlaced:
     everywhere = reached_by_all(view, claims, failed)
-    kept = [_Kept.of(view, pod, required, everywhere) for required in asked]
+    kept = [Kept.of(view, pod, required, everywhere) for required in asked]
     left = union(one.left for one in kept)
     told: Counter[str] = Counter()
     reasons: set[Reason] = set() if view.fleet.all else {NO_NODES}
-    for text, reason, nodes in (found for one in kept for found in one.found()):
-        told[text] += nodes.bit_count()
+    for reason, rejected in (found for one in kept for found in one.found()):
+        told[rejected.reason] += rejected.nodes.bit_count()
         reasons.add(reason)
     lacking = _lacking_devices(view, [(one.required.pending, one.lacking) for one in kept])
     explanation = _nearest(view, lacking) or (next(iter(failed.values()), "") if left else "")
@@ -366,7 +366,7 @@ def _not_placed(
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class Kept:
     """The nodes of some requirements by what keeps the pod from them. refused: by filters. left: by none of them.
 
     Of those that are left some do not reach what the claims have, some lack devices, and some have no room beside them.
@@ -380,26 +380,25 @@ class _Kept:
     crowded: Mask
 
     @staticmethod
-    def of(view: View, pod: Pod, required: Requirements, reached: Mask) -> "_Kept":
-        """Of a pod that no node can take. reached: by its allocated claims."""
+    def of(view: View, pod: Pod, required: Requirements, reached: Mask, fitting: Mask = 0) -> "Kept":
+        """Of a pod. reached: by its allocated claims. fitting: the nodes that can take it, see `able`."""
         left = allowed(view, pod, required)
-        crowded = left & reached & (view.fleet.able(required.pending) if required.pending else left)
+        giving = left & reached & (view.fleet.able(required.pending) if required.pending else left)
         refused = [] if pod.node_name or required.problem else list(refused_by_filters(view, pod, required))
-        return _Kept(required, refused, left, left & ~reached, left & reached & ~crowded, crowded)
+        return Kept(required, refused, left, left & ~reached, left & reached & ~giving, giving & ~fitting)
 
-    def found(self) -> Iterator[tuple[str, Reason, Mask]]:
+    def found(self) -> Iterator[tuple[Reason, Rejected]]:
         """What keeps the pod from which nodes; a node may lack several resources."""
-        for reason, one in self.refused:
-            yield one.reason, reason, one.nodes
+        yield from self.refused
         if self.required.problem:
-            yield self.required.problem, DEVICES, self.required.nodes
+            yield DEVICES, Rejected(self.required.problem, self.required.nodes)
         if self.unreached:
-            yield NOT_REACHED, DEVICES, self.unreached
+            yield DEVICES, Rejected(NOT_REACHED, self.unreached)
         if self.lacking:
-            yield NO_DEVICES, DEVICES, self.lacking
+            yield DEVICES, Rejected(NO_DEVICES, self.lacking)
         if self.crowded:
-            yield NO_ROOM_BESIDE, NODE_RESOURCES_FIT.reason, self.crowded
-            yield NO_ROOM_BESIDE, DEVICES, 0  # other devices may take less
+            yield NODE_RESOURCES_FIT.reason, Rejected(NO_ROOM_BESIDE, self.crowded, self.crowded)
+            yield DEVICES, Rejected(NO_ROOM_BESIDE, 0)  # other devices may take less
 
 
 def refused_by_filters(view: View, pod: Pod, required: Requirements) -> Iterator[tuple[Reason, Rejected]]:
@@ -409,7 +408,7 @@ def refused_by_filters(view: View, pod: Pod, required: Requirements) -> Iterator
             yield plugin.reason, Rejected(one.reason, nodes, one.resolvable & required.nodes)
 
 
-def _taken_by_devices(kept: Iterable[_Kept]) -> frozenset[str]:
+def _taken_by_devices(kept: Iterable[Kept]) -> frozenset[str]:
     """The resources of which devices may take what is missing."""
     return OF_NODES if any(one.crowded for one in kept) else frozenset()
 

@@ -157,9 +157,9 @@ def identified(pods: Sequence[Pod]) -> list[Pod]:
     """
     first: dict[str, Pod] = {}
     for pod in sorted(pods, key=lambda pod: not pod.node_name):
-        first.setdefault(uid_of_pod(pod), pod)
+        first.setdefault(pod.uid, pod)
     return [
-        replace(pod, uid=uid if first[uid := uid_of_pod(pod)] is pod else uid_of("Pod", pod.namespace, pod.name))
+        pod if pod.uid and first[pod.uid] is pod else replace(pod, uid=uid_of("Pod", pod.namespace, pod.name))
         for pod in pods
     ]
 

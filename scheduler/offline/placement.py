@@ -122,7 +122,9 @@ class Placement:
             return Look(pod, (), NotPlaced(pod, (), found.reason))
         objects = list({id(one): one for _, one in found}.values())
         claims = tuple(one.claim for one in objects)
-        pod = replace(pod, uid=uid_of_pod(pod), claim_statuses=statuses_of(pod, found))
+        statuses = statuses_of(pod, found)
+        if not pod.uid or statuses != pod.claim_statuses:
+            pod = replace(pod, uid=uid_of_pod(pod), claim_statuses=statuses)
         look = Look(pod, claims, full=tuple(full(pod, objects)))
         if pod.node_name:
             bound = NotPlaced(pod, claims, _bound(pod, look.pending))

@@ -29,19 +29,21 @@ TOLD = (CPU, MEMORY, PODS)
 _ROOM = Quantity.of(MOST)
 
 
-def cluster_of(  # noqa: PLR0913 - the last three have defaults
+def cluster_of(  # noqa: PLR0913 - the last four have defaults
     inventory: Inventory,
     claims: Claims,
     pods: Sequence[Pod],
     features: Features,
     *,
     only_node: str = "",
+    assumes_room: bool = True,
     policy: Policy = FIRST_FIT,
     budget_steps: int = BUDGET_STEPS,
 ) -> Cluster:
     """The cluster with the pods that have their node. Nodes have numbers in the order of their names.
 
     pods: each with a uid of its own (`identified`). only_node: the only one that is looked at, empty for all.
+    assumes_room: for all of which nodes do not say how much they have; where it does not, they have none of it.
     """
     cluster = Cluster(
         features,
@@ -53,6 +55,8 @@ def cluster_of(  # noqa: PLR0913 - the last three have defaults
     )
     for namespace, labels in inventory.namespaces.items():
         cluster.set_namespace(Namespace(namespace, labels))
+    for selector in inventory.pod_selectors:
+        cluster.selectors.set(selector)
     for device_class in inventory.classes:
         cluster.set_class(device_class)
     for rule in inventory.taint_rules:
@@ -62,7 +66,7 @@ def cluster_of(  # noqa: PLR0913 - the last three have defaults
     room = _room(pods, cluster.extended_resources)
     for node in sorted(inventory.nodes, key=lambda node: node.name):
         if only_node in ("", node.name):
-            cluster.set_node(with_room(node, room))
+            cluster.set_node(with_room(node, room) if assumes_room else node)
     for found in (*claims.objects.values(), *claims.with_errors):
         cluster.set_claim(found, VERSION)
     for pod in pods:

@@ -52,8 +52,8 @@ def _names(term: Term) -> Iterator[frozenset[str]]:
             yield frozenset(field.values)
 
 
-def _scores(_cycle: Cycle, _nodes: Numbers, preferred: Numbers) -> Numbers:
-    return normalized(preferred)
+def _scores(cycle: Cycle, _nodes: Numbers, preferred: Numbers) -> Numbers | None:
+    return normalized(preferred) if cycle.pod.preferences else None
 
 
 NODE_AFFINITY = Plugin.of_nodes(

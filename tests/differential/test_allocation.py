@@ -16,7 +16,8 @@ from random import Random
 import orjson
 import pytest
 
-from scheduler.cli.verify_allocation import InvalidCase, replay
+from scheduler.cli.recorded import InvalidCase
+from scheduler.cli.verify_allocation import replay
 from tests.differential.peer import Json, Peer, built_or_skipped
 from tests.generators.cases import ESSENTIAL, cases
 from tests.generators.draw import ALL, BASIC

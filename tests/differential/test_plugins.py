@@ -118,14 +118,15 @@ def refused_by(cycle: Cycle, templates: Templates, names: dict[int, str]) -> dic
 
 
 def scores_of(cycle: Cycle, templates: Templates, left: Numbers) -> dict[str, Numbers]:
-    not_asked = ("DynamicResources", "InterPodAffinity", "PodTopologySpread")  # of which the program knows no scores
-    scored = {one.name: one.score for one in templates.plugins if one.score and one.name not in not_asked}
-    if not cycle.pod.preferences:
-        del scored["NodeAffinity"]
+    not_asked = {"DynamicResources", "InterPodAffinity", "PodTopologySpread"}  # of which the program knows no scores
     if cycle.pod.budget:  # see plugins/node_resources_fit: there it does not count for the pod in hand
-        del scored["NodeResourcesFit"]
-    counts = {name: cycle.template.counts_of(name)[left] for name in scored}
-    return {name: score.scores(cycle, left, counts[name]) for name, score in scored.items()}
+        not_asked.add("NodeResourcesFit")
+    found = {
+        one.name: one.score.scores(cycle, left, cycle.template.counts_of(one.name)[left])
+        for one in templates.plugins
+        if one.score and one.name not in not_asked
+    }
+    return {name: own for name, own in found.items() if own is not None}
 
 
 def told_by(answer: Json, pod: Json) -> Json:

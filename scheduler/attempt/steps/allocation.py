@@ -42,19 +42,19 @@ class Allocate(ClaimStep):
         """Whether the devices can be used on the node, where the pod has not only been waiting for them."""
         if self.attempt.decision.is_assigned:
             return False  # of no use before all claims are there
-        return self.binder.observed.is_reached(node, self.allocation.node_selector)
+        return self.binder.watched.is_reached(node, self.allocation.node_selector)
 
 
 async def allocate(binder: Binder, attempt: Attempt, written: WrittenClaim, marked: Claim, wanted: Json) -> None:
     """Allocate and reserve the claim, which has finalizer and intent. Raises AttemptEnded."""
     check_devices(binder, attempt)
     await stored_by(binder, attempt, written, marked, _allocation_write(attempt, wanted))
-    binder.observed.written(written.key, written.version)
+    binder.watched.written(written.key, written.version)
 
 
 def check_devices(binder: Binder, attempt: Attempt) -> None:
     """Raises AttemptEnded where the devices cannot be given any more."""
-    if reason := binder.observed.objection(attempt.decision):
+    if reason := binder.watched.objection(attempt.decision):
         raise AttemptEnded(Retry(reason))
 
 

@@ -12,7 +12,7 @@ from scheduler.attempt import claim_calls
 from scheduler.attempt.attempt import Attempt, WrittenClaim
 from scheduler.attempt.binder import Binder
 from scheduler.attempt.claim_objects import allocation_of, consumers_of
-from scheduler.attempt.conditions import Failed, Waiting, state_of
+from scheduler.attempt.conditions import DevicesFailed, DevicesPending, state_of
 from scheduler.attempt.decision import AttemptEnded, Fatal, Pending, Retry
 from scheduler.attempt.intent import is_of_another_attempt
 from scheduler.attempt.step import Step
@@ -37,7 +37,7 @@ class AwaitConditions(Step):
         if waiting:
             message = f"waiting for binding conditions of devices {', '.join(map(str, waiting))}"
             self.binder.listener.pending(self.attempt.decision, message)
-            if not self.attempt.decision.is_patient:
+            if not self.attempt.decision.waits_for_devices:
                 return Pending(message)
             self.attempt.slot.give_back()  # it may take minutes, in which others may write
         poll_s = POLL_LEAST_S
@@ -69,15 +69,15 @@ class AwaitConditions(Step):
 def unready(binder: Binder, attempt: Attempt) -> list[DeviceID]:
     """The devices that are not ready. Raises AttemptEnded where they will not be."""
     # Differs from kube-scheduler, which waits on, and binds the pod to a node that has gone meanwhile.
-    if attempt.claims and not binder.observed.has_node(attempt.decision.node):
+    if attempt.claims and not binder.watched.has_node(attempt.decision.node):
         raise AttemptEnded(Retry(f"node {attempt.decision.node} is gone"))
     found: list[DeviceID] = []
     for written in attempt.claims:
         state = state_of(written.stored, binder.time.now(), binder.binding_timeout_s)
-        if isinstance(state, Failed):
+        if isinstance(state, DevicesFailed):
             # Whoever allocated it, it can serve nobody as it is.
             written.allocation = allocation_of(written.stored)
             raise AttemptEnded(Retry(f"claim {written.key}: {state.reason}", failed=state.devices))
-        if isinstance(state, Waiting):
+        if isinstance(state, DevicesPending):
             found += state.devices
     return found

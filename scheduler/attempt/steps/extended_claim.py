@@ -16,7 +16,7 @@ from scheduler.attempt.intent import intent_of
 from scheduler.attempt.repeated_edits import until_answered
 from scheduler.attempt.steps.allocation import allocate, check_devices, with_time
 from scheduler.attempt.tries import TRIES, pause
-from scheduler.attempt.write_outcome import Verdict, verdict
+from scheduler.attempt.write_outcome import WriteOutcome, write_outcome
 from scheduler.client.errors import CallFailed
 
 
@@ -37,7 +37,7 @@ class MakeClaim(ClaimStep):
         self.written = self._noted(stored)
         self.is_making = False
         self.written.note(stored)
-        self.binder.observed.made(self.plan.claim.claim.uid, self.written.key)
+        self.binder.watched.made(self.plan.claim.claim.uid, self.written.key)
         self.written.allocation = wanted = with_time(self.binder, self.plan.allocation)
         await allocate(self.binder, self.attempt, self.written, stored, wanted)
 
@@ -55,7 +55,7 @@ class MakeClaim(ClaimStep):
         """Whether the pod's kubelet hears of the claim, and its devices can be used on the node."""
         if self.attempt.decision.is_assigned or not self.attempt.pod.names_claim:
             return False
-        return self.binder.observed.is_reached(node, self.plan.allocation.node_selector)
+        return self.binder.watched.is_reached(node, self.plan.allocation.node_selector)
 
     async def undo(self, node: str) -> bool:
         """Delete the claim, if it was made."""
@@ -90,7 +90,7 @@ class MakeClaim(ClaimStep):
             try:
                 return await claim_calls.create(self.binder, claim)
             except CallFailed as error:
-                is_unknown |= verdict(error) is Verdict.UNKNOWN
+                is_unknown |= write_outcome(error) is WriteOutcome.UNKNOWN
                 self.is_making = is_unknown
                 await pause(self.binder, self.attempt, error, self._subject, tries)
             found = await self._read()

@@ -14,7 +14,7 @@ from scheduler.attempt.attempt import Attempt
 from scheduler.attempt.binder import Binder
 from scheduler.attempt.step import Step
 from scheduler.attempt.steps.binding_conditions import unready
-from scheduler.attempt.write_outcome import Verdict, verdict
+from scheduler.attempt.write_outcome import WriteOutcome, write_outcome
 from scheduler.client.errors import CallFailed
 
 TRIES = 2
@@ -37,7 +37,7 @@ class Nominate(Step):
         """Let the pod say where it is about to go. Raises AttemptEnded where the devices will not be ready."""
         # Differs from kube-scheduler, which does so for every pod with claims: most are bound before anybody could
         # read it.
-        if self.attempt.decision.is_patient and unready(self.binder, self.attempt):
+        if self.attempt.decision.waits_for_devices and unready(self.binder, self.attempt):
             self.is_written = True
             await _write(self.binder, self.attempt, "", self.attempt.intent.node)
 
@@ -61,7 +61,7 @@ async def _write(binder: Binder, attempt: Attempt, standing: str, node: str | No
             try:
                 stored = await pod_calls.patch_status(binder.api, found, {FIELD: node})
             except CallFailed as error:
-                if verdict(error) is not Verdict.CONFLICT:
+                if write_outcome(error) is not WriteOutcome.CONFLICT:
                     raise
             else:
                 # Where the version had moved before, the binding has to find that out.

@@ -24,12 +24,12 @@ class Reserve(ClaimStep):
 
     async def do(self) -> None:
         """Reserve the claim, or take it over. Raises AttemptEnded."""
-        async with self.binder.turns.of(key_of(self.claim)) as turn:
-            claim = max(self.claim, turn.left or self.claim, key=lambda one: int(version_of(one)))
+        async with self.binder.claim_locks.of(key_of(self.claim)) as lock:
+            claim = max(self.claim, lock.passed_on or self.claim, key=lambda one: int(version_of(one)))
             if self.attempt.decision.pod.uid not in consumers_of(claim):
-                claim = turn.left = await self._join(claim)
+                claim = lock.passed_on = await self._join(claim)
             if not any(one.key == key_of(claim) for one in self.attempt.claims):
-                turn.left = await self._take_over(claim)
+                lock.passed_on = await self._take_over(claim)
 
     def stays(self, node: str) -> bool:
         """Always: whoever has bound the pod relies on it."""

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from scheduler.attempt.attempt import Attempt, WrittenClaim
-from scheduler.attempt.binder import Binder, Rival
+from scheduler.attempt.binder import Binder
 from scheduler.attempt.claim_objects import allocation_of
 from scheduler.attempt.decision import AttemptEnded, Retry
 from scheduler.attempt.step import Step
 from scheduler.client.errors import CallFailed
+from scheduler.state.rivals import Rival
 
 BARRIER_S = 5.0
 """For so long our watch may take to show our own writes; then the claims are listed instead."""
@@ -41,7 +42,7 @@ class Verify(Step):
         await self._see()
         time, claims = self.binder.time, self.attempt.claims
         give_up_at = time.monotonic() + GIVE_WAY_S
-        while rivals := [(one, rival) for one in claims for rival in self.binder.observed.rivals(one.key)]:
+        while rivals := [(one, rival) for one in claims for rival in self.binder.watched.rivals(one.key)]:
             is_in_time = time.monotonic() < give_up_at
             for one, rival in rivals:
                 if rival.resource_version < one.version or not is_in_time:
@@ -51,10 +52,10 @@ class Verify(Step):
     async def _see(self) -> None:
         """Wait until our view of the claims includes all that was written."""
         last = max((one.version for one in self.attempt.claims), default=0)
-        if await self.binder.observed.reached(last, BARRIER_S):
+        if await self.binder.watched.reached(last, BARRIER_S):
             return
         try:
-            await self.binder.observed.catch_up()
+            await self.binder.watched.catch_up()
         except CallFailed as error:
             raise AttemptEnded(Retry(f"what else was allocated cannot be seen: {error}")) from error
 

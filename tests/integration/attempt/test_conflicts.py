@@ -226,7 +226,7 @@ def label_namespace(scene: Scene, labels: Json) -> None:
 
 def test_decision_that_no_longer_holds_is_not_written(scene: Scene) -> None:
     claim = scene.a_claim()
-    scene.observed.reason = "device gpu.example/pool-0/gpu-0 is no longer published"
+    scene.watched.reason = "device gpu.example/pool-0/gpu-0 is no longer published"
     outcome = scene.bind(scene.a_decision(scene.a_pod("claim"), gets(claim, "gpu-0")))
     assert outcome == Retry("device gpu.example/pool-0/gpu-0 is no longer published")
     assert scene.calls() == []
@@ -234,7 +234,7 @@ def test_decision_that_no_longer_holds_is_not_written(scene: Scene) -> None:
 
 def test_decision_that_stops_to_hold_between_the_two_writes_is_taken_back(scene: Scene) -> None:
     claim = scene.a_claim()
-    scene.proxy.on("PUT", CLAIM_ITSELF, meanwhile(lambda: setattr(scene.observed, "reason", "the pool has changed")))
+    scene.proxy.on("PUT", CLAIM_ITSELF, meanwhile(lambda: setattr(scene.watched, "reason", "the pool has changed")))
     outcome = scene.bind(scene.a_decision(scene.a_pod("claim"), gets(claim, "gpu-0")))
     assert outcome == Retry("the pool has changed")
     assert scene.proxy.writes(STATUS) == []

@@ -48,7 +48,7 @@ def test_claim_is_marked_then_allocated_and_reserved_at_once_then_the_pod_is_bou
         "allocation": {**allocation_json("gpu-0"), "allocationTimestamp": "2026-01-01T00:00:00Z"},
         "reservedFor": [reservation(pod)],
     }
-    assert scene.observed.writes == [("claim", int(stored["metadata"]["resourceVersion"]))]
+    assert scene.watched.writes == [("claim", int(stored["metadata"]["resourceVersion"]))]
     assert scene.pod()["spec"]["nodeName"] == NODE
 
 

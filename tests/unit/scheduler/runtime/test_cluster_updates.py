@@ -8,17 +8,18 @@ import orjson
 
 from allocator.model import DeviceID, PoolID
 from scheduler.cache.decoding import input_of
-from scheduler.cache.events import Applied, Deleted, Key, Refused
+from scheduler.cache.events import Applied, Deleted, Key, Undecoded
 from scheduler.cache.reflector import Reflector
 from scheduler.client.connection import Connection
 from scheduler.client.discovery import Served
 from scheduler.client.resources import Resource, taint_rules
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.decide import NotPlaced, Placed, decide
-from scheduler.runtime.feed import Feed, Mirror
+from scheduler.runtime.watched_state import WatchedState
 from scheduler.state.changes import ClaimChanged, Event, PodChanged
 from scheduler.state.pod_claims import Waiting
 from tests.builders import a_claim, a_class, a_node, a_pod, a_slice, a_user, amounts, kubernetes, on_node
+from tests.unit.scheduler.runtime.updates import update_from
 
 Json = dict[str, Any]
 DRIVER, POOL = "gpu.example", "pool-0"
@@ -34,13 +35,15 @@ class World:
         self.cluster.set_node(a_node(allocatable=amounts(cpu="4", pods="10")))
         self.cluster.set_class(a_class())
         self.cluster.set_slice(a_slice("gpu-0", "gpu-1", reach=on_node()))
-        self.mirror = Mirror(cast(Connection, None), Served("v1.37.0", "1.37", "v1", taint_rules("v1")), float, float)
+        self.watched = WatchedState(
+            cast(Connection, None), Served("v1.37.0", "1.37", "v1", taint_rules("v1")), float, float
+        )
         self.heard: list[Event] = []
         self.refused: list[tuple[str, str]] = []
-        Feed(self.mirror, self.cluster, self.heard.append, self._refused)
+        update_from(self.watched, self.cluster, self.heard.append, self._refused)
         self._versions = count(10)
 
-    def _refused(self, resource: Resource, refused: Refused) -> None:
+    def _refused(self, resource: Resource, refused: Undecoded) -> None:
         self.refused.append((resource.kind, str(refused.key)))
 
     def claim(self, *results: Json, uid: str = "uid-claim", **fields: object) -> None:
@@ -49,17 +52,17 @@ class World:
         allocation = {"allocation": {"devices": {"results": list(results)}}} if results else {}
         spec = {"devices": {"requests": [request]}}
         raw = {"spec": spec, "status": allocation, **fields}
-        self._show(self.mirror.claims, "claim", uid, raw)
+        self._show(self.watched.claims, "claim", uid, raw)
 
     def pod(self, uid: str = "uid-other", **spec: object) -> None:
         container = {"name": "c", "resources": {"requests": {"cpu": "1"}}}
-        self._show(self.mirror.pods, "other", uid, {"spec": {"containers": [container], **spec}})
+        self._show(self.watched.pods, "other", uid, {"spec": {"containers": [container], **spec}})
 
     def rule(self, **spec: object) -> None:
         taint = {"key": "k", "effect": "NoSchedule"}
         raw = {"spec": {"deviceSelector": {"driver": DRIVER}, "taint": taint, **spec}}
-        assert self.mirror.taint_rules is not None
-        self._show(self.mirror.taint_rules, "rule", "uid-rule", raw)
+        assert self.watched.taint_rules is not None
+        self._show(self.watched.taint_rules, "rule", "uid-rule", raw)
 
     def gone(self, reflector: Reflector[Any], key: Key, uid: str) -> None:
         reflector.store.take(Deleted(key, uid, next(self._versions)))
@@ -121,7 +124,7 @@ def test_devices_of_a_claim_are_free_once_it_is_gone_or_says_so() -> None:
     assert isinstance(event := world.heard[-1], ClaimChanged)
     assert (bool(event.old and event.old.allocation), bool(event.new and event.new.allocation)) == (True, False)
     world.claim(a_result(), spec=UNREAD)
-    world.gone(world.mirror.claims, CLAIM, "uid-claim")
+    world.gone(world.watched.claims, CLAIM, "uid-claim")
     assert world.free() == 2
 
 
@@ -149,7 +152,7 @@ def test_pool_of_which_nobody_can_tell_which_devices_are_taken_is_left_alone() -
     assert world.free() == 2
     world.claim(a_result(7, 7))
     assert world.free() == 0
-    world.gone(world.mirror.claims, CLAIM, "uid-claim")
+    world.gone(world.watched.claims, CLAIM, "uid-claim")
     assert world.free() == 2
 
 
@@ -168,7 +171,7 @@ def test_pod_that_cannot_be_read_any_more_keeps_its_room() -> None:
     world.pod(nodeName="node-0")
     world.pod(nodeName="node-0", tolerations=7)
     assert (world.refusal("3"), "Insufficient cpu" in world.refusal("4")) == ("", True)
-    world.gone(world.mirror.pods, OTHER, "uid-other")
+    world.gone(world.watched.pods, OTHER, "uid-other")
     assert world.refusal("4") == ""
 
 
@@ -201,8 +204,8 @@ def test_rule_that_cannot_be_read_any_more_is_in_force_until_it_is_gone() -> Non
     assert world.free() == 0
     world.rule(taint=7)
     assert world.free() == 0
-    assert world.mirror.taint_rules is not None
-    world.gone(world.mirror.taint_rules, Key("default", "rule"), "uid-rule")
+    assert world.watched.taint_rules is not None
+    world.gone(world.watched.taint_rules, Key("default", "rule"), "uid-rule")
     assert world.free() == 2
 
 

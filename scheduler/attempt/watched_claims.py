@@ -1,30 +1,30 @@
-"""What a binding is told of the cluster, by the watch of the claims and the index that it fills."""
+"""What attempts ask of the cluster as it is watched: by the watch of the claims, and the index that it fills."""
 
 from collections.abc import Sequence
 
 from allocator.model import NodeSelector
-from scheduler.attempt.binder import Rival
 from scheduler.attempt.claim_objects import ClaimKey
 from scheduler.attempt.decision import Decision
 from scheduler.cache.kinds import ClaimObject
 from scheduler.cache.reflector import Reflector
 from scheduler.decision.cluster import Cluster
 from scheduler.state.invariants import is_reached
+from scheduler.state.rivals import Rival
 
 
-class ObservedClaims:
-    """The claims as they are seen here; `scheduler.attempt.binder.Observed`."""
+class WatchedClaims:
+    """The claims, as the watch shows them."""
 
     def __init__(self, claims: Reflector[ClaimObject], cluster: Cluster) -> None:
         self._claims = claims
         self._cluster = cluster
 
     async def reached(self, resource_version: int, timeout_s: float) -> bool:
-        """True once the watch has passed that version."""
+        """True once the watch of the claims has passed that version, False when time is up."""
         return await self._claims.store.reached(resource_version, timeout_s)
 
     async def catch_up(self) -> None:
-        """List the claims anew. Raises CallFailed."""
+        """List the claims anew at a quorum and take in what is newer. Raises CallFailed."""
         await self._claims.catch_up()
 
     def rivals(self, claim: ClaimKey) -> Sequence[Rival]:

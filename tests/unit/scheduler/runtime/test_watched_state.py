@@ -11,9 +11,10 @@ from scheduler.client.connection import Connection
 from scheduler.client.discovery import Served
 from scheduler.core_v1.namespace import Namespace
 from scheduler.decision.cluster import Cluster
-from scheduler.runtime.feed import Feed, Mirror
+from scheduler.runtime.watched_state import WatchedState
 from scheduler.state import changes
 from tests.builders import a_class, a_node, a_pod, a_slice
+from tests.unit.scheduler.runtime.updates import update_from
 
 
 class Told:
@@ -45,10 +46,10 @@ def test_object_is_set_when_it_is_there_and_removed_when_it_is_gone(
 ) -> None:
     told = Told()
     served = Served("v1.37.0", "1.37", "v1", None)
-    mirror = Mirror(cast(Connection, None), served, lambda: 0.0, lambda: 0.0)
-    Feed(mirror, cast(Cluster, told), lambda event: told.calls.append(("heard", event)), lambda *_: None)
+    watched_state = WatchedState(cast(Connection, None), served, lambda: 0.0, lambda: 0.0)
+    update_from(watched_state, cast(Cluster, told), lambda event: told.calls.append(("heard", event)))
     key, uid = Key("", "a"), str(known_by(found))
-    watched = getattr(mirror, store).store
+    watched = getattr(watched_state, store).store
     watched.take(Applied(Entry(key, uid, 1, found)))
     watched.take(Applied(Entry(key, uid, 2, found)))
     watched.take(Deleted(key, uid, 3))

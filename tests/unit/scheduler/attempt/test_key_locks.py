@@ -4,26 +4,26 @@ import asyncio
 
 import pytest
 
-from scheduler.attempt.waits import Turns
+from scheduler.attempt.key_locks import KeyLocks
 
 
 class World:
-    """Turns, and what was done in them, in its order."""
+    """KeyLocks, and what was done in them, in its order."""
 
     def __init__(self) -> None:
-        self.turns: Turns[str, str] = Turns()
+        self.locks: KeyLocks[str, str] = KeyLocks()
         self.done: list[tuple[str, str | None]] = []
         self.may_end = asyncio.Event()
 
     def begin(self, name: str, key: str = "key") -> asyncio.Task[None]:
-        """Somebody takes the turn as soon as he has it, and leaves his name once he may end."""
+        """Somebody takes the lock as soon as he has it, and leaves his name once he may end."""
         return asyncio.get_running_loop().create_task(self._take(name, key))
 
     async def _take(self, name: str, key: str) -> None:
-        async with self.turns.of(key) as turn:
-            self.done.append((name, turn.left))
+        async with self.locks.of(key) as lock:
+            self.done.append((name, lock.passed_on))
             await self.may_end.wait()
-            turn.left = name
+            lock.passed_on = name
 
 
 async def settle() -> None:
@@ -61,9 +61,9 @@ def test_nothing_is_left_once_nobody_wants_it_any_more() -> None:
         world = World()
         world.may_end.set()
         task = world.begin("a")
-        assert "key" not in world.turns
+        assert "key" not in world.locks
         await task
-        assert "key" not in world.turns
+        assert "key" not in world.locks
         await world.begin("b")
         assert world.done == [("a", None), ("b", None)]
 
@@ -78,10 +78,10 @@ def test_who_is_cancelled_lets_the_others_have_it(who: int) -> None:
         await settle()
         tasks[who].cancel()
         await settle()
-        assert "key" in world.turns
+        assert "key" in world.locks
         world.may_end.set()
         await asyncio.gather(*tasks, return_exceptions=True)
         assert [name for name, _ in world.done][-1] == "c"
-        assert "key" not in world.turns
+        assert "key" not in world.locks
 
     asyncio.run(story())
