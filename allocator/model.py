@@ -179,7 +179,7 @@ class CounterSet:
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """One device of a slice, which selectors see as a `cel.Device`.
+    """One device of a slice, which selectors see as a `cel.DeviceLike`.
 
     They see driver, attributes, capacity (name to value) and allow_multiple_allocations.
     unknown_fields: names of fields that this version does not know; such a device is never used.

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from cel.device.device import BoundDevice, Device, bind_device
+from cel.device.device import BoundDevice, DeviceLike, bind_device
 from cel.device.reads import Reads
 from cel.environment import Environment
 from cel.errors import EvalError
@@ -50,7 +50,7 @@ class _Compiled(ABC):
         """The worst case in the reference's units, at most 2**64 - 1; computed on the first access."""
         return with_room(self._estimate)
 
-    def run(self, device: Device | BoundDevice, cost_limit: int = COST_LIMIT) -> Outcome:
+    def run(self, device: DeviceLike | BoundDevice, cost_limit: int = COST_LIMIT) -> Outcome:
         """Evaluates the program. The outcome contains the error, if any, and the cost."""
         try:
             frame = Frame(bind_device(device, has_lists=self._has_lists), self._slots, cost_limit)
@@ -65,7 +65,7 @@ class _Compiled(ABC):
     def _result(self, value: Value) -> Value:
         """Converts the value of the expression; raises EvalError of phase "output"."""
 
-    def _raising(self, device: Device | BoundDevice, is_cancelled: Callable[[], bool] | None) -> Value:
+    def _raising(self, device: DeviceLike | BoundDevice, is_cancelled: Callable[[], bool] | None) -> Value:
         frame = Frame(bind_device(device, has_lists=self._has_lists), self._slots, COST_LIMIT, is_cancelled)
         return self._result(frame.run(self._evaluate))
 
@@ -76,7 +76,7 @@ class Program(_Compiled):
     reads: the paths of a device that the result depends on. An attribute that cannot be read fails every program.
     """
 
-    def evaluate(self, device: Device | BoundDevice, is_cancelled: Callable[[], bool] | None = None) -> bool:
+    def evaluate(self, device: DeviceLike | BoundDevice, is_cancelled: Callable[[], bool] | None = None) -> bool:
         """Whether the device is selected; raises EvalError, Cancelled. is_cancelled: polled by loops."""
         selected = self._raising(device, is_cancelled)
         assert isinstance(selected, bool)
@@ -92,7 +92,7 @@ class Program(_Compiled):
 
 
 class Attribute(NamedTuple):
-    """The value of an attribute, in the form that `Device.attributes` has."""
+    """The value of an attribute, in the form that `DeviceLike.attributes` has."""
 
     kind: str
     value: object
@@ -101,7 +101,7 @@ class Attribute(NamedTuple):
 class ValueProgram(_Compiled):
     """A derived attribute: an expression with a bool, an int, a string, a version, or a list of one of these."""
 
-    def evaluate(self, device: Device | BoundDevice, is_cancelled: Callable[[], bool] | None = None) -> Attribute:
+    def evaluate(self, device: DeviceLike | BoundDevice, is_cancelled: Callable[[], bool] | None = None) -> Attribute:
         """The attribute; raises EvalError, Cancelled. is_cancelled: polled by loops."""
         attribute = self._raising(device, is_cancelled)
         assert isinstance(attribute, Attribute)

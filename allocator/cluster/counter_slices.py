@@ -14,7 +14,7 @@ from allocator.model import PoolID, Slice
 
 
 class Unreached:
-    """The pools that matter to nodes that reach nothing of them but slices with counter sets."""
+    """The pools that matter to nodes that reach only slices with counter sets of them."""
 
     def __init__(self) -> None:
         self._pools: Mapping[PoolID, Pool] = MappingProxyType({})

@@ -1,8 +1,8 @@
 """Does a node selector match a node? One answer for slices, devices, claims and pods.
 
 Terms are ORed, the requirements of a term are ANDed, and an empty term matches nothing. Fields know
-`metadata.name` only. A selector with a requirement that makes no sense is refused as a whole, before
-anything is matched; pods are treated more kindly (`selects_leniently`).
+`metadata.name` only. A selector with an invalid requirement is refused as a whole, before anything is matched; for
+pods see `selects_leniently`.
 Source: k8s.io/api core/v1, NodeSelector; k8s.io/component-helpers nodeaffinity.
 """
 
@@ -14,7 +14,7 @@ from allocator.model import Node, NodeSelector, Reach, Requirement, Term
 NAME_FIELD = "metadata.name"
 
 USUAL_WORDS = 256
-"""A term with more of them is looked at each time anew: one pod has room for thousands, and may be gone tomorrow."""
+"""The problems of larger terms are not remembered: one pod has room for thousands of words."""
 
 _VALUES = {"In": "some", "NotIn": "some", "Exists": "no", "DoesNotExist": "no", "Gt": "one", "Lt": "one"}
 """How many values an operator takes."""
@@ -33,7 +33,7 @@ def selects(selector: NodeSelector, node: Node) -> bool:
 
 
 def selects_leniently(selector: NodeSelector, node: Node) -> bool:
-    """The same for a pod's affinity, where a term that makes no sense just matches nothing."""
+    """The same for a pod's affinity, in which an invalid term matches nothing."""
     return any(not term_problem(term) and _matches(term, node) for term in selector)
 
 
@@ -56,7 +56,7 @@ def labels_match(wanted: Mapping[str, str], labels: Mapping[str, str]) -> bool:
 
 
 def all_hold(requirements: Iterable[Requirement], labels: Mapping[str, str]) -> bool:
-    """True if each requirement holds of the labels, as where there is none; each has to make sense."""
+    """True if the labels satisfy all requirements, which have to be valid."""
     return all(_holds(requirement, labels) for requirement in requirements)
 
 
@@ -91,7 +91,7 @@ def _compares(requirement: Requirement, value: str | None) -> bool:
 
 
 def term_problem(term: Term) -> str:
-    """What makes no sense in the term, empty if all of it does."""
+    """What is invalid in the term, empty if nothing is."""
     words = sum(1 + len(one.values) for one in (*term.expressions, *term.fields))
     return (_term_problem if words <= USUAL_WORDS else _term_problem.__wrapped__)(term)
 

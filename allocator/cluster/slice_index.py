@@ -24,7 +24,7 @@ _Bag = dict[int, Slice]
 
 
 class SliceIndex:
-    """Slices by what a node must be like to reach them, and by pool.
+    """Slices by the labels of the nodes that reach them, and by pool.
 
     by_pool: all slices of a pool, of whichever generation, in the order in which they came.
     """
@@ -52,7 +52,7 @@ class SliceIndex:
         return copied
 
     def add(self, published: Slice) -> Slice:
-        """Take a slice in; the answer is what counts of it, which may be its counters alone.
+        """Add a slice; the answer is the slice that is used in its place, perhaps with its counters alone.
 
         Cost: O(slices of its pool).
         """
@@ -70,7 +70,7 @@ class SliceIndex:
         return slice_
 
     def remove(self, published: Slice) -> Slice:
-        """Take a slice out; the answer is what counted of it. Raises KeyError for one that is not in.
+        """Remove a slice; the answer is the slice that was used in its place. Raises KeyError if it is not there.
 
         Cost: O(slices of its pool).
         """
@@ -113,9 +113,9 @@ class SliceIndex:
         return {number: slice_ for bag in bags for number, slice_ in bag.items()}.values()
 
     def labels_of(self, slice_: Slice) -> Sequence[Label] | None:
-        """Labels of which a node has one if it reaches the slice; None if that cannot be said.
+        """Labels of which every node that reaches the slice has one; None if there are no such labels.
 
-        None at all where it is seen by all nodes: what a node has of its pool depends on the pool's other slices.
+        Empty for slices that all nodes see: what a node sees of the pool depends on its other slices.
         """
         if slice_.counter_sets and self._release.counter_slices_reach_all:
             return ()

@@ -214,7 +214,7 @@ def _tolerant(claims: Sequence[Claim], taints: Iterable[ToleratedTaint]) -> list
 
 
 def _needed(asking: Asking, items: Sequence[Item], suffices: Callable[[Sequence[Item]], bool]) -> Sequence[Item]:
-    """Of the items, which suffice, a set that suffices and of which none can be spared; none where that is not known.
+    """Of the items, which suffice, a set that suffices and of which none can be spared; none if that is not known.
 
     The shorter one of two that are looked for from either end. Source: the method QuickXplain.
     """

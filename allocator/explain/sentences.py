@@ -20,7 +20,7 @@ from allocator.outcome import DeviceRefusal
 
 
 def conflict_text(conflict: Conflict, node: str) -> str:
-    """Why the claims cannot be had on the node, as a person would say it."""
+    """Why the node cannot allocate the claims, in a sentence."""
     claims = list(dict.fromkeys(wish.claim for wish in conflict.requests))
     hint = "" if conflict.is_minimal else " It is not known whether a part of this says as much."
     pools = "".join(f" Pool {pool.driver}/{pool.pool} {what}." for pool, what in conflict.offer.unusable)

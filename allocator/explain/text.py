@@ -71,7 +71,7 @@ def _updating_text(pools: Sequence[str]) -> list[str]:
 
 
 def nearest_miss(nodes: Mapping[str, str | Outcome]) -> str:
-    """What is missing where it is the least. nodes: of those that say the same, one is enough."""
+    """What the nearest node lacks. nodes: of those that say the same, one is enough."""
     return _nearest_text(nearest_of(nodes), nodes)
 
 

@@ -97,7 +97,7 @@ class Occupation(Rule):
         return self._claim, own & alone, taken & alone, tuple(counts)
 
     def effort(self, picks: int) -> Effort:
-        """Masks are looked at as a whole."""
+        """Masks are read as a whole."""
         return Effort(1)
 
     def _restore(self, old: tuple[int | None, Mask, Mask]) -> None:

@@ -407,7 +407,7 @@ class Capacity(Rule):
         return own, tuple([frozenset(Counter(found).items()) for found in by_class])
 
     def effort(self, picks: int) -> Effort:
-        """The amounts of the devices that were picked are looked at, and for joint room those of each device."""
+        """The amounts of the devices that were picked are read, and for joint room those of each device."""
         shared = self.attempt.shareable
         each = 1 + max([len(self.attempt.view.devices[device].capacity) for device in bits(shared)], default=0)
         picked = each * min(shared.bit_count(), picks)

@@ -18,7 +18,7 @@ _TRAITS = ("binding_conditions", "binding_failure_conditions")
 
 
 class DeviceBindingConditions(Feature):
-    """Leaves out devices with conditions where the gate is off."""
+    """Leaves out devices with conditions if the gate is off."""
 
     def concerns(self, view: NodeView) -> bool:
         """Only views with a device that has binding or binding failure conditions."""

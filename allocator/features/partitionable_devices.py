@@ -1,8 +1,8 @@
-"""Partitionable devices: devices that are cut from the same hardware draw on the counters of their pool.
+"""Partitionable devices: devices made of the same hardware consume the counters of their pool.
 
-A device can be had while each counter that it consumes has enough left, after all that is allocated of
-the pool on any node, and all that is picked in this attempt. A further share of a device in use is not
-charged again. With the gate off, such devices are not used, and slices with counters are not looked at.
+A device is available while each counter that it consumes has enough left, after all allocations of the pool on any
+node, and all picks of this attempt. A further share of a device in use is not charged again. With the gate off, such
+devices are not used, and slices with counters are ignored.
 Source: KEP-4815, feature gate DRAPartitionableDevices.
 """
 
@@ -32,7 +32,7 @@ class PartitionableDevices(Feature):
         return "consumes_counters" in view.traits
 
     def unusable(self, attempt: NodeAttempt, alternative: Alternative) -> Iterable[Stage]:
-        """All that consume counters, where the gate is off."""
+        """All that consume counters, if the gate is off."""
         if not attempt.features.has(PARTITIONABLE_DEVICES):
             mask = sum(1 << position for position, d in enumerate(attempt.view.devices) if d.consumes_counters)
             yield Stage(f"consume counters, and {PARTITIONABLE_DEVICES} is off", mask)
@@ -161,7 +161,7 @@ class CounterRule(Rule):
         return tuple(self._left), self._charged
 
     def effort(self, picks: int) -> Effort:
-        """The counters of each device are looked at."""
+        """The counters of each device are read."""
         each = 1 + max(map(len, self.counters.consumption.values()), default=0)
         return Effort(1, narrow=2, room=each, fingerprint=len(self._left))
 
@@ -229,7 +229,7 @@ def _summed(device: Device, numbers: Mapping[CounterID, int]) -> Consumption:
 
 
 def _remembered(attempt: NodeAttempt, published: Published) -> Counters:
-    """What is left, remembered by the view for as long as the same is in use of its pools."""
+    """What is left; the view remembers it while the same devices of its pools are in use."""
     usage = attempt.usage
     in_use = [held for pool in attempt.view.pools for held in (usage.holders.get(pool.id), usage.shares.get(pool.id))]
     last = attempt.view.memo.remember(_LAST, _Last)

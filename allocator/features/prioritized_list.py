@@ -14,7 +14,7 @@ class PrioritizedList(Feature):
     """Subrequests need the gate."""
 
     def check(self, features: Features, claim: Claim, alternative: Alternative) -> None:
-        """Refuses subrequests where the gate is off."""
+        """Refuses subrequests if the gate is off."""
         if "/" in alternative.name and not features.has(PRIORITIZED_LIST):
             name = alternative.name.partition("/")[0]
             raise InvalidClaim(f"claim {claim}, request {name}: firstAvailable is set, but {PRIORITIZED_LIST} is off")

@@ -84,7 +84,7 @@ def beside(outcome: Refused | Exhausted, invalid: tuple[tuple[PoolID, str], ...]
 
 
 def _alone(outcome: Refused | Exhausted) -> Refused | Exhausted:
-    """The refusal without the contradictory pools beside it."""
+    """The refusal without contradictory pools."""
     if isinstance(outcome, Exhausted) or not isinstance(outcome.cause, InvalidPoolSeen):
         return outcome
     assert outcome.cause.cause is not None, "the allocator says what is missing, whatever else is wrong"

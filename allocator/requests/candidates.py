@@ -1,8 +1,7 @@
 """Claims to what the search works on: each alternative of each request with its candidates on a view.
 
-Here is everything that can be said about a request before the first pick: the class is there, the
-mode is known, the claim stays within its limit, and which devices pass the static rules, kept as a
-funnel so that a refusal explains itself.
+Everything that is known of a request before the first pick: its class exists, its mode is known, its claim is within
+the limit, and the devices that pass the static rules, as a funnel that explains a refusal.
 Source: KEP-4381; limits from resource.k8s.io/v1 (AllocationResultsMaxSize).
 """
 
@@ -44,7 +43,7 @@ class Problem:
 
 
 def problem_of(snapshot: Snapshot, attempt: NodeAttempt, claims: Sequence[Claim]) -> Problem:
-    """The attempt of allocating the claims together.
+    """Prepare the search for all claims together.
 
     Raises InvalidClaim and InvalidPool for what ends the attempt on every node. Cost: O(requests times devices).
     """
@@ -73,7 +72,10 @@ def problem_of(snapshot: Snapshot, attempt: NodeAttempt, claims: Sequence[Claim]
 
 
 def devices_looked_at(snapshot: Snapshot, attempt: NodeAttempt, claims: Sequence[Claim]) -> Mask:
-    """The devices that some request means, or cannot judge, whatever is in use. Raises InvalidClaim, InvalidPool."""
+    """The devices that a request asks for, or that cannot be decided, whatever is in use.
+
+    Raises InvalidClaim, InvalidPool.
+    """
     builder = _CandidateBuilder(snapshot, attempt, ())
     looked_at = 0
     for claim in claims:
@@ -115,9 +117,9 @@ def _constraining(candidates: Candidates) -> list[AttributeRule]:
 
 @dataclass(slots=True, eq=False)
 class _Meant:
-    """What can be said of an alternative on a view whatever is in use.
+    """What is known of an alternative on a view, whatever is in use.
 
-    selected: the devices that it means. poison: those that cannot be judged. unusable: those that it cannot have.
+    selected: the devices that it means. poison: those that cannot be decided. unusable: those that it cannot have.
     """
 
     device_class: DeviceClass
@@ -195,7 +197,7 @@ class _CandidateBuilder:
                     refused |= own
                     selected &= ~own if stage.leaves_all else -1
         is_all = alternative.mode == "All"
-        # A device in use is not looked at, so that it does not show that it cannot be judged.
+        # A device in use is not looked at, so that it does not show that it cannot be decided.
         held = 0 if alternative.admin_access else self.attempt.in_use
         mask = (selected & ~refused) | (meant.poison & ~held)
         forced = tuple(bits(selected)) if is_all and selected else None
@@ -204,7 +206,7 @@ class _CandidateBuilder:
         return Candidates(number, alternative, mask, poison, need, forced, self.watching, stages)
 
     def meant(self, claim: Claim, alternative: Alternative) -> "_Meant":
-        """What can be said of the alternative whatever is in use; remembered by the view."""
+        """What is known of the alternative, whatever is in use; remembered by the view."""
         # What is remembered keeps its class, so that no other class gets that identity.
         class_id = id(self.snapshot.classes.get(alternative.class_name))
         key = (_MEANT, (class_id, alternative.name, alternative.fingerprint))
@@ -256,7 +258,7 @@ class _CandidateBuilder:
                 raise InvalidPool(f"{where}: asks for all devices, but pool {name} is invalid: {pool.contradiction}")
 
     def _select(self, device_class: DeviceClass, alternative: Alternative) -> tuple[Mask, Mask, list[Stage]]:
-        """(devices that the request means, devices that cannot be judged, the funnel so far)."""
+        """(devices that the request means, devices that cannot be decided, the funnel so far)."""
         view, attempt = self.attempt.view, self.attempt
         funnel = _Left(view.all)
         if not attempt.features.is_strict:
@@ -286,7 +288,7 @@ class _CandidateBuilder:
 
 @dataclass(slots=True)
 class _Left:
-    """What is left of devices, and the stages that refused some of them."""
+    """The devices that are left, and the stages that refused others."""
 
     left: Mask
     stages: list[Stage] = field(default_factory=list)
@@ -299,7 +301,7 @@ class _Left:
 
 
 def _without(stages: Iterable[Stage], devices: Mask) -> tuple[Stage, ...]:
-    """The stages as if they had not met the devices."""
+    """The stages without the devices."""
     left = (replace(stage, refused=stage.refused & ~devices) for stage in stages)
     return tuple(stage for stage in left if stage.refused)
 
@@ -312,7 +314,7 @@ def _devices(candidates: Candidates) -> int:
 
 
 def _failing(position: int, source: str, expression: str) -> str:
-    """One text for all views, which keep it."""
+    """One text object for all views that keep it."""
     return intern(f"fail selector #{position} of {source} ({_shortened(expression)})")
 
 

@@ -1,7 +1,7 @@
 """The user's constraints as rules: all devices with one value of an attribute, or all with different ones.
 
 Values compare by type and as written, so the versions `1.0.0+a` and `1.0.0+b` differ here although
-selectors take them as equal. What a list compares as is for `features.list_type_attributes` to say.
+selectors take them as equal. Lists compare as in `features.list_type_attributes`.
 Source: KEP-4381, fields matchAttribute and distinctAttribute.
 """
 
@@ -28,7 +28,7 @@ def covers(constraint: Constraint, alternative: Alternative) -> bool:
 
 
 def lookup(device: Device, name: str) -> Attribute | None:
-    """The attribute of that qualified name; the short name counts where the domain is the driver's.
+    """The attribute of that qualified name; the short name counts if the domain is the driver's.
 
     The name as written in full goes before the short one. Source: KEP-4381, matchAttribute.
     """
@@ -154,7 +154,7 @@ class AttributeRule(Rule):
         self.affected = tuple([alternatives for alternatives in requests if all(map(covers, alternatives))])
 
     def effort(self, picks: int) -> Effort:
-        """The values of the attribute are looked at, those of devices that have the same ones once."""
+        """Each value of the attribute is read, once for all devices that have it."""
         return Effort(1 + max([len(column.numbered) for column in self._columns()], default=0))
 
     def alike(self, device: int) -> Hashable:
@@ -174,7 +174,7 @@ class AttributeRule(Rule):
         return False
 
     def refuse(self, slot: DeviceSlot, device: int) -> bool:
-        """False, which refuses the device; under `All` an error where a violation ends the attempt."""
+        """False, to refuse the device; under `All` an error if a violation ends the attempt."""
         if not (slot.is_forced and self.is_fatal):
             return False
         raise InvalidClaim(
@@ -213,7 +213,7 @@ class MatchAttribute(AttributeRule):
         return domain & ((_union(column, self._common) & ~column.lists) | column.failing)
 
     def take(self, slot: DeviceSlot, device: int, trail: Trail) -> bool:
-        """The first pick sets the values, each other one keeps those that it has too."""
+        """The first pick sets the values; each further pick keeps those that it has too."""
         values = self.values(slot, device)
         common = values
         if self._common is not None:
@@ -242,7 +242,7 @@ class MatchAttribute(AttributeRule):
         return max([min(self._offers(value), needed) for value in self._different_values()], default=0), needed
 
     def _different_values(self) -> Iterable[int]:
-        """The values; where they are many, of those that the same devices have only one."""
+        """The values; if there are many, one of those that the same devices have."""
         columns = self._columns()
         every: Collection[int] = columns[0].numbered if len(columns) == 1 else {v for c in columns for v in c.numbered}
         if len(every) <= len(self.view.devices):

@@ -1,11 +1,9 @@
 """Backtracking over masks: the first choice of devices, in order, that every rule accepts.
 
-Requests are taken in order, the alternatives of a request in order of preference, devices by ascending
-position, or in the order that a policy gives. Five things keep the search from cliffs, none of which
-changes its answer: bounds (too few devices left), joint bounds (too few for several requests
-together), twins (a device that failed speaks for all that are alike), memory (the rest of the
-requests, met again with an equal fingerprint, fails again), and subsets (a few of the requests, which
-have no answer by themselves).
+Requests are taken in order, the alternatives of a request in order of preference, devices by ascending position, or in
+the order of a policy. Five techniques prevent exponential time without changing the answer: bounds (too few devices are
+left), joint bounds (too few for several requests together), twins (devices that are alike fail together), memory (equal
+fingerprints of the picks so far fail again), and subsets (a few requests have no answer on their own).
 No feature is named here; features are rules.
 """
 
@@ -57,13 +55,13 @@ class NotFound:
 
 @dataclass(frozen=True, slots=True)
 class BudgetSpent:
-    """The search stopped before it knew."""
+    """The search stopped without knowing."""
 
     steps: int
 
 
 class Poisoned(Exception):
-    """Not a failure of the search: the next device in order is one that cannot be judged."""
+    """The next device in order is one that cannot be decided, which ends the attempt."""
 
     def __init__(self, candidates: Candidates, device: int) -> None:
         super().__init__(candidates.alternative.name, device)
@@ -75,10 +73,10 @@ class _Frame(Protocol):
     """One decision of the present branch."""
 
     def advance(self) -> bool:
-        """Take the decision back and take the next one; False when none is left."""
+        """Undo the decision and make the next one; False if none is left."""
 
     def child(self) -> "_Frame | None":
-        """The decision that follows; None when there is nothing left to decide."""
+        """The decision that follows; None if there is nothing left to decide."""
 
 
 @dataclass(slots=True)
@@ -152,12 +150,12 @@ class Search:
         return NotFound(self.steps) if is_impossible and isinstance(answer, BudgetSpent) else answer
 
     def _take_all_back(self) -> None:
-        """Take all decisions back; what failures have taught is kept."""
+        """Undo all decisions; what failures have shown is kept."""
         self._frames.clear()
         self.trail.rewind(0)
 
     def _has_hopeless_subset(self, patience: int) -> bool:
-        """True if a few of the requests have no answer by themselves, so that there is none for all of them.
+        """True if a few of the requests have no answer on their own, so that there is none for all.
 
         The search itself comes to such a subset only after the requests before it, once for each choice of theirs.
         """
@@ -201,7 +199,7 @@ class Search:
         return NotFound(self.steps)
 
     def _leave(self, done: _Frame) -> None:
-        """Go back behind a decision of which nothing is left.
+        """Leave a decision without further choices.
 
         A request of which every alternative asks for more than its claim may have fails with any other devices for the
         requests before it, so the next thing to try is another alternative for one of them.
@@ -216,7 +214,7 @@ class Search:
 
     @property
     def memory(self) -> "Memory":
-        """Made at the first failure: most attempts never fail, and pay nothing."""
+        """Made at the first failure: most attempts have none."""
         if self._memory is None:
             if self._efforts is None:
                 self._efforts = _Efforts(self.requests)
@@ -225,7 +223,7 @@ class Search:
         return self._memory
 
     def charge_slot(self, candidates: Candidates, domain: Mask, narrowed: Mask) -> None:
-        """Count the work of the rules for a slot of that domain, of which so much is possible.
+        """Count the work of the rules for a slot with that domain, narrowed to these devices.
 
         Only once something has failed: until then there is no more of it than there are slots.
         """
@@ -233,7 +231,7 @@ class Search:
             self.charge(self._efforts.work_of(candidates, domain, narrowed))
 
     def charge(self, work: int) -> None:
-        """Count work, of which so much is another step."""
+        """Count work; `WORK_OF_A_STEP` of it is a step."""
         self._work += work
         if self._work >= WORK_OF_A_STEP:
             self.steps += self._work // WORK_OF_A_STEP
@@ -241,7 +239,7 @@ class Search:
 
     @property
     def has_failed(self) -> bool:
-        """True once a device was tried in vain, and it may be learnt from."""
+        """True once a device was tried in vain."""
         return self._memory is not None
 
     def is_hopeless(self, number: int) -> bool:
@@ -288,7 +286,7 @@ class Search:
 
 @dataclass(frozen=True, slots=True)
 class _Contenders:
-    """Requests that could take the same devices. need: what they need at the least, all together."""
+    """Requests that could take the same devices. need: how many devices all of them need at least."""
 
     domain: Mask
     need: int
@@ -305,7 +303,7 @@ class _Contenders:
 
     @staticmethod
     def of_one_request(alternatives: Sequence["_Contenders"]) -> "_Contenders":
-        """The alternatives of a request, of which one has to do."""
+        """The alternatives of a request, of which one is needed."""
         domain = 0
         for one in alternatives:
             domain |= one.domain
@@ -357,7 +355,7 @@ class RequestFrame:
 
     @property
     def exceeds(self) -> bool:
-        """True if each alternative was given up for the number of its claim's devices, once none is left."""
+        """True if each alternative was given up since its claim would have too many devices."""
         return not self._has_failed
 
     def _present(self) -> Hashable:
@@ -366,11 +364,11 @@ class RequestFrame:
         return memory.key(self._number)
 
     def pass_over(self) -> None:
-        """Say that the present alternative leaves too few of its claim's devices to the requests behind."""
+        """Note that the present alternative leaves too few of its claim's devices to later requests."""
         self._is_passed_over = True
 
     def advance(self) -> bool:
-        """Turn to the next alternative, unless it is known that nothing comes of it."""
+        """Turn to the next alternative, unless it is known to fail."""
         search = self._search
         search.trail.rewind(self._mark)
         self._has_failed |= self._alternative >= 0 and not self._is_passed_over
@@ -400,7 +398,7 @@ class RequestFrame:
         return candidates.is_void or picks + candidates.need <= self._search.terms.most_picks
 
     def child(self) -> _Frame | None:
-        """The first slot of the alternative, or the next request where it needs no device."""
+        """The first slot of the alternative, or the next request if it needs no device."""
         candidates = self._search.requests[self._number][self._alternative]
         if candidates.need == 0:
             return self._search.request(self._number + 1)
@@ -514,13 +512,13 @@ class _Efforts:
         self._of_alternative = {id(c): _sum([self.of_rule[id(rule)] for rule in c.rules]) for c in every}
 
     def work_of(self, candidates: Candidates, domain: Mask, narrowed: Mask) -> int:
-        """The work for a slot of that domain, of which so much is possible."""
+        """The work for a slot with that domain, narrowed to these devices."""
         effort = self._of_alternative[id(candidates)]
         return effort.whole + effort.narrow * domain.bit_count() + effort.room * narrowed.bit_count()
 
 
 class Memory:
-    """What failures have taught: which devices are twins, and which fingerprints lead nowhere.
+    """What failures have shown: which devices are twins, and which fingerprints have no answer.
 
     Cost of making it: O(devices that are candidates for anything, times rules).
     """

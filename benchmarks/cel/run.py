@@ -153,7 +153,7 @@ def _ask_all(texts: Iterable[str], views: Iterable[NodeView]) -> None:
             selectors.select(text, view)
 
 
-def _evaluate_all(program: cel.Program, devices: Iterable[cel.Device]) -> None:
+def _evaluate_all(program: cel.Program, devices: Iterable[cel.DeviceLike]) -> None:
     for device in devices:
         program.run(device)
 

@@ -16,7 +16,7 @@ from cel.values.semver import Semver, is_version
 from cel.values.values import MAX_INT, MIN_INT, MISSING, List, Map, TextMap, Value, map_equals, register
 
 
-class Device(Protocol):
+class DeviceLike(Protocol):
     """A device as its driver publishes it; it must not change after the first evaluation.
 
     attributes: kind and value by name, with or without `domain/`. The kinds int, bool, string and version have one
@@ -81,7 +81,7 @@ class BoundDevice:
 
     __slots__ = ("_attributes", "_capacity", "_tables", "_value", "allow_multiple_allocations", "driver", "has_lists")
 
-    def __init__(self, device: Device, *, has_lists: bool) -> None:
+    def __init__(self, device: DeviceLike, *, has_lists: bool) -> None:
         self.has_lists = has_lists
         self.driver = device.driver
         self.allow_multiple_allocations = device.allow_multiple_allocations
@@ -180,9 +180,9 @@ class _Latest:
     __slots__ = ("_known",)
 
     def __init__(self) -> None:
-        self._known: tuple[Device | None, bool, BoundDevice | EvalError] = (None, True, EvalError("", "device"))
+        self._known: tuple[DeviceLike | None, bool, BoundDevice | EvalError] = (None, True, EvalError("", "device"))
 
-    def bind(self, device: Device, *, has_lists: bool) -> BoundDevice:
+    def bind(self, device: DeviceLike, *, has_lists: bool) -> BoundDevice:
         known, had_lists, bound = self._known
         if known is not device or had_lists is not has_lists:
             bound = self._bound(device, has_lists=has_lists)
@@ -192,7 +192,7 @@ class _Latest:
         return bound
 
     @staticmethod
-    def _bound(device: Device, *, has_lists: bool) -> BoundDevice | EvalError:
+    def _bound(device: DeviceLike, *, has_lists: bool) -> BoundDevice | EvalError:
         try:
             return BoundDevice(device, has_lists=has_lists)
         except EvalError as error:
@@ -202,7 +202,7 @@ class _Latest:
 _LATEST: Final = _Latest()
 
 
-def bind_device(device: Device | BoundDevice, *, has_lists: bool = True) -> BoundDevice:
+def bind_device(device: DeviceLike | BoundDevice, *, has_lists: bool = True) -> BoundDevice:
     """The device as values, kept until another device is bound; programs also accept the result.
 
     Raises EvalError of phase "device".

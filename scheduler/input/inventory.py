@@ -223,7 +223,7 @@ class _Reader:
         elif (group, kind) in (("", "Node"), ("", "Namespace"), ("", "Pod"), ("scheduling.k8s.io", "PriorityClass")):
             self._core_object(found, kind)
         elif (group, kind) in _STORAGE:
-            storage: _Decoder[StorageObject] = partial(_STORAGE[group, kind], validate=self._validate)
+            storage: _Decoder[Any] = partial(_STORAGE[group, kind], validate=self._validate)
             self._typed(found, kind, storage, self.inventory.storage.append)
         elif group in (WORKLOADS.get(kind), "extensions") and kind in WORKLOADS:
             keep = partial(self._keep_workload, found, kind)
