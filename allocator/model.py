@@ -89,7 +89,7 @@ NOWHERE = Reach()
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """What placement reads of a Node. allocatable: by resource."""
+    """What placement reads of a Node. allocatable: by resource. images: that it has."""
 
     name: str
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -97,6 +97,15 @@ class Node:
     unschedulable: bool = False
     declared_features: frozenset[str] = frozenset()
     allocatable: Mapping[str, Quantity] = field(default_factory=dict)
+    images: tuple["Image", ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """A container image on a node, under each of its names. size: in bytes."""
+
+    names: tuple[str, ...]
+    size: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,17 +6,15 @@ Source: k8s.io/apimachinery meta/v1 ObjectMeta.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pydantic import with_config
 from typing_extensions import TypedDict
 
 from allocator.api import names
 from allocator.api.findings import Findings, step_text
-from allocator.api.shape import EXACT, Int64, Timestamp
+from allocator.api.shape import Int64, Timestamp
 
 ANNOTATIONS_MAX_BYTES = 256 * 1024
 
 
-@with_config(EXACT)
 class OwnerReferenceShape(TypedDict, total=False):
     """An entry of metadata.ownerReferences."""
 
@@ -28,7 +26,6 @@ class OwnerReferenceShape(TypedDict, total=False):
     blockOwnerDeletion: bool | None
 
 
-@with_config(EXACT)
 class MetadataShape(TypedDict, total=False):
     """metadata; what no decision depends on is known, and left untyped."""
 

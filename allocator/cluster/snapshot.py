@@ -115,7 +115,9 @@ def is_same(old: Node | None, new: Node | None) -> bool:
     return _of_node(old) == _of_node(new)
 
 
-NOT_FOR_DEVICES = dict.fromkeys(["taints", "unschedulable", "allocatable"], "they decide about pods, not about devices")
+NOT_FOR_DEVICES = dict.fromkeys(
+    ["taints", "unschedulable", "allocatable", "images"], "they decide about pods, not about devices"
+)
 """Fields of a node without influence on its devices."""
 
 _of_node = values_of(Node, NOT_FOR_DEVICES)

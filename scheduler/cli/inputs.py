@@ -152,7 +152,7 @@ class World:
         pods = [*inventory.pods, *expand(inventory.workloads, inventory.pods, inventory.nodes)]
         tell(unknown_priorities(Counter(pod.priority_class for pod in pods if not priorities.knows(pod))))
         extended = ExtendedResources(inventory.classes, features)
-        return World(inventory, Claims(inventory), identified([priorities.resolved(pod) for pod in pods]), extended)
+        return World(inventory, Claims(inventory), identified(pods, priorities.of), extended)
 
     @property
     def pending(self) -> list[Pod]:

@@ -53,7 +53,9 @@ KINDS: Mapping[str, tuple[str, str]] = {
 }
 """The fields of a case that hold objects, and what these are."""
 
-LISTED: Mapping[tuple[str, str], str] = {}
+LISTED: Mapping[tuple[str, str], str] = {
+    ("NodeResourcesFit", "score"): "pod-level-score",
+}
 """Plugin and what of its answer may differ -> the name of the difference in docs/differences.md."""
 
 Scores = Mapping[str, Mapping[str, int]]

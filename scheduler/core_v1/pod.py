@@ -13,8 +13,8 @@ from allocator.model import Container, NodeSelector, Term, Toleration
 from cel.values.quantity import Quantity
 from scheduler.core_v1.affinity_term import NO_POD_AFFINITY, PodAffinity, PodAffinityFields, pod_affinity_of
 from scheduler.core_v1.fields import (
-    Fields,
     MetadataFields,
+    ObjectFields,
     OwnerFields,
     TermFields,
     metadata_errors,
@@ -23,6 +23,7 @@ from scheduler.core_v1.fields import (
     typed,
 )
 from scheduler.core_v1.host_ports import HostPort, host_ports_of
+from scheduler.core_v1.images import images_of_pod
 from scheduler.core_v1.pod_status import (
     Condition,
     PodStatusFields,
@@ -33,6 +34,7 @@ from scheduler.core_v1.pod_status import (
     in_use,
     taken_by_claims,
 )
+from scheduler.core_v1.required_features import required_features_of
 from scheduler.core_v1.resources import (
     Amount,
     ContainerFields,
@@ -85,7 +87,8 @@ class Pod:
     of the generated claim, None where none is needed, "" where it is not known.
     containers: init containers first; what one requests is, while it is resized, the most that it may hold. budget: the
     requests of the pod as a whole, by resource. overhead: what its runtime needs. by_claims: what its devices take of
-    the node. device_fields: of its status, those that tell of its devices. unread: requirements that placement does not
+    the node. device_fields: of its status, those that tell of its devices. images: of containers and volumes, with
+    their tags. required_features: that its node has to declare. unread: requirements that placement does not
     look at. raw: the object as it came, for output; empty where it was not kept.
     """
 
@@ -115,6 +118,8 @@ class Pod:
     by_claims: tuple[TakenByClaim, ...] = ()
     device_fields: tuple[str, ...] = ()
     host_ports: tuple[HostPort, ...] = ()
+    images: tuple[str, ...] = ()
+    required_features: frozenset[str] = frozenset()
     unread: tuple[str, ...] = ()
     phase: str = ""
     conditions: tuple[Condition, ...] = ()
@@ -138,7 +143,7 @@ class Pod:
         return self.is_finished or self.is_deleting
 
 
-class _TolerationFields(Fields):
+class _TolerationFields(ObjectFields):
     key: str | None = None
     operator: str | None = None
     value: str | None = None
@@ -146,38 +151,38 @@ class _TolerationFields(Fields):
     tolerationSeconds: int | None = None  # noqa: N815 - the API's name
 
 
-class _RequiredFields(Fields):
+class _RequiredFields(ObjectFields):
     nodeSelectorTerms: list[TermFields] | None = None  # noqa: N815 - the API's name
 
 
-class _PreferredFields(Fields):
+class _PreferredFields(ObjectFields):
     weight: int
     preference: TermFields
 
 
-class _NodeAffinityFields(Fields):
+class _NodeAffinityFields(ObjectFields):
     requiredDuringSchedulingIgnoredDuringExecution: _RequiredFields | None = None  # noqa: N815 - the API's name
     preferredDuringSchedulingIgnoredDuringExecution: list[_PreferredFields] | None = None  # noqa: N815 - the API's name
 
 
-class _AffinityFields(Fields):
+class _AffinityFields(ObjectFields):
     nodeAffinity: _NodeAffinityFields | None = None  # noqa: N815 - the API's name
     podAffinity: PodAffinityFields | None = None  # noqa: N815 - the API's name
     podAntiAffinity: PodAffinityFields | None = None  # noqa: N815 - the API's name
 
 
-class _GateFields(Fields):
+class _GateFields(ObjectFields):
     name: str
 
 
-class _PodClaimFields(Fields):
+class _PodClaimFields(ObjectFields):
     name: str
     source: object = None  # up to Kubernetes 1.30, around the other two
     resourceClaimName: str | None = None  # noqa: N815 - the API's name
     resourceClaimTemplateName: str | None = None  # noqa: N815 - the API's name
 
 
-class _SpecFields(Fields):
+class _SpecFields(ObjectFields):
     schedulerName: str | None = None  # noqa: N815 - the API's name
     preemptionPolicy: str | None = None  # noqa: N815 - the API's name
     nodeName: str | None = None  # noqa: N815 - the API's name
@@ -195,18 +200,18 @@ class _SpecFields(Fields):
     overhead: dict[str, Amount] | None = None
 
 
-class _PodFields(Fields):
+class _PodFields(ObjectFields):
     metadata: MetadataFields
     spec: _SpecFields
     status: PodStatusFields | None = None
 
 
-class _OwnSpecFields(Fields):
+class _OwnSpecFields(ObjectFields):
     nodeName: str | None = None  # noqa: N815 - the API's name
     resourceClaims: list[_PodClaimFields] | None = None  # noqa: N815 - the API's name
 
 
-class _OwnFields(Fields):
+class _OwnFields(ObjectFields):
     """What a pod does not share with others of its template."""
 
     metadata: MetadataFields
@@ -214,9 +219,10 @@ class _OwnFields(Fields):
     status: PodStatusFields | None = None
 
 
-_READ = frozenset(_SpecFields.model_fields) - {"nodeName"} | {"hostNetwork", "schedulingGroup", "volumes"}
-_READ_OF_CONTAINERS = frozenset(ContainerFields.model_fields) | {"ports"}
-"""What is read typed, and what `host_ports_of` and `requirements_of` read beside it."""
+_READ_RAW = {"hostNetwork", "hostUsers", "schedulingGroup", "volumes"}
+_READ = frozenset(_SpecFields.__annotations__) - {"nodeName"} | _READ_RAW
+_READ_OF_CONTAINERS = frozenset(ContainerFields.__annotations__) | {"ports", "restartPolicyRules"}
+"""What is read typed, and what is read as it comes beside it."""
 
 _REMEMBERED = 1 << 12
 """Specs that are remembered, and characters of those that are."""
@@ -250,7 +256,7 @@ def _pod(raw: Mapping[str, object], kept: Mapping[str, object], *, validate: boo
     spec = SpecRead(raw_spec, fields.metadata.namespace or DEFAULT_NAMESPACE, _READ, _READ_OF_CONTAINERS)
     decoded = _decoded_once if 0 < len(spec.text) <= _REMEMBERED else _decoded
     like = decoded(spec, validate)
-    return _own(like, fields, kept) if like else None
+    return _own(like, fields, raw_spec, kept) if like else None
 
 
 def _has_errors(fields: _OwnFields) -> bool:
@@ -263,7 +269,7 @@ def _has_errors(fields: _OwnFields) -> bool:
     return any(True for found in errors for _ in found)
 
 
-def _own(like: Pod, fields: _OwnFields, raw: Mapping[str, object]) -> Pod:
+def _own(like: Pod, fields: _OwnFields, spec: Mapping[str, object], raw: Mapping[str, object]) -> Pod:
     """A pod with the spec of another."""
     metadata, status = fields.metadata, fields.status or _NO_STATUS
     return replace(
@@ -284,6 +290,7 @@ def _own(like: Pod, fields: _OwnFields, raw: Mapping[str, object]) -> Pod:
         budget=budget_in_use(like.budget, status),
         by_claims=taken_by_claims(status),
         device_fields=device_fields_of(status),
+        images=images_of_pod(spec),
         phase=status.phase or "",
         conditions=conditions_of(status),
         is_deleting=bool(metadata.deletionTimestamp),
@@ -333,6 +340,7 @@ def _pod_of(fields: _SpecFields, spec: SpecRead) -> Pod:
         budget=(fields.resources.requests if fields.resources else None) or {},
         overhead=fields.overhead or {},
         host_ports=host_ports_of(spec.raw),
+        required_features=required_features_of(spec.raw),
         unread=requirements_of(spec.raw),
     )
 

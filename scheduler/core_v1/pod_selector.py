@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from allocator.api.findings import FieldError
-from scheduler.core_v1.fields import Fields, MetadataFields, metadata_errors, typed
+from scheduler.core_v1.fields import MetadataFields, ObjectFields, metadata_errors, typed
 from scheduler.core_v1.label_selector import LabelSelector, LabelSelectorFields, equal_labels, label_selector
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE
 
@@ -33,30 +33,38 @@ class PodSelector:
     selector: LabelSelector
 
 
-class _SpecFields(Fields):
-    selector: dict[str, str] | LabelSelectorFields | None = None
+class _LabelsSpecFields(ObjectFields):
+    selector: dict[str, str] | None = None
 
 
-class _PodSelectorFields(Fields):
+class _LabelsFields(ObjectFields):
     metadata: MetadataFields
-    spec: _SpecFields | None = None
+    spec: _LabelsSpecFields | None = None
+
+
+class _SelectorSpecFields(ObjectFields):
+    selector: LabelSelectorFields | None = None
+
+
+class _SelectorFields(ObjectFields):
+    metadata: MetadataFields
+    spec: _SelectorSpecFields | None = None
 
 
 def decode_pod_selector(
     kind: str, raw: Mapping[str, object], *, validate: bool = True
 ) -> tuple[PodSelector | None, tuple[FieldError, ...]]:
     """The object, or the errors. kind: one of KINDS. validate: what the API server refuses is an error."""
-    fields, errors = typed(_PodSelectorFields, raw)
-    if fields is None:
+    selector: LabelSelector = None
+    if KINDS[kind] == "":
+        by_labels, errors = typed(_LabelsFields, raw)
+        metadata = by_labels.metadata if by_labels else None
+        if by_labels and by_labels.spec and by_labels.spec.selector is not None:
+            selector = equal_labels(by_labels.spec.selector)
+    else:
+        fields, errors = typed(_SelectorFields, raw)
+        metadata = fields.metadata if fields else None
+        selector = label_selector(fields.spec.selector if fields and fields.spec else None)
+    if metadata is None or (validate and (errors := tuple(metadata_errors(metadata)))):
         return None, errors
-    if validate and (errors := tuple(metadata_errors(fields.metadata))):
-        return None, errors
-    metadata, selector = fields.metadata, fields.spec.selector if fields.spec else None
-    return PodSelector(kind, metadata.namespace or DEFAULT_NAMESPACE, metadata.name, _selector(selector)), ()
-
-
-def _selector(fields: dict[str, str] | LabelSelectorFields | None) -> LabelSelector:
-    """A map of labels (core/v1), or a LabelSelector (apps/v1)."""
-    if fields is None:
-        return None
-    return equal_labels(fields) if isinstance(fields, dict) else label_selector(fields)
+    return PodSelector(kind, metadata.namespace or DEFAULT_NAMESPACE, metadata.name, selector), ()

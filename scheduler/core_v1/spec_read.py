@@ -1,10 +1,10 @@
 """What of a pod's spec decides: the same for the thousands of pods that a controller makes of one template.
 
-Names of claims and the node are each pod's own. Images, environments and what volumes are called, which clusters make
+Names of claims, images and the node are each pod's own. Environments and what volumes are called, which clusters make
 different for each pod, decide nothing.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
 
 class SpecRead:
@@ -54,7 +54,7 @@ def _with_fields(raw: object, names: frozenset[str]) -> object:
     return {name: value for name, value in raw.items() if name in names} if isinstance(raw, dict) else raw
 
 
-def _volume(raw: Iterable[object]) -> object:
+def _volume(raw: Mapping[object, object]) -> object:
     """A volume as far as its type goes."""
     return dict.fromkeys(raw)
 

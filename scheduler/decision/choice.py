@@ -3,7 +3,7 @@
 Of equals the lowest number is taken; or, where another scheduler takes devices at the same time, the first one from a
 number on that is none of that one's. To the policy first-fit all nodes are equal, so that the scores decide.
 Differs from kube-scheduler: it takes any of the best, and has scores that this program does not have
-(NodeResourcesBalancedAllocation, ImageLocality, InterPodAffinity, PodTopologySpread).
+(InterPodAffinity, PodTopologySpread).
 """
 
 from collections.abc import Iterable, Iterator, Mapping

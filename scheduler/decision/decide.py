@@ -23,7 +23,7 @@ from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_status import TakenByClaim
 from scheduler.decision import admin_access
 from scheduler.decision.choice import Groups, first_of, pick, preferred_by_policy
-from scheduler.decision.feasibility import feasible, fit_error, refused_by_all, rejections
+from scheduler.decision.feasibility import after_devices, feasible, fit_error, refused_by_all, rejections
 from scheduler.decision.requirements import Requirements, requirements
 from scheduler.decision.templates import Templates
 from scheduler.decision.time_limit import DecisionTimeLimit, TooLong
@@ -209,8 +209,8 @@ def _decided(
     for required in asked:
         for rank, nodes in able(view, pod, claims, required, reached).items():
             groups[rank] = groups.get(rank, 0) | nodes
-    cycle = cycle_of(view, pod, requests)
-    chosen = pick(cycle, view.templates.plugins, groups, view.fleet.all, view.start)
+    among = _nominated(view, pod) & union(groups.values()) or view.fleet.all
+    chosen = pick(cycle_of(view, pod, requests), view.templates.plugins, groups, among, view.start)
     if chosen is None:
         return _not_placed(view, pod, asked, claims, failed)
     number, _ = chosen
@@ -218,6 +218,12 @@ def _decided(
     allocations = _allocated(view, number, required.pending)
     by_claims = _with_devices(view, pod, claims, required, allocations).taken if counts_devices(view) else ()
     return Placed(view.name_of(number), tuple(claims), allocations, required.extended, by_claims)
+
+
+def _nominated(view: View, pod: Pod) -> Mask:
+    """The node that the pod was promised, which is taken however good others are (kube-scheduler, too)."""
+    number = view.number_of(pod.nominated_node)
+    return 0 if number is None else 1 << number
 
 
 def able(view: View, pod: Pod, claims: Sequence[Claim], required: Requirements, reached: Mask) -> Groups:
@@ -231,7 +237,7 @@ def able(view: View, pod: Pod, claims: Sequence[Claim], required: Requirements, 
 
 def cycle_of(view: View, pod: Pod, requests: PodRequests) -> Cycle:
     """What plugins see of an attempt. requests: what the pod takes of the nodes in question."""
-    return Cycle(pod, requests, view.infos, view.templates.of(pod), view.selectors)
+    return Cycle(pod, requests, view.infos, view.templates.of(pod), view.selectors, view.fleet.features.is_strict)
 
 
 def counts_devices(view: View) -> bool:
@@ -369,11 +375,13 @@ def _not_placed(
 class Kept:
     """The nodes of some requirements by what keeps the pod from them. refused: by filters. left: by none of them.
 
+    late: what keeps the pod from nodes that a filter refuses which comes after devices.
     Of those that are left some do not reach what the claims have, some lack devices, and some have no room beside them.
     """
 
     required: Requirements
     refused: Sequence[tuple[Reason, Rejected]]
+    late: Sequence[tuple[Reason, Rejected]]
     left: Mask
     unreached: Mask
     lacking: Mask
@@ -384,8 +392,12 @@ class Kept:
         """Of a pod. reached: by its allocated claims. fitting: the nodes that can take it, see `able`."""
         left = allowed(view, pod, required)
         giving = left & reached & (view.fleet.able(required.pending) if required.pending else left)
-        refused = [] if pod.node_name or required.problem else list(refused_by_filters(view, pod, required))
-        return Kept(required, refused, left, left & ~reached, left & reached & ~giving, giving & ~fitting)
+        found = [] if pod.node_name or required.problem else list(refused_by_filters(view, pod, required))
+        names = {plugin.name for plugin in after_devices(view.templates.plugins)}
+        refused = [(reason, one) for reason, one in found if reason.plugin not in names]
+        late = [(reason, one) for reason, one in found if reason.plugin in names]
+        others = list(_told_after_devices(view, required, late, reached)) if late else []
+        return Kept(required, refused, others, left, left & ~reached, left & reached & ~giving, giving & ~fitting)
 
     def found(self) -> Iterator[tuple[Reason, Rejected]]:
         """What keeps the pod from which nodes; a node may lack several resources."""
@@ -399,6 +411,7 @@ class Kept:
         if self.crowded:
             yield NODE_RESOURCES_FIT.reason, Rejected(NO_ROOM_BESIDE, self.crowded, self.crowded)
             yield DEVICES, Rejected(NO_ROOM_BESIDE, 0)  # other devices may take less
+        yield from self.late
 
 
 def refused_by_filters(view: View, pod: Pod, required: Requirements) -> Iterator[tuple[Reason, Rejected]]:
@@ -406,6 +419,19 @@ def refused_by_filters(view: View, pod: Pod, required: Requirements) -> Iterator
     for plugin, one in rejections(cycle_of(view, pod, required.requests), view.templates):
         if nodes := one.nodes & required.nodes:
             yield plugin.reason, Rejected(one.reason, nodes, one.resolvable & required.nodes)
+
+
+def _told_after_devices(
+    view: View, required: Requirements, late: Iterable[tuple[Reason, Rejected]], reached: Mask
+) -> Iterator[tuple[Reason, Rejected]]:
+    """What there is to say of nodes that a filter refuses which comes after devices: those may be missing as well."""
+    giving = view.fleet.able(required.pending) if required.pending else view.fleet.all
+    for reason, one in late:
+        for text, nodes in ((NOT_REACHED, one.nodes & ~reached), (NO_DEVICES, one.nodes & reached & ~giving)):
+            if nodes:
+                yield DEVICES, Rejected(text, nodes)
+        if nodes := one.nodes & reached & giving:
+            yield reason, Rejected(one.reason, nodes, one.resolvable & nodes)
 
 
 def _taken_by_devices(kept: Iterable[Kept]) -> frozenset[str]:

@@ -13,7 +13,8 @@ from scheduler.state.pod_selectors import PodSelectors
 class Cycle:
     """The pod, what it requests of the nodes in question, and what is in the cluster.
 
-    template: what plugins say of the pod and each node alone. selectors: Services and controllers.
+    template: what plugins say of the pod and each node alone. selectors: Services and controllers. is_strict: plugins
+    answer as kube-scheduler also where they would do better.
     """
 
     pod: Pod
@@ -21,3 +22,4 @@ class Cycle:
     infos: NodeInfos
     template: Template
     selectors: PodSelectors
+    is_strict: bool = False

@@ -8,10 +8,13 @@ from collections.abc import Iterable
 from allocator.model import Node
 from scheduler.core_v1.pod import Pod
 from scheduler.plugins.dynamic_resources import DYNAMIC_RESOURCES
+from scheduler.plugins.image_locality import IMAGE_LOCALITY
 from scheduler.plugins.inter_pod_affinity import INTER_POD_AFFINITY
 from scheduler.plugins.node_affinity import NODE_AFFINITY
+from scheduler.plugins.node_declared_features import NODE_DECLARED_FEATURES
 from scheduler.plugins.node_name import NODE_NAME
 from scheduler.plugins.node_ports import NODE_PORTS
+from scheduler.plugins.node_resources_balanced_allocation import NODE_RESOURCES_BALANCED_ALLOCATION
 from scheduler.plugins.node_resources_fit import NODE_RESOURCES_FIT
 from scheduler.plugins.node_unschedulable import NODE_UNSCHEDULABLE
 from scheduler.plugins.plugin import NO_NODES, UNSUPPORTED, Plugin
@@ -28,6 +31,9 @@ PLUGINS = (
     POD_TOPOLOGY_SPREAD,
     INTER_POD_AFFINITY,
     DYNAMIC_RESOURCES,
+    NODE_DECLARED_FEATURES,
+    NODE_RESOURCES_BALANCED_ALLOCATION,
+    IMAGE_LOCALITY,
 )
 
 REASONS = (NO_NODES, UNSUPPORTED, *(reason for plugin in PLUGINS for reason in plugin.reasons))

@@ -12,11 +12,8 @@ VECTORS = Path(__file__).parents[2].parent / "shared" / "vectors" / "scheduling.
 pytestmark = pytest.mark.skipif(not VECTORS.is_file(), reason=f"recorded cases are not at hand: {VECTORS} is absent")
 
 MISSING = {
-    "ImageLocality",
     "InterPodAffinity",
-    "NodeDeclaredFeatures",
     "NodePorts",
-    "NodeResourcesBalancedAllocation",
     "NodeResourcesFit",
     "NodeVolumeLimits",
     "PodTopologySpread",

@@ -615,3 +615,26 @@ def test_an_entry_as_before_kubernetes_1_31_is_told_with_what_has_changed() -> N
         "spec.resourceClaims[0].source: is gone since Kubernetes 1.31: its field belongs beside name "
         "(got an object of 1 fields)"
     )
+
+
+def a_pod_of_a_template(name: str) -> Pod:
+    resources = {"requests": {"cpu": "1"}, "claims": [{"name": "dev"}]}
+    container = {"name": "main", "image": f"image-of-{name}", "resources": resources}
+    volume = {"name": f"token-of-{name}", "projected": {}}
+    metadata = {"labels": {"pod": name}}
+    return pod_of(a_pod(name, claim=name, metadata=metadata, nodeName=name, containers=[container], volumes=[volume]))
+
+
+def test_pods_of_one_template_share_what_is_read_of_their_spec_and_nothing_else() -> None:
+    first, second = a_pod_of_a_template("a"), a_pod_of_a_template("b")
+    assert first.containers is second.containers
+    assert first.containers[0].claims == ("dev",)
+    for pod, name in ((first, "a"), (second, "b")):
+        assert (pod.name, pod.node_name, pod.labels) == (name, name, {"pod": name})
+        assert pod.claims == (PodClaim("dev", name),)
+
+
+def test_volumes_tell_pods_of_equal_containers_apart() -> None:
+    claim = {"name": "v", "persistentVolumeClaim": {"claimName": "c"}}
+    assert pod_of(a_pod(volumes=[claim])).unread == (VOLUMES,)
+    assert pod_of(a_pod(volumes=[{"name": "v", "emptyDir": {}}])).unread == ()

@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
+from scheduler.cli.verify_scheduling import LISTED
 from tests.unit.scheduler.cli.command import Run, dra
+from tests.unit.scheduler.documented import rows
 from tests.unit.scheduler.manifests import Json, a_claim, a_class, a_node, a_pod, a_slice
 
 DEVICES: Json = {"resourceSlices": [a_slice(count=1)], "deviceClasses": [a_class()]}
@@ -26,7 +28,7 @@ def a_machine(name: str = "node-1", cpu: str = "4", memory: str = "8Gi") -> Json
 
 
 def scores(**others: int) -> Json:
-    plugins = {"DynamicResources": 0, "NodeResourcesFit": 97, "TaintToleration": 300, **others}
+    plugins = {"DynamicResources": 0, "ImageLocality": 0, "NodeResourcesFit": 97, "TaintToleration": 300, **others}
     return {"total": sum(plugins.values()), "plugins": plugins}
 
 
@@ -164,6 +166,27 @@ def test_cases_with_an_answer_of_preemption_are_counted() -> None:
 def test_what_differs_is_counted_by_plugin() -> None:
     wrong = a_case(expected=fits(scores={"node-1": scores(NodeResourcesFit=3)}))
     assert verify(wrong, wrong).out.splitlines()[-2] == "cases that differ by plugin: NodeResourcesFit 2"
+
+
+POD_LEVEL = a_case("x", pod=a_pod(containers=[{"name": "c"}], resources={"requests": {"cpu": "2", "memory": "4Gi"}}))
+POD_LEVEL["expected"] = fits(scores={"node-1": scores(NodeResourcesBalancedAllocation=75)})
+
+
+def test_without_strict_a_difference_that_is_listed_passes_with_its_name() -> None:
+    assert verify(POD_LEVEL).out.startswith("1 passed")
+    run = verify(POD_LEVEL, options=("--no-strict",))
+    assert run.out.startswith("DIFFERS x (pod-level-score): NodeResourcesFit of node-1: expected 97, got 50\n")
+    assert run.out.splitlines()[-1].startswith("1 passed, 0 failed, 0 skipped")
+    assert run.code == 0
+
+
+def test_without_strict_a_difference_that_strict_answers_have_as_well_fails() -> None:
+    wrong = {**POD_LEVEL, "expected": fits(scores={"node-1": scores(NodeResourcesFit=3)})}
+    assert verify(wrong, options=("--no-strict",)).code == verify(wrong).code == 1
+
+
+def test_every_name_of_a_difference_is_in_the_list_of_differences() -> None:
+    assert {name for name, *_ in rows("differences.md", "Scheduling")} == set(LISTED.values())
 
 
 @pytest.mark.parametrize(
