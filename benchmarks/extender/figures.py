@@ -27,7 +27,7 @@ class Called:
 class Round:
     """A case, once.
 
-    first_s: how long the first call ever for new claims took, before all rounds. decision_s: how long each of
+    first_s: how long the first call for each set of new claims took, before all rounds. decision_s: how long each of
     the same decisions took in process. fleet_s: the allocator alone.
     """
 
