@@ -36,7 +36,8 @@ def _balance(requested: Sequence[Numbers], allocatable: Sequence[Numbers]) -> Nu
     cpu, memory = (np.minimum(one / np.maximum(of, 1), 1) for one, of in zip(requested, allocatable, strict=True))
     deviation = np.abs(cpu - memory) / 2
     deviation[(allocatable[0] == 0) | (allocatable[1] == 0)] = 0
-    return ((1 - deviation) * MAX_SCORE).astype(np.int64)
+    balance: Numbers = ((1 - deviation) * MAX_SCORE).astype(np.int64)
+    return balance
 
 
 def _scores(cycle: Cycle, nodes: Numbers, _counts: Numbers) -> Numbers | None:
