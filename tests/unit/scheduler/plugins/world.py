@@ -6,8 +6,9 @@ from allocator.model import Node
 from allocator.search.rules import bits
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.volume_sources import ZONE
+from scheduler.decision import decide
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.decide import cycle_of
+from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.plugin import Plugin
 from scheduler.state.pod_requests import pod_requests
 from tests.builders import a_node, kubernetes
@@ -32,16 +33,21 @@ def a_world(*more: Node, is_strict: bool = False, unseen: Iterable[str] = ()) ->
     return cluster
 
 
+def cycle_of(cluster: Cluster, pod: Pod) -> Cycle:
+    """An attempt at the pod."""
+    return decide.cycle_of(cluster, pod, pod_requests(pod))
+
+
 def before(plugin: Plugin, cluster: Cluster, pod: Pod) -> str:
     """Why the plugin refuses the pod on every node at once."""
     assert plugin.pre_filter
-    return plugin.pre_filter(cycle_of(cluster, pod, pod_requests(pod)))
+    return plugin.pre_filter(cycle_of(cluster, pod))
 
 
 def said(plugin: Plugin, cluster: Cluster, pod: Pod) -> Said:
     """What the plugin says of each node that it refuses."""
     assert plugin.dynamic
-    cycle, nodes = cycle_of(cluster, pod, pod_requests(pod)), cluster.fleet.all
+    cycle, nodes = cycle_of(cluster, pod), cluster.fleet.all
     found: Said = {}
     for one in plugin.dynamic.rejections(cycle, nodes):
         for number in bits(one.nodes):
