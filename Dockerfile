@@ -1,10 +1,10 @@
-# The program in an environment of its own, the decision compiled, without compiler or rights.
+# The program in an environment of its own, the allocator compiled, without compiler or rights.
 #   docker build -t dra-scheduler:0.1.0 .
 FROM python:3.11 AS build
 WORKDIR /src
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 DRA_COMPILE=1
 COPY requirements/ requirements/
-RUN python -m venv /build && /build/bin/pip install --require-hashes -r requirements/build.txt -r requirements/dev.txt \
+RUN python -m venv /build && /build/bin/pip install --require-hashes -r requirements/build.txt \
  && python -m venv /venv && /venv/bin/pip install --require-hashes -r requirements/run.txt
 COPY pyproject.toml setup.py README.md LICENSE ./
 COPY cel/ cel/

@@ -5,16 +5,31 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 UV     := $(BIN)/uv
-COMPILED := .cache/compiled
+PREFIX ?= $(HOME)/.local/dra
+
+# What is measured is what an install gives: the allocator compiled, unless DRA_COMPILE=0 or there is no C compiler.
+# The safe path keeps this folder's sources from being found first.
+COMPILED     := .cache/compiled
+AS_INSTALLED := PYTHONSAFEPATH=1 PYTHONPATH=$(if $(filter 0,$(DRA_COMPILE)),,$(CURDIR)/$(COMPILED):)$(CURDIR)
+BUILT        := $(if $(filter 0,$(DRA_COMPILE)),,$(COMPILED)/.built)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format lock clean bench-allocator bench-cel bench-e2e bench-extender bench-offline peer-check fuzz-cel mutants soak cluster demo-live compiled
+.PHONY: help demo install test check format lock clean bench-allocator bench-cel bench-e2e bench-extender bench-offline peer-check fuzz-cel mutants soak cluster demo-live compiled
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 demo: $(VENV)/.run ## place the pods of the bundled example fleet
 	$(BIN)/dra allocate manifests/examples/fleet || test $$? -eq 1 # one pod of the fleet asks for more than there is
+
+install: $(BIN)/python ## install into PREFIX (~/.local/dra), compiled if there is a C compiler (DRA_COMPILE=0: not compiled)
+	$(BIN)/pip install --quiet --require-hashes -r requirements/build.txt
+	rm -rf build .cache/dist
+	$(BIN)/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir .cache/dist .
+	$(PYTHON) -m venv $(PREFIX)
+	$(PREFIX)/bin/pip install --quiet --require-hashes -r requirements/run.txt
+	$(PREFIX)/bin/pip install --quiet --no-deps --no-index --force-reinstall .cache/dist/*.whl
+	$(PREFIX)/bin/dra --version
 
 test: check ## all that has to pass: style, types, direction of imports, tests
 
@@ -29,23 +44,23 @@ format: $(VENV)/.dev ## rewrite the sources in the one format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# Compiled where the machine has a C compiler; the table says what ran. `-P` keeps this folder's sources from being found first.
-bench-allocator: $(VENV)/.bench $(if $(shell command -v cc),$(COMPILED)/.built) ## the allocator beside the reference (needs Go): table, JSON, plot
-	PYTHONPATH=$(COMPILED):. $(BIN)/python -P -m benchmarks.allocator.run $(ARGS)
+bench-allocator: $(VENV)/.bench $(BUILT) ## the allocator beside the reference (needs Go): table, JSON, plot
+	$(AS_INSTALLED) $(BIN)/python -m benchmarks.allocator.run $(ARGS)
 
+compiled: export DRA_COMPILE = 1
 compiled: $(COMPILED)/.built ## the allocator compiled by mypyc (needs a C compiler), in .cache/compiled
 
 bench-cel: $(VENV)/.bench ## selectors over 100,000 devices beside cel-go (needs Go): table, JSON
 	$(BIN)/python -m benchmarks.cel.run $(ARGS)
 
-bench-e2e: $(VENV)/.bench ## pods bound on a real control plane, also with our extender, beside kube-scheduler (needs Go once): table, JSON, plot
-	$(BIN)/python -m benchmarks.endtoend.run $(ARGS)
+bench-e2e: $(VENV)/.bench $(BUILT) ## pods bound on a real control plane, also with our extender, beside kube-scheduler (needs Go once): table, JSON, plot
+	$(AS_INSTALLED) $(BIN)/python -m benchmarks.endtoend.run $(ARGS)
 
-bench-extender: $(VENV)/.bench ## filter calls about 5,000 nodes to the extender on a real control plane (needs Go once): table, JSON
-	$(BIN)/python -m benchmarks.extender.run $(ARGS)
+bench-extender: $(VENV)/.bench $(BUILT) ## filter calls about 5,000 nodes to the extender on a real control plane (needs Go once): table, JSON
+	$(AS_INSTALLED) $(BIN)/python -m benchmarks.extender.run $(ARGS)
 
-bench-offline: $(VENV)/.run ## `dra allocate` on 5,000 nodes, with none, a tenth and all of 10,000 pods refused: table, JSON
-	$(BIN)/python -m benchmarks.offline.run $(ARGS)
+bench-offline: $(VENV)/.run $(BUILT) ## `dra allocate` on 5,000 nodes, with none, a tenth and all of 10,000 pods refused: table, JSON
+	$(AS_INSTALLED) $(BIN)/python -m benchmarks.offline.run $(ARGS)
 
 peer-check: $(VENV)/.dev ## compare with the reference (needs Go) on N random cases from a SEED
 	PEER_N=$(or $(N),20000) PEER_SEED=$(or $(SEED),1) $(BIN)/pytest -q tests/differential/test_allocation.py
@@ -79,7 +94,8 @@ $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed, this is " + sys.version)'
 	$(PYTHON) -m venv $(VENV)
 
-# The build backend is locked like everything else: nothing is fetched without a hash.
+# The build backend is locked like everything else: nothing is fetched without a hash. An editable install is never
+# compiled: what runs is what was edited.
 $(VENV)/.run: requirements/run.txt requirements/build.txt pyproject.toml | $(BIN)/python
 	$(BIN)/pip install --quiet --require-hashes -r requirements/build.txt -r requirements/run.txt
 	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
@@ -93,7 +109,7 @@ $(VENV)/.bench: requirements/bench.txt $(VENV)/.run
 	$(BIN)/pip install --quiet --require-hashes -r requirements/bench.txt
 	@touch $@
 
-$(COMPILED)/.built: setup.py pyproject.toml $(shell find cel allocator scheduler -name '*.py') | $(VENV)/.dev
+$(COMPILED)/.built: setup.py pyproject.toml $(shell find cel allocator scheduler -name '*.py') | $(VENV)/.run
 	rm -rf $(COMPILED)
-	DRA_COMPILE=1 $(BIN)/python setup.py --quiet build --build-base $(COMPILED)/.build --build-lib $(COMPILED)
+	$(BIN)/python setup.py --quiet build --build-base $(COMPILED)/.build --build-lib $(COMPILED)
 	@touch $@

@@ -9,8 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from allocator.cluster.node_affinity import NAME_FIELD
 from allocator.cluster.node_view import NodeView
 from allocator.features import concerned
-from allocator.features.contract import Attempt
+from allocator.features.contract import NodeAttempt
 from allocator.gates import Release
+from allocator.memo import Topic
 from allocator.model import (
     Allocation,
     Alternative,
@@ -26,13 +27,15 @@ from allocator.model import (
 from allocator.outcome import InvalidPool
 from allocator.search.rules import Pick
 
+_ONLY: Topic[NodeSelector] = Topic("selector of the node")
+
 
 def allocation_of(
-    claim: Claim, picks: Sequence[Pick], attempt: Attempt, classes: Mapping[str, DeviceClass]
+    claim: Claim, picks: Sequence[Pick], attempt: NodeAttempt, classes: Mapping[str, DeviceClass]
 ) -> Allocation:
     """The allocation that the picks of a claim, in their order, come to.
 
-    Raises InvalidPool where a device can only be described by several node selector terms.
+    Raises InvalidPool if a device can only be described by several node selector terms.
     """
     config: tuple[ResultConfig, ...] = ()
     if claim.config or any(classes[a.class_name].config for request in claim.requests for a in request.alternatives):
@@ -56,7 +59,7 @@ def _needs_none(alternative: Alternative) -> bool:
     return alternative.mode == "ExactCount" and alternative.count < 1
 
 
-def _result(claim: Claim, pick: Pick, attempt: Attempt) -> DeviceResult:
+def _result(claim: Claim, pick: Pick, attempt: NodeAttempt) -> DeviceResult:
     device = attempt.view.devices[pick.device]
     alternative = pick.candidates.alternative
     result = DeviceResult(
@@ -101,7 +104,7 @@ def _claim_config(claim: Claim, chosen: Mapping[str, str], release: Release) -> 
 
 
 def _names(requests: Sequence[str], request: str, chosen: str) -> bool:
-    """True where the list names the request, or the alternative of it that was chosen."""
+    """True if the list names the request, or the alternative of it that was chosen."""
     return request in requests or chosen in requests
 
 
@@ -110,11 +113,11 @@ def _node_selector(picks: Iterable[Pick], view: NodeView) -> NodeSelector | None
     fields: dict[tuple[str, str, frozenset[str]], Requirement] = {}
     for pick in picks:
         device = view.devices[pick.device]
-        piece = view.segment(pick.device).piece
-        reach = device.reach if piece.reach.per_device else piece.reach
+        slice_ = view.segment(pick.device).slice
+        reach = device.reach if slice_.reach.per_device else slice_.reach
         if reach.node_name or device.binds_to_node:
             return _only(view)
-        for term in _single_term(reach, piece.name):
+        for term in _single_term(reach, slice_.name):
             _add(expressions, term.expressions)
             _add(fields, term.fields)
     if not expressions and not fields:
@@ -124,11 +127,8 @@ def _node_selector(picks: Iterable[Pick], view: NodeView) -> NodeSelector | None
 
 def _only(view: NodeView) -> NodeSelector:
     """The selector of the view's node alone."""
-    if "only" not in view.memo:
-        name = view.node.name if view.node else ""
-        view.memo["only"] = (Term(fields=(Requirement(NAME_FIELD, "In", (name,)),)),)
-    selector: NodeSelector = view.memo["only"]
-    return selector
+    name = view.node.name if view.node else ""
+    return view.memo.remember(_ONLY, lambda: (Term(fields=(Requirement(NAME_FIELD, "In", (name,)),)),))
 
 
 def _single_term(reach: Reach, slice_name: str) -> NodeSelector:

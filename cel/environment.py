@@ -1,198 +1,26 @@
-"""What an expression may use: functions, names, messages, macros, and what a device's attributes are.
+"""The environments in which expressions are compiled, one for each version of the language."""
 
-`V1_37` is the environment in which kube-scheduler 1.37 compiles every selector, `V1_36` that of 1.36 with its
-default feature gates, `V1_36_LISTS` of 1.36 with the gate for list attributes.
-Source: k8s.io/apiserver/pkg/cel/environment, k8s.io/dynamic-resource-allocation/cel.
-"""
-
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
-
-from cel.check.overloads import Library, Overload
-from cel.ext import libraries, messages, optionals, stdlib
-from cel.ext.messages import Message
-from cel.syntax import ast
-from cel.syntax.macros import MACROS
-from cel.syntax.parser import Syntax
-from cel.values import types
-from cel.values.types import Kind, Type
-from cel.values.values import GrowingMap, Map, Value
-
-
-class Signature(NamedTuple):
-    """The types of an overload, with type parameters for one call of it."""
-
-    parameters: tuple[Type, ...]
-    result: Type
-
-
-class Candidate:
-    """An overload that a call may mean. free: the type parameters that its declaration mentions."""
-
-    __slots__ = ("_signatures", "free", "overload")
-
-    def __init__(self, overload: Overload) -> None:
-        self.overload = overload
-        self.free = _free_parameters(overload)
-        self._signatures: dict[int, Signature] = {}
-
-    def signature(self, number: int) -> Signature:
-        """The types with parameters of their own, numbered from `number`; the first numbers are remembered."""
-        overload = self.overload
-        if not self.free:
-            return Signature(overload.parameters, overload.result)
-        known = self._signatures.get(number)
-        if known is not None:
-            return known
-        names = {free: types.parameter(f"_var{number + index}") for index, free in enumerate(self.free)}
-        made = Signature(
-            tuple([_renamed(type_, names) for type_ in overload.parameters]), _renamed(overload.result, names)
-        )
-        if number < _REMEMBERED:
-            self._signatures[number] = made
-        return made
-
-
-_REMEMBERED: Final = 64  # calls of generic functions in one expression; most have fewer
-
-
-def _renamed(type_: Type, names: Mapping[Type, Type]) -> Type:
-    if not type_.parameters:
-        return names.get(type_, type_)
-    return Type(type_.kind, type_.name, tuple([_renamed(inner, names) for inner in type_.parameters]))
-
-
-def _free_parameters(overload: Overload) -> tuple[Type, ...]:
-    found: dict[Type, None] = {}
-    for type_ in (*overload.parameters, overload.result):
-        _collect_parameters(type_, found)
-    return tuple(found)
-
-
-def _collect_parameters(type_: Type, found: dict[Type, None]) -> None:
-    if type_.kind is Kind.PARAMETER:
-        found[type_] = None
-    for inner in type_.parameters:
-        _collect_parameters(inner, found)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Function:
-    """All overloads of one name; candidates: by number of operands and whether the first is a receiver."""
-
-    name: str
-    overloads: tuple[Overload, ...]
-    candidates: Mapping[tuple[int, bool], tuple[Candidate, ...]]
+from dataclasses import dataclass
+from typing import Final
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Environment:
-    """One version of the language; compared by identity.
+    """One version of the language, compared by identity. Its declarations are in `cel.check.declarations`.
 
-    has_list_attributes: whether attributes with several values are read at all. variables, types, constants: the global
-    names. structs: the fields of types that have some. results: the static types that a selector may have.
+    has_list_attributes: whether attributes can have several values.
     """
 
     name: str
-    functions: Mapping[str, Function]
-    variables: Mapping[str, Type]
-    types: Mapping[str, Type]
-    constants: Mapping[str, Value]
-    structs: Mapping[str, Mapping[str, Type]]
-    messages: Mapping[str, Message]
-    syntax: Syntax
-    has_list_attributes: bool
-    results: frozenset[Type]
+    has_list_attributes: bool = True
 
     def __repr__(self) -> str:
         return f"Environment({self.name})"
 
 
-def _functions(libraries: Iterable[Library]) -> dict[str, Function]:
-    by_name: dict[str, list[Overload]] = {}
-    for library in libraries:
-        for overload in library.overloads:
-            by_name.setdefault(overload.function, []).append(overload)
-    return {name: _function(name, overloads) for name, overloads in by_name.items()}
-
-
-def _function(name: str, overloads: list[Overload]) -> Function:
-    candidates: dict[tuple[int, bool], list[Candidate]] = {}
-    for overload in overloads:
-        shape = (len(overload.parameters), overload.member)
-        candidates.setdefault(shape, []).append(Candidate(overload))
-    return Function(name, tuple(overloads), {shape: tuple(found) for shape, found in candidates.items()})
-
-
-def _names(library: Library) -> tuple[Type, ...]:
-    return library.types
-
-
-def device_fields(attribute_type: Type) -> dict[str, Type]:
-    """The fields of the variable `device`, where an attribute has this static type."""
-    return {
-        "driver": types.STRING,
-        "allowMultipleAllocations": types.BOOL,
-        "attributes": types.map_of(types.STRING, types.map_of(types.STRING, attribute_type)),
-        "capacity": types.map_of(types.STRING, types.map_of(types.STRING, types.QUANTITY)),
-    }
-
-
-def _environment(
-    name: str,
-    libraries: Sequence[Library],
-    syntax: Syntax,
-    attribute_type: Type,
-    *,
-    has_lists: bool = True,
-) -> Environment:
-    device = messages.unknown(types.DEVICE.name, device_fields(attribute_type))
-    messages_ = {**messages.MESSAGES, device.name: device}
-    return Environment(
-        name,
-        _functions(libraries),
-        variables={"device": types.DEVICE},
-        types={type_.name: type_ for names in (messages.NAMED, *map(_names, libraries)) for type_ in names},
-        constants=messages.CONSTANTS,
-        structs={message.name: message.fields for message in messages_.values()},
-        messages=messages_,
-        syntax=syntax,
-        has_list_attributes=has_lists,
-        results=frozenset({types.BOOL, attribute_type}),
-    )
-
-
-def _insert(target: Map, *entry: Value) -> Value:
-    """Adds a key with its value, or all entries of another map, to the map that a macro makes."""
-    assert isinstance(target, GrowingMap)
-    if len(entry) == 2:
-        target.insert(*entry)
-        return target
-    (more,) = entry
-    assert isinstance(more, Map)
-    for key, value in more.items():
-        target.insert(key, value)
-    return target
-
-
-_K: Final = types.parameter("K")
-_V: Final = types.parameter("V")
-_MAP: Final = types.map_of(_K, _V)
-_COMPREHENSIONS: Final = Library(
-    "comprehensions",
-    overloads=(
-        Overload(ast.MAP_INSERT, "@mapInsert_map_key_value", (_MAP, _K, _V), _MAP, implementation=_insert),
-        Overload(ast.MAP_INSERT, "@mapInsert_map_map", (_MAP, _MAP), _MAP, implementation=_insert),
-    ),
-)
-_CORE: Final = (stdlib.LIBRARY, optionals.LIBRARY, _COMPREHENSIONS)
-_V1_36_SYNTAX: Final = Syntax(MACROS, has_escaped_identifiers=False)
-_V1_36_LIBRARIES: Final = (*_CORE, *libraries.V1_36)
-
-V1_37: Final = replace(
-    _environment("1.37", (*_CORE, *libraries.V1_37), Syntax(MACROS), types.DYN),
-    results=frozenset({types.BOOL, types.nullable(types.BOOL), types.DYN}),
-)
-V1_36: Final = _environment("1.36", _V1_36_LIBRARIES, _V1_36_SYNTAX, types.ANY, has_lists=False)
-V1_36_LISTS: Final = _environment("1.36 lists", _V1_36_LIBRARIES, _V1_36_SYNTAX, types.DYN)
+V1_37: Final = Environment("1.37")
+"""Kubernetes 1.37."""
+V1_36: Final = Environment("1.36", has_list_attributes=False)
+"""Kubernetes 1.36 with its default feature gates."""
+V1_36_LISTS: Final = Environment("1.36 lists")
+"""Kubernetes 1.36 with the gate for list attributes."""

@@ -5,17 +5,18 @@ unknown fields are warnings, and what carries them tells the allocator not to us
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
-from pydantic import TypeAdapter
+from typing_extensions import TypedDict
 
 from allocator.api import conversion, versions
 from allocator.api.allocation import Consumer, build_consumers
 from allocator.api.device_class import ClassShape, build_class, check_class
 from allocator.api.device_taint_rule import RuleShape, TaintRule, build_rule, check_rule
 from allocator.api.findings import FieldError, Findings, UnknownField
-from allocator.api.metadata import Metadata, build_metadata
+from allocator.api.metadata import Metadata, MetadataShape, build_metadata, check_metadata
 from allocator.api.resource_claim import (
     ClaimShape,
     ClaimTemplate,
@@ -26,6 +27,7 @@ from allocator.api.resource_claim import (
     check_template,
 )
 from allocator.api.resource_slice import SliceShape, build_slice, check_slice
+from allocator.api.schema import Reader
 from allocator.api.shape import typed
 from allocator.model import Claim, DeviceClass, Slice
 
@@ -53,19 +55,19 @@ class Decoded:
 class _Kind:
     """How one kind is read; the shapes differ by kind, and only these four know them."""
 
-    adapter: TypeAdapter[Any]
+    reader: Reader[Any]
     check: Callable[[Any, Findings], None]
     build: Callable[[Any, Mapping[str, object], Findings], Object]
 
 
 _KINDS: Mapping[object, _Kind] = {
-    "ResourceSlice": _Kind(TypeAdapter(SliceShape), check_slice, lambda shape, _, found: build_slice(shape, found)),
-    "DeviceClass": _Kind(TypeAdapter(ClassShape), check_class, lambda shape, _, found: build_class(shape, found)),
-    "ResourceClaim": _Kind(TypeAdapter(ClaimShape), check_claim, lambda shape, _, found: build_claim(shape, found)),
+    "ResourceSlice": _Kind(Reader(SliceShape), check_slice, lambda shape, _, found: build_slice(shape, found)),
+    "DeviceClass": _Kind(Reader(ClassShape), check_class, lambda shape, _, found: build_class(shape, found)),
+    "ResourceClaim": _Kind(Reader(ClaimShape), check_claim, lambda shape, _, found: build_claim(shape, found)),
     "ResourceClaimTemplate": _Kind(
-        TypeAdapter(TemplateShape), check_template, lambda shape, raw, _: build_template(shape, raw)
+        Reader(TemplateShape), check_template, lambda shape, raw, _: build_template(shape, raw)
     ),
-    "DeviceTaintRule": _Kind(TypeAdapter(RuleShape), check_rule, lambda shape, *_: build_rule(shape)),
+    "DeviceTaintRule": _Kind(Reader(RuleShape), check_rule, lambda shape, *_: build_rule(shape)),
 }
 
 
@@ -81,12 +83,21 @@ def decode(
     refusal = versions.refusal(raw)
     if refusal is not None:
         return Decoded(None, errors=(refusal,))
+    if raw["kind"] == "ResourceClaim" and validate and apply_defaults and not raw.get("status"):
+        return _like_another(raw) or _decoded(raw)
+    return _decoded(raw, validate=validate, apply_defaults=apply_defaults, allows_combined=allows_combined)
+
+
+def _decoded(
+    raw: Mapping[str, object], *, validate: bool = True, apply_defaults: bool = True, allows_combined: bool = False
+) -> Decoded:
+    """The object of a served version and kind."""
     findings = Findings(allows_combined=allows_combined)
     kind = _KINDS[raw["kind"]]
     converted = conversion.to_v1(raw, findings)
     if apply_defaults:
         converted = conversion.with_defaults(converted)
-    shape = typed(kind.adapter, converted, findings)
+    shape = typed(kind.reader, converted, findings)
     if shape is None:
         return Decoded(None, tuple(findings.errors), _advised(findings, raw), tuple(findings.notes), converted)
     if validate:
@@ -110,3 +121,60 @@ def _advised(findings: Findings, raw: Mapping[str, object]) -> tuple[UnknownFiel
 
 def _consumers(claim: ClaimShape) -> tuple[Consumer, ...]:
     return build_consumers((claim.get("status") or {}).get("reservedFor"))
+
+
+class _Rest:
+    """All of a claim but its metadata. Controllers make thousands of claims that differ in nothing else."""
+
+    __slots__ = ("raw", "text")
+
+    def __init__(self, raw: Mapping[str, object]) -> None:
+        self.raw = {name: value for name, value in raw.items() if name != "metadata"}
+        self.text = repr(self.raw)  # the quickest text that tells 1 from true and from 1.0
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Rest) and self.text == other.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+
+_REMEMBERED = 1 << 12
+"""Claims that are remembered, and characters of those that are."""
+
+
+def _like_another(raw: Mapping[str, object]) -> Decoded | None:
+    """The claim by what was decoded of an equal one; None where anything is to be said of either."""
+    try:
+        rest = _Rest(raw)
+    except (RecursionError, ValueError):  # nested too deeply, or a number with too many digits
+        return None
+    like = _decoded_once(rest) if len(rest.text) <= _REMEMBERED else None
+    metadata = _metadata_alone(raw.get("metadata"))
+    if like is None or metadata is None:
+        return None
+    assert isinstance(like.object, Claim)
+    claim = replace(like.object, namespace=metadata.namespace, name=metadata.name, uid=metadata.uid)
+    return Decoded(claim, raw={**raw, **like.raw, "metadata": raw["metadata"]}, metadata=metadata)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _decoded_once(rest: _Rest) -> Decoded | None:
+    decoded = _decoded({**rest.raw, "metadata": {"name": "any"}})
+    return None if decoded.errors or decoded.warnings or decoded.notes else decoded
+
+
+def _metadata_alone(raw: object) -> Metadata | None:
+    """The metadata of a claim; None where anything is to be said of it."""
+    findings = Findings()
+    shape = typed(_METADATA, {"metadata": raw}, findings)
+    metadata = (shape or {}).get("metadata") or {}
+    check_metadata(metadata, is_namespaced=True, findings=findings)
+    return None if findings.errors or findings.unknown else build_metadata(metadata)
+
+
+class _MetadataAloneShape(TypedDict, total=False):
+    metadata: MetadataShape | None
+
+
+_METADATA = Reader(_MetadataAloneShape)

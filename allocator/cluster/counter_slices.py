@@ -14,7 +14,7 @@ from allocator.model import PoolID, Slice
 
 
 class Unreached:
-    """The pools that matter to nodes that reach nothing of them but slices with counter sets."""
+    """The pools that matter to nodes that reach only slices with counter sets of them."""
 
     def __init__(self) -> None:
         self._pools: Mapping[PoolID, Pool] = MappingProxyType({})
@@ -38,18 +38,18 @@ class Unreached:
         ids, self._changed = self._changed, set()
         looked_at = {pool_id: counting_pool(pool_slices.get(pool_id, ()), features) for pool_id in ids}
         mattering = {pool_id: pool for pool_id, pool in looked_at.items() if pool is not None and _matters(pool)}
-        if any(_pieces(mattering.get(pool_id)) != _pieces(self._pools.get(pool_id)) for pool_id in ids):
+        if any(_made_of(mattering.get(pool_id)) != _made_of(self._pools.get(pool_id)) for pool_id in ids):
             kept = {pool_id: pool for pool_id, pool in self._pools.items() if pool_id not in ids}
             self._pools = MappingProxyType(kept | mattering)
         return self._pools
 
 
 def _matters(pool: Pool) -> bool:
-    return not pool.is_usable or any(piece.devices for piece in pool.slices)
+    return not pool.is_usable or any(slice_.devices for slice_ in pool.slices)
 
 
-def _pieces(pool: Pool | None) -> object:
-    """What a pool is made of: a slice that was published again is another one, though it is equal."""
+def _made_of(pool: Pool | None) -> object:
+    """What a pool is made of: a slice that was published again is another one, even if it is equal."""
     if pool is None:
         return None
-    return pool.missing, pool.contradiction, [id(piece) for piece in (*pool.slices, *pool.elsewhere)]
+    return pool.missing, pool.contradiction, [slice_.number for slice_ in (*pool.slices, *pool.elsewhere)]

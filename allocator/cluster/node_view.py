@@ -3,12 +3,12 @@
 A view depends on slices and the node alone, not on what is in use, so it is made once and kept.
 """
 
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from allocator.cluster.node_affinity import InvalidNodeSelector, reaches
 from allocator.cluster.pools import Pool
+from allocator.memo import Topic, TypedMemo
 from allocator.model import Device, Node, PoolID, Slice
 from allocator.search.rules import Mask
 
@@ -17,64 +17,40 @@ from allocator.search.rules import Mask
 class Segment:
     """The devices of one slice in a view: they start at bit `offset`."""
 
-    piece: Slice
+    slice: Slice
     offset: int
 
     @property
     def mask(self) -> Mask:
         """The devices of the slice."""
-        return ((1 << len(self.piece.devices)) - 1) << self.offset
+        return ((1 << len(self.slice.devices)) - 1) << self.offset
 
     def having(self, trait: str) -> Mask:
         """The devices that have the trait (`Slice.traits`)."""
-        if trait not in self.piece.traits:
+        if trait not in self.slice.traits:
             return 0
-        return sum(1 << position for position, d in enumerate(self.piece.devices, self.offset) if getattr(d, trait))
+        return sum(1 << position for position, d in enumerate(self.slice.devices, self.offset) if getattr(d, trait))
 
 
-class Memo(dict[Hashable, Any]):
-    """What was worked out of a view, each by its own key; what nobody has asked for in a long time is forgotten.
+@dataclass(slots=True, eq=False)
+class Named:
+    """The devices of a pool in a view that a collection of names names."""
 
-    Whoever asks for a key knows what it holds. Nothing goes that was asked for since the last `age`.
-    """
+    names: Collection[str] | None = None
+    mask: Mask = 0
 
-    __slots__ = ("_before", "_kept")
 
-    def __init__(self) -> None:
-        self._before: dict[Hashable, Any] = {}
-        self._kept = 0
-
-    def __missing__(self, key: Hashable) -> Any:
-        self[key] = value = self._before[key]
-        self._kept += 1
-        return value
-
-    def __contains__(self, key: object) -> bool:
-        return super().__contains__(key) or key in self._before
-
-    def get(self, key: Hashable, default: Any = None) -> Any:
-        """What is known under the key."""
-        try:
-            return self[key]
-        except KeyError:
-            return default
-
-    def age(self, most: int) -> None:
-        """Forget what was not asked for since there were so many new entries the last time, if there are by now."""
-        if len(self) - self._kept > most:
-            self._before, self._kept = dict(self), 0
-            self.clear()
+_POSITIONS: Topic[Mapping[str, int]] = Topic("positions")
 
 
 @dataclass(slots=True, eq=False)
 class NodeView:
     """What the allocator sees of the cluster from one node.
 
-    pools: all of them, also those that cannot be used. segments, devices: of the usable pools.
-    reachable: the devices whose own node selection holds. unreadable: those whose own node selector cannot be
-    evaluated. unknown: those that carry, or whose slice carries, a field that is not known. shareable: those that allow
-    multiple allocations. traits: those of the slices. memo: what was worked out of all this; a view is shared by all
-    attempts on the node.
+    pools: all, usable or not. segments, devices: of the usable pools. reachable: the devices whose own node selection
+    matches. unreadable: those whose own node selector is invalid. unknown: those with an unknown field, in the device
+    or its slice. shareable: those that allow multiple allocations. traits: of the slices. memo: what was worked out;
+    all attempts on the node share the view.
     """
 
     node: Node | None
@@ -86,17 +62,17 @@ class NodeView:
     unknown: Mask
     shareable: Mask
     traits: frozenset[str]
-    memo: Memo = field(default_factory=Memo)
+    memo: TypedMemo = field(default_factory=TypedMemo)
 
     @property
     def all(self) -> Mask:
         """All devices of the view."""
         return (1 << len(self.devices)) - 1
 
-    def mask_of(self, kind: str, names: Mapping[PoolID, Collection[str]]) -> Mask:
-        """The devices of the view that are named, by pool; kind tells one mapping of names from another.
+    def mask_of(self, names: Mapping[PoolID, Collection[str]], topic: Topic["Named"]) -> Mask:
+        """The devices of the view that are named, by pool. topic: each mapping has its own.
 
-        A collection that was seen before is not looked at again; so it must not change.
+        A collection that was seen before is not read again, so it must not change.
         Cost: O(pools of the view), plus O(names) for new collections.
         """
         mask = 0
@@ -104,28 +80,20 @@ class NodeView:
             named = names.get(pool.id)
             if not named:
                 continue
-            try:
-                known = self.memo[kind, pool.id]
-            except KeyError:
-                known = (None, 0)
-            if known[0] is not named:
+            known = self.memo.remember((topic, pool.id), Named)
+            if known.names is not named:
                 positions = self.positions(pool)
-                known = (named, sum(1 << positions[name] for name in named if name in positions))
-                self.memo[kind, pool.id] = known
-            mask |= known[1]
+                known.names, known.mask = named, sum(1 << positions[name] for name in named if name in positions)
+            mask |= known.mask
         return mask
 
     def positions(self, pool: Pool) -> Mapping[str, int]:
-        """Device name to bit. Cost: O(devices of the pool), once; so it is for pools of which something is in use."""
-        positions: Mapping[str, int]
-        try:
-            positions = self.memo["positions", pool.id]
-        except KeyError:
-            own = [segment for segment in self.segments if segment.piece.pool_id == pool.id]
-            positions = self.memo["positions", pool.id] = {
-                device.name: position for s in own for position, device in enumerate(s.piece.devices, s.offset)
-            }
-        return positions
+        """Device name to bit. Cost: O(devices of the pool), once."""
+        return self.memo.remember((_POSITIONS, pool.id), lambda: self._positions_of(pool.id))
+
+    def _positions_of(self, pool_id: PoolID) -> Mapping[str, int]:
+        own = [segment for segment in self.segments if segment.slice.pool_id == pool_id]
+        return {device.name: position for s in own for position, device in enumerate(s.slice.devices, s.offset)}
 
     def segment(self, device: int) -> Segment:
         """The segment that a device belongs to. Cost: O(slices of the view)."""
@@ -141,26 +109,26 @@ def view_of(node: Node | None, pools: tuple[Pool, ...]) -> NodeView:
     for pool in pools:
         if not pool.is_usable:
             continue
-        for piece in pool.slices:
-            segment = Segment(piece, len(devices))
+        for slice_ in pool.slices:
+            segment = Segment(slice_, len(devices))
             segments.append(segment)
-            devices.extend(piece.devices)
-            here, unclear = _reached(piece, node, segment.offset) if piece.reach.per_device else (segment.mask, 0)
+            devices.extend(slice_.devices)
+            here, unclear = _reached(slice_, node, segment.offset) if slice_.reach.per_device else (segment.mask, 0)
             reachable |= here
             unreadable |= unclear
-            if piece.unknown_fields:
+            if slice_.unknown_fields:
                 unknown |= segment.mask
-            if piece.traits:
-                traits |= piece.traits
+            if slice_.traits:
+                traits |= slice_.traits
                 unknown |= segment.having("unknown_fields")
                 shareable |= segment.having("allow_multiple_allocations")
     return NodeView(node, pools, tuple(segments), tuple(devices), reachable, unreadable, unknown, shareable, traits)
 
 
-def _reached(piece: Slice, node: Node | None, offset: int) -> tuple[Mask, Mask]:
-    """Of a slice that leaves it to its devices: (those that the node reaches, those of which that cannot be said)."""
+def _reached(slice_: Slice, node: Node | None, offset: int) -> tuple[Mask, Mask]:
+    """Of a slice whose devices choose their nodes: (those that the node reaches, those with an invalid selector)."""
     reached = unreadable = 0
-    for position, device in enumerate(piece.devices, offset):
+    for position, device in enumerate(slice_.devices, offset):
         try:
             reached |= reaches(device.reach, node) << position
         except InvalidNodeSelector:

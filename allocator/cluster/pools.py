@@ -1,9 +1,8 @@
 """Slices to pools: which slices count, in which order, and whether their pool can be trusted.
 
-A node sees, of each pool, the slices of the newest generation that reach it. A pool that is not
-all there is *incomplete*, one that contradicts itself is *invalid*; both are kept, because a
-request for all devices has to know of them. The order of pools, slices and devices decides which
-device wins, and drivers rely on it.
+Of each pool a node sees the slices of the newest generation that reach it. A pool with missing slices is *incomplete*,
+one that contradicts itself is *invalid*; both are kept, because a request for all devices has to know of them. The
+order of pools, slices and devices decides which device is chosen, and drivers rely on it.
 Source: KEP-4381 (pools), KEP-4815 (counters), KEP-5007 (binding conditions go last).
 """
 
@@ -37,13 +36,13 @@ class Pool:
 
     @property
     def is_usable(self) -> bool:
-        """True where the pool's devices may be allocated."""
+        """True if the pool's devices may be allocated."""
         return not self.missing and not self.contradiction
 
     @property
     def has_binding_conditions(self) -> bool:
-        """True where a device in a slice of this node waits for conditions: such pools go last."""
-        return any("binding_conditions" in piece.traits for piece in self.slices)
+        """True if a device in a slice of this node waits for conditions: such pools go last."""
+        return any("binding_conditions" in slice_.traits for slice_ in self.slices)
 
 
 def gather(
@@ -60,62 +59,62 @@ def gather(
     InvalidPool where a node selector cannot be evaluated. Cost: O(devices of the slices given).
     """
     seen: dict[PoolID, list[Slice]] = {}
-    for piece in slices:
-        if _is_seen(piece, features) and _reaches(piece, node):
-            seen.setdefault(piece.pool_id, []).append(piece)
+    for slice_ in slices:
+        if _is_seen(slice_, features) and _reaches(slice_, node):
+            seen.setdefault(slice_.pool_id, []).append(slice_)
     if features.release.counter_slices_reach_all:
-        for pool_id, pieces in seen.items():
-            pieces.extend(_counting(pool_slices[pool_id], features))
-    pools = [_pool(pool_id, _newest(pieces), pool_slices[pool_id], features) for pool_id, pieces in seen.items()]
+        for pool_id, own in seen.items():
+            own.extend(_counting(pool_slices[pool_id], features))
+    pools = [_pool(pool_id, _newest(own), pool_slices[pool_id], features) for pool_id, own in seen.items()]
     pools += [pool for pool_id, pool in unreached.items() if pool_id not in seen]
     usual = tuple([pool for pool in pools if pool is not None])
     return usual if len(usual) < 2 else tuple(sorted(usual, key=lambda p: (p.has_binding_conditions, p.id)))
 
 
 def counting_pool(everywhere: Sequence[Slice], features: Features) -> Pool | None:
-    """The pool as a node has it that reaches nothing of it but its slices with counter sets; None where it has none."""
+    """The pool of a node that reaches only its slices with counter sets; None if it has no such slice."""
     seen = _counting(everywhere, features)
     return _pool(seen[0].pool_id, _newest(seen), everywhere, features) if seen else None
 
 
 def _counting(slices: Iterable[Slice], features: Features) -> list[Slice]:
-    return [piece for piece in slices if piece.counter_sets and _is_seen(piece, features)]
+    return [slice_ for slice_ in slices if slice_.counter_sets and _is_seen(slice_, features)]
 
 
 def _newest(slices: list[Slice]) -> list[Slice]:
     """Those of the newest generation."""
     generation = slices[0].generation
-    if all([piece.generation == generation for piece in slices]):  # noqa: C419 - faster
+    if all([slice_.generation == generation for slice_ in slices]):  # noqa: C419 - faster
         return slices
-    generation = max([piece.generation for piece in slices])
-    return [piece for piece in slices if piece.generation == generation]
+    generation = max([slice_.generation for slice_ in slices])
+    return [slice_ for slice_ in slices if slice_.generation == generation]
 
 
-def _is_seen(piece: Slice, features: Features) -> bool:
+def _is_seen(slice_: Slice, features: Features) -> bool:
     """False for slices that use a feature whose gate is off; without them their pool may not be complete."""
-    if (piece.reach.per_device or piece.counter_sets) and not features.has(PARTITIONABLE_DEVICES):
+    if (slice_.reach.per_device or slice_.counter_sets) and not features.has(PARTITIONABLE_DEVICES):
         return False
-    return _has_known_groups(piece, features)
+    return _has_known_groups(slice_, features)
 
 
-def _has_known_groups(piece: Slice, features: Features) -> bool:
-    if features.has(COMPATIBILITY_GROUPS) or "consumes_counters" not in piece.traits:
+def _has_known_groups(slice_: Slice, features: Features) -> bool:
+    if features.has(COMPATIBILITY_GROUPS) or "consumes_counters" not in slice_.traits:
         return True
-    return not any(c.compatibility_groups for device in piece.devices for c in device.consumes_counters)
+    return not any(c.compatibility_groups for device in slice_.devices for c in device.consumes_counters)
 
 
-def _reaches(piece: Slice, node: Node | None) -> bool:
+def _reaches(slice_: Slice, node: Node | None) -> bool:
     try:
-        if not piece.reach.is_up_to_devices:
-            return reaches(piece.reach, node)
-        return any(reaches(device.reach, node) for device in piece.devices)
+        if not slice_.reach.is_up_to_devices:
+            return reaches(slice_.reach, node)
+        return any(reaches(device.reach, node) for device in slice_.devices)
     except InvalidNodeSelector as error:
-        raise InvalidPool(f"slice {piece.name}: node selector: {error}") from error
+        raise InvalidPool(f"slice {slice_.name}: node selector: {error}") from error
 
 
 def _pool(pool_id: PoolID, kept: list[Slice], everywhere: Sequence[Slice], features: Features) -> Pool | None:
-    """The pool, or None where a newer generation exists that does not reach this node."""
-    slices = tuple(kept) if len(kept) == 1 else tuple(sorted(kept, key=lambda piece: piece.name))
+    """The pool, or None if a newer generation exists that does not reach this node."""
+    slices = tuple(kept) if len(kept) == 1 else tuple(sorted(kept, key=lambda slice_: slice_.name))
     generation, wanted = slices[0].generation, _slice_count(slices, everywhere)
     elsewhere: tuple[Slice, ...] = ()
     # Differs from kube-scheduler, which uses an old generation that is complete on this node though a newer one exists.
@@ -125,8 +124,8 @@ def _pool(pool_id: PoolID, kept: list[Slice], everywhere: Sequence[Slice], featu
         same = [p for p in everywhere if p.generation == generation and _has_known_groups(p, features)]
         if len(same) != wanted:
             return Pool(pool_id, slices, missing=f"{len(same)} of {wanted} slices of generation {generation} are there")
-        here = {id(piece) for piece in slices}
-        elsewhere = tuple(sorted((p for p in same if id(p) not in here), key=lambda piece: piece.name))
+        here = {slice_.number for slice_ in slices}
+        elsewhere = tuple(sorted((p for p in same if p.number not in here), key=lambda slice_: slice_.name))
     contradiction = _twice_named(slices)
     if not contradiction and features.has(PARTITIONABLE_DEVICES):
         contradiction = _wrong_counters(slices, elsewhere)
@@ -134,23 +133,23 @@ def _pool(pool_id: PoolID, kept: list[Slice], everywhere: Sequence[Slice], featu
 
 
 def _slice_count(slices: Sequence[Slice], everywhere: Sequence[Slice]) -> int:
-    """How many slices the pool says that it has.
+    """The number of slices that the pool should have.
 
-    Where its slices say different things, kube-scheduler believes the first one, those for one node before others.
+    If its slices disagree, kube-scheduler takes the first one, those for one node before others.
     """
     count = slices[0].slice_count
-    if all([piece.slice_count == count for piece in slices]):  # noqa: C419 - faster
+    if all([slice_.slice_count == count for slice_ in slices]):  # noqa: C419 - faster
         return count
-    here = {id(piece) for piece in slices}
-    return min((p for p in everywhere if id(p) in here), key=lambda piece: not piece.reach.node_name).slice_count
+    here = {slice_.number for slice_ in slices}
+    return min((p for p in everywhere if p.number in here), key=lambda slice_: not slice_.reach.node_name).slice_count
 
 
 def _has_newer(generation: int, everywhere: Sequence[Slice]) -> bool:
-    return len(everywhere) > 1 and any(piece.generation > generation for piece in everywhere)
+    return len(everywhere) > 1 and any(slice_.generation > generation for slice_ in everywhere)
 
 
 def _twice_named(slices: Sequence[Slice]) -> str:
-    twice = _repeated([name for piece in slices for name in map(_NAME, piece.devices)])
+    twice = _repeated([name for slice_ in slices for name in map(_NAME, slice_.devices)])
     return f"device name {twice} is published more than once" if twice else ""
 
 
@@ -158,20 +157,20 @@ def _wrong_counters(slices: Sequence[Slice], elsewhere: Sequence[Slice]) -> str:
     everywhere = (*slices, *elsewhere)
     if not has_counters(everywhere):
         return ""
-    sets = [counter_set for piece in everywhere for counter_set in piece.counter_sets]
+    sets = [counter_set for slice_ in everywhere for counter_set in slice_.counter_sets]
     if twice := _repeated([counter_set.name for counter_set in sets]):
         return f"counter set {twice} is published more than once"
     counters = {counter_set.name: counter_set.counters.keys() for counter_set in sets}
-    for piece in everywhere:
-        for device in piece.devices:
+    for slice_ in everywhere:
+        for device in slice_.devices:
             if unknown := _unknown_counter(device, counters):
                 return f"device {device.name} consumes {unknown}, which the pool does not publish"
     return ""
 
 
 def has_counters(slices: Iterable[Slice]) -> bool:
-    """True where one of the slices publishes counters, or a device of one consumes some."""
-    return any([piece.counter_sets or "consumes_counters" in piece.traits for piece in slices])  # noqa: C419 - faster
+    """True if one of the slices publishes counters, or a device of one consumes some."""
+    return any([slice_.counter_sets or "consumes_counters" in slice_.traits for slice_ in slices])  # noqa: C419 - faster
 
 
 def _unknown_counter(device: Device, counters: Mapping[str, Iterable[str]]) -> str:
@@ -185,7 +184,7 @@ def _unknown_counter(device: Device, counters: Mapping[str, Iterable[str]]) -> s
 
 
 def _repeated(names: Sequence[str]) -> str:
-    """The first name, in order of the alphabet, that occurs more than once; empty where none does."""
+    """The first name, in order of the alphabet, that occurs more than once; empty if none does."""
     if len(set(names)) == len(names):
         return ""
     return min(name for name, times in Counter(names).items() if times > 1)

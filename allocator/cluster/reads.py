@@ -1,7 +1,7 @@
 """What selectors and constraints read of a device: devices that agree in it get the same answers.
 
-An attribute that cannot be read fails every expression, whatever it reads; so such ones count always. To agree is more
-than to be equal, since an expression sees how an amount is written.
+An attribute that cannot be read fails every expression, so it always counts. Agreement is stricter than equality:
+expressions see how an amount is written.
 """
 
 from collections.abc import Hashable, Iterable
@@ -11,12 +11,15 @@ from allocator.exact import exact
 from allocator.model import Device, Slice
 from cel import Reads
 
+ANY_ATTRIBUTE = "*"
+"""In place of a qualified name: all attributes may be read."""
+
 _READ_ALWAYS = frozenset({"allow_multiple_allocations", "unusual"})
 
 
 @dataclass(frozen=True, slots=True)
 class ReadKey:
-    """The part of a device that is read.
+    """What is read of a device.
 
     names: attributes, as (domain, name, domain/name). has_all: any attribute may be read. has_capacity: capacities are.
     """
@@ -27,24 +30,26 @@ class ReadKey:
 
     @staticmethod
     def of_programs(programs: Iterable[Reads], attributes: Iterable[str] = ()) -> "ReadKey":
-        """What these programs read, and the attributes of these qualified names."""
+        """What these programs read, and the attributes of these qualified names, or `ANY_ATTRIBUTE`."""
         paths = {path for reads in programs for path in reads.paths}
         read = {(path[1], path[2]) for path in paths if len(path) == 3 and path[0] == "attributes"}
-        for attribute in attributes:
+        named = set(attributes)
+        for attribute in named - {ANY_ATTRIBUTE}:
             domain, _, name = attribute.rpartition("/")
             read.add((domain, name))
         names = [(domain, name, f"{domain}/{name}") for domain, name in sorted(read)]
-        has_all = any(not path or (len(path) < 3 and path[0] == "attributes") for path in paths)
+        of_all = any(not path or (len(path) < 3 and path[0] == "attributes") for path in paths)
+        has_all = of_all or ANY_ATTRIBUTE in named
         return ReadKey(tuple(names), has_all, any(not path or path[0] == "capacity" for path in paths))
 
     @property
     def of_attributes(self) -> bool:
-        """True where attributes are read."""
+        """True if attributes are read."""
         return self.has_all or bool(self.names)
 
-    def distinguishes(self, piece: Slice) -> bool:
-        """False where all devices of the slice agree in what is read."""
-        return bool(self.names or self.has_all or self.has_capacity or piece.traits & _READ_ALWAYS)
+    def distinguishes(self, slice_: Slice) -> bool:
+        """False if all devices of the slice agree in what is read."""
+        return bool(self.names or self.has_all or self.has_capacity or slice_.traits & _READ_ALWAYS)
 
     def of(self, device: Device) -> Hashable:
         """Equal for devices of one driver that agree in what is read."""

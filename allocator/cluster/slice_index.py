@@ -1,7 +1,7 @@
-"""The published slices, so that those of a node and of a pool are found, kept up to date slice by slice.
+"""The published slices by node and by pool, kept up to date slice by slice.
 
 Whoever changes it tells those who remember what they worked out of a slice (`Fleet` does), and changes a
-`copy` where others look at it too. Slices are known by identity, since a new version of one is another object.
+`copy` where others look at it too.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,7 +9,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from allocator.cluster.counter_slices import Unreached
-from allocator.cluster.node_affinity import NAME_FIELD, problem_of
+from allocator.cluster.node_affinity import NAME_FIELD, term_problem
 from allocator.cluster.pools import Pool, gather
 from allocator.gates import Features, Release
 from allocator.model import Node, PoolID, Slice
@@ -20,11 +20,11 @@ Label = tuple[str, str]
 _NONE: Mapping[PoolID, Pool] = MappingProxyType({})
 
 _Bag = dict[int, Slice]
-"""Slices by their identity, which stays taken as long as they are in here."""
+"""Slices by number."""
 
 
 class SliceIndex:
-    """Slices by what a node must be like to reach them, and by pool.
+    """Slices by the labels of the nodes that reach them, and by pool.
 
     by_pool: all slices of a pool, of whichever generation, in the order in which they came.
     """
@@ -52,41 +52,41 @@ class SliceIndex:
         return copied
 
     def add(self, published: Slice) -> Slice:
-        """Take a slice in; the answer is what counts of it, which may be its counters alone.
+        """Add a slice; the answer is the slice that is used in its place, perhaps with its counters alone.
 
         Cost: O(slices of its pool).
         """
-        piece = published
+        slice_ = published
         if published.counter_sets and published.devices and not self._release.combined_slices:
-            piece = replace(published, devices=())
-            self._bare[id(published)] = (published, piece)
-        labels = self.labels_of(piece)
+            slice_ = replace(published, devices=())
+            self._bare[published.number] = (published, slice_)
+        labels = self.labels_of(slice_)
         if labels is None:
-            self._by_selection[id(piece)] = piece
+            self._by_selection[slice_.number] = slice_
         for key, value in labels or ():
-            self._by_label.setdefault(key, {}).setdefault(value, {})[id(piece)] = piece
-        self._unreached.change(piece.pool_id)
-        self.by_pool[piece.pool_id] = (*self.by_pool.get(piece.pool_id, ()), piece)
-        return piece
+            self._by_label.setdefault(key, {}).setdefault(value, {})[slice_.number] = slice_
+        self._unreached.change(slice_.pool_id)
+        self.by_pool[slice_.pool_id] = (*self.by_pool.get(slice_.pool_id, ()), slice_)
+        return slice_
 
     def remove(self, published: Slice) -> Slice:
-        """Take a slice out; the answer is what counted of it. Raises KeyError for one that is not in.
+        """Remove a slice; the answer is the slice that was used in its place. Raises KeyError if it is not there.
 
         Cost: O(slices of its pool).
         """
-        _, piece = self._bare.pop(id(published), (published, published))
-        labels = self.labels_of(piece)
+        _, slice_ = self._bare.pop(published.number, (published, published))
+        labels = self.labels_of(slice_)
         if labels is None:
-            del self._by_selection[id(piece)]
+            del self._by_selection[slice_.number]
         for key, value in labels or ():
-            self._take_out(piece, key, value)
-        self._unreached.change(piece.pool_id)
-        rest = tuple([one for one in self.by_pool[piece.pool_id] if one is not piece])
+            self._take_out(slice_, key, value)
+        self._unreached.change(slice_.pool_id)
+        rest = tuple([one for one in self.by_pool[slice_.pool_id] if one is not slice_])
         if rest:
-            self.by_pool[piece.pool_id] = rest
+            self.by_pool[slice_.pool_id] = rest
         else:
-            del self.by_pool[piece.pool_id]
-        return piece
+            del self.by_pool[slice_.pool_id]
+        return slice_
 
     def pools(self, node: Node | None, features: Features) -> tuple[Pool, ...]:
         """The pools that the node reaches, in canonical order. Raises InvalidPool."""
@@ -110,19 +110,19 @@ class SliceIndex:
                 bags.append(by_value[value])
         if len(bags) == 1:
             return bags[0].values()
-        return {number: piece for bag in bags for number, piece in bag.items()}.values()
+        return {number: slice_ for bag in bags for number, slice_ in bag.items()}.values()
 
-    def labels_of(self, piece: Slice) -> Sequence[Label] | None:
-        """Labels of which a node has one if it reaches the slice; None where that cannot be said.
+    def labels_of(self, slice_: Slice) -> Sequence[Label] | None:
+        """Labels of which every node that reaches the slice has one; None if there are no such labels.
 
-        None at all where it is seen by all nodes: what a node has of its pool depends on the pool's other slices.
+        Empty for slices that all nodes see: what a node sees of the pool depends on its other slices.
         """
-        if piece.counter_sets and self._release.counter_slices_reach_all:
+        if slice_.counter_sets and self._release.counter_slices_reach_all:
             return ()
-        if piece.reach.node_name:
-            return ((NAME_FIELD, piece.reach.node_name),)
-        terms = piece.reach.node_selector or ()
-        if piece.reach.all_nodes or piece.reach.per_device or len(terms) != 1 or problem_of(terms[0]):
+        if slice_.reach.node_name:
+            return ((NAME_FIELD, slice_.reach.node_name),)
+        terms = slice_.reach.node_selector or ()
+        if slice_.reach.all_nodes or slice_.reach.per_device or len(terms) != 1 or term_problem(terms[0]):
             return None
         for requirement in (*terms[0].fields, *terms[0].expressions):
             # A label may have the name of the field, but then it is no field.
@@ -131,9 +131,9 @@ class SliceIndex:
                 return [(requirement.key, value) for value in dict.fromkeys(requirement.values)]
         return None
 
-    def _take_out(self, piece: Slice, key: str, value: str) -> None:
+    def _take_out(self, slice_: Slice, key: str, value: str) -> None:
         by_value = self._by_label[key]
-        del by_value[value][id(piece)]
+        del by_value[value][slice_.number]
         if not by_value[value]:
             del by_value[value]
         if not by_value:

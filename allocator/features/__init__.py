@@ -18,6 +18,7 @@ from allocator.features.device_taints import DeviceTaints
 from allocator.features.optional_node_operations import OptionalNodeOperations
 from allocator.features.partitionable_devices import PartitionableDevices
 from allocator.features.prioritized_list import PrioritizedList
+from allocator.memo import Topic
 
 FEATURES: tuple[Feature, ...] = (
     PrioritizedList(),
@@ -33,7 +34,9 @@ FEATURES: tuple[Feature, ...] = (
 
 
 Hook = Literal["unseen", "unselectable", "unusable", "taken", "failures", "rule", "finish"]
-"""What a feature can say of devices: a method of `Feature`."""
+"""A method of `Feature` about devices."""
+
+_SAYING: Topic[Mapping[Hook, Sequence[Feature]]] = Topic("features that say something")
 
 
 def _overrides(feature: Feature, hook: Hook) -> bool:
@@ -42,17 +45,17 @@ def _overrides(feature: Feature, hook: Hook) -> bool:
 
 @lru_cache(maxsize=1 << len(FEATURES))
 def _saying(features: tuple[Feature, ...]) -> Mapping[Hook, Sequence[Feature]]:
-    """Of these features, those that say something of each kind; views have few different sets of features."""
+    """Of these features, those that override each hook; views have few different sets of features."""
     return {hook: tuple([feature for feature in features if _overrides(feature, hook)]) for hook in get_args(Hook)}
 
 
 def concerned(view: NodeView, hook: Hook) -> Sequence[Feature]:
-    """The features that have something of that kind to say of the view's devices: most views concern few.
+    """The features that concern the view and override the hook: of most views few.
 
     Worked out once for each view.
     """
-    try:
-        saying: Mapping[Hook, Sequence[Feature]] = view.memo["features"]
-    except KeyError:
-        saying = view.memo["features"] = _saying(tuple([feature for feature in FEATURES if feature.concerns(view)]))
-    return saying[hook]
+    return view.memo.remember(_SAYING, lambda: _saying_of(view))[hook]
+
+
+def _saying_of(view: NodeView) -> Mapping[Hook, Sequence[Feature]]:
+    return _saying(tuple([feature for feature in FEATURES if feature.concerns(view)]))

@@ -1,10 +1,13 @@
 """Derived attributes: a request computes attributes of its devices, for constraints to compare.
 
-A derived attribute goes before a published one of its name, for that request. It is worked out for the
-devices that the search comes to; where the expression fails, that ends the attempt.
+For that request, a derived attribute overrides a published one of its name. It is evaluated on the devices that the
+search comes to; if the expression fails, that ends the attempt.
 Source: feature gate DRADerivedAttributes, field derivedAttributes.
 """
 
+from collections.abc import Iterable
+
+from allocator.cluster.reads import ANY_ATTRIBUTE
 from allocator.features.contract import Feature
 from allocator.gates import DERIVED_ATTRIBUTES, Features
 from allocator.model import Alternative, Claim
@@ -13,6 +16,10 @@ from allocator.outcome import InvalidClaim
 
 class DerivedAttributes(Feature):
     """The gate; `allocator.requests.constraints` looks the attributes up."""
+
+    def reads(self, alternative: Alternative) -> Iterable[str]:
+        """Whatever the expressions read."""
+        return (ANY_ATTRIBUTE,) if alternative.derived_attributes else ()
 
     def check(self, features: Features, claim: Claim, alternative: Alternative) -> None:
         """Without the gate a constraint would compare something else than the user means."""

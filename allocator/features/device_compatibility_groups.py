@@ -5,16 +5,23 @@ as they are now. With the gate off, slices with groups are left out of their poo
 Source: feature gate DRADeviceCompatibilityGroups, field compatibilityGroups.
 """
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from allocator.cluster.node_view import NodeView
-from allocator.features.contract import Attempt, Feature
+from allocator.features.contract import Feature, NodeAttempt
 from allocator.gates import COMPATIBILITY_GROUPS
+from allocator.memo import Topic
 from allocator.model import Alternative, CounterConsumption, Device, PoolID
-from allocator.search.rules import UNBOUNDED, Candidates, Classes, Effort, Mask, Slot, Stage, Trail
+from allocator.search.rules import Classes, DeviceSlot, Effort, Mask, Rule, Stage, Trail
 
 CounterSetID = tuple[PoolID, str]
+
+GroupsBySet = tuple[tuple[CounterSetID, frozenset[str]], ...]
+"""The counter sets that a device draws on, with its groups there."""
+
+_CONSUMPTIONS: Topic[Mapping[int, GroupsBySet]] = Topic("compatibility groups")
+
 UNGROUPED = frozenset([""])
 """Stands for the groups of a device that declares none: it goes with its like only."""
 
@@ -26,14 +33,14 @@ class DeviceCompatibilityGroups(Feature):
         """Only views with a device that consumes counters."""
         return "consumes_counters" in view.traits
 
-    def taken(self, attempt: Attempt, alternative: Alternative) -> Iterable[Stage]:
+    def taken(self, attempt: NodeAttempt, alternative: Alternative) -> Iterable[Stage]:
         """Devices that do not go with what is allocated."""
         rule = self.rule(attempt)
         if rule is not None:
             mask = sum(1 << position for position in rule.consumptions if not rule.admits(position))
             yield Stage("are incompatible with what is allocated of their counter set", mask)
 
-    def rule(self, attempt: Attempt) -> "CompatibleGroups | None":
+    def rule(self, attempt: NodeAttempt) -> "CompatibleGroups | None":
         """The running intersection, begun with what is allocated."""
         if not attempt.features.has(COMPATIBILITY_GROUPS):
             return None
@@ -46,7 +53,7 @@ class DeviceCompatibilityGroups(Feature):
 
 
 @dataclass(slots=True, eq=False)
-class CompatibleGroups:
+class CompatibleGroups(Rule):
     """One intersection for each counter set.
 
     consumptions: of each device, its counter sets with its groups there. groups: those that all devices on a counter
@@ -54,28 +61,19 @@ class CompatibleGroups:
     a further share is not checked again. shared: those of which a share is held already.
     """
 
-    consumptions: Mapping[int, tuple[tuple[CounterSetID, frozenset[str]], ...]]
+    consumptions: Mapping[int, GroupsBySet]
     shareable: Mask
     shared: Mask
     groups: dict[CounterSetID, frozenset[str]] = field(default_factory=dict)
     _again: Mask = 0
 
     def admits(self, device: int) -> bool:
-        """True where the device goes with all that is on its counter sets."""
+        """True if the device goes with all that is on its counter sets."""
         if (self.shared | self._again) >> device & 1:
             return True
         return all(self.groups.get(key, own) & own for key, own in self.consumptions.get(device, ()))
 
-    @property
-    def hides(self) -> bool:
-        """A device that is refused is looked at by the other rules too."""
-        return False
-
-    def narrow(self, slot: Slot, domain: Mask) -> Mask:
-        """The whole domain: `take` refuses, and twins go with it."""
-        return domain
-
-    def take(self, slot: Slot, device: int, trail: Trail) -> bool:
+    def take(self, slot: DeviceSlot, device: int, trail: Trail) -> bool:
         """Intersect the groups of the device with those that are there."""
         consumption = self.consumptions.get(device)
         if consumption is None or (self.shared | self._again) >> device & 1:
@@ -88,14 +86,6 @@ class CompatibleGroups:
             self.groups[counter_set] = self.groups.get(counter_set, own) & own
         return True
 
-    def room(self, slot: Slot, domain: Mask) -> int:
-        """Not known better than the number of devices."""
-        return domain.bit_count()
-
-    def joint_room(self, alternatives: Sequence[Candidates], requests: int, domain: Mask) -> int:
-        """Not known."""
-        return UNBOUNDED
-
     def alike(self, device: int) -> Hashable:
         """Devices on the same counter sets with the same groups: what one of them goes with, all do.
 
@@ -107,35 +97,34 @@ class CompatibleGroups:
         """Devices of which this attempt has a share."""
         return self._again
 
-    def state(self, classes: Classes) -> Hashable:
+    def fingerprint(self, classes: Classes) -> Hashable:
         """The groups of each counter set, and the devices that are not checked again."""
         return frozenset(self.groups.items()), self._again
 
     def effort(self, picks: int) -> Effort:
         """A pick looks at the groups of each counter set of the device."""
         groups = [sum(1 + len(groups) for _, groups in own) for own in self.consumptions.values()]
-        return Effort(1 + max(groups, default=0), state=picks)
+        return Effort(1 + max(groups, default=0), fingerprint=picks)
 
-    def _restore(self, old: object) -> None:
-        self._again, groups = old  # type: ignore[misc]
-        for counter_set, held in groups.items():  # type: ignore[has-type]
+    def _restore(self, old: tuple[Mask, Mapping[CounterSetID, frozenset[str] | None]]) -> None:
+        self._again, groups = old
+        for counter_set, held in groups.items():
             if held is None:
                 self.groups.pop(counter_set, None)
             else:
                 self.groups[counter_set] = held
 
 
-def _consumptions(view: NodeView) -> Mapping[int, tuple[tuple[CounterSetID, frozenset[str]], ...]]:
+def _consumptions(view: NodeView) -> Mapping[int, GroupsBySet]:
     """The counter sets of each device that draws on any, with its groups there."""
-    if "groups" not in view.memo:
-        view.memo["groups"] = {
-            position: _groups_by_set(device) for position, device in enumerate(view.devices) if device.consumes_counters
-        }
-    consumptions: Mapping[int, tuple[tuple[CounterSetID, frozenset[str]], ...]] = view.memo["groups"]
-    return consumptions
+    return view.memo.remember(_CONSUMPTIONS, lambda: _consumptions_of(view))
 
 
-def _groups_by_set(device: Device) -> tuple[tuple[CounterSetID, frozenset[str]], ...]:
+def _consumptions_of(view: NodeView) -> Mapping[int, GroupsBySet]:
+    return {number: _groups_by_set(device) for number, device in enumerate(view.devices) if device.consumes_counters}
+
+
+def _groups_by_set(device: Device) -> GroupsBySet:
     groups: dict[CounterSetID, frozenset[str]] = {}
     for consumption in device.consumes_counters:
         key, own = (PoolID(device.driver, device.pool), consumption.counter_set), _groups_of(consumption)
@@ -147,8 +136,8 @@ def _groups_of(consumption: CounterConsumption) -> frozenset[str]:
     return frozenset(consumption.compatibility_groups) or UNGROUPED
 
 
-def _allocated_groups(attempt: Attempt) -> dict[CounterSetID, frozenset[str]]:
-    """What allocated devices have in common. Where the like of both meet, which cannot be, the first one counts."""
+def _allocated_groups(attempt: NodeAttempt) -> dict[CounterSetID, frozenset[str]]:
+    """The groups that allocated devices have in common. If grouped and ungrouped ones meet, the first counts."""
     groups: dict[CounterSetID, frozenset[str]] = {}
     for pool in attempt.view.pools:
         for device in attempt.allocated_devices(pool):

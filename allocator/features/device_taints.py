@@ -8,12 +8,18 @@ Source: KEP-5055, feature gate DRADeviceTaints.
 from collections.abc import Iterable, Sequence
 
 from allocator.cluster.node_view import NodeView
-from allocator.features.contract import Attempt, Feature
+from allocator.features.contract import Feature, NodeAttempt
 from allocator.gates import DEVICE_TAINTS
+from allocator.memo import Topic
 from allocator.model import Alternative, Taint, Toleration
 from allocator.search.rules import Mask, Stage
 
 BLOCKING = frozenset({"NoSchedule", "NoExecute"})
+
+Tainted = Sequence[tuple[int, Sequence[Taint]]]
+"""(position, taints that keep it from being allocated) of the devices that have any."""
+
+_TAINTED: Topic[Tainted] = Topic("tainted devices")
 
 
 class DeviceTaints(Feature):
@@ -23,7 +29,7 @@ class DeviceTaints(Feature):
         """Only views with a tainted device."""
         return "taints" in view.traits
 
-    def unusable(self, attempt: Attempt, alternative: Alternative) -> Iterable[Stage]:
+    def unusable(self, attempt: NodeAttempt, alternative: Alternative) -> Iterable[Stage]:
         """A stage for each taint that keeps devices away."""
         if not attempt.features.has(DEVICE_TAINTS):
             return
@@ -37,17 +43,17 @@ class DeviceTaints(Feature):
             yield Stage(f"are tainted {text}", mask, "taint")
 
 
-def _tainted(view: NodeView) -> Sequence[tuple[int, Sequence[Taint]]]:
-    """(position, taints that keep it from being allocated) of the devices that have any."""
-    if "taints" not in view.memo:
-        blocking = ([taint for taint in device.taints if taint.effect in BLOCKING] for device in view.devices)
-        view.memo["taints"] = [(position, taints) for position, taints in enumerate(blocking) if taints]
-    tainted: Sequence[tuple[int, Sequence[Taint]]] = view.memo["taints"]
-    return tainted
+def _tainted(view: NodeView) -> Tainted:
+    return view.memo.remember(_TAINTED, lambda: _tainted_of(view))
+
+
+def _tainted_of(view: NodeView) -> Tainted:
+    blocking = [[taint for taint in device.taints if taint.effect in BLOCKING] for device in view.devices]
+    return [(position, taints) for position, taints in enumerate(blocking) if taints]
 
 
 def tolerates(tolerations: Sequence[Toleration], taint: Taint) -> bool:
-    """True where one of the tolerations matches the taint; the time that it tolerates for does not matter."""
+    """True if one of the tolerations matches the taint; the time that it tolerates for does not matter."""
     return any(_matches(toleration, taint) for toleration in tolerations)
 
 

@@ -1,8 +1,8 @@
-"""Partitionable devices: devices that are cut from the same hardware draw on the counters of their pool.
+"""Partitionable devices: devices made of the same hardware consume the counters of their pool.
 
-A device can be had while each counter that it consumes has enough left, after all that is allocated of
-the pool on any node, and all that is picked in this attempt. A further share of a device in use is not
-charged again. With the gate off, such devices are not used, and slices with counters are not looked at.
+A device is available while each counter that it consumes has enough left, after all allocations of the pool on any
+node, and all picks of this attempt. A further share of a device in use is not charged again. With the gate off, such
+devices are not used, and slices with counters are ignored.
 Source: KEP-4815, feature gate DRAPartitionableDevices.
 """
 
@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 
 from allocator.cluster.node_view import NodeView
 from allocator.cluster.pools import Pool
-from allocator.features.contract import Attempt, Feature
+from allocator.features.contract import Feature, NodeAttempt
 from allocator.gates import PARTITIONABLE_DEVICES
+from allocator.memo import Topic
 from allocator.model import Alternative, Device, PoolID
-from allocator.search.rules import UNBOUNDED, Candidates, Classes, Effort, Mask, Slot, Stage, Trail, bits
+from allocator.search.rules import UNBOUNDED, Candidates, Classes, DeviceSlot, Effort, Mask, Rule, Stage, Trail, bits
 
 CounterID = tuple[PoolID, str, str]
 """Pool, counter set and counter."""
@@ -30,19 +31,19 @@ class PartitionableDevices(Feature):
         """Only views with a device that consumes counters."""
         return "consumes_counters" in view.traits
 
-    def unusable(self, attempt: Attempt, alternative: Alternative) -> Iterable[Stage]:
-        """All that consume counters, where the gate is off."""
+    def unusable(self, attempt: NodeAttempt, alternative: Alternative) -> Iterable[Stage]:
+        """All that consume counters, if the gate is off."""
         if not attempt.features.has(PARTITIONABLE_DEVICES):
             mask = sum(1 << position for position, d in enumerate(attempt.view.devices) if d.consumes_counters)
             yield Stage(f"consume counters, and {PARTITIONABLE_DEVICES} is off", mask)
 
-    def taken(self, attempt: Attempt, alternative: Alternative) -> Iterable[Stage]:
+    def taken(self, attempt: NodeAttempt, alternative: Alternative) -> Iterable[Stage]:
         """Devices whose counters are used up already."""
         counters = _counters(attempt)
         if counters is not None:
             yield Stage("need more of their counters than is left", counters.exceeding)
 
-    def rule(self, attempt: Attempt) -> "CounterRule | None":
+    def rule(self, attempt: NodeAttempt) -> "CounterRule | None":
         """Adds up what is picked."""
         counters = _counters(attempt)
         return CounterRule(counters, attempt.shareable) if counters is not None else None
@@ -77,7 +78,20 @@ class Counters:
 
 
 @dataclass(slots=True, eq=False)
-class CounterRule:
+class _Last:
+    """The counters of the last attempt on a view. in_use: what was in use of each of its pools, by identity."""
+
+    in_use: Sequence[object] = ()
+    counters: Counters | None = None
+
+
+_COUNTERS: Topic[Counters | None] = Topic("counters")
+_PUBLISHED: Topic[Published] = Topic("published counters")
+_LAST: Topic[_Last] = Topic("counters of the last attempt")
+
+
+@dataclass(slots=True, eq=False)
+class CounterRule(Rule):
     """What the picks of this attempt take of each counter."""
 
     counters: Counters
@@ -89,12 +103,7 @@ class CounterRule:
     def __post_init__(self) -> None:
         self._left = list(self.counters.left)
 
-    @property
-    def hides(self) -> bool:
-        """A device that is refused is looked at by the other rules too."""
-        return False
-
-    def narrow(self, slot: Slot, domain: Mask) -> Mask:
+    def narrow(self, slot: DeviceSlot, domain: Mask) -> Mask:
         """The devices that can still be charged."""
         if not self._picks:
             return domain
@@ -105,7 +114,7 @@ class CounterRule:
                 refused |= 1 << device
         return domain & ~refused
 
-    def take(self, slot: Slot, device: int, trail: Trail) -> bool:
+    def take(self, slot: DeviceSlot, device: int, trail: Trail) -> bool:
         """Charge the device, unless this attempt has charged a share of it before."""
         consumption = self.counters.consumption.get(device)
         if consumption is None or self._charged >> device & 1:
@@ -119,7 +128,7 @@ class CounterRule:
             self._left[counter] -= amount
         return True
 
-    def room(self, slot: Slot, domain: Mask) -> int:
+    def room(self, slot: DeviceSlot, domain: Mask) -> int:
         """Of the devices of one counter set, as many as its scarcest counter allows; of all others, each."""
         return self._room(domain)
 
@@ -147,14 +156,14 @@ class CounterRule:
         """Devices of which a share is charged."""
         return self._charged
 
-    def state(self, classes: Classes) -> Hashable:
+    def fingerprint(self, classes: Classes) -> Hashable:
         """What is left of each counter, and the devices that are not charged again."""
         return tuple(self._left), self._charged
 
     def effort(self, picks: int) -> Effort:
-        """The counters of each device are looked at."""
+        """The counters of each device are read."""
         each = 1 + max(map(len, self.counters.consumption.values()), default=0)
-        return Effort(1, narrow=2, room=each, state=len(self._left))
+        return Effort(1, narrow=2, room=each, fingerprint=len(self._left))
 
     def _most(self, consumptions: Sequence[Consumption]) -> int:
         """How many of these can be charged at most, by each counter that all of them consume."""
@@ -172,46 +181,44 @@ class CounterRule:
                 return False
         return True
 
-    def _refund(self, old: object) -> None:
-        consumption, self._charged = old  # type: ignore[misc]
+    def _refund(self, old: tuple[Consumption, Mask]) -> None:
+        consumption, self._charged = old
         self._picks -= 1
-        for counter, amount in consumption:  # type: ignore[has-type]
+        for counter, amount in consumption:
             self._left[counter] += amount
 
 
-def _counters(attempt: Attempt) -> Counters | None:
-    """The counters of the attempt, worked out once; None where the gate is off or no device consumes any."""
-    if "counters" not in attempt.memo:
-        published = _published(attempt.view) if attempt.features.has(PARTITIONABLE_DEVICES) else None
-        attempt.memo["counters"] = _remembered(attempt, published) if published and published.consumption else None
-    counters = attempt.memo["counters"]
-    assert counters is None or isinstance(counters, Counters)
-    return counters
+def _counters(attempt: NodeAttempt) -> Counters | None:
+    """The counters of the attempt, worked out once; None if the gate is off or no device consumes any."""
+    return attempt.memo.remember(_COUNTERS, lambda: _counters_in(attempt))
+
+
+def _counters_in(attempt: NodeAttempt) -> Counters | None:
+    if not attempt.features.has(PARTITIONABLE_DEVICES):
+        return None
+    published = attempt.view.memo.remember(_PUBLISHED, lambda: _published(attempt.view))
+    return _remembered(attempt, published) if published.consumption else None
 
 
 def _published(view: NodeView) -> Published:
-    if "counters" not in view.memo:
-        values: list[int] = []
-        numbers: dict[CounterID, int] = {}
-        for pool in view.pools:
-            if pool.is_usable:
-                for key, amount in _counters_of(pool):
-                    numbers[key] = len(values)
-                    values.append(amount)
-        consuming = [(position, device) for position, device in enumerate(view.devices) if device.consumes_counters]
-        consumption = {position: _summed(device, numbers) for position, device in consuming}
-        set_numbers: dict[tuple[PoolID, str], int] = {}
-        sets = {
-            position: tuple(
-                set_numbers.setdefault((PoolID(device.driver, device.pool), c.counter_set), len(set_numbers))
-                for c in device.consumes_counters
-            )
-            for position, device in consuming
-        }
-        view.memo["counters"] = Published(values, numbers, consumption, sets)
-    published = view.memo["counters"]
-    assert isinstance(published, Published)
-    return published
+    values: list[int] = []
+    numbers: dict[CounterID, int] = {}
+    for pool in view.pools:
+        if pool.is_usable:
+            for key, amount in _counters_of(pool):
+                numbers[key] = len(values)
+                values.append(amount)
+    consuming = [(position, device) for position, device in enumerate(view.devices) if device.consumes_counters]
+    consumption = {position: _summed(device, numbers) for position, device in consuming}
+    set_numbers: dict[tuple[PoolID, str], int] = {}
+    sets = {
+        position: tuple(
+            set_numbers.setdefault((PoolID(device.driver, device.pool), c.counter_set), len(set_numbers))
+            for c in device.consumes_counters
+        )
+        for position, device in consuming
+    }
+    return Published(values, numbers, consumption, sets)
 
 
 def _summed(device: Device, numbers: Mapping[CounterID, int]) -> Consumption:
@@ -221,19 +228,17 @@ def _summed(device: Device, numbers: Mapping[CounterID, int]) -> Consumption:
     return tuple(sums.items())
 
 
-def _remembered(attempt: Attempt, published: Published) -> Counters:
-    """What is left, remembered by the view for as long as the same is in use of its pools."""
-    usage, memo = attempt.usage, attempt.view.memo
+def _remembered(attempt: NodeAttempt, published: Published) -> Counters:
+    """What is left; the view remembers it while the same devices of its pools are in use."""
+    usage = attempt.usage
     in_use = [held for pool in attempt.view.pools for held in (usage.holders.get(pool.id), usage.shares.get(pool.id))]
-    known = memo.get("counters in use")
-    if known is None or any(old is not new for old, new in zip(known[0], in_use, strict=True)):
-        known = memo["counters in use"] = (in_use, _in_use(attempt, published))
-    counters = known[1]
-    assert isinstance(counters, Counters)
-    return counters
+    last = attempt.view.memo.remember(_LAST, _Last)
+    if last.counters is None or any(old is not new for old, new in zip(last.in_use, in_use, strict=True)):
+        last.in_use, last.counters = in_use, _in_use(attempt, published)
+    return last.counters
 
 
-def _in_use(attempt: Attempt, published: Published) -> Counters:
+def _in_use(attempt: NodeAttempt, published: Published) -> Counters:
     left = list(published.values)
     for pool in attempt.view.pools:
         if pool.is_usable:
@@ -253,7 +258,7 @@ def _in_use(attempt: Attempt, published: Published) -> Counters:
     return Counters(left, consumption, published.sets, exceeding)
 
 
-def _charged(attempt: Attempt) -> Mask:
+def _charged(attempt: NodeAttempt) -> Mask:
     """The devices of which a further share is not charged."""
     charged = attempt.shared & attempt.shareable
     if attempt.features.release.empty_shares_charge:
@@ -265,8 +270,8 @@ def _charged(attempt: Attempt) -> Mask:
 
 
 def _counters_of(pool: Pool) -> Iterator[tuple[CounterID, int]]:
-    for piece in (*pool.slices, *pool.elsewhere):
-        for counter_set in piece.counter_sets:
+    for slice_ in (*pool.slices, *pool.elsewhere):
+        for counter_set in slice_.counter_sets:
             for name, amount in counter_set.counters.items():
                 yield (pool.id, counter_set.name, name), amount.nanos
 

@@ -1,78 +1,88 @@
-"""What has happened to the states of nodes, in order, so that each shape can catch up with what it missed."""
+"""Groups of nodes, and which nodes have left theirs, so that answers can catch up with what has changed."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass
 
-from allocator.fleet.answers import State
 from allocator.model import Slice
+from allocator.search.rules import Mask
 
 LEAST_CHANGES = 256
-"""Changes that a shape can catch up with one by one, however few nodes there are; else as many as two of each node."""
+"""Changes that are kept however few nodes there are; of a large fleet, two for each node."""
+
+
+@dataclass(slots=True, eq=False)
+class NodeGroup:
+    """Nodes with one fingerprint and the same devices in use: one of them answers for all.
+
+    usage: of the slices that one node alone reaches. shared: the numbers of the other slices, which several nodes
+    reach. nodes: those in the group now.
+    """
+
+    fingerprint: int
+    usage: tuple[Hashable, ...]
+    shared: tuple[int, ...]
+    nodes: Mask = 0
 
 
 class Changes:
-    """Which nodes have left which state, the oldest first, for the shapes that look at what is new to them.
+    """Which nodes have left which group, the oldest first.
 
-    shared: how often something else was in use of a slice that several nodes reach.
+    shared: how often the use of a slice that several nodes reach has changed.
     """
 
     def __init__(self) -> None:
         self.shared = 0
-        self._left: list[tuple[int, State | None]] = []
+        self._left: list[tuple[int, NodeGroup | None]] = []
         self._forgotten = 0
         self._watched: Counter[int] = Counter()
         self._moments: dict[int, int] = {}
 
     @property
     def now(self) -> int:
-        """How many there were."""
+        """The number of changes so far."""
         return self._forgotten + len(self._left)
 
     @property
     def forgotten(self) -> int:
-        """With how many of them nobody can catch up any more."""
+        """The number of changes that are not kept any more."""
         return self._forgotten
 
-    def add(self, number: int, old: State | None, nodes: int) -> bool:
-        """A node has left its state; None is that of a node that was not looked at yet. nodes: how many there are.
-
-        True where the older half of the changes was forgotten: who has not seen them has to begin anew.
-        """
+    def add(self, number: int, old: NodeGroup | None, nodes: int) -> None:
+        """A node has left its group; None if it was in no group yet. nodes: how many nodes there are."""
         self._left.append((number, old))
-        if len(self._left) <= max(LEAST_CHANGES, 2 * nodes):
-            return False
-        older = len(self._left) // 2
-        self._forgotten += older
-        del self._left[:older]
-        return True
+        if len(self._left) > max(LEAST_CHANGES, 2 * nodes):
+            older = len(self._left) // 2
+            self._forgotten += older
+            del self._left[:older]
 
-    def since(self, seen: int) -> Mapping[int, State | None] | None:
-        """The nodes that have left a state since there were so many changes, with that state; None if not known."""
+    def since(self, seen: int) -> Mapping[int, NodeGroup | None] | None:
+        """The nodes that have left a group after the first `seen` changes, with that group; None if not known."""
         if seen < self._forgotten:
             return None
-        before: dict[int, State | None] = {}
+        before: dict[int, NodeGroup | None] = {}
         for number, old in self._left[seen - self._forgotten :]:
             before.setdefault(number, old)
         return before
 
-    def watch(self, state: State) -> None:
-        """There are nodes in that state."""
-        self._watched.update(state.shared)
+    def watch(self, group: NodeGroup) -> None:
+        """The group has its first node."""
+        self._watched.update(group.shared)
 
-    def unwatch(self, state: State) -> None:
-        """There are none any more."""
-        for identity in state.shared:
-            self._watched[identity] -= 1
-            if not self._watched[identity]:
-                del self._watched[identity]
-                self._moments.pop(identity, None)
+    def unwatch(self, group: NodeGroup) -> None:
+        """The group has lost its last node."""
+        for slice_number in group.shared:
+            self._watched[slice_number] -= 1
+            if not self._watched[slice_number]:
+                del self._watched[slice_number]
+                self._moments.pop(slice_number, None)
 
-    def of_shared(self, piece: Slice) -> None:
-        """Something else of the slice is in use."""
-        if id(piece) in self._watched:
+    def of_shared(self, slice_: Slice) -> None:
+        """The use of the slice has changed."""
+        if slice_.number in self._watched:
             self.shared += 1
-            self._moments[id(piece)] = self.shared
+            self._moments[slice_.number] = self.shared
 
-    def has_shared(self, identities: Iterable[int], seen: int) -> bool:
-        """Whether something else was in use of one of these slices since `shared` was that."""
-        return any(self._moments.get(identity, 0) > seen for identity in identities)
+    def has_shared(self, slice_numbers: Iterable[int], seen: int) -> bool:
+        """True if the use of one of the slices has changed after `shared` was `seen`."""
+        return any(self._moments.get(number, 0) > seen for number in slice_numbers)

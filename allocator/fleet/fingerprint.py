@@ -1,11 +1,10 @@
-"""What nodes hold, numbered: nodes with equal numbers give equal answers while the same is in use of them.
+"""Fingerprints: nodes with the same one give the same answers as long as the same of their devices is in use.
 
-A slice has a *kind*, which tells all of it but names; a node has a *base*, made of the kinds that it
-reaches. Most shapes of claims read less of a device than there is, so that to them many bases are one
-*content*: a `Lens` tells which. Nothing here keeps a slice that is gone; the numbers of what is gone are
-kept until they are too many (`is_bloated`), and then all are given anew.
+The fingerprint of a slice covers all of it but names, and that of a node the slices that it reaches. Most claims read
+less than there is: to them many fingerprints look the same, and a `Projection` numbers what they see.
 
-Every field of the model decides but those that are excepted here: what a feature reads need not be listed.
+Every field of the model counts, except those listed here with the reason: a feature may read any other. Fingerprints
+of what is gone are kept until they are too many (`is_bloated`); then all are assigned anew.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -16,206 +15,195 @@ from operator import attrgetter
 from allocator.cluster.node_affinity import InvalidNodeSelector, reaches
 from allocator.cluster.pools import Pool, has_counters
 from allocator.cluster.reads import ReadKey
+from allocator.cluster.snapshot import NOT_FOR_DEVICES
 from allocator.exact import deciding, exact, is_exactly, values_of
 from allocator.model import TRAITS, Device, Node, Slice
 
 SPARE = 256
-"""Numbers of what is gone that are always tolerated."""
+"""Fingerprints of what is gone that are always tolerated."""
 
-MOST_LENSES = 256
-"""Lenses that are kept, as many as shapes: what selectors read is up to users, and a lens numbers the whole fleet."""
+MOST_PROJECTIONS = 256
+"""Projections that are kept, as many as questions: users decide what is read, and each covers the whole fleet."""
 
 _RECENT = 8
-"""Slices that a new one is compared with as a whole."""
+"""Slices whose devices a new slice is compared with."""
 
 _NAMES = dict.fromkeys(["name", "pool"], "claims ask for no device by its name")
 
 _OF_DEVICE = deciding(
-    Device,
-    {**_NAMES, "driver": "that of the slice", "attributes": "as far as they are read, and those that are unusual"},
+    Device, {**_NAMES, "driver": "that of the slice", "attributes": "only those that are read, and the unusual ones"}
 )
 _of_slice = values_of(
     Slice,
     {
         **_NAMES,
-        "generation": "the pool tells which slices count; drivers count from where they like",
-        "reach": "which nodes reach it is told by what they reach; `_how_it_is_reached` tells the rest",
-        "devices": "numbered by themselves",
+        "generation": "the pool decides which slices count; each driver starts where it likes",
+        "reach": "a node's fingerprint has the slices that it reaches; `_how_it_is_reached` adds the rest",
+        "devices": "have fingerprints of their own",
     },
 )
 _of_node = values_of(
-    Node,
-    {
-        **dict.fromkeys(["name", "labels"], "they decide what is reached, and nothing else"),
-        **dict.fromkeys(["taints", "unschedulable", "allocatable"], "not for devices to look at"),
-    },
+    Node, {**NOT_FOR_DEVICES, **dict.fromkeys(["name", "labels"], "they decide what is reached, and nothing else")}
 )
 
 
 @dataclass(slots=True, eq=False)
-class _Known:
-    """A slice. serial: a number that no other slice ever has. body: of its devices.
+class _KnownSlice:
+    """A slice. devices: their fingerprint. whole: its own, None until it is needed.
 
-    kind: None until it is asked for. kinds: where devices choose their nodes, by what is reached.
+    by_reach: where devices choose their nodes, by which of them are reached.
     """
 
-    piece: Slice
-    serial: int
-    body: int
-    kinds: dict[Hashable, int] | None = None
-    kind: int | None = None
+    devices: int
+    whole: int | None = None
+    by_reach: dict[Hashable, int] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Body:
-    """The devices of a slice, names aside. traits: of the slice."""
+class _RecentDevices:
+    """The devices of a slice, and their fingerprint. traits: of the slice."""
 
-    number: int
+    fingerprint: int
     devices: Sequence[Device]
     traits: frozenset[str]
 
 
-class Contents:
-    """The numbers of kinds and bases, and the lenses on them."""
+class Fingerprints:
+    """The fingerprints of slices and nodes, and the projections of them."""
 
     def __init__(self) -> None:
-        self._parts = _Parts()
-        self._kinds: dict[Hashable, int] = {}
-        self._bases: dict[Hashable, int] = {}
-        self._recent: list[_Body] = []
-        self._of_slice: dict[int, _Known] = {}
-        self._serials = 0
-        self._bodies = 0
-        self._lenses: dict[ReadKey, Lens] = {}
+        self._of_devices = _DeviceFingerprints()
+        self._of_slices: dict[Hashable, int] = {}
+        self._of_nodes: dict[Hashable, int] = {}
+        self._recent: list[_RecentDevices] = []
+        self._known: dict[int, _KnownSlice] = {}
+        self._device_lists = 0
+        self._projections: dict[ReadKey, Projection] = {}
 
     def is_bloated(self, nodes: int) -> bool:
-        """True where most numbers are of what is gone."""
-        return len(self._bases) > 2 * nodes + SPARE or len(self._kinds) > 2 * len(self._of_slice) + SPARE
+        """True if most fingerprints are of what is gone."""
+        return len(self._of_nodes) > 2 * nodes + SPARE or len(self._of_slices) > 2 * len(self._known) + SPARE
 
-    def base(self, node: Node, pools: Iterable[Pool]) -> int:
-        """The number of all that a node holds. Cost: O(devices of slices that were not seen before)."""
+    def of_node(self, node: Node, pools: Iterable[Pool]) -> int:
+        """The fingerprint of a node with these pools. Cost: O(devices of slices that were not seen before)."""
         tokens: list[Hashable] = [_of_node(node)]
         for pool in pools:
             tokens.append((bool(pool.missing), bool(pool.contradiction)))
-            for piece in pool.slices:
-                # What is in use of a slice that other nodes reach too is no part of the node's own usage.
-                serial = None if piece.reach.node_name else self.serial(piece)
-                tokens.append((self.kind(piece, node), serial))
+            for slice_ in pool.slices:
+                # The use of a slice that other nodes reach too does not belong to the node's own usage.
+                shared = None if slice_.reach.node_name else slice_.number
+                tokens.append((self.of_slice(slice_, node), shared))
             tokens.append(self.counted_elsewhere(pool))
-        return _number(self._bases, tuple(tokens))
+        return _number(self._of_nodes, tuple(tokens))
 
-    def lens(self, reads: ReadKey) -> "Lens":
-        """How shapes that read this much see it; of more than `MOST_LENSES` some are made anew when asked for."""
-        lens = self._lenses.pop(reads, None) or Lens(self._parts, reads)
-        self._lenses[reads] = lens  # at the end: the first one is the one that was not asked for the longest
-        if len(self._lenses) > MOST_LENSES:
-            del self._lenses[next(iter(self._lenses))]
-        return lens
+    def projection(self, reads: ReadKey) -> "Projection":
+        """The fingerprints as claims see them that read no more than this; the least recently used are forgotten."""
+        found = self._projections.pop(reads, None) or Projection(self._of_devices, reads)
+        self._projections[reads] = found
+        if len(self._projections) > MOST_PROJECTIONS:
+            del self._projections[next(iter(self._projections))]
+        return found
 
-    def kind(self, piece: Slice, node: Node) -> int:
-        """The number of a slice, names aside, as the node reaches it."""
-        known = self._known(piece)
-        if piece.reach.per_device:
-            return self._kind_of_part(known, _reached(piece, node))
-        if known.kind is None:
-            known.kind = _number(self._kinds, (known.body, _rest_of(piece)))
-        return known.kind
+    def of_slice(self, slice_: Slice, node: Node) -> int:
+        """The fingerprint of a slice as the node reaches it."""
+        known = self._of_known(slice_)
+        if slice_.reach.per_device:
+            return self._of_reached(known, slice_, _reached(slice_, node))
+        if known.whole is None:
+            known.whole = _number(self._of_slices, (known.devices, _rest_of(slice_)))
+        return known.whole
 
-    def _kind_of_part(self, known: _Known, reached: Hashable) -> int:
-        if known.kinds is None:
-            known.kinds = {}
-        if reached not in known.kinds:
-            known.kinds[reached] = _number(self._kinds, (known.body, _rest_of(known.piece), reached))
-        return known.kinds[reached]
-
-    def serial(self, piece: Slice) -> int:
-        """A number that no other slice has, equal ones included."""
-        return self._known(piece).serial
+    def _of_reached(self, known: _KnownSlice, slice_: Slice, reached: Hashable) -> int:
+        if known.by_reach is None:
+            known.by_reach = {}
+        if reached not in known.by_reach:
+            known.by_reach[reached] = _number(self._of_slices, (known.devices, _rest_of(slice_), reached))
+        return known.by_reach[reached]
 
     def counted_elsewhere(self, pool: Pool) -> tuple[int, ...]:
-        """The serials of the pool's slices on other nodes, where its devices draw on counters; else they do not matter.
+        """The numbers of the pool's slices on other nodes if its devices draw on counters; otherwise they do not count.
 
         Cost: O(slices of the pool).
         """
         if not pool.elsewhere or not has_counters(pool.elsewhere):
             return ()
-        return tuple([self.serial(piece) for piece in pool.elsewhere])
+        return tuple([slice_.number for slice_ in pool.elsewhere])
 
-    def forget(self, piece: Slice) -> None:
-        """Drop a slice that is gone."""
-        self._of_slice.pop(id(piece), None)
+    def forget(self, gone: Slice) -> None:
+        """Forget a slice that is gone."""
+        self._known.pop(gone.number, None)
 
-    def _known(self, piece: Slice) -> _Known:
-        known = self._of_slice.get(id(piece))
+    def _of_known(self, slice_: Slice) -> _KnownSlice:
+        known = self._known.get(slice_.number)
         if known is None:
-            self._serials += 1
-            known = self._of_slice[id(piece)] = _Known(piece, self._serials, self._body(piece))
+            known = self._known[slice_.number] = _KnownSlice(self._of_device_list(slice_))
         return known
 
-    def _body(self, piece: Slice) -> int:
-        """The number of the slice's devices, names aside; equal ones may have several numbers."""
-        for body in self._recent:
-            if piece.traits == body.traits and _are_alike(piece.devices, body.devices, piece.traits):
-                return body.number
-        self._bodies += 1
-        self._recent.insert(0, _Body(self._bodies, piece.devices, piece.traits))
+    def _of_device_list(self, slice_: Slice) -> int:
+        """The fingerprint of the slice's devices; equal ones may have several."""
+        for recent in self._recent:
+            if slice_.traits == recent.traits and _are_alike(slice_.devices, recent.devices, slice_.traits):
+                return recent.fingerprint
+        self._device_lists += 1
+        self._recent.insert(0, _RecentDevices(self._device_lists, slice_.devices, slice_.traits))
         del self._recent[_RECENT:]
-        return self._bodies
+        return self._device_lists
 
 
-class Lens:
-    """Bases as shapes see them that read no more of devices than this: contents, by number."""
+class Projection:
+    """The fingerprints of nodes as claims see them that read no more of devices than this."""
 
-    def __init__(self, parts: "_Parts", reads: ReadKey) -> None:
-        self._parts = parts
+    def __init__(self, of_devices: "_DeviceFingerprints", reads: ReadKey) -> None:
+        self._of_devices = of_devices
         self._reads = reads
         self._numbers: dict[Hashable, int] = {}
-        self._of_base: dict[int, int] = {}
-        self._of_kind: dict[int, int] = {}
+        self._by_node: dict[int, int] = {}
+        self._by_slice: dict[int, int] = {}
 
-    def content(self, contents: Contents, base: int, node: Node, pools: Iterable[Pool]) -> int:
-        """The number of the node's content. contents: of this lens. base: that of this node.
+    def of_node(self, fingerprints: Fingerprints, fingerprint: int, node: Node, pools: Iterable[Pool]) -> int:
+        """The projection of a node's fingerprint. fingerprints: those that this projection belongs to.
 
-        Cost: O(devices of kinds not seen before).
+        Cost: O(devices of slices with fingerprints not seen before).
         """
-        known = self._of_base.get(base)
+        known = self._by_node.get(fingerprint)
         if known is None:
-            known = self._of_base[base] = self._content(contents, node, pools)
+            known = self._by_node[fingerprint] = self._project(fingerprints, node, pools)
         return known
 
-    def _content(self, contents: Contents, node: Node, pools: Iterable[Pool]) -> int:
+    def _project(self, fingerprints: Fingerprints, node: Node, pools: Iterable[Pool]) -> int:
         tokens: list[Hashable] = [_of_node(node)]
         for pool in pools:
             tokens.append((bool(pool.missing), bool(pool.contradiction)))
-            tokens.extend([self._slice(contents, piece, node) for piece in pool.slices])
-            tokens.append(contents.counted_elsewhere(pool))
+            tokens.extend([self._of_slice(fingerprints, slice_, node) for slice_ in pool.slices])
+            tokens.append(fingerprints.counted_elsewhere(pool))
         return _number(self._numbers, tuple(tokens))
 
-    def _slice(self, contents: Contents, piece: Slice, node: Node) -> int:
-        kind = contents.kind(piece, node)
-        known = self._of_kind.get(kind)
+    def _of_slice(self, fingerprints: Fingerprints, slice_: Slice, node: Node) -> int:
+        fingerprint = fingerprints.of_slice(slice_, node)
+        known = self._by_slice.get(fingerprint)
         if known is None:
-            local = _reached(piece, node) if piece.reach.per_device else None
-            parts = self._parts.of(piece)
-            read = tuple([self._reads.of(device) for device in piece.devices]) if self._reads.of_attributes else ()
-            known = self._of_kind[kind] = _number(self._numbers, (_rest_of(piece), local, parts, read))
+            local = _reached(slice_, node) if slice_.reach.per_device else None
+            devices = self._of_devices.of(slice_)
+            read = tuple([self._reads.of(device) for device in slice_.devices]) if self._reads.of_attributes else ()
+            known = _number(self._numbers, (_rest_of(slice_), local, devices, read))
+            self._by_slice[fingerprint] = known
         return known
 
 
-class _Parts:
-    """Numbers for devices without their names and without the attributes that are usual, the same for every lens."""
+class _DeviceFingerprints:
+    """Fingerprints of devices without their names and usual attributes, the same for every projection."""
 
     def __init__(self) -> None:
         self._numbers: dict[Hashable, int] = {}
         self._known: dict[Hashable, tuple[object, int]] = {}
 
-    def of(self, piece: Slice) -> tuple[int, ...]:
-        """The numbers of the slice's devices."""
-        traits, values_of_device = piece.traits, _reader(piece.traits)
-        return tuple([self._number(traits, values_of_device(device)) for device in piece.devices])
+    def of(self, slice_: Slice) -> tuple[int, ...]:
+        """The fingerprints of the slice's devices."""
+        traits, values_of_device = slice_.traits, _reader(slice_.traits)
+        return tuple([self._number(traits, values_of_device(device)) for device in slice_.devices])
 
     def _number(self, traits: frozenset[str], values: tuple[object, ...]) -> int:
-        # Equal parts of a fleet are mostly one object; they stay here, so that no other gets their identity.
+        # Equal values of a fleet are mostly one object; they are kept here, so that no other gets their identity.
         key = (traits, *map(id, values))
         known = self._known.get(key)
         if known is None:
@@ -227,7 +215,7 @@ class _Parts:
 
 @lru_cache(maxsize=256)
 def _reader(traits: frozenset[str]) -> Callable[[Device], tuple[object, ...]]:
-    """What decides about the devices of a slice with these traits; what no device of it has is left out."""
+    """What decides about the devices of a slice with these traits, without what none of them has."""
     named = [name for name in _OF_DEVICE if name not in TRAITS or name in traits]
     return attrgetter(*named, *["unusual"] * ("unusual" in traits))
 
@@ -247,20 +235,21 @@ def _number(numbers: dict[Hashable, int], token: Hashable) -> int:
     return numbers.setdefault(token, len(numbers))
 
 
-def _rest_of(piece: Slice) -> Hashable:
-    """All of a slice that decides beside its devices."""
-    return tuple([exact(value) if value else value.__class__ for value in _of_slice(piece)]), _how_it_is_reached(piece)
+def _rest_of(slice_: Slice) -> Hashable:
+    """What decides about a slice besides its devices."""
+    rest = tuple([exact(value) if value else value.__class__ for value in _of_slice(slice_)])
+    return rest, _how_it_is_reached(slice_)
 
 
-def _how_it_is_reached(piece: Slice) -> Hashable:
-    reach = piece.reach
+def _how_it_is_reached(slice_: Slice) -> Hashable:
+    reach = slice_.reach
     return reach.all_nodes, len(reach.node_selector or ()) > 1  # then no allocation can say which nodes reach it
 
 
-def _reached(piece: Slice, node: Node) -> Hashable:
-    """Which devices of the slice the node reaches, and of which that cannot be said."""
+def _reached(slice_: Slice, node: Node) -> Hashable:
+    """The devices of the slice that the node reaches, and those with an invalid node selector."""
     reachable = unreadable = 0
-    for position, device in enumerate(piece.devices):
+    for position, device in enumerate(slice_.devices):
         try:
             reachable |= reaches(device.reach, node) << position
         except InvalidNodeSelector:

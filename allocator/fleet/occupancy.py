@@ -7,7 +7,7 @@ from allocator.model import PoolID, Slice
 from allocator.search.rules import Mask
 
 NOTHING = ()
-"""What is in use of a slice that nobody has anything of."""
+"""What is in use of a slice without any device in use."""
 
 
 class Occupancy:
@@ -18,9 +18,9 @@ class Occupancy:
         self._by_pool: dict[PoolID, Mapping[int, Slice]] = {}
         self._positions: dict[PoolID, Mapping[str, list[tuple[Slice, int]]]] = {}
 
-    def of(self, identity: int) -> Hashable:
-        """What is in use of the slice of that identity."""
-        return self._tokens.get(identity, NOTHING)
+    def of(self, slice_number: int) -> Hashable:
+        """What is in use of the slice with that number."""
+        return self._tokens.get(slice_number, NOTHING)
 
     def forget(self, pool_id: PoolID) -> None:
         """The slices of the pool have changed; an update has to follow."""
@@ -34,41 +34,41 @@ class Occupancy:
         """
         old = self._by_pool.pop(pool_id, None) or {}
         before = {key: self._tokens.pop(key) for key in old}
-        pieces, tokens = self._look(pool_id, published, usage)
-        if pieces:
-            self._by_pool[pool_id] = pieces
+        slices, tokens = self._look(pool_id, published, usage)
+        if slices:
+            self._by_pool[pool_id] = slices
             self._tokens.update(tokens)
         else:
             self._positions.pop(pool_id, None)
-        return [piece for key, piece in {**old, **pieces}.items() if before.get(key) != tokens.get(key)]
+        return [slice_ for key, slice_ in {**old, **slices}.items() if before.get(key) != tokens.get(key)]
 
     def _look(
         self, pool_id: PoolID, published: Sequence[Slice], usage: Usage
     ) -> tuple[Mapping[int, Slice], Mapping[int, Hashable]]:
-        """The slices of which anything is in use, and what, by identity."""
+        """The slices of which anything is in use, and what, by number."""
         holders, shares = usage.holders.get(pool_id), usage.shares.get(pool_id)
         if (not holders and not shares) or not published:
             return {}, {}
         positions = self._positions_in(pool_id, published)
         held: dict[int, Mask] = {}
-        parts: dict[int, list[Hashable]] = {}
-        pieces: dict[int, Slice] = {}
+        shared: dict[int, list[Hashable]] = {}
+        slices: dict[int, Slice] = {}
         for name in holders or ():
-            for piece, position in positions.get(name, ()):
-                pieces[id(piece)] = piece
-                held[id(piece)] = held.get(id(piece), 0) | 1 << position
+            for slice_, position in positions.get(name, ()):
+                slices[slice_.number] = slice_
+                held[slice_.number] = held.get(slice_.number, 0) | 1 << position
         for name, own in shares.items() if shares else ():
-            for piece, position in positions.get(name, ()):
-                pieces[id(piece)] = piece
-                parts.setdefault(id(piece), []).append((position, own.token))
-        return pieces, {key: (held.get(key, 0), frozenset(parts.get(key, ()))) for key in pieces}
+            for slice_, position in positions.get(name, ()):
+                slices[slice_.number] = slice_
+                shared.setdefault(slice_.number, []).append((position, own.token))
+        return slices, {key: (held.get(key, 0), frozenset(shared.get(key, ()))) for key in slices}
 
     def _positions_in(self, pool_id: PoolID, published: Sequence[Slice]) -> Mapping[str, list[tuple[Slice, int]]]:
         """Where the devices of a pool stand; a name may occur in several generations."""
         if pool_id not in self._positions:
             found: dict[str, list[tuple[Slice, int]]] = {}
-            for piece in published:
-                for position, device in enumerate(piece.devices):
-                    found.setdefault(device.name, []).append((piece, position))
+            for slice_ in published:
+                for position, device in enumerate(slice_.devices):
+                    found.setdefault(device.name, []).append((slice_, position))
             self._positions[pool_id] = found
         return self._positions[pool_id]

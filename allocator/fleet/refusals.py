@@ -1,128 +1,53 @@
-"""Refusals of nodes that are in one state: the same but for the names of claims, devices and holders.
+"""Why nodes cannot allocate claims, from the answers that a fleet keeps."""
 
-A refusal is kept with positions in place of devices, so that it speaks for every node of its state and for
-every claim of its shape; the names are put in when somebody wants to read them.
-"""
-
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
 
 from allocator.cluster.usage import Usage
-from allocator.explain.cause import holders_of
-from allocator.explain.text import node_text
-from allocator.model import Claim, Device, DeviceID, PoolID
-from allocator.outcome import (
-    AllBlocked,
-    Cause,
-    Conflict,
-    ConstraintUnmet,
-    Exhausted,
-    InvalidPoolSeen,
-    NotEnough,
-    Outcome,
-    Refusal,
-    Refused,
-)
+from allocator.fleet.answers import Answers
+from allocator.fleet.nodes import FleetNode, FleetNodes
+from allocator.fleet.unable import Unable, beside
+from allocator.model import Claim
+from allocator.outcome import Outcome
+from allocator.search.rules import Mask, bits
 
 
-@dataclass(frozen=True, slots=True)
-class Unable:
-    """A state of nodes that cannot.
-
-    outcome: without devices, holders and contradictory pools. claims: those that were asked for. text: the same for
-    states that differ in which devices, but not in how many. is_own: each of its nodes has contradictory pools of its
-    own to name. positions: for each stage of the funnel its devices.
-    """
-
-    outcome: Refused | Exhausted
-    claims: tuple[str, ...]
-    text: str
-    is_own: bool
-    positions: tuple[tuple[int, ...], ...] = ()
-
-    @property
-    def key(self) -> tuple[str, bool]:
-        """What it says, and whether each of its nodes names pools of its own."""
-        return self.text, self.is_own
-
-    @staticmethod
-    def of(outcome: Refused | Exhausted, claims: Sequence[Claim], devices: Sequence[Device]) -> "Unable":
-        """The refusal of a node with these devices. Cost: O(devices)."""
-        names = tuple(str(claim) for claim in claims)
-        alone = _alone(outcome)
-        is_own, outcome = alone is not outcome, alone
-        stages = _stages(outcome)
-        if not stages:
-            return Unable(outcome, names, node_text(outcome), is_own)
-        numbers = {device.id: position for position, device in enumerate(devices)}
-        positions = tuple(tuple(numbers[device] for device in stage.devices) for stage in stages)
-        text = node_text(_with_stages(outcome, [replace(stage, holders=()) for stage in stages]))
-        bare = [replace(stage, devices=(), holders=()) for stage in stages]
-        return Unable(_with_stages(outcome, bare), names, text, is_own, positions)
-
-    def told(self, claims: Sequence[Claim], devices: Sequence[Device], usage: Usage | None) -> Refused | Exhausted:
-        """The refusal of these claims on a node of that state with these devices. Cost: O(devices refused).
-
-        usage: None where the holders need not be told, who differ by node.
-        """
-        outcome = self.outcome
-        if self.positions:
-            pairs = zip(_stages(outcome), self.positions, strict=True)
-            named = [_named(stage, tuple([devices[p].id for p in positions]), usage) for stage, positions in pairs]
-            outcome = _with_stages(outcome, named)
-        names = {old: str(claim) for old, claim in zip(self.claims, claims, strict=True)}
-        if all(old == new for old, new in names.items()):
-            return outcome
-        return _renamed(outcome, names)
+def refusals_by_reason(
+    answers: Answers, nodes: FleetNodes, claims: Sequence[Claim], allowed: Mask
+) -> Iterator[tuple[Outcome, Mask]]:
+    """The allowed nodes that cannot, by reason, ordered by the first node of each; without holders."""
+    for refused in _by_reason(answers, allowed):
+        yield refusal_of(answers, nodes[_first(refused)], claims, None), refused
 
 
-def beside(outcome: Refused | Exhausted, invalid: tuple[tuple[PoolID, str], ...]) -> Refused | Exhausted:
-    """The refusal of a node that has these contradictory pools."""
-    if not invalid or isinstance(outcome, Exhausted):
-        return outcome
-    assert not isinstance(outcome.cause, InvalidPoolSeen)
-    return replace(outcome, cause=InvalidPoolSeen(invalid, outcome.cause))
+def refusals_by_node(
+    answers: Answers, nodes: FleetNodes, claims: Sequence[Claim], allowed: Mask
+) -> Iterator[tuple[Outcome, Mask]]:
+    """The same, with each node that has contradictory pools alone."""
+    for refused in _by_reason(answers, allowed):
+        if not _unable(answers, nodes[_first(refused)]).is_own:
+            yield refusal_of(answers, nodes[_first(refused)], claims, None), refused
+            continue
+        for number in bits(refused):
+            yield refusal_of(answers, nodes[number], claims, None), 1 << number
 
 
-def _alone(outcome: Refused | Exhausted) -> Refused | Exhausted:
-    """The refusal without the contradictory pools beside it."""
-    if isinstance(outcome, Exhausted) or not isinstance(outcome.cause, InvalidPoolSeen):
-        return outcome
-    assert outcome.cause.cause is not None, "the allocator says what is missing, whatever else is wrong"
-    return replace(outcome, cause=outcome.cause.cause)
+def refusal_of(answers: Answers, node: FleetNode, claims: Sequence[Claim], usage: Usage | None) -> Outcome:
+    """The refusal of one node. usage: names the holders of devices; None leaves them out."""
+    invalid = tuple((pool.id, pool.contradiction) for pool in node.pools or () if pool.contradiction)
+    return beside(_unable(answers, node).refusal(claims, node.devices(), usage), invalid)
 
 
-def _stages(outcome: Outcome) -> tuple[Refusal, ...]:
-    cause = outcome.cause if isinstance(outcome, Refused) else None
-    return cause.refusals if isinstance(cause, NotEnough | AllBlocked) else ()
+def _by_reason(answers: Answers, allowed: Mask) -> list[Mask]:
+    masks = [refused for mask in answers.by_text.values() if (refused := mask & allowed)]
+    return sorted(masks, key=lambda mask: mask & -mask)
 
 
-def _with_stages(outcome: Refused | Exhausted, stages: Sequence[Refusal]) -> Refused:
-    assert isinstance(outcome, Refused)
-    assert isinstance(outcome.cause, NotEnough | AllBlocked)
-    return replace(outcome, cause=replace(outcome.cause, refusals=tuple(stages)))
+def _first(nodes: Mask) -> int:
+    return (nodes & -nodes).bit_length() - 1
 
 
-def _named(stage: Refusal, devices: tuple[DeviceID, ...], usage: Usage | None) -> Refusal:
-    if usage is None or stage.kind not in ("in use", "capacity"):
-        return replace(stage, devices=devices)
-    return replace(stage, devices=devices, holders=holders_of(devices, usage))
-
-
-def _renamed(outcome: Refused | Exhausted, names: Mapping[str, str]) -> Refused | Exhausted:
-    if isinstance(outcome, Exhausted):
-        return outcome
-    assert not isinstance(outcome.cause, InvalidPoolSeen)
-    return replace(outcome, cause=_renamed_cause(outcome.cause, names))
-
-
-def _renamed_cause(cause: Cause, names: Mapping[str, str]) -> Cause:
-    match cause:
-        case NotEnough():
-            return replace(cause, claim=names[cause.claim])
-        case AllBlocked():
-            return replace(cause, claim=names[cause.claim])
-        case ConstraintUnmet():
-            return replace(cause, claim=names[cause.claim])
-        case Conflict():
-            return Conflict(tuple(names[claim] for claim in cause.claims))
+def _unable(answers: Answers, node: FleetNode) -> Unable:
+    assert node.group is not None, f"node {node.node.name} is in no group"
+    answer = answers.of_group[node.group]
+    assert isinstance(answer, Unable), f"node {node.node.name} refuses nothing: {answer}"
+    return answer

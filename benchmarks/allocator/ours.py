@@ -14,14 +14,8 @@ from allocator.fleet.fleet import Chosen, Fleet
 from allocator.gates import Features
 from allocator.model import Claim, Node, Slice
 from allocator.outcome import AllocationError
-from allocator.search import backtracking as search
 from benchmarks.allocator.cases import CLASS, FEATURES, Json, claim, large_slices, request
 from scheduler.cli.verify_allocation import Case, case_of
-
-
-def is_compiled() -> bool:
-    """True where the allocator was compiled (`make compiled`)."""
-    return not str(search.__file__).endswith(".py")
 
 
 def decoded(case: Json) -> Case:

@@ -18,6 +18,7 @@ from typing import Any
 from benchmarks.allocator import cases, ours
 from benchmarks.allocator.plot import plot
 from benchmarks.reference import Reference
+from scheduler.installation import description
 
 PODS_A_SECOND, MILLISECONDS, MICROSECONDS = "pods/s", "ms", "us"
 
@@ -63,7 +64,7 @@ def main() -> None:
         return
     arguments.output.mkdir(parents=True, exist_ok=True)
     rows = compare(arguments.rounds)
-    print(f"ours: {'compiled by mypyc' if ours.is_compiled() else 'pure Python'}\n")
+    print(f"ours: {description()}\n")
     print(table(rows))
     (arguments.output / "results.json").write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n")
     if arguments.large:

@@ -26,6 +26,7 @@ from benchmarks.endtoend.plot import plot
 from benchmarks.endtoend.watch import Stalled
 from benchmarks.endtoend.workload import SIZES, Size, size_of
 from scheduler.client.errors import CallFailed
+from scheduler.installation import description
 from tests.controlplane import binaries
 from tests.controlplane.binaries import BuildError, Unavailable
 from tests.controlplane.process import StartError
@@ -51,6 +52,7 @@ def main() -> None:
     except (Unavailable, BuildError, StartError, CallFailed, Stalled, Wrong) as error:
         sys.exit(f"bench-e2e: {error}")
     names = {contender.column: contender.name for contender in contenders}
+    print(f"ours: {description()}\n")
     print(figures.table(figures.rows(runs, list(names)), names))
     plot(runs, names, arguments.output / "bound.svg")
     print(f"written: {', '.join(str(arguments.output / name) for name in ('results.json', 'runs.json', 'bound.svg'))}")

@@ -19,6 +19,7 @@ from benchmarks.extender.cases import CASES
 from benchmarks.extender.figures import Round
 from benchmarks.extender.measurement import ClientFailed, measure
 from scheduler.client.errors import CallFailed
+from scheduler.installation import description
 from tests.controlplane import binaries
 from tests.controlplane.binaries import BuildError, Unavailable
 from tests.controlplane.process import StartError
@@ -39,6 +40,7 @@ def main() -> None:
         rounds = compare(arguments.only or list(CASES), arguments.rounds, arguments.calls, arguments.output)
     except (Unavailable, BuildError, StartError, CallFailed, ClientFailed) as error:
         sys.exit(f"bench-extender: {error}")
+    print(f"ours: {description()}\n")
     print(figures.table(figures.rows(rounds)))
     print(f"written: {', '.join(str(arguments.output / name) for name in ('results.json', 'runs.json'))}")
 

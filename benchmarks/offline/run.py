@@ -20,6 +20,7 @@ from benchmarks.offline.answer import WrongAnswer
 from benchmarks.offline.cases import CASES, LEAST_PODS, MOST_PODS_OF_NODE, Case, write
 from benchmarks.offline.figures import Run
 from benchmarks.offline.measurement import measure
+from scheduler.installation import description
 
 ENDED_WELL = (0, 1)
 """Exit codes of `dra allocate` that come with an answer: everything was placed, or something was not."""
@@ -50,7 +51,7 @@ def main() -> None:
         runs = measure_all(program, cases, size, arguments.rounds, arguments.output)
     except WrongAnswer as error:
         sys.exit(f"bench-offline: {error}")
-    print(size)
+    print(f"{size}; ours: {description()}")
     print(table(figures.rows(runs)))
     print(f"written: {', '.join(str(arguments.output / name) for name in ('results.json', 'runs.json'))}")
 

@@ -1,134 +1,16 @@
-"""What of a device an expression looks at, as far as its text says it.
+"""The paths of a device that an expression reads."""
 
-A caller may answer alike for devices that agree on these paths. A domain that is computed, or `device` as a whole,
-makes it everything below. Variables of `cel.bind` are followed.
-"""
-
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
-
-from cel.check.checker import Checked, VariableReference
-from cel.stack import LEVELS, with_room
-from cel.syntax import ast
-from cel.syntax.ast import Call, Comprehension, Expr, Literal, Select
+from typing import TypeAlias
 
 Path: TypeAlias = tuple[str, ...]
-_DEEPEST: Final = 3  # field, domain, identifier
-_INDEXING: Final = frozenset({ast.INDEX, ast.OPTIONAL_INDEX, ast.OPTIONAL_SELECT})
 
 
 @dataclass(frozen=True, slots=True)
 class Reads:
-    """The paths that are read, such as ("driver",) or ("attributes", domain, identifier).
+    """The paths that an expression reads, such as ("driver",) or ("attributes", domain, identifier).
 
-    A shorter path stands for all that is below it, the empty one for the device. No path is below another one.
+    A shorter path includes everything below it, the empty path the whole device. No path includes another one.
     """
 
     paths: frozenset[Path]
-
-
-def reads_of(checked: Checked) -> Reads:
-    """Finds the paths in a checked expression."""
-    reader = _Reader(checked)
-    reader.visit(checked.root)
-    return Reads(frozenset(path for path in reader.paths if not _is_covered(path, reader.paths)))
-
-
-def path_under(checked: Checked, bindings: Sequence[Comprehension]) -> Callable[[Expr], Path | None]:
-    """What tells whether an expression inside of these `cel.bind` is a path, and which."""
-    reader = _Reader(checked)
-    for binding in bindings:
-        reader.bind(binding)
-    return reader.path
-
-
-def _is_covered(path: Path, paths: set[Path]) -> bool:
-    return any(path[:length] in paths for length in range(len(path)))
-
-
-class _Reader:
-    """Collects paths. aliases: of the variables of macros, None for those that are no path."""
-
-    def __init__(self, checked: Checked) -> None:
-        self._references = checked.references
-        self._aliases: list[dict[str, Path | None]] = []
-        self.paths: set[Path] = set()
-        self._depth = 0
-
-    def visit(self, node: Expr) -> None:
-        self._depth += 1
-        if self._depth % LEVELS:
-            self._visit(node)
-        else:
-            with_room(self._visit, node)
-        self._depth -= 1
-
-    def _visit(self, node: Expr) -> None:
-        path = self.path(node)
-        if path is not None:
-            self.paths.add(path[:_DEEPEST])
-        elif isinstance(node, Comprehension):
-            self._comprehension(node)
-        else:
-            for child in ast.children(node):
-                self.visit(child)
-
-    def path(self, node: Expr) -> Path | None:
-        """The path that a node is, if it is one."""
-        steps: list[str] = []
-        while True:
-            step = None if isinstance(node, Select) and node in self._references else _step(node)
-            if step is None:
-                break
-            node, name = step
-            steps.append(name)
-        start = self._start(node)
-        return None if start is None else (*start, *reversed(steps))
-
-    def _start(self, node: Expr) -> Path | None:
-        reference = self._references.get(node)
-        if not isinstance(reference, VariableReference):
-            return None
-        if reference.is_global:
-            return ()
-        for scope in reversed(self._aliases):
-            if reference.name in scope:
-                return scope[reference.name]
-        return None
-
-    def bind(self, node: Comprehension) -> Path | None:
-        """Enters a `cel.bind`; gives the path that its variable stands for, if it is one."""
-        alias = self.path(node.start)
-        self._aliases.append({node.accumulator: alias})
-        return alias
-
-    def _comprehension(self, node: Comprehension) -> None:
-        if node.is_binding:
-            if self.bind(node) is None:
-                variables = self._aliases.pop()
-                self.visit(node.start)
-                self._aliases.append(variables)
-        else:
-            self._loop(node)
-        self.visit(node.result)
-        self._aliases.pop()
-
-    def _loop(self, node: Comprehension) -> None:
-        self.visit(node.range_)
-        self._aliases.append({node.accumulator: None})
-        self._aliases.append(dict.fromkeys([node.variable, node.second_variable or node.variable]))
-        self.visit(node.condition)
-        self.visit(node.step)
-        self._aliases.pop()
-
-
-def _step(node: Expr) -> tuple[Expr, str] | None:
-    """The operand and the key of a field or of an index that is a literal string."""
-    if isinstance(node, Select):
-        return node.operand, node.field
-    if isinstance(node, Call) and node.function in _INDEXING:
-        operand, index = node.arguments
-        if isinstance(index, Literal) and isinstance(index.value, str):
-            return operand, index.value
-    return None

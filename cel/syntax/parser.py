@@ -13,7 +13,7 @@ from typing import Final
 from cel.errors import CompileError
 from cel.stack import LEVELS, with_room
 from cel.syntax import ast, lexer
-from cel.syntax.ast import Call, Entry, Expr, Field, Ident, ListExpr, Literal, MapExpr, MessageExpr, Select
+from cel.syntax.ast import Call, Expr, Field, Ident, ListExpr, Literal, MapEntry, MapExpr, MessageExpr, Select
 from cel.syntax.lexer import Token
 from cel.syntax.macros import Macro, MacroCall, MacroError, MacroKey
 from cel.values.values import Value
@@ -336,14 +336,14 @@ class _Parser:
 
     def _map(self) -> Expr:
         brace = self._advance()
-        entries: list[Entry] = []
+        entries: list[MapEntry] = []
 
         def entry() -> None:
             is_optional = self._accept("?") is not None
             key = self._expr()
             height = self._height
             colon = self._expect(":")
-            entries.append(Entry(colon.position, key, self._expr(), is_optional))
+            entries.append(MapEntry(colon.position, key, self._expr(), is_optional))
             self._height = max(height, self._height)
 
         self._items("}", entry)

@@ -1,8 +1,9 @@
-"""What one attempt has begun: enough to undo it, whatever moment it is stopped at.
+"""One attempt under way: what its steps know of each other's writes.
 
 A claim is noted before its first write is sent, since a write whose answer never came may be stored.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from scheduler.attempt.binder import Binder
@@ -10,10 +11,11 @@ from scheduler.attempt.claim_objects import Claim, ClaimKey, Json, version_of
 from scheduler.attempt.decision import Decision
 from scheduler.attempt.intent import Intent
 from scheduler.attempt.slots import Slot, Slots
+from scheduler.attempt.step import Step
 
 
-@dataclass(slots=True)
-class Touched:
+@dataclass(slots=True, eq=False)
+class WrittenClaim:
     """A claim that may have been written to.
 
     stored: as it was last read or written. allocation: what may be taken back, None where only the reservation is ours.
@@ -45,42 +47,53 @@ class Touched:
 
 
 @dataclass(slots=True)
+class WrittenPod:
+    """The pod, as the attempt writes to it before and when it binds it.
+
+    version: as it was last read or written. status: fields that have to be written before the pod is bound, None for
+    one that goes. sent: the version that a write was sent under which may still be stored, "" where there is none.
+    failures: writes that failed. names_claim: its status names the claim for its extended resources, or may.
+    """
+
+    version: str
+    status: Mapping[str, object]
+    sent: str = ""
+    failures: int = 0
+    names_claim: bool = False
+
+
+@dataclass(slots=True)
 class Attempt:
     """A decision under way.
 
-    pod_version: of the pod as it was last read or written. slot: of the writers; given back before the attempt ends.
-    touched: in the order of the writes. binding: the pod's version that a binding was sent under which may still land,
-    "" where there is none. is_nominated: the pod may say where it is about to go. is_making: the claim for its extended
-    resources may have been made, though no answer says so. is_told: the pod's status names that claim, or may.
+    slot: of the writers; given back before the attempt ends. begun: the steps, in their order. claims: those that may
+    have been written to, in the order of the writes.
     """
 
     decision: Decision
     intent: Intent
-    pod_version: str
     slot: Slot
-    touched: list[Touched] = field(default_factory=list)
-    binding: str = ""
-    is_nominated: bool = False
-    is_making: bool = False
-    is_told: bool = False
+    pod: WrittenPod
+    begun: list[Step] = field(default_factory=list)
+    claims: list[WrittenClaim] = field(default_factory=list)
 
-    def touch(self, claim: Touched, version: str) -> None:
+    def note(self, claim: WrittenClaim, version: str) -> None:
         """The claim is about to be written to, under that version."""
         claim.sent = version
         self.forget(claim)
-        self.touched.append(claim)
+        self.claims.append(claim)
 
-    def forget(self, claim: Touched) -> None:
+    def forget(self, claim: WrittenClaim) -> None:
         """Nothing of the claim is this attempt's to take back."""
-        self.touched = [one for one in self.touched if one is not claim]
+        self.claims = [one for one in self.claims if one is not claim]
 
 
 ALONE = 64
 """Slots of an attempt that shares them with no other: as many as it takes to tell one failure from many."""
 
 
-def begun(binder: Binder, decision: Decision, slot: Slot | None = None) -> Attempt:
+def new_attempt(binder: Binder, decision: Decision, slot: Slot | None = None) -> Attempt:
     """The attempt, before anything was written. slot: None for one that shares them with no other."""
     intent = Intent(binder.scheduler, binder.epoch, binder.process, decision.pod.uid, decision.node, decision.attempt)
     slot = slot or Slots(ALONE).take(decision.pod.namespace)
-    return Attempt(decision, intent, decision.pod.resource_version, slot)
+    return Attempt(decision, intent, slot, WrittenPod(decision.pod.resource_version, decision.pod_status or {}))

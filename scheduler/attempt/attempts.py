@@ -17,7 +17,7 @@ from zlib import crc32
 
 from allocator.model import Claim, DeviceID
 from scheduler.attempt import conditions
-from scheduler.attempt.bind_pod import Tell, bind_pod
+from scheduler.attempt.bind_pod import bind_pod
 from scheduler.attempt.binder import Binder
 from scheduler.attempt.claim_objects import key_of
 from scheduler.attempt.deallocate import deallocate_one
@@ -34,12 +34,13 @@ from scheduler.attempt.decision import (
     Retry,
 )
 from scheduler.attempt.device_status import device_status
+from scheduler.attempt.run import Report, report_nothing
 from scheduler.attempt.slots import Slot, Slots
 from scheduler.client.errors import CallFailed
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import ASIDE_S, FASTER, NOT_READY, Cluster
 from scheduler.decision.decide import Placed
-from scheduler.state.changes import GivenBack
+from scheduler.state.changes import ClaimChanged, Event, GivenBack
 from scheduler.state.claims import AlreadyReserved, ClaimObject
 from scheduler.state.invariants import Violation
 
@@ -57,7 +58,7 @@ INTERNAL = "internal error, see the log"
 
 Result = TypeVar("Result")
 
-_NONE: Mapping[str, conditions.Failed] = MappingProxyType({})
+_NONE: Mapping[str, conditions.DevicesFailed] = MappingProxyType({})
 
 _LOG = logging.getLogger(__name__)
 
@@ -79,42 +80,34 @@ class Freed:
     problem: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Hearer:
-    """Who hears what attempts come to.
-
-    given_back: what an attempt had taken in memory is free again. put_back: so are devices that were set aside a
-    while ago (a claim that stands for them), on that node. violated: two attempts met that never should.
-    """
-
-    given_back: Callable[[GivenBack], None]
-    put_back: Callable[[Claim, str], None]
-    violated: Callable[[Violation], None]
+GivenBackHandler = Callable[[Event, str], None]
+"""Called when something is free again that was taken in memory alone: with the event, and its node, "" for any."""
 
 
 class Attempts:
     """All attempts of one program.
 
-    concurrency: attempts that write at the same time. is_tried: whether a pod, by its uid, is still one to be tried;
-    as long as it is, it shows that no pod can be bound, if it did. is_patient: devices that are not ready are awaited.
+    given_back: hears of what is free again. concurrency: attempts that write at the same time. is_tried: whether a pod,
+    by its uid, is still one to be tried; as long as it is, it shows that no pod can be bound, if it did.
+    waits_for_devices: where they are not ready yet.
     """
 
     def __init__(  # noqa: PLR0913 - what they work with, and how
         self,
         cluster: Cluster,
         binder: Binder,
-        hearer: Hearer,
+        given_back: GivenBackHandler,
         *,
         concurrency: int,
         is_tried: Callable[[str], bool],
-        is_patient: bool,
+        waits_for_devices: bool,
     ) -> None:
         self.slots = Slots(concurrency)
         self._cluster = cluster
         self._binder = binder
-        self._hearer = hearer
+        self._given_back = given_back
         self._is_tried = is_tried
-        self._is_patient = is_patient
+        self._is_patient = waits_for_devices
         self._trouble = ("", "")
         self._together: asyncio.TimerHandle | None = None
         self._numbers = count(1)
@@ -143,11 +136,11 @@ class Attempts:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def finish(self, patience_s: float, back_s: float = BACK_S) -> None:
-        """Let what is under way end; what does not within patience_s is cancelled, and takes back what it wrote."""
+    async def finish(self, wait_s: float, back_s: float = BACK_S) -> None:
+        """Let what is under way end; what does not within wait_s is cancelled, and takes back what it wrote."""
         if not self._tasks:
             return
-        late = (await asyncio.wait(self._tasks, timeout=patience_s))[1]
+        late = (await asyncio.wait(self._tasks, timeout=wait_s))[1]
         # Cancelled once, a task takes back what it wrote; twice, it stops at once, and the next start does the rest.
         for more_s in (back_s, None):
             for task in late:
@@ -164,7 +157,7 @@ class Attempts:
         try:
             allocations = self._cluster.reserve(pod, placed)
         except AlreadyReserved as error:
-            self._hearer.violated(Violation("I6", f"pod {pod}", str(error)))
+            self._binder.listener.violated(Violation("I6", f"pod {pod}", str(error)))
             raise
         plans = [ClaimPlan(claim.raw, allocation) for claim, allocation in allocations]
         decision = self._decision(pod, placed.node, plans)
@@ -176,18 +169,18 @@ class Attempts:
             decision = replace(decision, pod_status=device_status(pod, placed))
         return Reserved(pod, decision, claims)
 
-    async def carry_out(self, reserved: Reserved, slot: Slot, tell: Tell = lambda _: None) -> Outcome:
+    async def carry_out(self, reserved: Reserved, slot: Slot, report: Report = report_nothing) -> Outcome:
         """Write and bind what is reserved. Raises what cancels it, once all is taken back.
 
-        tell: is told what becomes of the pod where it is not bound, before what was written is taken back.
+        report: is called with what becomes of the pod where it is not bound, before what was written is taken back.
         """
         decision, outcome = reserved.decision, None
         try:
-            outcome = await bind_pod(self._binder, decision, slot, tell)
+            outcome = await bind_pod(self._binder, decision, slot, report)
         except Exception:  # noqa: BLE001 - whatever it is, it costs this pod and no other
             _LOG.exception("binding failed", extra={"pod": str(decision.pod), "node": decision.node})
             outcome = Retry(INTERNAL)
-            tell(outcome)
+            report(outcome)
         finally:
             slot.give_back()
             self._end(reserved, outcome)
@@ -216,12 +209,16 @@ class Attempts:
             self._trouble = (uid, outcome.reason)
             _LOG.error("no pod can be bound", extra={"pod": str(decision.pod), "reason": outcome.reason})
         if not isinstance(outcome, Pending):
-            self._hearer.given_back(GivenBack(reserved.pod, reserved.claims, decision.node))
+            self._given_back(GivenBack(reserved.pod, reserved.claims, decision.node), decision.node)
 
     # -- a pod that has none
 
     async def free(
-        self, pod: Pod, claims: Sequence[ClaimObject], slot: Slot, failed: Mapping[str, conditions.Failed] = _NONE
+        self,
+        pod: Pod,
+        claims: Sequence[ClaimObject],
+        slot: Slot,
+        failed: Mapping[str, conditions.DevicesFailed] = _NONE,
     ) -> Freed:
         """Deallocate one of the claims that keep the pod from every node.
 
@@ -251,7 +248,7 @@ class Attempts:
             tuple(plans),
             next(self._numbers),
             is_assigned=bool(pod.node_name),
-            is_patient=self._is_patient,
+            waits_for_devices=self._is_patient,
         )
 
     def _set_aside(
@@ -274,4 +271,4 @@ class Attempts:
 
     def _put_back(self, aside: Claim, node: str) -> None:
         self._cluster.put_back(aside)
-        self._hearer.put_back(aside, node)
+        self._given_back(ClaimChanged(aside, None), node)

@@ -6,13 +6,14 @@ Source: kube-scheduler's DynamicResources plugin, PostFilter.
 """
 
 from scheduler.attempt import claim_calls, claim_objects
-from scheduler.attempt.attempt import Attempt, Touched, begun
+from scheduler.attempt.attempt import Attempt, WrittenClaim, new_attempt
 from scheduler.attempt.binder import Binder
 from scheduler.attempt.claim_objects import Claim, allocation_of, consumers_of, is_deleting, is_made_for, key_of
+from scheduler.attempt.claim_undo import undo_claim
 from scheduler.attempt.decision import Decision
-from scheduler.attempt.rollback import Kept, roll_back
+from scheduler.attempt.pod_fate import Kept
 from scheduler.attempt.slots import Slot
-from scheduler.attempt.write_outcome import Verdict, verdict
+from scheduler.attempt.write_outcome import WriteOutcome, write_outcome
 from scheduler.client.errors import CallFailed
 from scheduler.state.claims import FINALIZER
 
@@ -42,7 +43,7 @@ async def deallocate_one(binder: Binder, decision: Decision, slot: Slot | None =
     claim = min(may, key=key_of, default=None)
     if claim is None:
         return None
-    attempt = begun(binder, decision, slot)
+    attempt = new_attempt(binder, decision, slot)
     try:
         return claim if await _deallocate(binder, attempt, claim) else None
     finally:
@@ -54,23 +55,23 @@ async def _deallocate(binder: Binder, attempt: Attempt, claim: Claim) -> bool:
     try:
         stored = await claim_calls.put(binder, claim_objects.marked(claim, attempt.intent))
     except CallFailed as error:
-        if verdict(error) is Verdict.GONE:
+        if write_outcome(error) is WriteOutcome.GONE:
             return True
         raise
     pod_uid = attempt.decision.pod.uid
-    touched = Touched(
+    written = WrittenClaim(
         key_of(claim),
         stored,
         allocation_of(stored),
         is_taken_over=pod_uid in consumers_of(claim),
         is_made=is_made_for(claim, pod_uid),
     )
-    touched.note(stored)
+    written.note(stored)
     try:
         with attempt.slot.undoing():
-            is_settled = await roll_back(binder, attempt, [touched])
+            is_undone = await undo_claim(binder, attempt, written)
     except Kept:
         return False
-    if not is_settled:
+    if not is_undone:
         raise CallFailed(f"claim {key_of(claim)}", "the API server refuses to take it back", is_ambiguous=False)
     return True

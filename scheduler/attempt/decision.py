@@ -52,9 +52,9 @@ class ExtendedPlan:
 class Decision:
     """A pod, its node and its claims. attempt: counts within the process; no two decisions share one.
 
-    is_assigned: the pod has its node already, and only its claims are to be allocated. is_patient: devices that are not
-    ready are waited for. extended: a claim that is not there yet. pod_status: what the pod's status is to say of its
-    devices before it is bound, None for a field that goes; None where that is not ours to say.
+    is_assigned: the pod has its node already, and only its claims are to be allocated. waits_for_devices: if they are
+    not ready yet. extended: a claim that is not there yet. pod_status: what the pod's status is to say of its devices
+    before it is bound, None for a field that goes; None where that is not ours to say.
     """
 
     pod: PodKey
@@ -62,7 +62,7 @@ class Decision:
     claims: tuple[ClaimPlan, ...]
     attempt: int
     is_assigned: bool = False
-    is_patient: bool = True
+    waits_for_devices: bool = True
     extended: ExtendedPlan | None = None
     pod_status: Mapping[str, object] | None = None
 
@@ -101,7 +101,7 @@ class Retry:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class Unschedulable:
     """The pod is unschedulable until something changes. by: what has to."""
 
     reason: str
@@ -148,7 +148,7 @@ class Stopped:
     reason: str = "the program is being stopped"
 
 
-Outcome = Bound | BoundElsewhere | Retry | Refused | Gone | Fatal | Pending | Stopped
+Outcome = Bound | BoundElsewhere | Retry | Unschedulable | Gone | Fatal | Pending | Stopped
 
 
 class AttemptEnded(Exception):

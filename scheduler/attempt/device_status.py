@@ -1,4 +1,4 @@
-"""What the status of a pod says of its devices, for its kubelet: written right before the pod is bound.
+"""What the status of a pod says of its devices, for its kubelet.
 
 The claim that was made for its extended resources, and what its devices take of the node. What an attempt that came to
 nothing has left there goes.
@@ -8,11 +8,7 @@ Source: KEP-5004, KEP-5517; kube-scheduler's DynamicResources plugin, PreBind.
 from collections.abc import Mapping
 from typing import Any
 
-from scheduler.attempt import pod_calls
-from scheduler.attempt.attempt import Attempt
-from scheduler.attempt.binder import Binder
 from scheduler.attempt.decision import Decision
-from scheduler.client.errors import CallFailed
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_status import EXTENDED_STATUS, TAKEN_STATUSES
 from scheduler.decision.decide import Placed
@@ -49,22 +45,5 @@ def of_pod_now(decision: Decision, pod: Mapping[str, Any]) -> Status:
 
 def names_claim(pod: Mapping[str, Any], decision: Decision) -> bool:
     """Whether the pod's status names the claim that the decision makes."""
-    told = (pod.get("status") or {}).get(EXTENDED_STATUS) or {}
-    return decision.extended is not None and told.get("resourceClaimName") == decision.extended.claim.claim.name
-
-
-async def write(binder: Binder, attempt: Attempt, version: str, status: Status) -> str:
-    """Write the pod's status under that version, where there is anything to write; its version then.
-
-    Raises CallFailed. Nothing can have happened to the pod between the two versions.
-    """
-    if not status:
-        return version
-    was_told, attempt.is_told = attempt.is_told, attempt.is_told or bool(status.get(EXTENDED_STATUS))
-    try:
-        stored = await pod_calls.replace_status(binder.api, attempt.decision.pod, version, status)
-    except CallFailed as error:
-        if not error.is_ambiguous:
-            attempt.is_told = was_told
-        raise
-    return str(stored["metadata"]["resourceVersion"])
+    status = (pod.get("status") or {}).get(EXTENDED_STATUS) or {}
+    return decision.extended is not None and status.get("resourceClaimName") == decision.extended.claim.claim.name

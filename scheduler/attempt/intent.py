@@ -32,8 +32,8 @@ class Intent:
     renewal: int = field(default=0, compare=False)
 
     def __str__(self) -> str:
-        told = {name: value for name, value in asdict(self).items() if name != "renewal" or value}
-        return orjson.dumps(told).decode()
+        fields = {name: value for name, value in asdict(self).items() if name != "renewal" or value}
+        return orjson.dumps(fields).decode()
 
 
 def intent_of(claim: Mapping[str, Any]) -> Intent | None:

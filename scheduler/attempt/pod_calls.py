@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from scheduler.attempt.binder import Api
 from scheduler.attempt.claim_objects import Json
 from scheduler.attempt.decision import PodKey
+from scheduler.client.api import Api
 from scheduler.client.connection import APPLY, MERGE, STRATEGIC_MERGE
 from scheduler.client.errors import ApiError
 from scheduler.client.resources import PODS

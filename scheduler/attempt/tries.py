@@ -3,7 +3,7 @@
 from scheduler.attempt.attempt import Attempt
 from scheduler.attempt.binder import Binder, pause_s
 from scheduler.attempt.decision import AttemptEnded, Retry
-from scheduler.attempt.write_outcome import Verdict, outcome_of, verdict
+from scheduler.attempt.write_outcome import WriteOutcome, outcome_of, write_outcome
 from scheduler.client.errors import CallFailed
 
 TRIES = 5
@@ -18,15 +18,15 @@ async def pause(binder: Binder, attempt: Attempt, error: CallFailed, subject: st
 
     subject: such as `claim ns/a`. tries: how often the write was sent.
     """
-    match verdict(error):
-        case Verdict.CONFLICT:
+    match write_outcome(error):
+        case WriteOutcome.CONFLICT:
             await binder.time.sleep(CONFLICT_PAUSE_S)
-        case Verdict.UNKNOWN:
+        case WriteOutcome.UNKNOWN:
             attempt.slot.failed(str(error))
             if attempt.slot.is_failing:
                 raise AttemptEnded(Retry(f"{subject}: {error}")) from error
             await binder.time.sleep(pause_s(tries, binder.time))
-        case Verdict.NOT_SENT:  # nobody's writes can be, so it says nothing of the namespace
+        case WriteOutcome.NOT_SENT:  # nobody's writes can be, so it says nothing of the namespace
             await binder.time.sleep(pause_s(tries, binder.time))
         case _:
             raise AttemptEnded(outcome_of(error, subject)) from error

@@ -8,7 +8,7 @@ Source: k8s.io/kubernetes pkg/registry/resource/resourceclaim and pkg/apis/resou
 import re
 from enum import Enum
 
-from scheduler.attempt.decision import Fatal, Outcome, Refused, Retry
+from scheduler.attempt.decision import Fatal, Outcome, Retry, Unschedulable
 from scheduler.client.errors import ApiError, CallFailed, Cause, Withheld
 from scheduler.plugins.dynamic_resources import ADMIN_ACCESS, CLAIMS, DENIED
 
@@ -17,7 +17,7 @@ _OF_RBAC = re.compile(r'[^"]*("[^"]*" )?is forbidden: User ".*" cannot ')
 """At the beginning: a policy's message may hold whatever its object holds, this text among it."""
 
 
-class Verdict(Enum):
+class WriteOutcome(Enum):
     """What a failed write means.
 
     CONFLICT: the object has changed. UNKNOWN: the write may have been carried out, or not. NOT_SENT: it was not, since
@@ -39,76 +39,82 @@ class Verdict(Enum):
     FAILED = "failed"
 
 
-_WORTH_A_LOOK = frozenset({Verdict.CONFLICT, Verdict.UNKNOWN, Verdict.NOT_SENT, Verdict.GONE})
-_BY_STATUS = {404: Verdict.GONE, 409: Verdict.CONFLICT, 410: Verdict.GONE, 401: Verdict.DEFECT}
+_WORTH_A_LOOK = frozenset({WriteOutcome.CONFLICT, WriteOutcome.UNKNOWN, WriteOutcome.NOT_SENT, WriteOutcome.GONE})
+_BY_STATUS = {404: WriteOutcome.GONE, 409: WriteOutcome.CONFLICT, 410: WriteOutcome.GONE, 401: WriteOutcome.DEFECT}
 
 
-def verdict(error: CallFailed) -> Verdict:
+def write_outcome(error: CallFailed) -> WriteOutcome:
     """What the error means. UNKNOWN: the write may have been carried out; every other: it was not."""
     if isinstance(error, Withheld):
-        return Verdict.FAILED
+        return WriteOutcome.FAILED
     if error.is_ambiguous:
-        return Verdict.UNKNOWN
+        return WriteOutcome.UNKNOWN
     if not isinstance(error, ApiError):
-        return Verdict.NOT_SENT
+        return WriteOutcome.NOT_SENT
     if error.status == 403:
         return _of_forbidden(error)
     if error.status == 422:
         return _of_invalid(error.causes)
-    return _BY_STATUS.get(error.status, Verdict.FAILED)
+    return _BY_STATUS.get(error.status, WriteOutcome.FAILED)
 
 
 def may_pass(error: CallFailed) -> bool:
     """Whether the same may succeed once things were looked at again, or later: all but the server's considered no."""
     is_in_trouble = isinstance(error, ApiError) and (error.status >= 500 or error.status == 429)
-    return is_in_trouble or verdict(error) in _WORTH_A_LOOK
+    return is_in_trouble or write_outcome(error) in _WORTH_A_LOOK
 
 
-def _of_forbidden(error: ApiError) -> Verdict:
+def _of_forbidden(error: ApiError) -> WriteOutcome:
     """RBAC names the user and the verb, and no causes; quota and policies speak of the object."""
-    return Verdict.DEFECT if _OF_RBAC.match(error.message) and not error.causes else Verdict.DENIED
+    return WriteOutcome.DEFECT if _OF_RBAC.match(error.message) and not error.causes else WriteOutcome.DENIED
 
 
-def _of_invalid(causes: tuple[Cause, ...]) -> Verdict:
+def _of_invalid(causes: tuple[Cause, ...]) -> WriteOutcome:
     found = {_of_cause(cause) for cause in causes}
     # Where several rules are violated, the one that nobody but an operator can mend comes first.
-    return next((verdict for verdict in _PRECEDENCE if verdict in found), Verdict.FAILED)
+    return next((write_outcome for write_outcome in _PRECEDENCE if write_outcome in found), WriteOutcome.FAILED)
 
 
-_PRECEDENCE = (Verdict.DEFECT, Verdict.NO_ADMIN_ACCESS, Verdict.STALE, Verdict.FULL, Verdict.CONFLICT)
+_PRECEDENCE = (
+    WriteOutcome.DEFECT,
+    WriteOutcome.NO_ADMIN_ACCESS,
+    WriteOutcome.STALE,
+    WriteOutcome.FULL,
+    WriteOutcome.CONFLICT,
+)
 
 
-def _of_cause(cause: Cause) -> Verdict:
+def _of_cause(cause: Cause) -> WriteOutcome:
     match cause.reason:
         case "FieldValueForbidden" if _BINDING in cause.message:
-            return Verdict.DEFECT
+            return WriteOutcome.DEFECT
         case "FieldValueForbidden" if cause.field.endswith(".adminAccess"):
-            return Verdict.NO_ADMIN_ACCESS
+            return WriteOutcome.NO_ADMIN_ACCESS
         case "FieldValueForbidden" if cause.field == "status.reservedFor":
-            return Verdict.STALE
+            return WriteOutcome.STALE
         case "FieldValueTooMany" if cause.field == "status.reservedFor":
-            return Verdict.FULL
+            return WriteOutcome.FULL
         case "FieldValueInvalid" if cause.field == "status.allocation" and "field is immutable" in cause.message:
-            return Verdict.CONFLICT
+            return WriteOutcome.CONFLICT
         case _:
-            return Verdict.FAILED
+            return WriteOutcome.FAILED
 
 
-_REFUSED_BY = {Verdict.NO_ADMIN_ACCESS: ADMIN_ACCESS, Verdict.DENIED: DENIED}
+_REFUSED_BY = {WriteOutcome.NO_ADMIN_ACCESS: ADMIN_ACCESS, WriteOutcome.DENIED: DENIED}
 
 
 def outcome_of(error: CallFailed, subject: object) -> Outcome:
     """What the attempt ends with where the write of `subject`, such as `claim ns/a`, is not tried again."""
-    match verdict(error):
-        case Verdict.DEFECT:
+    match write_outcome(error):
+        case WriteOutcome.DEFECT:
             return Fatal(f"{subject}: {error}")
-        case Verdict.GONE:
+        case WriteOutcome.GONE:
             return Retry(f"{subject} no longer exists")
-        case Verdict.FULL:
-            return Refused(f"{subject} is reserved for as many pods as can be: {error}", CLAIMS)
-        case Verdict.NO_ADMIN_ACCESS | Verdict.DENIED as found:
-            return Refused(f"{subject}: {error}", _REFUSED_BY[found])
-        case Verdict.STALE:
+        case WriteOutcome.FULL:
+            return Unschedulable(f"{subject} is reserved for as many pods as can be: {error}", CLAIMS)
+        case WriteOutcome.NO_ADMIN_ACCESS | WriteOutcome.DENIED as found:
+            return Unschedulable(f"{subject}: {error}", _REFUSED_BY[found])
+        case WriteOutcome.STALE:
             return Retry(f"{subject} is being deleted, or was deallocated")
         case _:
             return Retry(f"{subject}: {error}")

@@ -13,7 +13,7 @@ from scheduler.client.errors import ApiError, CallFailed
 
 
 @dataclass(frozen=True, slots=True)
-class Backoff:
+class WatchBackoff:
     """The wait after a failure. All in seconds; jitter: the share of a wait that chance may add."""
 
     first_s: float = 0.8

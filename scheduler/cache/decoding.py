@@ -14,13 +14,13 @@ from scheduler.cache.events import (
     Decoder,
     Deleted,
     Entry,
+    Found,
     Holder,
     Key,
-    Observed,
     Progressed,
-    Refused,
     T,
     Undecodable,
+    Undecoded,
     Unreadable,
 )
 from scheduler.cache.states import Input, ListEnd, Page
@@ -45,7 +45,7 @@ def page_of(call: str, body: bytes, decode: Decoder[T], held: Holder = holds_not
             "metadata": dict(metadata),
         } if listed_at := _version(metadata):
             named = {"apiVersion": version, "kind": kind.removesuffix("List")}
-            objects = tuple(observed(_named(item, named), decode, held) for item in items or ())
+            objects = tuple(found_in(_named(item, named), decode, held) for item in items or ())
             return Page(objects, _text(metadata, "continue"), listed_at)
         case _:
             raise Unreadable(call, "the answer is no list of objects")
@@ -55,7 +55,7 @@ def input_of(call: str, line: bytes, decode: Decoder[T], held: Holder = holds_no
     """What a line of the watch tells. Raises ApiError for one that tells an error, Unreadable for one that is none."""
     match loads_leniently(line):
         case {"type": "ADDED" | "MODIFIED", "object": dict(raw)} if _version(_metadata(raw)):
-            return Applied(observed(raw, decode, held))
+            return Applied(found_in(raw, decode, held))
         case {"type": "DELETED", "object": dict(raw)} if not _identity_error(raw):
             return Deleted(*_identity(raw))
         case {"type": "BOOKMARK", "object": dict(raw)} if _version(_metadata(raw)):
@@ -66,19 +66,19 @@ def input_of(call: str, line: bytes, decode: Decoder[T], held: Holder = holds_no
             raise Unreadable(call, f"a line is no event of an object: {shown(line[:100].decode(errors='replace'))}")
 
 
-def observed(raw: object, decode: Decoder[T], held: Holder) -> Observed[T]:
+def found_in(raw: object, decode: Decoder[T], held: Holder) -> Found[T]:
     """The object as it is kept."""
     identity = _identity(raw)
     if not isinstance(raw, dict):
-        return Refused(*identity, f"it must be an object (got {shown(raw)})")
+        return Undecoded(*identity, f"it must be an object (got {shown(raw)})")
     if problem := _identity_error(raw):
-        return Refused(*identity, problem, held(raw))
+        return Undecoded(*identity, problem, held(raw))
     try:
         return Entry(*identity, decode(raw))
     except Undecodable as error:
-        return Refused(*identity, str(error), held(raw))
+        return Undecoded(*identity, str(error), held(raw))
     except Exception as error:  # noqa: BLE001 - whatever it is, it costs this object alone; the reflector tells of it
-        return Refused(*identity, f"internal error: {type(error).__name__}: {error}", held(raw), error)
+        return Undecoded(*identity, f"internal error: {type(error).__name__}: {error}", held(raw), error)
 
 
 def _named(item: object, named: Mapping[str, str]) -> object:

@@ -1,8 +1,8 @@
 """Events of one resource, as data: what a watcher tells, in the order of resource versions.
 
 An object is decoded as soon as it has come, so that a list of a large cluster never stands in memory as JSON. One that
-cannot be decoded is an object too: it is told as `Refused`, and replaces what was known under its name. It costs itself
-alone: the others of its page, and of its watch, go on.
+cannot be decoded is an object too: it comes as `Undecoded`, and replaces what was known under its name. It costs
+itself alone: the others of its page, and of its watch, go on.
 """
 
 from collections.abc import Callable, Mapping
@@ -52,7 +52,7 @@ class Entry(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class Undecoded:
     """An object that could not be decoded. error: why; held: as of `Holder`; name and uid: empty where unreadable.
 
     defect: what a decoder raised that it should not have.
@@ -66,14 +66,14 @@ class Refused:
     defect: Exception | None = field(default=None, compare=False)
 
 
-Observed = Entry[T] | Refused
+Found = Entry[T] | Undecoded
 
 
 @dataclass(frozen=True, slots=True)
 class Restarted(Generic[T]):
     """All objects anew: what is not among them is gone."""
 
-    objects: tuple[Observed[T], ...]
+    objects: tuple[Found[T], ...]
     resource_version: int
 
 
@@ -81,7 +81,7 @@ class Restarted(Generic[T]):
 class Applied(Generic[T]):
     """An object was created or changed."""
 
-    object: Observed[T]
+    object: Found[T]
 
     @property
     def resource_version(self) -> int:

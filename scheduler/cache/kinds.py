@@ -21,7 +21,7 @@ from scheduler.client.raw_json import dumps, loads_leniently
 from scheduler.core_v1.namespace import Namespace, decode_namespace
 from scheduler.core_v1.node import decode_node
 from scheduler.core_v1.pod import Pod, decode_pod
-from scheduler.core_v1.unusable_entries import hollow_entries
+from scheduler.core_v1.unusable_entries import unusable_entries
 
 Raw = Mapping[str, Any]
 Value = TypeVar("Value")
@@ -59,8 +59,8 @@ def pod_of(raw: Raw) -> Pod:
     pod = _decoded(*decode_pod(raw, keeps_raw=False))
     if None not in pod.claim_statuses.values():
         return pod
-    hollow = hollow_entries(managed_fields)
-    known = {entry: "" if name is None and entry in hollow else name for entry, name in pod.claim_statuses.items()}
+    unusable = unusable_entries(managed_fields)
+    known = {entry: "" if name is None and entry in unusable else name for entry, name in pod.claim_statuses.items()}
     return replace(pod, claim_statuses=known)
 
 

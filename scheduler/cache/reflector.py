@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable
 from typing import Generic, Never
 
-from scheduler.cache.events import Applied, Event, Interrupted, Observed, Outdated, Refused, Restarted, T
+from scheduler.cache.events import Applied, Event, Found, Interrupted, Outdated, Restarted, T, Undecoded
 from scheduler.cache.store import Store
 from scheduler.cache.watcher import SILENCE_S, Watcher
 from scheduler.client.resources import Resource
@@ -84,7 +84,7 @@ class Reflector(Generic[T]):
         self._recovered()
         if isinstance(event, Restarted):
             self.is_outdated = False
-        for found in _observed(event):
+        for found in _objects_of(event):
             self._report(found)
         self.store.take(event)
 
@@ -98,15 +98,15 @@ class Reflector(Generic[T]):
             _LOG.info("%s: heard again", self.name)
         self.trouble = ""
 
-    def _report(self, found: Observed[T]) -> None:
-        if isinstance(found, Refused):
-            known = self.store.refused.get(found.key)
+    def _report(self, found: Found[T]) -> None:
+        if isinstance(found, Undecoded):
+            known = self.store.undecoded.get(found.key)
             if known is None or known.error != found.error:
                 named = str(found.key) if found.key.name else "an object without a name"
                 _LOG.warning("%s: %s is left out: %s", self.name, named, found.error, exc_info=found.defect)
 
 
-def _observed(event: Event[T]) -> tuple[Observed[T], ...]:
+def _objects_of(event: Event[T]) -> tuple[Found[T], ...]:
     if isinstance(event, Applied):
         return (event.object,)
     return event.objects if isinstance(event, Restarted) else ()

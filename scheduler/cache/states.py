@@ -18,8 +18,8 @@ from scheduler.cache.events import (
     Applied,
     Deleted,
     Event,
+    Found,
     Key,
-    Observed,
     Outdated,
     Progressed,
     Restarted,
@@ -53,7 +53,7 @@ class InitPage(Generic[T]):
 
     seen: int
     lists_by_watch: bool
-    found: list[Observed[T]]
+    found: list[Found[T]]
     continue_token: str
 
 
@@ -63,7 +63,7 @@ class InitWatch(Generic[T]):
 
     seen: int
     lists_by_watch: bool = True
-    found: dict[Key, Observed[T]] = field(default_factory=dict)
+    found: dict[Key, Found[T]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ State = Empty | InitPage[T] | InitWatch[T] | InitList | Cut | Watching
 class Page(Generic[T]):
     """A page of a list. continue_token: empty on the last one."""
 
-    objects: tuple[Observed[T], ...]
+    objects: tuple[Found[T], ...]
     continue_token: str
     resource_version: int
 
@@ -120,13 +120,13 @@ class Ended:
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class Broken:
     """The call failed, or the watch broke or told an error."""
 
     error: CallFailed
 
 
-Input = Page[T] | Opened | Applied[T] | Deleted | Progressed | ListEnd | Ended | Failed
+Input = Page[T] | Opened | Applied[T] | Deleted | Progressed | ListEnd | Ended | Broken
 
 
 def lists(state: State[T]) -> bool:
@@ -155,8 +155,8 @@ def query_of(state: State[T]) -> Mapping[str, str]:
 def step(state: State[T], given: Input[T]) -> tuple[State[T], Event[T] | None]:
     """The next state, and what is to be told. Raises HistoryLost."""
     match given:
-        case Failed() | Ended():
-            after = _after_call(state, given.error if isinstance(given, Failed) else None)
+        case Broken() | Ended():
+            after = _after_call(state, given.error if isinstance(given, Broken) else None)
             is_lost = isinstance(after, Empty) and isinstance(state, InitList | Cut | Watching)
             return after, Outdated(after.seen) if is_lost else None
         case Opened():
@@ -169,7 +169,7 @@ def step(state: State[T], given: Input[T]) -> tuple[State[T], Event[T] | None]:
             return _collected(state, given), None
         case _:
             assert isinstance(state, Watching), state
-            return _told(state, Progressed(given.resource_version) if isinstance(given, ListEnd) else given)
+            return _passed_on(state, Progressed(given.resource_version) if isinstance(given, ListEnd) else given)
 
 
 def _opened(state: State[T]) -> tuple[State[T], Event[T] | None]:
@@ -189,7 +189,7 @@ def _paged(state: State[T], page: Page[T]) -> tuple[State[T], Event[T] | None]:
     return _listed(InitList(page.resource_version, state.lists_by_watch), state.seen, found)
 
 
-def _listed(state: InitList | Watching, seen: int, found: Iterable[Observed[T]]) -> tuple[State[T], Event[T] | None]:
+def _listed(state: InitList | Watching, seen: int, found: Iterable[Found[T]]) -> tuple[State[T], Event[T] | None]:
     _check(state.seen, seen)
     return state, Restarted(tuple(found), state.seen)
 
@@ -211,7 +211,7 @@ def _collected(state: InitWatch[T], given: Input[T]) -> InitWatch[T]:
     return state
 
 
-def _told(state: Watching, given: Applied[T] | Deleted | Progressed) -> tuple[State[T], Event[T] | None]:
+def _passed_on(state: Watching, given: Applied[T] | Deleted | Progressed) -> tuple[State[T], Event[T] | None]:
     if given.resource_version < state.seen:
         # A watch goes forward only. Whether history was lost, or the watch is broken, a list will tell.
         return Empty(state.seen, state.lists_by_watch), Outdated(state.seen)

@@ -9,38 +9,33 @@ that change alone.
 import asyncio
 import heapq
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Generic, TypeVar
+from typing import Generic
 
 from scheduler.cache.events import (
     Applied,
     Deleted,
     Entry,
     Event,
+    Found,
     Interrupted,
     Key,
-    Observed,
     Outdated,
-    Refused,
     Restarted,
     T,
+    Undecoded,
 )
 
-Told = TypeVar("Told")
-
-Handler = Callable[[Entry[T] | None, Entry[T] | None], None]
-"""Called with an object as it was and as it is: None before it was there, and after it is gone or refused."""
-
-RefusalHandler = Callable[[Refused | None, Refused | None], None]
-"""The same of an object that is refused: None before it was, and after it is gone or can be read."""
+Handler = Callable[[Found[T] | None, Found[T] | None], None]
+"""Called with an object as it was and as it is: None before it was there, and after it is gone."""
 
 _LOG = logging.getLogger(__name__)
 
 
 class Store(Generic[T]):
-    """The objects. entries: those that were decoded, refused: those that could not be; both views are live.
+    """The objects. entries: those that were decoded, undecoded: those that could not be; both views are live.
 
     resource_version: everything up to it is here; 0 before the first list. restarts: lists after the first one.
     failures: changes that a handler failed at.
@@ -48,13 +43,12 @@ class Store(Generic[T]):
 
     def __init__(self) -> None:
         self._entries: dict[Key, Entry[T]] = {}
-        self._refused: dict[Key, Refused] = {}
+        self._undecoded: dict[Key, Undecoded] = {}
         self._handlers: list[Handler[T]] = []
-        self._refusal_handlers: list[RefusalHandler] = []
         self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
         self._waits = 0
         self.entries: Mapping[Key, Entry[T]] = MappingProxyType(self._entries)
-        self.refused: Mapping[Key, Refused] = MappingProxyType(self._refused)
+        self.undecoded: Mapping[Key, Undecoded] = MappingProxyType(self._undecoded)
         self.resource_version = 0
         self.restarts = 0
         self.failures = 0
@@ -75,10 +69,6 @@ class Store(Generic[T]):
     def on_change(self, handler: Handler[T]) -> None:
         """Call the handler with every change from now on; what raises in it is logged and counted."""
         self._handlers.append(handler)
-
-    def on_refusal(self, handler: RefusalHandler) -> None:
-        """The same for objects that are refused; an object that comes to be, or to be read, is told to both."""
-        self._refusal_handlers.append(handler)
 
     async def reached(self, resource_version: int, timeout_s: float) -> bool:
         """True as soon as everything up to this version is here, False where it is not within timeout_s."""
@@ -110,63 +100,57 @@ class Store(Generic[T]):
                 self._delete(event)
         self._proceed(event.resource_version)
 
-    def _swap(self, objects: tuple[Observed[T], ...]) -> None:
-        before: dict[Key, Observed[T]] = {**self._entries, **self._refused}
+    def _swap(self, objects: tuple[Found[T], ...]) -> None:
+        before: dict[Key, Found[T]] = {**self._entries, **self._undecoded}
         self._entries.clear()
-        self._refused.clear()
+        self._undecoded.clear()
         for listed in objects:
             known = before.get(listed.key)
             found = _identified(listed, known)
             self._keep(known if known and known.resource_version == found.resource_version else found)
-        now: dict[Key, Observed[T]] = {**self._entries, **self._refused}
+        now: dict[Key, Found[T]] = {**self._entries, **self._undecoded}
         for key in before.keys() - now.keys():
-            self._tell(before[key], None)
+            self._report(before[key], None)
         for key, known in now.items():
-            self._tell(before.get(key), known)
+            self._report(before.get(key), known)
         self.restarts += self.synced.is_set()
         self.synced.set()
 
-    def _apply(self, applied: Observed[T]) -> None:
+    def _apply(self, applied: Found[T]) -> None:
         before = self._known(applied.key)
         found = _identified(applied, before)
         self._forget(found.key)
         self._keep(found)
-        self._tell(before, found)
+        self._report(before, found)
 
     def _delete(self, gone: Deleted) -> None:
         before = self._known(gone.key)
         # An object that was made again under the name is not gone.
         if before is not None and before.uid == gone.uid:
             self._forget(gone.key)
-            self._tell(before, None)
+            self._report(before, None)
 
-    def _known(self, key: Key) -> Observed[T] | None:
-        return self._entries.get(key) or self._refused.get(key)
+    def _known(self, key: Key) -> Found[T] | None:
+        return self._entries.get(key) or self._undecoded.get(key)
 
-    def _keep(self, found: Observed[T]) -> None:
+    def _keep(self, found: Found[T]) -> None:
         if isinstance(found, Entry):
             self._entries[found.key] = found
         else:
-            self._refused[found.key] = found
+            self._undecoded[found.key] = found
 
     def _forget(self, key: Key) -> None:
         self._entries.pop(key, None)
-        self._refused.pop(key, None)
+        self._undecoded.pop(key, None)
 
-    def _tell(self, old: Observed[T] | None, new: Observed[T] | None) -> None:
+    def _report(self, old: Found[T] | None, new: Found[T] | None) -> None:
         if old is new:
             return
         if old and new and old.uid != new.uid:
-            self._tell(old, None)
-            self._tell(None, new)
+            self._report(old, None)
+            self._report(None, new)
             return
-        if isinstance(old, Entry) or isinstance(new, Entry):
-            self._tell_all(self._handlers, _entry(old), _entry(new))
-        if isinstance(old, Refused) or isinstance(new, Refused):
-            self._tell_all(self._refusal_handlers, _refused(old), _refused(new))
-
-    def _tell_all(self, handlers: Iterable[Callable[[Told, Told], None]], old: Told, new: Told) -> None:
-        for handler in handlers:
+        for handler in self._handlers:
             try:
                 handler(old, new)
             except Exception:  # noqa: BLE001 - whatever it is, it must not cost other objects
@@ -181,18 +165,10 @@ class Store(Generic[T]):
                 future.set_result(None)
 
 
-def _identified(found: Observed[T], before: Observed[T] | None) -> Observed[T]:
+def _identified(found: Found[T], before: Found[T] | None) -> Found[T]:
     """An object whose uid cannot be read is the one that has had its name so far."""
-    return replace(found, uid=before.uid) if isinstance(found, Refused) and not found.uid and before else found
-
-
-def _entry(found: Observed[T] | None) -> Entry[T] | None:
-    return found if isinstance(found, Entry) else None
-
-
-def _refused(found: Observed[T] | None) -> Refused | None:
-    return found if isinstance(found, Refused) else None
+    return replace(found, uid=before.uid) if isinstance(found, Undecoded) and not found.uid and before else found
 
 
 def _shown(found: object) -> str:
-    return f"{found.key} at {found.resource_version}" if isinstance(found, Entry | Refused) else "nothing"
+    return f"{found.key} at {found.resource_version}" if isinstance(found, Entry | Undecoded) else "nothing"

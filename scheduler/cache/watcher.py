@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from typing import Generic, Never
 
 from scheduler.cache import states
-from scheduler.cache.backoff import Backoff
+from scheduler.cache.backoff import WatchBackoff
 from scheduler.cache.decoding import holds_nothing, input_of, page_of
 from scheduler.cache.events import Decoder, Event, Holder, Interrupted, Restarted, T, Unreadable
-from scheduler.cache.states import Empty, Ended, Failed, HistoryLost, Input, Opened, State
+from scheduler.cache.states import Broken, Empty, Ended, HistoryLost, Input, Opened, State
 from scheduler.client.connection import Connection
 from scheduler.client.errors import CallFailed
 from scheduler.client.resources import Resource
@@ -32,7 +32,7 @@ _WATCH_S = 300
 
 _LOG = logging.getLogger(__name__)
 
-Tell = Callable[[Event[T]], None]
+EventHandler = Callable[[Event[T]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +49,16 @@ class Watcher(Generic[T]):
     chance: Callable[[], float]
     selector: Mapping[str, str] = field(default_factory=dict)
     lists_by_watch: bool = True
-    backoff: Backoff = field(default_factory=Backoff)
+    backoff: WatchBackoff = field(default_factory=WatchBackoff)
     silence_s: float = SILENCE_S
     held: Holder = holds_nothing
 
-    async def run(self, tell: Tell[T]) -> Never:
-        """Tell the events until cancelled: first `Restarted`, then changes, `Restarted` again where some were missed.
+    async def run(self, on_event: EventHandler[T]) -> Never:
+        """Report the events until cancelled: first `Restarted`, then changes, `Restarted` again where some were missed.
 
         Raises HistoryLost.
         """
-        course = _Course(tell, Empty(lists_by_watch=self.lists_by_watch))
+        course = _Course(on_event, Empty(lists_by_watch=self.lists_by_watch))
         while True:
             before = course.state
             try:
@@ -77,19 +77,19 @@ class Watcher(Generic[T]):
     def _after(self, before: State[T], course: "_Course[T]", error: CallFailed | None) -> float:
         """Take in that the call has failed, if it has. The wait before the next one, in seconds."""
         if error is not None:
-            course.take(Failed(error))
+            course.take(Broken(error))
         wait_s = self._wait_s(before, course, error)
         if error is not None:
-            course.tell(Interrupted(error, wait_s))
+            course.on_event(Interrupted(error, wait_s))
         return wait_s
 
     async def list_now(self) -> Restarted[T]:
         """Everything as of now, by pages, whatever the watch has told so far. Raises CallFailed."""
-        told: list[Event[T]] = []
-        course = _Course(told.append, Empty(lists_by_watch=False))
-        while not told:
+        events: list[Event[T]] = []
+        course = _Course(events.append, Empty(lists_by_watch=False))
+        while not events:
             await self._call(course)
-        (listed,) = told
+        (listed,) = events
         assert isinstance(listed, Restarted), listed
         return listed
 
@@ -128,14 +128,14 @@ class _Course(Generic[T]):
     get past is listed again and again. openings: of watches, since anything was told at all.
     """
 
-    tell: Tell[T]
+    on_event: EventHandler[T]
     state: State[T]
     failures: int = 0
     openings: int = 0
 
     def take(self, given: Input[T]) -> None:
         self.state, event = states.step(self.state, given)
-        if isinstance(given, Ended | Failed):
+        if isinstance(given, Ended | Broken):
             self.failures += 1
         elif isinstance(given, Opened):
             self.openings += 1
@@ -144,4 +144,4 @@ class _Course(Generic[T]):
             self.openings = 0
             self.failures = self.failures if isinstance(event, Restarted) else 0
         if event is not None:
-            self.tell(event)
+            self.on_event(event)

@@ -8,9 +8,8 @@ from collections.abc import Mapping
 import click
 
 from scheduler import garbage
-from scheduler.cli.ending import ending_quietly, stop
-from scheduler.installation import InstallationError, verify
-from scheduler.version import VERSION
+from scheduler.cli.ending import ending_quietly, leave, stop
+from scheduler.installation import InstallationError, description, verify
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "allocate": ("scheduler.cli.allocate", "Print nodes and devices of pending pods and claims, from files."),
@@ -24,7 +23,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
 
 
 _READING = (["allocate"], ["explain"])
-"""Subcommands that read files: nothing is garbage until they have."""
+"""Subcommands that read files: nothing is garbage until they have, and all of it when they end."""
 
 
 class _Lazy(click.Group):
@@ -50,7 +49,7 @@ class _Lazy(click.Group):
 
 
 @click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(VERSION, prog_name="dra")
+@click.version_option(description(), prog_name="dra")
 @click.pass_context
 def dra(context: click.Context) -> None:
     """Device allocation for Kubernetes (DRA): which devices a claim gets, on which node, and why a pod stays pending.
@@ -72,7 +71,13 @@ def main() -> None:
         verify()
     except InstallationError as error:
         stop(str(error))
-    if sys.argv[1:2] in _READING:
+    is_reading = sys.argv[1:2] in _READING
+    if is_reading:
         garbage.filling()
-    with ending_quietly():
-        dra(prog_name="dra")
+    try:
+        with ending_quietly():
+            dra(prog_name="dra")
+    except SystemExit as end:
+        if is_reading and isinstance(end.code, int):
+            leave(end.code)
+        raise

@@ -108,7 +108,7 @@ class _LastWord(ssl.SSLObject):
 class Connection:
     """Calls of one API server as one identity; for one event loop. options: of aiohttp, for every call.
 
-    turns: so many calls may be under way at the same time; others wait for theirs. may_send: whether a call may be sent
+    slots: so many calls may be under way at the same time; others wait for one. may_send: whether a call may be sent
     now.
     """
 
@@ -117,13 +117,13 @@ class Connection:
         credentials: Credentials,
         session: aiohttp.ClientSession,
         options: Json,
-        turns: asyncio.Semaphore,
+        slots: asyncio.Semaphore,
         may_send: Callable[[], bool] = lambda: True,
     ) -> None:
         self._credentials = credentials
         self._session = session
         self._options = options
-        self._turns = turns
+        self._slots = slots
         self._may_send = may_send
         self.server = str(credentials.configuration.host).rstrip("/")
 
@@ -132,7 +132,7 @@ class Connection:
 
         Asked a moment before the first byte of a call that has a body: whatever it waited for before does not count.
         """
-        return Connection(self._credentials, self._session, self._options, self._turns, may_send)
+        return Connection(self._credentials, self._session, self._options, self._slots, may_send)
 
     def apart(self, calls: int) -> "Connection":
         """The same server for so many calls at the same time that wait for no others."""
@@ -167,13 +167,13 @@ class Connection:
         """
         content = None if body is None else dumps(body)
         call = _Call(method, path, query, content, content_type, _BY_LIMIT)
-        return _object(str(call), await self._patiently(call, timeout_s))
+        return _object(str(call), await self._until_taken(call, timeout_s))
 
     async def text(self, path: str, query: Mapping[str, str], timeout_s: float) -> bytes:
         """The answer to a GET as it came. Raises, and is sent again, as `request`."""
-        return await self._patiently(_Call("GET", path, query, None, JSON, _BY_LIMIT), timeout_s)
+        return await self._until_taken(_Call("GET", path, query, None, JSON, _BY_LIMIT), timeout_s)
 
-    async def _patiently(self, call: "_Call", timeout_s: float) -> bytes:
+    async def _until_taken(self, call: "_Call", timeout_s: float) -> bytes:
         """The answer's body; a call that the server puts off is sent again."""
         for _ in range(_PUT_OFF_TRIES - 1):
             try:
@@ -195,7 +195,7 @@ class Connection:
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S, sock_read=idle_s)
         call = _Call("GET", path, query, None, JSON, timeout)
         limit = TimeLimit(idle_s)
-        with _told(call, limit):
+        with _as_our_error(call, limit):
             async with limit:
                 answer = await self._answer(call, limit)
         async with answer:
@@ -206,8 +206,8 @@ class Connection:
 
     async def _body(self, call: "_Call", timeout_s: float) -> bytes:
         limit = TimeLimit(timeout_s)
-        with _told(call, limit):
-            async with limit, self._turns, await self._answer(call, limit) as answer:
+        with _as_our_error(call, limit):
+            async with limit, self._slots, await self._answer(call, limit) as answer:
                 return await answer.read()
 
     async def _answer(self, call: "_Call", limit: TimeLimit) -> aiohttp.ClientResponse:
@@ -267,7 +267,7 @@ class _Call:
 
 
 @contextmanager
-def _told(call: _Call, limit: TimeLimit) -> Iterator[None]:
+def _as_our_error(call: _Call, limit: TimeLimit) -> Iterator[None]:
     """What breaks on the way, told as our error."""
     try:
         yield
@@ -284,7 +284,7 @@ async def _lines(call: _Call, content: aiohttp.StreamReader, limit: TimeLimit) -
     started: list[bytes] = []
     passed = 0
     while True:
-        with _told(call, limit):
+        with _as_our_error(call, limit):
             chunk = await content.readany()
         if not chunk:
             return

@@ -104,7 +104,7 @@ async def beside(work: Callable[[], None]) -> None:
     loop = asyncio.get_running_loop()
     done: asyncio.Future[None] = loop.create_future()
 
-    def tell(error: Exception | None) -> None:
+    def end(error: Exception | None) -> None:
         if done.cancelled():
             return
         if error is None:
@@ -119,7 +119,7 @@ async def beside(work: Callable[[], None]) -> None:
         except Exception as raised:  # noqa: BLE001 - the caller is told
             error = raised
         with suppress(RuntimeError):  # the loop has ended, and with it who waited
-            loop.call_soon_threadsafe(tell, error)
+            loop.call_soon_threadsafe(end, error)
 
     threading.Thread(target=run, name="credentials", daemon=True).start()
     await done

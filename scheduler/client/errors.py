@@ -127,7 +127,7 @@ def _object(raw: object) -> Mapping[str, object]:
 
 
 def _seconds(header: str, in_details: object) -> float | None:
-    """Seconds to wait. The API server writes no dates; a proxy's date is left to the caller's own patience."""
+    """Seconds to wait. The API server writes no dates; a proxy's date is left to the caller's own time limit."""
     if header.isascii() and header.isdigit():
         return float(header)
     return float(in_details) if isinstance(in_details, int) and in_details > 0 else None

@@ -94,14 +94,14 @@ class Programs:
 
     def _result(self, name: str, process: subprocess.Popen[bytes]) -> bytes:
         try:
-            output, told = process.communicate(timeout=self._limit_s)
+            output, errors = process.communicate(timeout=self._limit_s)
         except subprocess.TimeoutExpired as error:
             _kill(process)
             raise PluginFailed(f"{name}: gave nothing within {self._limit_s:g} s, and was killed") from error
         finally:
             self._running = None
         if process.returncode:
-            text = told.decode(errors="replace").strip()[-_TOLD_CHARACTERS:]
+            text = errors.decode(errors="replace").strip()[-_TOLD_CHARACTERS:]
             raise PluginFailed(f"{name}: ended with status {process.returncode}{f': {text}' if text else ''}")
         return output
 

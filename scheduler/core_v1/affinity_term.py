@@ -1,23 +1,23 @@
-"""Required anti-affinity between pods: the pods that a pod keeps away from the topology domain that it is in.
+"""Affinity between pods: which other pods a pod wants in its topology domain, and which it keeps away.
 
-It binds pods that come later too, which need not say anything of it themselves. Terms are taken as they come: the API
-server has refused what makes no sense, and has merged `matchLabelKeys` into the selectors.
-Source: k8s.io/api core/v1 PodAffinityTerm, meta/v1 LabelSelector.
+Anti-affinity binds pods that come later too, which need not say anything of it themselves. The API server has refused
+what makes no sense, and has merged `matchLabelKeys` into the selectors; what it could not have stored is a problem of
+the pod, in kube-scheduler's words.
+Source: k8s.io/api core/v1 PodAffinity, PodAntiAffinity, PodAffinityTerm.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from allocator.cluster.node_affinity import all_hold
-from allocator.model import Requirement
-from scheduler.core_v1.fields import Fields, RequirementFields, requirements_of
-
-REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-
-Labels = Mapping[str, str]
-
-LabelSelector = tuple[Requirement, ...] | None
-"""All requirements have to hold, none of them for everything; None selects nothing."""
+from scheduler.core_v1.fields import ObjectFields
+from scheduler.core_v1.label_selector import (
+    Labels,
+    LabelSelector,
+    LabelSelectorFields,
+    label_selector,
+    selector_problem,
+    selects,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,47 +35,108 @@ class AffinityTerm:
 
     def matches(self, namespace: str, labels: Labels, namespace_labels: Labels) -> bool:
         """True for a pod of that namespace with these labels."""
-        is_looked_at = namespace in self.namespaces or _selects(self.namespace_selector, namespace_labels)
-        return is_looked_at and _selects(self.selector, labels)
+        is_looked_at = namespace in self.namespaces or selects(self.namespace_selector, namespace_labels)
+        return is_looked_at and selects(self.selector, labels)
+
+    def may_match(self, namespace: str, labels: Labels) -> bool:
+        """The same where the labels of the namespace are not known: false only for a pod that it cannot match."""
+        is_looked_at = namespace in self.namespaces or self.namespace_selector is not None
+        return is_looked_at and selects(self.selector, labels)
 
 
-class _SelectorFields(Fields):
-    matchLabels: dict[str, str] | None = None  # noqa: N815 - the API's name
-    matchExpressions: list[RequirementFields] | None = None  # noqa: N815 - the API's name
+@dataclass(frozen=True, slots=True)
+class WeightedTerm:
+    """A preferred term; weight: 1 to 100."""
+
+    weight: int
+    term: AffinityTerm
 
 
-class _TermFields(Fields):
+@dataclass(frozen=True, slots=True)
+class PodAffinity:
+    """All that a pod says of other pods. problem: why some of it cannot be understood, in kube-scheduler's words."""
+
+    required: tuple[AffinityTerm, ...] = ()
+    preferred: tuple[WeightedTerm, ...] = ()
+    required_anti: tuple[AffinityTerm, ...] = ()
+    preferred_anti: tuple[WeightedTerm, ...] = ()
+    problem: str = ""
+
+
+NO_POD_AFFINITY = PodAffinity()
+
+
+class _TermFields(ObjectFields):
     topologyKey: str = ""  # noqa: N815 - the API's name
     namespaces: list[str] | None = None
-    labelSelector: _SelectorFields | None = None  # noqa: N815 - the API's name
-    namespaceSelector: _SelectorFields | None = None  # noqa: N815 - the API's name
+    labelSelector: LabelSelectorFields | None = None  # noqa: N815 - the API's name
+    namespaceSelector: LabelSelectorFields | None = None  # noqa: N815 - the API's name
 
 
-class AntiAffinityFields(Fields):
-    """spec.affinity.podAntiAffinity of a pod."""
+class _WeightedTermFields(ObjectFields):
+    weight: int
+    podAffinityTerm: _TermFields  # noqa: N815 - the API's name
+
+
+class PodAffinityFields(ObjectFields):
+    """spec.affinity.podAffinity or podAntiAffinity of a pod."""
 
     requiredDuringSchedulingIgnoredDuringExecution: list[_TermFields] | None = None  # noqa: N815 - the API's name
+    preferredDuringSchedulingIgnoredDuringExecution: list[_WeightedTermFields] | None = None  # noqa: N815 - API's
 
 
-def anti_affinity_of(fields: AntiAffinityFields | None, namespace: str) -> tuple[AffinityTerm, ...]:
-    """The terms of required anti-affinity. namespace: of the pod."""
-    required = (fields.requiredDuringSchedulingIgnoredDuringExecution if fields else None) or ()
-    return tuple(_term(one, namespace) for one in required)
+def pod_affinity_of(
+    affinity: PodAffinityFields | None, anti_affinity: PodAffinityFields | None, namespace: str
+) -> PodAffinity:
+    """What both say. namespace: of the pod."""
+    if affinity is None and anti_affinity is None:
+        return NO_POD_AFFINITY
+    required, preferred = _required(affinity), _preferred(affinity)
+    required_anti, preferred_anti = _required(anti_affinity), _preferred(anti_affinity)
+    problems = {
+        "requiredAffinityTerms": required,
+        "requiredAntiAffinityTerms": required_anti,
+        "preferredAffinityTerms": [one.podAffinityTerm for one in preferred],
+        "preferredAntiAffinityTerms": [one.podAffinityTerm for one in preferred_anti],
+    }
+    return PodAffinity(
+        tuple(_term(one, namespace) for one in required),
+        tuple(_weighted(one, namespace) for one in preferred),
+        tuple(_term(one, namespace) for one in required_anti),
+        tuple(_weighted(one, namespace) for one in preferred_anti),
+        _joined([f"{name}: {problem}" for name, terms in problems.items() if (problem := _problem(terms))]),
+    )
+
+
+def _required(fields: PodAffinityFields | None) -> list[_TermFields]:
+    return (fields.requiredDuringSchedulingIgnoredDuringExecution if fields else None) or []
+
+
+def _preferred(fields: PodAffinityFields | None) -> list[_WeightedTermFields]:
+    return (fields.preferredDuringSchedulingIgnoredDuringExecution if fields else None) or []
+
+
+def _weighted(fields: _WeightedTermFields, namespace: str) -> WeightedTerm:
+    return WeightedTerm(fields.weight, _term(fields.podAffinityTerm, namespace))
 
 
 def _term(fields: _TermFields, namespace: str) -> AffinityTerm:
     named, selected = fields.namespaces, fields.namespaceSelector
     own = (namespace,) if not named and selected is None else ()
     namespaces = frozenset((*own, *(named or ())))
-    return AffinityTerm(fields.topologyKey, namespaces, _selector(fields.labelSelector), _selector(selected))
+    return AffinityTerm(fields.topologyKey, namespaces, label_selector(fields.labelSelector), label_selector(selected))
 
 
-def _selector(fields: _SelectorFields | None) -> LabelSelector:
-    if fields is None:
-        return None
-    alike = (Requirement(key, "In", (value,)) for key, value in sorted((fields.matchLabels or {}).items()))
-    return (*alike, *requirements_of(fields.matchExpressions))
+def _problem(terms: Iterable[_TermFields]) -> str:
+    """What is wrong with the first term that makes no sense."""
+    return next(filter(None, _problems(terms)), "")
 
 
-def _selects(selector: LabelSelector, labels: Labels) -> bool:
-    return selector is not None and all_hold(selector, labels)
+def _problems(terms: Iterable[_TermFields]) -> Iterator[str]:
+    for one in terms:
+        yield selector_problem(label_selector(one.labelSelector))
+        yield selector_problem(label_selector(one.namespaceSelector))
+
+
+def _joined(problems: list[str]) -> str:
+    return f"[{', '.join(problems)}]" if len(problems) > 1 else "".join(problems)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from allocator.api.findings import FieldError
-from scheduler.core_v1.fields import Fields, MetadataFields, metadata_errors, typed
+from scheduler.core_v1.fields import MetadataFields, ObjectFields, metadata_errors, typed
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class Namespace:
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
-class _NamespaceFields(Fields):
+class _NamespaceFields(ObjectFields):
     metadata: MetadataFields
 
 

@@ -8,28 +8,28 @@ from collections.abc import Iterator, Mapping
 from allocator.api import names
 from allocator.api.findings import FieldError
 from allocator.model import Node, Taint
-from scheduler.core_v1.fields import Fields, MetadataFields, metadata_errors, name_error, typed
+from scheduler.core_v1.fields import MetadataFields, ObjectFields, metadata_errors, name_error, typed
 from scheduler.core_v1.images import images_of_node
 from scheduler.core_v1.resources import Amount, amount_errors
 
 
-class _TaintFields(Fields):
+class _TaintFields(ObjectFields):
     key: str
     value: str | None = None
     effect: str
 
 
-class _SpecFields(Fields):
+class _SpecFields(ObjectFields):
     unschedulable: bool | None = None
     taints: list[_TaintFields] | None = None
 
 
-class _StatusFields(Fields):
+class _StatusFields(ObjectFields):
     declaredFeatures: list[str] | None = None  # noqa: N815 - the API's name
     allocatable: dict[str, Amount] | None = None
 
 
-class _NodeFields(Fields):
+class _NodeFields(ObjectFields):
     metadata: MetadataFields
     spec: _SpecFields | None = None
     status: _StatusFields | None = None

@@ -3,17 +3,18 @@
 Source: k8s.io/api core/v1 Pod; KEP-4381 for resourceClaims.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from allocator.api import names
 from allocator.api.findings import FieldError, duplicates, step_text
 from allocator.model import Container, NodeSelector, Term, Toleration
 from cel.values.quantity import Quantity
-from scheduler.core_v1.affinity_term import AffinityTerm, AntiAffinityFields, anti_affinity_of
+from scheduler.core_v1.affinity_term import NO_POD_AFFINITY, PodAffinity, PodAffinityFields, pod_affinity_of
 from scheduler.core_v1.fields import (
-    Fields,
     MetadataFields,
+    ObjectFields,
     OwnerFields,
     TermFields,
     metadata_errors,
@@ -33,6 +34,7 @@ from scheduler.core_v1.pod_status import (
     in_use,
     taken_by_claims,
 )
+from scheduler.core_v1.pod_volumes import NO_VOLUMES, PodVolumes, pod_volumes
 from scheduler.core_v1.required_features import required_features_of
 from scheduler.core_v1.resources import (
     Amount,
@@ -43,6 +45,8 @@ from scheduler.core_v1.resources import (
     entry_errors,
     resource_errors,
 )
+from scheduler.core_v1.spec_read import SpecRead
+from scheduler.core_v1.topology_spread import SpreadConstraint, SpreadConstraintFields, spread_constraints, with_labels
 from scheduler.core_v1.unread import requirements_of
 
 DEFAULT_NAMESPACE = "default"
@@ -78,10 +82,10 @@ class Preference:
 class Pod:
     """A pod as it stands in the cluster or in the input, or one that a workload stands for.
 
-    affinity: required node affinity, None where there is none. preferences: preferred node affinity. anti_affinity:
-    required anti-affinity to other pods. created: RFC 3339, "" where unknown. priority: None where only the class says
-    it, or the default. claim_statuses: entry name to the name of the generated claim, None where none is needed,
-    "" where it is not known.
+    affinity: required node affinity, None where there is none. preferences: preferred node affinity. pod_affinity:
+    affinity and anti-affinity to other pods. spread: how pods like it are spread. created: RFC 3339, ""
+    where unknown. priority: None where only the class says it, or the default. claim_statuses: entry name to the name
+    of the generated claim, None where none is needed, "" where it is not known.
     containers: init containers first; what one requests is, while it is resized, the most that it may hold. budget: the
     requests of the pod as a whole, by resource. overhead: what its runtime needs. by_claims: what its devices take of
     the node. device_fields: of its status, those that tell of its devices. images: of containers and volumes, with
@@ -103,7 +107,8 @@ class Pod:
     node_selector: Mapping[str, str] = field(default_factory=dict)
     affinity: NodeSelector | None = None
     preferences: tuple[Preference, ...] = ()
-    anti_affinity: tuple[AffinityTerm, ...] = ()
+    pod_affinity: PodAffinity = NO_POD_AFFINITY
+    spread: tuple[SpreadConstraint, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
     gates: tuple[str, ...] = ()
     claims: tuple[PodClaim, ...] = ()
@@ -116,6 +121,7 @@ class Pod:
     host_ports: tuple[HostPort, ...] = ()
     images: tuple[str, ...] = ()
     required_features: frozenset[str] = frozenset()
+    volumes: PodVolumes = NO_VOLUMES
     unread: tuple[str, ...] = ()
     phase: str = ""
     conditions: tuple[Condition, ...] = ()
@@ -139,7 +145,7 @@ class Pod:
         return self.is_finished or self.is_deleting
 
 
-class _TolerationFields(Fields):
+class _TolerationFields(ObjectFields):
     key: str | None = None
     operator: str | None = None
     value: str | None = None
@@ -147,43 +153,45 @@ class _TolerationFields(Fields):
     tolerationSeconds: int | None = None  # noqa: N815 - the API's name
 
 
-class _RequiredFields(Fields):
+class _RequiredFields(ObjectFields):
     nodeSelectorTerms: list[TermFields] | None = None  # noqa: N815 - the API's name
 
 
-class _PreferredFields(Fields):
+class _PreferredFields(ObjectFields):
     weight: int
     preference: TermFields
 
 
-class _NodeAffinityFields(Fields):
+class _NodeAffinityFields(ObjectFields):
     requiredDuringSchedulingIgnoredDuringExecution: _RequiredFields | None = None  # noqa: N815 - the API's name
     preferredDuringSchedulingIgnoredDuringExecution: list[_PreferredFields] | None = None  # noqa: N815 - the API's name
 
 
-class _AffinityFields(Fields):
+class _AffinityFields(ObjectFields):
     nodeAffinity: _NodeAffinityFields | None = None  # noqa: N815 - the API's name
-    podAntiAffinity: AntiAffinityFields | None = None  # noqa: N815 - the API's name
+    podAffinity: PodAffinityFields | None = None  # noqa: N815 - the API's name
+    podAntiAffinity: PodAffinityFields | None = None  # noqa: N815 - the API's name
 
 
-class _GateFields(Fields):
+class _GateFields(ObjectFields):
     name: str
 
 
-class _PodClaimFields(Fields):
+class _PodClaimFields(ObjectFields):
     name: str
     source: object = None  # up to Kubernetes 1.30, around the other two
     resourceClaimName: str | None = None  # noqa: N815 - the API's name
     resourceClaimTemplateName: str | None = None  # noqa: N815 - the API's name
 
 
-class _SpecFields(Fields):
+class _SpecFields(ObjectFields):
     schedulerName: str | None = None  # noqa: N815 - the API's name
     preemptionPolicy: str | None = None  # noqa: N815 - the API's name
     nodeName: str | None = None  # noqa: N815 - the API's name
     nodeSelector: dict[str, str] | None = None  # noqa: N815 - the API's name
     affinity: _AffinityFields | None = None
     tolerations: list[_TolerationFields] | None = None
+    topologySpreadConstraints: list[SpreadConstraintFields] | None = None  # noqa: N815 - the API's name
     priority: int | None = None
     priorityClassName: str | None = None  # noqa: N815 - the API's name
     schedulingGates: list[_GateFields] | None = None  # noqa: N815 - the API's name
@@ -194,10 +202,32 @@ class _SpecFields(Fields):
     overhead: dict[str, Amount] | None = None
 
 
-class _PodFields(Fields):
+class _PodFields(ObjectFields):
     metadata: MetadataFields
     spec: _SpecFields
     status: PodStatusFields | None = None
+
+
+class _OwnSpecFields(ObjectFields):
+    nodeName: str | None = None  # noqa: N815 - the API's name
+    resourceClaims: list[_PodClaimFields] | None = None  # noqa: N815 - the API's name
+
+
+class _OwnFields(ObjectFields):
+    """What a pod does not share with others of its template."""
+
+    metadata: MetadataFields
+    spec: _OwnSpecFields
+    status: PodStatusFields | None = None
+
+
+_READ_RAW = {"hostNetwork", "hostUsers", "schedulingGroup"}
+_READ = frozenset(_SpecFields.__annotations__) - {"nodeName"} | _READ_RAW
+_READ_OF_CONTAINERS = frozenset(ContainerFields.__annotations__) | {"ports", "restartPolicyRules"}
+"""What is read typed, and what is read as it comes beside it."""
+
+_REMEMBERED = 1 << 12
+"""Specs that are remembered, and characters of those that are."""
 
 
 def decode_pod(
@@ -207,55 +237,63 @@ def decode_pod(
 
     validate: what the API server refuses is an error.
     """
+    pod = _pod(raw, raw if keeps_raw else {}, validate=validate)
+    return pod, () if pod else _errors(raw)
+
+
+def _errors(raw: Mapping[str, object]) -> tuple[FieldError, ...]:
     fields, errors = typed(_PodFields, raw)
     if fields is None:
-        return None, errors
-    if validate and (errors := _errors(fields)):
-        return None, errors
+        return errors
+    return (*metadata_errors(fields.metadata), *_spec_errors(fields.spec), *_status_errors(fields.status))
+
+
+def _pod(raw: Mapping[str, object], kept: Mapping[str, object], *, validate: bool) -> Pod | None:
+    """The pod, with what others of an equal spec have as well; None where there are errors."""
+    fields, _ = typed(_OwnFields, raw)
+    if fields is None or (validate and _has_errors(fields)):
+        return None
     raw_spec = raw["spec"]
     assert isinstance(raw_spec, dict)
-    return _pod(fields, raw_spec, raw if keeps_raw else {}), ()
+    spec = SpecRead(raw_spec, fields.metadata.namespace or DEFAULT_NAMESPACE, _READ, _READ_OF_CONTAINERS)
+    decoded = _decoded_once if 0 < len(spec.text) <= _REMEMBERED else _decoded
+    like = decoded(spec, validate)
+    return _own(like, fields, raw_spec, kept) if like else None
 
 
-def _pod(fields: _PodFields, raw_spec: Mapping[str, object], raw: Mapping[str, object]) -> Pod:
-    metadata, spec, status = fields.metadata, fields.spec, fields.status or PodStatusFields()
-    node_affinity = spec.affinity.nodeAffinity if spec.affinity else None
-    return Pod(
-        namespace=metadata.namespace or DEFAULT_NAMESPACE,
+def _has_errors(fields: _OwnFields) -> bool:
+    errors = (
+        metadata_errors(fields.metadata),
+        _optional_name_error("spec.nodeName", fields.spec.nodeName),
+        _claims_errors(fields.spec.resourceClaims or ()),
+        _status_errors(fields.status),
+    )
+    return any(True for found in errors for _ in found)
+
+
+def _own(like: Pod, fields: _OwnFields, spec: Mapping[str, object], raw: Mapping[str, object]) -> Pod:
+    """A pod with the spec of another."""
+    metadata, status = fields.metadata, fields.status or _NO_STATUS
+    return replace(
+        like,
         name=metadata.name,
         uid=metadata.uid or "",
         created=metadata.creationTimestamp or "",
         labels=metadata.labels or {},
-        priority=spec.priority,
-        priority_class=spec.priorityClassName or "",
-        preemption_policy=spec.preemptionPolicy or "",
-        scheduler_name=spec.schedulerName or "",
-        node_name=spec.nodeName or "",
+        node_name=fields.spec.nodeName or "",
         nominated_node=status.nominatedNodeName or "",
-        node_selector=spec.nodeSelector or {},
-        affinity=_affinity(node_affinity),
-        preferences=_preferences(node_affinity),
-        anti_affinity=anti_affinity_of(
-            spec.affinity.podAntiAffinity if spec.affinity else None, metadata.namespace or DEFAULT_NAMESPACE
-        ),
-        tolerations=tuple(
-            Toleration(t.key or "", t.operator or "", t.value or "", t.effect or "") for t in spec.tolerations or ()
-        ),
-        gates=tuple(gate.name for gate in spec.schedulingGates or ()),
+        spread=with_labels(like.spread, metadata.labels or {}),
         claims=tuple(
             PodClaim(claim.name, claim.resourceClaimName or "", claim.resourceClaimTemplateName or "")
-            for claim in spec.resourceClaims or ()
+            for claim in fields.spec.resourceClaims or ()
         ),
         claim_statuses={claim.name: claim.resourceClaimName for claim in status.resourceClaimStatuses or ()},
-        containers=in_use(containers_of(spec.initContainers or (), spec.containers or ()), status),
-        budget=budget_in_use((spec.resources.requests if spec.resources else None) or {}, status),
-        overhead=spec.overhead or {},
+        containers=in_use(like.containers, status),
+        budget=budget_in_use(like.budget, status),
         by_claims=taken_by_claims(status),
         device_fields=device_fields_of(status),
-        host_ports=host_ports_of(raw_spec),
-        images=images_of_pod(raw_spec),
-        required_features=required_features_of(raw_spec),
-        unread=requirements_of(raw_spec),
+        images=images_of_pod(spec),
+        volumes=pod_volumes(spec),
         phase=status.phase or "",
         conditions=conditions_of(status),
         is_deleting=bool(metadata.deletionTimestamp),
@@ -263,6 +301,50 @@ def _pod(fields: _PodFields, raw_spec: Mapping[str, object], raw: Mapping[str, o
         resource_version=metadata.resourceVersion or "",
         generation=metadata.generation or 0,
         raw=raw,
+    )
+
+
+_NO_STATUS = PodStatusFields()
+
+
+def _decoded(spec: SpecRead, validate: bool) -> Pod | None:  # noqa: FBT001 - an argument of a cache
+    """A pod of the spec without anything of its own; None where there are errors."""
+    fields, _ = typed(_SpecFields, spec.raw)
+    has_errors = fields is not None and validate and any(True for _ in _spec_errors(fields))
+    return None if fields is None or has_errors else _pod_of(fields, spec)
+
+
+_decoded_once = lru_cache(maxsize=_REMEMBERED)(_decoded)
+
+
+def _pod_of(fields: _SpecFields, spec: SpecRead) -> Pod:
+    node_affinity = fields.affinity.nodeAffinity if fields.affinity else None
+    return Pod(
+        namespace=spec.namespace,
+        name="",
+        priority=fields.priority,
+        priority_class=fields.priorityClassName or "",
+        preemption_policy=fields.preemptionPolicy or "",
+        scheduler_name=fields.schedulerName or "",
+        node_selector=fields.nodeSelector or {},
+        affinity=_affinity(node_affinity),
+        preferences=_preferences(node_affinity),
+        pod_affinity=pod_affinity_of(
+            fields.affinity.podAffinity if fields.affinity else None,
+            fields.affinity.podAntiAffinity if fields.affinity else None,
+            spec.namespace,
+        ),
+        spread=spread_constraints(fields.topologySpreadConstraints or ()),
+        tolerations=tuple(
+            Toleration(t.key or "", t.operator or "", t.value or "", t.effect or "") for t in fields.tolerations or ()
+        ),
+        gates=tuple(gate.name for gate in fields.schedulingGates or ()),
+        containers=containers_of(fields.initContainers or (), fields.containers or ()),
+        budget=(fields.resources.requests if fields.resources else None) or {},
+        overhead=fields.overhead or {},
+        host_ports=host_ports_of(spec.raw),
+        required_features=required_features_of(spec.raw),
+        unread=requirements_of(spec.raw),
     )
 
 
@@ -281,10 +363,6 @@ def _preferences(fields: _NodeAffinityFields | None) -> tuple[Preference, ...]:
     return tuple(Preference(one.weight, *selector_of([one.preference])) for one in preferred)
 
 
-def _errors(fields: _PodFields) -> tuple[FieldError, ...]:
-    return *metadata_errors(fields.metadata), *_spec_errors(fields.spec), *_status_errors(fields.status)
-
-
 def _spec_errors(spec: _SpecFields) -> Iterator[FieldError]:
     yield from _optional_name_error("spec.nodeName", spec.nodeName)
     yield from _optional_name_error("spec.priorityClassName", spec.priorityClassName)
@@ -294,16 +372,20 @@ def _spec_errors(spec: _SpecFields) -> Iterator[FieldError]:
         yield from _toleration_errors(f"spec.tolerations[{position}]", toleration)
     for position, gate in enumerate(spec.schedulingGates or ()):
         yield from name_error(f"spec.schedulingGates[{position}].name", gate.name, names.label_key)
-    for position, claim in enumerate(spec.resourceClaims or ()):
-        yield from _entry_errors(f"spec.resourceClaims[{position}]", claim)
-    for position, name in duplicates(claim.name for claim in spec.resourceClaims or ()):
-        yield FieldError(f"spec.resourceClaims[{position}].name", name, "stands twice")
+    yield from _claims_errors(spec.resourceClaims or ())
     entries = frozenset(claim.name for claim in spec.resourceClaims or ())
     for path, containers in (("spec.initContainers", spec.initContainers), ("spec.containers", spec.containers)):
         yield from resource_errors(path, containers or ())
         yield from entry_errors(path, containers or (), entries)
     yield from amount_errors("spec.resources.requests", (spec.resources.requests if spec.resources else None) or {})
     yield from amount_errors("spec.overhead", spec.overhead or {})
+
+
+def _claims_errors(claims: Sequence[_PodClaimFields]) -> Iterator[FieldError]:
+    for position, claim in enumerate(claims):
+        yield from _entry_errors(f"spec.resourceClaims[{position}]", claim)
+    for position, name in duplicates(claim.name for claim in claims):
+        yield FieldError(f"spec.resourceClaims[{position}].name", name, "stands twice")
 
 
 def _label_errors(path: str, labels: Mapping[str, str]) -> Iterator[FieldError]:

@@ -15,7 +15,7 @@ MANAGER = "dra-scheduler.dev/claim-statuses"
 """In whose name all our programs put entries back, so that each knows what another one did."""
 
 
-def hollow_entries(managed_fields: object) -> frozenset[str]:
+def unusable_entries(managed_fields: object) -> frozenset[str]:
     """The names of the entries that are ours, of those that name no claim. managed_fields: of the pod's metadata."""
     found = managed_fields if isinstance(managed_fields, list) else ()
     ours = (one for one in found if isinstance(one, dict) and one.get("manager") == MANAGER)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from allocator.api.findings import FieldError
-from scheduler.core_v1.fields import Fields, MetadataFields, metadata_errors, typed
+from scheduler.core_v1.fields import MetadataFields, ObjectFields, metadata_errors, typed
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE, Owner, Pod, controller_of, decode_pod
 
 KINDS: Mapping[str, str] = {
@@ -61,22 +61,22 @@ class Workload:
         return f"{self.kind} {self.namespace}/{self.name}{f' ({self.part})' if self.part else ''}"
 
 
-class _JobFields(Fields):
+class _JobFields(ObjectFields):
     parallelism: int | None = None
     completions: int | None = None
     suspend: bool | None = None
     template: dict[str, object]
 
 
-class _JobTemplateFields(Fields):
+class _JobTemplateFields(ObjectFields):
     spec: _JobFields
 
 
-class _OrdinalsFields(Fields):
+class _OrdinalsFields(ObjectFields):
     start: int | None = None
 
 
-class _SpecFields(Fields):
+class _SpecFields(ObjectFields):
     replicas: int | None = None
     ordinals: _OrdinalsFields | None = None
     template: dict[str, object] | None = None
@@ -86,19 +86,19 @@ class _SpecFields(Fields):
     jobTemplate: _JobTemplateFields | None = None  # noqa: N815 - the API's name
 
 
-class ConditionFields(Fields):
+class ConditionFields(ObjectFields):
     """A condition, as far as it says that a workload is over."""
 
     type: str = ""
     status: str = ""
 
 
-class _StatusFields(Fields):
+class _StatusFields(ObjectFields):
     succeeded: int | None = None
     conditions: list[ConditionFields] | None = None
 
 
-class _WorkloadFields(Fields):
+class _WorkloadFields(ObjectFields):
     metadata: MetadataFields
     spec: _SpecFields
     status: _StatusFields | None = None

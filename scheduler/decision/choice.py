@@ -6,52 +6,54 @@ Differs from kube-scheduler: it takes any of the best, and has scores that this 
 (InterPodAffinity, PodTopologySpread).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
 from allocator.policies.contract import Score
 from allocator.search.rules import Mask
-from scheduler.decision.templates import Template
+from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.dynamic_resources import DYNAMIC_RESOURCES
-from scheduler.plugins.plugin import Cycle, Plugin
+from scheduler.plugins.plugin import Plugin
 from scheduler.state.masks import Numbers, flags_of, mask_of, numbers_of, union
 
 Groups = Mapping[tuple[int, Score], Mask]
 """The nodes that can give the claims their devices, by (rank, policy's score); no node is in two groups."""
 
 
-def totals(cycle: Cycle, template: Template, nodes: Numbers, ranks: Numbers) -> Numbers:
+def totals(cycle: Cycle, plugins: Iterable[Plugin], nodes: Numbers, ranks: Numbers) -> Numbers:
     """The weighted sums of all scores for these nodes. ranks: of `dynamic_resources`, in the order of the nodes."""
     sums = np.zeros(len(nodes), np.int64)
-    for _, scores in weighted(cycle, template, nodes, ranks):
+    for _, scores in weighted(cycle, plugins, nodes, ranks):
         sums += scores
     return sums
 
 
-def weighted(cycle: Cycle, template: Template, nodes: Numbers, ranks: Numbers) -> Iterator[tuple[Plugin, Numbers]]:
+def weighted(
+    cycle: Cycle, plugins: Iterable[Plugin], nodes: Numbers, ranks: Numbers
+) -> Iterator[tuple[Plugin, Numbers]]:
     """The same by plugin, without those that do not tell these nodes apart."""
-    for plugin in template.static.plugins:
+    for plugin in plugins:
         if plugin.score:
-            counts = ranks if plugin is DYNAMIC_RESOURCES else template.counts_of(plugin)[nodes]
+            counts = ranks if plugin is DYNAMIC_RESOURCES else cycle.template.counts_of(plugin.name)[nodes]
             scores = plugin.score.scores(cycle, nodes, counts)
             if scores is not None:
                 yield plugin, plugin.score.weight * scores
 
 
 def pick(
-    cycle: Cycle, template: Template, groups: Groups, feasible: Mask, start: float = 0.0
+    cycle: Cycle, plugins: Iterable[Plugin], groups: Groups, feasible: Mask, start: float = 0.0
 ) -> tuple[int, int] | None:
     """The number of the best node that is feasible and in a group, and its total; None where there is none.
 
-    feasible: nodes of the template that filters let pass. start: where equals are looked for first, from the first
+    feasible: nodes that filters let pass. start: where equals are looked for first, from the first
     number to the last, in [0, 1). Cost: O(groups) masks and some array operations.
     """
     able = union(groups.values()) & feasible
     if not able:
         return None
     nodes, size = numbers_of(able), cycle.infos.size
-    sums = totals(cycle, template, nodes, ranks_of(groups, nodes, size))
+    sums = totals(cycle, plugins, nodes, ranks_of(groups, nodes, size))
     preferred = flags_of(preferred_by_policy(groups, feasible), size)[nodes]
     highest = int(sums[preferred].max())
     best = np.zeros(size, np.bool_)

@@ -23,7 +23,7 @@ from scheduler.core_v1.namespace import Namespace
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.decide import Placed
 from scheduler.decision.templates import Templates
-from scheduler.decision.time_limit import Patience
+from scheduler.decision.time_limit import DecisionTimeLimit
 from scheduler.decision.unsupported import unsupported
 from scheduler.plugins.node_affinity import named_nodes
 from scheduler.state.claims import ClaimIndex, ClaimObject
@@ -31,9 +31,11 @@ from scheduler.state.extended_resources import ExtendedResources, claim_name
 from scheduler.state.invariants import Invariants, Violation, is_reached
 from scheduler.state.nodes import NodeInfos
 from scheduler.state.pod_claims import Waiting, claims_of, in_flight
+from scheduler.state.pod_selectors import PodSelectors
 from scheduler.state.pods import NodePods
-from scheduler.state.rivals import Contention, Rival
+from scheduler.state.rivals import Rival, Rivals
 from scheduler.state.slices import TaintedSlices
+from scheduler.state.volumes import Volumes
 
 MOST_SELECTORS = 1024
 """Node selectors whose nodes are remembered; beyond, all are looked for anew."""
@@ -49,9 +51,10 @@ FASTER = "another process, which was faster a moment ago"
 class Cluster:
     """Everything that a decision looks at.
 
-    is_ours: whether a pod is for this scheduler to bind. patience: of decisions; None where they may take all time.
+    is_ours: whether a pod is for this scheduler to bind. time_limit: of decisions; None where they may take all time.
     makes_claims: for extended resources of classes.
     refuses_unsupported: pods that require what is not looked at; where it does not, that is left out of account.
+    unseen: kinds of storage objects of which nothing is known, so that what hangs on them is not looked at.
     start: where nodes that are equally good are looked for first, of all numbers, in [0, 1).
     """
 
@@ -63,24 +66,27 @@ class Cluster:
         policy: Policy = FIRST_FIT,
         budget_steps: int = BUDGET_STEPS,
         share_id: Callable[[str], str] = share_id_of,
-        patience: Patience | None = None,
+        time_limit: DecisionTimeLimit | None = None,
         makes_claims: bool = False,
         refuses_unsupported: bool = True,
+        unseen: frozenset[str] = frozenset(),
     ) -> None:
-        self.patience = patience or Patience()
+        self.time_limit = time_limit or DecisionTimeLimit()
         self.start = 0.0
         self.fleet = Fleet(
             Snapshot.of((), (), (), features),
             policy=policy,
             budget_steps=budget_steps,
             share_id=share_id,
-            is_cancelled=self.patience.is_over,
+            is_cancelled=self.time_limit.is_over,
         )
         self._labels: dict[str, Mapping[str, str]] = {}
         self.infos = NodeInfos(self._labels)
-        self.templates = Templates(self.patience.is_over)
+        self.templates = Templates(self.time_limit.is_over)
         self.claims = ClaimIndex(self.fleet)
-        self.pods = NodePods(self.infos)
+        self.selectors = PodSelectors()
+        self.volumes = Volumes(is_strict=features.is_strict, unseen=unseen)
+        self.pods = NodePods(self.infos, self.volumes)
         self.extended_resources = ExtendedResources((), features)
         self._makes_claims = makes_claims
         self._refuses_unsupported = refuses_unsupported
@@ -90,10 +96,8 @@ class Cluster:
         self._slices = TaintedSlices(self.fleet, has_rules=features.has(DEVICE_TAINT_RULES))
         self._classes: dict[str, DeviceClass] = {}
         self._reached: dict[NodeSelector, Mask] = {}
-        self._contention = Contention(self.fleet, self.claims)
-        self._invariants = Invariants(
-            self.claims, self._contention, pod=self.pods.bound, node=self.node, is_ours=is_ours
-        )
+        self._rivals = Rivals(self.fleet, self.claims)
+        self._invariants = Invariants(self.claims, self._rivals, pod=self.pods.bound, node=self.node, is_ours=is_ours)
 
     # -- what the watches show
 
@@ -107,6 +111,7 @@ class Cluster:
         self._nodes[number] = node
         self.fleet.set_node(number, node)
         self.infos.set_node(number, node)
+        self.volumes.set_node(number, node)
         self.templates.set_node(number, node)
         if old is None:
             self.pods.node_comes(node.name, number)
@@ -120,6 +125,7 @@ class Cluster:
         self.pods.node_goes(name)
         self.fleet.remove_node(number)
         self.infos.remove_node(number)
+        self.volumes.remove_node(number, name)
         self.templates.remove_node(number)
         self._reached.clear()
         heappush(self._free, number)
@@ -182,11 +188,14 @@ class Cluster:
 
     def set_namespace(self, namespace: Namespace) -> None:
         """The namespace is there, or has changed."""
-        self._labels[namespace.name] = namespace.labels
+        if self._labels.get(namespace.name, {}) != namespace.labels:
+            self._labels[namespace.name] = namespace.labels
+            self.infos.pods.forget_answers()
 
     def remove_namespace(self, name: str) -> None:
         """The namespace is gone."""
-        self._labels.pop(name, None)
+        if self._labels.pop(name, None):
+            self.infos.pods.forget_answers()
 
     # -- what decisions look at
 
@@ -269,7 +278,7 @@ class Cluster:
     # -- what decisions take
 
     def reserve(self, pod: Pod, placed: Placed) -> list[tuple[ClaimObject, Allocation | None]]:
-        """Take the node's room and the devices for the pod: its claims as watched, with what those without any get.
+        """Take room, devices and volumes for the pod: its claims as watched, with what those without any get.
 
         Raises AlreadyReserved, and takes nothing then.
         """
@@ -280,6 +289,8 @@ class Cluster:
             pairs.append((placed.extended.claim, next(rest)))
         self.claims.reserve(pod.uid, placed.node, pairs)
         self.pods.assume(replace(pod, by_claims=placed.by_claims) if placed.by_claims else pod, placed.node)
+        if placed.volumes:
+            self.volumes.assume(pod.uid, placed.node, placed.volumes)
         found = [self.claims.get(claim.namespace, claim.name) for claim in placed.claims]
         return [(one, allocation) for one, allocation in zip(found, allocations, strict=True) if one is not None]
 
@@ -294,11 +305,13 @@ class Cluster:
     def unreserve(self, pod_uid: str) -> None:
         """The pod's attempt came to nothing, and nothing of it is in flight any more: give everything back."""
         self.claims.unreserve(pod_uid)
+        self.volumes.forget(pod_uid)
         self.pods.forget(pod_uid)
 
     def bound(self, pod_uid: str) -> None:
         """The pod's attempt has ended well: what it took counts until the watches show it."""
         self.claims.release(pod_uid)
+        self.volumes.bound(pod_uid)
 
     def set_aside(self, devices: Iterable[DeviceID], holder: str = NOT_READY) -> Claim:
         """Let nobody have these devices until `put_back` of what is returned; those that hold them keep them.
@@ -318,7 +331,7 @@ class Cluster:
 
     def rivals(self, claim_uid: str) -> Sequence[Rival]:
         """The stored claims that cannot hold what they hold together with this one."""
-        return self._contention.rivals(claim_uid)
+        return self._rivals.of(claim_uid)
 
     def objection(self, node: str, allocations: Iterable[Allocation]) -> str:
         """Why the node cannot give these devices any more, whoever has them; empty where it can."""

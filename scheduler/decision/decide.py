@@ -26,17 +26,21 @@ from scheduler.decision.choice import Groups, first_of, pick, preferred_by_polic
 from scheduler.decision.feasibility import after_devices, feasible, fit_error, refused_by_all, rejections
 from scheduler.decision.requirements import Requirements, requirements
 from scheduler.decision.templates import Templates
-from scheduler.decision.time_limit import Patience, TooLong
+from scheduler.decision.time_limit import DecisionTimeLimit, TooLong
+from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.dynamic_resources import ADMIN_ACCESS as NO_ADMIN_ACCESS
 from scheduler.plugins.dynamic_resources import CLAIMS, CLASSES, DEVICES
 from scheduler.plugins.node_name import NODE_NAME
 from scheduler.plugins.node_resources_fit import NODE_RESOURCES_FIT
-from scheduler.plugins.plugin import NO_NODES, UNSUPPORTED, Cycle, Reason, Refusal, Rejected
+from scheduler.plugins.plugin import NO_NODES, UNSUPPORTED, Reason, Refusal, Rejected
+from scheduler.plugins.volume_binding import plan
 from scheduler.state.extended_resources import ExtendedClaim, ExtendedResources
 from scheduler.state.masks import union
 from scheduler.state.node_allocatable_resources import WithDevices
 from scheduler.state.nodes import NodeInfos
 from scheduler.state.pod_requests import OF_NODES, PodRequests, pod_requests
+from scheduler.state.pod_selectors import PodSelectors
+from scheduler.state.volumes import NO_PLAN, VolumePlan, Volumes
 
 NO_DEVICES = "cannot allocate all claims"
 NOT_REACHED = "resourceclaim not available on the node"
@@ -58,12 +62,22 @@ class View(Protocol):
         ...
 
     @property
+    def volumes(self) -> Volumes:
+        """All of storage."""
+        ...
+
+    @property
     def templates(self) -> Templates:
         """What filters say of nodes alone."""
         ...
 
     @property
-    def patience(self) -> Patience:
+    def selectors(self) -> PodSelectors:
+        """Services and controllers of pods."""
+        ...
+
+    @property
+    def time_limit(self) -> DecisionTimeLimit:
         """How long a decision may take."""
         ...
 
@@ -107,7 +121,7 @@ class Placed:
     """The pod goes to the node. claims: its own. allocations: of those that had none, in their order.
 
     extended: the claim to be made for its extended resources, which gets the last allocation. by_claims: what devices
-    take of the node.
+    take of the node. volumes: what is to be written for it to have its volumes there.
     """
 
     node: str
@@ -115,6 +129,7 @@ class Placed:
     allocations: tuple[Allocation, ...]
     extended: ExtendedClaim | None = None
     by_claims: tuple[TakenByClaim, ...] = ()
+    volumes: VolumePlan = NO_PLAN
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +176,7 @@ def decide(
     Cost: O(what has changed since a pod like this was decided), array operations over all nodes, and one allocation.
     """
     try:
-        with view.patience.limited():
+        with view.time_limit.limited():
             return _decided(view, pod, claims, full, failed)
     except TooLong as error:
         return OutOfTime(str(error))
@@ -194,7 +209,8 @@ def _decided(
 ) -> Placed | NotPlaced:
     requests = pod_requests(pod)
     pending = [claim for claim in claims if claim.allocation is None]
-    if problem := for_every_node(view, cycle_of(view, pod, requests), pending, full):
+    cycle = cycle_of(view, pod, requests)
+    if problem := for_every_node(view, cycle, pending, full):
         return _refused_by_all(view, problem, requests, pending)
     asked = requirements(view, pod, requests, pending)
     reached = reached_by_all(view, claims, failed)
@@ -203,14 +219,15 @@ def _decided(
         for rank, nodes in able(view, pod, claims, required, reached).items():
             groups[rank] = groups.get(rank, 0) | nodes
     among = _nominated(view, pod) & union(groups.values()) or view.fleet.all
-    chosen = pick(cycle_of(view, pod, requests), view.templates.of(pod), groups, among, view.start)
+    chosen = pick(cycle, view.templates.plugins, groups, among, view.start)
     if chosen is None:
         return _not_placed(view, pod, asked, claims, failed)
     number, _ = chosen
     required = next(one for one in asked if one.nodes >> number & 1)
     allocations = _allocated(view, number, required.pending)
     by_claims = _with_devices(view, pod, claims, required, allocations).taken if counts_devices(view) else ()
-    return Placed(view.name_of(number), tuple(claims), allocations, required.extended, by_claims)
+    volumes = NO_PLAN if pod.node_name else plan(cycle, number)
+    return Placed(view.name_of(number), tuple(claims), allocations, required.extended, by_claims, volumes)
 
 
 def _nominated(view: View, pod: Pod) -> Mask:
@@ -230,7 +247,9 @@ def able(view: View, pod: Pod, claims: Sequence[Claim], required: Requirements, 
 
 def cycle_of(view: View, pod: Pod, requests: PodRequests) -> Cycle:
     """What plugins see of an attempt. requests: what the pod takes of the nodes in question."""
-    return Cycle(pod, requests, view.infos, view.fleet.features.is_strict)
+    return Cycle(
+        pod, requests, view.infos, view.templates.of(pod), view.selectors, view.volumes, view.fleet.features.is_strict
+    )
 
 
 def counts_devices(view: View) -> bool:
@@ -324,7 +343,7 @@ def allowed(view: View, pod: Pod, required: Requirements) -> Mask:
     if required.problem:
         return 0
     if not pod.node_name:
-        return feasible(cycle_of(view, pod, required.requests), view.templates.of(pod)) & required.nodes
+        return feasible(cycle_of(view, pod, required.requests), view.templates.plugins) & required.nodes
     number = view.number_of(pod.node_name)
     return 0 if number is None else 1 << number
 
@@ -409,7 +428,7 @@ class Kept:
 
 def refused_by_filters(view: View, pod: Pod, required: Requirements) -> Iterator[tuple[Reason, Rejected]]:
     """Why not, for the nodes of `required` that a filter refuses."""
-    for plugin, one in rejections(cycle_of(view, pod, required.requests), view.templates.of(pod)):
+    for plugin, one in rejections(cycle_of(view, pod, required.requests), view.templates):
         if nodes := one.nodes & required.nodes:
             yield plugin.reason, Rejected(one.reason, nodes, one.resolvable & required.nodes)
 

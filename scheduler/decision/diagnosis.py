@@ -13,8 +13,9 @@ from scheduler.core_v1.pod import Pod
 from scheduler.decision.choice import ranks_of, weighted
 from scheduler.decision.decide import Kept, View, able, cycle_of, for_every_node, reached_by_all
 from scheduler.decision.requirements import requirements
+from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.dynamic_resources import CLAIMS
-from scheduler.plugins.plugin import Cycle, Reason, Rejected
+from scheduler.plugins.plugin import Reason, Rejected
 from scheduler.state.masks import Numbers, numbers_of, union
 from scheduler.state.pod_claims import Waiting
 from scheduler.state.pod_requests import pod_requests
@@ -63,4 +64,4 @@ def _scores(view: View, cycle: Cycle, groups: Groups, feasible: Mask) -> Mapping
         return {}
     nodes = numbers_of(feasible)
     ranks = ranks_of(groups, nodes, view.infos.size)
-    return {plugin.name: own for plugin, own in weighted(cycle, view.templates.of(cycle.pod), nodes, ranks)}
+    return {plugin.name: own for plugin, own in weighted(cycle, view.templates.plugins, nodes, ranks)}

@@ -10,9 +10,10 @@ from dataclasses import replace
 from itertools import dropwhile
 
 from allocator.search.rules import Mask
-from scheduler.decision.templates import Template
+from scheduler.decision.templates import Templates
+from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.dynamic_resources import DYNAMIC_RESOURCES
-from scheduler.plugins.plugin import Cycle, Plugin, Rejected
+from scheduler.plugins.plugin import Plugin, Rejected
 from scheduler.state.masks import union
 
 
@@ -24,20 +25,20 @@ def refused_by_all(cycle: Cycle, plugins: Iterable[Plugin]) -> tuple[Plugin, str
     return None
 
 
-def feasible(cycle: Cycle, template: Template) -> Mask:
-    """The nodes that every filter lets pass. template: of the pod."""
-    left = template.allowed
-    for plugin in template.static.plugins:
+def feasible(cycle: Cycle, plugins: Iterable[Plugin]) -> Mask:
+    """The nodes that every filter lets pass."""
+    left = cycle.template.allowed
+    for plugin in plugins:
         if plugin.dynamic and left:
             left &= ~plugin.dynamic.refused(cycle)
     return left
 
 
-def rejections(cycle: Cycle, template: Template) -> Iterator[tuple[Plugin, Rejected]]:
+def rejections(cycle: Cycle, templates: Templates) -> Iterator[tuple[Plugin, Rejected]]:
     """Why not, for every node that is not feasible; a node that lacks several resources has a reason for each."""
-    by_node = list(template.rejected())
-    left = template.allowed | union(one.nodes for _, one in by_node)
-    for plugin in template.static.plugins:
+    by_node = list(templates.rejections(cycle.template))
+    left = cycle.template.allowed | union(one.nodes for _, one in by_node)
+    for plugin in templates.plugins:
         refused = [one for other, one in by_node if other is plugin]
         if plugin.dynamic:
             refused += plugin.dynamic.rejections(cycle, left)
@@ -52,10 +53,10 @@ def after_devices(plugins: Iterable[Plugin]) -> Sequence[Plugin]:
     return list(dropwhile(lambda plugin: plugin is not DYNAMIC_RESOURCES, plugins))[1:]
 
 
-def rejections_by_others(cycle: Cycle, template: Template) -> Iterator[tuple[Plugin, Rejected]]:
+def rejections_by_others(cycle: Cycle, plugins: Iterable[Plugin]) -> Iterator[tuple[Plugin, Rejected]]:
     """Why not, for the nodes that the template allows: what else is in the cluster is in the way."""
-    left = template.allowed
-    for plugin in template.static.plugins:
+    left = cycle.template.allowed
+    for plugin in plugins:
         if not plugin.dynamic:
             continue
         for one in plugin.dynamic.rejections(cycle, left):

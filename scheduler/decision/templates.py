@@ -6,21 +6,21 @@ say) has a template of its own that is not kept: just its nodes are looked at.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from allocator.model import Node
 from allocator.search.rules import Mask
 from cel import Cancelled
-from cel.memo import Memo
+from cel.lru import LruCache
 from scheduler.core_v1.pod import Pod
 from scheduler.plugins.default import PLUGINS, refusal
 from scheduler.plugins.node_affinity import NODE_AFFINITY, named_nodes
 from scheduler.plugins.plugin import Plugin, Rejected
-from scheduler.state.masks import Numbers, mask_of
+from scheduler.plugins.template import NO_NODE, Template
+from scheduler.plugins.template import NOT_NAMED as NOT_NAMED_BIT
+from scheduler.state.masks import mask_of
 
 MOST_TEMPLATES = 256
 """Templates that are kept; beyond, the least recently used one is forgotten."""
@@ -31,7 +31,6 @@ MOST_WORDS = 1 << 18
 NOT_NAMED = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
 """Why a node is refused that is not among those that the pod names, in kube-scheduler's words."""
 
-_ABSENT, _ALLOWED, _NOT_NAMED = -1, -2, -3
 _FEWEST_ROWS = 64
 
 
@@ -46,44 +45,9 @@ class StaticPart:
         self.pod_fields = sorted({name for one in kept for name in one.pod_fields})
         self.node_fields = sorted({"name"}.union(*(reason.node_fields for one in kept for reason in one.reasons)))
 
-    def first_refuser(self, pod: Pod, node: Node) -> int:
-        """The position of the first filter that refuses the node, or _ALLOWED."""
-        refused = (position for position, (_, one) in enumerate(self.filters) if one.refusal(pod, node))
-        return next(refused, _ALLOWED)
-
-
-@dataclass(slots=True, eq=False)
-class Template:
-    """What holds for all pods of a template. allowed: the nodes that every static filter lets pass.
-
-    refusers: by node number, the position of the first filter that refuses the node. by_text: the nodes that are not
-    allowed by what keeps the pods from them, None until somebody asks. counts: by plugin and node number, what counts
-    for its score.
-    """
-
-    pod: Pod
-    static: StaticPart
-    counts: dict[Plugin, Numbers]
-    refusers: NDArray[np.int8]
-    allowed: Mask = 0
-    stale: set[int] = field(default_factory=set)
-    by_text: Mapping[str, Mask] | None = None
-
-    def counts_of(self, plugin: Plugin) -> Numbers:
-        """What counts for the plugin's score, by node number; zeros where it counts nothing by pod and node alone."""
-        return self.counts.get(plugin, self._nothing)
-
-    def rejected(self) -> Iterator[tuple[Plugin, Rejected]]:
-        """Why not, for the nodes that are not allowed; no node has two reasons."""
-        for position, (plugin, one) in enumerate(self.static.filters):
-            if nodes := mask_of(self.refusers == position):
-                yield plugin, Rejected(one.reason, nodes)
-        if nodes := mask_of(self.refusers == _NOT_NAMED):
-            yield NODE_AFFINITY, Rejected(NOT_NAMED, nodes)
-
-    @property
-    def _nothing(self) -> Numbers:
-        return np.zeros(len(self.refusers), np.int64)
+    def refusals(self, pod: Pod, node: Node) -> int:
+        """A bit for each filter that refuses the node."""
+        return sum(1 << position for position, (_, one) in enumerate(self.filters) if one.refusal(pod, node))
 
 
 class Templates:
@@ -95,7 +59,7 @@ class Templates:
         self._nodes: dict[int, Node] = {}
         self._numbers: dict[str, int] = {}
         self._size = _FEWEST_ROWS
-        self._known: Memo[Hashable, Template] = Memo(MOST_TEMPLATES, MOST_WORDS)
+        self._known: LruCache[Hashable, Template] = LruCache(MOST_TEMPLATES, MOST_WORDS)
 
     @property
     def plugins(self) -> tuple[Plugin, ...]:
@@ -128,11 +92,19 @@ class Templates:
         Cost: O(nodes that changed since it was asked for last); all, the first time.
         """
         named = named_nodes(pod.affinity)
-        if named is not None:
+        if named is not None and not pod.spread:  # what spreads pods looks at all nodes
             return self._of_named(pod, named)
         template = self._known.get(self._key(pod), _words_of(pod), lambda: self._new(pod, self._nodes))
         self._refresh(template)
         return template
+
+    def rejections(self, template: Template) -> Iterator[tuple[Plugin, Rejected]]:
+        """Why not, for the nodes that the template does not allow; no node has two reasons."""
+        if nodes := mask_of(template.unnamed()):
+            yield NODE_AFFINITY, Rejected(NOT_NAMED, nodes)
+        for plugin, one in self._static.filters:
+            if nodes := mask_of(template.first_refused_by(plugin.name)):
+                yield plugin, Rejected(one.reason, nodes)
 
     def refused(self, pod: Pod) -> Mapping[str, Mask]:
         """The nodes that filters refuse, by what they say of each node. Cost: O(nodes), where one has changed."""
@@ -151,43 +123,44 @@ class Templates:
     def _of_named(self, pod: Pod, named: Iterable[str]) -> Template:
         numbers = [self._numbers[name] for name in named if name in self._numbers]
         template = self._new(pod, numbers)
-        template.refusers[list(self._nodes)] = _NOT_NAMED
+        template.refusals[list(self._nodes)] = NOT_NAMED_BIT
         self._refresh(template)
         return template
 
     def _new(self, pod: Pod, numbers: Iterable[int]) -> Template:
-        counts = {plugin: np.zeros(self._size, np.int64) for plugin, _ in self._static.counts}
-        return Template(pod, self._static, counts, np.full(self._size, _ABSENT, np.int8), stale=set(numbers))
+        counts = {plugin.name: np.zeros(self._size, np.int64) for plugin, _ in self._static.counts}
+        filters = tuple(plugin.name for plugin, _ in self._static.filters)
+        return Template(pod, filters, counts, np.full(self._size, NO_NODE, np.int16), stale=set(numbers))
 
     def _refresh(self, template: Template) -> None:
         if not template.stale:
             return
         template.by_text = None
-        if (more := self._size - len(template.refusers)) > 0:
+        if (more := self._size - len(template.refusals)) > 0:
             template.counts = {plugin: np.pad(counts, (0, more)) for plugin, counts in template.counts.items()}
-            template.refusers = np.pad(template.refusers, (0, more), constant_values=_ABSENT)
+            template.refusals = np.pad(template.refusals, (0, more), constant_values=NO_NODE)
         self._look_at(template)
-        template.allowed = mask_of(template.refusers == _ALLOWED)
+        template.allowed = mask_of(template.refusals == 0)
         if template.stale:
             raise Cancelled(f"cancelled with {len(template.stale)} nodes to look at")
 
     def _look_at(self, template: Template) -> None:
         """Look at the nodes that may have changed, as far as it gets."""
         pod, numbers, seen = template.pod, list(template.stale), []
-        refusers: list[int] = []
-        counts: dict[Plugin, list[int]] = {plugin: [] for plugin, _ in self._static.counts}
+        refusals: list[int] = []
+        counts: dict[str, list[int]] = {plugin.name: [] for plugin, _ in self._static.counts}
         for number in numbers:
             if self._is_cancelled():
                 break
             node = self._nodes.get(number)
             seen.append(number)
-            refusers.append(self._static.first_refuser(pod, node) if node else _ABSENT)
+            refusals.append(self._static.refusals(pod, node) if node else NO_NODE)
             for plugin, count in self._static.counts:
-                counts[plugin].append(count(pod, node) if node else 0)
+                counts[plugin.name].append(count(pod, node) if node else 0)
         if seen:
-            template.refusers[seen] = refusers
-            for plugin, found in counts.items():
-                template.counts[plugin][seen] = found
+            template.refusals[seen] = refusals
+            for name, found in counts.items():
+                template.counts[name][seen] = found
             template.stale.difference_update(seen)
 
     def _seen_of(self, node: Node) -> Hashable:

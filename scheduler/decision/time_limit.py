@@ -21,7 +21,7 @@ class TooLong(AllocationError):
     """The decision has taken all its time."""
 
 
-class Patience:
+class DecisionTimeLimit:
     """The time that a decision has. clock: seconds that only go forward; None where decisions may take all time."""
 
     def __init__(self, clock: Callable[[], float] | None = None, most_s: float = MOST_S) -> None:

@@ -15,11 +15,11 @@ from allocator.explain.text import node_text
 from allocator.model import Allocation, Claim
 from allocator.outcome import Allocated, AllocationError
 from scheduler.attempt import claim_calls, pod_calls
-from scheduler.attempt.attempts import INTERNAL, Attempts, Hearer, Reserved
+from scheduler.attempt.attempts import INTERNAL, Attempts, Reserved
 from scheduler.attempt.binder import Binder
 from scheduler.attempt.claim_objects import Json, allocation_of, consumers_of
 from scheduler.attempt.decision import Bound
-from scheduler.attempt.waits import Turns
+from scheduler.attempt.key_locks import KeyLocks
 from scheduler.cache.events import Undecodable
 from scheduler.cache.kinds import pod_of
 from scheduler.client.errors import CallFailed
@@ -30,7 +30,6 @@ from scheduler.extender.configuration import ROLLBACK_S
 from scheduler.extender.question import Hopeless, Needs, needs_of
 from scheduler.extender.wire import ExtenderBindingArgs
 from scheduler.state.claims import AlreadyReserved, ClaimObject
-from scheduler.state.invariants import Violation
 from scheduler.state.pod_claims import claim_keys
 
 _LOG = logging.getLogger(__name__)
@@ -44,47 +43,27 @@ class Binds:
     """The calls of bind, each beside the others, one at a time for a pod.
 
     is_ours: whether the extender allocates the claims of a pod. timeout_s: how long a caller waits for an answer.
-    concurrency: pods that are written at the same time. given_back: told of a node whose devices were reserved in vain,
-    or of None where a pod has to be asked about again for another reason. violated: told where two attempts meet that
-    never should.
+    wake: lets kube-scheduler ask again about pods that it keeps waiting.
     """
 
     def __init__(  # noqa: PLR0913 - what it works with, and how
         self,
         cluster: Cluster,
         binder: Binder,
+        attempts: Attempts,
         *,
         is_ours: Callable[[Pod], bool],
         timeout_s: float,
-        concurrency: int,
-        given_back: Callable[[str | None], None],
-        violated: Callable[[Violation], None],
+        wake: Callable[[], None],
     ) -> None:
         self._cluster = cluster
         self._binder = binder
         self._is_ours = is_ours
-        self._patience_s = timeout_s - ROLLBACK_S
-        self._given_back = given_back
-        self._attempts = Attempts(
-            cluster,
-            binder,
-            Hearer(lambda event: given_back(event.node), lambda _, node: given_back(node or None), violated),
-            concurrency=concurrency,
-            is_tried=self._is_tried,
-            is_patient=False,
-        )
-        self._turns: Turns[str, None] = Turns()
+        self._time_limit_s = timeout_s - ROLLBACK_S
+        self._wake = wake
+        self._attempts = attempts
+        self._pod_locks: KeyLocks[str, None] = KeyLocks()
         self._freeing: set[str] = set()
-
-    @property
-    def number(self) -> int:
-        """Pods that are being bound."""
-        return self._attempts.number
-
-    @property
-    def trouble(self) -> str:
-        """Why no pod can be bound before an operator acts; empty while one can, or none is there that shows it."""
-        return self._attempts.trouble
 
     def refused(self, pod_uid: str) -> None:
         """No node passes for the pod: it shows no more that no pod can be bound, for as long as it waits."""
@@ -92,22 +71,18 @@ class Binds:
 
     def is_under_way(self, pod_uid: str) -> bool:
         """Whether a call about the pod has not ended."""
-        return pod_uid in self._turns
-
-    def _is_tried(self, pod_uid: str) -> bool:
-        pods = self._cluster.pods
-        return pods.is_shown(pod_uid) and pods.bound(pod_uid) is None
+        return pod_uid in self._pod_locks
 
     async def bind(self, args: ExtenderBindingArgs) -> str:
         """Why the pod is not bound; empty where it is, whoever has bound it to that node."""
-        task = self._attempts.start(self._within_turn(args))
-        await asyncio.wait({task}, timeout=self._patience_s)
+        task = self._attempts.start(self._one_at_a_time(args))
+        await asyncio.wait({task}, timeout=self._time_limit_s)
         if not task.done():
             task.cancel()  # once: it goes on until what it wrote is taken back, though nobody may wait so long
             await asyncio.wait({task}, timeout=ROLLBACK_S)
         if task.done() and not task.cancelled():
             return task.result()
-        return f"pod {args.PodNamespace}/{args.PodName} was not bound within {self._patience_s:.0f} s"
+        return f"pod {args.PodNamespace}/{args.PodName} was not bound within {self._time_limit_s:.0f} s"
 
     def free(self, pod: Pod, claims: Sequence[Claim]) -> None:
         """Deallocate one of the claims that keep the pod from every node, in the background.
@@ -127,15 +102,11 @@ class Binds:
         finally:
             self._freeing.discard(pod.uid)
         if freed.problem:
-            self._given_back(None)  # nothing has changed by which kube-scheduler would ask again
+            self._wake()  # nothing has changed by which kube-scheduler would ask again
 
-    async def finish(self, patience_s: float) -> None:
-        """Let the calls under way end; what does not within patience_s is cancelled and takes back what it wrote."""
-        await self._attempts.finish(patience_s, ROLLBACK_S)
-
-    async def _within_turn(self, args: ExtenderBindingArgs) -> str:
+    async def _one_at_a_time(self, args: ExtenderBindingArgs) -> str:
         try:
-            async with self._turns.of(args.PodUID):
+            async with self._pod_locks.of(args.PodUID):
                 await self._bind(args)
         except NotBound as reason:
             return str(reason)
@@ -184,7 +155,7 @@ class Binds:
             raise NotBound(f"node {node} is not known to the extender yet")
         try:
             needs = needs_of(self._cluster, pod)
-            with self._cluster.patience.limited():
+            with self._cluster.time_limit.limited():
                 allocations = self._allocations(pod, node, number, needs)
         except (Hopeless, AllocationError) as error:
             raise NotBound(str(error)) from error
@@ -213,6 +184,11 @@ class Binds:
                     f"claim {namespace}/{name} is not allocated for pod {pod}: its schedulerName {pod.scheduler_name} "
                     "is none of the extender's schedulerNames, and its own scheduler has not allocated it"
                 )
+
+
+def is_tried(cluster: Cluster, pod_uid: str) -> bool:
+    """Whether kube-scheduler may still ask for the pod to be bound."""
+    return cluster.pods.is_shown(pod_uid) and cluster.pods.bound(pod_uid) is None
 
 
 def _to_bind(raw: Json | None, args: ExtenderBindingArgs) -> Pod | None:

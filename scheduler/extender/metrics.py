@@ -14,7 +14,7 @@ _BUCKETS_S = (0.0005, 0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.0
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ExtenderReading:
     """What is so at the moment. binding: calls of bind under way. refused: pods that no node passed for."""
 
     watches: Sequence[Watch]
@@ -25,9 +25,9 @@ class Reading:
 class ExtenderMetrics(CommonMetrics):
     """All metrics of an extender. name: its own."""
 
-    def __init__(self, name: str, read: Callable[[], Reading]) -> None:
+    def __init__(self, name: str, read: Callable[[], ExtenderReading]) -> None:
         super().__init__(name)
-        self._tell(lambda: _of_reading(read()))
+        self._expose(lambda: _of_reading(read()))
         text, labels = "Calls that were answered, by verb and status.", ["verb", "code"]
         self._calls = Counter("dra_extender_calls", text, labels, registry=self._registry)
         duration, text = "dra_extender_call_duration_seconds", "How long calls took, by verb."
@@ -52,7 +52,7 @@ class ExtenderMetrics(CommonMetrics):
         self._woken.inc()
 
 
-def _of_reading(reading: Reading) -> Iterator[Metric]:
+def _of_reading(reading: ExtenderReading) -> Iterator[Metric]:
     yield from of_watches(reading.watches)
     yield GaugeMetricFamily("dra_extender_bindings_in_flight", "Calls of bind under way.", value=reading.binding)
     text = "Pods that no node passed for when they were asked about last."

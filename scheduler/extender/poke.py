@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import count, islice, takewhile
 
-from scheduler.attempt.binder import Api
 from scheduler.attempt.timestamps import in_microseconds
 from scheduler.attempt.write_outcome import may_pass
+from scheduler.client.api import Api
 from scheduler.client.connection import MERGE
 from scheduler.client.errors import CallFailed
 from scheduler.client.resources import NODES
@@ -51,7 +51,7 @@ _LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RefusedPod:
     """A pod that no node passed for. name: as namespace/name. moment: counts refusals and changes in their order."""
 
     name: str
@@ -93,7 +93,7 @@ class Poke:
         now: Callable[[], datetime],
         woke: Callable[[], None],
     ) -> None:
-        self.waiting: dict[str, Refused] = {}
+        self.waiting: dict[str, RefusedPod] = {}
         self._cluster = cluster
         self._api = api
         self._sleep = sleep
@@ -106,13 +106,13 @@ class Poke:
     def refused(self, pod: Pod) -> None:
         """No node passed for the pod, as things are now."""
         self.passed(pod.uid)
-        self.waiting[pod.uid] = Refused(str(pod), next(self._moments))
+        self.waiting[pod.uid] = RefusedPod(str(pod), next(self._moments))
 
     def passed(self, pod_uid: str) -> None:
         """Some node passed for the pod, or it waits for none any more."""
         self.waiting.pop(pod_uid, None)
 
-    def hear(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         """Something has changed, as the watches tell it."""
         match event:
             case SliceChanged(old, new):
@@ -144,17 +144,17 @@ class Poke:
     async def run(self) -> None:
         """Wake pods until cancelled."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._tell_unseen())
-            group.create_task(self._look_after_seen())
+            group.create_task(self._pass_on_unseen())
+            group.create_task(self._pass_on_seen())
 
-    async def _tell_unseen(self) -> None:
+    async def _pass_on_unseen(self) -> None:
         while True:
             await self._unseen.are_there.wait()
             await self._sleep(DEBOUNCE_S)
             changes, self._unseen = self._unseen, _Changes()
             await self._wake(changes)
 
-    async def _look_after_seen(self) -> None:
+    async def _pass_on_seen(self) -> None:
         """A change that comes while it sleeps is looked at in the next round, and so gets the whole time as well."""
         while True:
             await self._seen.are_there.wait()

@@ -28,7 +28,7 @@ def kept_nodes(cluster: Cluster, pod: Pod, victims: Mapping[str, Collection[str]
     own = {claim.uid for claim in needs.claims}
     freed = {node: tuple(_freed(cluster, frozenset(uids), own)) for node, uids in victims.items() if uids}
     try:
-        with cluster.patience.limited():
+        with cluster.time_limit.limited():
             return [node for node, gone in freed.items() if _fits(cluster, node, needs, gone)]
     except TooLong:
         return []

@@ -24,7 +24,7 @@ def prioritize(cluster: Cluster, pod: Pod, names: Sequence[str]) -> Mapping[str,
         return scores
     asked = Asked(cluster, names)
     try:
-        with cluster.patience.limited():
+        with cluster.time_limit.limited():
             ranks = cluster.fleet.scores(pending, asked.mask)
     except AllocationError:
         return scores  # filter says what is wrong

@@ -7,19 +7,22 @@ import asyncio
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 
+from scheduler.attempt.attempts import Attempts
 from scheduler.core_v1.pod import Pod
 from scheduler.extender import server
-from scheduler.extender.bind import Binds
-from scheduler.extender.configuration import ExtenderConfiguration, Mode
-from scheduler.extender.metrics import ExtenderMetrics, Reading
+from scheduler.extender.bind import Binds, is_tried
+from scheduler.extender.configuration import ROLLBACK_S, ExtenderConfiguration, Mode
+from scheduler.extender.metrics import ExtenderMetrics, ExtenderReading
 from scheduler.extender.poke import Poke
-from scheduler.extender.server import Served, Verb
+from scheduler.extender.server import ServedVerbs, Verb
 from scheduler.extender.verbs import Verbs, is_ours
 from scheduler.runtime import health, running
-from scheduler.runtime.core import Core, Site, Told, now
+from scheduler.runtime.core import Core, Site, now
 from scheduler.runtime.listening import Limits
+from scheduler.runtime.reporter import Reporter
 from scheduler.runtime.secure import secure
 from scheduler.runtime.tls import Certificates, Files
 from scheduler.state.changes import Event
@@ -71,29 +74,37 @@ class Extender:
         self._configuration = configuration
         self._is_authoritative = configuration.mode is Mode.AUTHORITATIVE
         self._metrics = ExtenderMetrics(NAME, self._reading)
-        listener = Told(self._metrics)
         self._core = Core(
             configuration,
             site,
             name=NAME,
             api=site.connection,
             is_ours=self._is_ours,
-            listener=listener,
-            hear=self._hear,
+            reporter=Reporter(self._metrics),
+            on_event=self.on_event,
             makes_claims=False,
         )
         self._poke = Poke(self._core.cluster, site.connection, asyncio.sleep, now, self._metrics.woke)
-        self._binds = Binds(
+        self._attempts = Attempts(
             self._core.cluster,
             self._core.binder,
-            is_ours=self._is_ours,
-            timeout_s=configuration.http_timeout_s,
+            lambda _, node: self._poke.note(node or None),
             concurrency=configuration.binding_concurrency,
-            given_back=self._poke.note,
-            violated=listener.violated,
+            is_tried=partial(is_tried, self._core.cluster),
+            waits_for_devices=False,
         )
-        binds = self._binds if self._is_authoritative else None
+        binds = self._binds() if self._is_authoritative else None
         self._verbs = Verbs(self._core.cluster, configuration.scheduler_names, self._unready, binds, self._poke)
+
+    def _binds(self) -> Binds:
+        return Binds(
+            self._core.cluster,
+            self._core.binder,
+            self._attempts,
+            is_ours=self._is_ours,
+            timeout_s=self._configuration.http_timeout_s,
+            wake=lambda: self._poke.note(None),
+        )
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop` is set, or something breaks for good; raises what did."""
@@ -104,8 +115,8 @@ class Extender:
             tasks = [group.create_task(work) for work in background]
             await stop.wait()
             self._is_stopping = True
-            _LOG.info("stopping: %d pods are being bound", self._binds.number)
-            await self._binds.finish(FINISH_S)
+            _LOG.info("stopping: %d pods are being bound", self._attempts.number)
+            await self._attempts.finish(FINISH_S, ROLLBACK_S)
             for task in tasks:
                 task.cancel()
 
@@ -116,19 +127,19 @@ class Extender:
             return advice
         return {**advice, "preempt": self._verbs.preempt, "bind": self._verbs.bind}
 
-    def served(self) -> Served:
+    def served(self) -> ServedVerbs:
         """What kube-scheduler calls."""
         clients = frozenset(self._configuration.tls.client_names)
         limits = Limits(self._configuration.most_connections, refused=self._metrics.refused)
-        return Served(PREFIX, self.verbs(), clients, self._configuration.most_calls, self._metrics.called, limits)
+        return ServedVerbs(PREFIX, self.verbs(), clients, self._configuration.most_calls, self._metrics.called, limits)
 
-    def probes(self, certificates: Certificates | None) -> health.Served:
+    def probes(self, certificates: Certificates | None) -> health.Endpoints:
         """What the endpoints tell."""
-        return health.Served(
+        return health.Endpoints(
             live={},
             ready={
                 **self._core.ready(),
-                "writes": lambda: self._binds.trouble,
+                "writes": lambda: self._attempts.trouble,
             },
             # What was there before a bad change of the files stays in use, and works.
             warnings={
@@ -150,11 +161,12 @@ class Extender:
             return "the extender's caches are not filled yet"
         return "the extender has lost changes, and lists all anew" if self._core.is_outdated() else ""
 
-    def _reading(self) -> Reading:
-        return Reading(self._core.watches(), self._binds.number, len(self._poke.waiting))
+    def _reading(self) -> ExtenderReading:
+        return ExtenderReading(self._core.watches(), self._attempts.number, len(self._poke.waiting))
 
     def _is_ours(self, pod: Pod) -> bool:
         return is_ours(pod, self._configuration.scheduler_names)
 
-    def _hear(self, event: Event) -> None:
-        self._poke.hear(event)
+    def on_event(self, event: Event) -> None:
+        """Where each event goes: what a watch shows, once the cluster has it."""
+        self._poke.on_event(event)

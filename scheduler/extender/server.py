@@ -41,7 +41,7 @@ Verb = Callable[[bytes], bytes | Awaitable[bytes]]
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class ServedVerbs:
     """What is served. prefix: of all paths, such as `/v1`. verbs: by name, which is the rest of the path.
 
     clients: names that a client's certificate may have; any where there are none. most_calls: calls of one verb under
@@ -63,7 +63,7 @@ class Served:
 
 
 @asynccontextmanager
-async def serving(address: str, certificates: Certificates | None, served: Served) -> AsyncIterator[str]:
+async def serving(address: str, certificates: Certificates | None, served: ServedVerbs) -> AsyncIterator[str]:
     """Serves while the context is open. address: HOST:PORT, port 0 for any that is free; gives the URL up to the verb.
 
     certificates: None for plain HTTP. Raises CannotServe.
@@ -73,7 +73,7 @@ async def serving(address: str, certificates: Certificates | None, served: Serve
         yield f"{'https' if certificates else 'http'}://{where}{served.prefix}"
 
 
-def _application(served: Served) -> web.Application:
+def _application(served: ServedVerbs) -> web.Application:
     application = web.Application(client_max_size=LARGEST_BODY, handler_args={"keepalive_timeout": served.idle_s})
     room = _Room(served.most_bytes)
     for name, verb in served.verbs.items():
@@ -81,7 +81,7 @@ def _application(served: Served) -> web.Application:
     return application
 
 
-def _handler(name: str, verb: Verb, served: Served, room: "_Room") -> Handler:
+def _handler(name: str, verb: Verb, served: ServedVerbs, room: "_Room") -> Handler:
     under_way = 0
 
     async def handle(request: web.Request) -> web.Response:
@@ -147,7 +147,7 @@ def _too_large() -> _Refused:
     return _Refused(413, f"the body is larger than {LARGEST_BODY} bytes")
 
 
-def _check(request: web.Request, served: Served, under_way: int) -> None:
+def _check(request: web.Request, served: ServedVerbs, under_way: int) -> None:
     """Raises _Refused where the caller may not call, or not now."""
     if served.clients:
         certificate = request.get_extra_info("peercert")

@@ -89,7 +89,7 @@ class Verbs:
             raise Undecided(unready)
         if self._binds is not None and self._binds.is_under_way(pod.uid):
             raise Undecided(f"pod {pod} is being bound")
-        with self._cluster.patience.limited():
+        with self._cluster.time_limit.limited():
             found = filter_nodes(self._cluster, pod, names)
         self._note(pod, names, found)
         return found

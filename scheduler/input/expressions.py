@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Mapping
 import cel
 
 
-def problems(raw: Mapping[str, object], environment: cel.Environment) -> Iterator[str]:
-    """`PATH: MESSAGE` for each expression that does not compile, with a caret below the place. raw: as v1 has it."""
-    for path, field, text in _expressions(raw.get("spec"), "spec"):
+def problems(spec: object, environment: cel.Environment) -> Iterator[str]:
+    """`PATH: MESSAGE` for each expression that does not compile, with a caret below the place. spec: as in v1."""
+    for path, field, text in _expressions(spec, "spec"):
         compile_ = _COMPILERS[field]
         try:
             compile_(text, environment)

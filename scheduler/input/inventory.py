@@ -17,14 +17,24 @@ from allocator.api.allocation import Consumer
 from allocator.api.findings import step_text
 from allocator.api.metadata import Metadata
 from allocator.api.versions import GROUP, SERVED
-from allocator.cluster.node_affinity import NAME_FIELD, problem_of
+from allocator.cluster.node_affinity import NAME_FIELD, term_problem
 from allocator.gates import DEFAULT_RELEASE, Features
 from allocator.model import Claim, DeviceClass, Node, Slice
+from scheduler.core_v1.csi_driver import decode_csi_driver
+from scheduler.core_v1.csi_node import decode_csi_node
+from scheduler.core_v1.csi_storage_capacity import decode_csi_storage_capacity
 from scheduler.core_v1.embedded import asks_for_claims, decode_embedded
 from scheduler.core_v1.namespace import Namespace, decode_namespace
 from scheduler.core_v1.node import decode_node
+from scheduler.core_v1.persistent_volume import decode_persistent_volume
+from scheduler.core_v1.persistent_volume_claim import decode_persistent_volume_claim
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE, Pod, decode_pod
+from scheduler.core_v1.pod_selector import KINDS as POD_SELECTORS
+from scheduler.core_v1.pod_selector import PodSelector, decode_pod_selector
 from scheduler.core_v1.priority_class import PriorityClass, decode_priority_class
+from scheduler.core_v1.storage_class import decode_storage_class
+from scheduler.core_v1.storage_object import StorageObject
+from scheduler.core_v1.volume_attachment import decode_volume_attachment
 from scheduler.core_v1.workload import KINDS as WORKLOADS
 from scheduler.core_v1.workload import Workload, decode_workload
 from scheduler.input import expressions
@@ -42,10 +52,25 @@ NO_OBJECT = "without apiVersion and kind"
 TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 """The effects that a taint of a node can have."""
 
+_Decoder = Callable[[Mapping[str, object]], tuple[Typed | None, tuple[FieldError, ...]]]
+
+_STORAGE_GROUP = "storage.k8s.io"
+_STORAGE: Mapping[tuple[str, str], Callable[..., Any]] = {  # Any: each of its own kind
+    ("", "PersistentVolume"): decode_persistent_volume,
+    ("", "PersistentVolumeClaim"): decode_persistent_volume_claim,
+    (_STORAGE_GROUP, "StorageClass"): decode_storage_class,
+    (_STORAGE_GROUP, "CSINode"): decode_csi_node,
+    (_STORAGE_GROUP, "CSIDriver"): decode_csi_driver,
+    (_STORAGE_GROUP, "CSIStorageCapacity"): decode_csi_storage_capacity,
+    (_STORAGE_GROUP, "VolumeAttachment"): decode_volume_attachment,
+}
+"""How objects of storage are read, by group and kind."""
+
 _VERSIONS: Mapping[str, str] = {
     **dict.fromkeys(sorted(SERVED["v1"]), f"{GROUP}/v1"),
-    **dict.fromkeys(("Node", "Namespace", "Pod"), "v1"),
+    **dict.fromkeys(("Node", "Namespace", "Pod", "Service"), "v1"),
     "PriorityClass": "scheduling.k8s.io/v1",
+    **{kind: f"{group}/v1".removeprefix("/") for group, kind in _STORAGE},
     **{kind: f"{group}/v1" for kind, group in WORKLOADS.items()},
 }
 """Kubernetes' own kinds that count -> their apiVersion."""
@@ -94,7 +119,7 @@ class Inventory:
     holders: claims with errors, of which only the devices that they have count. faults: why a claim or a template is
     not used although it is there, by (kind, namespace, name). kinds: also of objects with errors. skipped: how many of
     other kinds, by `kind (group)`. unseen: how many of these ask for claims, so that pods may wait of which nothing is
-    known. nodes: those that slices name, where the input holds no Node at all.
+    known. nodes: those that slices name, where the input holds no Node at all. storage: claims, volumes, classes, all.
     """
 
     slices: list[Slice] = field(default_factory=list)
@@ -107,8 +132,10 @@ class Inventory:
     nodes: list[Node] = field(default_factory=list)
     namespaces: dict[str, Mapping[str, str]] = field(default_factory=dict)
     priority_classes: list[PriorityClass] = field(default_factory=list)
+    storage: list[StorageObject] = field(default_factory=list)
     pods: list[Pod] = field(default_factory=list)
     workloads: list[Workload] = field(default_factory=list)
+    pod_selectors: list[PodSelector] = field(default_factory=list)
     kinds: set[str] = field(default_factory=set)
     skipped: Counter[str] = field(default_factory=Counter)
     unseen: int = 0
@@ -161,6 +188,7 @@ class _Reader:
         self._seen: dict[tuple[str, str, str], _Copy] = {}
         self._overlaid: frozenset[tuple[str, str, str]] = frozenset()
         self._generated: Counter[tuple[str, str, str]] = Counter()
+        self._judged: dict[int, tuple[object, Sequence[str]]] = {}
 
     def overlay(self, objects: Iterable[RawObject | Finding]) -> None:
         """Add the objects, which nothing that comes later replaces."""
@@ -174,7 +202,7 @@ class _Reader:
         """Add one object, or what is wrong with it; unless the overlay has another in its place."""
         if isinstance(found, Finding):
             (self.inventory.warnings if found.is_warning else self.inventory.errors).append(found)
-        elif _key(found.raw, str(found.raw.get("kind"))) not in self._overlaid:
+        elif not self._overlaid or _key(found.raw, str(found.raw.get("kind"))) not in self._overlaid:
             self._read(found)
 
     def _read(self, found: RawObject) -> None:
@@ -183,14 +211,23 @@ class _Reader:
             self._no_object(found)
             return
         self.inventory.kinds.add(kind)
-        found = replace(found, raw=self._named(found.raw, kind))
+        raw = self._named(found.raw, kind)
+        if raw is not found.raw:
+            found = replace(found, raw=raw)
         group = version.rpartition("/")[0]
         if is_decoded(version, kind):
             self._device_object(found, kind)
+        elif (group, kind) == ("", "Service"):
+            decoder = partial(decode_pod_selector, kind, validate=self._validate)
+            self._typed(found, kind, decoder, self.inventory.pod_selectors.append)
         elif (group, kind) in (("", "Node"), ("", "Namespace"), ("", "Pod"), ("scheduling.k8s.io", "PriorityClass")):
             self._core_object(found, kind)
+        elif (group, kind) in _STORAGE:
+            storage: _Decoder[Any] = partial(_STORAGE[group, kind], validate=self._validate)
+            self._typed(found, kind, storage, self.inventory.storage.append)
         elif group in (WORKLOADS.get(kind), "extensions") and kind in WORKLOADS:
-            self._typed(found, kind, lambda raw: decode_workload(kind, raw), self.inventory.workloads.append)
+            keep = partial(self._keep_workload, found, kind)
+            self._typed(found, kind, lambda raw: decode_workload(kind, raw), keep)
         elif kind in _VERSIONS and _is_kubernetes(group):
             error = FieldError("apiVersion", version, f"must be {_VERSIONS[kind]} for a {kind}")
             self._error(found.place, _subject(kind, found.raw), str(error))
@@ -216,13 +253,12 @@ class _Reader:
         if workloads:
             for workload in workloads:
                 self._warn_of_senseless(found, kind, workload)
-            self._see(found, kind, tuple(workloads), partial(self.inventory.workloads.extend, workloads))
+            self._see(found, kind, tuple(workloads), partial(self._keep_workloads, found, kind, workloads))
         elif not errors:
             self.inventory.skipped[f"{step_text(kind)} ({step_text(group) or 'core'})"] += 1
             if asks_for_claims(kind, found.raw):
                 self.inventory.unseen += 1
-                message = "asks for claims, and its pods cannot be told from it: they are not placed"
-                self.inventory.warnings.append(Finding(found.place, message, subject, is_warning=True))
+                self._warn(found, kind, "asks for claims, and its pods cannot be told from it: they are not placed")
 
     def _no_object(self, found: RawObject) -> None:
         if found.is_named or _is_meant(found.raw):
@@ -233,25 +269,27 @@ class _Reader:
     def _device_object(self, found: RawObject, kind: str) -> None:
         combined = self._features.release.keeps_combined_slices
         decoded = decode(found.raw, validate=self._validate, allows_combined=combined)
-        subject = _subject(kind, found.raw)
         for warning in decoded.warnings:
-            message = f"{warning}; {_effect(kind, warning.path)}"
-            self.inventory.warnings.append(Finding(found.place, message, subject, is_warning=True))
+            self._warn(found, kind, f"{warning}; {_effect(kind, warning.path)}")
         for note in decoded.notes:
-            message = f"{note}; no decision depends on it"
-            self.inventory.warnings.append(Finding(found.place, message, subject, is_warning=True))
+            self._warn(found, kind, f"{note}; no decision depends on it")
         if kind != "ResourceSlice":  # the largest objects, which hold none
-            for problem in expressions.problems(decoded.raw, self._features.environment):
-                self._error(found.place, subject, problem)
+            for problem in self._problems(decoded.raw.get("spec")):
+                self._error(found.place, _subject(kind, found.raw), problem)
         if decoded.object is None:
             for error in decoded.errors:
-                self._error(found.place, subject, str(error))
+                self._error(found.place, _subject(kind, found.raw), str(error))
             self._leave_out(found, kind)
             return
-        if isinstance(decoded.object, Claim | ClaimTemplate):
-            namespace = decoded.object.namespace or DEFAULT_NAMESPACE
-            decoded = replace(decoded, object=replace(decoded.object, namespace=namespace))
+        if isinstance(decoded.object, Claim | ClaimTemplate) and not decoded.object.namespace:
+            decoded = replace(decoded, object=replace(decoded.object, namespace=DEFAULT_NAMESPACE))
         self._see(found, kind, decoded.object, partial(self._keep, decoded))
+
+    def _problems(self, spec: object) -> Sequence[str]:
+        """What is wrong with the expressions of a spec. Equal claims share one: see `decode`."""
+        if id(spec) not in self._judged:
+            self._judged[id(spec)] = spec, tuple(expressions.problems(spec, self._features.environment))
+        return self._judged[id(spec)][1]
 
     def _leave_out(self, found: RawObject, kind: str) -> None:
         """Remember an object with errors, and the devices that it has: they stay in use whatever it asks for."""
@@ -295,6 +333,15 @@ class _Reader:
             case _:
                 self._typed(found, kind, decode_priority_class, inventory.priority_classes.append)
 
+    def _keep_workload(self, found: RawObject, kind: str, workload: Workload) -> None:
+        self._keep_workloads(found, kind, (workload,))
+
+    def _keep_workloads(self, found: RawObject, kind: str, workloads: Iterable[Workload]) -> None:
+        self.inventory.workloads.extend(workloads)
+        selector, _ = decode_pod_selector(kind, found.raw) if kind in POD_SELECTORS else (None, ())
+        if selector:
+            self.inventory.pod_selectors.append(selector)
+
     def _keep_namespace(self, namespace: Namespace) -> None:
         self.inventory.namespaces[namespace.name] = namespace.labels
 
@@ -302,7 +349,7 @@ class _Reader:
         self,
         found: RawObject,
         kind: str,
-        decoder: Callable[[Mapping[str, object]], tuple[Typed | None, tuple[FieldError, ...]]],
+        decoder: _Decoder[Typed],
         keep: Callable[[Typed], None],
     ) -> None:
         decoded, errors = decoder(found.raw)
@@ -315,8 +362,7 @@ class _Reader:
 
     def _warn_of_senseless(self, found: RawObject, kind: str, decoded: object) -> None:
         for warning in _senseless(decoded):
-            finding = Finding(found.place, warning, _subject(kind, found.raw), is_warning=True)
-            self.inventory.warnings.append(finding)
+            self._warn(found, kind, warning)
 
     def _see(self, found: RawObject, kind: str, decoded: object, keep: Callable[[], None]) -> None:
         """Remember an object until the end; the later of two copies counts, and another one of its name is an error."""
@@ -324,6 +370,8 @@ class _Reader:
         uid, version = _metadata(found.raw, "uid"), _metadata(found.raw, "resourceVersion")
         copy = _Copy(found.place, decoded, keep, uid, version)
         first = self._seen.setdefault(key, copy)
+        if copy is first:
+            return
         if copy.is_later_than(first):
             self._seen[key] = copy
         elif copy.decoded != first.decoded and not first.is_later_than(copy):
@@ -337,6 +385,9 @@ class _Reader:
         if "Node" not in self.inventory.kinds:
             names = sorted({piece.reach.node_name for piece in self.inventory.slices if piece.reach.node_name})
             self.inventory.nodes = [Node(name) for name in names]
+
+    def _warn(self, found: RawObject, kind: str, message: str) -> None:
+        self.inventory.warnings.append(Finding(found.place, message, _subject(kind, found.raw), is_warning=True))
 
     def _error(self, place: Place, subject: str, message: str) -> None:
         self.inventory.errors.append(Finding(place, message, subject))
@@ -376,7 +427,7 @@ def _senseless_terms(pod: Pod) -> Iterator[str]:
         yield f"{selector}: must have at least one of nodeSelectorTerms; no node matches it"
     for position, term in enumerate(pod.affinity or ()):
         at = f"nodeSelectorTerms[{position}] of {selector}"
-        if problem := problem_of(term):
+        if problem := term_problem(term):
             yield f"{at}: {problem}; no node matches it"
         for key in dict.fromkeys(one.key for one in term.fields if one.key != NAME_FIELD):
             yield f"{at}: {step_text(key)}: nodes are selected by no field but {NAME_FIELD}"

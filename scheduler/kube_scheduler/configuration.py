@@ -17,7 +17,7 @@ from pydantic_core import PydanticCustomError
 from allocator.api.findings import FieldError
 from cel.errors import EvalError
 from cel.values.moments import SECOND, duration_from_text
-from scheduler.core_v1.fields import Fields, typed
+from scheduler.input.fields import Fields, typed
 
 API_VERSION = "kubescheduler.config.k8s.io/v1"
 KIND = "KubeSchedulerConfiguration"
@@ -73,7 +73,7 @@ class _Part(Fields):
         return {name: value for name, value in raw.items() if value is not None or name not in known}
 
 
-class Plugin(_Part):
+class KubePlugin(_Part):
     """An entry of a list of plugins."""
 
     name: str = ""
@@ -83,8 +83,8 @@ class Plugin(_Part):
 class PluginSet(_Part):
     """What is switched on and off at one extension point."""
 
-    enabled: list[Plugin] = Field(default_factory=list)
-    disabled: list[Plugin] = Field(default_factory=list)
+    enabled: list[KubePlugin] = Field(default_factory=list)
+    disabled: list[KubePlugin] = Field(default_factory=list)
 
 
 class Plugins(_Part):
@@ -153,7 +153,7 @@ class TlsConfig(_Part):
         return bool(self.cert_file or self.cert_data) and bool(self.key_file or self.key_data)
 
 
-class Extender(_Part):
+class KubeExtender(_Part):
     """Who is called, about what, and how."""
 
     url_prefix: str = ""
@@ -170,7 +170,7 @@ class Extender(_Part):
     ignorable: bool = False
 
 
-class LeaderElection(_Part):
+class KubeLeaderElection(_Part):
     """Which one of several kube-schedulers works: who holds the lease."""
 
     leader_elect: bool = True
@@ -182,7 +182,7 @@ class LeaderElection(_Part):
     resource_namespace: str = ""
 
 
-class ClientConnection(_Part):
+class KubeClientConnection(_Part):
     """How the API server is reached."""
 
     kubeconfig: str = ""
@@ -198,15 +198,15 @@ class KubeSchedulerConfiguration(_Part):
     api_version: Literal["kubescheduler.config.k8s.io/v1"]
     kind: Literal["KubeSchedulerConfiguration"]
     parallelism: Annotated[Int32, Field(gt=0)] | None = None
-    leader_election: LeaderElection = Field(default_factory=LeaderElection)
-    client_connection: ClientConnection = Field(default_factory=ClientConnection)
+    leader_election: KubeLeaderElection = Field(default_factory=KubeLeaderElection)
+    client_connection: KubeClientConnection = Field(default_factory=KubeClientConnection)
     enable_profiling: bool = True
     enable_contention_profiling: bool = True
     percentage_of_nodes_to_score: Percentage | None = None
     pod_initial_backoff_seconds: Int64 = Field(default=1, gt=0)
     pod_max_backoff_seconds: Int64 = 10
     profiles: list[Profile] = Field(default_factory=list)
-    extenders: list[Extender] = Field(default_factory=list)
+    extenders: list[KubeExtender] = Field(default_factory=list)
     delay_cache_until_active: bool = False
 
 

@@ -17,9 +17,9 @@ from scheduler.kube_scheduler.configuration import (
     DEFAULT_LEASE,
     DEFAULT_SCHEDULER,
     DYNAMIC_RESOURCES,
-    Extender,
+    KubeExtender,
+    KubeLeaderElection,
     KubeSchedulerConfiguration,
-    LeaderElection,
     NamedProfile,
     points_of,
     profiles_of,
@@ -82,7 +82,7 @@ class Judged:
     gates: Mapping[str, bool] | None = None
 
     @property
-    def extender(self) -> Extender:
+    def extender(self) -> KubeExtender:
         """Our entry."""
         return self.configuration.extenders[self.number]
 
@@ -213,7 +213,7 @@ def _address(judged: Judged) -> Iterator[Trap]:
         yield Trap(Severity.ERROR, path, value, consequence, f"https://{url.netloc}{url.path}")
 
 
-def _url_of(extender: Extender) -> SplitResult:
+def _url_of(extender: KubeExtender) -> SplitResult:
     """The parts of its URL, all empty where it is none."""
     try:
         url = urlsplit(extender.url_prefix)
@@ -223,12 +223,12 @@ def _url_of(extender: Extender) -> SplitResult:
     return url
 
 
-def _is_local(extender: Extender) -> bool:
+def _is_local(extender: KubeExtender) -> bool:
     host = _url_of(extender).hostname or ""
     return is_loopback(f"[{host}]:0" if ":" in host else f"{host}:0")
 
 
-def _is_tls(extender: Extender) -> bool:
+def _is_tls(extender: KubeExtender) -> bool:
     return _url_of(extender).scheme == "https"
 
 
@@ -325,7 +325,7 @@ def _twice(judged: Judged) -> Iterator[Trap]:
             yield Trap(Severity.WARNING, f"extenders[{number}].urlPrefix", other.url_prefix, consequence, "one entry")
 
 
-def _place(extender: Extender) -> str:
+def _place(extender: KubeExtender) -> str:
     return _url_of(extender).netloc.lower()
 
 
@@ -355,7 +355,7 @@ def _default_scheduler(judged: Judged) -> Iterator[Trap]:
             yield Trap(Severity.WARNING, path, value, consequence, remedy)
 
 
-def _said(part: Extender | LeaderElection, field: str) -> object:
+def _said(part: KubeExtender | KubeLeaderElection, field: str) -> object:
     """What the file says; None where it says nothing."""
     return getattr(part, field) if field in part.model_fields_set else None
 

@@ -13,12 +13,11 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from allocator.model import Claim
 from scheduler.attempt import conditions, pod_condition
-from scheduler.attempt.attempts import INTERNAL, Attempts, Freed, Hearer, Reserved
+from scheduler.attempt.attempts import INTERNAL, Attempts, Freed, Reserved
 from scheduler.attempt.binder import Binder
 from scheduler.attempt.claim_objects import is_made_for, work_of_another
-from scheduler.attempt.decision import Bound, BoundElsewhere, Fatal, Gone, Outcome, PodKey, Refused, Retry
+from scheduler.attempt.decision import Bound, BoundElsewhere, Fatal, Gone, Outcome, PodKey, Retry, Unschedulable
 from scheduler.attempt.slots import Slot
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
@@ -26,11 +25,10 @@ from scheduler.decision.decide import Failed, NotPlaced, OutOfTime, Placed, deci
 from scheduler.decision.namespace_time import DecisionTime
 from scheduler.plugins.dynamic_resources import CLAIMS
 from scheduler.plugins.plugin import Refusal
-from scheduler.queue.queue import Place, Queue, QueuedPod
-from scheduler.runtime.metrics import Metrics, Point, Result, Status
-from scheduler.state.changes import ClaimChanged, Event, GivenBack
+from scheduler.queue.queue import Queue, QueuedPod
+from scheduler.runtime.metrics import Metrics, Point, PointStatus, Result
+from scheduler.state.changes import GivenBack
 from scheduler.state.claims import AlreadyReserved, ClaimObject
-from scheduler.state.invariants import Violation
 from scheduler.state.pod_claims import Waiting, full
 from scheduler.state.pod_requests import pod_requests
 from scheduler.telling.conditions import Refusals
@@ -65,28 +63,26 @@ LOST_S = 1.0
 QUIET_ATTEMPTS = 3
 """A pod's attempts that may be lost to another scheduler without a word to the pod."""
 
-_NOT_TRIED = (Place.UNSCHEDULABLE, Place.GATED)
-
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What a loop works with. violated: told where two attempts meet that never should."""
+    """What a loop works with."""
 
     cluster: Cluster
     queue: Queue
     binder: Binder
+    attempts: Attempts
     events: Events
     refusals: Refusals
     metrics: Metrics
-    violated: Callable[[Violation], None]
 
 
 class Loop:
     """Decides for one pod after the other.
 
     clock: seconds that only go forward, as the queue takes them. is_outdated: whether what the cluster shows lacks
-    changes; until it does not, nothing is decided. concurrency: pods that are written at the same time. is_dry: decide
-    and log, and write nothing. beat_at: when it was last at work; of one that has not begun, never too long ago.
+    changes; until it does not, nothing is decided. is_dry: decide and log, and write nothing. beat_at: when it was last
+    at work; of one that has not begun, never too long ago.
     """
 
     def __init__(
@@ -95,7 +91,6 @@ class Loop:
         clock: Callable[[], float],
         is_outdated: Callable[[], bool],
         *,
-        concurrency: int,
         is_dry: bool = False,
     ) -> None:
         self._is_outdated = is_outdated
@@ -109,34 +104,10 @@ class Loop:
         self._metrics = parts.metrics
         self._is_dry = is_dry
         self._clock = clock
-        self._attempts = Attempts(
-            parts.cluster,
-            parts.binder,
-            Hearer(self._hear, self._put_back, parts.violated),
-            concurrency=concurrency,
-            is_tried=self._is_tried,
-            is_patient=True,
-        )
+        self._attempts = parts.attempts
         self._time = DecisionTime()
         self._would_be: dict[str, tuple[Pod, Placed]] = {}
         self._is_ready = asyncio.Event()
-
-    @property
-    def bindings(self) -> int:
-        """Pods that are being written and bound."""
-        return self._attempts.number
-
-    @property
-    def trouble(self) -> str:
-        """Why no pod can be bound before an operator acts; empty while one can, or none is there that shows it.
-
-        A pod that is refused, or waits for its claims, shows it no more: it may not be tried for as long as it waits.
-        """
-        return self._attempts.trouble
-
-    def _is_tried(self, uid: str) -> bool:
-        entry = self._queue.get(uid)
-        return entry is not None and entry.place not in _NOT_TRIED
 
     def wake(self) -> None:
         """There may be a pod to try."""
@@ -162,17 +133,13 @@ class Loop:
                 self._fail(entry, INTERNAL, now)
             await asyncio.sleep(0)  # watches and writes have their turn after every decision
 
-    async def finish(self, patience_s: float) -> None:
-        """Let what is under way end; what does not within patience_s is cancelled, and takes back what it wrote."""
-        await self._attempts.finish(patience_s)
-
     def _may_try(self, now: float) -> bool:
         """Whether a pod may be decided now: only while a writer is free, so that the first by then goes first."""
         return now >= self._resumes_at and not self._attempts.slots.is_full and not self._is_outdated()
 
     @property
     def _resumes_at(self) -> float:
-        return self._probe_at if self.trouble else 0.0
+        return self._probe_at if self._attempts.trouble else 0.0
 
     async def _idle(self, now: float) -> None:
         ready = self._queue.next_ready(now)
@@ -210,15 +177,15 @@ class Loop:
             self._queue.held(pod.uid, started, until)
             return
         failed = self._broken(found)
-        self._cluster.patience.most_s = min(max(entry.spent_s, SLICE_LEAST_S), SLICE_MOST_S)
+        self._cluster.time_limit.most_s = min(max(entry.spent_s, SLICE_LEAST_S), SLICE_MOST_S)
         reasons = {uid: one.reason for uid, one in failed.items()}
-        verdict = decide(self._cluster, pod, [one.claim for one in found], full(pod, found), reasons)
+        decided = decide(self._cluster, pod, [one.claim for one in found], full(pod, found), reasons)
         took_s = self._clock() - started
         self._metrics.decided(took_s)
         self._time.spent(pod.namespace, took_s, started + took_s)
-        match verdict:
+        match decided:
             case Placed():
-                self._place(entry, verdict, started)
+                self._place(entry, decided, started)
             case NotPlaced(refusal, stuck):
                 self._refuse_or_free(entry, refusal, [one for one in found if one.claim in stuck], started, failed)
             case Failed(reason):
@@ -254,7 +221,7 @@ class Loop:
         entry.spent_s = 0.0
         self._fail(entry, f"timed out: what the pod asks for takes more than {DECISION_S:g} s to decide", started)
 
-    def _broken(self, claims: Iterable[ClaimObject]) -> dict[str, conditions.Failed]:
+    def _broken(self, claims: Iterable[ClaimObject]) -> dict[str, conditions.DevicesFailed]:
         """The allocated claims, by uid, whose devices will not be made ready."""
         now, timeout_s = self._binder.time.now(), self._binder.binding_timeout_s
         states = {
@@ -262,7 +229,7 @@ class Loop:
             for one in claims
             if one.claim.allocation and any(result.binding_conditions for result in one.claim.allocation.results)
         }
-        return {uid: state for uid, state in states.items() if isinstance(state, conditions.Failed)}
+        return {uid: state for uid, state in states.items() if isinstance(state, conditions.DevicesFailed)}
 
     # -- a pod that has a node
 
@@ -284,27 +251,27 @@ class Loop:
         for uid in [uid for uid in self._would_be if self._queue.get(uid) is None]:
             pod, placed = self._would_be.pop(uid)
             self._cluster.unreserve(uid)
-            self._hear(GivenBack(pod, placed.claims, placed.node))
+            self._queue.on_event(GivenBack(pod, placed.claims, placed.node), self._clock())
 
     def _slot(self, pod: Pod) -> Slot:
         return self._attempts.slots.take(pod.namespace)
 
     async def _bind(self, entry: QueuedPod, reserved: Reserved, slot: Slot, started: float) -> None:
-        outcome = await self._attempts.carry_out(reserved, slot, lambda found: self._tell_of(entry, found))
+        outcome = await self._attempts.carry_out(reserved, slot, lambda found: self._report(entry, found))
         self._end(entry, outcome, started)
         self.wake()
 
-    def _tell_of(self, entry: QueuedPod, outcome: Outcome) -> None:
+    def _report(self, entry: QueuedPod, outcome: Outcome) -> None:
         """Tell the pod why it is not bound."""
         match outcome:
-            case Refused(reason):
-                self._tell(entry.pod, "Unschedulable", reason)
+            case Unschedulable(reason):
+                self._report_reason(entry.pod, "Unschedulable", reason)
             case Retry(reason, is_lost=is_lost):
                 # What is said would move the pod's version under who was faster, and is about to bind it.
                 if not is_lost or entry.attempts > QUIET_ATTEMPTS:
-                    self._tell(entry.pod, "SchedulerError", reason)
+                    self._report_reason(entry.pod, "SchedulerError", reason)
             case Fatal(reason):
-                self._tell(entry.pod, "SchedulerError", reason)
+                self._report_reason(entry.pod, "SchedulerError", reason)
 
     def _end(self, entry: QueuedPod, outcome: Outcome, started: float) -> None:
         """The pod goes on from here; it was told why."""
@@ -316,7 +283,7 @@ class Loop:
                 self._metrics.attempted(Result.SCHEDULED, now - started)
                 self._metrics.scheduled(entry.attempts, now - (entry.first or started))
                 _LOG.debug("bound", extra={"pod": str(pod), "node": node})
-            case Refused(reason, by):
+            case Unschedulable(reason, by):
                 self._refused(entry, Refusal(frozenset({by}), pod_requests(entry.pod), message=reason), started)
             case Retry(after_s=None, is_lost=True):
                 self._failed(entry, started, LOST_S)
@@ -336,7 +303,7 @@ class Loop:
         refusal: Refusal,
         stuck: Sequence[ClaimObject],
         started: float,
-        failed: Mapping[str, conditions.Failed] = MappingProxyType({}),
+        failed: Mapping[str, conditions.DevicesFailed] = MappingProxyType({}),
     ) -> None:
         """The pod fits nowhere. stuck: claims that keep it from every node, of which one may be deallocated."""
         if stuck and not self._is_dry:
@@ -364,7 +331,7 @@ class Loop:
         self.wake()
 
     def _refuse(self, entry: QueuedPod, refusal: Refusal, started: float) -> None:
-        self._tell(entry.pod, "Unschedulable", refusal.message)
+        self._report_reason(entry.pod, "Unschedulable", refusal.message)
         self._refused(entry, refusal, started)
 
     def _refused(self, entry: QueuedPod, refusal: Refusal, started: float) -> None:
@@ -376,18 +343,10 @@ class Loop:
     def _hold(self, entry: QueuedPod, problem: str, started: float) -> None:
         """Leave a pod for a moment, since further writes in its namespace would fail as well; it is told so once."""
         self._queue.held(entry.pod.uid, started)
-        self._tell(entry.pod, "SchedulerError", problem)
-
-    def _put_back(self, aside: Claim, _node: str) -> None:
-        self._hear(ClaimChanged(aside, None))
-
-    def _hear(self, event: Event) -> None:
-        """What is free again without a watch that shows it."""
-        self._queue.on_event(event, self._clock())
-        self.wake()
+        self._report_reason(entry.pod, "SchedulerError", problem)
 
     def _fail(self, entry: QueuedPod, reason: str, started: float) -> None:
-        self._tell(entry.pod, "SchedulerError", reason)
+        self._report_reason(entry.pod, "SchedulerError", reason)
         self._failed(entry, started)
 
     def _failed(self, entry: QueuedPod, started: float, after_s: float | None = None) -> None:
@@ -395,7 +354,7 @@ class Loop:
         self._queue.failed(entry.pod.uid, now, after_s)
         self._metrics.attempted(Result.ERROR, now - started)
 
-    def _tell(self, pod: Pod, reason: pod_condition.Reason, message: str) -> None:
+    def _report_reason(self, pod: Pod, reason: pod_condition.Reason, message: str) -> None:
         if self._is_dry:
             _LOG.info("not placed", extra={"pod": str(pod), "reason": reason, "message_of_pod": message})
             return
@@ -404,7 +363,7 @@ class Loop:
             self._refusals.refuse(pod, reason, message)
 
 
-def _status_of(freed: Freed) -> Status:
+def _status_of(freed: Freed) -> PointStatus:
     if freed.problem:
-        return Status.ERROR
-    return Status.SUCCESS if freed.claim is not None else Status.UNSCHEDULABLE
+        return PointStatus.ERROR
+    return PointStatus.SUCCESS if freed.claim is not None else PointStatus.UNSCHEDULABLE

@@ -19,7 +19,7 @@ class Prescheduled:
     def __len__(self) -> int:
         return len(self._found)
 
-    def hear(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         """Something has changed, and the cluster knows it. Cost: O(claims of the pod), or O(pods of the claim)."""
         if isinstance(event, PodChanged):
             self._forget(event.old)

@@ -14,20 +14,22 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+from scheduler.attempt.attempts import Attempts
 from scheduler.attempt.claim_objects import ClaimKey
 from scheduler.attempt.decision import Decision
-from scheduler.cache.events import Refused
+from scheduler.cache.events import Undecoded
 from scheduler.client.resources import Resource
 from scheduler.core_v1.pod import Pod
 from scheduler.live.loop import BEAT_S, Loop, Parts
 from scheduler.live.prescheduled import Prescheduled
-from scheduler.queue.queue import Backoff, Place, Queue
+from scheduler.queue.queue import PodBackoff, PodPlace, Queue
 from scheduler.runtime import health, running
 from scheduler.runtime.configuration import Configuration
-from scheduler.runtime.core import TIME, Core, Site, Told, now
+from scheduler.runtime.core import TIME, Core, Site, now
 from scheduler.runtime.health import serving
 from scheduler.runtime.leader_election import CLOCK, LeaderElection, new_identity
 from scheduler.runtime.metrics import Metrics, Reading
+from scheduler.runtime.reporter import Reporter
 from scheduler.runtime.secure import secure
 from scheduler.state.changes import Event, PodChanged
 from scheduler.state.invariants import Violation
@@ -38,7 +40,7 @@ from scheduler.telling.events import Events
 FINISH_S = 5.0
 """For so long bindings may go on after SIGTERM; then they are taken back."""
 
-TELL_S = 1.5
+REPORT_S = 1.5
 """For so long events and conditions are written after that."""
 
 INSTANCE_MAX = 128
@@ -64,8 +66,8 @@ def run(configuration: Configuration) -> int:
     return running.run(work)
 
 
-class _Listener(Told):
-    """Hears how bindings go; who waits for devices is told so. claims: the resource in the served version."""
+class _EventReporter(Reporter):
+    """Writes events as well. claims: the resource in the served version."""
 
     def __init__(self, metrics: Metrics, events: Events, claims: Resource) -> None:
         super().__init__(metrics)
@@ -76,9 +78,9 @@ class _Listener(Told):
         """The pod waits for its devices to be made ready."""
         self._events.binding_conditions_pending(decision.pod, message)
 
-    def refused(self, resource: Resource, refused: Refused) -> None:
-        """The object says so itself."""
-        self._events.unreadable(resource, refused.key, refused.uid, refused.error)
+    def undecoded(self, resource: Resource, found: Undecoded) -> None:
+        """An event of the object says so."""
+        self._events.unreadable(resource, found.key, found.uid, found.error)
 
     def violated(self, violation: Violation) -> None:
         """The claims that hold too much together say so as well."""
@@ -103,39 +105,45 @@ class Scheduler:
         self._metrics = Metrics(name, self._reading)
         self._events = Events(api, name, f"{name}-{socket.gethostname()}"[:INSTANCE_MAX], now)
         self._refusals = Refusals(api, now)
-        listener = self._listener(site.served.claims)
         self._core = Core(
             configuration,
             site,
             name=name,
             api=api,
             is_ours=self._is_ours,
-            listener=listener,
-            hear=self._hear,
+            reporter=self._reporter(site.served.claims),
+            on_event=self.on_event,
             makes_claims=True,
         )
-        self._cluster, self._mirror = self._core.cluster, self._core.mirror
-        backoff = Backoff(
+        self._cluster, self._watched = self._core.cluster, self._core.watched
+        backoff = PodBackoff(
             configuration.pod_initial_backoff_s,
             configuration.pod_max_backoff_s,
             configuration.pod_max_in_unschedulable_pods_s,
         )
         self._prescheduled = Prescheduled(self._is_prescheduled)
-        self._queue = Queue(time.monotonic(), gate=self._cluster.gate, tell=self._metrics.queued, backoff=backoff)
+        self._queue = Queue(time.monotonic(), gate=self._cluster.gate, on_move=self._metrics.queued, backoff=backoff)
+        self._attempts = Attempts(
+            self._cluster,
+            self._core.binder,
+            lambda event, _: self.on_event(event),
+            concurrency=configuration.binding_concurrency,
+            is_tried=self._queue.is_tried,
+            waits_for_devices=True,
+        )
         parts = Parts(
             self._cluster,
             self._queue,
             self._core.binder,
+            self._attempts,
             self._events,
             self._refusals,
             self._metrics,
-            listener.violated,
         )
         self._loop = Loop(
             parts,
             time.monotonic,
             self._core.is_outdated,
-            concurrency=configuration.binding_concurrency,
             is_dry=configuration.dry_run,
         )
 
@@ -150,11 +158,11 @@ class Scheduler:
             start(*self._core.background())
             deciding = group.create_task(self._decide(start))
             await stop.wait()
-            _LOG.info("stopping: %d pods are being bound", self._loop.bindings)
+            _LOG.info("stopping: %d pods are being bound", self._attempts.number)
             deciding.cancel()
-            await self._loop.finish(FINISH_S)
+            await self._attempts.finish(FINISH_S)
             if self._writes:
-                await self._tell_the_rest()
+                await self._report_the_rest()
             for task in tasks:
                 task.cancel()
         if self._election:
@@ -173,16 +181,16 @@ class Scheduler:
             start(*self._core.mending(), events, self._core.kept("refusals", self._refusals.run))
         await self._core.kept("loop", self._loop.run)
 
-    async def _tell_the_rest(self) -> None:
+    async def _report_the_rest(self) -> None:
         with suppress(TimeoutError):
-            async with asyncio.timeout(TELL_S):
+            async with asyncio.timeout(REPORT_S):
                 await self._refusals.drain()
                 await self._events.drain()
 
-    def _hear(self, event: Event) -> None:
-        """What has changed, once the cluster knows it: for the pods that wait."""
+    def on_event(self, event: Event) -> None:
+        """Where each event goes: what a watch shows, once the cluster has it, and what an attempt has given back."""
         moment = time.monotonic()
-        self._prescheduled.hear(event)
+        self._prescheduled.on_event(event)
         if isinstance(event, PodChanged) and event.new is not None and self._waits(event.new):
             self._queue.add(event.new, moment)
         else:
@@ -191,22 +199,22 @@ class Scheduler:
             self._queue.on_event(event, moment)
         self._loop.wake()
 
-    def _listener(self, claims: Resource) -> Told:
+    def _reporter(self, claims: Resource) -> Reporter:
         if self._configuration.dry_run:
-            return Told(self._metrics)
-        return _Listener(self._metrics, self._events, claims)
+            return Reporter(self._metrics)
+        return _EventReporter(self._metrics, self._events, claims)
 
     # -- what is so at the moment
 
-    def probes(self) -> health.Served:
+    def probes(self) -> health.Endpoints:
         """What the endpoints tell."""
         election = self._election
-        return health.Served(
+        return health.Endpoints(
             live={"loop": self._stuck, **({"leaderElection": election.stale} if election else {})},
             ready={
                 **self._core.ready(),
-                "writes": lambda: self._loop.trouble,
-                **({"lease": election.unheard} if election else {}),
+                "writes": lambda: self._attempts.trouble,
+                **({"lease": election.unanswered} if election else {}),
             },
             warnings={**self._core.warnings(), **({"leaderElection": election.standby} if election else {})},
             metrics=self._metrics.exposition,
@@ -218,17 +226,17 @@ class Scheduler:
         return f"not at work for {silent_s:.0f} s" if silent_s > STUCK_S + BEAT_S else ""
 
     def _reading(self) -> Reading:
-        places: Mapping[Place, int] = self._queue.pending()
+        places: Mapping[PodPlace, int] = self._queue.pending()
         unschedulable: dict[str, int] = {}
         for reason, number in self._queue.unschedulable().items():
             unschedulable[reason.plugin] = unschedulable.get(reason.plugin, 0) + number
-        pods = len(self._mirror.pods.store)
+        pods = len(self._watched.pods.store)
         return Reading(
-            queues={str(place): number for place, number in places.items() if place is not Place.IN_FLIGHT},
+            queues={str(place): number for place, number in places.items() if place is not PodPlace.IN_FLIGHT},
             unschedulable=unschedulable,
-            cache={"nodes": len(self._mirror.nodes.store), "pods": pods, "assumed_pods": self._cluster.pods.assumed},
+            cache={"nodes": len(self._watched.nodes.store), "pods": pods, "assumed_pods": self._cluster.pods.assumed},
             watches=self._core.watches(),
-            bindings=self._loop.bindings,
+            bindings=self._attempts.number,
             prescheduled=len(self._prescheduled),
             events_dropped=self._events.dropped,
             events_failed=self._events.failed,
@@ -253,7 +261,7 @@ class Scheduler:
     def _is_being_allocated(self, pod: Pod) -> bool:
         """Whether an attempt is under way that began when the pod had its node already."""
         known = self._queue.get(pod.uid)
-        return known is not None and known.place is Place.IN_FLIGHT and bool(known.pod.node_name)
+        return known is not None and known.place is PodPlace.IN_FLIGHT and bool(known.pod.node_name)
 
     def _is_prescheduled(self, pod: Pod) -> bool:
         """Whether the pod has a node, and a claim without devices, or one that is not the pod's yet."""

@@ -122,7 +122,9 @@ class Placement:
             return Look(pod, (), NotPlaced(pod, (), found.reason))
         objects = list({id(one): one for _, one in found}.values())
         claims = tuple(one.claim for one in objects)
-        pod = replace(pod, uid=uid_of_pod(pod), claim_statuses=statuses_of(pod, found))
+        statuses = statuses_of(pod, found)
+        if not pod.uid or statuses != pod.claim_statuses:
+            pod = replace(pod, uid=uid_of_pod(pod), claim_statuses=statuses)
         look = Look(pod, claims, full=tuple(full(pod, objects)))
         if pod.node_name:
             bound = NotPlaced(pod, claims, _bound(pod, look.pending))
@@ -228,6 +230,7 @@ class Placement:
             self._keep(found, look.pod)
         if look.pod is not None:
             self.cluster.set_pod(replace(look.pod, node_name=chosen.node, by_claims=chosen.by_claims))
+            self.cluster.volumes.assume(look.pod.uid, chosen.node, chosen.volumes)
         names = [(one.claim.namespace, one.claim.name) for one in objects]
         return Placed(look.pod, tuple(self.claims.objects[name].claim for name in names), chosen.node, chosen.extended)
 

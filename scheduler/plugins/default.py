@@ -17,8 +17,13 @@ from scheduler.plugins.node_ports import NODE_PORTS
 from scheduler.plugins.node_resources_balanced_allocation import NODE_RESOURCES_BALANCED_ALLOCATION
 from scheduler.plugins.node_resources_fit import NODE_RESOURCES_FIT
 from scheduler.plugins.node_unschedulable import NODE_UNSCHEDULABLE
+from scheduler.plugins.node_volume_limits import NODE_VOLUME_LIMITS
 from scheduler.plugins.plugin import NO_NODES, UNSUPPORTED, Plugin
+from scheduler.plugins.pod_topology_spread import POD_TOPOLOGY_SPREAD
 from scheduler.plugins.taint_toleration import TAINT_TOLERATION
+from scheduler.plugins.volume_binding import VOLUME_BINDING
+from scheduler.plugins.volume_restrictions import VOLUME_RESTRICTIONS
+from scheduler.plugins.volume_zone import VOLUME_ZONE
 
 PLUGINS = (
     NODE_UNSCHEDULABLE,
@@ -27,6 +32,11 @@ PLUGINS = (
     NODE_AFFINITY,
     NODE_PORTS,
     NODE_RESOURCES_FIT,
+    VOLUME_RESTRICTIONS,
+    NODE_VOLUME_LIMITS,
+    VOLUME_BINDING,
+    VOLUME_ZONE,
+    POD_TOPOLOGY_SPREAD,
     INTER_POD_AFFINITY,
     DYNAMIC_RESOURCES,
     NODE_DECLARED_FEATURES,

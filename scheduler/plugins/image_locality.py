@@ -8,8 +8,9 @@ Source: kube-scheduler's image_locality.go.
 import numpy as np
 
 from scheduler.core_v1.pod import Pod
+from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.normalize import MAX_SCORE
-from scheduler.plugins.plugin import Cycle, Plugin, Score
+from scheduler.plugins.plugin import Plugin, Score
 from scheduler.state.masks import Numbers, flags_of
 from scheduler.state.nodes import NodeInfos
 

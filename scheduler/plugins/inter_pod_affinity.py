@@ -1,30 +1,150 @@
-"""InterPodAffinity: pods that are there already may keep a pod away from their nodes and the domains of these.
+"""InterPodAffinity: which other pods a pod wants in its topology domain, which it keeps away, and which keep it away.
 
-What the pod in hand itself requires of other pods is refused by name (`unsupported`) before filters are asked.
+Every required term of affinity needs a pod in the node's domain that matches all of them; the first pod of its kind,
+which matches its own terms, may be anywhere. Preferred terms, of the pod and of those on nodes, add up to a score.
+Source: kube-scheduler's interpodaffinity filtering.go and scoring.go.
 """
 
+from collections.abc import Iterable, Iterator
+from itertools import chain
+
+import numpy as np
+
 from allocator.search.rules import Mask
+from scheduler.core_v1.affinity_term import AffinityTerm
 from scheduler.core_v1.pod import Pod
-from scheduler.plugins.plugin import Cycle, Dynamic, Plugin, Reason, RefusedPod
-from scheduler.state.changes import GivenBack, NamespaceChanged, NodeChanged, PodChanged
+from scheduler.plugins.cycle import Cycle
+from scheduler.plugins.normalize import MAX_SCORE
+from scheduler.plugins.plugin import Dynamic, Hint, Plugin, Reason, RefusedPod, Rejected, Score
+from scheduler.state.changes import Event, GivenBack, NamespaceChanged, NodeChanged, PodChanged
+from scheduler.state.masks import Flags, Numbers, mask_of
+from scheduler.state.pod_counts import MatchingPods
+
+NAME = "InterPodAffinity"
+
+AFFINITY = "node(s) didn't match pod affinity rules"
+ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
+EXISTING = "node(s) didn't satisfy existing pods anti-affinity rules"
+
+HARD_POD_AFFINITY_WEIGHT = 1
+"""How much a required term of a pod on a node counts in the score of the pods that it matches."""
+
+
+def _pre_filter(cycle: Cycle) -> str:
+    problem = cycle.pod.pod_affinity.problem
+    return f"parsing pod: {problem}" if problem else ""
 
 
 def _refused(cycle: Cycle) -> Mask:
-    return cycle.infos.anti_affinity.kept_from(cycle.pod)
+    return _without_company(cycle) | _with_unwanted(cycle) | cycle.infos.terms.kept_from(cycle.pod)
 
 
-def _kept_away(who: RefusedPod, event: PodChanged) -> bool:
-    """A pod goes that may have kept this one away."""
-    return event.is_less and event.old is not None and _keeps_away(event.old, who.pod)
+def _rejections(cycle: Cycle, asked: Mask) -> Iterator[Rejected]:
+    alone = asked & _without_company(cycle)
+    if alone:
+        yield Rejected(AFFINITY, alone)
+    unwanted = asked & ~alone & _with_unwanted(cycle)
+    if unwanted:
+        yield Rejected(ANTI_AFFINITY, unwanted, unwanted)
+    kept = asked & ~alone & ~unwanted & cycle.infos.terms.kept_from(cycle.pod)
+    if kept:
+        yield Rejected(EXISTING, kept, kept)
+
+
+def _without_company(cycle: Cycle) -> Mask:
+    """The nodes where a pod is missing that the pod's own affinity requires."""
+    terms = cycle.pod.pod_affinity.required
+    if not terms:
+        return 0
+    labelled, accompanied = np.ones(cycle.infos.size, np.bool_), np.ones(cycle.infos.size, np.bool_)
+    is_first = True
+    for term in terms:
+        labelled &= cycle.infos.topology.domains(term.topology_key).labelled
+        company = _in_domains(cycle, terms, term.topology_key)
+        accompanied &= company > 0
+        is_first = is_first and not company.any()
+    if is_first and _matches_own(cycle, terms):
+        return mask_of(~labelled)
+    return mask_of(~(labelled & accompanied))
+
+
+def _matches_own(cycle: Cycle, terms: Iterable[AffinityTerm]) -> bool:
+    pod, namespace_labels = cycle.pod, cycle.infos.namespaces.get(cycle.pod.namespace, {})
+    return all(term.matches(pod.namespace, pod.labels, namespace_labels) for term in terms)
+
+
+def _with_unwanted(cycle: Cycle) -> Mask:
+    """The nodes in whose domains a pod is that the pod's own anti-affinity keeps away."""
+    found: Flags = np.zeros(cycle.infos.size, np.bool_)
+    for term in cycle.pod.pod_affinity.required_anti:
+        found |= _in_domains(cycle, (term,), term.topology_key) > 0
+    return mask_of(found)
+
+
+def _in_domains(cycle: Cycle, terms: tuple[AffinityTerm, ...], key: str) -> Numbers:
+    """By node number, how many pods that match all the terms are in the node's domain."""
+    domains = cycle.infos.topology.domains(key)
+    return domains.spread_out(domains.sums(cycle.infos.pods.on_nodes(MatchingPods(terms))))
+
+
+def _attraction(cycle: Cycle, hard_weight: int) -> Numbers | None:
+    """By node number, what the pod's preferred terms and the terms of pods on nodes add up to; None for nothing."""
+    total, is_met = np.zeros(cycle.infos.size, np.int64), False
+    for weight, in_domains in chain(_wanted(cycle), cycle.infos.terms.wanting(cycle.pod, required_weight=hard_weight)):
+        total += weight * in_domains
+        is_met = is_met or bool(in_domains.any())
+    return total if is_met else None
+
+
+def _wanted(cycle: Cycle) -> Iterator[tuple[int, Numbers]]:
+    """For each of the pod's preferred terms, its weight and how many pods that match are in each node's domain."""
+    own = cycle.pod.pod_affinity
+    for one in own.preferred:
+        yield one.weight, _in_domains(cycle, (one.term,), one.term.topology_key)
+    for one in own.preferred_anti:
+        yield -one.weight, _in_domains(cycle, (one.term,), one.term.topology_key)
+
+
+def _scaled(raw: Numbers) -> Numbers:
+    """From 0 for the least to MAX_SCORE for the most; all 0 where nothing tells them apart."""
+    least, most = (int(raw.min()), int(raw.max())) if raw.size else (0, 0)
+    if least == most:
+        return np.zeros_like(raw)
+    scaled: Numbers = (MAX_SCORE * ((raw - least) / (most - least))).astype(np.int64)
+    return scaled
+
+
+def _comes_to_match(who: RefusedPod, event: PodChanged) -> bool:
+    """A pod comes to a node, goes, or gets other labels, and so may be the company that is missing, or the last of it.
+
+    Differs from kube-scheduler, whose hint does not see that the last match is gone, after which the pod would be the
+    first of its kind.
+    """
+    terms = who.pod.pod_affinity.required
+    return bool(terms) and any(
+        one is not None and all(term.may_match(one.namespace, one.labels) for term in terms)
+        for one in (event.old, event.new)
+    )
+
+
+def _keeps_away(other: Pod | None, pod: Pod) -> bool:
+    """Whether one may keep the other away; the labels of namespaces are not known here.
+
+    Differs from kube-scheduler, whose hint asks that the other matches all terms of anti-affinity, where one keeps it
+    away, and does not look at namespaces by their labels.
+    """
+    if other is None or other.uid == pod.uid:
+        return False
+    own = any(term.may_match(other.namespace, other.labels) for term in pod.pod_affinity.required_anti)
+    return own or any(term.may_match(pod.namespace, pod.labels) for term in other.pod_affinity.required_anti)
+
+
+def _pod_helps(who: RefusedPod, event: PodChanged) -> bool:
+    return _comes_to_match(who, event) or (event.old is not None and _keeps_away(event.old, who.pod))
 
 
 def _kept_away_in_vain(who: RefusedPod, event: GivenBack) -> bool:
-    return _keeps_away(event.pod, who.pod)
-
-
-def _keeps_away(holder: Pod, pod: Pod) -> bool:
-    """False where it certainly does not; the labels of a namespace are not known here."""
-    return bool(holder.anti_affinity) and holder.uid != pod.uid
+    return _keeps_away(event.pod, who.pod) or _comes_to_match(who, PodChanged(event.pod, None))
 
 
 def _is_in_other_domain(_who: RefusedPod, event: NodeChanged) -> bool:
@@ -32,24 +152,35 @@ def _is_in_other_domain(_who: RefusedPod, event: NodeChanged) -> bool:
     return event.old is None or event.new is None or event.old.labels != event.new.labels
 
 
-def _is_in_namespace(who: RefusedPod, event: NamespaceChanged) -> bool:
-    return any(one.name == who.pod.namespace for one in (event.old, event.new) if one)
+def _namespace_matters(who: RefusedPod, event: NamespaceChanged) -> bool:
+    """Pods on nodes may look at this one's namespace, and this one at any."""
+    if any(one.name == who.pod.namespace for one in (event.old, event.new) if one):
+        return True
+    own = who.pod.pod_affinity
+    return any(term.namespace_selector is not None for term in (*own.required, *own.required_anti))
 
 
-INTER_POD_AFFINITY = Plugin(
-    "InterPodAffinity",
-    (
-        Reason(
-            "InterPodAffinity",
-            {
-                NodeChanged: _is_in_other_domain,
-                PodChanged: _kept_away,
-                NamespaceChanged: _is_in_namespace,
-                GivenBack: _kept_away_in_vain,
-            },
-            node_fields=("labels",),
-        ),
-    ),
-    pod_fields=("labels",),
-    dynamic=Dynamic.of("node(s) didn't satisfy existing pods anti-affinity rules", _refused),
-)
+def inter_pod_affinity(hard_pod_affinity_weight: int = HARD_POD_AFFINITY_WEIGHT) -> Plugin:
+    """The plugin. hard_pod_affinity_weight: `hardPodAffinityWeight` of its arguments, 0 to 100."""
+
+    def scores(cycle: Cycle, nodes: Numbers, _counts: Numbers) -> Numbers | None:
+        attraction = _attraction(cycle, hard_pod_affinity_weight)
+        return None if attraction is None else _scaled(attraction[nodes])
+
+    hints: dict[type[Event], Hint] = {
+        NodeChanged: _is_in_other_domain,
+        PodChanged: _pod_helps,
+        NamespaceChanged: _namespace_matters,
+        GivenBack: _kept_away_in_vain,
+    }
+    return Plugin(
+        NAME,
+        (Reason(NAME, hints, node_fields=("labels",), counts_pods=True),),
+        pod_fields=("labels", "pod_affinity"),
+        pre_filter=_pre_filter,
+        dynamic=Dynamic(_refused, _rejections),
+        score=Score(2, scores),
+    )
+
+
+INTER_POD_AFFINITY = inter_pod_affinity()

@@ -9,8 +9,9 @@ from dataclasses import replace
 from allocator.cluster.node_affinity import NAME_FIELD, labels_match, selects_leniently
 from allocator.model import Node, NodeSelector, Term
 from scheduler.core_v1.pod import Pod
+from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.normalize import normalized
-from scheduler.plugins.plugin import Cycle, Plugin, Score, Static
+from scheduler.plugins.plugin import Plugin, Score, Static
 from scheduler.state.masks import Numbers
 
 

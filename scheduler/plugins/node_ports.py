@@ -2,7 +2,8 @@
 
 from allocator.search.rules import Mask
 from scheduler.core_v1.pod import Pod
-from scheduler.plugins.plugin import Cycle, Dynamic, Plugin, Reason, RefusedPod, is_added
+from scheduler.plugins.cycle import Cycle
+from scheduler.plugins.plugin import Dynamic, Plugin, Reason, RefusedPod, is_added
 from scheduler.state.changes import GivenBack, NodeChanged, PodChanged
 from scheduler.state.ports import UsedPorts
 

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.normalize import MAX_SCORE
-from scheduler.plugins.plugin import Cycle, Plugin, Score
+from scheduler.plugins.plugin import Plugin, Score
 from scheduler.state.masks import Numbers
 from scheduler.state.nodes import NodeInfos
 from scheduler.state.pod_requests import CPU, MEMORY, PodRequests

@@ -12,8 +12,9 @@ import numpy as np
 
 from allocator.model import DeviceClass
 from allocator.search.rules import Mask
+from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.normalize import MAX_SCORE
-from scheduler.plugins.plugin import Cycle, Dynamic, Plugin, Reason, RefusedPod, Rejected, Score, always
+from scheduler.plugins.plugin import Dynamic, Plugin, Reason, RefusedPod, Rejected, Score, always
 from scheduler.state.changes import ClassChanged, GivenBack, NodeChanged, PodChanged
 from scheduler.state.extended_resources import may_ask
 from scheduler.state.masks import Flags, Numbers, mask_of, union

@@ -13,23 +13,10 @@ from typing import Any
 from allocator.model import Node
 from allocator.search.rules import Mask
 from scheduler.core_v1.pod import Pod
+from scheduler.plugins.cycle import Cycle
 from scheduler.state.changes import Event, NodeChanged
 from scheduler.state.masks import Numbers
-from scheduler.state.nodes import NodeInfos
 from scheduler.state.pod_requests import PodRequests
-
-
-@dataclass(frozen=True, slots=True)
-class Cycle:
-    """One attempt to place a pod: the pod, what it requests of the nodes in question, and what is on all nodes.
-
-    is_strict: plugins answer as kube-scheduler also where they would do better.
-    """
-
-    pod: Pod
-    requests: PodRequests
-    infos: NodeInfos
-    is_strict: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +85,14 @@ class Reason:
     hint must never say no to one that could make the pod fit, for the pod would wait for minutes; a yes that comes to
     nothing costs one more attempt. It may count on old and new being consecutive: a node that a filter refused stays
     refused until an event shows it pass. node_fields: the fields of a node that a hint for changed nodes looks at.
+    counts_pods: whether a pod helps that comes to a node or gets other labels, too, and not only one that goes.
     """
 
     plugin: str
     hints: Mapping[type[Event], "Hint"] = field(default_factory=dict)
     node_fields: tuple[str, ...] = ()
     name: str = ""
+    counts_pods: bool = False
 
     def __str__(self) -> str:
         return self.name or self.plugin

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 from allocator.model import Node, Taint, Toleration
 from scheduler.core_v1.pod import Pod
+from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.normalize import normalized
-from scheduler.plugins.plugin import Cycle, Plugin, Score, Static
+from scheduler.plugins.plugin import Plugin, Score, Static
 from scheduler.state.masks import Numbers
 
 _BLOCKING = frozenset({"NoSchedule", "NoExecute"})

@@ -30,7 +30,7 @@ MOST_EVENTS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Backoff:
+class PodBackoff:
     """How long pods wait, in seconds, with kube-scheduler's defaults.
 
     initial_s: after the first failed try; it doubles with each in a row, up to most_s. most_unschedulable_s: after so
@@ -46,7 +46,7 @@ class Backoff:
         return backoff_s(tries, self.initial_s, self.most_s)
 
 
-class Place(StrEnum):
+class PodPlace(StrEnum):
     """Where a pod is."""
 
     ACTIVE = "active"
@@ -70,7 +70,7 @@ class QueuedPod:
     pod: Pod
     number: int
     since: float
-    place: Place = Place.GATED
+    place: PodPlace = PodPlace.GATED
     attempts: int = 0
     refused: int = 0
     failed: int = 0
@@ -92,7 +92,7 @@ class QueuedPod:
 class Queue:
     """The queue. gate: why a pod is not to be tried yet (its claims), empty where it can be; asked again on its events.
 
-    tell: hears each pod's new place and the reason for the move, for metrics.
+    on_move: called with each pod's new place and the reason for the move, for metrics.
     """
 
     def __init__(
@@ -100,14 +100,14 @@ class Queue:
         now: float,
         *,
         gate: Callable[[Pod], str],
-        tell: Callable[[Place, str], None],
-        backoff: Backoff = Backoff(),
+        on_move: Callable[[PodPlace, str], None],
+        backoff: PodBackoff = PodBackoff(),
     ) -> None:
         self._gate = gate
         self._backoffs = backoff
-        self._tell = tell
+        self._on_move = on_move
         self._pods: dict[str, QueuedPod] = {}
-        self._counts = dict.fromkeys(Place, 0)
+        self._counts = dict.fromkeys(PodPlace, 0)
         self._active_in: Counter[str] = Counter()
         self._flying_in: Counter[str] = Counter()
         self._numbers = count()
@@ -128,8 +128,8 @@ class Queue:
         entry = self._pods[pod.uid] = QueuedPod(pod, next(self._numbers), now)
         self._count(entry, 1)
         self._activate(entry, now, "PodAdd")
-        if entry.place is Place.GATED:
-            self._tell(Place.GATED, "PodAdd")
+        if entry.place is PodPlace.GATED:
+            self._on_move(PodPlace.GATED, "PodAdd")
 
     def remove(self, uid: str) -> None:
         """The pod is gone, has a node, or is somebody else's; unknown pods are none of ours."""
@@ -150,7 +150,7 @@ class Queue:
             return None
         _, uid = heappop(self._active)
         entry = self._pods[uid]
-        self._move(entry, Place.IN_FLIGHT)
+        self._move(entry, PodPlace.IN_FLIGHT)
         entry.attempts += 1
         entry.seen_events = self._forgotten_events + len(self._events)
         self._in_flight[uid] = entry
@@ -164,7 +164,7 @@ class Queue:
             return now
         self._drop_stale_backoff()
         times = [self._backoff[0][0]] if self._backoff else []
-        if self._waiting.uids(Place.UNSCHEDULABLE):
+        if self._waiting.uids(PodPlace.UNSCHEDULABLE):
             times.append(self._next_flush)
         return min(times, default=None)
 
@@ -187,7 +187,7 @@ class Queue:
         if is_helped:
             self._retry(entry, now, "ScheduleAttemptFailure")
         else:
-            self._put(entry, Place.UNSCHEDULABLE, "ScheduleAttemptFailure")
+            self._put(entry, PodPlace.UNSCHEDULABLE, "ScheduleAttemptFailure")
 
     def failed(self, uid: str, now: float, after_s: float | None = None) -> None:
         """The attempt for the pod in flight ended in an error; it is tried again after a time, whatever happens.
@@ -215,11 +215,11 @@ class Queue:
 
     def has_others(self, namespace: str) -> bool:
         """Whether a pod of another namespace is to be tried now."""
-        return self._counts[Place.ACTIVE] > self._active_in[namespace]
+        return self._counts[PodPlace.ACTIVE] > self._active_in[namespace]
 
     def has_others_in_flight(self, namespace: str) -> bool:
         """Whether a pod of another namespace is being tried or bound."""
-        return self._counts[Place.IN_FLIGHT] > self._flying_in[namespace]
+        return self._counts[PodPlace.IN_FLIGHT] > self._flying_in[namespace]
 
     def on_event(self, event: Event, now: float) -> None:
         """Something else than a pod of this queue has changed. Cost: O(pods that wait for reasons it matters to)."""
@@ -227,16 +227,21 @@ class Queue:
             self._remember(event)
         for uid in self._concerned(event):
             entry = self._pods[uid]
-            if entry.place is Place.GATED:
+            if entry.place is PodPlace.GATED:
                 self._activate(entry, now, type(event).__name__)
             elif entry.refusal and helps(entry.pod, entry.refusal, event):
                 self._retry(entry, now, type(event).__name__)
+
+    def is_tried(self, uid: str) -> bool:
+        """Whether the pod is being tried, or will be without an event."""
+        entry = self._pods.get(uid)
+        return entry is not None and entry.place not in (PodPlace.UNSCHEDULABLE, PodPlace.GATED)
 
     def get(self, uid: str) -> QueuedPod | None:
         """The pod, wherever it is."""
         return self._pods.get(uid)
 
-    def pending(self) -> Mapping[Place, int]:
+    def pending(self) -> Mapping[PodPlace, int]:
         """How many pods are in each place."""
         return dict(self._counts)
 
@@ -249,17 +254,17 @@ class Queue:
 
         In the order in which they came; each as it is when it is its turn, since the queue may go on in between.
         """
-        return (_told(entry) for entry in tuple(self._pods.values()))
+        return (_as_json(entry) for entry in tuple(self._pods.values()))
 
     def _update(self, entry: QueuedPod, pod: Pod, now: float) -> None:
         old, order, entry.pod = entry.pod, entry.order, pod
-        if entry.place is Place.IN_FLIGHT:
+        if entry.place is PodPlace.IN_FLIGHT:
             self._remember(PodChanged(old, pod))
-        elif entry.place is Place.GATED:
+        elif entry.place is PodPlace.GATED:
             self._activate(entry, now, "PodUpdate")
-        elif entry.place is Place.UNSCHEDULABLE and asks_differently(old, pod):
+        elif entry.place is PodPlace.UNSCHEDULABLE and asks_differently(old, pod):
             self._retry(entry, now, "PodUpdate")
-        elif entry.place is Place.ACTIVE and entry.order != order:
+        elif entry.place is PodPlace.ACTIVE and entry.order != order:
             self._push_active(entry)
 
     def _concerned(self, event: Event) -> list[str]:
@@ -272,10 +277,10 @@ class Queue:
         """To the active pods, or to the gated ones where something is still missing."""
         entry.gate = _own_gates(entry.pod) or self._gate(entry.pod)
         if entry.gate:
-            self._put(entry, Place.GATED, why)
+            self._put(entry, PodPlace.GATED, why)
             return
         entry.first = now if entry.first is None else entry.first
-        self._put(entry, Place.ACTIVE, why)
+        self._put(entry, PodPlace.ACTIVE, why)
         self._push_active(entry)
 
     def _retry(self, entry: QueuedPod, now: float, why: str) -> None:
@@ -288,25 +293,25 @@ class Queue:
 
     def _put_off(self, entry: QueuedPod, ready: float, why: str) -> None:
         entry.ready = ready
-        self._put(entry, Place.BACKOFF, why)
+        self._put(entry, PodPlace.BACKOFF, why)
         heappush(self._backoff, (ready, entry.number, entry.pod.uid))
 
-    def _put(self, entry: QueuedPod, place: Place, why: str) -> None:
+    def _put(self, entry: QueuedPod, place: PodPlace, why: str) -> None:
         if entry.place is not place:
-            self._tell(place, why)
+            self._on_move(place, why)
         self._waiting.discard(entry)
         self._move(entry, place)
-        if place in (Place.UNSCHEDULABLE, Place.GATED):
+        if place in (PodPlace.UNSCHEDULABLE, PodPlace.GATED):
             self._waiting.put(entry)
 
-    def _move(self, entry: QueuedPod, place: Place) -> None:
+    def _move(self, entry: QueuedPod, place: PodPlace) -> None:
         self._count(entry, -1)
         entry.place = place
         self._count(entry, 1)
 
     def _count(self, entry: QueuedPod, number: int) -> None:
         self._counts[entry.place] += number
-        by_place = {Place.ACTIVE: self._active_in, Place.IN_FLIGHT: self._flying_in}
+        by_place = {PodPlace.ACTIVE: self._active_in, PodPlace.IN_FLIGHT: self._flying_in}
         if (counts := by_place.get(entry.place)) is not None:
             counts[entry.pod.namespace] += number
             if not counts[entry.pod.namespace]:
@@ -323,20 +328,20 @@ class Queue:
                 self._activate(self._pods[uid], now, "BackoffComplete")
         if now >= self._next_flush:
             self._next_flush = now + FLUSH_EVERY_S
-            for uid in list(self._waiting.uids(Place.UNSCHEDULABLE)):
+            for uid in list(self._waiting.uids(PodPlace.UNSCHEDULABLE)):
                 if now - self._pods[uid].since > self._backoffs.most_unschedulable_s:
                     self._retry(self._pods[uid], now, "UnschedulableTimeout")
 
     def _is_in_backoff(self, uid: str, number: int) -> bool:
         entry = self._pods.get(uid)
-        return entry is not None and entry.number == number and entry.place is Place.BACKOFF
+        return entry is not None and entry.number == number and entry.place is PodPlace.BACKOFF
 
     def _drop_stale_active(self) -> None:
         """Entries of the heap stay when their pod leaves or changes; they are recognised when they come up."""
         while self._active:
             order, uid = self._active[0]
             entry = self._pods.get(uid)
-            if entry is not None and entry.place is Place.ACTIVE and entry.order == order:
+            if entry is not None and entry.place is PodPlace.ACTIVE and entry.order == order:
                 return
             heappop(self._active)
 
@@ -368,15 +373,15 @@ class _Waiting:
     """The pods that wait for events, found by what they wait for."""
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[Place, tuple[Reason, ...], tuple[ClaimKey, ...]]] = {}
-        self._by_place: dict[Place, dict[str, None]] = {}
+        self._known: dict[str, tuple[PodPlace, tuple[Reason, ...], tuple[ClaimKey, ...]]] = {}
+        self._by_place: dict[PodPlace, dict[str, None]] = {}
         self._by_reason: dict[Reason, dict[str, None]] = {}
         self._by_claim: dict[ClaimKey, dict[str, None]] = {}
 
     def put(self, entry: QueuedPod) -> None:
         """The pod waits in its place, as it is now."""
         self.discard(entry)
-        uid, is_refused = entry.pod.uid, entry.place is Place.UNSCHEDULABLE
+        uid, is_refused = entry.pod.uid, entry.place is PodPlace.UNSCHEDULABLE
         reasons = tuple(entry.refusal.reasons) if is_refused and entry.refusal else ()
         claims = tuple(dict.fromkeys(awaited_claims(entry.pod)))  # two entries may name one claim
         self._known[uid] = (entry.place, reasons, claims)
@@ -399,7 +404,7 @@ class _Waiting:
             if not self._by_claim[key]:
                 del self._by_claim[key]
 
-    def uids(self, place: Place) -> Mapping[str, None]:
+    def uids(self, place: PodPlace) -> Mapping[str, None]:
         """The pods in this place."""
         return self._by_place.get(place, {})
 
@@ -417,7 +422,7 @@ class _Waiting:
         return {reason: len(self._by_reason.get(reason, {})) for reason in REASONS}
 
 
-def _told(entry: QueuedPod) -> dict[str, object]:
+def _as_json(entry: QueuedPod) -> dict[str, object]:
     refusal = None if entry.gate else entry.refusal  # what was said before is not why it waits now
     return {
         "pod": str(entry.pod),
@@ -426,7 +431,7 @@ def _told(entry: QueuedPod) -> dict[str, object]:
         "priority": entry.pod.priority or 0,
         "attempts": entry.attempts,
         "since": entry.since,
-        "ready": entry.ready if entry.place is Place.BACKOFF else None,
+        "ready": entry.ready if entry.place is PodPlace.BACKOFF else None,
         "gate": entry.gate,
         "reasons": sorted(map(str, refusal.reasons)) if refusal else [],
         "message": refusal.message if refusal else "",

@@ -24,9 +24,9 @@ def concerned(event: Event) -> tuple[Reason, ...]:
     """The reasons that the event may matter to; pods whose own claim or own self it is aside."""
     if isinstance(event, ClaimChanged) and not event.is_released:
         return ()
-    if isinstance(event, PodChanged) and not event.is_less:
-        return ()
     reasons = _BY_EVENT.get(type(event), ())
+    if isinstance(event, PodChanged) and not event.is_less:
+        return tuple(reason for reason in reasons if reason.counts_pods) if event.is_counted_differently else ()
     if isinstance(event, NodeChanged):
         return tuple(reason for reason in reasons if _may_matter(event, reason))
     return reasons

@@ -13,11 +13,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from scheduler.attempt import pod_calls
-from scheduler.attempt.binder import Api
 from scheduler.attempt.call_limit import CallLimit
-from scheduler.attempt.write_outcome import Verdict, verdict
+from scheduler.attempt.write_outcome import WriteOutcome, write_outcome
 from scheduler.cache.events import Undecodable
 from scheduler.cache.kinds import pod_of
+from scheduler.client.api import Api
 from scheduler.client.errors import CallFailed
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.unusable_entries import MANAGER
@@ -60,7 +60,7 @@ class ClaimStatuses:
         self._are_there = asyncio.Event()
         self._limit = CallLimit(MENDED_MAX, MENDED_OF_NAMESPACE_MAX)
 
-    def hear(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         """Something has changed, and the cluster knows it."""
         if not isinstance(event, PodChanged):
             return
@@ -124,9 +124,9 @@ class ClaimStatuses:
             try:
                 await pod_calls.apply_status(self._api, pod, {"resourceClaimStatuses": entries}, MANAGER)
             except CallFailed as error:
-                if verdict(error) is Verdict.GONE:
+                if write_outcome(error) is WriteOutcome.GONE:
                     return []
-                if verdict(error) is not Verdict.CONFLICT:
+                if write_outcome(error) is not WriteOutcome.CONFLICT:
                     raise
             else:
                 return sorted(lost)

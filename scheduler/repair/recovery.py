@@ -13,7 +13,7 @@ from scheduler.attempt import claim_calls, claim_objects
 from scheduler.attempt.binder import Binder
 from scheduler.attempt.claim_objects import Claim, Json, allocation_of, key_of
 from scheduler.attempt.intent import Intent, intent_of
-from scheduler.attempt.undo import Send, settle_alone
+from scheduler.attempt.repeated_edits import Send, edit_alone
 
 CONCURRENT = 16
 """Claims that are settled at the same time."""
@@ -33,7 +33,7 @@ async def recover(binder: Binder, claims: Iterable[Claim], is_bound: Callable[[s
 
     async def end(claim: Claim) -> None:
         async with limit:
-            await settle_alone(
+            await edit_alone(
                 binder, key_of(claim), lambda current: _ending(binder, current, is_bound), claim, tries_max=TRIES
             )
 

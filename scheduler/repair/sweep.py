@@ -12,7 +12,7 @@ from scheduler.attempt import claim_calls, claim_objects
 from scheduler.attempt.binder import Binder
 from scheduler.attempt.claim_objects import Claim, ClaimKey, Json, allocation_of, consumers_of, key_of
 from scheduler.attempt.intent import intent_of
-from scheduler.attempt.undo import Send, settle_alone
+from scheduler.attempt.repeated_edits import Send, edit_alone
 
 EVERY_S = 60.0
 """How often all claims are looked through."""
@@ -70,7 +70,7 @@ class Sweep:
             return self._next(current) if intent_of(current) == found else None
 
         # A conflict is looked at again; what fails is found by the next sweep.
-        return await settle_alone(binder, key_of(claim), following, claim, tries_max=TRIES)
+        return await edit_alone(binder, key_of(claim), following, claim, tries_max=TRIES)
 
     def _next(self, claim: Claim) -> tuple[Send, Json] | None:
         match self.leftover(claim):

@@ -10,12 +10,12 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from scheduler.client.connection import Json
+from scheduler.client.api import Api
 from scheduler.client.errors import CallFailed
 
 REMEMBERED_S = 10.0
@@ -31,25 +31,17 @@ _TOKENS = "/apis/authentication.k8s.io/v1/tokenreviews"
 _ACCESS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 
 
-class Api(Protocol):
-    """What is needed of `scheduler.client.connection.Connection`."""
-
-    async def request(self, method: str, path: str, *, body: object, timeout_s: float) -> Json:
-        """The answer's object. Raises CallFailed."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class AccessAnswer:
     """What a reader is answered; 200 where he may read."""
 
     status: int
     reason: str = ""
 
 
-_ALLOWED = Verdict(200)
-_NO_TOKEN = Verdict(401, "no bearer token, or one that the API server does not know")
-_TOO_MANY = Verdict(503, "too many are waiting to be let in")
+_ALLOWED = AccessAnswer(200)
+_NO_TOKEN = AccessAnswer(401, "no bearer token, or one that the API server does not know")
+_TOO_MANY = AccessAnswer(503, "too many are waiting to be let in")
 
 
 class Access:
@@ -58,10 +50,10 @@ class Access:
     def __init__(self, api: Api, clock: Callable[[], float]) -> None:
         self._api = api
         self._clock = clock
-        self._known: OrderedDict[tuple[bytes, str, str], tuple[float, Verdict]] = OrderedDict()
-        self._asking: dict[tuple[bytes, str, str], asyncio.Task[Verdict]] = {}
+        self._known: OrderedDict[tuple[bytes, str, str], tuple[float, AccessAnswer]] = OrderedDict()
+        self._asking: dict[tuple[bytes, str, str], asyncio.Task[AccessAnswer]] = {}
 
-    async def verdict(self, authorization: str, verb: str, path: str) -> Verdict:
+    async def answer(self, authorization: str, verb: str, path: str) -> AccessAnswer:
         """Whether the owner of the token may. authorization: the header; verb: in lower case, as RBAC has it."""
         scheme, _, token = authorization.partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
@@ -74,25 +66,25 @@ class Access:
             return _TOO_MANY
         return await asyncio.shield(self._asking.get(key) or self._ask(key, token.strip()))
 
-    def _ask(self, key: tuple[bytes, str, str], token: str) -> asyncio.Task[Verdict]:
+    def _ask(self, key: tuple[bytes, str, str], token: str) -> asyncio.Task[AccessAnswer]:
         """Ask once for all who want to know the same."""
         task = self._asking[key] = asyncio.create_task(self._asked(key, token))
         task.add_done_callback(lambda _: self._asking.pop(key))
         return task
 
-    async def _asked(self, key: tuple[bytes, str, str], token: str) -> Verdict:
+    async def _asked(self, key: tuple[bytes, str, str], token: str) -> AccessAnswer:
         _, verb, path = key
         try:
             found = await self._review(token, verb, path)
         except CallFailed as error:
-            return Verdict(503, f"the API server cannot be asked who may read this: {error}")
+            return AccessAnswer(503, f"the API server cannot be asked who may read this: {error}")
         self._known[key] = self._clock() + REMEMBERED_S, found
         self._known.move_to_end(key)
         if len(self._known) > MOST_REMEMBERED:
             self._known.popitem(last=False)
         return found
 
-    async def _review(self, token: str, verb: str, path: str) -> Verdict:
+    async def _review(self, token: str, verb: str, path: str) -> AccessAnswer:
         who = await self._said(_TOKENS, "authentication.k8s.io/v1", "TokenReview", {"token": token})
         if not who.get("authenticated"):
             return _NO_TOKEN
@@ -103,7 +95,7 @@ class Access:
         may = await self._said(_ACCESS, "authorization.k8s.io/v1", "SubjectAccessReview", wanted)
         if may.get("allowed") and not may.get("denied"):
             return _ALLOWED
-        return Verdict(403, f'user "{name}" cannot {verb} path "{path}"')
+        return AccessAnswer(403, f'user "{name}" cannot {verb} path "{path}"')
 
     async def _said(self, path: str, version: str, kind: str, spec: Mapping[str, Any]) -> Mapping[str, Any]:
         """The status of a review."""
@@ -121,7 +113,7 @@ def guarding(access: Access, open_paths: Collection[str]) -> Middleware:
         if is_open(request.path, open_paths):
             return await handler(request)
         authorization = request.headers.get("Authorization", "")
-        found = await access.verdict(authorization, request.method.lower(), request.path)
+        found = await access.answer(authorization, request.method.lower(), request.path)
         if found.status == _ALLOWED.status:
             return await handler(request)
         return web.Response(status=found.status, text=f"{found.reason}\n", headers=_HEADERS.get(found.status))

@@ -21,8 +21,8 @@ from allocator.api.findings import FieldError
 from allocator.gates import RELEASES, Features, UnknownGate
 from allocator.policies import UnknownPolicy, policy_of
 from allocator.policies.contract import FIRST_FIT
-from scheduler.core_v1.fields import Fields, typed
 from scheduler.input.documents import Finding, read
+from scheduler.input.fields import Fields, typed
 
 FLAGS = "flags"
 
@@ -139,7 +139,7 @@ class Section(Fields):
     model_config = ConfigDict(extra="forbid", alias_generator=_spelled, use_attribute_docstrings=True)
 
 
-class ClientConnection(Section):
+class ClientConnectionSection(Section):
     """How to reach the API server."""
 
     kubeconfig: str = ""
@@ -182,7 +182,7 @@ class SecureServing(Section):
     token whose owner may `get` the path, verified with TokenReview and SubjectAccessReview."""
 
 
-class LeaderElection(Section):
+class LeaderElectionSection(Section):
     """Which of several replicas decides and writes; the others stand by."""
 
     leader_elect: bool = True
@@ -236,7 +236,7 @@ class Common(Section):
     strict: bool = False
     """Behave like kube-scheduler even where this program does better (docs/differences.md)."""
 
-    client_connection: ClientConnection = Field(default_factory=ClientConnection)
+    client_connection: ClientConnectionSection = Field(default_factory=ClientConnectionSection)
     """How to reach the API server."""
 
     binding_concurrency: int = Field(default=64, ge=1, le=1000)
@@ -288,7 +288,7 @@ class Configuration(Common):
     pod_max_in_unschedulable_pods_s: float = Field(default=300, gt=0, le=_LONGEST_S)
     """How long an unschedulable pod waits at most, even if no event could help it."""
 
-    leader_election: LeaderElection = Field(default_factory=LeaderElection)
+    leader_election: LeaderElectionSection = Field(default_factory=LeaderElectionSection)
     """Which of several replicas decides and writes; the others stand by."""
 
     allocate_prescheduled: bool = False

@@ -18,27 +18,28 @@ from uuid import uuid4
 from allocator.gates import Features
 from allocator.policies import policy_of
 from scheduler import garbage
-from scheduler.attempt.binder import Api, Binder, Point, Time
+from scheduler.attempt.binder import Binder, Time
 from scheduler.attempt.claim_objects import Claim, ClaimKey, key_of
-from scheduler.attempt.decision import Decision, Outcome
 from scheduler.attempt.intent import ANNOTATION
-from scheduler.cache.events import Refused
+from scheduler.attempt.watched_claims import WatchedClaims
+from scheduler.cache.events import Found, Undecoded
 from scheduler.cache.kinds import ClaimObject
+from scheduler.client.api import Api
 from scheduler.client.connection import Connection
 from scheduler.client.discovery import Served
 from scheduler.client.errors import CallFailed
 from scheduler.client.resources import Resource
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.time_limit import Patience
+from scheduler.decision.time_limit import DecisionTimeLimit
 from scheduler.repair.claim_statuses import ClaimStatuses
 from scheduler.repair.recovery import recover
 from scheduler.repair.sweep import EVERY_S, Leftover, Sweep
 from scheduler.runtime import health, metrics, watches
+from scheduler.runtime.cluster_updates import ClusterUpdates
 from scheduler.runtime.configuration import Common
-from scheduler.runtime.feed import Feed, Mirror
-from scheduler.runtime.metrics import CommonMetrics
-from scheduler.runtime.watched_claims import ObservedClaims
+from scheduler.runtime.reporter import Reporter
+from scheduler.runtime.watched_state import WatchedState
 from scheduler.state.changes import Event
 from scheduler.state.invariants import Violation
 
@@ -62,60 +63,11 @@ class Site:
     features: Features
 
 
-class Told:
-    """Hears how bindings go, and what was swept or violated, for logs and metrics.
-
-    For the first it is a `scheduler.attempt.binder.Listener`.
-    """
-
-    def __init__(self, metrics: CommonMetrics) -> None:
-        self._metrics = metrics
-
-    def pending(self, decision: Decision, message: str) -> None:
-        """The pod waits for its devices to be made ready."""
-        _LOG.info(message, extra={"pod": str(decision.pod), "node": decision.node})
-
-    def passed(self, point: Point, *, is_done: bool, duration_s: float) -> None:
-        """A part of an attempt ended."""
-        self._metrics.passed(
-            metrics.Point(point),
-            metrics.Status.SUCCESS if is_done else metrics.Status.ERROR,
-            duration_s,
-        )
-
-    def rolled_back(self, decision: Decision, outcome: Outcome) -> None:
-        """What the attempt wrote was taken back."""
-        reason = type(outcome).__name__.lower()
-        told = getattr(outcome, "reason", reason)
-        _LOG.info(
-            "taken back",
-            extra={"pod": str(decision.pod), "node": decision.node, "reason": told},
-        )
-        self._metrics.rolled_back(reason)
-
-    def swept(self, leftover: Leftover, number: int) -> None:
-        """So many claims had such a left-over, which was removed."""
-        self._metrics.swept(leftover, number)
-
-    def refused(self, resource: Resource, refused: Refused) -> None:
-        """An object cannot be read, for another reason than before; the reflector has logged it."""
-
-    def failed(self, part: str) -> None:
-        """A part of the program has raised what it should not have, which is logged; it begins again."""
-        self._metrics.failed(part)
-
-    def violated(self, violation: Violation) -> None:
-        """What must never be is so, and was so a moment ago; told once for as long as it lasts."""
-        self._metrics.violated(violation.invariant)
-        _LOG.error("%s: %s", violation.subject, violation.message, extra={"invariant": violation.invariant})
-
-
 class Core:
     """The parts that programs share.
 
-    name: in intents and logs. api: by which all is written. is_ours: whether a pod is the program's to bind. listener:
-    hears how bindings go, and what was swept or violated. hear: told of every change, after the cluster. makes_claims:
-    for extended resources of device classes.
+    name: in intents and logs. api: by which all is written. is_ours: whether a pod is the program's to bind. on_event:
+    takes each event to whatever waits for it in the program. makes_claims: for extended resources of device classes.
     """
 
     def __init__(  # noqa: PLR0913 - the two ends that it connects
@@ -126,43 +78,51 @@ class Core:
         name: str,
         api: Api,
         is_ours: Callable[[Pod], bool],
-        listener: Told,
-        hear: Callable[[Event], None],
+        reporter: Reporter,
+        on_event: Callable[[Event], None],
         makes_claims: bool,
     ) -> None:
         self.is_filled = False
         self._connection = site.connection
-        self.mirror = Mirror(site.connection, site.served, random.random, time.monotonic)
+        self.watched = WatchedState(site.connection, site.served, random.random, time.monotonic)
         policy = policy_of(configuration.policy)
-        patience = Patience(time.monotonic)
+        time_limit = DecisionTimeLimit(time.monotonic)
         self.cluster = Cluster(
-            site.features, is_ours=is_ours, policy=policy, patience=patience, makes_claims=makes_claims
+            site.features, is_ours=is_ours, policy=policy, time_limit=time_limit, makes_claims=makes_claims
         )
         self.binder = Binder(
             api,
             site.served.claims,
-            ObservedClaims(self.mirror.claims, self.cluster),
+            WatchedClaims(self.watched.claims, self.cluster),
             TIME,
             name,
             time.time_ns() // 1_000_000,
             uuid4().hex,
-            listener,
+            reporter,
             configuration.binding_timeout_s,
         )
-        self._listener = listener
+        self._reporter = reporter
         self._violations: Sequence[Violation] = ()
         self._sweep = Sweep(name)
         self._claim_statuses = ClaimStatuses(api, self.cluster, is_ours)
+        self._updates = ClusterUpdates(self.cluster)
+        self._on_event = on_event
+        self.watched.on_change(self.on_change)
 
-        def hear_all(event: Event) -> None:
-            self._claim_statuses.hear(event)
-            hear(event)
+    def on_change(self, resource: Resource, old: Found[Any] | None, new: Found[Any] | None) -> None:
+        """Where each change of a watched object goes: to the cluster, the repairs, and what waits in the program.
 
-        Feed(self.mirror, self.cluster, hear_all, listener.refused)
+        All in one call: no decision comes between a change and the pods that it wakes.
+        """
+        if isinstance(new, Undecoded) and not (isinstance(old, Undecoded) and old.error == new.error):
+            self._reporter.undecoded(resource, new)
+        if event := self._updates.update(resource, old, new):
+            self._claim_statuses.on_event(event)
+            self._on_event(event)
 
     def background(self) -> list[Coroutine[Any, Any, None]]:
         """What runs all the time."""
-        return [self.mirror.run(), self.kept("invariants", self._check_all_the_time)]
+        return [self.watched.run(), self.kept("invariants", self._check_all_the_time)]
 
     def mending(self) -> list[Coroutine[Any, Any, None]]:
         """What runs while the program may write: left-overs are removed, and pods are mended."""
@@ -171,16 +131,16 @@ class Core:
 
     async def kept(self, part: str, work: Callable[[], Awaitable[None]]) -> None:
         """Do the work until cancelled; whatever it fails at is told, and costs nothing else: it begins again."""
-        told = ""
+        logged = ""
         while True:
             try:
                 await work()
             except Exception as error:  # noqa: BLE001 - whatever it is, it must not end the program
                 reason = f"{type(error).__name__}: {error}"
-                if reason != told:
+                if reason != logged:
                     _LOG.exception("%s failed, and begins again", part)
-                told = reason
-                self._listener.failed(part)
+                logged = reason
+                self._reporter.failed(part)
                 await asyncio.sleep(AGAIN_S)
             else:
                 return
@@ -190,12 +150,12 @@ class Core:
         began = time.monotonic()
         garbage.filling()
         try:
-            await self.mirror.filled()
+            await self.watched.filled()
             self.cluster.fleet.settle()  # the first question need not wait for it
         finally:
             gc.collect()
             garbage.keep()
-        nodes, pods = len(self.mirror.nodes.store), len(self.mirror.pods.store)
+        nodes, pods = len(self.watched.nodes.store), len(self.watched.pods.store)
         _LOG.info(
             "caches are filled: %d nodes, %d pods, %.1f s",
             nodes,
@@ -211,7 +171,7 @@ class Core:
         self.binder.epoch = epoch
         while True:
             try:
-                await self.mirror.claims.catch_up()  # with all that an earlier leader has written, seen by now or not
+                await self.watched.claims.catch_up()  # with all that an earlier leader has written, seen by now or not
             except CallFailed as error:
                 _LOG.warning("claims could not be listed: %s", error)
                 await asyncio.sleep(AGAIN_S)
@@ -226,13 +186,13 @@ class Core:
 
     def is_outdated(self) -> bool:
         """Whether changes were lost that a list, which is under way, will make up for."""
-        return any(reflector.is_outdated for reflector in self.mirror)
+        return any(reflector.is_outdated for reflector in self.watched)
 
     def ready(self) -> Mapping[str, health.Check]:
         """Why decisions cannot be made, or not be trusted: checks by name."""
         return {
-            "caches": lambda: watches.unfilled(self.mirror) or ("" if self.is_filled else "recovering"),
-            "watches": lambda: watches.unheard(self.mirror, time.monotonic()),
+            "caches": lambda: watches.unfilled(self.watched) or ("" if self.is_filled else "recovering"),
+            "watches": lambda: watches.silent(self.watched, time.monotonic()),
             "credentials": lambda: self._connection.refused,
         }
 
@@ -245,17 +205,17 @@ class Core:
 
     def watches(self) -> Sequence[metrics.Watch]:
         """Each watch, as the metrics tell it."""
-        return watches.watches(self.mirror, time.monotonic())
+        return watches.watches(self.watched, time.monotonic())
 
     async def _sweep_all_the_time(self) -> None:
-        await self.mirror.filled()
+        await self.watched.filled()
         while True:
             await asyncio.sleep(EVERY_S)
             due = self._sweep.due(self._unused_claims(), self._is_in_flight, time.monotonic())
             for claim in due:
                 if self._sweep.leftover(claim) == "allocation":
                     message = "it is allocated by us and reserved for nobody, for more than two minutes"
-                    self._listener.violated(Violation("I3", f"claim {key_of(claim)}", message))
+                    self._reporter.violated(Violation("I3", f"claim {key_of(claim)}", message))
             for leftover in get_args(Leftover):
                 own = [claim for claim in due if self._sweep.leftover(claim) == leftover]
                 try:
@@ -263,19 +223,19 @@ class Core:
                 except CallFailed as error:
                     _LOG.warning("left-overs could not be removed: %s", error)
                 else:
-                    self._listener.swept(leftover, cleaned)
+                    self._reporter.swept(leftover, cleaned)
 
     async def _check_all_the_time(self) -> None:
-        await self.mirror.filled()
+        await self.watched.filled()
         seen: set[Violation] = set()
         while True:
             await asyncio.sleep(CHECK_S)
             found = self.cluster.violations()
             # What is seen once may be a race that a writer is about to give up.
-            told, self._violations = set(self._violations), [violation for violation in found if violation in seen]
+            reported, self._violations = set(self._violations), [violation for violation in found if violation in seen]
             for violation in self._violations:
-                if violation not in told:
-                    self._listener.violated(violation)
+                if violation not in reported:
+                    self._reporter.violated(violation)
             seen = set(found)
 
     def _is_bound(self, pod_uid: str) -> bool:
@@ -283,7 +243,7 @@ class Core:
 
     def _marked_claims(self) -> Iterator[ClaimObject]:
         """Those with an intent; as text, since reading them all would take seconds and half of the memory."""
-        return (found for found in self.mirror.claims.store.values() if _MARK in found.data)
+        return (found for found in self.watched.claims.store.values() if _MARK in found.data)
 
     def _unused_claims(self) -> Iterator[Claim]:
         """What may have been left over: of the marked ones those that have no devices, or devices but no pods."""

@@ -33,7 +33,7 @@ Check = Callable[[], str]
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class Endpoints:
     """What the endpoints tell. live, ready: checks by name; being ready takes both. warnings: told and not counted.
 
     metrics: gives the body and its content type for an Accept header. queue: the pods that wait, as JSON objects.
@@ -47,16 +47,16 @@ class Served:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ProbeAnswer:
     """What a probe is answered. text: every check, one a line, and what it comes to."""
 
     is_good: bool
     text: str
 
 
-def verdict(
+def probe_answer(
     probe: str, checks: Mapping[str, Check], warnings: Mapping[str, Check], excluded: Iterable[str] = ()
-) -> Verdict:
+) -> ProbeAnswer:
     """What the checks come to. probe: its name in the text. excluded: checks that do not count this time."""
     left_out = frozenset(excluded)
     failures = {name: "" if name in left_out else check() for name, check in checks.items()}
@@ -64,7 +64,7 @@ def verdict(
     lines += [f"warn: no check is named {name}" for name in sorted(left_out - checks.keys())]
     lines += [f"warn: {name}: {trouble}" for name, check in warnings.items() if (trouble := check())]
     is_good = not any(failures.values())
-    return Verdict(is_good, "\n".join([*lines, f"{probe} check {'passed' if is_good else 'failed'}", ""]))
+    return ProbeAnswer(is_good, "\n".join([*lines, f"{probe} check {'passed' if is_good else 'failed'}", ""]))
 
 
 def _line(name: str, failure: str, *, is_excluded: bool) -> str:
@@ -74,7 +74,7 @@ def _line(name: str, failure: str, *, is_excluded: bool) -> str:
 
 
 @asynccontextmanager
-async def serving(address: str, served: Served, secured: Secure | None = None) -> AsyncIterator[str]:
+async def serving(address: str, served: Endpoints, secured: Secure | None = None) -> AsyncIterator[str]:
     """Serves while the context is open, and gives the URL. address: HOST:PORT, port 0 for any that is free.
 
     secured: None for plain HTTP, where everybody may read everything. Raises CannotServe.
@@ -84,7 +84,7 @@ async def serving(address: str, served: Served, secured: Secure | None = None) -
         yield f"{'https' if secured else 'http'}://{where}"
 
 
-def _application(served: Served, secured: Secure | None) -> web.Application:
+def _application(served: Endpoints, secured: Secure | None) -> web.Application:
     async def index(_: web.Request) -> web.Response:
         return web.Response(text=_INDEX)
 
@@ -120,13 +120,13 @@ async def _write_list(response: web.StreamResponse, items: Iterable[Mapping[str,
     await response.write(b"[]\n" if before == b"[" else b"]\n")
 
 
-def _probes(served: Served) -> Mapping[str, Mapping[str, Check]]:
+def _probes(served: Endpoints) -> Mapping[str, Mapping[str, Check]]:
     return {"healthz": served.live, "livez": served.live, _READYZ: {**served.live, **served.ready}}
 
 
 def _probe(name: str, checks: Mapping[str, Check], warnings: Mapping[str, Check]) -> Handler:
     async def probe(request: web.Request) -> web.Response:
-        found = verdict(name, checks, warnings, request.query.getall("exclude", ()))
+        found = probe_answer(name, checks, warnings, request.query.getall("exclude", ()))
         if found.is_good and "verbose" not in request.query:
             return web.Response(text="ok")
         return web.Response(text=found.text, status=_OK if found.is_good else _UNAVAILABLE)

@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Never
 from uuid import uuid4
 
-from scheduler.attempt.binder import Api, Time
+from scheduler.attempt.binder import Time
+from scheduler.client.api import Api
 from scheduler.client.connection import WRITE_TIMEOUT_S, Json
 from scheduler.client.errors import ApiError, CallFailed
 from scheduler.client.resources import LEASES
-from scheduler.runtime.configuration import LeaderElection as Settings
+from scheduler.runtime.configuration import LeaderElectionSection
 from scheduler.runtime.lease import Durations, Elector
 
 STALE_S = 20.0
@@ -61,7 +62,7 @@ class LeaderElection:
     time: its clock is that of all deadlines, such as `CLOCK`.
     """
 
-    def __init__(self, api: Api, settings: Settings, identity: str, time: Time) -> None:
+    def __init__(self, api: Api, settings: LeaderElectionSection, identity: str, time: Time) -> None:
         self.name = settings.resource_name
         self._api = api
         self._time = time
@@ -72,7 +73,7 @@ class LeaderElection:
         self._is_elected = asyncio.Event()
         self._trouble = ""
         self._answered_at = self._time.monotonic()
-        self._told = ""
+        self._logged_holder = ""
 
     def is_leading(self) -> bool:
         """Whether this process may write: false from the renew deadline on, whoever has noticed."""
@@ -126,11 +127,11 @@ class LeaderElection:
         is_stale = elector.has_led and late_s > durations.lease + STALE_S
         return f"lease {self.lease} was not renewed for {late_s:.0f} s" if is_stale else ""
 
-    def unheard(self) -> str:
+    def unanswered(self) -> str:
         """Why this process could not even stand by: the lease can neither be read nor written."""
         silent_s = self._time.monotonic() - self._answered_at
-        is_unheard = self._trouble and silent_s > self._elector.durations.renew_deadline
-        return f"lease {self.lease}: {self._trouble}" if is_unheard else ""
+        is_unanswered = self._trouble and silent_s > self._elector.durations.renew_deadline
+        return f"lease {self.lease}: {self._trouble}" if is_unanswered else ""
 
     def standby(self) -> str:
         """Who leads instead of this process; empty while it does."""
@@ -146,10 +147,10 @@ class LeaderElection:
     async def _try(self) -> None:
         """Renew the lease, or acquire it where that is possible; what fails is tried again."""
         try:
-            async with asyncio.timeout(self._patience_s()):
+            async with asyncio.timeout(self._time_left_s()):
                 if self._elector.must_read:
                     self._elector.read(await self._get(), self._time.monotonic())
-                    self._tell_holder()
+                    self._log_holder()
                 await self._write()
         except (CallFailed, TimeoutError) as error:
             self._elector.unsure()
@@ -157,7 +158,7 @@ class LeaderElection:
         else:
             self._trouble, self._answered_at = "", self._time.monotonic()
 
-    def _patience_s(self) -> float:
+    def _time_left_s(self) -> float:
         """For so long a try may last: of a leader, until its deadline."""
         elector = self._elector
         return elector.leads_until - self._time.monotonic() if elector.has_led else elector.durations.renew_deadline
@@ -188,11 +189,11 @@ class LeaderElection:
     def _path(self) -> str:
         return LEASES.path(self._namespace, self.name)
 
-    def _tell_holder(self) -> None:
+    def _log_holder(self) -> None:
         holder = self._elector.holder
-        if holder not in (self._told, self._elector.identity):
+        if holder not in (self._logged_holder, self._elector.identity):
             _LOG.info("lease %s: is held by %s", self.lease, holder or "nobody")
-        self._told = holder
+        self._logged_holder = holder
 
     def _fail(self, trouble: str) -> None:
         if trouble != self._trouble:

@@ -52,8 +52,8 @@ class JsonLine(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """The line."""
-        told = {"time": _time(record), "level": record.levelname.lower(), "logger": record.name}
-        line = {**told, "message": record.getMessage(), **_fields(record)}
+        fields = {"time": _time(record), "level": record.levelname.lower(), "logger": record.name}
+        line = {**fields, "message": record.getMessage(), **_fields(record)}
         if trouble := _traceback(record):
             line["error"] = trouble
         return hidden(orjson.dumps(line, default=str, option=orjson.OPT_NON_STR_KEYS).decode())

@@ -57,7 +57,7 @@ class Point(StrEnum):
     BIND = "Bind"
 
 
-class Status(StrEnum):
+class PointStatus(StrEnum):
     """How a part of an attempt ended, in kube-scheduler's words."""
 
     SUCCESS = "Success"
@@ -143,7 +143,7 @@ class CommonMetrics:
         """A part of the program has failed at what it should not have, and begins again."""
         self._failures[part].inc()
 
-    def passed(self, point: Point, status: Status, duration_s: float) -> None:
+    def passed(self, point: Point, status: PointStatus, duration_s: float) -> None:
         """A part of an attempt ended."""
         self._points_s[point, status].observe(duration_s)
 
@@ -164,11 +164,11 @@ class CommonMetrics:
         encode, content_type = choose_encoder(accept)
         return encode(self._registry), content_type
 
-    def _tell(self, now: Callable[[], Iterable[Metric]]) -> None:
+    def _expose(self, now: Callable[[], Iterable[Metric]]) -> None:
         """Whenever metrics are read, tell these as well. now: gives them as they are at the moment."""
         self._registry.register(_Now(now, self.failed))
 
-    def _points(self) -> _Children[tuple[Point, Status], Histogram]:
+    def _points(self) -> _Children[tuple[Point, PointStatus], Histogram]:
         labels = ["extension_point", "status", "profile"]
         name = "framework_extension_point_duration_seconds"
         metric = self._durations(name, "How long the parts of attempts took.", labels, _doubling(0.0001, 12))
@@ -187,7 +187,7 @@ class Metrics(CommonMetrics):
 
     def __init__(self, profile: str, read: Callable[[], Reading]) -> None:
         super().__init__(profile)
-        self._tell(lambda: _of_reading(read(), profile))
+        self._expose(lambda: _of_reading(read(), profile))
         self._attempts = self._results()
         self._attempts_s = self._result_durations()
         self._of_pod, self._sli_s = self._per_pod()

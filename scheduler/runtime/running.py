@@ -43,7 +43,7 @@ def run(work: Callable[[asyncio.Event], Awaitable[None]]) -> int:
     give_back_large_blocks()
     with asyncio.Runner(loop_factory=_new_loop) as runner:
         try:
-            runner.run(_until_told(work))
+            runner.run(_until_stopped(work))
         except (NotConfigured, NotServed, CannotServe, UnknownGate, CallFailed, HistoryLost) as error:
             _LOG.error("%s", error)
             return 1
@@ -54,7 +54,7 @@ def run(work: Callable[[asyncio.Event], Awaitable[None]]) -> int:
     return 0
 
 
-async def _until_told(work: Callable[[asyncio.Event], Awaitable[None]]) -> None:
+async def _until_stopped(work: Callable[[asyncio.Event], Awaitable[None]]) -> None:
     stop = asyncio.Event()
     for name in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(name, stop.set)

@@ -9,7 +9,8 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from scheduler.runtime.access import Access, Api
+from scheduler.client.api import Api
+from scheduler.runtime.access import Access
 from scheduler.runtime.configuration import Common, is_loopback
 from scheduler.runtime.self_signed import self_signed
 from scheduler.runtime.tls import Certificates, Files

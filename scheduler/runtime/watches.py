@@ -16,7 +16,7 @@ def watches(reflectors: Reflectors, now: float) -> Sequence[Watch]:
             resource=reflector.resource.plural,
             objects=len(reflector.store),
             restarts=reflector.store.restarts,
-            refused=len(reflector.store.refused),
+            refused=len(reflector.store.undecoded),
             failures=reflector.store.failures,
             silence_s=reflector.silence_s(now),
             is_alive=reflector.is_alive(now),
@@ -32,7 +32,7 @@ def unfilled(reflectors: Reflectors) -> str:
     )
 
 
-def unheard(reflectors: Reflectors, now: float) -> str:
+def silent(reflectors: Reflectors, now: float) -> str:
     """Which watches were once filled and are dead now; empty where none is."""
     dead = (one for one in reflectors if one.store.synced.is_set() and not one.is_alive(now))
     return "; ".join(_said(reflector, f"not heard for {reflector.silence_s(now):.0f} s") for reflector in dead)

@@ -1,83 +1,97 @@
-"""The pods on nodes that keep others away, found by their terms, and the domains that these others cannot be in.
+"""The terms of affinity and anti-affinity that pods on nodes have, by term, and what they say of a pod in hand.
 
 Pods of one workload share their terms, so that a question costs as much as there are different terms, not pods.
 Source: kube-scheduler's plugin InterPodAffinity.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Generic, TypeVar
 
-from allocator.model import Node
+import numpy as np
+
 from allocator.search.rules import Mask
-from scheduler.core_v1.affinity_term import AffinityTerm, Labels
+from scheduler.core_v1.affinity_term import AffinityTerm, PodAffinity, WeightedTerm
+from scheduler.core_v1.label_selector import Labels
 from scheduler.core_v1.pod import Pod
-from scheduler.state.masks import numbers_of
+from scheduler.state.masks import Numbers, mask_of
+from scheduler.state.topology import Topology
+
+Term = TypeVar("Term", AffinityTerm, WeightedTerm)
 
 
-class AntiAffinity:
-    """Who keeps others away, and where. namespaces: the labels of each by its name, as they are at any time."""
+class _Holders(Generic[Term]):
+    """How many pods on which node have each term."""
 
-    def __init__(self, namespaces: Mapping[str, Labels]) -> None:
+    def __init__(self) -> None:
+        self.by_term: dict[Term, Counter[int]] = {}
+
+    def count(self, number: int, terms: Iterable[Term], sign: int) -> None:
+        for term in terms:
+            holders = self.by_term.setdefault(term, Counter())
+            holders[number] += sign
+            if not holders[number]:
+                del holders[number]
+                if not holders:
+                    del self.by_term[term]
+
+
+class HeldTerms:
+    """Who has which terms, and where. namespaces: the labels of each by its name, as they are at any time."""
+
+    def __init__(self, namespaces: Mapping[str, Labels], topology: Topology) -> None:
         self._namespaces = namespaces
-        self._labels: dict[int, Labels] = {}
-        self._holders: Counter[tuple[AffinityTerm, int]] = Counter()
-        self._nodes: dict[AffinityTerm, Mask] = {}
-        self._domains: dict[str, dict[str, Mask]] = {}
+        self._topology = topology
+        self._required: _Holders[AffinityTerm] = _Holders()
+        self._required_anti: _Holders[AffinityTerm] = _Holders()
+        self._preferred: _Holders[WeightedTerm] = _Holders()
 
-    def set_node(self, number: int, node: Node) -> None:
-        """The node has this number, and may have changed."""
-        if self._labels.get(number) != node.labels:
-            self._labels[number] = node.labels
-            self._domains.clear()
-
-    def remove_node(self, number: int) -> None:
-        """No node has this number any more."""
-        self._labels.pop(number, None)
-        self._domains.clear()
-
-    def add(self, number: int, terms: Iterable[AffinityTerm]) -> None:
+    def add(self, number: int, affinity: PodAffinity) -> None:
         """A pod on the node has these."""
-        for term in terms:
-            self._holders[term, number] += 1
-            self._nodes[term] = self._nodes.get(term, 0) | 1 << number
+        self._count(number, affinity, 1)
 
-    def remove(self, number: int, terms: Iterable[AffinityTerm]) -> None:
+    def remove(self, number: int, affinity: PodAffinity) -> None:
         """A pod on the node, which was added, is there no more."""
-        for term in terms:
-            self._holders[term, number] -= 1
-            if not self._holders[term, number]:
-                del self._holders[term, number]
-                self._nodes[term] &= ~(1 << number)
-                if not self._nodes[term]:
-                    del self._nodes[term]
+        self._count(number, affinity, -1)
 
     def kept_from(self, pod: Pod) -> Mask:
         """The nodes in whose domains a pod is that keeps this one away.
 
-        Cost: O(different terms, and nodes with a term that matches); O(nodes) more for a topology key when labels of
-        nodes have changed.
+        Cost: O(different terms), and some array operations for each that matches.
         """
-        if not self._nodes:
-            return 0
-        kept, namespace_labels = 0, self._namespaces.get(pod.namespace, {})
-        for term, nodes in self._nodes.items():
+        namespace_labels, kept = self._namespaces.get(pod.namespace, {}), 0
+        for term, holders in self._required_anti.by_term.items():
             if term.matches(pod.namespace, pod.labels, namespace_labels):
-                kept |= self._domain_of(term.topology_key, nodes)
+                kept |= mask_of(self._in_domains(term.topology_key, holders) > 0)
         return kept
 
-    def _domain_of(self, key: str, nodes: Mask) -> Mask:
-        """All nodes that share the label with one of these; a node without it is in no domain."""
-        domains = self._by_value(key)
-        found = (self._labels.get(number, {}).get(key) for number in numbers_of(nodes).tolist())
-        domain = 0
-        for value in {value for value in found if value is not None}:
-            domain |= domains[value]
-        return domain
+    def wanting(self, pod: Pod, *, required_weight: int) -> Iterator[tuple[int, Numbers]]:
+        """For each term that matches the pod, its weight and how many pods with it are in each node's domain.
 
-    def _by_value(self, key: str) -> Mapping[str, Mask]:
-        if key not in self._domains:
-            domains = self._domains[key] = {}
-            for number, labels in self._labels.items():
-                if key in labels:
-                    domains[labels[key]] = domains.get(labels[key], 0) | 1 << number
-        return self._domains[key]
+        The weight is below 0 for a term of anti-affinity. required_weight: of required terms of affinity. Cost: as of
+        `kept_from`.
+        """
+        for weighted, holders in self._wanting(pod, required_weight):
+            yield weighted.weight, self._in_domains(weighted.term.topology_key, holders)
+
+    def _wanting(self, pod: Pod, required_weight: int) -> Iterator[tuple[WeightedTerm, Counter[int]]]:
+        namespace_labels = self._namespaces.get(pod.namespace, {})
+        for term, holders in self._required.by_term.items() if required_weight else ():
+            if term.matches(pod.namespace, pod.labels, namespace_labels):
+                yield WeightedTerm(required_weight, term), holders
+        for weighted, holders in self._preferred.by_term.items():
+            if weighted.term.matches(pod.namespace, pod.labels, namespace_labels):
+                yield weighted, holders
+
+    def _in_domains(self, key: str, holders: Mapping[int, int]) -> Numbers:
+        """By node number, how many holders are in the node's domain."""
+        domains = self._topology.domains(key)
+        counts = np.zeros(len(domains.of_nodes), np.int64)
+        counts[list(holders)] = list(holders.values())
+        return domains.spread_out(domains.sums(counts))
+
+    def _count(self, number: int, affinity: PodAffinity, sign: int) -> None:
+        self._required.count(number, affinity.required, sign)
+        self._required_anti.count(number, affinity.required_anti, sign)
+        self._preferred.count(number, affinity.preferred, sign)
+        self._preferred.count(number, [WeightedTerm(-one.weight, one.term) for one in affinity.preferred_anti], sign)

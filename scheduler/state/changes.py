@@ -8,8 +8,15 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from allocator.model import Claim, DeviceClass, Node, Slice
+from scheduler.core_v1.csi_driver import CSIDriver
+from scheduler.core_v1.csi_node import CSINode
+from scheduler.core_v1.csi_storage_capacity import CSIStorageCapacity
 from scheduler.core_v1.namespace import Namespace
+from scheduler.core_v1.persistent_volume import PersistentVolume
+from scheduler.core_v1.persistent_volume_claim import PersistentVolumeClaim
 from scheduler.core_v1.pod import Pod
+from scheduler.core_v1.storage_class import StorageClass
+from scheduler.core_v1.volume_attachment import VolumeAttachment
 
 Object = TypeVar("Object")
 
@@ -31,11 +38,21 @@ class PodChanged(_Changed[Pod]):
     """A pod, of any scheduler."""
 
     @property
+    def is_gone(self) -> bool:
+        """True for a pod that was on a node, and needs nothing any more."""
+        return self.old is not None and bool(self.old.node_name) and (self.new is None or self.new.is_finished)
+
+    @property
     def is_less(self) -> bool:
         """False for a pod on a node that stays there with what it has: most reports say only that a pod runs."""
         if self.old is None or not self.old.node_name:
             return False
         return self.new is None or self.new.is_finished or _resources_of(self.old) != _resources_of(self.new)
+
+    @property
+    def is_counted_differently(self) -> bool:
+        """True for a pod that comes to a node or leaves it, or has other labels there: others may look at these."""
+        return _counted_of(self.old) != _counted_of(self.new)
 
 
 class ClaimChanged(_Changed[Claim]):
@@ -68,6 +85,34 @@ class NamespaceChanged(_Changed[Namespace]):
     """A namespace."""
 
 
+class PersistentVolumeChanged(_Changed[PersistentVolume]):
+    """A PersistentVolume."""
+
+
+class PersistentVolumeClaimChanged(_Changed[PersistentVolumeClaim]):
+    """A PersistentVolumeClaim."""
+
+
+class StorageClassChanged(_Changed[StorageClass]):
+    """A StorageClass."""
+
+
+class CSINodeChanged(_Changed[CSINode]):
+    """A CSINode."""
+
+
+class CSIDriverChanged(_Changed[CSIDriver]):
+    """A CSIDriver."""
+
+
+class CSIStorageCapacityChanged(_Changed[CSIStorageCapacity]):
+    """A CSIStorageCapacity."""
+
+
+class VolumeAttachmentChanged(_Changed[VolumeAttachment]):
+    """A VolumeAttachment."""
+
+
 @dataclass(frozen=True, slots=True)
 class TaintRulesChanged:
     """The DeviceTaintRules, in whatever way."""
@@ -89,6 +134,10 @@ def _resources_of(pod: Pod) -> tuple[object, ...]:
     return pod.containers, pod.budget, pod.overhead, pod.by_claims
 
 
+def _counted_of(pod: Pod | None) -> object:
+    return None if pod is None or not pod.node_name or pod.is_finished else (pod.labels, pod.is_deleting)
+
+
 Event = (
     NodeChanged
     | PodChanged
@@ -96,6 +145,13 @@ Event = (
     | SliceChanged
     | ClassChanged
     | NamespaceChanged
+    | PersistentVolumeChanged
+    | PersistentVolumeClaimChanged
+    | StorageClassChanged
+    | CSINodeChanged
+    | CSIDriverChanged
+    | CSIStorageCapacityChanged
+    | VolumeAttachmentChanged
     | TaintRulesChanged
     | GivenBack
 )

@@ -15,7 +15,7 @@ from allocator.model import Claim, DeviceID, Node, NodeSelector, PoolID
 from scheduler.core_v1.pod import Pod
 from scheduler.state.claims import FINALIZER, ClaimIndex, ClaimObject, Holding
 from scheduler.state.pod_claims import Waiting, claims_of
-from scheduler.state.rivals import Contention, is_exclusive
+from scheduler.state.rivals import Rivals, is_exclusive
 
 Suspect = TypeVar("Suspect")
 
@@ -52,14 +52,14 @@ class Invariants:
     def __init__(
         self,
         index: ClaimIndex,
-        contention: Contention,
+        rivals: Rivals,
         *,
         pod: Callable[[str], Pod | None],
         node: Callable[[str], Node | None],
         is_ours: Callable[[Pod], bool],
     ) -> None:
         self._index = index
-        self._contention = contention
+        self._rivals = rivals
         self._pod = pod
         self._node = node
         self._is_ours = is_ours
@@ -102,7 +102,7 @@ class Invariants:
         holders = self._index.holders(device)
         if len(holders) < 2:
             return None
-        if capacity := self._contention.short_of(device):
+        if capacity := self._rivals.short_of(device):
             message = f"its shares take more of its capacity {capacity} than there is"
             return Violation("I5", str(device), message, _claims(holders.values()))
         bound = [one for one in holders.values() if one.watched and _has(one, device) and self._is_used(one.watched)]
@@ -113,9 +113,9 @@ class Invariants:
         return Violation("I1", str(device), f"claims {named} of bound pods have it at the same time", claims)
 
     def _of_pool(self, pool_id: PoolID) -> Violation | None:
-        found = self._contention.overdrawn(pool_id)
+        found = self._rivals.overdrawn(pool_id)
         # What a pool that is being published anew has of the others is not known before they are there.
-        overdrawn = {name: devices for name, devices in found.items() if self._contention.publishes(pool_id, name)}
+        overdrawn = {name: devices for name, devices in found.items() if self._rivals.publishes(pool_id, name)}
         if not overdrawn:
             return None
         name, devices = min(overdrawn.items())

@@ -17,6 +17,10 @@ Numbers = NDArray[np.int64]
 """One number for each node number, or one for each node of some order."""
 
 
+Floats = NDArray[np.float64]
+"""The same, not whole."""
+
+
 def union(masks: Iterable[Mask]) -> Mask:
     """The nodes that are in one of the sets."""
     found = 0

@@ -13,14 +13,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from allocator.model import Node
-from scheduler.core_v1.affinity_term import AffinityTerm, Labels
+from scheduler.core_v1.affinity_term import PodAffinity
 from scheduler.core_v1.host_ports import HostPort
+from scheduler.core_v1.label_selector import Labels
 from scheduler.core_v1.pod import Pod
-from scheduler.state.affinity_terms import AntiAffinity
+from scheduler.state.affinity_terms import HeldTerms
 from scheduler.state.images import Images
 from scheduler.state.masks import Numbers
+from scheduler.state.pod_counts import PodCounts, PodLabels
 from scheduler.state.pod_requests import CPU, MEMORY, PODS, PodRequests, allocatable_units, pod_requests
 from scheduler.state.ports import UsedPorts
+from scheduler.state.topology import Topology
 
 _FEWEST_ROWS = 64
 
@@ -42,7 +45,8 @@ class _Taken:
     number: int
     requests: PodRequests
     ports: tuple[HostPort, ...]
-    terms: tuple[AffinityTerm, ...]
+    affinity: PodAffinity
+    labels: PodLabels
 
 
 class NodeInfos:
@@ -52,12 +56,15 @@ class NodeInfos:
     """
 
     def __init__(self, namespaces: Mapping[str, Labels]) -> None:
+        self.namespaces = namespaces
         self.columns: dict[str, Column] = {}
         self.scored_cpu = np.zeros(_FEWEST_ROWS, np.int64)
         self.scored_memory = np.zeros(_FEWEST_ROWS, np.int64)
         self.ports = UsedPorts()
+        self.topology = Topology(_FEWEST_ROWS)
+        self.terms = HeldTerms(namespaces, self.topology)
+        self.pods = PodCounts(namespaces, _FEWEST_ROWS)
         self.images = Images()
-        self.anti_affinity = AntiAffinity(namespaces)
         self._taken: dict[str, _Taken] = {}
         for resource in (PODS, CPU, MEMORY):
             self._column(resource)
@@ -75,7 +82,7 @@ class NodeInfos:
             self._column(resource)
         for resource, column in self.columns.items():
             _offer(column, number, offered.get(resource, 0))
-        self.anti_affinity.set_node(number, node)
+        self.topology.set_node(number, node)
         self.images.set_node(number, node.images)
 
     def remove_node(self, number: int) -> None:
@@ -83,7 +90,7 @@ class NodeInfos:
         self._grow(number)
         for column in self.columns.values():
             _offer(column, number, 0)
-        self.anti_affinity.remove_node(number)
+        self.topology.remove_node(number)
         self.images.remove_node(number)
 
     def add_pod(self, number: int, pod: Pod) -> None:
@@ -91,10 +98,12 @@ class NodeInfos:
         if pod.uid in self._taken:
             raise Miscounted(f"pod {pod} ({pod.uid}) is counted on node number {self._taken[pod.uid].number} already")
         self._grow(number)
-        taken = self._taken[pod.uid] = _Taken(number, pod_requests(pod), pod.host_ports, pod.anti_affinity)
+        labels = PodLabels(pod.namespace, pod.labels, pod.is_deleting)
+        taken = self._taken[pod.uid] = _Taken(number, pod_requests(pod), pod.host_ports, pod.pod_affinity, labels)
         self._count(taken, 1)
         self.ports.add(number, taken.ports)
-        self.anti_affinity.add(number, taken.terms)
+        self.terms.add(number, taken.affinity)
+        self.pods.add(number, taken.labels)
 
     def remove_pod(self, number: int, pod: Pod) -> None:
         """Undo `add_pod` exactly, whatever the pod says by now. Raises Miscounted where it is not counted there."""
@@ -104,7 +113,8 @@ class NodeInfos:
         del self._taken[pod.uid]
         self._count(taken, -1)
         self.ports.remove(number, taken.ports)
-        self.anti_affinity.remove(number, taken.terms)
+        self.terms.remove(number, taken.affinity)
+        self.pods.remove(number, taken.labels)
 
     def _count(self, taken: _Taken, sign: int) -> None:
         for resource, amount in taken.requests.amounts.items():
@@ -132,6 +142,8 @@ class NodeInfos:
             column.free = np.pad(column.free, (0, more))
         self.scored_cpu = np.pad(self.scored_cpu, (0, more))
         self.scored_memory = np.pad(self.scored_memory, (0, more))
+        self.topology.grow(self.size)
+        self.pods.grow(self.size)
 
 
 def _offer(column: Column, number: int, amount: int) -> None:

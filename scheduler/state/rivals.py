@@ -24,14 +24,14 @@ class Rival(NamedTuple):
     resource_version: int
 
 
-class Contention:
+class Rivals:
     """Which claims together hold more than there is, by what the fleet publishes and the index says is in use."""
 
     def __init__(self, fleet: Fleet, index: ClaimIndex) -> None:
         self._fleet = fleet
         self._index = index
 
-    def rivals(self, uid: str) -> Sequence[Rival]:
+    def of(self, uid: str) -> Sequence[Rival]:
         """The claims that are stored, and cannot hold what they hold together with this one, by version.
 
         Cost: O(devices of the claim), and O(devices in use of the pools whose counters it draws on).

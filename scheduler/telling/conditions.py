@@ -11,11 +11,11 @@ from collections.abc import Callable
 from datetime import datetime
 
 from scheduler.attempt import pod_calls, pod_condition
-from scheduler.attempt.binder import Api
 from scheduler.attempt.call_limit import CallLimit
 from scheduler.attempt.claim_objects import Json
 from scheduler.attempt.pod_condition import Reason
-from scheduler.attempt.write_outcome import Verdict, verdict
+from scheduler.attempt.write_outcome import WriteOutcome, write_outcome
+from scheduler.client.api import Api
 from scheduler.client.errors import ApiError, CallFailed
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_status import Condition
@@ -40,7 +40,7 @@ class Refusals:
         self._now = now
         self._waiting: dict[str, tuple[Pod, Condition]] = {}
         self._queue: asyncio.Queue[str] = asyncio.Queue()
-        self._being_told: set[str] = set()
+        self._being_written: set[str] = set()
         self._limit = CallLimit(WRITERS, WRITERS_OF_NAMESPACE)
         self._trouble = ""
 
@@ -67,34 +67,34 @@ class Refusals:
         """Tell pods, of each namespace the one that waits longest first, until cancelled."""
         async with asyncio.TaskGroup() as writers:
             while True:
-                writers.create_task(self._tell_in_turn(await self._queue.get()))
+                writers.create_task(self._write_in_turn(await self._queue.get()))
 
     async def drain(self) -> None:
         """Return once all that wait were told, or given up; `run` has to be running."""
         await self._queue.join()
 
-    async def _tell_in_turn(self, uid: str) -> None:
+    async def _write_in_turn(self, uid: str) -> None:
         try:
             if uid in self._waiting:
                 async with self._limit.of(self._waiting[uid][0].namespace):
-                    await self._tell_newest(uid)
+                    await self._write_newest(uid)
         finally:
             self._queue.task_done()
 
-    async def _tell_newest(self, uid: str) -> None:
+    async def _write_newest(self, uid: str) -> None:
         """Tell the pod, and again where it was refused again meanwhile."""
-        if uid in self._being_told:
+        if uid in self._being_written:
             return  # by a writer that looks again once it is done
-        self._being_told.add(uid)
+        self._being_written.add(uid)
         try:
             while found := self._waiting.pop(uid, None):
                 await self._try(*found)
         finally:
-            self._being_told.discard(uid)
+            self._being_written.discard(uid)
 
     async def _try(self, pod: Pod, condition: Condition) -> None:
         try:
-            await self._tell(pod, condition)
+            await self._write(pod, condition)
         except CallFailed as error:
             trouble = f"{error.status} {error.reason}" if isinstance(error, ApiError) else type(error).__name__
             # Of a server that takes none of ten thousand, the log says so once.
@@ -104,7 +104,7 @@ class Refusals:
         else:
             self._trouble = ""
 
-    async def _tell(self, pod: Pod, condition: Condition) -> None:
+    async def _write(self, pod: Pod, condition: Condition) -> None:
         standing = pod_condition.current(pod.conditions)
         metadata = {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
         known: Json | None = {"metadata": {**metadata, "resourceVersion": pod.resource_version}}
@@ -115,10 +115,10 @@ class Refusals:
                 status = pod_condition.status_with(condition, standing, self._now())
                 await pod_calls.patch_status(self._api, known, status)
             except CallFailed as error:
-                meaning = verdict(error)
-                if meaning is Verdict.GONE:
+                meaning = write_outcome(error)
+                if meaning is WriteOutcome.GONE:
                     return
-                if meaning is not Verdict.CONFLICT:
+                if meaning is not WriteOutcome.CONFLICT:
                     raise
             else:
                 return

@@ -14,12 +14,12 @@ from datetime import datetime
 from itertools import count
 from typing import Literal, NamedTuple
 
-from scheduler.attempt.binder import Api
 from scheduler.attempt.call_limit import CallLimit
 from scheduler.attempt.claim_objects import ClaimKey, Json
 from scheduler.attempt.decision import PodKey
 from scheduler.attempt.timestamps import in_microseconds
 from scheduler.cache.events import Key as ObjectKey
+from scheduler.client.api import Api
 from scheduler.client.connection import JSON, MERGE
 from scheduler.client.errors import CallFailed
 from scheduler.client.resources import EVENTS, Resource
@@ -106,7 +106,7 @@ class Events:
         self._by = {"reportingController": controller, "reportingInstance": instance}
         self._now = now
         self._numbers = count(1)
-        self._queue: asyncio.Queue[_Call] = asyncio.Queue()
+        self._queue: asyncio.Queue[_EventCall] = asyncio.Queue()
         self._waiting = 0
         self._waiting_in: Counter[str] = Counter()
         self._limit = CallLimit(WRITERS, WRITERS_OF_NAMESPACE)
@@ -150,7 +150,9 @@ class Events:
         if (now - series.told_at).total_seconds() >= SERIES_S:
             series.told_at = now
             again = {"series": {"count": series.count, "lastObservedTime": in_microseconds(now)}}
-            self._put(_Call(said.regarding.namespace, "PATCH", series.path, again, MERGE, lambda: self._forget(said)))
+            self._put(
+                _EventCall(said.regarding.namespace, "PATCH", series.path, again, MERGE, lambda: self._forget(said))
+            )
 
     async def run(self) -> None:
         """Write events, several at a time, until cancelled."""
@@ -181,7 +183,7 @@ class Events:
             **self._by,
         }
         path = EVENTS.path(namespace)
-        is_put = self._put(_Call(about.namespace, "POST", path, event, JSON, lambda: self._forget(said)))
+        is_put = self._put(_EventCall(about.namespace, "POST", path, event, JSON, lambda: self._forget(said)))
         return f"{path}/{name}" if is_put else ""
 
     def _keep(self, said: Said, path: str, now: datetime) -> None:
@@ -195,7 +197,7 @@ class Events:
         while self._known and (now - next(iter(self._known.values())).said_at).total_seconds() >= FINISHED_S:
             self._known.popitem(last=False)
 
-    def _put(self, call: "_Call") -> bool:
+    def _put(self, call: "_EventCall") -> bool:
         own = self._waiting_in[call.namespace]
         if self._waiting >= QUEUE_MAX and (own >= QUEUED_OF_NAMESPACE or self._waiting >= 2 * QUEUE_MAX):
             self.dropped += 1
@@ -209,7 +211,7 @@ class Events:
         """What could not be written begins a new series when it is said again."""
         self._known.pop(said, None)
 
-    async def _write(self, call: "_Call") -> None:
+    async def _write(self, call: "_EventCall") -> None:
         try:
             async with self._limit.of(call.namespace):
                 await self._api.request(call.method, call.path, body=call.body, content_type=call.content_type)
@@ -226,7 +228,7 @@ class Events:
             self._queue.task_done()
 
 
-class _Call(NamedTuple):
+class _EventCall(NamedTuple):
     namespace: str
     method: str
     path: str

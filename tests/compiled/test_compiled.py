@@ -21,7 +21,7 @@ def compiled() -> dict[str, str]:
     """The environment in which the compiled allocator is found first."""
     if not shutil.which("cc"):
         pytest.skip("no C compiler")
-    here = f"{sys.prefix}/.dev"  # is what runs this test: nothing is to be installed into it
+    here = f"{sys.prefix}/.run"  # is what runs this test: nothing is to be installed into it
     subprocess.run(["make", "compiled", f"VENV={sys.prefix}", "-o", here], cwd=ROOT, check=True, capture_output=True)  # noqa: S607
     return {**os.environ, "PYTHONPATH": f"{COMPILED}:{ROOT}"}
 

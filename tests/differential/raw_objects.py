@@ -76,10 +76,14 @@ def _affinity(pod: Pod) -> Json:
     if pod.preferences:
         preferred = [{"weight": one.weight, "preference": _term(one.term)} for one in pod.preferences]
         found["preferredDuringSchedulingIgnoredDuringExecution"] = preferred
-    apart = {"requiredDuringSchedulingIgnoredDuringExecution": [_affinity_term(one) for one in pod.anti_affinity]}
+    apart = {
+        "requiredDuringSchedulingIgnoredDuringExecution": [
+            _affinity_term(one) for one in pod.pod_affinity.required_anti
+        ]
+    }
     kinds = {
         **({"nodeAffinity": found} if found else {}),
-        **({"podAntiAffinity": apart} if pod.anti_affinity else {}),
+        **({"podAntiAffinity": apart} if pod.pod_affinity.required_anti else {}),
     }
     return {"affinity": kinds} if kinds else {}
 

@@ -2,7 +2,6 @@
 
 import subprocess
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 import pytest
@@ -14,11 +13,11 @@ from allocator.search.rules import bits
 from scheduler.core_v1.node import decode_node
 from scheduler.core_v1.pod import Pod, decode_pod
 from scheduler.decision.feasibility import feasible, refused_by_all, rejections
-from scheduler.decision.templates import Template, Templates
-from scheduler.plugins.plugin import Cycle
+from scheduler.decision.templates import Templates
+from scheduler.plugins.cycle import Cycle
 from scheduler.state.masks import Numbers, numbers_of
 from scheduler.state.nodes import NodeInfos
-from scheduler.state.pod_requests import pod_requests
+from tests.builders import a_cycle
 from tests.differential.peer import GO_IS_MISSING, ROOT, Json, Peer, PeerError, has_go
 from tests.differential.raw_objects import Resize, raw_node, raw_pod
 from tests.properties.decision import naive, strategies
@@ -65,7 +64,7 @@ resizes = st.lists(st.builds(Resize, maybe, maybe, st.sampled_from([False, False
 placed = st.tuples(st.sampled_from("abcdefgh").flatmap(strategies.pods_named), st.integers(0, 4), resizes)
 cases = st.builds(
     Case,
-    strategies.pods_named("new").map(lambda pod: replace(pod, anti_affinity=())),  # its own would be refused before
+    strategies.pods_named("new"),
     st.lists(strategies.nodes, min_size=1, max_size=5, unique_by=lambda node: node.name),
     st.lists(placed, max_size=8, unique_by=lambda one: one[0].uid),
 )
@@ -95,11 +94,11 @@ def answer(raw: Json) -> Json:
     for raw_other in raw["pods"]:
         infos.add_pod(numbers[raw_other["spec"]["nodeName"]], pod_of(raw_other))
     pod = pod_of(raw["pod"])
-    cycle, template = Cycle(pod, pod_requests(pod), infos), templates.of(pod)
-    left = numbers_of(feasible(cycle, template))
-    scores = scores_of(cycle, template, left)
+    cycle = a_cycle(pod, infos, templates)
+    left = numbers_of(feasible(cycle, templates.plugins))
+    scores = scores_of(cycle, templates, left)
     return {
-        "refused": refused_by(cycle, template, names),
+        "refused": refused_by(cycle, templates, names),
         "scores": {
             plugin: {names[n]: int(s) for n, s in zip(left, own, strict=True)} for plugin, own in scores.items()
         },
@@ -112,26 +111,26 @@ def pod_of(raw: Json) -> Pod:
     return pod
 
 
-def refused_by(cycle: Cycle, template: Template, names: dict[int, str]) -> dict[str, Json]:
-    if refused := refused_by_all(cycle, template.static.plugins):
+def refused_by(cycle: Cycle, templates: Templates, names: dict[int, str]) -> dict[str, Json]:
+    if refused := refused_by_all(cycle, templates.plugins):
         plugin, reason = refused
         return {name: {"plugin": plugin.name, "reasons": [reason], "resolvable": False} for name in names.values()}
     told: dict[str, Json] = {}
-    for plugin, one in rejections(cycle, template):
+    for plugin, one in rejections(cycle, templates):
         for number in bits(one.nodes):
             first = {"plugin": plugin.name, "reasons": [], "resolvable": bool(one.resolvable >> number & 1)}
             told.setdefault(names[number], first)["reasons"].append(one.reason)
     return {name: {**refusal, "reasons": sorted(refusal["reasons"])} for name, refusal in told.items()}
 
 
-def scores_of(cycle: Cycle, template: Template, left: Numbers) -> dict[str, Numbers]:
-    scored = {one.name: (one, one.score) for one in template.static.plugins if one.score}
-    for name in ELSEWHERE:
-        del scored[name]
+def scores_of(cycle: Cycle, templates: Templates, left: Numbers) -> dict[str, Numbers]:
+    not_asked = set(ELSEWHERE)
     if cycle.pod.budget:  # see plugins/node_resources_fit: there it does not count for the pod in hand
-        del scored["NodeResourcesFit"]
+        not_asked.add("NodeResourcesFit")
     found = {
-        name: score.scores(cycle, left, template.counts_of(plugin)[left]) for name, (plugin, score) in scored.items()
+        one.name: one.score.scores(cycle, left, cycle.template.counts_of(one.name)[left])
+        for one in templates.plugins
+        if one.score and one.name not in not_asked
     }
     return {name: own for name, own in found.items() if own is not None}
 

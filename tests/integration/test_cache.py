@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from scheduler.cache.backoff import Backoff
-from scheduler.cache.events import Key, Undecodable
+from scheduler.cache.backoff import WatchBackoff
+from scheduler.cache.events import Entry, Found, Key, Undecodable
 from scheduler.cache.reflector import Reflector
 from scheduler.cache.states import HistoryLost
 from scheduler.cache.watcher import Watcher
@@ -77,7 +77,7 @@ def version_of(raw: Json) -> int:
 async def reflecting(kubeconfig: Path, resource: Resource = CLASSES, **options: Any) -> AsyncIterator[Cache]:
     """A reflector that runs and has listed."""
     async with connect(kubeconfig=kubeconfig) as connection:
-        backoff = Backoff(first_s=0.01)
+        backoff = WatchBackoff(first_s=0.01)
         watcher = Watcher(connection, resource, name_and_label, lambda: 0.5, backoff=backoff, **options)
         reflector = Reflector(watcher, time.monotonic)
         running = asyncio.create_task(reflector.run())
@@ -197,8 +197,12 @@ def test_watch_that_falls_silent_is_opened_again(proxy: Proxy, plane: ControlPla
 def changes_of(cache: Cache) -> list[tuple[Value | None, Value | None]]:
     """A list that grows with every change that the store tells from now on."""
     changes: list[tuple[Value | None, Value | None]] = []
-    cache.store.on_change(lambda old, new: changes.append((old.value if old else None, new.value if new else None)))
+    cache.store.on_change(lambda old, new: changes.append((_value(old), _value(new))))
     return changes
+
+
+def _value(found: Found[Value] | None) -> Value | None:
+    return found.value if isinstance(found, Entry) else None
 
 
 EXPIRED: Mapping[str, Fault] = {
@@ -281,11 +285,11 @@ def test_object_that_cannot_be_decoded_is_left_out_until_it_is_mended(proxy: Pro
         await api.create("b", "1")
         async with reflecting(proxy.kubeconfig(ADMIN)) as cache:
             assert dict(cache.store.values()) == {"b": "1"}
-            assert cache.store.refused[Key("", "a")].error == "metadata.labels[v]: 'bad' is bad"
+            assert cache.store.undecoded[Key("", "a")].error == "metadata.labels[v]: 'bad' is bad"
             assert await told(cache, await api.label("a", "good")) == {"a": "good", "b": "1"}
             assert await told(cache, await api.label("b", "bad")) == {"a": "good"}
             assert await told(cache, await api.delete("b")) == {"a": "good", "after-b": ""}
-            assert not cache.store.refused
+            assert not cache.store.undecoded
 
     play(proxy, plane, course)
 

@@ -37,7 +37,7 @@ def names(kubeconfig: Path, resource: Resource, decode: Decode) -> list[str]:
     async def run() -> list[str]:
         async with connect(kubeconfig=kubeconfig) as connection:
             store = (await listed(connection, resource, decode)).store
-            assert not store.refused
+            assert not store.undecoded
             return sorted(str(key) for key in store.entries)
 
     return asyncio.run(run())

@@ -9,7 +9,7 @@ import pytest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from scheduler.runtime.metrics import Metrics, Point, Reading, Result, Status
+from scheduler.runtime.metrics import Metrics, Point, PointStatus, Reading, Result
 from tests.controlplane.binaries import Binaries
 from tests.controlplane.contents import manifests, restore
 from tests.controlplane.identities import STOCK
@@ -60,7 +60,7 @@ def ours() -> dict[str, Metric]:
     metrics.attempted(Result.SCHEDULED, 1)
     metrics.scheduled(1, 1)
     metrics.decided(1)
-    metrics.passed(Point.PRE_BIND, Status.SUCCESS, 1)
+    metrics.passed(Point.PRE_BIND, PointStatus.SUCCESS, 1)
     metrics.queued("active", "PodAdd")
     found = families(metrics.exposition("")[0].decode())
     return {name: family for name, family in found.items() if name.startswith("scheduler_")}

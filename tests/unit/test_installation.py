@@ -1,4 +1,4 @@
-from importlib.metadata import packages_distributions
+from pathlib import Path
 
 import pytest
 
@@ -15,8 +15,45 @@ def problem_of(owners: dict[str, list[str]]) -> str:
 
 def test_each_package_here_has_exactly_one_owner() -> None:
     verify()
-    owners = packages_distributions()
-    assert {package: set(owners[package]) for package in PACKAGES} == {package: {DISTRIBUTION} for package in PACKAGES}
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("top_level.txt", "celpy\ncel\n"),
+        ("RECORD", "cel/__init__.py,sha256=x,10\ncel/run.py,,\nother/__init__.py,,\n"),
+        ("RECORD", '"cel/a,b.py",,\n'),
+        ("RECORD", "cel.py,,\n"),
+    ],
+)
+def test_another_owner_in_the_environment_is_found(
+    file: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    metadata(tmp_path, "cel-bind", file, text)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(InstallationError, match="the package 'cel' is also installed by cel-bind"):
+        verify()
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("top_level.txt", "celpy\n"),
+        ("RECORD", "celpy/__init__.py,,\nother/cel/__init__.py,,\ncel/data.txt,,\n../../bin/cel,,\n"),
+    ],
+)
+def test_similar_names_are_no_owners(file: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    metadata(tmp_path, "cel-python", file, text)
+    monkeypatch.syspath_prepend(tmp_path)
+    verify()
+
+
+def metadata(folder: Path, name: str, file: str, text: str) -> None:
+    """The metadata of a distribution in the folder, with one more file."""
+    own = folder / f"{name.replace('-', '_')}-1.0.dist-info"
+    own.mkdir()
+    (own / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    (own / file).write_text(text)
 
 
 def test_packages_of_one_owner_are_a_whole_installation() -> None:

@@ -11,20 +11,25 @@ from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from allocator.model import Allocation, DeviceResult, NodeSelector, Requirement, Term
 from scheduler.attempt.bind_pod import bind_pod
-from scheduler.attempt.binder import Api, Binder, Time
+from scheduler.attempt.binder import Binder, Time
 from scheduler.attempt.claim_objects import ClaimKey, allocation_of, results_of
 from scheduler.attempt.decision import ClaimPlan, Decision, ExtendedPlan, Outcome, PodKey
 from scheduler.attempt.device_status import device_status
+from scheduler.attempt.listener import Listener
+from scheduler.attempt.step import Point
+from scheduler.attempt.watched_claims import WatchedClaims
+from scheduler.client.api import Api
 from scheduler.client.connection import JSON, WRITE_TIMEOUT_S, connect
 from scheduler.client.resources import Resource, claims
 from scheduler.core_v1.pod import Pod, decode_pod
 from scheduler.decision.decide import Placed
 from scheduler.state.extended_resources import ExtendedClaim, ExtendedResources
 from scheduler.state.nodes import NodeInfos
+from scheduler.state.rivals import Rival
 from tests.builders import a_class, kubernetes
 from tests.controlplane import faults
 from tests.controlplane.contents import ensure_namespace
@@ -73,14 +78,8 @@ class VirtualTime:
         return Time(lambda: self.passed_s, self.now, self.sleep, lambda: 0.5)
 
 
-class SeenRival(NamedTuple):
-    namespace: str
-    name: str
-    resource_version: int
-
-
 @dataclass
-class ListedClaims:
+class ListedClaims(WatchedClaims):
     """A view of the claims that is never behind.
 
     writes: what it was told of. makes: which claims were made, by their made-up uids. reason: what it objects. others:
@@ -94,7 +93,7 @@ class ListedClaims:
     is_shown: bool = True
     is_node_gone: bool = False
     lists: int = 0
-    others: list[SeenRival] = field(default_factory=list)
+    others: list[Rival] = field(default_factory=list)
 
     async def reached(self, resource_version: int, timeout_s: float) -> bool:
         return self.is_shown
@@ -105,10 +104,10 @@ class ListedClaims:
     async def catch_up(self) -> None:
         self.lists += 1
 
-    def rivals(self, claim: ClaimKey) -> Sequence[SeenRival]:
+    def rivals(self, claim: ClaimKey) -> Sequence[Rival]:
         found = {(one["metadata"]["namespace"], one["metadata"]["name"]): one for one in self.api.list(CLAIM)}
         mine = devices_of(found.pop((claim.namespace, claim.name), {}))
-        rivals = [SeenRival(*key, version_of(other)) for key, other in found.items() if mine & devices_of(other)]
+        rivals = [a_rival(*key, version_of(other)) for key, other in found.items() if mine & devices_of(other)]
         return [*rivals, *self.others]
 
     def written(self, claim: ClaimKey, resource_version: int) -> None:
@@ -122,6 +121,10 @@ class ListedClaims:
 
     def objection(self, decision: Decision) -> str:
         return self.reason
+
+
+def a_rival(namespace: str, name: str, resource_version: int) -> Rival:
+    return Rival(namespace, name, f"uid-{name}", resource_version)
 
 
 def devices_of(claim: Json) -> set[str]:
@@ -164,7 +167,7 @@ class Mortal:
         return answer
 
 
-class Scene:
+class Scene(Listener):
     """One test's cluster. proxy: stands between the binder and the API server."""
 
     def __init__(self, plane: ControlPlane, proxy: Proxy) -> None:
@@ -172,7 +175,7 @@ class Scene:
         self.ours = plane.client(OURS)
         self.proxy = proxy
         self.time = VirtualTime()
-        self.observed = ListedClaims(self.api)
+        self.watched = ListedClaims(self.api)
         self.told: list[str] = []
         self.attempts = 0
         self.kubeconfig = plane.kubeconfig(OURS)
@@ -253,7 +256,7 @@ class Scene:
             yield Binder(
                 api=api(connection),
                 claims=resource,
-                observed=self.observed,
+                watched=self.watched,
                 time=self.time.as_time(),
                 scheduler=SCHEDULER,
                 epoch=epoch,
@@ -265,7 +268,7 @@ class Scene:
     def pending(self, decision: Decision, message: str) -> None:
         self.told.append(message)
 
-    def passed(self, point: str, *, is_done: bool, duration_s: float) -> None:
+    def passed(self, point: Point, *, is_done: bool, duration_s: float) -> None:
         self.told.append(f"{point} {'done' if is_done else 'not done'}")
 
     def rolled_back(self, decision: Decision, outcome: Outcome) -> None:

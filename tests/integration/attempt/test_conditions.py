@@ -126,7 +126,7 @@ def test_claim_that_its_controller_deallocates_meanwhile_ends_the_wait(scene: Sc
 
 
 def test_node_that_goes_while_its_devices_are_made_ready_ends_the_wait(scene: Scene) -> None:
-    after(scene, 20, lambda: setattr(scene.observed, "is_node_gone", True))
+    after(scene, 20, lambda: setattr(scene.watched, "is_node_gone", True))
     assert scene.bind(a_decision(scene)) == Retry(f"node {NODE} is gone")
     assert scene.time.passed_s < 30
     assert is_untouched(scene.claim())

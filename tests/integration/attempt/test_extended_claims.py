@@ -7,7 +7,6 @@ from http import HTTPStatus
 import pytest
 
 from scheduler.attempt.bind_pod import bind_pod
-from scheduler.attempt.binder import Api
 from scheduler.attempt.claim_objects import ClaimKey, allocation_of, consumers_of, is_made_for, key_of
 from scheduler.attempt.deallocate import deallocate_one
 from scheduler.attempt.decision import (
@@ -18,10 +17,11 @@ from scheduler.attempt.decision import (
     Fatal,
     Gone,
     Outcome,
-    Refused,
     Retry,
+    Unschedulable,
 )
 from scheduler.attempt.intent import ANNOTATION, Intent, intent_of
+from scheduler.client.api import Api
 from scheduler.plugins.dynamic_resources import DENIED
 from scheduler.repair.recovery import recover
 from scheduler.state.claims import FINALIZER
@@ -44,8 +44,8 @@ from tests.integration.attempt.scene import (
     Landing,
     Mortal,
     Scene,
-    SeenRival,
     a_container,
+    a_rival,
     allocation_json,
     bind_to,
     cancel_at,
@@ -147,8 +147,8 @@ def test_claim_is_made_then_allocated_then_told_to_the_pod_then_the_pod_is_bound
         "requestMappings": [{"containerName": "c", "resourceName": GPU, "requestName": REQUEST}],
     }
     assert scene.pod()["spec"]["nodeName"] == NODE
-    assert scene.observed.makes == {plan.claim.claim.uid: ClaimKey(NAMESPACE, name, metadata["uid"])}
-    assert scene.observed.writes == [(name, int(metadata["resourceVersion"]))]
+    assert scene.watched.makes == {plan.claim.claim.uid: ClaimKey(NAMESPACE, name, metadata["uid"])}
+    assert scene.watched.writes == [(name, int(metadata["resourceVersion"]))]
 
 
 def test_requests_are_named_by_container_and_resource_and_init_containers_use_those_of_later_ones(
@@ -269,7 +269,7 @@ def test_quota_that_permits_no_further_claim_refuses_the_pod_with_its_words(scen
     with a_full_quota(scene):
         decision = scene.a_decision(pod, gets(own, "nic-0"), extended=makes(pod, "gpu-0"))
         outcome = scene.bind(decision)
-    assert isinstance(outcome, Refused)
+    assert isinstance(outcome, Unschedulable)
     assert outcome.by is DENIED
     assert f"exceeded quota: full, requested: {COUNT}=1" in outcome.reason
     assert is_untouched(the_claim(scene))
@@ -302,7 +302,7 @@ def test_claim_is_deallocated_unprotected_and_deleted_where_the_pod_cannot_be_bo
 
 def test_claim_whose_devices_somebody_else_took_first_is_deleted(scene: Scene) -> None:
     pod = scene.a_gpu_pod()
-    scene.observed.others = [SeenRival(NAMESPACE, "rival", 1)]
+    scene.watched.others = [a_rival(NAMESPACE, "rival", 1)]
     outcome = scene.bind(scene.a_decision(pod, extended=makes(pod, "gpu-0")))
     assert isinstance(outcome, Retry)
     assert "took its devices first" in outcome.reason
@@ -311,7 +311,7 @@ def test_claim_whose_devices_somebody_else_took_first_is_deleted(scene: Scene) -
 
 def test_decision_that_stops_to_hold_once_the_claim_is_made_is_taken_back(scene: Scene) -> None:
     pod = scene.a_gpu_pod()
-    scene.proxy.on("POST", CLAIMS, meanwhile(lambda: setattr(scene.observed, "reason", "the pool has changed")))
+    scene.proxy.on("POST", CLAIMS, meanwhile(lambda: setattr(scene.watched, "reason", "the pool has changed")))
     assert scene.bind(scene.a_decision(pod, extended=makes(pod, "gpu-0"))) == Retry("the pool has changed")
     assert scene.proxy.writes(STATUS) == []
     assert all_claims(scene) == []

@@ -44,7 +44,7 @@ def test_claim_with_odd_parameters_is_left_as_it_was_by_an_attempt_that_came_to_
     claim = an_odd_claim(scene)
     labelled = {**claim["metadata"], "annotations": {"team": "a"}, "finalizers": ["other.example/keep"]}
     claim = scene.api.replace({**claim, "metadata": labelled})
-    scene.proxy.on("PATCH", CLAIM_ITSELF, meanwhile(lambda: setattr(scene.observed, "reason", "the pool has changed")))
+    scene.proxy.on("PATCH", CLAIM_ITSELF, meanwhile(lambda: setattr(scene.watched, "reason", "the pool has changed")))
     outcome = scene.bind(scene.a_decision(scene.a_pod("claim"), gets(claim, "gpu-0")))
     assert outcome == Retry("the pool has changed")
     stored = scene.claim()["metadata"]

@@ -12,20 +12,22 @@ from scheduler.attempt.bind_pod import bind_pod
 from scheduler.attempt.binder import Binder
 from scheduler.attempt.claim_objects import ClaimKey, allocation_of, consumers_of
 from scheduler.attempt.decision import Bound, ClaimPlan, Decision, Outcome
+from scheduler.attempt.watched_claims import WatchedClaims
 from scheduler.cache.kinds import ClaimObject, claim_of
 from scheduler.cache.reflector import Reflector
 from scheduler.cache.watcher import Watcher
 from scheduler.client.connection import Connection, connect
 from scheduler.client.resources import claims
+from scheduler.state.rivals import Rival
 from tests.controlplane.rest import CLAIM, Json
-from tests.integration.attempt.scene import Scene, SeenRival, devices_of, gets, is_untouched, version_of
+from tests.integration.attempt.scene import Scene, a_rival, devices_of, gets, is_untouched, version_of
 
 PODS = 12
 DEVICES = 4
 
 
 @dataclass
-class WatchedClaims:
+class OwnWatch(WatchedClaims):
     """A view of the claims by a watch of one's own."""
 
     reflector: Reflector[ClaimObject]
@@ -39,11 +41,11 @@ class WatchedClaims:
     async def catch_up(self) -> None:
         await self.reflector.catch_up()
 
-    def rivals(self, claim: ClaimKey) -> Sequence[SeenRival]:
-        raw = {ClaimKey(one.claim.namespace, one.claim.name, one.claim.uid): one.raw for one in self._claims()}
+    def rivals(self, claim: ClaimKey) -> Sequence[Rival]:
+        raw = {ClaimKey(one.claim.namespace, one.claim.name, one.claim.uid): one.raw for one in self._all()}
         mine = devices_of(dict(raw.pop(claim)))
         found = [(key, dict(other)) for key, other in raw.items()]
-        return [SeenRival(*key[:2], version_of(other)) for key, other in found if mine & devices_of(other)]
+        return [a_rival(*key[:2], version_of(other)) for key, other in found if mine & devices_of(other)]
 
     def written(self, claim: ClaimKey, resource_version: int) -> None:
         """Nothing is reserved here."""
@@ -57,7 +59,7 @@ class WatchedClaims:
     def objection(self, decision: Decision) -> str:
         return ""
 
-    def _claims(self) -> Sequence[ClaimObject]:
+    def _all(self) -> Sequence[ClaimObject]:
         return list(self.reflector.store.values())
 
 
@@ -69,7 +71,7 @@ async def a_process(scene: Scene, connection: Connection, epoch: int) -> AsyncIt
     await reflector.store.synced.wait()
     try:
         async with scene.binder(epoch) as binder:
-            yield replace(binder, observed=WatchedClaims(reflector))
+            yield replace(binder, watched=OwnWatch(reflector))
     finally:
         watching.cancel()
         with suppress(asyncio.CancelledError):

@@ -6,11 +6,11 @@ from scheduler.attempt.bind_pod import bind_pod
 from scheduler.attempt.binder import Binder
 from scheduler.attempt.claim_objects import allocation_of, consumers_of
 from scheduler.attempt.decision import Bound, Outcome, Retry
-from scheduler.attempt.verify import JITTER_LEAST_S, JITTER_MOST_S, PATIENCE_S
+from scheduler.attempt.steps.verification import GIVE_WAY_S, JITTER_LEAST_S, JITTER_MOST_S
 from tests.integration.attempt.scene import (
     NODE,
     Scene,
-    SeenRival,
+    a_rival,
     allocation_json,
     gets,
     is_untouched,
@@ -18,7 +18,7 @@ from tests.integration.attempt.scene import (
     reservation,
 )
 
-LATER = SeenRival("work", "later", 1 << 40)
+LATER = a_rival("work", "later", 1 << 40)
 
 
 def test_later_writer_of_the_same_device_gives_way_and_leaves_nothing(scene: Scene) -> None:
@@ -51,24 +51,24 @@ def test_of_many_writers_at_once_at_most_one_binds_and_the_others_leave_nothing(
 
 
 def test_earlier_writer_waits_for_the_later_one_to_give_way(scene: Scene) -> None:
-    scene.observed.others = [LATER]
+    scene.watched.others = [LATER]
 
     def give_way() -> None:
         if scene.time.passed_s > 1.0:
-            scene.observed.others = []
+            scene.watched.others = []
 
     scene.time.on_sleep = give_way
     decision = scene.a_decision(scene.a_pod("claim"), gets(scene.a_claim(), "gpu-0"))
     assert scene.bind(decision) == Bound(NODE)
-    assert 1.0 < scene.time.passed_s < PATIENCE_S
+    assert 1.0 < scene.time.passed_s < GIVE_WAY_S
 
 
 def test_earlier_writer_gives_way_as_well_when_the_later_one_never_does(scene: Scene) -> None:
-    scene.observed.others = [LATER]
+    scene.watched.others = [LATER]
     outcome = scene.bind(scene.a_decision(scene.a_pod("claim"), gets(scene.a_claim(), "gpu-0")))
     assert isinstance(outcome, Retry)
     assert outcome.reason == "claim work/claim: claim work/later holds the same devices and does not give way"
-    assert scene.time.passed_s >= PATIENCE_S
+    assert scene.time.passed_s >= GIVE_WAY_S
     assert is_untouched(scene.claim())
 
 
@@ -97,6 +97,6 @@ def test_pod_that_has_its_node_already_gives_way_with_what_it_took_and_keeps_wha
 
 
 def test_view_that_stays_behind_is_brought_up_by_a_list(scene: Scene) -> None:
-    scene.observed.is_shown = False
+    scene.watched.is_shown = False
     assert scene.bind(scene.a_decision(scene.a_pod("claim"), gets(scene.a_claim(), "gpu-0"))) == Bound(NODE)
-    assert scene.observed.lists == 1
+    assert scene.watched.lists == 1

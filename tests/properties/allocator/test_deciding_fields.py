@@ -8,7 +8,7 @@ import pytest
 
 from allocator.exact import deciding
 from allocator.features import FEATURES
-from allocator.features.contract import Attempt, Feature
+from allocator.features.contract import Feature, NodeAttempt
 from allocator.fleet.fleet import Fleet
 from allocator.model import (
     Alternative,
@@ -64,12 +64,13 @@ ELSEWHERE = {"generation", "reach", "devices"}  # the fields of slices that deci
 class Choosy(Feature):
     """Refuses the devices of which something is not as it wants."""
 
-    reads = ("gpu.example/x",)
-
     def __init__(self, refuses: Refuses) -> None:
         self._refuses = refuses
 
-    def unusable(self, attempt: Attempt, alternative: Alternative) -> Iterable[Stage]:
+    def reads(self, alternative: Alternative) -> Iterable[str]:
+        return ("gpu.example/x",)
+
+    def unusable(self, attempt: NodeAttempt, alternative: Alternative) -> Iterable[Stage]:
         published = [piece for pool in attempt.view.pools for piece in pool.slices]
         refused = (self._refuses(published, device) << n for n, device in enumerate(attempt.view.devices))
         yield Stage("are not as they should be", sum(refused))
@@ -83,7 +84,7 @@ def same(piece: Slice) -> dict[str, Any]:
 def agrees(monkeypatch: pytest.MonkeyPatch, refuses: Refuses, pools: list[list[Slice]]) -> None:
     """Of two nodes with pools of these slices one can, and the fleet says so."""
     features = (*FEATURES, Choosy(refuses))
-    for module in ("allocator.features", "allocator.requests.candidates", "allocator.fleet.answers"):
+    for module in ("allocator.features", "allocator.requests.candidates", "allocator.fleet.questions"):
         monkeypatch.setattr(f"{module}.FEATURES", features)
     claim = a_claim(a_request())
     nodes = [a_node(f"n{number}") for number in range(len(pools))]
@@ -131,8 +132,8 @@ def test_every_field_has_its_pair() -> None:
 
 
 def test_field_that_is_excepted_has_to_be_there() -> None:
-    with pytest.raises(AssertionError, match="shape"):
-        deciding(Device, {"shape": "a device has none"})
+    with pytest.raises(AssertionError, match="colour"):
+        deciding(Device, {"colour": "a device has none"})
 
 
 def test_policies_that_differ_in_how_an_amount_is_written_are_two() -> None:

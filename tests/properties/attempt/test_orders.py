@@ -18,7 +18,8 @@ import pytest
 
 from allocator.model import Allocation, Claim, DeviceResult, NodeSelector, Requirement, Term
 from allocator.pods.extended_resources import CountRequest, RequestMapping
-from scheduler.attempt.bind_pod import bind_pod
+from scheduler.attempt.attempt import new_attempt
+from scheduler.attempt.bind_pod import steps
 from scheduler.attempt.binder import Binder, Time
 from scheduler.attempt.claim_objects import ClaimKey, Json, allocation_of, is_made_for, key_of, results_of, version_of
 from scheduler.attempt.deallocate import deallocate_one
@@ -32,11 +33,16 @@ from scheduler.attempt.decision import (
     Outcome,
     PodKey,
 )
+from scheduler.attempt.listener import Listener
+from scheduler.attempt.run import run
+from scheduler.attempt.steps.extended_claim import MakeClaim
+from scheduler.attempt.watched_claims import WatchedClaims
 from scheduler.client.errors import CallFailed
 from scheduler.client.resources import claims
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_status import EXTENDED_STATUS
 from scheduler.state.extended_resources import ExtendedClaim, claim_name
+from scheduler.state.rivals import Rival
 from tests.properties.attempt.server import NAMESPACE, Server, Way, asks_for_more, claims_of, nodes_of
 
 NODES = ("node-0", "node-1")
@@ -68,14 +74,7 @@ class History:
         return copy.deepcopy(self.moments[max(len(self.moments) - 1 - behind, 0)])
 
 
-@dataclass(frozen=True)
-class Rival:
-    namespace: str
-    name: str
-    resource_version: int
-
-
-class Process:
+class Process(WatchedClaims, Listener):
     """One process of ours: it decides, and carries its decisions out. chance: decides what nothing else does.
 
     All begin in the same moment. behind: by how many deliveries its watches are, at most.
@@ -105,7 +104,7 @@ class Process:
     def rivals(self, claim: ClaimKey) -> Sequence[Rival]:
         stored = {key_of(one): one for one in self.history.server.all("resourceclaims")}
         mine = _devices(stored.pop(claim))
-        return [Rival(*key[:2], int(version_of(one))) for key, one in stored.items() if mine & _devices(one)]
+        return [Rival(*key, int(version_of(one))) for key, one in stored.items() if mine & _devices(one)]
 
     def written(self, claim: ClaimKey, resource_version: int) -> None:
         """Nothing is reserved in memory."""
@@ -121,15 +120,6 @@ class Process:
 
     def objection(self, decision: Decision) -> str:
         return ""
-
-    def pending(self, decision: Decision, message: str) -> None:
-        """No device has to be made ready."""
-
-    def passed(self, point: str, *, is_done: bool, duration_s: float) -> None:
-        """Nobody counts."""
-
-    def rolled_back(self, decision: Decision, outcome: Outcome) -> None:
-        """Nobody counts."""
 
     # -- what it does
 
@@ -175,7 +165,16 @@ class Process:
                 return None
             plan = ExtendedPlan(_extended_claim(key), _allocation(self.chance.choice(free), node))
             decision = replace(decision, extended=plan, pod_status={EXTENDED_STATUS: plan.claim.status})
-        return await bind_pod(self.binder, decision)
+        return await self.carry_out(decision)
+
+    async def carry_out(self, decision: Decision) -> Outcome:
+        attempt = new_attempt(self.binder, decision)
+        outcome = await run(self.binder, attempt, list(steps(self.binder, attempt)))
+        if not isinstance(outcome, Bound | BoundElsewhere):  # by somebody else, maybe: then all stays as it is
+            # A claim that was never found may still be made later; whoever tries the pod next takes it away.
+            unsettled = [step for step in attempt.begun if not (step.is_settled or isinstance(step, MakeClaim))]
+            assert unsettled == [], outcome
+        return outcome
 
     def decision(self, key: PodKey, node: str, plans: Sequence[ClaimPlan]) -> Decision:
         return Decision(key, node, tuple(plans), next(self.numbers))

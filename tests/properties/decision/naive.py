@@ -51,7 +51,7 @@ def is_kept_away(pod: Pod, node: Node, among: Collection[NaiveNode]) -> bool:
         and is_meant(term, pod)
         for other in among
         for holder in other.pods
-        for term in holder.anti_affinity
+        for term in holder.pod_affinity.required_anti
     )
 
 

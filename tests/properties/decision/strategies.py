@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from allocator.model import Container, Node, Requirement, Taint, Term, Toleration
 from cel.values.quantity import Quantity
-from scheduler.core_v1.affinity_term import AffinityTerm
+from scheduler.core_v1.affinity_term import AffinityTerm, PodAffinity
 from scheduler.core_v1.host_ports import HostPort
 from scheduler.core_v1.pod import Pod, Preference
 
@@ -91,7 +91,8 @@ ports = st.lists(
 
 namespaces = st.lists(st.sampled_from(["default", "elsewhere"]), max_size=2).map(frozenset)
 selectors = st.one_of(st.none(), st.lists(requirements, max_size=2).map(tuple))
-anti_affinity = st.lists(st.builds(AffinityTerm, keys, namespaces, selectors, selectors), max_size=2).map(tuple)
+affinity_terms = st.lists(st.builds(AffinityTerm, keys, namespaces, selectors, selectors), max_size=2).map(tuple)
+pod_affinities = st.builds(PodAffinity, required_anti=affinity_terms)
 
 
 def pods_named(name: str) -> st.SearchStrategy[Pod]:
@@ -101,7 +102,7 @@ def pods_named(name: str) -> st.SearchStrategy[Pod]:
         name=st.just(name),
         uid=st.just(f"uid-{name}"),
         labels=labels,
-        anti_affinity=st.one_of(st.just(()), anti_affinity),
+        pod_affinity=st.one_of(st.just(PodAffinity()), pod_affinities),
         node_selector=st.one_of(st.just({}), st.just({}), labels),
         affinity=st.one_of(st.none(), st.none(), st.none(), st.lists(terms, max_size=2).map(tuple)),
         preferences=st.lists(st.builds(Preference, st.integers(1, 100), terms), max_size=2).map(tuple),

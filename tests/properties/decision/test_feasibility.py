@@ -11,8 +11,9 @@ from allocator.search.rules import Mask, bits
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.choice import pick
 from scheduler.decision.feasibility import feasible, rejections
-from scheduler.plugins.plugin import Cycle, Rejected
+from scheduler.plugins.plugin import Rejected
 from scheduler.state.pod_requests import pod_requests
+from tests.builders import a_cycle
 from tests.properties.decision import naive, strategies
 from tests.properties.decision.clusters import Cluster, Step, assigned, steps
 
@@ -34,17 +35,17 @@ def test_any_history_of_nodes_and_pods_leaves_what_each_node_says(
 
 
 def agree(cluster: Cluster, pod: Pod, ranks: list[int]) -> None:
-    cycle, template = Cycle(pod, pod_requests(pod), cluster.infos), cluster.templates.of(pod)
+    cycle, templates = a_cycle(pod, cluster.infos, cluster.templates), cluster.templates
     said = {number: naive.reasons(pod, one, cluster.nodes.values()) for number, one in cluster.nodes.items()}
-    able = feasible(cycle, template)
+    able = feasible(cycle, templates.plugins)
     assert set(bits(able)) == {number for number, reasons in said.items() if not reasons}
-    refused = [one for _, one in rejections(cycle, template)]
+    refused = [one for _, one in rejections(cycle, templates)]
     assert Counter(dict(told(refused))) == Counter(reason for reasons in said.values() for reason in reasons)
     groups: dict[tuple[int, Score], Mask] = {}
     for number in cluster.nodes:
         key = (ranks[number], (float(number % 2),))
         groups[key] = groups.get(key, 0) | 1 << number
-    assert pick(cycle, template, groups, able) == naive_pick(cluster, pod, able, ranks)
+    assert pick(cycle, templates.plugins, groups, able) == naive_pick(cluster, pod, able, ranks)
 
 
 def told(refused: Sequence[Rejected]) -> Iterator[tuple[str, int]]:

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from allocator.fleet.answers import rank_of
+from allocator.fleet.questions import rank_of
 from allocator.outcome import Allocated, Exhausted
 from allocator.policies.contract import Score
 from scheduler.decision.decide import refused_everywhere

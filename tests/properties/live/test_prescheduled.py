@@ -55,14 +55,14 @@ class World:
         old = self.pods.pop(uid, None)
         if pod is not None:
             self.pods[uid] = pod
-        self.counted.hear(PodChanged(old, pod))
+        self.counted.on_event(PodChanged(old, pod))
 
     def set_claim(self, key: tuple[str, str], claim: Claim | None) -> None:
         old = self.claims.pop(key, None)
         if claim is not None:
             self.claims[key] = claim
         if old is not None or claim is not None:
-            self.counted.hear(ClaimChanged(old, claim))
+            self.counted.on_event(ClaimChanged(old, claim))
 
 
 @given(st.lists(changes, max_size=30))
@@ -72,7 +72,7 @@ def test_number_is_that_of_a_look_at_all_pods(happened: list[Pod | Claim | tuple
         match change:
             case Pod():
                 world.set_pod(change.uid, change)
-                world.counted.hear(GivenBack(change))
+                world.counted.on_event(GivenBack(change))
             case Claim():
                 world.set_claim((change.namespace, change.name), change)
             case ("pod", name):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scheduler.core_v1.pod import Pod, PodClaim
 from scheduler.plugins.default import REASONS
 from scheduler.plugins.plugin import Refusal
-from scheduler.queue.queue import Place, Queue
+from scheduler.queue.queue import PodPlace, Queue
 from scheduler.queue.wakeups import helps
 from scheduler.state.changes import ClaimChanged, ClassChanged, Event, GivenBack, NodeChanged, PodChanged, SliceChanged
 from scheduler.state.pod_requests import PodRequests
@@ -29,7 +29,7 @@ class NaivePod:
     pod: Pod
     number: int
     since: float
-    place: Place = Place.ACTIVE
+    place: PodPlace = PodPlace.ACTIVE
     refused: int = 0
     failed: int = 0
     ready: float = 0.0
@@ -50,7 +50,7 @@ class NaiveQueue:
         return "missing" if any(one.claim_name not in self.claims for one in pod.claims) else ""
 
     def activate(self, one: NaivePod) -> None:
-        one.place = Place.GATED if one.pod.gates or self.gate(one.pod) else Place.ACTIVE
+        one.place = PodPlace.GATED if one.pod.gates or self.gate(one.pod) else PodPlace.ACTIVE
 
     def retry(self, one: NaivePod, now: float) -> None:
         tries = one.failed or one.refused
@@ -58,7 +58,7 @@ class NaiveQueue:
         if one.ready <= now:
             self.activate(one)
         else:
-            one.place = Place.BACKOFF
+            one.place = PodPlace.BACKOFF
 
     def add(self, pod: Pod, now: float) -> None:
         one = self.pods[pod.uid] = NaivePod(pod, self.number, now)
@@ -72,28 +72,28 @@ class NaiveQueue:
     def event(self, event: Event, now: float) -> None:
         for one in self.pods.values():
             one.events.append(event)
-            if one.place is Place.GATED:
+            if one.place is PodPlace.GATED:
                 self.activate(one)
-            elif one.place is Place.UNSCHEDULABLE and one.refusal and helps(one.pod, one.refusal, event):
+            elif one.place is PodPlace.UNSCHEDULABLE and one.refusal and helps(one.pod, one.refusal, event):
                 self.retry(one, now)
 
     def pop(self, now: float) -> str | None:
         self.release(now)
-        active = [one for one in self.pods.values() if one.place is Place.ACTIVE]
+        active = [one for one in self.pods.values() if one.place is PodPlace.ACTIVE]
         first = min(active, key=lambda one: (-(one.pod.priority or 0), one.since, one.number), default=None)
         if first is None:
             return None
-        first.place, first.events = Place.IN_FLIGHT, []
+        first.place, first.events = PodPlace.IN_FLIGHT, []
         return first.pod.uid
 
     def release(self, now: float) -> None:
         for one in self.pods.values():
-            if one.place is Place.BACKOFF and one.ready <= now:
+            if one.place is PodPlace.BACKOFF and one.ready <= now:
                 self.activate(one)
         if now >= self.next_flush:
             self.next_flush = now + FLUSH_EVERY_S
             for one in self.pods.values():
-                if one.place is Place.UNSCHEDULABLE and now - one.since > MOST_UNSCHEDULABLE_S:
+                if one.place is PodPlace.UNSCHEDULABLE and now - one.since > MOST_UNSCHEDULABLE_S:
                     self.retry(one, now)
 
     def end(self, uid: str, refusal: Refusal | None, now: float) -> None:
@@ -103,7 +103,7 @@ class NaiveQueue:
         if refusal is None or any(helps(one.pod, refusal, event) for event in one.events):
             self.retry(one, now)
         else:
-            one.place = Place.UNSCHEDULABLE
+            one.place = PodPlace.UNSCHEDULABLE
 
 
 class Both:
@@ -112,7 +112,7 @@ class Both:
     def __init__(self) -> None:
         self.now = 0.0
         self.naive = NaiveQueue()
-        self.queue = Queue(0.0, gate=self.naive.gate, tell=lambda _place, _why: None)
+        self.queue = Queue(0.0, gate=self.naive.gate, on_move=lambda _place, _why: None)
 
     def add(self, pod: Pod) -> None:
         if pod.uid not in self.naive.pods:
@@ -150,7 +150,7 @@ class Both:
         assert (found.pod.uid if found else None) == self.naive.pop(self.now)
 
     def end(self, position: int, refusal: Refusal | None) -> None:
-        flying = [uid for uid, one in self.naive.pods.items() if one.place is Place.IN_FLIGHT]
+        flying = [uid for uid, one in self.naive.pods.items() if one.place is PodPlace.IN_FLIGHT]
         if not flying:
             return
         uid = flying[position % len(flying)]
@@ -165,18 +165,18 @@ class Both:
         self.naive.release(self.now)
         places = {uid: one.place for uid, one in self.naive.pods.items()}
         assert {uid: found.place for uid in places if (found := self.queue.get(uid))} == places
-        counts = {place: sum(one is place for one in places.values()) for place in Place}
+        counts = {place: sum(one is place for one in places.values()) for place in PodPlace}
         assert self.queue.pending() == counts
         assert ready == self.next_ready(self.naive.pods.values())
         for one in self.naive.pods.values():
-            if one.place is Place.UNSCHEDULABLE:
+            if one.place is PodPlace.UNSCHEDULABLE:
                 assert one.refusal is not None
                 assert not any(helps(one.pod, one.refusal, event) for event in one.events), "a wake-up was lost"
 
     def next_ready(self, pods: Iterable[NaivePod]) -> float | None:
-        times = [one.ready for one in pods if one.place is Place.BACKOFF]
-        times += [self.now for one in pods if one.place is Place.ACTIVE]
-        times += [self.naive.next_flush for one in pods if one.place is Place.UNSCHEDULABLE]
+        times = [one.ready for one in pods if one.place is PodPlace.BACKOFF]
+        times += [self.now for one in pods if one.place is PodPlace.ACTIVE]
+        times += [self.naive.next_flush for one in pods if one.place is PodPlace.UNSCHEDULABLE]
         return min(times, default=None)
 
 

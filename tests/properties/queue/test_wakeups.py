@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.feasibility import rejections
 from scheduler.plugins.default import REASONS
-from scheduler.plugins.plugin import NO_NODES, Cycle, Refusal
+from scheduler.plugins.plugin import NO_NODES, Refusal
 from scheduler.queue.wakeups import concerned, helps
 from scheduler.state.changes import Event, NodeChanged, PodChanged
 from scheduler.state.pod_requests import pod_requests
+from tests.builders import a_cycle
 from tests.properties.decision import naive, strategies
 from tests.properties.decision.clusters import Cluster, Step, steps
 
@@ -22,7 +23,7 @@ def fits(cluster: Cluster, pod: Pod) -> bool:
 
 def refusal_of(cluster: Cluster, pod: Pod) -> Refusal:
     requests = pod_requests(pod)
-    found = rejections(Cycle(pod, requests, cluster.infos), cluster.templates.of(pod))
+    found = rejections(a_cycle(pod, cluster.infos, cluster.templates), cluster.templates)
     reasons = frozenset(plugin.reason for plugin, _ in found) or frozenset({NO_NODES})
     return Refusal(reasons, requests)
 

@@ -5,10 +5,10 @@ import pytest
 
 from allocator.allocate import allocate
 from allocator.explain.text import node_text
-from allocator.fleet.answers import shape_of
 from allocator.fleet.changes import LEAST_CHANGES
 from allocator.fleet.fingerprint import SPARE
 from allocator.fleet.fleet import Fleet
+from allocator.fleet.questions import fingerprint_of
 from allocator.model import Claim, Constraint, CounterConsumption, CounterSet, Node, Reach, Slice, Taint
 from allocator.outcome import Allocated, NotEnough, Refused
 from allocator.policies import policy_of
@@ -110,16 +110,16 @@ def test_question_that_was_asked_before_costs_nothing() -> None:
     assert fleet.asked == before
 
 
-def test_pods_of_a_known_shape_cost_one_allocation_each() -> None:
+def test_pods_of_a_known_question_cost_one_allocation_each() -> None:
     fleet = a_fleet(alike())
     for number in range(2 * MANY):
         place(fleet, f"claim-{number}")
-    asked_about_states = 3
-    assert fleet.asked == 2 * MANY + asked_about_states
+    asked_about_groups = 3
+    assert fleet.asked == 2 * MANY + asked_about_groups
     assert fleet.gathered == MANY
 
 
-def test_refusal_by_many_nodes_in_few_states_costs_no_allocation() -> None:
+def test_refusal_by_many_nodes_in_few_groups_costs_no_allocation() -> None:
     fleet = a_fleet(alike(), held=[on(number, name=f"held-{number}") for number in range(0, MANY, 2)])
     wanted = [a_claim(a_request(count=3))]
     assert fleet.choose(wanted, fleet.all) is None
@@ -164,11 +164,11 @@ def test_events_between_two_questions_are_worked_out_once() -> None:
     slices = alike()
     fleet = a_fleet(slices)
     fleet.able([a_claim()])
-    piece = slices[0]
+    slice_ = slices[0]
     for _ in range(10):
-        fleet.remove_slice(piece)
-        piece = replace(piece)
-        fleet.add_slice(piece)
+        fleet.remove_slice(slice_)
+        slice_ = replace(slice_)
+        fleet.add_slice(slice_)
     fleet.able([a_claim()])
     assert fleet.gathered == MANY + 1
 
@@ -272,7 +272,7 @@ def test_device_that_all_nodes_reach_is_in_use_for_all_of_them() -> None:
 
 
 def test_use_of_pools_that_a_claim_looks_at_nowhere_costs_it_no_question() -> None:
-    """Each node has another device in use, so that there are as many states as nodes, and all reach one fabric."""
+    """Each node has another device in use, so that there are as many groups as nodes, and all reach one fabric."""
     ports = [f"port-{number}" for number in range(8)]
     fabric = a_slice(*ports, name="fabric", driver="fabric.example", pool="fabric", reach=everywhere())
     local = f'device.driver == "{DRIVER}"'
@@ -351,7 +351,7 @@ def test_refusal_of_a_node_names_its_own_devices_and_holders() -> None:
     assert stage.holders == (("default/held-2", 1),)
 
 
-def test_refusal_of_another_claim_of_the_shape_names_that_claim() -> None:
+def test_refusal_of_another_claim_of_the_question_names_that_claim() -> None:
     fleet = a_fleet(alike(2), 2)
     for name in ("first", "second"):
         wanted = a_claim(a_request(count=3), name=name)
@@ -370,7 +370,7 @@ def test_nodes_of_which_other_devices_are_in_use_but_as_many_are_told_together()
 
 
 def test_each_node_names_the_contradictory_pools_that_are_its_own() -> None:
-    twice = [replace(piece, devices=(*piece.devices, piece.devices[0])) for piece in alike(3)[:2]]
+    twice = [replace(slice_, devices=(*slice_.devices, slice_.devices[0])) for slice_ in alike(3)[:2]]
     fleet = a_fleet([*twice, alike(3)[2]], 3)
     claims = [a_claim(a_request(count=2))]
     assert fleet.able(claims) == 0b100
@@ -384,7 +384,7 @@ def test_each_node_names_the_contradictory_pools_that_are_its_own() -> None:
 
 
 def test_nodes_with_contradictory_pools_are_told_together_by_what_the_first_says() -> None:
-    twice = [replace(piece, devices=(*piece.devices, piece.devices[0])) for piece in alike(3)[:2]]
+    twice = [replace(slice_, devices=(*slice_.devices, slice_.devices[0])) for slice_ in alike(3)[:2]]
     fleet = a_fleet([*twice, alike(3)[2]], 3)
     [(outcome, nodes)] = fleet.unable([a_claim(a_request(count=2))], 0b011)
     assert nodes == 0b011
@@ -410,11 +410,11 @@ def test_conflict_is_told_of_the_claims_that_were_asked_for() -> None:
         assert f"claims default/{name})" in node_text(outcome)
 
 
-def test_unknown_fields_make_another_shape() -> None:
+def test_unknown_fields_make_another_question() -> None:
     plain = a_claim()
-    assert shape_of([plain]) != shape_of([replace(plain, unknown_fields=("spec.quantum",))])
+    assert fingerprint_of([plain]) != fingerprint_of([replace(plain, unknown_fields=("spec.quantum",))])
     odd = replace(plain.requests[0], unknown_fields=("quantum",))
-    assert shape_of([plain]) != shape_of([replace(plain, requests=(odd,))])
+    assert fingerprint_of([plain]) != fingerprint_of([replace(plain, requests=(odd,))])
 
 
 def test_allocation_on_a_node_is_that_of_the_node() -> None:
@@ -527,16 +527,16 @@ def test_no_more_expressions_are_kept_than_are_allowed(monkeypatch: pytest.Monke
 
 
 def test_nothing_is_kept_of_slices_that_are_gone() -> None:
-    piece = a_pool(0)
-    fleet = a_fleet([piece], 1)
+    slice_ = a_pool(0)
+    fleet = a_fleet([slice_], 1)
     for number in range(3 * SPARE):
-        fleet.remove_slice(piece)
-        piece = replace(piece, devices=(a_device(f"gpu-{number}", {"uuid": str(number)}, pool="pool-000"),))
-        fleet.add_slice(piece)
+        fleet.remove_slice(slice_)
+        slice_ = replace(slice_, devices=(a_device(f"gpu-{number}", {"uuid": str(number)}, pool="pool-000"),))
+        fleet.add_slice(slice_)
         assert fleet.able([a_claim(a_request("gpus", 1, 'device.attributes["gpu.example"].uuid != ""'))])
-    contents = fleet._contents
-    assert len(contents._of_slice) == 1
-    assert max(len(contents._bases), len(contents._kinds)) <= 2 * SPARE
+    fingerprints = fleet._nodes.fingerprints
+    assert len(fingerprints._known) == 1
+    assert max(len(fingerprints._of_nodes), len(fingerprints._of_slices)) <= 2 * SPARE
     assert fleet.snapshot.selectors.kept == len(fleet.snapshot.selectors._slices) == 1
 
 
@@ -548,8 +548,8 @@ def test_nothing_is_kept_of_what_was_in_use() -> None:
         fleet.able([a_claim()])
         fleet.remove_allocated(held)
     assert len(fleet.snapshot.usage.holders) == 0
-    assert len(fleet._states) == 1
-    assert all(len(shape.of_state) <= 2 * SPARE for shape in fleet._shapes.values())
+    assert len(fleet._nodes.groups) == 1
+    assert all(len(answers.of_group) <= 2 * SPARE for answers in fleet._answers._by_question.values())
 
 
 def unlike(nodes: int) -> list[Slice]:
@@ -569,14 +569,14 @@ def with_uuid(number: int) -> Claim:
     return a_claim(a_request("gpus", 1, f'device.attributes["gpu.example"].uuid == {number}'))
 
 
-def test_answers_are_kept_up_to_a_limit_over_all_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("allocator.fleet.fleet.MOST_ANSWERS", 10 * MANY)
-    monkeypatch.setattr("allocator.fleet.fleet.LEAST_SHAPES", 1)
+def test_answers_are_kept_up_to_a_limit_over_all_questions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("allocator.fleet.answer_cache.MOST_ANSWERS", 10 * MANY)
+    monkeypatch.setattr("allocator.fleet.answer_cache.LEAST_QUESTIONS", 1)
     fleet = a_fleet(unlike(MANY))
     for number in range(MANY):
         assert fleet.able([with_uuid(number)]) == 1 << number
-        assert fleet.kept == sum(shape.kept for shape in fleet._shapes.values()) <= 10 * MANY
-    assert len(fleet._shapes) == 5  # an answer is kept by state and by content
+        assert fleet.kept == sum(answers.kept for answers in fleet._answers._by_question.values()) <= 10 * MANY
+    assert len(fleet._answers._by_question) == 5  # an answer is kept by group and by projection
     asked = fleet.asked
     assert fleet.able([with_uuid(MANY - 5)]) == 1 << MANY - 5
     assert fleet.asked == asked
@@ -584,24 +584,24 @@ def test_answers_are_kept_up_to_a_limit_over_all_shapes(monkeypatch: pytest.Monk
     assert fleet.asked == asked + MANY
 
 
-def test_answers_of_the_shape_that_is_asked_for_are_kept_however_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("allocator.fleet.fleet.MOST_ANSWERS", 1)
-    monkeypatch.setattr("allocator.fleet.fleet.LEAST_SHAPES", 0)
+def test_answers_of_the_question_that_is_asked_for_are_kept_however_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("allocator.fleet.answer_cache.MOST_ANSWERS", 1)
+    monkeypatch.setattr("allocator.fleet.answer_cache.LEAST_QUESTIONS", 0)
     fleet = a_fleet(unlike(MANY))
     for _ in range(2):
         assert fleet.able([with_uuid(7)]) == 1 << 7
     assert fleet.asked == MANY
     assert fleet.able([with_uuid(8)]) == 1 << 8
-    assert len(fleet._shapes) == 1
+    assert len(fleet._answers._by_question) == 1
 
 
-def test_shapes_with_long_expressions_leave_room_for_few_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("allocator.fleet.fleet.MOST_TEXT", 1000)
+def test_questions_with_long_expressions_leave_room_for_few_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("allocator.fleet.answer_cache.MOST_TEXT", 1000)
     fleet = a_fleet(alike(2), 2)
     claims = [a_claim(a_request("gpus", 1, f"{number} != -1".ljust(400))) for number in range(5)]
     for claim in claims:
         assert fleet.able([claim]) == fleet.all
-        assert fleet._text == sum(shape.text for shape in fleet._shapes.values()) <= 1000
+        assert fleet._answers._text == sum(answers.text for answers in fleet._answers._by_question.values()) <= 1000
     asked = fleet.asked
     assert fleet.able([claims[-1]]) == fleet.able([claims[-2]]) == fleet.all
     assert fleet.asked == asked
@@ -609,20 +609,20 @@ def test_shapes_with_long_expressions_leave_room_for_few_others(monkeypatch: pyt
     assert fleet.asked == asked + 1
 
 
-def test_as_many_shapes_are_kept_as_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("allocator.fleet.fleet.MOST_SHAPES", 2)
+def test_as_many_questions_are_kept_as_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("allocator.fleet.answer_cache.MOST_QUESTIONS", 2)
     fleet = a_fleet(alike(2), 2)
     for count in (1, 2, 3):
         fleet.able([a_claim(a_request(count=count))])
     asked = fleet.asked
     for count in (2, 3):
         fleet.able([a_claim(a_request(count=count))])
-    assert (len(fleet._shapes), fleet.asked) == (2, asked)
+    assert (len(fleet._answers._by_question), fleet.asked) == (2, asked)
 
 
-def test_some_shapes_are_kept_however_large_the_fleet_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("allocator.fleet.fleet.MOST_ANSWERS", 1)
-    monkeypatch.setattr("allocator.fleet.fleet.LEAST_SHAPES", 3)
+def test_some_questions_are_kept_however_large_the_fleet_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("allocator.fleet.answer_cache.MOST_ANSWERS", 1)
+    monkeypatch.setattr("allocator.fleet.answer_cache.LEAST_QUESTIONS", 3)
     fleet = a_fleet(unlike(MANY))
     for _ in range(2):
         for number in range(3):
@@ -633,16 +633,16 @@ def test_some_shapes_are_kept_however_large_the_fleet_is(monkeypatch: pytest.Mon
 def test_nodes_that_are_refused_for_the_same_reason_keep_one_refusal() -> None:
     fleet = a_fleet(unlike(MANY))
     fleet.able([with_uuid(-1)])
-    (shape,) = fleet._shapes.values()
-    assert len(shape.answers) == MANY
-    assert len({id(answer) for answer in shape.answers.values()}) == 1
+    (answers,) = fleet._answers._by_question.values()
+    assert len(answers.worked_out) == MANY
+    assert len({id(answer) for answer in answers.worked_out.values()}) == 1
     told = fleet.refusal([with_uuid(-1)], 3)
     assert isinstance(told, Refused)
     assert isinstance(told.cause, NotEnough)
     assert [str(device) for device in told.cause.refusals[0].devices] == ["gpu.example/pool-003/gpu-000"]
 
 
-def test_shape_that_missed_too_many_changes_is_right_again() -> None:
+def test_question_that_missed_too_many_changes_is_right_again() -> None:
     fleet = a_fleet([a_pool(0, 1), a_pool(1, 1)], 2)
     assert fleet.able([a_claim()]) == 0b11
     other = a_claim(a_request(count=2))
@@ -651,9 +651,9 @@ def test_shape_that_missed_too_many_changes_is_right_again() -> None:
         fleet.able([other])
         fleet.remove_allocated([on(0)])
         fleet.able([other])
-    missed, asked = fleet._shapes.values()
-    assert not missed.of_state
-    assert asked.of_state
+    missed, asked = fleet._answers._by_question.values()
+    assert not missed.of_group
+    assert asked.of_group
     assert fleet.kept == missed.kept + asked.kept
     fleet.add_allocated([on(1)])
     assert fleet.able([a_claim()]) == 0b01

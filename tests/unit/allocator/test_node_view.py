@@ -1,6 +1,7 @@
 import pytest
 
-from allocator.cluster.node_view import Memo, NodeView
+from allocator.cluster.node_view import Named, NodeView
+from allocator.memo import Topic, TypedMemo
 from allocator.model import PoolID, Slice, Term
 from tests.builders import (
     DRIVER,
@@ -23,6 +24,7 @@ from tests.builders import (
 from tests.unit.allocator.answers import decide
 
 NODE = a_node(labels={"region": "1"})
+SOME: Topic[Named] = Topic("some")
 
 
 def view(*slices: Slice) -> NodeView:
@@ -79,13 +81,13 @@ def test_devices_that_carry_unknown_fields_are_unknown() -> None:
 def test_devices_are_found_by_pool_and_name() -> None:
     seen = view(a_slice("a", "b", "c"), a_slice("a", pool="other"))
     named = {PoolID(DRIVER, POOL): ["a", "c", "gone"], PoolID("b.example", POOL): ["b"]}
-    mask = seen.mask_of("some", named)
+    mask = seen.mask_of(named, SOME)
     assert [seen.devices[n].id for n in range(4) if mask >> n & 1] == [(DRIVER, POOL, "a"), (DRIVER, POOL, "c")]
 
 
 def test_devices_that_are_named_another_time_are_found_anew() -> None:
     seen = view(a_slice("a", "b"))
-    masks = [seen.mask_of("some", {PoolID(DRIVER, POOL): names}) for names in (["a"], ["b"], ["a", "b"], [])]
+    masks = [seen.mask_of({PoolID(DRIVER, POOL): names}, SOME) for names in (["a"], ["b"], ["a", "b"], [])]
     assert masks == [0b01, 0b10, 0b11, 0]
 
 
@@ -100,7 +102,7 @@ def test_every_device_knows_its_slice_past_slices_without_devices() -> None:
         for name, names in {"a": [], "b": ["x", "y"], "c": [], "d": ["z"], "e": []}.items()
     ]
     seen = view(*pieces)
-    assert [seen.segment(device).piece.name for device in range(3)] == ["b", "b", "d"]
+    assert [seen.segment(device).slice.name for device in range(3)] == ["b", "b", "d"]
     assert [segment.mask for segment in seen.segments] == [0, 0b011, 0, 0b100, 0]
 
 
@@ -136,16 +138,28 @@ def test_view_stays_the_same_however_much_of_it_is_in_use() -> None:
 
 
 def test_what_was_not_asked_for_since_so_many_new_things_is_forgotten() -> None:
-    memo = Memo()
+    memo, again, other = TypedMemo(), Topic[str]("again"), Topic[int]("other")
     for number in range(10):
-        memo[number] = number
-        memo["again"] = memo.get("again", "kept")
+        assert memo.remember((other, number), lambda n=number: n) == number  # type: ignore[misc]
+        assert memo.remember(again, lambda n=number: f"kept from {n}") == "kept from 0"  # type: ignore[misc]
         memo.age(3)
-    assert memo["again"] == "kept"
-    assert 9 in memo
-    assert 0 not in memo
-    with pytest.raises(KeyError):
-        memo[0]
+    assert memo.remember((other, 9), lambda: -1) == 9
+    assert memo.remember((other, 0), lambda: -1) == -1
+
+
+def test_what_is_forgotten_is_made_anew() -> None:
+    memo, topic = TypedMemo(), Topic[int]("number")
+    assert [memo.remember(topic, lambda n=n: n) for n in (1, 2)] == [1, 1]  # type: ignore[misc]
+    memo.age(0)
+    memo.forget(topic)
+    assert memo.remember(topic, lambda: 3) == 3
+
+
+def test_what_could_not_be_made_is_made_again() -> None:
+    memo, topic = TypedMemo(), Topic[int]("number")
+    with pytest.raises(ZeroDivisionError):
+        memo.remember(topic, lambda: 1 // 0)
+    assert memo.remember(topic, lambda: 3) == 3
 
 
 def test_view_is_made_anew_for_a_node_whose_labels_changed() -> None:

@@ -4,7 +4,7 @@ import threading
 import pytest
 
 import cel
-from cel import program
+from cel import cache, compiler
 from cel.stack import MOST_FRAMES, on_own_stack, with_room
 from tests.unit.cel.frames import FEWEST, with_frames_left
 
@@ -46,8 +46,8 @@ DEEP = {
 
 def told(expression: str) -> tuple[object, ...]:
     """All that the expression comes to, nothing of it known before."""
-    program._selectors._kept.clear()
-    program._checked.cache_clear()
+    cache._selectors._kept.clear()
+    compiler._checked.cache_clear()
     compiled = cel.compile(expression)
     outcome = compiled.run(DEVICE)
     return outcome.value, str(outcome.error), outcome.cost, compiled.estimated_cost, compiled.reads
@@ -96,8 +96,8 @@ def test_limit_that_is_too_low_for_any_stack_is_an_error_of_the_expression_or_of
     limit = sys.getrecursionlimit()
     deepest = DEEP["names of what nests"]
     compiled = cel.compile(deepest)
-    program._selectors._kept.clear()
-    program._checked.cache_clear()
+    cache._selectors._kept.clear()
+    compiler._checked.cache_clear()
     sys.setrecursionlimit(MOST_FRAMES // 2)
     try:
         with pytest.raises(cel.CompileError, match="nest too deep"):
@@ -106,7 +106,7 @@ def test_limit_that_is_too_low_for_any_stack_is_an_error_of_the_expression_or_of
             compiled.evaluate(DEVICE)
     finally:
         sys.setrecursionlimit(limit)
-        program._selectors._kept.clear()
+        cache._selectors._kept.clear()
 
 
 def test_call_with_room_stays_on_its_stack_and_one_without_leaves_it() -> None:

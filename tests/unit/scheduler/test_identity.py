@@ -1,4 +1,5 @@
 import re
+import uuid
 
 import pytest
 
@@ -11,6 +12,12 @@ def test_a_uid_is_the_same_on_every_run_and_differs_by_kind_namespace_and_name()
         len({uid_of(*key) for key in (("Pod", "ml", "p"), ("Pod", "ml", "q"), ("Pod", "a", "p"), ("Job", "ml", "p"))})
         == 4
     )
+
+
+def test_a_uid_is_a_uuid_of_version_5() -> None:
+    namespace = uuid.UUID("8f0e5c1e-6d5d-5f0a-9d57-2f4b1f1d6f0b")
+    for name in map(str, range(100)):
+        assert uid_of("Pod", "ml", name) == str(uuid.uuid5(namespace, f"Pod/ml/{name}"))
 
 
 def test_a_generated_name_is_the_same_on_every_run() -> None:

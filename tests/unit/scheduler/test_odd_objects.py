@@ -16,7 +16,7 @@ from allocator.model import Toleration
 from scheduler.attempt.claim_objects import allocated, deallocated, marked
 from scheduler.attempt.intent import Intent
 from scheduler.cache.decoding import input_of, page_of
-from scheduler.cache.events import Applied, Deleted, Entry, Observed, Refused, Unreadable
+from scheduler.cache.events import Applied, Deleted, Entry, Found, Undecoded, Unreadable
 from scheduler.cache.kinds import ClaimObject
 from scheduler.cache.reflector import Reflector
 from scheduler.client.connection import Connection
@@ -27,7 +27,7 @@ from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.decide import Placed, decide
 from scheduler.queue.queue import Queue
-from scheduler.runtime.feed import Feed, Mirror
+from scheduler.runtime.watched_state import WatchedState
 from scheduler.state.changes import Event, PodChanged
 from scheduler.state.pod_claims import Waiting, full
 from tests.builders import a_claim, a_class, a_node, a_request, a_slice, a_user, amounts, kubernetes, on_node, watched
@@ -45,6 +45,7 @@ from tests.odd_objects import (
     nested,
     replaced,
 )
+from tests.unit.scheduler.runtime.updates import update_from
 
 ROOM = amounts(cpu="4", memory="8Gi", pods="10")
 GOOD = "node-0"
@@ -55,7 +56,9 @@ class World:
     """A good node with a good device, a good claim and its pod, and whatever is odd beside them."""
 
     def __init__(self) -> None:
-        self.mirror = Mirror(cast(Connection, None), Served("v1.37.0", "1.37", "v1", taint_rules("v1")), float, float)
+        self.watched = WatchedState(
+            cast(Connection, None), Served("v1.37.0", "1.37", "v1", taint_rules("v1")), float, float
+        )
         self.cluster = Cluster(kubernetes(), is_ours=lambda _: True)
         self.cluster.set_class(a_class())
         self.cluster.set_node(a_node(GOOD, allocatable=ROOM))
@@ -64,11 +67,11 @@ class World:
         request = a_request(tolerations=(Toleration("", "Exists", "", ""),))
         self.cluster.set_claim(watched(a_claim(request, name="good")), 1)
         self.pod = a_user("pod", "good")
-        self.queue = Queue(0.0, gate=self.cluster.gate, tell=lambda *_: None)
-        self.refused: list[Refused] = []
-        Feed(self.mirror, self.cluster, self._hear, lambda _, refused: self.refused.append(refused))
+        self.queue = Queue(0.0, gate=self.cluster.gate, on_move=lambda *_: None)
+        self.refused: list[Undecoded] = []
+        update_from(self.watched, self.cluster, self._hear, lambda _, refused: self.refused.append(refused))
         self._versions = itertools.count(2000)
-        self._names = {str(one.resource.kind): one for one in self.mirror}
+        self._names = {str(one.resource.kind): one for one in self.watched}
 
     def _hear(self, event: Event) -> None:
         if isinstance(event, PodChanged) and event.new is not None and not event.new.node_name:
@@ -78,7 +81,7 @@ class World:
                 self.queue.remove(event.old.uid)
             self.queue.on_event(event, 0.0)
 
-    def show(self, kind: Kind, text: bytes) -> Observed[Any]:
+    def show(self, kind: Kind, text: bytes) -> Found[Any]:
         """What is made of the object, which is there and gone again."""
         reflector = self._names[kind.kind]
         text = text.replace(b'"1000"', b'"%d"' % next(self._versions))
@@ -88,12 +91,12 @@ class World:
             self.decide_on_odd_ones()
             self.decide_on_the_good_one()
             reflector.store.take(Deleted(found.key, found.uid, next(self._versions)))
-        assert not isinstance(found, Refused) or found.defect is None, found
+        assert not isinstance(found, Undecoded) or found.defect is None, found
         assert reflector.store.failures == 0
-        assert len(reflector.store) == len(reflector.store.refused) == 0
+        assert len(reflector.store) == len(reflector.store.undecoded) == 0
         return found
 
-    def listed(self, kind: Kind, text: bytes) -> Observed[Any]:
+    def listed(self, kind: Kind, text: bytes) -> Found[Any]:
         """What is made of an entry of a list between two good ones."""
         return _listed(self._names[kind.kind], kind, text)
 
@@ -109,9 +112,9 @@ class World:
     def decide_on_odd_ones(self) -> None:
         """Whatever comes of them, it comes without an exception; what is written of a claim is text."""
         self.cluster.violations()
-        for pod in (a_user("other", "odd-claim"), *(entry.value for entry in self.mirror.pods.store.entries.values())):
+        for pod in (a_user("other", "odd-claim"), *(entry.value for entry in self.watched.pods.store.entries.values())):
             self._decide(pod)
-        for found in self.mirror.claims.store.values():
+        for found in self.watched.claims.store.values():
             raw = marked(found.raw, INTENT)
             assert all(map(dumps, (allocated(raw, {"devices": {}}, "pod", "uid"), deallocated(raw))))
 
@@ -121,7 +124,7 @@ class World:
             decide(self.cluster, pod, [one.claim for one in found], full(pod, found))
 
 
-def _observed(reflector: Reflector[Any], kind: Kind, text: bytes) -> Observed[Any]:
+def _observed(reflector: Reflector[Any], kind: Kind, text: bytes) -> Found[Any]:
     """The object as a line of a watch tells it, or else as a page does."""
     watcher = reflector._watcher
     named = b'{"apiVersion":"%b","kind":"%b",' % (kind.api_version.encode(), kind.kind.encode()) + text[1:]
@@ -134,7 +137,7 @@ def _observed(reflector: Reflector[Any], kind: Kind, text: bytes) -> Observed[An
     return applied.object
 
 
-def _listed(reflector: Reflector[Any], kind: Kind, text: bytes) -> Observed[Any]:
+def _listed(reflector: Reflector[Any], kind: Kind, text: bytes) -> Found[Any]:
     watcher = reflector._watcher
     head = b'{"apiVersion":"%b","kind":"%bList","metadata":{"resourceVersion":"7"},"items":['
     good = dumps(kind.object)
@@ -142,7 +145,7 @@ def _listed(reflector: Reflector[Any], kind: Kind, text: bytes) -> Observed[Any]
     page = page_of("GET /x", body, watcher.decode, watcher.held)
     first, found, last = page.objects
     assert first == last
-    assert not isinstance(first, Refused)
+    assert not isinstance(first, Undecoded)
     return found
 
 
@@ -159,7 +162,7 @@ def world(caplog: pytest.LogCaptureFixture) -> Iterator[World]:
 @KINDS_BY_NAME
 def test_object_itself_can_be_read(world: World, kind: Kind) -> None:
     found = world.show(kind, dumps(kind.object))
-    assert not isinstance(found, Refused), found
+    assert not isinstance(found, Undecoded), found
 
 
 @KINDS_BY_NAME
@@ -205,7 +208,7 @@ def test_json_of_users_and_drivers_may_be_anything_and_goes_back_as_it_came(worl
 @KINDS_BY_NAME
 def test_entry_of_a_list_that_is_no_object_costs_itself_alone(world: World, kind: Kind) -> None:
     for value in (*VALUES.values(), *BROKEN.values(), nested(9000)):
-        assert isinstance(world.listed(kind, value.encode(errors="surrogateescape")), Refused)
+        assert isinstance(world.listed(kind, value.encode(errors="surrogateescape")), Undecoded)
 
 
 def roots(kind: Kind) -> Iterator[Path]:

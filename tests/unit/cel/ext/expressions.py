@@ -5,7 +5,7 @@ from typing import Final
 import pytest
 
 import cel
-from cel.program import compile_value
+from cel.cache import compile_value
 
 DEVICE: Final = cel.device_from_json(
     {

@@ -9,11 +9,12 @@ from typing import cast
 import pytest
 
 from allocator.model import DeviceID
-from scheduler.attempt import conditions
 from scheduler.attempt.attempt import Attempt
 from scheduler.attempt.binder import Binder
 from scheduler.attempt.claim_objects import Json
-from scheduler.attempt.conditions import CLOCK_SLACK, Failed, Ready, Waiting, is_overdue, state_of
+from scheduler.attempt.conditions import CLOCK_SLACK, DevicesFailed, DevicesPending, DevicesReady, is_overdue, state_of
+from scheduler.attempt.steps import binding_conditions
+from scheduler.attempt.steps.binding_conditions import POLL_LEAST_S, AwaitConditions
 from tests.unit.scheduler.attempt.raw_claims import a_raw_claim, an_allocation
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -31,49 +32,49 @@ def a_status(device: str, *true: str, false: Sequence[str] = (), message: str = 
     return {"driver": "gpu.example", "pool": "pool-0", "device": device, "conditions": conditions}
 
 
-def state(claim: Json, after_s: float = 0.0) -> Ready | Waiting | Failed:
+def state(claim: Json, after_s: float = 0.0) -> DevicesReady | DevicesPending | DevicesFailed:
     return state_of(claim, NOW + timedelta(seconds=after_s), 600.0)
 
 
 def test_devices_without_conditions_are_ready() -> None:
-    assert state(a_raw_claim(allocation=an_allocation("gpu-0"))) == Ready()
+    assert state(a_raw_claim(allocation=an_allocation("gpu-0"))) == DevicesReady()
 
 
 def test_claim_without_an_allocation_has_no_device_to_wait_for() -> None:
-    assert state(a_raw_claim()) == Ready()
+    assert state(a_raw_claim()) == DevicesReady()
 
 
 def test_device_that_nobody_has_reported_on_is_awaited() -> None:
-    assert state(a_claim("gpu-0")) == Waiting((FIRST,))
-    assert state(a_claim("gpu-0", statuses=[{**a_status("gpu-0"), "conditions": None}])) == Waiting((FIRST,))
+    assert state(a_claim("gpu-0")) == DevicesPending((FIRST,))
+    assert state(a_claim("gpu-0", statuses=[{**a_status("gpu-0"), "conditions": None}])) == DevicesPending((FIRST,))
 
 
 def test_all_conditions_of_all_devices_have_to_be_true() -> None:
     ready, half = a_status("gpu-0", "attached", "powered"), a_status("gpu-1", "attached", false=["powered"])
-    assert state(a_claim("gpu-0", "gpu-1", statuses=[ready, half])) == Waiting((SECOND,))
+    assert state(a_claim("gpu-0", "gpu-1", statuses=[ready, half])) == DevicesPending((SECOND,))
     whole = a_status("gpu-1", "attached", "powered")
-    assert state(a_claim("gpu-0", "gpu-1", statuses=[ready, whole])) == Ready()
+    assert state(a_claim("gpu-0", "gpu-1", statuses=[ready, whole])) == DevicesReady()
 
 
 def test_failure_condition_counts_even_where_all_others_are_true() -> None:
     status = a_status("gpu-0", "attached", "powered", "broken", message="no power")
     reason = f"device binding failed: device {FIRST} has the condition broken: no power"
-    assert state(a_claim("gpu-0", statuses=[status])) == Failed((FIRST,), reason)
+    assert state(a_claim("gpu-0", statuses=[status])) == DevicesFailed((FIRST,), reason)
 
 
 def test_status_of_another_share_does_not_count() -> None:
     status = {**a_status("gpu-0", "attached", "powered"), "shareID": "other"}
-    assert state(a_claim("gpu-0", statuses=[status])) == Waiting((FIRST,))
+    assert state(a_claim("gpu-0", statuses=[status])) == DevicesPending((FIRST,))
 
 
-@pytest.mark.parametrize(("after_s", "kind"), [(629.0, Waiting), (631.0, Failed)])
+@pytest.mark.parametrize(("after_s", "kind"), [(629.0, DevicesPending), (631.0, DevicesFailed)])
 def test_timeout_counts_from_the_allocation_with_slack_for_other_clocks(after_s: float, kind: type) -> None:
     assert isinstance(state(a_claim("gpu-0"), after_s), kind)
 
 
 def test_ready_devices_are_never_overdue() -> None:
     status = a_status("gpu-0", "attached", "powered")
-    assert state(a_claim("gpu-0", statuses=[status]), 10_000.0) == Ready()
+    assert state(a_claim("gpu-0", statuses=[status]), 10_000.0) == DevicesReady()
 
 
 def test_allocation_without_a_time_is_never_overdue() -> None:
@@ -95,9 +96,9 @@ def test_devices_that_are_not_ready_are_looked_at_again_after_a_while_each_time_
         pass
 
     binder = SimpleNamespace(time=SimpleNamespace(sleep=sleep), listener=SimpleNamespace(pending=lambda *_: None))
-    decision = SimpleNamespace(is_patient=True, is_assigned=True)
-    attempt = SimpleNamespace(decision=decision, slot=SimpleNamespace(give_back=lambda: None), touched=[None])
-    monkeypatch.setattr(conditions, "_waiting", lambda *_: next(waiting))
-    monkeypatch.setattr(conditions, "_refresh", refresh)
-    asyncio.run(conditions.await_conditions(cast(Binder, binder), cast(Attempt, attempt)))
-    assert slept == [conditions.POLL_LEAST_S, 2 * conditions.POLL_LEAST_S, 4 * conditions.POLL_LEAST_S]
+    decision = SimpleNamespace(waits_for_devices=True, is_assigned=True)
+    attempt = SimpleNamespace(decision=decision, slot=SimpleNamespace(give_back=lambda: None), claims=[None])
+    monkeypatch.setattr(binding_conditions, "unready", lambda *_: next(waiting))
+    monkeypatch.setattr(AwaitConditions, "_refresh", refresh)
+    asyncio.run(AwaitConditions(cast(Binder, binder), cast(Attempt, attempt)).do())
+    assert slept == [POLL_LEAST_S, 2 * POLL_LEAST_S, 4 * POLL_LEAST_S]

@@ -2,8 +2,8 @@
 
 import pytest
 
-from scheduler.attempt.decision import Fatal, Outcome, Refused, Retry
-from scheduler.attempt.write_outcome import Verdict, may_pass, outcome_of, verdict
+from scheduler.attempt.decision import Fatal, Outcome, Retry, Unschedulable
+from scheduler.attempt.write_outcome import WriteOutcome, may_pass, outcome_of, write_outcome
 from scheduler.client.errors import ApiError, CallFailed, Cause, Status, Unanswered, Withheld
 
 CALL = "PUT /apis/resource.k8s.io/v1/namespaces/work/resourceclaims/claim/status"
@@ -35,30 +35,32 @@ OF_POLICY = "ValidatingAdmissionPolicy 'v' with binding 'v' denied request: User
 @pytest.mark.parametrize(
     ("error", "meaning", "outcome"),
     [
-        (refusal(409, "Conflict"), Verdict.CONFLICT, Retry),
-        (refusal(404, "NotFound"), Verdict.GONE, Retry),
-        (refusal(401, "Unauthorized"), Verdict.DEFECT, Fatal),
-        (refusal(403, "Forbidden", OF_USER), Verdict.DEFECT, Fatal),
-        (refusal(403, "Forbidden", OF_POLICY, Cause("", "", OF_POLICY)), Verdict.DENIED, Refused),
-        (refusal(403, "Forbidden", "exceeded quota: q"), Verdict.DENIED, Refused),
-        (refusal(403, "Forbidden", OF_WEBHOOK), Verdict.DENIED, Refused),
-        (invalid(FORBIDDEN_BINDING), Verdict.DEFECT, Fatal),
-        (invalid(IMMUTABLE, FORBIDDEN_BINDING), Verdict.DEFECT, Fatal),
-        (invalid(DELETING), Verdict.STALE, Retry),
-        (invalid(FULL), Verdict.FULL, Refused),
-        (invalid(IMMUTABLE), Verdict.CONFLICT, Retry),
-        (invalid(NO_LABEL), Verdict.NO_ADMIN_ACCESS, Refused),
-        (invalid(MISNAMED), Verdict.FAILED, Retry),
-        (invalid(), Verdict.FAILED, Retry),
-        (refusal(429, "TooManyRequests"), Verdict.FAILED, Retry),
-        (refusal(500, "InternalError"), Verdict.UNKNOWN, Retry),
-        (refusal(504, "Timeout"), Verdict.UNKNOWN, Retry),
-        (Unanswered(CALL, "cut", is_ambiguous=True), Verdict.UNKNOWN, Retry),
-        (Unanswered(CALL, "refused", is_ambiguous=False), Verdict.NOT_SENT, Retry),
+        (refusal(409, "Conflict"), WriteOutcome.CONFLICT, Retry),
+        (refusal(404, "NotFound"), WriteOutcome.GONE, Retry),
+        (refusal(401, "Unauthorized"), WriteOutcome.DEFECT, Fatal),
+        (refusal(403, "Forbidden", OF_USER), WriteOutcome.DEFECT, Fatal),
+        (refusal(403, "Forbidden", OF_POLICY, Cause("", "", OF_POLICY)), WriteOutcome.DENIED, Unschedulable),
+        (refusal(403, "Forbidden", "exceeded quota: q"), WriteOutcome.DENIED, Unschedulable),
+        (refusal(403, "Forbidden", OF_WEBHOOK), WriteOutcome.DENIED, Unschedulable),
+        (invalid(FORBIDDEN_BINDING), WriteOutcome.DEFECT, Fatal),
+        (invalid(IMMUTABLE, FORBIDDEN_BINDING), WriteOutcome.DEFECT, Fatal),
+        (invalid(DELETING), WriteOutcome.STALE, Retry),
+        (invalid(FULL), WriteOutcome.FULL, Unschedulable),
+        (invalid(IMMUTABLE), WriteOutcome.CONFLICT, Retry),
+        (invalid(NO_LABEL), WriteOutcome.NO_ADMIN_ACCESS, Unschedulable),
+        (invalid(MISNAMED), WriteOutcome.FAILED, Retry),
+        (invalid(), WriteOutcome.FAILED, Retry),
+        (refusal(429, "TooManyRequests"), WriteOutcome.FAILED, Retry),
+        (refusal(500, "InternalError"), WriteOutcome.UNKNOWN, Retry),
+        (refusal(504, "Timeout"), WriteOutcome.UNKNOWN, Retry),
+        (Unanswered(CALL, "cut", is_ambiguous=True), WriteOutcome.UNKNOWN, Retry),
+        (Unanswered(CALL, "refused", is_ambiguous=False), WriteOutcome.NOT_SENT, Retry),
     ],
 )
-def test_refusal_is_told_by_its_status_and_causes(error: CallFailed, meaning: Verdict, outcome: type[Outcome]) -> None:
-    assert verdict(error) is meaning
+def test_refusal_is_told_by_its_status_and_causes(
+    error: CallFailed, meaning: WriteOutcome, outcome: type[Outcome]
+) -> None:
+    assert write_outcome(error) is meaning
     assert isinstance(outcome_of(error, "claim work/claim"), outcome)
 
 

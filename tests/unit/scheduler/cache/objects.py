@@ -1,14 +1,14 @@
-"""Observed objects for tests of the cache: the value is a text."""
+"""Found objects for tests of the cache: the value is a text."""
 
-from scheduler.cache.events import Applied, Deleted, Entry, Key, Refused
+from scheduler.cache.events import Applied, Deleted, Entry, Key, Undecoded
 
 
 def an_entry(name: str = "a", resource_version: int = 1, value: str = "v", *, uid: str = "") -> Entry[str]:
     return Entry(Key("ns", name), uid or f"uid-of-{name}", resource_version, value)
 
 
-def a_refused(name: str = "a", resource_version: int = 1, error: str = "spec: is wrong") -> Refused:
-    return Refused(Key("ns", name), f"uid-of-{name}", resource_version, error)
+def a_refused(name: str = "a", resource_version: int = 1, error: str = "spec: is wrong") -> Undecoded:
+    return Undecoded(Key("ns", name), f"uid-of-{name}", resource_version, error)
 
 
 def applied(name: str = "a", resource_version: int = 1, value: str = "v", *, uid: str = "") -> Applied[str]:

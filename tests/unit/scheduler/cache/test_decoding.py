@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from scheduler.cache.decoding import input_of, page_of
-from scheduler.cache.events import Applied, Deleted, Entry, Key, Progressed, Refused, Undecodable, Unreadable
+from scheduler.cache.events import Applied, Deleted, Entry, Key, Progressed, Undecodable, Undecoded, Unreadable
 from scheduler.cache.kinds import node_of
 from scheduler.cache.states import ListEnd, Page
 from scheduler.client.errors import ApiError, Unanswered
@@ -58,7 +58,7 @@ def test_created_and_changed_objects_are_applied(kind: str) -> None:
 
 def test_object_that_cannot_be_decoded_is_told_with_its_error() -> None:
     found = input_of("GET /x", line("ADDED", an_object()), refusing)
-    assert found == Applied(Refused(Key("ns", "a"), "u", 8, "metadata.name: 'a' is wrong"))
+    assert found == Applied(Undecoded(Key("ns", "a"), "u", 8, "metadata.name: 'a' is wrong"))
 
 
 def test_deleted_object_need_not_be_decodable() -> None:
@@ -100,7 +100,7 @@ def test_line_that_is_no_json_is_an_answer_that_did_not_come() -> None:
 def test_object_that_does_not_say_who_it_is_is_refused(metadata: Raw, error: str) -> None:
     found = input_of("GET /x", line("ADDED", an_object(**metadata)), whole)
     assert isinstance(found, Applied)
-    assert isinstance(found.object, Refused)
+    assert isinstance(found.object, Undecoded)
     assert found.object.error == error
 
 
@@ -117,7 +117,7 @@ def test_what_a_decoder_should_not_have_raised_is_kept_with_the_object() -> None
 
     found = input_of("GET /x", line("ADDED", an_object()), defective)
     assert isinstance(found, Applied)
-    assert isinstance(found.object, Refused)
+    assert isinstance(found.object, Undecoded)
     assert found.object.error == "internal error: KeyError: 'a'"
     assert isinstance(found.object.defect, KeyError)
 
@@ -127,6 +127,6 @@ def test_broken_item_of_a_page_costs_itself_alone() -> None:
     items = b",".join((item % (b"a", b"{}"), item % (b"b", b'"\\ud800"'), b'"\\ud800"', item % (b"c", b"{}")))
     head = b'{"apiVersion":"v1","kind":"NodeList","metadata":{"resourceVersion":"9"},"items":[%b]}'
     page = page_of("GET /x", head % items, node_of)
-    assert [type(found) for found in page.objects] == [Entry, Refused, Refused, Entry]
-    assert isinstance(refused := page.objects[1], Refused)
+    assert [type(found) for found in page.objects] == [Entry, Undecoded, Undecoded, Entry]
+    assert isinstance(refused := page.objects[1], Undecoded)
     assert (refused.key.name, refused.error.partition(" (")[0]) == ("b", "metadata.labels: must be an object")

@@ -89,4 +89,4 @@ def test_object_that_cannot_be_decoded_is_logged_once_for_each_reason(caplog: py
         "pods (v1): ns/a is left out: spec: is wrong",
         "pods (v1): ns/a is left out: spec: is worse",
     ]
-    assert reflector.store.refused[a_refused("a").key].resource_version == 5
+    assert reflector.store.undecoded[a_refused("a").key].resource_version == 5

@@ -6,10 +6,10 @@ import pytest
 
 from scheduler.cache.events import Event, Outdated, Progressed, Restarted, Unreadable
 from scheduler.cache.states import (
+    Broken,
     Cut,
     Empty,
     Ended,
-    Failed,
     HistoryLost,
     InitList,
     InitPage,
@@ -28,14 +28,14 @@ from scheduler.client.errors import ApiError, Status, Unanswered
 from tests.unit.scheduler.cache.objects import an_entry, applied, deleted
 
 A, B, C = an_entry("a", 1), an_entry("b", 2), an_entry("c", 3)
-CUT = Failed(Unanswered("GET /x", "cut", is_ambiguous=True))
+CUT = Broken(Unanswered("GET /x", "cut", is_ambiguous=True))
 END = Ended()
 BY_PAGES = Empty(lists_by_watch=False)
 BY_PAGES_FROM_7 = Empty(7, lists_by_watch=False)
 
 
-def refused(status: int) -> Failed:
-    return Failed(ApiError("GET /x", status, Status("", "")))
+def refused(status: int) -> Broken:
+    return Broken(ApiError("GET /x", status, Status("", "")))
 
 
 def walked(state: State[str], inputs: Iterable[Input[str]]) -> tuple[State[str], list[Event[str]]]:
@@ -124,7 +124,7 @@ def test_server_that_does_not_list_by_watch_is_asked_for_pages(status: int) -> N
 
 
 @pytest.mark.parametrize("failure", [CUT, refused(500), refused(429), refused(403)])
-def test_failed_first_call_is_made_again(failure: Failed) -> None:
+def test_failed_first_call_is_made_again(failure: Broken) -> None:
     assert step(Empty(5), failure) == (Empty(5), None)
 
 
@@ -148,7 +148,7 @@ def test_watch_that_goes_back_is_left_for_a_new_list() -> None:
 
 
 def test_what_a_watch_cannot_get_past_leads_to_a_list_by_pages() -> None:
-    unreadable = Failed(Unreadable("GET /x", "a line is no event"))
+    unreadable = Broken(Unreadable("GET /x", "a line is no event"))
     assert step(Watching(7, lists_by_watch=True), unreadable) == (BY_PAGES_FROM_7, Outdated(7))
     assert step(Cut(7, lists_by_watch=True), unreadable) == (Cut(7, lists_by_watch=True), None)
 

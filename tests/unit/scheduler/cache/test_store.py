@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.cache.events import Applied, Entry, Interrupted, Key, Progressed, Refused, Restarted
+from scheduler.cache.events import Applied, Entry, Found, Interrupted, Key, Progressed, Restarted
 from scheduler.cache.store import Store
 from scheduler.client.errors import Unanswered
 from tests.unit.scheduler.cache.objects import a_refused, an_entry, applied, deleted
 
-Change = tuple[Entry[str] | None, Entry[str] | None]
+Change = tuple[Found[str] | None, Found[str] | None]
 
 
 class Reader:
@@ -88,12 +88,12 @@ def test_object_made_again_between_two_lists_is_an_end_and_a_beginning() -> None
 def test_object_that_became_undecodable_is_gone_until_it_is_mended() -> None:
     reader = Reader(an_entry("a", 1))
     reader.store.take(Applied(a_refused("a", 2)))
-    assert reader.changes == [(an_entry("a", 1), None)]
-    assert reader.store.refused == {Key("ns", "a"): a_refused("a", 2)}
+    assert reader.changes == [(an_entry("a", 1), a_refused("a", 2))]
+    assert reader.store.undecoded == {Key("ns", "a"): a_refused("a", 2)}
     assert (reader.store.get("a", "ns"), len(reader.store)) == (None, 0)
     reader.store.take(applied("a", 3))
-    assert reader.changes[1:] == [(None, an_entry("a", 3))]
-    assert reader.store.refused == {}
+    assert reader.changes[1:] == [(a_refused("a", 2), an_entry("a", 3))]
+    assert reader.store.undecoded == {}
 
 
 def test_undecodable_object_can_be_deleted_and_stays_refused_over_a_new_list() -> None:
@@ -101,8 +101,8 @@ def test_undecodable_object_can_be_deleted_and_stays_refused_over_a_new_list() -
     reader.store.take(Restarted((a_refused("a", 2), a_refused("b", 2)), 3))
     reader.store.take(Restarted((a_refused("a", 2), a_refused("b", 2)), 4))
     reader.store.take(deleted("b", 5))
-    assert list(reader.store.refused) == [Key("ns", "a")]
-    assert reader.changes == []
+    assert list(reader.store.undecoded) == [Key("ns", "a")]
+    assert reader.changes == [(None, a_refused("a", 2)), (None, a_refused("b", 2)), (a_refused("b", 2), None)]
 
 
 def test_watch_that_is_behind_a_list_tells_nothing_new() -> None:
@@ -159,8 +159,8 @@ def test_version_that_does_not_come_in_time_is_not_reached() -> None:
 def test_handler_that_fails_at_a_change_costs_that_change_alone(caplog: pytest.LogCaptureFixture) -> None:
     reader = Reader(an_entry("a", 1))
 
-    def fail(_old: Entry[str] | None, new: Entry[str] | None) -> None:
-        raise KeyError(new and new.value)
+    def fail(_old: Found[str] | None, new: Found[str] | None) -> None:
+        raise KeyError(new and new.key)
 
     reader.store.on_change(fail)
     after: list[Change] = []
@@ -173,20 +173,18 @@ def test_handler_that_fails_at_a_change_costs_that_change_alone(caplog: pytest.L
     ]
 
 
-def test_refusals_are_told_beside_changes() -> None:
+def test_objects_that_cannot_be_decoded_are_reported_as_all_others() -> None:
     reader = Reader(an_entry("a", 1))
-    refusals: list[tuple[Refused | None, Refused | None]] = []
-    reader.store.on_refusal(lambda old, new: refusals.append((old, new)))
     reader.store.take(Applied(a_refused("a", 2)))
     reader.store.take(Applied(a_refused("a", 3, "spec: is worse")))
     reader.store.take(applied("a", 4))
     reader.store.take(Restarted((a_refused("a", 5), a_refused("b", 5)), 6))
     reader.store.take(deleted("a", 7))
-    assert refusals == [
-        (None, a_refused("a", 2)),
+    assert reader.changes == [
+        (an_entry("a", 1), a_refused("a", 2)),
         (a_refused("a", 2), a_refused("a", 3, "spec: is worse")),
-        (a_refused("a", 3, "spec: is worse"), None),
-        (None, a_refused("a", 5)),
+        (a_refused("a", 3, "spec: is worse"), an_entry("a", 4)),
+        (an_entry("a", 4), a_refused("a", 5)),
         (None, a_refused("b", 5)),
         (a_refused("a", 5), None),
     ]
@@ -195,7 +193,7 @@ def test_refusals_are_told_beside_changes() -> None:
 def test_object_whose_uid_cannot_be_read_is_the_one_that_had_the_name() -> None:
     reader = Reader(an_entry("a", 1))
     reader.store.take(Applied(replace(a_refused("a", 2), uid="")))
-    assert reader.store.refused[Key("ns", "a")] == a_refused("a", 2)
+    assert reader.store.undecoded[Key("ns", "a")] == a_refused("a", 2)
 
 
 def test_store_that_was_never_filled_is_at_no_version() -> None:

@@ -8,7 +8,7 @@ from typing import Any, cast
 import orjson
 import pytest
 
-from scheduler.cache.backoff import Backoff
+from scheduler.cache.backoff import WatchBackoff
 from scheduler.cache.events import Event, Interrupted, Outdated, Progressed, Restarted
 from scheduler.cache.watcher import VAIN_OPENINGS, Watcher
 from scheduler.client.connection import Connection
@@ -55,9 +55,9 @@ def failing(*_: object) -> None:
     raise RuntimeError("a defect")
 
 
-def told(server: Server, backoff: Backoff | None = None) -> list[Event[Mapping[str, Any]]]:
+def told(server: Server, backoff: WatchBackoff | None = None) -> list[Event[Mapping[str, Any]]]:
     events: list[Event[Mapping[str, Any]]] = []
-    at_once = backoff or Backoff(0.0, longest_s=0.0)
+    at_once = backoff or WatchBackoff(0.0, longest_s=0.0)
     connection = cast(Connection, server)
     watcher = Watcher(connection, PODS, whole, lambda: 0.0, lists_by_watch=False, backoff=at_once)
     with pytest.raises(Over):
@@ -85,7 +85,7 @@ def test_line_that_cannot_be_read_is_made_up_for_by_a_list_and_the_watch_goes_on
 
 
 def test_lists_that_make_up_for_the_same_again_and_again_come_ever_later() -> None:
-    events = told(Server(*[(BROKEN,)] * 5), Backoff(0.001, longest_s=1.0, jitter=0.0))
+    events = told(Server(*[(BROKEN,)] * 5), WatchBackoff(0.001, longest_s=1.0, jitter=0.0))
     waits = [event.retry_in_s for event in events if isinstance(event, Interrupted)]
     assert waits == [0.0, 0.001, 0.002, 0.004, 0.008]
 

@@ -8,7 +8,7 @@ from typing import cast
 import orjson
 import pytest
 
-from scheduler.cache.backoff import Backoff
+from scheduler.cache.backoff import WatchBackoff
 from scheduler.cache.events import Event
 from scheduler.cache.watcher import Watcher
 from scheduler.client.connection import Connection
@@ -55,7 +55,7 @@ def waits(monkeypatch: pytest.MonkeyPatch, *watches: tuple[bytes, ...]) -> list[
     server = Server(*watches)
     told: list[Event[str]] = []
     monkeypatch.setattr("scheduler.cache.watcher.asyncio.sleep", server.sleep)
-    connection, backoff = cast(Connection, server), Backoff(1.0, longest_s=5.0)
+    connection, backoff = cast(Connection, server), WatchBackoff(1.0, longest_s=5.0)
     watcher = Watcher(connection, PODS, lambda _: "", lambda: 0.0, lists_by_watch=False, backoff=backoff)
     with pytest.raises(Over):
         asyncio.run(watcher.run(told.append))

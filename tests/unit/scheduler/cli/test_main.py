@@ -1,8 +1,10 @@
 import importlib
+from importlib.machinery import EXTENSION_SUFFIXES
 
 import pytest
 from click.shell_completion import BashComplete
 
+from allocator.search import backtracking
 from scheduler.cli import main as entry
 from scheduler.cli.main import COMMANDS
 from scheduler.installation import InstallationError
@@ -76,9 +78,10 @@ def test_short_help_is_help() -> None:
     assert dra("allocate", "-h").out == dra("allocate", "--help").out
 
 
-def test_the_version_is_told() -> None:
+def test_version_says_whether_the_allocator_is_compiled() -> None:
     run = dra("--version")
-    assert (run.code, run.out) == (0, f"dra, version {VERSION}\n")
+    form = "compiled" if backtracking.__file__.endswith(tuple(EXTENSION_SUFFIXES)) else "not compiled"
+    assert (run.code, run.out) == (0, f"dra, version {VERSION} ({form})\n")
 
 
 @pytest.mark.parametrize(

@@ -55,12 +55,7 @@ def anti_affinity(when: str) -> Json:
 @pytest.mark.parametrize(
     ("spec", "told"),
     [
-        (
-            {"affinity": anti_affinity("requiredDuringSchedulingIgnoredDuringExecution")},
-            "affinity between pods (1 pod)",
-        ),
-        ({"topologySpreadConstraints": [{"whenUnsatisfiable": "DoNotSchedule"}]}, "topology spread (1 pod)"),
-        ({"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}, "volumes (1 pod)"),
+        ({"schedulingGroup": {"podGroupName": "workers"}}, "pod groups (1 pod)"),
     ],
 )
 def test_what_placement_does_not_look_at_is_told(spec: Json, told: str) -> None:
@@ -70,11 +65,11 @@ def test_what_placement_does_not_look_at_is_told(spec: Json, told: str) -> None:
 @pytest.mark.parametrize(
     "spec",
     [
-        {"affinity": anti_affinity("preferredDuringSchedulingIgnoredDuringExecution")},
-        {"topologySpreadConstraints": [{"whenUnsatisfiable": "ScheduleAnyway"}]},
+        {"affinity": anti_affinity("requiredDuringSchedulingIgnoredDuringExecution")},
+        {"topologySpreadConstraints": [{"whenUnsatisfiable": "DoNotSchedule", "topologyKey": "zone", "maxSkew": 1}]},
         {"containers": [{"ports": [{"containerPort": 80, "hostPort": 80}]}]},
         {"volumes": [{"name": "scratch", "emptyDir": {}}, {"name": "config", "configMap": {"name": "c"}}]},
-        {"containers": {"a": 1}, "volumes": [7], "topologySpreadConstraints": "x"},
+        {"containers": {"a": 1}, "volumes": [7]},
     ],
 )
 def test_what_only_prefers_or_binds_to_no_node_is_not_told(spec: Json) -> None:
@@ -92,8 +87,8 @@ def test_pods_that_need_no_node_any_more_are_not_told() -> None:
 
 
 def test_only_the_pods_that_are_asked_for_are_told() -> None:
-    spread: dict[str, Any] = {"topologySpreadConstraints": [{"whenUnsatisfiable": "DoNotSchedule"}]}
-    objects = [*a_cluster(), a_pod("p", template="one"), a_pod("q", template="one", **spread)]
+    volumes: dict[str, Any] = {"schedulingGroup": {}}
+    objects = [*a_cluster(), a_pod("p", template="one"), a_pod("q", template="one", **volumes)]
     assert warnings_of(*objects, options=("--pod", "p")) == []
     assert len(warnings_of(*objects, options=("--pod", "q"))) == 1
 

@@ -8,10 +8,9 @@ from scheduler.decision.choice import Groups, pick
 from scheduler.decision.templates import Templates
 from scheduler.plugins.node_resources_fit import least_allocated
 from scheduler.plugins.normalize import normalized
-from scheduler.plugins.plugin import Cycle
 from scheduler.state.nodes import NodeInfos
 from scheduler.state.pod_requests import pod_requests
-from tests.builders import a_container, a_node, a_pod, a_term, amounts, requires
+from tests.builders import a_container, a_cycle, a_node, a_pod, a_term, amounts, requires
 
 SOFT = Taint("k", "", "PreferNoSchedule")
 
@@ -38,7 +37,7 @@ class Cluster:
     ) -> tuple[int, int] | None:
         found = groups or {(0, ()): self.all}
         allowed = self.all if feasible is None else feasible
-        return pick(Cycle(pod, pod_requests(pod), self.infos), self.templates.of(pod), found, allowed, start)
+        return pick(a_cycle(pod, self.infos, self.templates), self.templates.plugins, found, allowed, start)
 
     def left(self, pod: Pod) -> list[int]:
         numbers = np.arange(self.all.bit_length())

@@ -10,7 +10,7 @@ from scheduler.core_v1.namespace import Namespace
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.decide import Failed, NotPlaced, OutOfTime, Placed, Verdict, decide
-from scheduler.decision.time_limit import Patience
+from scheduler.decision.time_limit import DecisionTimeLimit
 from scheduler.plugins.dynamic_resources import ADMIN_ACCESS, CLAIMS, CLASSES, DEVICES
 from scheduler.plugins.node_affinity import NODE_AFFINITY
 from scheduler.plugins.node_declared_features import NODE_DECLARED_FEATURES
@@ -38,9 +38,9 @@ from tests.builders import (
 ROOM = amounts(cpu="4", memory="8Gi", pods="10")
 
 
-def a_cluster(*devices: int, patience: Patience | None = None) -> Cluster:
+def a_cluster(*devices: int, time_limit: DecisionTimeLimit | None = None) -> Cluster:
     """Nodes with so many devices each."""
-    cluster = Cluster(kubernetes(), is_ours=lambda _: True, patience=patience)
+    cluster = Cluster(kubernetes(), is_ours=lambda _: True, time_limit=time_limit)
     cluster.set_class(a_class())
     for number, count in enumerate(devices):
         add_node(cluster, number, *(f"gpu-{n}" for n in range(count)))
@@ -198,7 +198,7 @@ def test_claim_that_cannot_be_decided_fails_the_attempt() -> None:
 
 def test_decision_that_takes_too_long_fails_and_the_attempts_after_it_go_on_from_there() -> None:
     clock = itertools.count()  # a second for each look at it
-    cluster = a_cluster(1, 1, 1, 1, 1, patience=Patience(lambda: next(clock), 3))
+    cluster = a_cluster(1, 1, 1, 1, 1, time_limit=DecisionTimeLimit(lambda: next(clock), 3))
     pod = a_pod(node_selector={"no": "node"})
     first, *_, last = [outcome(cluster, pod=pod) for _ in range(4)]
     assert first == OutOfTime("timed out: what the pod asks for takes more than 3 s to decide")
@@ -207,11 +207,11 @@ def test_decision_that_takes_too_long_fails_and_the_attempts_after_it_go_on_from
 
 def test_time_is_limited_for_decisions_only() -> None:
     clock = itertools.count()
-    patience = Patience(lambda: next(clock), 1)
-    assert not any(patience.is_over() for _ in range(10))
-    with patience.limited():
-        assert patience.is_over()
-    assert not patience.is_over()
+    time_limit = DecisionTimeLimit(lambda: next(clock), 1)
+    assert not any(time_limit.is_over() for _ in range(10))
+    with time_limit.limited():
+        assert time_limit.is_over()
+    assert not time_limit.is_over()
 
 
 def test_decision_changes_nothing() -> None:

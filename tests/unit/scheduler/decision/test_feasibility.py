@@ -8,12 +8,12 @@ from scheduler.core_v1.host_ports import HostPort
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.feasibility import feasible, fit_error, refused_by_all, rejections
 from scheduler.decision.templates import Templates
+from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.default import PLUGINS
 from scheduler.plugins.node_affinity import NODE_AFFINITY
-from scheduler.plugins.plugin import Cycle, Rejected
+from scheduler.plugins.plugin import Rejected
 from scheduler.state.nodes import NodeInfos
-from scheduler.state.pod_requests import pod_requests
-from tests.builders import a_container, a_node, a_pod, amounts, requires
+from tests.builders import a_container, a_cycle, a_node, a_pod, amounts, requires
 
 FITS = "node(s) didn't match Pod's node affinity/selector"
 PORTS = "node(s) didn't have free ports for the requested pod ports"
@@ -29,13 +29,13 @@ class Cluster:
             self.templates.set_node(number, node)
 
     def feasible(self, pod: Pod) -> int:
-        return feasible(self.cycle(pod), self.templates.of(pod))
+        return feasible(self.cycle(pod), self.templates.plugins)
 
     def rejections(self, pod: Pod) -> list[tuple[str, Rejected]]:
-        return [(plugin.name, one) for plugin, one in rejections(self.cycle(pod), self.templates.of(pod))]
+        return [(plugin.name, one) for plugin, one in rejections(self.cycle(pod), self.templates)]
 
     def cycle(self, pod: Pod) -> Cycle:
-        return Cycle(pod, pod_requests(pod), self.infos)
+        return a_cycle(pod, self.infos, self.templates)
 
 
 def offering(name: str, cpu: str = "4", memory: str = "8Gi", pods: str = "10", **more: str) -> Node:

@@ -7,18 +7,16 @@ from allocator.model import Node, Requirement, Taint, Term, Toleration
 from cel import Cancelled
 from scheduler.core_v1.pod import Pod, Preference
 from scheduler.decision import templates
-from scheduler.decision.templates import MOST_TEMPLATES, NOT_NAMED, Template, Templates
+from scheduler.decision.templates import MOST_TEMPLATES, NOT_NAMED, Templates
 from scheduler.plugins.default import PLUGINS
-from scheduler.plugins.node_affinity import NODE_AFFINITY
 from scheduler.plugins.plugin import Plugin, Static
-from scheduler.plugins.taint_toleration import TAINT_TOLERATION
 from tests.builders import a_node, a_pod, a_term, amounts, named, requires
 
 TAINT = Taint("k", "v", "NoSchedule")
 
 
-def rejected(template: Template) -> list[tuple[str, str, int]]:
-    return [(plugin.name, one.reason, one.nodes) for plugin, one in template.rejected()]
+def rejected(templates: Templates, pod: Pod) -> list[tuple[str, str, int]]:
+    return [(plugin.name, one.reason, one.nodes) for plugin, one in templates.rejections(templates.of(pod))]
 
 
 def counting(refusal: Callable[[Pod, Node], str]) -> Plugin:
@@ -47,7 +45,7 @@ def test_a_template_allows_the_nodes_that_every_filter_lets_pass() -> None:
 
 def test_a_node_is_refused_by_the_first_filter_that_refuses_it() -> None:
     both = a_node("b", taints=(TAINT,), unschedulable=True)
-    assert rejected(of_nodes(a_node("a"), both, a_node("c", taints=(TAINT,))).of(a_pod())) == [
+    assert rejected(of_nodes(a_node("a"), both, a_node("c", taints=(TAINT,))), a_pod()) == [
         ("NodeUnschedulable", "node(s) were unschedulable", 0b010),
         ("TaintToleration", "node(s) had untolerated taint(s)", 0b100),
     ]
@@ -110,22 +108,22 @@ def test_a_pod_that_names_its_nodes_has_just_these_looked_at() -> None:
         return "" if node.name == "n1" else "no"
 
     pod = a_pod(affinity=(*named("n1"), *named("n3"), *named("gone")))
-    template = zoned("a", "b", "c", "d", plugins=(counting(look_at),)).of(pod)
+    templates = zoned("a", "b", "c", "d", plugins=(counting(look_at),))
+    assert templates.of(pod).allowed == 0b0010
     assert sorted(looked_at) == ["n1", "n3"]
-    assert template.allowed == 0b0010
-    assert sorted(nodes for _, _, nodes in rejected(template)) == [0b0101, 0b1000]
+    assert sorted(nodes for _, _, nodes in rejected(templates, pod)) == [0b0101, 0b1000]
 
 
 def test_nodes_that_the_pod_does_not_name_are_told_as_kube_scheduler_tells_them() -> None:
-    assert rejected(zoned("a", "b").of(a_pod(affinity=named("n1")))) == [("NodeAffinity", NOT_NAMED, 0b01)]
+    assert rejected(zoned("a", "b"), a_pod(affinity=named("n1"))) == [("NodeAffinity", NOT_NAMED, 0b01)]
 
 
 def test_terms_that_name_nodes_and_exclude_each_other_leave_none() -> None:
     name = requires("metadata.name", "In", "n0")
     other = requires("metadata.name", "In", "n1")
-    template = zoned("a", "b").of(a_pod(affinity=(Term(fields=(name, other)),)))
-    assert template.allowed == 0
-    assert rejected(template) == [("NodeAffinity", NOT_NAMED, 0b11)]
+    found, pod = zoned("a", "b"), a_pod(affinity=(Term(fields=(name, other)),))
+    assert found.of(pod).allowed == 0
+    assert rejected(found, pod) == [("NodeAffinity", NOT_NAMED, 0b11)]
 
 
 def test_preferences_and_soft_taints_are_counted_for_each_node() -> None:
@@ -139,8 +137,8 @@ def test_preferences_and_soft_taints_are_counted_for_each_node() -> None:
         tolerations=(Toleration("x", "Exists", "", "PreferNoSchedule"), Toleration("y", "Exists", "", "NoSchedule")),
     )
     template = nodes.of(pod)
-    assert list(template.counts_of(NODE_AFFINITY)[:3]) == [7, 2, 0]
-    assert list(template.counts_of(TAINT_TOLERATION)[:3]) == [1, 1, 0]
+    assert list(template.counts_of("NodeAffinity")[:3]) == [7, 2, 0]
+    assert list(template.counts_of("TaintToleration")[:3]) == [1, 1, 0]
 
 
 def test_templates_with_many_words_leave_room_for_few_others(monkeypatch: pytest.MonkeyPatch) -> None:

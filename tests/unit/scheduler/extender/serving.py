@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 from urllib.parse import urlsplit
 
-from scheduler.extender.server import Served, Verb, serving
+from scheduler.extender.server import ServedVerbs, Verb, serving
 from scheduler.runtime.tls import Certificates
 from tests.unit.scheduler.loops import Loop
 
@@ -27,13 +27,13 @@ def echo(body: bytes) -> bytes:
     return b'{"length": %d}' % len(body)
 
 
-def served(*names: str, verb: Verb = echo, most_calls: int = 5, **more: Any) -> Served:
+def served(*names: str, verb: Verb = echo, most_calls: int = 5, **more: Any) -> ServedVerbs:
     """One verb for those of these names; for all where there are none."""
-    return Served("/v1", {"filter": verb}, names, most_calls, more.pop("called", lambda *_: None), **more)
+    return ServedVerbs("/v1", {"filter": verb}, names, most_calls, more.pop("called", lambda *_: None), **more)
 
 
 def run(
-    loop: Loop, what: Served, use: Callable[[str], Awaitable[None]], certificates: Certificates | None = None
+    loop: Loop, what: ServedVerbs, use: Callable[[str], Awaitable[None]], certificates: Certificates | None = None
 ) -> None:
     """Use what is served. use: gets the URL up to the verb."""
 

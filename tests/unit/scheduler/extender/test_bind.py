@@ -3,18 +3,22 @@
 import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, cast
 
 import pytest
 
 from allocator.model import Claim
-from scheduler.attempt.attempts import INTERNAL
-from scheduler.attempt.binder import Api, Binder, Listener, Observed, Time
+from scheduler.attempt.attempts import INTERNAL, Attempts
+from scheduler.attempt.binder import Binder, Time
+from scheduler.attempt.listener import Listener
+from scheduler.attempt.watched_claims import WatchedClaims
+from scheduler.client.api import Api
 from scheduler.client.errors import ApiError, Status
 from scheduler.client.resources import claims
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.decide import Placed
-from scheduler.extender.bind import Binds
+from scheduler.extender.bind import Binds, is_tried
 from scheduler.extender.wire import ExtenderBindingArgs
 from scheduler.state.invariants import Violation
 from tests.builders import Watched, a_pod, an_allocated_claim, watched
@@ -24,7 +28,7 @@ POD = a_pod()
 ARGS = ExtenderBindingArgs(PodName=POD.name, PodNamespace=POD.namespace, PodUID=POD.uid, Node="node-0")
 
 
-class Denied:
+class Denied(Listener):
     """Gives the pod to who reads it, and refuses every write, as RBAC does; it hears what becomes of attempts.
 
     spec: what the pod says beside its containers.
@@ -32,7 +36,7 @@ class Denied:
 
     def __init__(self, **spec: object) -> None:
         self.violations: list[Violation] = []
-        self.given_back: list[str | None] = []
+        self.wakes = 0
         self._spec = {"containers": [], **spec}
 
     async def request(self, method: str, path: str, **_: object) -> dict[str, Any]:
@@ -45,8 +49,8 @@ class Denied:
     async def reached(self, *_: object) -> bool:
         return True
 
-    def passed(self, *_: object, **__: object) -> None:
-        """Nobody asks."""
+    def wake(self) -> None:
+        self.wakes += 1
 
     def violated(self, violation: Violation) -> None:
         self.violations.append(violation)
@@ -59,30 +63,29 @@ def cluster() -> Cluster:
     return found
 
 
-def binds(cluster: Cluster, denied: Denied) -> Binds:
+def binds(cluster: Cluster, denied: Denied) -> tuple[Binds, Attempts]:
     moment = datetime(2026, 1, 1, tzinfo=UTC)
     time = Time(lambda: 0.0, lambda: moment, asyncio.sleep, lambda: 0.5)
-    binder = Binder(
-        cast(Api, denied), claims("v1"), cast(Observed, denied), time, "ours", 1, "1", cast(Listener, denied)
-    )
-    return Binds(
+    watched = cast(WatchedClaims, denied)
+    binder = Binder(cast(Api, denied), claims("v1"), watched, time, "ours", 1, "1", denied)
+    attempts = Attempts(
         cluster,
         binder,
-        is_ours=lambda _: False,
-        timeout_s=30,
+        lambda *_: None,
         concurrency=1,
-        given_back=denied.given_back.append,
-        violated=denied.violated,
+        is_tried=partial(is_tried, cluster),
+        waits_for_devices=False,
     )
+    return Binds(cluster, binder, attempts, is_ours=lambda _: False, timeout_s=30, wake=denied.wake), attempts
 
 
 def test_a_right_that_is_missing_is_told_while_the_pod_that_lacked_it_is_there(cluster: Cluster) -> None:
     async def act() -> list[str]:
-        found = binds(cluster, Denied())
+        found, attempts = binds(cluster, Denied())
         answer = await found.bind(ARGS)
-        told = [answer, found.trouble]
+        told = [answer, attempts.trouble]
         cluster.remove_pod(POD.uid)
-        return [*told, found.trouble]
+        return [*told, attempts.trouble]
 
     answer, while_there, afterwards = asyncio.run(act())
     assert 'User "ours" cannot POST' in answer
@@ -96,16 +99,16 @@ def test_a_right_that_was_missing_is_not_told_any_more_once_the_pod_has_a_node_o
     """Somebody else may have bound it; and it may not be asked about again for as long as its devices are missing."""
 
     async def act() -> list[bool]:
-        found = binds(cluster, Denied())
+        found, attempts = binds(cluster, Denied())
         await found.bind(ARGS)
         found.refused("uid-other")
-        told = [bool(found.trouble)]
+        told = [bool(attempts.trouble)]
         found.refused(POD.uid)
-        told.append(bool(found.trouble))
+        told.append(bool(attempts.trouble))
         await found.bind(ARGS)
-        told.append(bool(found.trouble))
+        told.append(bool(attempts.trouble))
         cluster.set_pod(replace(POD, node_name="node-0"))
-        return [*told, bool(found.trouble)]
+        return [*told, bool(attempts.trouble)]
 
     assert asyncio.run(act()) == [True, False, True, False]
 
@@ -113,7 +116,7 @@ def test_a_right_that_was_missing_is_not_told_any_more_once_the_pod_has_a_node_o
 def test_second_attempt_at_a_pod_is_not_begun_and_told_as_a_violation(cluster: Cluster) -> None:
     cluster.reserve(POD, Placed("node-0", (), ()))
     denied = Denied()
-    assert asyncio.run(binds(cluster, denied).bind(ARGS)) == INTERNAL
+    assert asyncio.run(binds(cluster, denied)[0].bind(ARGS)) == INTERNAL
     assert [(one.invariant, one.subject) for one in denied.violations] == [("I6", f"pod {POD}")]
 
 
@@ -122,16 +125,16 @@ def test_pod_is_asked_about_again_where_the_claim_that_keeps_it_from_all_nodes_c
 ) -> None:
     """Nothing has changed by which kube-scheduler would do so before five minutes have gone."""
 
-    async def act() -> list[str | None]:
+    async def act() -> int:
         denied = Denied()
-        found = binds(cluster, denied)
+        found, attempts = binds(cluster, denied)
         found.free(POD, [claim])
-        await found.finish(patience_s=1.0)
-        return denied.given_back
+        await attempts.finish(wait_s=1.0)
+        return denied.wakes
 
     claim = an_allocated_claim("gpu-0", name="claim")
     cluster.set_claim(stored(claim), 1)
-    assert asyncio.run(act()) == [None]
+    assert asyncio.run(act()) == 1
 
 
 def stored(claim: Claim) -> Watched:
@@ -142,4 +145,4 @@ def stored(claim: Claim) -> Watched:
 
 def test_pod_that_is_not_ours_is_not_bound_before_its_claim_is_made(cluster: Cluster) -> None:
     denied = Denied(resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "template"}])
-    assert asyncio.run(binds(cluster, denied).bind(ARGS)) == f'pod "{POD}": ResourceClaim not created yet'
+    assert asyncio.run(binds(cluster, denied)[0].bind(ARGS)) == f'pod "{POD}": ResourceClaim not created yet'

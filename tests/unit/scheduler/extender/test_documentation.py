@@ -6,8 +6,8 @@ import pytest
 
 from scheduler.cli.extender import serve
 from scheduler.extender.configuration import ExtenderConfiguration, Mode
-from scheduler.extender.metrics import ExtenderMetrics, Reading
-from scheduler.runtime.metrics import Point, Status, Watch
+from scheduler.extender.metrics import ExtenderMetrics, ExtenderReading
+from scheduler.runtime.metrics import Point, PointStatus, Watch
 from tests.unit.scheduler.documented import DOCS, exposed, rows, said, settings
 from tests.unit.scheduler.extender.setups import OFF, a_document, found, profiles
 from tests.unit.scheduler.manifests import Json
@@ -36,10 +36,10 @@ def test_every_flag_is_described() -> None:
 
 def test_metrics_are_those_that_are_exposed() -> None:
     watch = Watch("pods", objects=0, restarts=0, refused=0, failures=0, silence_s=0, is_alive=True)
-    metrics = ExtenderMetrics("mine", lambda: Reading([watch], 0, 0))
+    metrics = ExtenderMetrics("mine", lambda: ExtenderReading([watch], 0, 0))
     metrics.called("filter", 200, 1)
     metrics.woke()
-    metrics.passed(Point.PRE_BIND, Status.SUCCESS, 1)
+    metrics.passed(Point.PRE_BIND, PointStatus.SUCCESS, 1)
     metrics.violated("I1")
     metrics.rolled_back("rival")
     metrics.swept("intent", 1)

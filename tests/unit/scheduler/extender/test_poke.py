@@ -112,7 +112,7 @@ class World:
 
         async def story() -> None:
             for event in events:
-                self.poke.hear(event)
+                self.poke.on_event(event)
 
         return self.run(story)
 
@@ -191,7 +191,7 @@ def test_pod_that_was_refused_after_the_change_knows_of_it() -> None:
     world = World()
 
     async def story() -> None:
-        world.poke.hear(SLICE)
+        world.poke.on_event(SLICE)
         world.poke.refused(POD)
 
     assert world.run(story) == []
@@ -199,7 +199,7 @@ def test_pod_that_was_refused_after_the_change_knows_of_it() -> None:
 
 def test_pod_that_asks_again_before_it_is_woken_is_not_woken(world: World) -> None:
     async def story() -> None:
-        world.poke.hear(SLICE)
+        world.poke.on_event(SLICE)
         await world.pass_time(1)
         world.poke.refused(POD)
 
@@ -210,7 +210,7 @@ def test_pod_that_asks_again_before_it_is_woken_is_not_woken(world: World) -> No
 def test_pod_that_does_not_ask_again_is_woken_whoever_else_does(world: World) -> None:
     async def story() -> None:
         world.poke.refused(a_pod(name="other"))
-        world.poke.hear(SLICE)
+        world.poke.on_event(SLICE)
         await world.pass_time(1)
         world.poke.refused(POD)
 
@@ -220,7 +220,7 @@ def test_pod_that_does_not_ask_again_is_woken_whoever_else_does(world: World) ->
 
 def test_pod_that_passes_is_not_woken(world: World) -> None:
     async def story() -> None:
-        world.poke.hear(SLICE)
+        world.poke.on_event(SLICE)
         world.poke.passed(POD.uid)
 
     assert world.run(story) == []
@@ -236,9 +236,9 @@ def test_pod_that_had_ended_before_it_was_refused_is_woken_once(world: World) ->
     world.cluster.remove_pod(POD.uid)
 
     async def story() -> None:
-        world.poke.hear(SLICE)
+        world.poke.on_event(SLICE)
         await world.pass_time(30)
-        world.poke.hear(SLICE)
+        world.poke.on_event(SLICE)
 
     assert world.run(story) == [(DEBOUNCE_S, "node-1")]
     assert world.poke.waiting == {}
@@ -267,7 +267,7 @@ def test_pod_that_is_not_asked_about_in_time_is_woken(world: World, event: Event
 
 def test_pod_that_is_asked_about_in_time_is_not_woken(world: World) -> None:
     async def story() -> None:
-        world.poke.hear(ClaimChanged(None, a_claim()))
+        world.poke.on_event(ClaimChanged(None, a_claim()))
         await world.pass_time(ASKED_AGAIN_S - 1)
         world.poke.refused(POD)
 
@@ -276,10 +276,10 @@ def test_pod_that_is_asked_about_in_time_is_not_woken(world: World) -> None:
 
 def test_each_change_leaves_all_the_time_to_ask_again(world: World) -> None:
     async def story() -> None:
-        world.poke.hear(ClaimChanged(None, a_claim()))
+        world.poke.on_event(ClaimChanged(None, a_claim()))
         await world.pass_time(ASKED_AGAIN_S - 1)
         world.poke.refused(POD)
-        world.poke.hear(ClaimChanged(a_claim(), None))
+        world.poke.on_event(ClaimChanged(a_claim(), None))
 
     assert world.run(story) == [(2 * ASKED_AGAIN_S, "node-0")]
 
@@ -319,9 +319,9 @@ def test_call_that_is_forbidden_is_tried_again_with_the_next_change(world: World
     world.errors = [a_refusal(403)]
 
     async def story() -> None:
-        world.poke.hear(SLICE)
+        world.poke.on_event(SLICE)
         await world.pass_time(30)
-        world.poke.hear(SLICE)
+        world.poke.on_event(SLICE)
 
     assert world.run(story) == [(DEBOUNCE_S, "node-1"), (30 + DEBOUNCE_S, "node-1")]
 

@@ -12,7 +12,7 @@ import pytest
 from allocator.model import Allocation, Claim
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.time_limit import Patience
+from scheduler.decision.time_limit import DecisionTimeLimit
 from scheduler.extender.bind import Binds
 from scheduler.extender.poke import Poke
 from scheduler.extender.verbs import Verbs
@@ -74,8 +74,8 @@ class Heard:
 class World:
     """Two nodes with one device and with two, and a claim for two."""
 
-    def __init__(self, *claims: Claim, patience: Patience | None = None) -> None:
-        self.cluster = a_cluster(1, 2, patience=patience)
+    def __init__(self, *claims: Claim, time_limit: DecisionTimeLimit | None = None) -> None:
+        self.cluster = a_cluster(1, 2, time_limit=time_limit)
         for claim in claims or (a_claim(a_request(count=2)),):
             self.cluster.set_claim(watched(claim), 1)
         self.unready = ""
@@ -167,7 +167,7 @@ def test_filter_says_what_is_wrong_with_a_selector() -> None:
 
 def test_what_takes_too_long_to_decide_is_no_answer() -> None:
     clock = itertools.count()  # a second for each look at it
-    world = World(patience=Patience(lambda: next(clock), 1))
+    world = World(time_limit=DecisionTimeLimit(lambda: next(clock), 1))
     evictable(world.cluster)
     assert world.filter() == {"Error": "timed out: what the pod asks for takes more than 1 s to decide"}
     assert world.prioritize() == {"node-0": 0, "node-1": 0}

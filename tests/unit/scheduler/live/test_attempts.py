@@ -9,8 +9,10 @@ from typing import Any, cast
 
 import pytest
 
-from scheduler.attempt.attempts import FASTER_S
-from scheduler.attempt.binder import Binder, Listener, Time
+from scheduler.attempt.attempts import FASTER_S, Attempts
+from scheduler.attempt.binder import Binder, Time
+from scheduler.attempt.listener import Listener
+from scheduler.attempt.watched_claims import WatchedClaims
 from scheduler.cache.kinds import claim_of
 from scheduler.cache.reflector import Reflector
 from scheduler.client.connection import Connection
@@ -21,7 +23,8 @@ from scheduler.decision.cluster import Cluster
 from scheduler.live.loop import Loop, Parts
 from scheduler.queue.queue import Queue
 from scheduler.runtime.metrics import Metrics
-from scheduler.runtime.watched_claims import ObservedClaims
+from scheduler.state.changes import Event
+from scheduler.state.invariants import Violation
 from scheduler.telling.conditions import Refusals
 from scheduler.telling.events import Events
 from tests.builders import DRIVER, a_class, a_node, a_pod, a_slice, amounts, everywhere, kubernetes
@@ -110,18 +113,18 @@ class Server:
         self._cluster.set_claim(claim_of(copy.deepcopy(self.claims[name])), self._version)
 
 
-class Shown(ObservedClaims):
+class Shown(WatchedClaims):
     """The watch of the claims is never behind."""
 
     async def reached(self, *_: object) -> bool:
         return True
 
 
-class Silent:
-    """Nobody hears how bindings go."""
+class Silent(Listener):
+    """Nobody hears how attempts go, as long as no two meet."""
 
-    def __getattr__(self, _: str) -> Any:  # whatever is told
-        return lambda *_, **__: None
+    def violated(self, violation: Violation) -> None:
+        pytest.fail(str(violation))
 
 
 class Room:
@@ -135,15 +138,22 @@ class Room:
         cluster.set_slice(a_slice("nic-0", "nic-1", "nic-2", "nic-3", reach=everywhere()))
         self.server = Server(cluster)
         self.now = 100.0
-        self.queue = Queue(self.now, gate=cluster.gate, tell=lambda *_: None)
+        self.queue = Queue(self.now, gate=cluster.gate, on_move=lambda *_: None)
         api = cast(Connection, self.server)
         time = Time(lambda: self.now, lambda: MOMENT, lambda _: asyncio.sleep(0), lambda: 0.5)
         observed = Shown(cast(Reflector[Any], None), cluster)
-        binder = Binder(api, claims("v1"), observed, time, "ours", 1, "1", cast(Listener, Silent()))
+        binder = Binder(api, claims("v1"), observed, time, "ours", 1, "1", Silent())
         metrics = Metrics("ours", lambda: pytest.fail("nobody reads them"))
         told = Events(api, "ours", "ours", lambda: MOMENT), Refusals(api, lambda: MOMENT)
-        parts = Parts(cluster, self.queue, binder, *told, metrics, lambda one: pytest.fail(str(one)))
-        self.loop = Loop(parts, lambda: self.now, lambda: False, concurrency=2)
+        self.attempts = Attempts(
+            cluster, binder, self._given_back, concurrency=2, is_tried=self.queue.is_tried, waits_for_devices=True
+        )
+        parts = Parts(cluster, self.queue, binder, self.attempts, *told, metrics)
+        self.loop = Loop(parts, lambda: self.now, lambda: False)
+
+    def _given_back(self, event: Event, _: str) -> None:
+        self.queue.on_event(event, self.now)
+        self.loop.wake()
 
     async def go_on(self) -> None:
         self.loop.wake()
@@ -170,7 +180,7 @@ def test_pods_whose_writes_fail_leave_the_writers_to_others(room: Room) -> None:
             await room.go_on()
         assert room.node_of("good")
         assert {one["queue"] for one in room.queue.dump()} == {"in flight"}
-        await room.loop.finish(0.0)
+        await room.attempts.finish(0.0)
         running.cancel()
 
     asyncio.run(act())

@@ -9,9 +9,13 @@ import pytest
 
 from cel.values.quantity import Quantity
 from scheduler.attempt import claim_objects
-from scheduler.attempt.binder import Api, Binder, Listener, Observed, Time
+from scheduler.attempt.attempts import Attempts
+from scheduler.attempt.binder import Binder, Time
 from scheduler.attempt.intent import Intent
+from scheduler.attempt.listener import Listener
+from scheduler.attempt.watched_claims import WatchedClaims
 from scheduler.cache.kinds import claim_of
+from scheduler.client.api import Api
 from scheduler.client.errors import ApiError, Status
 from scheduler.client.resources import claims
 from scheduler.core_v1.pod import Pod
@@ -20,6 +24,7 @@ from scheduler.decision.decide import Failed, OutOfTime, Verdict
 from scheduler.live.loop import LEFT_S, PROBE_S, Loop, Parts
 from scheduler.queue.queue import Queue
 from scheduler.runtime.metrics import Metrics
+from scheduler.state.changes import Event
 from scheduler.state.invariants import Violation
 from scheduler.telling.conditions import Refusals
 from scheduler.telling.events import Events
@@ -45,11 +50,12 @@ TURNS = 50
 """Of the event loop: more than an attempt takes."""
 
 
-class Denied:
+class Denied(Listener):
     """Refuses every call, as RBAC does; it sees all there is, and hears what becomes of attempts."""
 
     def __init__(self) -> None:
         self.calls: list[str] = []
+        self.violations: list[Violation] = []
 
     async def request(self, method: str, path: str, **_: object) -> dict[str, Any]:
         self.calls.append(f"{method} {path}")
@@ -59,8 +65,8 @@ class Denied:
     async def reached(self, *_: object) -> bool:
         return True
 
-    def passed(self, *_: object, **__: object) -> None:
-        """Nobody asks."""
+    def violated(self, violation: Violation) -> None:
+        self.violations.append(violation)
 
 
 class Room:
@@ -74,14 +80,20 @@ class Room:
         api = cast(Api, denied)
         moment = datetime(2026, 1, 1, tzinfo=UTC)
         time = Time(lambda: self.now, lambda: moment, asyncio.sleep, lambda: 0.5)
-        binder = Binder(api, claims("v1"), cast(Observed, denied), time, "ours", 1, "1", cast(Listener, denied))
-        self.queue = Queue(self.now, gate=cluster.gate, tell=lambda *_: None)
+        binder = Binder(api, claims("v1"), cast(WatchedClaims, denied), time, "ours", 1, "1", denied)
+        self.queue = Queue(self.now, gate=cluster.gate, on_move=lambda *_: None)
         metrics = Metrics("ours", lambda: pytest.fail("nobody reads them"))
         events, refusals = Events(api, "ours", "ours", lambda: moment), Refusals(api, lambda: moment)
-        self.violations: list[Violation] = []
-        parts = Parts(cluster, self.queue, binder, events, refusals, metrics, self.violations.append)
+        self.attempts = Attempts(
+            cluster, binder, self._given_back, concurrency=8, is_tried=self.queue.is_tried, waits_for_devices=True
+        )
+        parts = Parts(cluster, self.queue, binder, self.attempts, events, refusals, metrics)
         self.is_outdated = False
-        self.loop = Loop(parts, lambda: self.now, lambda: self.is_outdated, concurrency=8, is_dry=is_dry)
+        self.loop = Loop(parts, lambda: self.now, lambda: self.is_outdated, is_dry=is_dry)
+
+    def _given_back(self, event: Event, _: str) -> None:
+        self.queue.on_event(event, self.now)
+        self.loop.wake()
 
     def add(self, *names: str) -> None:
         for name in names:
@@ -105,7 +117,7 @@ def test_while_no_pod_can_be_bound_one_at_a_time_is_tried(room: Room) -> None:
         running = asyncio.create_task(room.loop.run())
         room.add("first")
         tried = [await room.go_on()]
-        assert 'User "ours" cannot POST' in room.loop.trouble
+        assert 'User "ours" cannot POST' in room.attempts.trouble
         room.add("second", "third")
         tried.append(await room.go_on())
         room.now += PROBE_S / 2
@@ -142,8 +154,8 @@ def test_second_attempt_at_a_pod_is_not_begun_and_told(room: Room) -> None:
         return tried
 
     assert asyncio.run(act()) == 1
-    assert room.loop.bindings == 0
-    assert room.violations == [Violation("I6", "pod default/pod", "pod uid-pod has an attempt under way")]
+    assert room.attempts.number == 0
+    assert room.denied.violations == [Violation("I6", "pod default/pod", "pod uid-pod has an attempt under way")]
 
 
 def test_once_the_pod_that_lacked_a_right_has_gone_the_next_is_tried_at_once(room: Room) -> None:
@@ -167,11 +179,11 @@ def test_a_right_that_was_missing_is_not_told_any_more_once_the_pod_that_lacked_
         running = asyncio.create_task(room.loop.run())
         room.add("first")
         await room.go_on()
-        told = [room.loop.trouble]
+        told = [room.attempts.trouble]
         room.cluster.remove_node("node-0")
         room.now += PROBE_S + 1  # and its backoff
         await room.go_on()
-        told.append(room.loop.trouble)
+        told.append(room.attempts.trouble)
         room.add("second")
         assert await room.go_on() == 3
         running.cancel()
@@ -208,7 +220,7 @@ def test_namespace_with_costly_decisions_lets_others_go_first_and_is_told_when_t
         turns.append(pod.name)
         if pod.namespace != "dear":
             return Failed("no matter")
-        room.now += view.patience.most_s
+        room.now += view.time_limit.most_s
         return OutOfTime("timed out")
 
     async def act() -> None:
@@ -255,7 +267,7 @@ def test_costly_decision_is_not_gone_on_with_while_pods_of_others_are_being_boun
 
     def decided(view: Cluster, pod: Pod, *_: object) -> Verdict:
         turns.append(pod.name)
-        room.now += view.patience.most_s
+        room.now += view.time_limit.most_s
         return OutOfTime("timed out")
 
     async def act() -> None:

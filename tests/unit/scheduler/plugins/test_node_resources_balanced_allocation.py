@@ -2,11 +2,10 @@ import numpy as np
 import pytest
 
 from scheduler.core_v1.pod import Pod
+from scheduler.decision.templates import Templates
 from scheduler.plugins.node_resources_balanced_allocation import NODE_RESOURCES_BALANCED_ALLOCATION
-from scheduler.plugins.plugin import Cycle
 from scheduler.state.nodes import NodeInfos
-from scheduler.state.pod_requests import pod_requests
-from tests.builders import a_container, a_node, a_pod, amounts
+from tests.builders import a_container, a_cycle, a_node, a_pod, amounts
 
 
 def score(pod: Pod, *on_node: Pod, **offer: str) -> int | None:
@@ -16,7 +15,7 @@ def score(pod: Pod, *on_node: Pod, **offer: str) -> int | None:
         infos.add_pod(0, other)
     plugin = NODE_RESOURCES_BALANCED_ALLOCATION.score
     assert plugin is not None
-    found = plugin.scores(Cycle(pod, pod_requests(pod), infos), np.arange(1), np.zeros(1, np.int64))
+    found = plugin.scores(a_cycle(pod, infos, Templates()), np.arange(1), np.zeros(1, np.int64))
     return None if found is None else int(found[0])
 
 

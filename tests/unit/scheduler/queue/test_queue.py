@@ -8,13 +8,13 @@ from scheduler.plugins.node_affinity import NODE_AFFINITY
 from scheduler.plugins.node_ports import NODE_PORTS
 from scheduler.plugins.plugin import Reason, Refusal
 from scheduler.queue import queue as queue_module
-from scheduler.queue.queue import FLUSH_EVERY_S, Backoff, Place, Queue
+from scheduler.queue.queue import FLUSH_EVERY_S, PodBackoff, PodPlace, Queue
 from scheduler.state.changes import ClaimChanged, ClassChanged, SliceChanged, TaintRulesChanged
 from scheduler.state.pod_requests import PodRequests
 from tests.builders import a_claim, a_class, a_pod, a_slice, an_allocated_claim
 
 HELP = SliceChanged(None, a_slice("gpu-0"))
-MOST_S = Backoff().most_unschedulable_s
+MOST_S = PodBackoff().most_unschedulable_s
 NO_HELP = ClassChanged(None, a_class("nic"))
 
 
@@ -24,7 +24,7 @@ class Room:
     def __init__(self) -> None:
         self.claims: set[tuple[str, str]] = set()
         self.told: list[tuple[str, str]] = []
-        self.queue = Queue(0.0, gate=self.gate, tell=lambda place, why: self.told.append((str(place), why)))
+        self.queue = Queue(0.0, gate=self.gate, on_move=lambda place, why: self.told.append((str(place), why)))
 
     def gate(self, pod: Pod) -> str:
         missing = [one.claim_name for one in pod.claims if (pod.namespace, one.claim_name) not in self.claims]
@@ -34,7 +34,7 @@ class Room:
         found = self.queue.pop(now)
         return found.pod.name if found else None
 
-    def place(self, name: str = "pod") -> Place:
+    def place(self, name: str = "pod") -> PodPlace:
         found = self.queue.get(f"uid-{name}")
         assert found is not None
         return found.place
@@ -67,7 +67,7 @@ def test_the_higher_priority_comes_first_then_the_one_that_came_first(room: Room
 def test_a_pod_in_flight_is_not_popped_again(room: Room) -> None:
     room.queue.add(a_pod(), 0.0)
     assert room.pop() == "pod"
-    assert room.place() is Place.IN_FLIGHT
+    assert room.place() is PodPlace.IN_FLIGHT
     assert room.pop() is None
     assert room.queue.next_ready(0.0) is None
     room.queue.done("uid-pod")
@@ -88,7 +88,7 @@ def test_an_event_soon_after_the_refusal_lets_the_pod_back_off_first(room: Room)
     room.queue.add(a_pod(), 0.0)
     room.refuse(10.0)
     room.queue.on_event(HELP, 10.2)
-    assert (room.place(), room.queue.next_ready(10.2)) == (Place.BACKOFF, 11.0)
+    assert (room.place(), room.queue.next_ready(10.2)) == (PodPlace.BACKOFF, 11.0)
     assert room.pop(10.99) is None
     assert room.pop(11.0) == "pod"
 
@@ -149,7 +149,7 @@ def test_an_event_during_the_attempt_counts_when_it_ends_in_a_refusal(room: Room
     room.queue.on_event(NO_HELP, 0.0)
     room.queue.on_event(HELP, 0.0)
     room.queue.refused("uid-pod", a_refusal(DEVICES), 0.5)
-    assert (room.place(), room.queue.next_ready(0.5)) == (Place.BACKOFF, 1.5)
+    assert (room.place(), room.queue.next_ready(0.5)) == (PodPlace.BACKOFF, 1.5)
 
 
 def test_an_event_before_the_attempt_or_for_another_reason_does_not(room: Room) -> None:
@@ -161,7 +161,7 @@ def test_an_event_before_the_attempt_or_for_another_reason_does_not(room: Room) 
     room.queue.on_event(TaintRulesChanged(), 0.0)
     room.queue.refused("uid-pod", a_refusal(CLASSES), 0.0)
     room.queue.refused("uid-first", a_refusal(DEVICES), 0.0)
-    assert (room.place(), room.place("first")) == (Place.UNSCHEDULABLE, Place.BACKOFF)
+    assert (room.place(), room.place("first")) == (PodPlace.UNSCHEDULABLE, PodPlace.BACKOFF)
 
 
 def test_a_pod_that_missed_an_event_is_tried_again(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,7 +175,7 @@ def test_a_pod_that_missed_an_event_is_tried_again(room: Room, monkeypatch: pyte
         room.queue.on_event(NO_HELP, 0.0)
     for name in ("old", "new"):
         room.queue.refused(f"uid-{name}", a_refusal(DEVICES), 0.0)
-    assert (room.place("old"), room.place("new")) == (Place.BACKOFF, Place.UNSCHEDULABLE)
+    assert (room.place("old"), room.place("new")) == (PodPlace.BACKOFF, PodPlace.UNSCHEDULABLE)
 
 
 def test_a_pod_that_is_refused_for_five_minutes_is_tried_at_the_next_tick(room: Room) -> None:
@@ -190,7 +190,7 @@ def test_a_pod_that_is_refused_for_five_minutes_is_tried_at_the_next_tick(room: 
 def test_a_pod_with_gates_is_tried_once_the_last_one_is_gone(room: Room) -> None:
     gated = a_pod(gates=("a", "b"))
     room.queue.add(gated, 0.0)
-    assert (room.pop(), room.place()) == (None, Place.GATED)
+    assert (room.pop(), room.place()) == (None, PodPlace.GATED)
     assert [one["gate"] for one in room.queue.dump()] == ["scheduling is gated by a, b"]
     open_ = replace(gated, gates=())
     room.queue.add(open_, 7.0)
@@ -204,7 +204,7 @@ def test_a_pod_without_its_claim_waits_for_it(room: Room) -> None:
     assert room.pop() is None
     room.queue.on_event(ClaimChanged(None, a_claim(name="other")), 1.0)
     room.queue.on_event(HELP, 1.0)
-    assert (room.pop(1.0), room.place()) == (None, Place.GATED)
+    assert (room.pop(1.0), room.place()) == (None, PodPlace.GATED)
     room.claims.add(("default", "mine"))
     room.queue.on_event(ClaimChanged(None, a_claim(name="mine")), 2.0)
     assert room.pop(2.0) == "pod"
@@ -216,7 +216,7 @@ def test_a_claim_that_goes_while_its_pod_waits_gates_the_pod(room: Room) -> None
     room.refuse(0.0)
     room.claims.clear()
     room.queue.on_event(ClaimChanged(an_allocated_claim("gpu-0", name="mine"), None), 60.0)
-    assert (room.pop(60.0), room.place()) == (None, Place.GATED)
+    assert (room.pop(60.0), room.place()) == (None, PodPlace.GATED)
     (told,) = room.queue.dump()
     assert (told["gate"], told["reasons"], told["message"]) == ("no claim mine", [], "")
 
@@ -226,7 +226,7 @@ def test_a_refused_pod_that_asks_for_something_else_is_tried_again(room: Room) -
     room.queue.add(pod, 0.0)
     room.refuse(0.0)
     room.queue.add(replace(pod, resource_version="2", phase="Pending"), 60.0)
-    assert room.place() is Place.UNSCHEDULABLE
+    assert room.place() is PodPlace.UNSCHEDULABLE
     room.queue.add(replace(pod, node_selector={"zone": "a"}), 60.0)
     found = room.queue.pop(60.0)
     assert found is not None
@@ -239,7 +239,7 @@ def test_a_change_of_the_pod_during_its_attempt_counts_too(room: Room) -> None:
     assert room.pop() == "pod"
     room.queue.add(replace(pod, node_selector={"zone": "a"}), 0.0)
     room.queue.refused("uid-pod", a_refusal(NODE_AFFINITY.reason), 0.0)
-    assert room.place() is Place.BACKOFF
+    assert room.place() is PodPlace.BACKOFF
 
 
 def test_a_pod_that_changes_while_it_waits_is_tried_as_it_is_then(room: Room) -> None:
@@ -255,14 +255,14 @@ def test_a_pod_that_changes_while_it_waits_is_tried_as_it_is_then(room: Room) ->
     assert found.pod.labels == {"a": "b"}
 
 
-@pytest.mark.parametrize("place", list(Place))
-def test_a_pod_that_is_gone_is_nowhere(room: Room, place: Place) -> None:
-    room.queue.add(a_pod(gates=("g",) if place is Place.GATED else ()), 0.0)
-    if place in (Place.IN_FLIGHT, Place.BACKOFF, Place.UNSCHEDULABLE):
+@pytest.mark.parametrize("place", list(PodPlace))
+def test_a_pod_that_is_gone_is_nowhere(room: Room, place: PodPlace) -> None:
+    room.queue.add(a_pod(gates=("g",) if place is PodPlace.GATED else ()), 0.0)
+    if place in (PodPlace.IN_FLIGHT, PodPlace.BACKOFF, PodPlace.UNSCHEDULABLE):
         room.pop()
-    if place is Place.BACKOFF:
+    if place is PodPlace.BACKOFF:
         room.queue.failed("uid-pod", 0.0)
-    if place is Place.UNSCHEDULABLE:
+    if place is PodPlace.UNSCHEDULABLE:
         room.queue.refused("uid-pod", a_refusal(DEVICES), 0.0)
     assert room.place() is place
     room.queue.remove("uid-pod")
@@ -293,7 +293,7 @@ def test_pods_are_counted_by_place_and_the_refused_by_reason(room: Room) -> None
     assert room.pop() == "b"
     room.queue.failed("uid-b", 0.0)
     assert room.pop() == "c"
-    assert room.queue.pending() == dict.fromkeys(Place, 1)
+    assert room.queue.pending() == dict.fromkeys(PodPlace, 1)
     assert {reason for reason, number in room.queue.unschedulable().items() if number} == {NODE_PORTS.reason}
 
 
@@ -348,6 +348,6 @@ def test_attempt_that_says_when_to_try_again_costs_no_backoff(room: Room) -> Non
 def test_a_pod_that_names_one_claim_twice_leaves_the_queue_as_any_other(room: Room) -> None:
     twice = a_pod(claims=(PodClaim("a", "claim"), PodClaim("b", "claim")))
     room.queue.add(twice, 0.0)
-    assert room.place() is Place.GATED
+    assert room.place() is PodPlace.GATED
     room.queue.remove(twice.uid)
     assert room.queue.get(twice.uid) is None

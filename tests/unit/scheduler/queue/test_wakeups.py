@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from allocator.model import Allocation, Node, Taint, Toleration
-from scheduler.core_v1.affinity_term import AffinityTerm
+from scheduler.core_v1.affinity_term import AffinityTerm, PodAffinity
 from scheduler.core_v1.host_ports import HostPort
 from scheduler.core_v1.namespace import Namespace
 from scheduler.core_v1.pod import Pod, PodClaim
@@ -259,7 +259,7 @@ def test_a_reason_tells_the_plugin_of_kube_scheduler_that_refuses_for_it() -> No
 
 
 def test_pod_that_keeps_nobody_away_helps_nobody_who_was_kept_away() -> None:
-    keeper = replace(BOUND, anti_affinity=(AffinityTerm("zone", frozenset({"default"}), None),))
+    keeper = replace(BOUND, pod_affinity=PodAffinity(required_anti=(AffinityTerm("zone", frozenset({"default"}), ()),)))
     assert is_helped(INTER_POD_AFFINITY.reason, PodChanged(keeper, None))
     assert is_helped(INTER_POD_AFFINITY.reason, GivenBack(keeper))
     assert not is_helped(INTER_POD_AFFINITY.reason, PodChanged(BOUND, None))

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, cast
 
-from scheduler.attempt.binder import Api
+from scheduler.client.api import Api
 from scheduler.client.errors import ApiError, Status
 from scheduler.core_v1.pod import Pod, PodClaim
 from scheduler.core_v1.unusable_entries import MANAGER
@@ -85,7 +85,7 @@ def applied(
         for one in seen:
             new = a_user(one)
             api.stored = one if stored is None else stored
-            statuses.hear(PodChanged(old, new))
+            statuses.on_event(PodChanged(old, new))
             old = new
             for _ in range(TURNS):
                 await asyncio.sleep(0)

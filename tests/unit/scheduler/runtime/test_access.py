@@ -24,7 +24,7 @@ class Reviews:
         self.may_answer = asyncio.Event()
         self.may_answer.set()
 
-    async def request(self, method: str, path: str, *, body: object, timeout_s: float) -> Json:
+    async def request(self, method: str, path: str, *, body: object = None, **_: object) -> Json:
         assert isinstance(body, dict)
         self.asked.append(body)
         await self.may_answer.wait()
@@ -48,7 +48,7 @@ class Door:
         self.access = Access(self.reviews, lambda: self.now_s)
 
     async def status(self, authorization: str = "Bearer t", verb: str = "get", path: str = "/metrics") -> int:
-        return (await self.access.verdict(authorization, verb, path)).status
+        return (await self.access.answer(authorization, verb, path)).status
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_api_server_is_told_all_that_it_said_of_the_user() -> None:
 
 def test_who_may_not_is_named_with_what_he_may_not() -> None:
     async def said() -> str:
-        return (await Door().access.verdict("Bearer t", "get", "/debug/queue")).reason
+        return (await Door().access.answer("Bearer t", "get", "/debug/queue")).reason
 
     assert asyncio.run(said()) == 'user "alice" cannot get path "/debug/queue"'
 

@@ -12,13 +12,14 @@ from scheduler.client.discovery import Served
 from scheduler.client.errors import CallFailed, Unanswered
 from scheduler.runtime import core
 from scheduler.runtime.configuration import Configuration
-from scheduler.runtime.core import Core, Site, Told
+from scheduler.runtime.core import Core, Site
 from scheduler.runtime.metrics import Metrics
+from scheduler.runtime.reporter import Reporter
 from scheduler.state.invariants import Violation
 from tests.builders import kubernetes
 
 
-class Heard(Told):
+class Heard(Reporter):
     """Takes down which parts have failed."""
 
     def __init__(self) -> None:
@@ -41,8 +42,8 @@ def a_core(heard: Heard) -> Core:
         name="ours",
         api=site.connection,
         is_ours=bool,
-        listener=heard,
-        hear=lambda _: None,
+        reporter=heard,
+        on_event=lambda _: None,
         makes_claims=True,
     )
 
@@ -81,7 +82,7 @@ def test_one_that_leads_lists_the_claims_until_it_has_them_and_has_the_epoch_of_
         if error := next(answers):
             raise error
 
-    monkeypatch.setattr(parts.mirror.claims, "catch_up", catch_up)
+    monkeypatch.setattr(parts.watched.claims, "catch_up", catch_up)
     asyncio.run(parts.succeed(epoch=7))
     assert parts.binder.epoch == 7
     assert next(answers, "none is left") == "none is left"
@@ -99,7 +100,7 @@ def test_violation_is_told_once_it_was_seen_twice_and_not_again_while_it_lasts(m
     async def sleep(_: float) -> None:
         pass
 
-    monkeypatch.setattr(parts.mirror, "filled", filled)
+    monkeypatch.setattr(parts.watched, "filled", filled)
     monkeypatch.setattr(parts.cluster, "violations", lambda: next(looks))
     monkeypatch.setattr("scheduler.runtime.core.asyncio.sleep", sleep)
     with pytest.raises(RuntimeError, match="StopIteration"):

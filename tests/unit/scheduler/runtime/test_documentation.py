@@ -3,7 +3,7 @@
 import pytest
 
 from scheduler.runtime.configuration import Configuration
-from scheduler.runtime.metrics import Metrics, Point, Reading, Result, Status, Watch
+from scheduler.runtime.metrics import Metrics, Point, PointStatus, Reading, Result, Watch
 from tests.unit.scheduler.documented import exposed, rows, said, settings
 
 PAGE = "scheduler.md"
@@ -25,7 +25,7 @@ def test_metrics_are_those_that_are_exposed() -> None:
     metrics.attempted(Result.SCHEDULED, 1)
     metrics.scheduled(1, 1)
     metrics.decided(1)
-    metrics.passed(Point.PRE_BIND, Status.SUCCESS, 1)
+    metrics.passed(Point.PRE_BIND, PointStatus.SUCCESS, 1)
     metrics.queued("active", "PodAdd")
     metrics.violated("I1")
     metrics.rolled_back("rival")

@@ -8,7 +8,7 @@ from dataclasses import replace
 import aiohttp
 import pytest
 
-from scheduler.runtime.health import Check, Served, serving, verdict
+from scheduler.runtime.health import Check, Endpoints, probe_answer, serving
 from scheduler.runtime.listening import CannotServe
 
 Answer = tuple[int, str, str]
@@ -27,8 +27,8 @@ def served(
     live: Mapping[str, Check] | None = None,
     ready: Mapping[str, Check] | None = None,
     warnings: Mapping[str, Check] | None = None,
-) -> Served:
-    return Served(
+) -> Endpoints:
+    return Endpoints(
         live={"loop": holds} if live is None else live,
         ready={"caches": holds} if ready is None else ready,
         warnings=warnings or {},
@@ -37,7 +37,7 @@ def served(
     )
 
 
-def asked(what: Served, *paths: str, accept: str = "text/plain") -> list[Answer]:
+def asked(what: Endpoints, *paths: str, accept: str = "text/plain") -> list[Answer]:
     """The answers to GETs of the paths."""
 
     async def ask(url: str) -> list[Answer]:
@@ -52,7 +52,7 @@ async def get(session: aiohttp.ClientSession, path: str) -> Answer:
         return answer.status, answer.content_type, await answer.text()
 
 
-def run(what: Served, use: Callable[[str], Awaitable[list[Answer]]]) -> list[Answer]:
+def run(what: Endpoints, use: Callable[[str], Awaitable[list[Answer]]]) -> list[Answer]:
     async def within() -> list[Answer]:
         async with serving("127.0.0.1:0", what) as url:
             return await use(url)
@@ -95,7 +95,7 @@ def test_warning_is_told_to_who_asks_and_fails_nothing() -> None:
 def test_excluded_check_does_not_count_and_a_misspelled_one_is_told() -> None:
     what = served(ready={"caches": fails})
     assert [status for status, _, _ in asked(what, "/readyz?exclude=caches", "/readyz?exclude=cache")] == [200, 503]
-    found = verdict("readyz", {"caches": fails}, {}, ["caches", "cahces"])
+    found = probe_answer("readyz", {"caches": fails}, {}, ["caches", "cahces"])
     assert found.is_good
     assert found.text == "[+]caches excluded: ok\nwarn: no check is named cahces\nreadyz check passed\n"
 

@@ -12,7 +12,7 @@ import pytest
 from scheduler.attempt.binder import Time
 from scheduler.client.connection import JSON, Json
 from scheduler.client.errors import ApiError, CallFailed, Status, Unanswered
-from scheduler.runtime.configuration import LeaderElection as Settings
+from scheduler.runtime.configuration import LeaderElectionSection
 from scheduler.runtime.leader_election import ELSEWHERE, LeaderElection, LeadershipLost, own_namespace
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/here/leases/dra-scheduler"
@@ -92,7 +92,7 @@ class Scene:
 
     def __init__(self) -> None:
         self.clock, self.server = Clock(), Server()
-        settings = Settings.model_validate({"resourceNamespace": "here"})
+        settings = LeaderElectionSection.model_validate({"resourceNamespace": "here"})
         self.election = LeaderElection(self.server, settings, "me", self.clock.time())
 
     def hold(self, holder: str) -> None:
@@ -247,10 +247,10 @@ def test_standby_that_cannot_ask_for_the_lease_is_not_ready_after_the_renew_dead
         scene = Scene()
         scene.server.broken = ApiError(f"GET {PATH}", 403, Status("Forbidden", "leases is forbidden"))
         scene.clock.now += 60  # the caches are filled first
-        assert scene.election.unheard() == ""
+        assert scene.election.unanswered() == ""
         running = asyncio.create_task(scene.election.run())
         await scene.clock.go_on(20)
-        assert "leases is forbidden" in scene.election.unheard()
+        assert "leases is forbidden" in scene.election.unanswered()
         assert scene.election.stale() == ""
         running.cancel()
 

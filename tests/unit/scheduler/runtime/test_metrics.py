@@ -7,8 +7,8 @@ from typing import get_args
 from prometheus_client.parser import text_string_to_metric_families
 
 from scheduler.repair.sweep import Leftover
-from scheduler.runtime.core import Told
-from scheduler.runtime.metrics import Metrics, Point, Reading, Result, Status, Watch
+from scheduler.runtime.metrics import Metrics, Point, PointStatus, Reading, Result, Watch
+from scheduler.runtime.reporter import Reporter
 from scheduler.version import VERSION
 
 WATCH = Watch("pods", objects=7, restarts=2, refused=1, failures=3, silence_s=0.5, is_alive=True)
@@ -46,7 +46,7 @@ def test_what_is_swept_is_counted_by_kind() -> None:
     metrics = some()
     leftovers: tuple[Leftover, ...] = get_args(Leftover)
     for number, leftover in enumerate(leftovers, 1):
-        Told(metrics).swept(leftover, number)
+        Reporter(metrics).swept(leftover, number)
     name = "dra_scheduler_swept_total"
     assert [value(metrics, name, leftover=leftover) for leftover in leftovers] == [1, 2]
 
@@ -75,7 +75,7 @@ def test_bound_pods_are_timed_by_their_number_of_attempts_of_which_many_are_one(
 def test_parts_of_attempts_and_decisions_are_timed() -> None:
     metrics = some()
     metrics.decided(0.0005)
-    metrics.passed(Point.PRE_BIND, Status.ERROR, 0.01)
+    metrics.passed(Point.PRE_BIND, PointStatus.ERROR, 0.01)
     assert value(metrics, "scheduler_scheduling_algorithm_duration_seconds_count") == 1
     labels = {"extension_point": "PreBind", "status": "Error", "profile": PROFILE}
     assert value(metrics, "scheduler_framework_extension_point_duration_seconds_count", **labels) == 1

@@ -3,7 +3,7 @@
 from scheduler.cache.events import Progressed
 from scheduler.cache.reflector import ALIVE_S
 from scheduler.runtime.metrics import Watch
-from scheduler.runtime.watches import unfilled, unheard, watches
+from scheduler.runtime.watches import silent, unfilled, watches
 from tests.unit.scheduler.cache.test_reflector import LISTED, cut, played
 
 DEAD_AT = 10 + ALIVE_S
@@ -19,13 +19,13 @@ def test_resource_that_was_never_listed_is_told_with_what_keeps_it() -> None:
     assert unfilled([played((0.0, LISTED))]) == ""
     refused = played((0.0, cut("refused")))
     assert unfilled([played((0.0, LISTED)), refused]) == "pods (v1): not listed yet (GET /x: refused)"
-    assert unheard([refused], DEAD_AT) == ""
+    assert silent([refused], DEAD_AT) == ""
 
 
 def test_watch_that_died_is_told_with_how_long_ago() -> None:
-    assert unheard([played((10.0, LISTED))], 11.0) == ""
-    assert unheard([played((10.0, LISTED))], DEAD_AT) == "pods (v1): not heard for 120 s"
-    assert unheard([played((10.0, LISTED), (11.0, cut("cut")))], DEAD_AT).endswith("(GET /x: cut)")
+    assert silent([played((10.0, LISTED))], 11.0) == ""
+    assert silent([played((10.0, LISTED))], DEAD_AT) == "pods (v1): not heard for 120 s"
+    assert silent([played((10.0, LISTED), (11.0, cut("cut")))], DEAD_AT).endswith("(GET /x: cut)")
 
 
 def test_several_troubles_are_told_together() -> None:

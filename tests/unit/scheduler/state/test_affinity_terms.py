@@ -2,9 +2,11 @@ from typing import Any
 
 import pytest
 
-from scheduler.core_v1.affinity_term import AntiAffinityFields, anti_affinity_of
+from scheduler.core_v1.affinity_term import PodAffinityFields, pod_affinity_of
+from scheduler.core_v1.fields import typed
 from scheduler.core_v1.pod import Pod
-from scheduler.state.affinity_terms import AntiAffinity
+from scheduler.state.affinity_terms import HeldTerms
+from scheduler.state.topology import Topology
 from tests.builders import a_node, a_pod
 
 NOISY = {"matchLabels": {"noisy": "yes"}}
@@ -14,22 +16,22 @@ NAMESPACES = {"default": {"team": "a"}, "other": {}}
 def apart(namespace: str = "default", **term: Any) -> Pod:
     """A pod that keeps noisy ones out of its zone, unless the term says something else."""
     written = {"topologyKey": "zone", "labelSelector": NOISY, **term}
-    terms = AntiAffinityFields.model_validate({"requiredDuringSchedulingIgnoredDuringExecution": [written]})
-    return a_pod(name="apart", anti_affinity=anti_affinity_of(terms, namespace))
+    terms, _ = typed(PodAffinityFields, {"requiredDuringSchedulingIgnoredDuringExecution": [written]})
+    return a_pod(name="apart", pod_affinity=pod_affinity_of(None, terms, namespace))
 
 
-def three_nodes() -> AntiAffinity:
+def three_nodes() -> tuple[HeldTerms, Topology]:
     """Numbers 0 and 1 in one zone, 2 in none."""
-    found = AntiAffinity(NAMESPACES)
+    topology = Topology(3)
     for number, labels in enumerate(({"zone": "a"}, {"zone": "a"}, {})):
-        found.set_node(number, a_node(f"node-{number}", labels))
-    return found
+        topology.set_node(number, a_node(f"node-{number}", labels))
+    return HeldTerms(NAMESPACES, topology), topology
 
 
 def kept_from(holder: Pod, pod: Pod = a_pod(labels={"noisy": "yes"}), on: int = 0) -> int:  # noqa: B008 - a value
-    cluster = three_nodes()
-    cluster.add(on, holder.anti_affinity)
-    return cluster.kept_from(pod)
+    held, _ = three_nodes()
+    held.add(on, holder.pod_affinity)
+    return held.kept_from(pod)
 
 
 def test_pod_is_kept_from_all_nodes_of_the_domain_and_from_none_outside() -> None:
@@ -66,7 +68,7 @@ def test_term_says_whom_it_keeps_away(term: dict[str, Any], *, is_kept: bool) ->
 
 
 def test_domain_is_open_once_the_last_pod_that_closes_it_is_gone() -> None:
-    cluster, terms, noisy = three_nodes(), apart().anti_affinity, a_pod(labels={"noisy": "yes"})
+    (cluster, _), terms, noisy = three_nodes(), apart().pod_affinity, a_pod(labels={"noisy": "yes"})
     cluster.add(0, terms)
     cluster.add(0, terms)
     cluster.remove(0, terms)
@@ -76,11 +78,11 @@ def test_domain_is_open_once_the_last_pod_that_closes_it_is_gone() -> None:
 
 
 def test_domains_follow_the_labels_of_nodes() -> None:
-    cluster, noisy = three_nodes(), a_pod(labels={"noisy": "yes"})
-    cluster.add(0, apart().anti_affinity)
+    (cluster, topology), noisy = three_nodes(), a_pod(labels={"noisy": "yes"})
+    cluster.add(0, apart().pod_affinity)
     assert cluster.kept_from(noisy) == 0b011
-    cluster.set_node(2, a_node("node-2", {"zone": "a"}))
-    cluster.remove_node(1)
+    topology.set_node(2, a_node("node-2", {"zone": "a"}))
+    topology.remove_node(1)
     assert cluster.kept_from(noisy) == 0b101
-    cluster.set_node(0, a_node("node-0", {"zone": "b"}))
+    topology.set_node(0, a_node("node-0", {"zone": "b"}))
     assert cluster.kept_from(noisy) == 0b001

@@ -1,0 +1,179 @@
+"""Answers that are kept for the questions asked most recently, and brought up to date when they are used."""
+
+from collections.abc import Hashable, Sequence
+from itertools import compress
+
+from allocator.allocate import pools_looked_at
+from allocator.fleet.answers import FAILING, NEVER, Able, Answer, Answers, Counting
+from allocator.fleet.changes import Changes, NodeGroup
+from allocator.fleet.current import CurrentSnapshot
+from allocator.fleet.decider import Decider
+from allocator.fleet.fingerprint import SPARE
+from allocator.fleet.nodes import INVALID, FleetNode, FleetNodes
+from allocator.fleet.occupancy import NOTHING
+from allocator.fleet.questions import DeviceQuestion, expressions_of, rank_of, reads_of
+from allocator.fleet.unable import Unable
+from allocator.model import Claim
+from allocator.outcome import Allocated, AllocationError
+from allocator.policies.contract import FIRST_FIT
+
+MOST_QUESTIONS = 256
+"""Questions whose answers are kept; beyond, the least recently used are forgotten."""
+
+MOST_ANSWERS = 1 << 20
+"""Answers that are kept, by group and by projection, if the fleet is small; some 150 MiB."""
+
+LEAST_QUESTIONS = 32
+"""Questions whose answers are kept however large the fleet is: to work one out again takes all nodes."""
+
+MOST_TEXT = 1 << 24
+"""Characters of the expressions of all questions that are kept: a single claim has room for a million."""
+
+
+class AnswerCache:
+    """The answers by question. kept: how many there are, by group and by projection."""
+
+    def __init__(self, current: CurrentSnapshot, nodes: FleetNodes, decider: Decider) -> None:
+        self.kept = 0
+        self._current = current
+        self._nodes = nodes
+        self._decider = decider
+        self._by_question: dict[Hashable, Answers] = {}
+        self._text = 0
+        self._renumbered = 0
+        self._forgotten = 0
+
+    def to(self, claims: Sequence[Claim]) -> Answers:
+        """The answers of the fleet as it is now. Cost: O(what has changed since the claims were asked for last)."""
+        self._nodes.settle()
+        self._drop_outdated()
+        question = DeviceQuestion.of(claims, self._current.value.classes)
+        answers = self._by_question.pop(question.key, None)
+        if answers is None:
+            answers = self._new(question)
+            self._text += answers.text
+        self._by_question[question.key] = answers  # at the end: the first is the least recently used
+        if answers.seen != self._changes.now or self._has_shared(answers):
+            before = answers.kept
+            try:
+                self._catch_up(answers, question)
+            finally:
+                self.kept += answers.kept - before
+        while self._is_full() and len(self._by_question) > 1:
+            gone = self._by_question.pop(next(iter(self._by_question)))
+            self.kept -= gone.kept
+            self._text -= gone.text
+        return answers
+
+    @property
+    def _changes(self) -> Changes:
+        return self._nodes.groups.changes
+
+    def _drop_outdated(self) -> None:
+        """Forget all answers if fingerprints were assigned anew, and those of groups that cannot catch up any more."""
+        if self._renumbered != self._nodes.renumbered:
+            self._renumbered = self._nodes.renumbered
+            self._by_question, self.kept, self._text, self._forgotten = {}, 0, 0, 0
+        if self._forgotten == self._changes.forgotten:
+            return
+        self._forgotten = self._changes.forgotten
+        for answers in self._by_question.values():
+            if answers.seen < self._forgotten:
+                self.kept -= len(answers.of_group)
+                answers.clear()
+                answers.seen = NEVER
+
+    def _new(self, question: DeviceQuestion) -> Answers:
+        snapshot, claims = self._current.value, question.claims
+        projection = self._nodes.fingerprints.projection(reads_of(snapshot, claims, self._decider.policy.reads))
+        return Answers(question.classes, projection, sum(map(len, expressions_of(snapshot, claims))))
+
+    def _is_full(self) -> bool:
+        most = max(MOST_ANSWERS, 2 * LEAST_QUESTIONS * len(self._nodes.groups))
+        return len(self._by_question) > MOST_QUESTIONS or self.kept > most or self._text > MOST_TEXT
+
+    def _has_shared(self, answers: Answers) -> bool:
+        """True if the use of a slice has changed that several nodes reach, and that counts for the question."""
+        changes = self._changes
+        if answers.seen_shared == changes.shared:
+            return False
+        if answers.seen_shared == NEVER or changes.has_shared(answers.shared, answers.seen_shared):
+            return True
+        answers.seen_shared = changes.shared
+        return False
+
+    def _catch_up(self, answers: Answers, question: DeviceQuestion) -> None:
+        """Take into account what has changed since the question was asked last."""
+        changes, groups = self._changes, self._nodes.groups
+        before = None if self._has_shared(answers) else changes.since(answers.seen)
+        answers.seen = NEVER  # until all is done: if it is cancelled, it starts again, with the answers that it has
+        if before is None or len(before) > len(groups) or len(answers.of_group) > 2 * len(groups) + SPARE:
+            answers.clear()
+            answers.shared.clear()
+            for group in groups.all():
+                answers.add(self._answer(answers, group, question), group.nodes)
+        else:
+            for number, old in before.items():
+                self._move(answers, number, old, question)
+        answers.seen, answers.seen_shared = changes.now, changes.shared
+
+    def _move(self, answers: Answers, number: int, old: NodeGroup | None, question: DeviceQuestion) -> None:
+        """Move the node to the answer of its group. old: the group that it was in when the question was asked last."""
+        node = self._nodes.get(number)
+        new = node.group if node else None
+        if new is old:
+            return
+        if old is not None:
+            answers.remove(answers.of_group[old], 1 << number)
+        if new is not None:
+            answers.add(self._answer(answers, new, question), 1 << number)
+
+    def _answer(self, answers: Answers, group: NodeGroup, question: DeviceQuestion) -> Answer:
+        """The answer of a group; worked out only if no equivalent group has been asked before."""
+        known = answers.of_group.get(group)
+        if known is not None:
+            return known
+        if len(answers.worked_out) > 4 * len(self._nodes.groups) + SPARE:
+            answers.forget_worked_out()
+        node = self._nodes[(group.nodes & -group.nodes).bit_length() - 1]
+        key = self._key_of(answers, group, node, question)
+        if key not in answers.worked_out:
+            answers.worked_out[key] = answers.once(self._work_out(node, question))
+        answers.of_group[group] = answers.worked_out[key]
+        return answers.worked_out[key]
+
+    def _key_of(self, answers: Answers, group: NodeGroup, node: FleetNode, question: DeviceQuestion) -> Hashable:
+        """What decides about the answer: what the question reads of the node, and the usage of slices that count."""
+        if node.pools is None:
+            return INVALID
+        projected = answers.projection.of_node(self._nodes.fingerprints, group.fingerprint, node.node, node.pools)
+        counting = answers.counting.get(projected)
+        if counting is None:
+            counting = answers.counting[projected] = self._counting(node, question)
+        usage = tuple(compress(group.usage, counting.own))
+        shared = tuple(compress(group.shared, counting.shared))
+        answers.shared.update(shared)
+        return projected, usage if any(usage) else NOTHING, tuple(map(self._nodes.occupancy.of, shared))
+
+    def _counting(self, node: FleetNode, question: DeviceQuestion) -> Counting:
+        """Which slices count: with a policy all of them, else those of the pools that the claims look at."""
+        looked_at = None
+        if self._decider.policy is FIRST_FIT:
+            is_cancelled = self._decider.is_cancelled
+            looked_at = pools_looked_at(self._current.value, node.node, question.claims, is_cancelled)
+        own: list[bool] = []
+        shared: list[bool] = []
+        for pool in node.pools or ():
+            counts = looked_at is None or pool.id in looked_at
+            own += [counts for slice_ in pool.slices if slice_.reach.node_name]
+            shared += [counts for _ in self._nodes.shared((pool,))]
+        return Counting(tuple(own), tuple(shared))
+
+    def _work_out(self, node: FleetNode, question: DeviceQuestion) -> Answer:
+        try:
+            outcome = self._decider.decide(self._current.value, node.node, question.claims)
+        except AllocationError:
+            return FAILING
+        if isinstance(outcome, Allocated):
+            return Able((rank_of(question.claims, outcome), outcome.score))
+        return Unable.of(outcome, question.claims, node.devices())

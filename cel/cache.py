@@ -1,0 +1,69 @@
+"""The cache of programs, by expression and environment; it also keeps errors of expressions that do not compile.
+
+This is the only place with a late import: the compiler (front end, libraries, overload tables) is imported with the
+first expression, so that `import cel` is fast.
+"""
+
+from collections.abc import Callable
+from typing import Final, TypeAlias, TypeVar
+
+from cel.environment import V1_37, Environment
+from cel.errors import CompileError
+from cel.lru import LruCache
+from cel.program import Program, ValueProgram
+from cel.stack import with_room
+
+LONGEST_SOURCE: Final = 10 * 1024  # bytes of UTF-8, as the API server allows
+MOST_PROGRAMS: Final = 4096
+MOST_TEXT: Final = 2**19  # characters of all programs that are kept; a program takes up to 240 bytes for each
+
+_Some = TypeVar("_Some", Program, ValueProgram)
+_Cache: TypeAlias = LruCache[tuple[str, Environment], _Some | CompileError]
+
+
+def compile_selector(text: str, environment: Environment = V1_37) -> Program:
+    """The program of a selector; raises CompileError."""
+    return _known(_selectors, text, environment, _selector)
+
+
+def compile_value(text: str, environment: Environment = V1_37) -> ValueProgram:
+    """The program of a derived attribute; raises CompileError."""
+    return _known(_values, text, environment, _attribute)
+
+
+_selectors: Final[_Cache[Program]] = LruCache(MOST_PROGRAMS, MOST_TEXT)
+_values: Final[_Cache[ValueProgram]] = LruCache(MOST_PROGRAMS, MOST_TEXT)
+
+
+def _known(
+    cache: _Cache[_Some],
+    text: str,
+    environment: Environment,
+    compile_: Callable[[str, Environment], _Some],
+) -> _Some:
+    """The program of an expression, compiled now or before; raises a new CompileError each time."""
+    if len(text) > LONGEST_SOURCE:
+        return with_room(compile_, text, environment)
+
+    def make() -> _Some | CompileError:
+        try:
+            return with_room(compile_, text, environment)
+        except CompileError as error:
+            return error.with_traceback(None)
+
+    found = cache.get((text, environment), len(text), make)
+    if isinstance(found, CompileError):
+        raise CompileError(found.message, found.line, found.column, found.source)
+    return found
+
+
+def _selector(text: str, environment: Environment) -> Program:
+    from cel import compiler
+
+    return compiler.selector(text, environment)
+
+
+def _attribute(text: str, environment: Environment) -> ValueProgram:
+    from cel import compiler
+
+    return compiler.attribute(text, environment)

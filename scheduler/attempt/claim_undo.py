@@ -1,0 +1,94 @@
+"""Undo what an attempt wrote to a claim until nothing of it is left: a small state machine that reads before each edit.
+
+An allocation that only this pod has goes, and then finalizer and intent; of a shared one, only the pod's reservation.
+A write of the attempt that was never answered may still land: every step moves the claim's version, and where there is
+nothing to take back a fence does, so that it lands never. A claim that another attempt has taken over is left to it.
+"""
+
+from scheduler.attempt import claim_calls, claim_objects
+from scheduler.attempt.attempt import Attempt, WrittenClaim
+from scheduler.attempt.binder import Binder
+from scheduler.attempt.claim_objects import Claim, Json, allocation_of, consumers_of, version_of
+from scheduler.attempt.decision import Gone
+from scheduler.attempt.intent import Intent, intent_of, is_of_another_attempt
+from scheduler.attempt.pod_fate import Kept, fence
+from scheduler.attempt.repeated_edits import Send, edit_until_done
+
+
+async def undo_claim(binder: Binder, attempt: Attempt, written: WrittenClaim, *, is_fenced: bool = False) -> bool:
+    """Take back what was written to the claim; returns when no write is in flight any more.
+
+    False where the server refused for good: the claim is left as it is, and the sweep's to repair. is_fenced: no
+    binding of the pod can be stored that relies on the claim. Raises Kept.
+    """
+
+    # Differs from kube-scheduler, which takes back its reservation and leaves the allocation to whoever comes.
+    def following(claim: Claim) -> tuple[Send, Json] | None:
+        step = next_edit(claim, attempt.intent, written)
+        if step is None or is_fenced or not _may_be_relied_on(step, claim, written):
+            return step
+        return _fenced(attempt, step)
+
+    known = written.stored if written.written == version_of(written.stored) and not written.sent else None
+    return await edit_until_done(binder, written.key, following, known)
+
+
+def _may_be_relied_on(step: tuple[Send, Json], claim: Claim, written: WrittenClaim) -> bool:
+    """Whether the step takes from the pod what another attempt for it may have found there.
+
+    Whoever relies on a claim has written to it: nobody does while its version is that of our own last write, unless it
+    was there before us.
+    """
+    is_taken_away = step[0] not in {claim_calls.put, claim_calls.delete}
+    return is_taken_away and (written.is_taken_over or bool(written.sent) or written.written != version_of(claim))
+
+
+def _fenced(attempt: Attempt, step: tuple[Send, Json]) -> tuple[Send, Json]:
+    """The same step, after which no binding can land that was sent before; read, fence, write, in this order."""
+    send, edited = step
+
+    async def fence_and_send(binder: Binder, claim: Claim) -> Json:
+        fate = await fence(binder, attempt)
+        if fate is not None and not isinstance(fate, Gone):
+            raise Kept(fate)
+        return await send(binder, claim)
+
+    return fence_and_send, edited
+
+
+def next_edit(claim: Claim, intent: Intent, written: WrittenClaim) -> tuple[Send, Json] | None:
+    """The one write that is next, None once nothing of the attempt is left."""
+    if claim_objects.is_fenced(claim):
+        return claim_calls.put, claim_objects.unfenced(claim)
+    if is_of_another_attempt(claim, intent):
+        return None
+    allocation = allocation_of(claim)
+    if allocation and written.allocation and claim_objects.is_same_allocation(allocation, written.allocation):
+        return _step_of_allocated(claim, intent)
+    if intent.podUID in consumers_of(claim) and not written.is_own:
+        return claim_calls.put_consumers, claim_objects.released(claim, intent.podUID)
+    return _step_of_marked(claim, intent, written) or _step_of_made(claim, written)
+
+
+def _step_of_made(claim: Claim, written: WrittenClaim) -> tuple[Send, Json] | None:
+    """A claim that the attempt has made goes; one that somebody else protects stays until they let it go."""
+    if not written.is_made or allocation_of(claim) or claim_objects.is_deleting(claim):
+        return None
+    return claim_calls.delete, dict(claim)
+
+
+def _step_of_marked(claim: Claim, intent: Intent, written: WrittenClaim) -> tuple[Send, Json] | None:
+    if intent_of(claim) == intent:
+        return claim_calls.put, claim_objects.unmarked(claim)
+    if version_of(claim) == written.sent:
+        return claim_calls.put, claim_objects.fenced(claim, written.sent)
+    return None
+
+
+def _step_of_allocated(claim: Claim, intent: Intent) -> tuple[Send, Json] | None:
+    if not set(consumers_of(claim)) - {intent.podUID}:
+        return claim_calls.put_status, claim_objects.deallocated(claim)
+    # Others use it too; the intent stays, as it does on every allocation of ours.
+    if intent.podUID in consumers_of(claim):
+        return claim_calls.put_consumers, claim_objects.released(claim, intent.podUID)
+    return None

@@ -1,0 +1,99 @@
+"""What became of a pod that an attempt was about to bind, or has sent a binding for.
+
+The API server answers each refused binding with the same 409, so the pod is read to learn why: it is bound to our node
+already, bound to another one, gone, or has merely changed. A write whose answer never came may still be stored for as
+long as the pod has the version that it was sent with. So it is sent again with that version, or *fenced off*: a write
+to the pod's status moves the version, and what was sent can no longer be stored. Whoever takes a claim back that
+another attempt for the pod may rely on fences the pod first.
+Source: k8s.io/kubernetes pkg/registry/core/pod/storage, BindingREST.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from scheduler.attempt import device_status, pod_calls, pod_condition
+from scheduler.attempt.attempt import Attempt
+from scheduler.attempt.binder import Binder
+from scheduler.attempt.claim_objects import Json
+from scheduler.attempt.decision import Bound, BoundElsewhere, Fatal, Gone, Retry, Unschedulable
+from scheduler.attempt.repeated_edits import until_answered
+from scheduler.attempt.write_outcome import outcome_of
+from scheduler.client.errors import CallFailed
+
+Unknown = Fatal | Unschedulable | Retry
+"""Nobody can tell whether the pod is being bound: the API server refuses to say, or to have it prevented."""
+
+Fate = Bound | BoundElsewhere | Gone | Unknown
+"""What became of a pod that is not to be bound any more, or not by this attempt."""
+
+
+class Kept(Exception):
+    """The pod turned out to be bound, or nobody can tell: what is left of the attempt's writes stays."""
+
+    def __init__(self, fate: Fate) -> None:
+        super().__init__(str(fate))
+        self.fate = fate
+
+
+async def look(binder: Binder, attempt: Attempt) -> Fate | Json:
+    """The pod while it has no node, else what became of it; asks until the API server has answered."""
+    try:
+        return await until_answered(binder, None, lambda: _read(binder, attempt))
+    except CallFailed as error:
+        return _unknown(attempt, error)
+
+
+async def fence(binder: Binder, attempt: Attempt, version: str = "") -> Fate | None:
+    """Let no binding of the pod be stored that was sent before now; its fate if it is too late for that.
+
+    version: of the pod, under which one was sent; "" for any. Goes on until the API server has answered.
+    """
+
+    async def move() -> Fate | None:
+        found = await _read(binder, attempt)
+        if isinstance(found, Fate):
+            return found
+        if version in ("", found["metadata"]["resourceVersion"]):
+            await pod_calls.patch_status(binder.api, found, _moved(binder, attempt, found))
+        return None
+
+    try:
+        fate = await until_answered(binder, attempt.decision.pod.namespace, move)
+    except CallFailed as error:
+        return _unknown(attempt, error)
+    attempt.pod.sent = ""
+    return fate
+
+
+def _unknown(attempt: Attempt, error: CallFailed) -> Unknown:
+    found = outcome_of(error, f"pod {attempt.decision.pod}")
+    assert isinstance(found, Unknown), found
+    return found
+
+
+async def _read(binder: Binder, attempt: Attempt) -> Fate | Json:
+    """As `look`, asked once. Raises CallFailed."""
+    pod = attempt.decision.pod
+    found = await pod_calls.get(binder.api, pod.namespace, pod.name, pod.uid)
+    return _fate(attempt, found) or found or Gone(f"pod {pod} no longer exists")
+
+
+def _fate(attempt: Attempt, found: Mapping[str, Any] | None) -> Fate | None:
+    if found is None:
+        return None
+    pod, node = attempt.decision.pod, found["spec"].get("nodeName")
+    if node:
+        # By an attempt before, of the same name.
+        attempt.pod.names_claim |= device_status.names_claim(found, attempt.decision)
+        may_be_ours = attempt.pod.names_claim or attempt.decision.extended is None
+        return Bound(node) if node == attempt.decision.node and may_be_ours else BoundElsewhere(node)
+    return Gone(f"pod {pod} is being deleted") if found["metadata"].get("deletionTimestamp") else None
+
+
+def _moved(binder: Binder, attempt: Attempt, pod: Mapping[str, Any]) -> Json:
+    """A status that differs from the one that stands there: the same once more would leave the version as it is."""
+    intent, metadata = attempt.intent, pod["metadata"]
+    given_up = f"attempt {intent.epoch}/{intent.attempt} for node {intent.node} was given up"
+    message = f"{given_up} at version {metadata['resourceVersion']}"
+    condition = pod_condition.not_scheduled("SchedulerError", message, metadata.get("generation") or 0)
+    return pod_condition.status_with(condition, pod_condition.current_of(pod), binder.time.now())

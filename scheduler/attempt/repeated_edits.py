@@ -1,0 +1,89 @@
+"""One write after the other to a claim, each decided by what the claim is now, until there is nothing left to write.
+
+A conflict, or an answer that never came, is resolved by reading the claim again: what was sent has landed, or is sent
+once more under the same version, or can never land.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
+from typing import TypeVar
+
+from scheduler.attempt import claim_calls
+from scheduler.attempt.binder import Binder, pause_s
+from scheduler.attempt.claim_objects import Claim, ClaimKey, Json
+from scheduler.attempt.write_outcome import may_pass
+from scheduler.client.errors import CallFailed
+
+Send = Callable[[Binder, Claim], Awaitable[Json]]
+
+Next = Callable[[Claim], tuple[Send, Json] | None]
+"""The next write to a claim, as the call and what it sends; None once nothing is left to do."""
+
+Answer = TypeVar("Answer")
+
+PAUSE_MAX_S = 10.0
+"""The longest pause between two tries."""
+
+_LOG = logging.getLogger(__name__)
+
+
+async def edit_until_done(
+    binder: Binder, key: ClaimKey, following: Next, known: Claim | None = None, *, tries_max: int | None = None
+) -> bool:
+    """Write until `following` has nothing more; False where the claim stays as it is, which is logged.
+
+    known: the claim if it was read already. A claim that is gone is done. While the API server does not answer it
+    goes on trying, tries_max times if that is given: until then nobody knows what is stored.
+    """
+    current = known
+
+    async def write_next() -> bool:
+        nonlocal current
+        read, current = current, None
+        claim = read or await claim_calls.get(binder, key)
+        write = claim and following(claim)
+        if not write:
+            return True
+        send, edited = write
+        current = await send(binder, edited)
+        return False
+
+    try:
+        while not await until_answered(binder, key.namespace, write_next, tries_max):
+            pass
+    except CallFailed as error:
+        _LOG.warning("claim %s stays as it is: %s", key, error)
+        return False
+    return True
+
+
+async def edit_alone(
+    binder: Binder, key: ClaimKey, following: Next, known: Claim | None = None, *, tries_max: int | None = None
+) -> bool:
+    """The same, for one of many claims: whatever goes wrong with it is logged, and costs no other one."""
+    try:
+        return await edit_until_done(binder, key, following, known, tries_max=tries_max)
+    except Exception:  # noqa: BLE001 - as it says
+        _LOG.exception("claim %s stays as it is", key)
+        return False
+
+
+async def until_answered(
+    binder: Binder, namespace: str | None, act: Callable[[], Awaitable[Answer]], tries_max: int | None = None
+) -> Answer:
+    """What `act` gives, tried again while the API server does not answer, or is in trouble.
+
+    namespace: of the object that it writes to; None where it only reads, which no webhook holds up, so that it waits
+    for nobody. Raises CallFailed for what is refused for good, and after tries_max.
+    """
+    tries = 0
+    while True:
+        try:
+            async with nullcontext() if namespace is None else binder.repairs.of(namespace):
+                return await act()
+        except CallFailed as error:
+            tries += 1
+            if not may_pass(error) or tries == tries_max:
+                raise
+        await binder.time.sleep(pause_s(tries, binder.time, most_s=PAUSE_MAX_S))

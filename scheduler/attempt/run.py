@@ -1,0 +1,101 @@
+"""An attempt does its steps one after the other, and undoes them in reverse order where it fails or is cancelled.
+
+Before anything is undone, the pod's fate is found out: where it is bound after all, or nobody can tell, everything
+stays; where somebody else has bound it, what it needs on its node. However an attempt ends, it returns only when no
+write of its own is in flight: the caller may then forget the reservation that it made in memory.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import groupby
+
+from scheduler.attempt.attempt import Attempt
+from scheduler.attempt.binder import Binder
+from scheduler.attempt.decision import AttemptEnded, Bound, BoundElsewhere, Outcome, Pending, Stopped
+from scheduler.attempt.pod_fate import Fate, Kept, Unknown, fence, look
+from scheduler.attempt.step import Point, Step
+
+Report = Callable[[Outcome], None]
+
+
+def report_nothing(_: Outcome) -> None:
+    """Nobody has to know."""
+
+
+async def run(binder: Binder, attempt: Attempt, steps: Sequence[Step], report: Report = report_nothing) -> Outcome:
+    """The outcome of the steps; all that ends without one ends the attempt as bound.
+
+    report: is called with the outcome where the pod is not bound, before anything is undone: that may take long.
+    Cancelled, the attempt undoes its steps and ends as cancelled, unless the pod turns out to be bound; cancelled once
+    more, it stops at once, and the recovery of the next start does the rest.
+    """
+    try:
+        return await _do(binder, attempt, steps)
+    except AttemptEnded as ended:
+        return await _take_back(binder, attempt, ended.outcome, report)
+    except asyncio.CancelledError:
+        outcome = await _take_back(binder, attempt, Stopped(), report_nothing)
+        if isinstance(outcome, Bound | BoundElsewhere):
+            return outcome
+        raise
+    except BaseException:
+        await _take_back(binder, attempt, Stopped(), report_nothing)
+        raise
+    finally:
+        attempt.slot.give_back()
+
+
+async def _do(binder: Binder, attempt: Attempt, steps: Sequence[Step]) -> Bound | Pending:
+    for point, group in groupby(steps, key=lambda step: step.point):
+        with _timed(binder, point):
+            for step in group:
+                attempt.begun.append(step)
+                if (ended := await step.do()) is not None:
+                    return ended
+    return Bound(attempt.decision.node)
+
+
+async def _take_back(binder: Binder, attempt: Attempt, outcome: Outcome, report: Report) -> Outcome:
+    """What became of the pod: outcome, or what it is found to be by now."""
+    with attempt.slot.undoing():
+        fate = await _fate(binder, attempt)
+        if isinstance(fate, Bound):
+            return fate
+        outcome = fate if isinstance(fate, BoundElsewhere | Unknown) else outcome
+        report(outcome)
+        if isinstance(fate, Unknown):
+            return fate
+        try:
+            await _undo(binder, attempt, outcome)
+        except Kept as kept:
+            return kept.fate
+        return outcome
+
+
+async def _undo(binder: Binder, attempt: Attempt, outcome: Outcome) -> None:
+    node = outcome.node if isinstance(outcome, BoundElsewhere) else ""
+    if attempt.decision.is_assigned:
+        node = attempt.decision.node
+    if any([await step.undo(node) for step in reversed(attempt.begun)]):
+        binder.listener.rolled_back(attempt.decision, outcome)
+
+
+async def _fate(binder: Binder, attempt: Attempt) -> Fate | None:
+    """What became of the pod meanwhile; None while it has no node, or it does not matter."""
+    if attempt.pod.sent:
+        return await fence(binder, attempt, attempt.pod.sent)
+    if attempt.decision.is_assigned or not any(step.may_be_relied_on for step in attempt.begun):
+        return None
+    found = await look(binder, attempt)
+    return found if isinstance(found, Fate) else None
+
+
+@contextmanager
+def _timed(binder: Binder, point: Point) -> Iterator[None]:
+    began_s, is_done = binder.time.monotonic(), False
+    try:
+        yield
+        is_done = True
+    finally:
+        binder.listener.passed(point, is_done=is_done, duration_s=binder.time.monotonic() - began_s)

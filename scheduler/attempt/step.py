@@ -1,0 +1,48 @@
+"""The contract of a step: what an attempt does one after the other, and takes back in reverse order.
+
+An attempt (`scheduler.attempt.run`) does its steps until one ends it. Where it fails, or is cancelled, it undoes those
+that were begun, the last first. A step that was begun may have done anything from nothing to everything: a write whose
+answer never came may be stored, now or later.
+"""
+
+from abc import ABC, abstractmethod
+from typing import ClassVar, Literal
+
+from scheduler.attempt.decision import Bound, Pending
+
+Point = Literal["PreBind", "Bind"]
+"""The parts of an attempt, by kube-scheduler's extension points."""
+
+
+class Step(ABC):
+    """One step of one attempt. point: the part of the attempt that its time is counted for."""
+
+    point: ClassVar[Point] = "PreBind"
+
+    @abstractmethod
+    async def do(self) -> Bound | Pending | None:
+        """Write, or wait. None: the next step follows; an outcome ends the attempt, and everything done stays.
+
+        Raises AttemptEnded where the attempt has failed.
+        """
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the outcome of each write is known: none can be stored later than now."""
+        return True
+
+    @property
+    def may_be_relied_on(self) -> bool:
+        """Whether another attempt for the pod may bind it with what this step has written.
+
+        Before such a step is undone, the attempt reads the pod.
+        """
+        return False
+
+    async def undo(self, node: str) -> bool:
+        """Take back what was written; afterwards nothing of it is in flight. True where something may have been stored.
+
+        node: where the pod is bound, "" while it is not; what it needs there stays. Raises Kept where the pod turns out
+        to be bound, or nobody can tell.
+        """
+        return False

@@ -1,0 +1,72 @@
+"""The node that a pod is about to go to, told by the pod while its devices are made ready: status.nominatedNodeName.
+
+That may take minutes, in which autoscalers and other schedulers are to leave the place alone. The API server clears it
+when the pod is bound; an attempt that ends otherwise clears it itself. Nothing depends on it: what cannot be written is
+logged, and the attempt goes on.
+Source: KEP-5278.
+"""
+
+import logging
+from dataclasses import dataclass, field
+
+from scheduler.attempt import pod_calls
+from scheduler.attempt.attempt import Attempt
+from scheduler.attempt.binder import Binder
+from scheduler.attempt.step import Step
+from scheduler.attempt.steps.binding_conditions import unready
+from scheduler.attempt.write_outcome import WriteOutcome, write_outcome
+from scheduler.client.errors import CallFailed
+
+TRIES = 2
+"""How often the pod is read and written, where it changes in between."""
+
+FIELD = "nominatedNodeName"
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(eq=False)
+class Nominate(Step):
+    """The node in the pod's status, where devices have to be made ready. is_written: the pod may say it."""
+
+    binder: Binder
+    attempt: Attempt
+    is_written: bool = field(default=False, init=False)
+
+    async def do(self) -> None:
+        """Let the pod say where it is about to go. Raises AttemptEnded where the devices will not be ready."""
+        # Differs from kube-scheduler, which does so for every pod with claims: most are bound before anybody could
+        # read it.
+        if self.attempt.decision.waits_for_devices and unready(self.binder, self.attempt):
+            self.is_written = True
+            await _write(self.binder, self.attempt, "", self.attempt.intent.node)
+
+    async def undo(self, node: str) -> bool:
+        """Let the pod say it no more, where nobody else has said something else since."""
+        if self.is_written:
+            await _write(self.binder, self.attempt, self.attempt.intent.node, None)
+        return False
+
+
+async def _write(binder: Binder, attempt: Attempt, standing: str, node: str | None) -> None:
+    """standing: what has to stand there, "" for anything."""
+    pod = attempt.decision.pod
+    try:
+        for _ in range(TRIES):
+            found = await pod_calls.get(binder.api, pod.namespace, pod.name, pod.uid)
+            if found is None or found["spec"].get("nodeName"):
+                return
+            if standing and found["status"].get(FIELD) != standing:
+                return
+            try:
+                stored = await pod_calls.patch_status(binder.api, found, {FIELD: node})
+            except CallFailed as error:
+                if write_outcome(error) is not WriteOutcome.CONFLICT:
+                    raise
+            else:
+                # Where the version had moved before, the binding has to find that out.
+                if found["metadata"]["resourceVersion"] == attempt.pod.version:
+                    attempt.pod.version = stored["metadata"]["resourceVersion"]
+                return
+    except CallFailed as error:
+        _LOG.warning("pod %s: its nomination for %s could not be written: %s", pod, node or "no node", error)

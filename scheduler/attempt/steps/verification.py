@@ -1,0 +1,74 @@
+"""Allocate, verify, bind: of several writers that take one device, at most the first can bind.
+
+Each waits until its own watch has passed its write. One resource's events come in the order of their versions, so that
+the later writer always sees the earlier one's claim, and gives way; the earlier one waits for that. The API server
+itself never compares the devices of two claims.
+"""
+
+from dataclasses import dataclass
+from typing import NoReturn
+
+from scheduler.attempt.attempt import Attempt, WrittenClaim
+from scheduler.attempt.binder import Binder
+from scheduler.attempt.claim_objects import allocation_of
+from scheduler.attempt.decision import AttemptEnded, Retry
+from scheduler.attempt.step import Step
+from scheduler.client.errors import CallFailed
+from scheduler.state.rivals import Rival
+
+BARRIER_S = 5.0
+"""For so long our watch may take to show our own writes; then the claims are listed instead."""
+
+GIVE_WAY_S = 2.0
+"""For so long the earlier writer waits for a later one to give way; then it gives way itself."""
+
+POLL_S = 0.02
+"""Between two looks for rivals meanwhile."""
+
+JITTER_LEAST_S = 0.05
+JITTER_MOST_S = 0.5
+"""The bounds of the random time after which a pod that gave way is tried again."""
+
+
+@dataclass(eq=False)
+class Verify(Step):
+    """The look for rivals of all claims that the attempt has written to."""
+
+    binder: Binder
+    attempt: Attempt
+
+    async def do(self) -> None:
+        """Return once none of the claims has a rival. Raises AttemptEnded where the pod has to give way."""
+        await self._see()
+        time, claims = self.binder.time, self.attempt.claims
+        give_up_at = time.monotonic() + GIVE_WAY_S
+        while rivals := [(one, rival) for one in claims for rival in self.binder.watched.rivals(one.key)]:
+            is_in_time = time.monotonic() < give_up_at
+            for one, rival in rivals:
+                if rival.resource_version < one.version or not is_in_time:
+                    _give_way(self.binder, one, rival)
+            await time.sleep(POLL_S)
+
+    async def _see(self) -> None:
+        """Wait until our view of the claims includes all that was written."""
+        last = max((one.version for one in self.attempt.claims), default=0)
+        if await self.binder.watched.reached(last, BARRIER_S):
+            return
+        try:
+            await self.binder.watched.catch_up()
+        except CallFailed as error:
+            raise AttemptEnded(Retry(f"what else was allocated cannot be seen: {error}")) from error
+
+
+def _give_way(binder: Binder, claim: WrittenClaim, rival: Rival) -> NoReturn:
+    # Whoever allocated it, the claim can serve nobody as it is.
+    claim.allocation = allocation_of(claim.stored)
+    is_first = rival.resource_version < claim.version
+    holds = "took its devices first" if is_first else "holds the same devices and does not give way"
+    reason = f"claim {claim.key}: claim {rival.namespace}/{rival.name} {holds}"
+    raise AttemptEnded(Retry(reason, _jitter_s(binder), is_lost=True))
+
+
+def _jitter_s(binder: Binder) -> float:
+    """Writers that met once shall not meet again."""
+    return JITTER_LEAST_S + binder.time.random() * (JITTER_MOST_S - JITTER_LEAST_S)

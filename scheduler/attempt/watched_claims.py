@@ -1,0 +1,53 @@
+"""What attempts ask of the cluster as it is watched: by the watch of the claims, and the index that it fills."""
+
+from collections.abc import Sequence
+
+from allocator.model import NodeSelector
+from scheduler.attempt.claim_objects import ClaimKey
+from scheduler.attempt.decision import Decision
+from scheduler.cache.kinds import ClaimObject
+from scheduler.cache.reflector import Reflector
+from scheduler.decision.cluster import Cluster
+from scheduler.state.invariants import is_reached
+from scheduler.state.rivals import Rival
+
+
+class WatchedClaims:
+    """The claims, as the watch shows them."""
+
+    def __init__(self, claims: Reflector[ClaimObject], cluster: Cluster) -> None:
+        self._claims = claims
+        self._cluster = cluster
+
+    async def reached(self, resource_version: int, timeout_s: float) -> bool:
+        """True once the watch of the claims has passed that version, False when time is up."""
+        return await self._claims.store.reached(resource_version, timeout_s)
+
+    async def catch_up(self) -> None:
+        """List the claims anew at a quorum and take in what is newer. Raises CallFailed."""
+        await self._claims.catch_up()
+
+    def rivals(self, claim: ClaimKey) -> Sequence[Rival]:
+        """The other claims that cannot hold what they hold together with this one."""
+        return self._cluster.rivals(claim.uid)
+
+    def written(self, claim: ClaimKey, resource_version: int) -> None:
+        """Our reservation of the claim's devices is stored since that version."""
+        self._cluster.written(claim.uid, resource_version)
+
+    def made(self, made_up: str, claim: ClaimKey) -> None:
+        """The claim with the made-up uid is there; what was taken for it is this one's."""
+        self._cluster.made(made_up, claim.uid)
+
+    def has_node(self, node: str) -> bool:
+        """Whether the node is there."""
+        return self._cluster.node(node) is not None
+
+    def is_reached(self, node: str, selector: NodeSelector | None) -> bool:
+        """Whether devices allocated for these nodes can be used on the node; True for one that is not known."""
+        found = self._cluster.node(node)
+        return selector is None or found is None or is_reached(selector, found)
+
+    def objection(self, decision: Decision) -> str:
+        """Why the node cannot give the devices any more; "" while it can."""
+        return self._cluster.objection(decision.node, decision.allocations)

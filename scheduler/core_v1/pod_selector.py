@@ -1,0 +1,70 @@
+"""Objects that select pods: Services, and the controllers that pods are spread by where they do not say how.
+
+Source: k8s.io/api core/v1 Service, ReplicationController; apps/v1 ReplicaSet, StatefulSet.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from allocator.api.findings import FieldError
+from scheduler.core_v1.fields import MetadataFields, ObjectFields, metadata_errors, typed
+from scheduler.core_v1.label_selector import LabelSelector, LabelSelectorFields, equal_labels, label_selector
+from scheduler.core_v1.pod import DEFAULT_NAMESPACE
+
+SERVICE = "Service"
+
+KINDS: Mapping[str, str] = {
+    SERVICE: "",
+    "ReplicationController": "",
+    "ReplicaSet": "apps",
+    "StatefulSet": "apps",
+    "Deployment": "apps",
+}
+"""Kind to API group. A Deployment stands for its ReplicaSets where these are not made yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodSelector:
+    """An object that selects pods of its namespace. selector: None where it selects none."""
+
+    kind: str
+    namespace: str
+    name: str
+    selector: LabelSelector
+
+
+class _LabelsSpecFields(ObjectFields):
+    selector: dict[str, str] | None = None
+
+
+class _LabelsFields(ObjectFields):
+    metadata: MetadataFields
+    spec: _LabelsSpecFields | None = None
+
+
+class _SelectorSpecFields(ObjectFields):
+    selector: LabelSelectorFields | None = None
+
+
+class _SelectorFields(ObjectFields):
+    metadata: MetadataFields
+    spec: _SelectorSpecFields | None = None
+
+
+def decode_pod_selector(
+    kind: str, raw: Mapping[str, object], *, validate: bool = True
+) -> tuple[PodSelector | None, tuple[FieldError, ...]]:
+    """The object, or the errors. kind: one of KINDS. validate: what the API server refuses is an error."""
+    selector: LabelSelector = None
+    if KINDS[kind] == "":
+        by_labels, errors = typed(_LabelsFields, raw)
+        metadata = by_labels.metadata if by_labels else None
+        if by_labels and by_labels.spec and by_labels.spec.selector is not None:
+            selector = equal_labels(by_labels.spec.selector)
+    else:
+        fields, errors = typed(_SelectorFields, raw)
+        metadata = fields.metadata if fields else None
+        selector = label_selector(fields.spec.selector if fields and fields.spec else None)
+    if metadata is None or (validate and (errors := tuple(metadata_errors(metadata)))):
+        return None, errors
+    return PodSelector(kind, metadata.namespace or DEFAULT_NAMESPACE, metadata.name, selector), ()

@@ -1,0 +1,74 @@
+"""Topology spread constraints: how evenly pods like this one lie over the domains of a topology key.
+
+Source: k8s.io/api core/v1 TopologySpreadConstraint; KEP-895, KEP-3022 (minDomains), KEP-3094 (policies), KEP-3243
+(matchLabelKeys).
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from scheduler.core_v1.fields import ObjectFields
+from scheduler.core_v1.label_selector import Labels, LabelSelector, LabelSelectorFields, equal_labels, label_selector
+
+DO_NOT_SCHEDULE = "DoNotSchedule"
+
+
+@dataclass(frozen=True, slots=True)
+class SpreadConstraint:
+    """A constraint. selector: of the pods that are counted, in the pod's own namespace, by their labels.
+
+    alike_in: keys of labels in which these have to be like the pod; merged into the selector by `with_labels`.
+    is_hard: a node that breaks it is refused (DoNotSchedule), else it is worse. honors_affinity, honors_taints: whether
+    nodes are left out that the pod's node affinity does not match, or whose taints it does not tolerate.
+    """
+
+    max_skew: int
+    topology_key: str
+    selector: LabelSelector
+    is_hard: bool = True
+    min_domains: int = 1
+    honors_affinity: bool = True
+    honors_taints: bool = False
+    alike_in: tuple[str, ...] = ()
+
+
+class SpreadConstraintFields(ObjectFields):
+    """An entry of spec.topologySpreadConstraints."""
+
+    maxSkew: int = 0  # noqa: N815 - the API's name
+    topologyKey: str = ""  # noqa: N815 - the API's name
+    whenUnsatisfiable: str = ""  # noqa: N815 - the API's name
+    labelSelector: LabelSelectorFields | None = None  # noqa: N815 - the API's name
+    minDomains: int | None = None  # noqa: N815 - the API's name
+    nodeAffinityPolicy: str | None = None  # noqa: N815 - the API's name
+    nodeTaintsPolicy: str | None = None  # noqa: N815 - the API's name
+    matchLabelKeys: list[str] | None = None  # noqa: N815 - the API's name
+
+
+def spread_constraints(fields: Iterable[SpreadConstraintFields]) -> tuple[SpreadConstraint, ...]:
+    """The constraints that the fields write."""
+    return tuple(
+        SpreadConstraint(
+            one.maxSkew,
+            one.topologyKey,
+            label_selector(one.labelSelector),
+            one.whenUnsatisfiable == DO_NOT_SCHEDULE,
+            1 if one.minDomains is None else one.minDomains,
+            one.nodeAffinityPolicy != "Ignore",
+            one.nodeTaintsPolicy == "Honor",
+            tuple(one.matchLabelKeys or ()),
+        )
+        for one in fields
+    )
+
+
+def with_labels(constraints: tuple[SpreadConstraint, ...], labels: Labels) -> tuple[SpreadConstraint, ...]:
+    """The constraints as they hold for a pod with these labels."""
+    return tuple(_with_labels(one, labels) if one.alike_in else one for one in constraints)
+
+
+def _with_labels(constraint: SpreadConstraint, labels: Labels) -> SpreadConstraint:
+    if constraint.selector is None:
+        return constraint
+    alike = equal_labels({key: labels[key] for key in constraint.alike_in if key in labels})
+    return replace(constraint, selector=tuple(dict.fromkeys((*constraint.selector, *alike))), alike_in=())

@@ -1,0 +1,194 @@
+"""PodTopologySpread: pods like this one lie evenly over topology domains; hard constraints refuse, soft ones score.
+
+A domain is a value of the topology key on the nodes that take part. A pod without constraints of its own is spread
+over nodes and zones beside the pods that its Services and its controller select, where it has such.
+Source: kube-scheduler's podtopologyspread filtering.go, scoring.go and common.go; KEP-895.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from math import log
+
+import numpy as np
+
+from allocator.search.rules import Mask
+from scheduler.core_v1.label_selector import selects
+from scheduler.core_v1.pod import Pod
+from scheduler.core_v1.topology_spread import SpreadConstraint
+from scheduler.plugins.cycle import Cycle
+from scheduler.plugins.node_affinity import NODE_AFFINITY
+from scheduler.plugins.normalize import MAX_SCORE
+from scheduler.plugins.plugin import Dynamic, Plugin, Reason, RefusedPod, Rejected, Score
+from scheduler.plugins.taint_toleration import TAINT_TOLERATION
+from scheduler.state.changes import GivenBack, NodeChanged, PodChanged
+from scheduler.state.masks import Flags, Floats, Numbers, mask_of
+from scheduler.state.pod_counts import SelectedPods
+from scheduler.state.topology import Domains
+
+NAME = "PodTopologySpread"
+
+HOSTNAME = "kubernetes.io/hostname"
+ZONE = "topology.kubernetes.io/zone"
+
+SKEWED = "node(s) didn't match pod topology spread constraints"
+UNLABELLED = "node(s) didn't match pod topology spread constraints (missing required label)"
+
+SYSTEM_DEFAULTS = (SpreadConstraint(3, HOSTNAME, (), is_hard=False), SpreadConstraint(5, ZONE, (), is_hard=False))
+"""What spreads a pod that does not say how; their selectors are the pod's (`defaultingType: System`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Hard:
+    """What a hard constraint says of all nodes. unlabelled: those without the key. skewed: those that it refuses."""
+
+    unlabelled: Flags
+    skewed: Flags
+
+
+def _refused(cycle: Cycle) -> Mask:
+    if not any(one.is_hard for one in cycle.pod.spread):
+        return 0
+    refused = np.zeros(cycle.infos.size, np.bool_)
+    for one in _hard(cycle):
+        refused |= one.unlabelled | one.skewed
+    return mask_of(refused)
+
+
+def _rejections(cycle: Cycle, asked: Mask) -> Iterator[Rejected]:
+    """By the first constraint that refuses a node."""
+    for one in _hard(cycle):
+        if unlabelled := asked & mask_of(one.unlabelled):
+            yield Rejected(UNLABELLED, unlabelled)
+        asked &= ~unlabelled
+        if skewed := asked & mask_of(one.skewed):
+            yield Rejected(SKEWED, skewed, skewed)
+        asked &= ~skewed
+
+
+def _hard(cycle: Cycle) -> Iterator[_Hard]:
+    constraints = [one for one in cycle.pod.spread if one.is_hard]
+    labelled = _with_all_keys(cycle, constraints)
+    for one in constraints:
+        domains = cycle.infos.topology.domains(one.topology_key)
+        taking_part = labelled & _included(cycle, one)
+        counts = domains.sums(np.where(taking_part, _like_it(cycle, one), 0))
+        present = _present(domains, taking_part)
+        least = int(counts[present].min()) if len(present) >= max(one.min_domains, 1) else 0
+        own = int(selects(one.selector, cycle.pod.labels))
+        skewed = domains.spread_out(counts) + own - least > one.max_skew
+        yield _Hard(~domains.labelled, domains.labelled & skewed)
+
+
+def _with_all_keys(cycle: Cycle, constraints: Iterable[SpreadConstraint]) -> Flags:
+    labelled: Flags = np.ones(cycle.infos.size, np.bool_)
+    for one in constraints:
+        labelled &= cycle.infos.topology.domains(one.topology_key).labelled
+    return labelled
+
+
+def _included(cycle: Cycle, constraint: SpreadConstraint) -> Flags:
+    """The nodes that the constraint's policies leave in."""
+    included: Flags = np.ones(cycle.infos.size, np.bool_)
+    if constraint.honors_affinity:
+        included &= cycle.template.passed(NODE_AFFINITY.name, cycle.infos.size)
+    if constraint.honors_taints:
+        included &= cycle.template.passed(TAINT_TOLERATION.name, cycle.infos.size)
+    return included
+
+
+def _like_it(cycle: Cycle, constraint: SpreadConstraint) -> Numbers:
+    """By node number, how many pods the constraint selects."""
+    return cycle.infos.pods.on_nodes(SelectedPods(cycle.pod.namespace, constraint.selector))
+
+
+def _present(domains: Domains, nodes: Flags) -> Numbers:
+    """The domains that some of these nodes are in."""
+    found = np.unique(domains.of_nodes[nodes])
+    return found[found >= 0]
+
+
+def _scores(cycle: Cycle, nodes: Numbers, _counts: Numbers) -> Numbers | None:
+    constraints, is_default = _soft(cycle)
+    if not constraints:
+        return None
+    scored = np.zeros(cycle.infos.size, np.bool_)
+    scored[nodes] = True
+    labelled = _with_all_keys(cycle, () if is_default else constraints)
+    scored &= labelled
+    total = np.zeros(cycle.infos.size)
+    for one in constraints:
+        total += _skew(cycle, one, scored, labelled)
+    return _normalized(np.rint(total[nodes]).astype(np.int64), scored[nodes])
+
+
+def _soft(cycle: Cycle) -> tuple[Sequence[SpreadConstraint], bool]:
+    """The constraints that score nodes, and whether they are the defaults."""
+    if cycle.pod.spread:
+        return [one for one in cycle.pod.spread if not one.is_hard], False
+    selector = cycle.selectors.default_selector(cycle.pod)
+    if not selector:
+        return (), True
+    return [SpreadConstraint(one.max_skew, one.topology_key, selector, is_hard=False) for one in SYSTEM_DEFAULTS], True
+
+
+def _skew(cycle: Cycle, constraint: SpreadConstraint, scored: Flags, labelled: Flags) -> Floats:
+    """By node number, what the constraint adds to the node's badness; nothing where the node lacks the key."""
+    domains, counts = cycle.infos.topology.domains(constraint.topology_key), _like_it(cycle, constraint)
+    if constraint.topology_key == HOSTNAME:
+        near, size = counts, int(scored.sum())
+    else:
+        # A node without the key, which only defaults leave in, is in a domain of its own kind, which is counted.
+        size = len(np.unique(domains.of_nodes[scored]))
+        taking_part = labelled & _included(cycle, constraint)
+        near = domains.spread_out(domains.sums(np.where(taking_part, counts, 0)))
+    return np.where(domains.labelled, near * log(size + 2) + (constraint.max_skew - 1), 0.0)
+
+
+def _normalized(raw: Numbers, scored: Flags) -> Numbers:
+    """The less the better; nodes that are not scored get 0."""
+    if not scored.any():
+        return np.zeros_like(raw)
+    least, most = int(raw[scored].min()), int(raw[scored].max())
+    if most == 0:
+        return np.where(scored, MAX_SCORE, 0)
+    return np.where(scored, MAX_SCORE * (most + least - raw) // most, 0)
+
+
+def _counts_for(pod: Pod, other: Pod | None) -> bool:
+    """Whether a hard constraint of the pod counts the other."""
+    if other is None or other.namespace != pod.namespace or other.uid == pod.uid:
+        return False
+    return any(one.is_hard and selects(one.selector, other.labels) for one in pod.spread)
+
+
+def _pod_matters(who: RefusedPod, event: PodChanged) -> bool:
+    return _counts_for(who.pod, event.old) or _counts_for(who.pod, event.new)
+
+
+def _gives_back(who: RefusedPod, event: GivenBack) -> bool:
+    return _counts_for(who.pod, event.pod)
+
+
+def _changes_domains(who: RefusedPod, event: NodeChanged) -> bool:
+    """A node comes or goes that takes part, or comes to take part, or does so no more."""
+    old, new = event.old, event.new
+    if old is not None and new is not None and old.labels == new.labels and old.taints == new.taints:
+        return False
+    keys = [one.topology_key for one in who.pod.spread if one.is_hard]
+    return any(node is not None and all(key in node.labels for key in keys) for node in (old, new))
+
+
+POD_TOPOLOGY_SPREAD = Plugin(
+    NAME,
+    (
+        Reason(
+            NAME,
+            {NodeChanged: _changes_domains, PodChanged: _pod_matters, GivenBack: _gives_back},
+            node_fields=("labels", "taints"),
+            counts_pods=True,
+        ),
+    ),
+    pod_fields=("labels", "spread", "tolerations"),
+    dynamic=Dynamic(_refused, _rejections),
+    score=Score(2, _scores),
+)

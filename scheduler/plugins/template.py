@@ -1,0 +1,54 @@
+"""What plugins say of pods of one template by pod and node alone, for all nodes: kept by `decision.templates`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from allocator.search.rules import Mask
+from scheduler.core_v1.pod import Pod
+from scheduler.state.masks import Flags, Numbers
+
+NO_NODE, NOT_NAMED = 1 << 14, 1 << 13
+"""In place of filters' bits: no node has the number, or it is none of those that the pod names."""
+
+
+@dataclass(slots=True, eq=False)
+class Template:
+    """What holds for all pods of a template. allowed: the nodes that every static filter lets pass.
+
+    filters: the plugins with a static filter, in their order. refusals: by node number, one bit for each filter that
+    refuses the node. by_text: the nodes that are not allowed by what keeps the pods from them, None until somebody
+    asks. counts: by plugin and node number, what counts for its score. stale: numbers of nodes to be looked at.
+    """
+
+    pod: Pod
+    filters: tuple[str, ...]
+    counts: dict[str, Numbers]
+    refusals: NDArray[np.int16]
+    allowed: Mask = 0
+    stale: set[int] = field(default_factory=set)
+    by_text: Mapping[str, Mask] | None = None
+
+    def counts_of(self, plugin: str) -> Numbers:
+        """What counts for the plugin's score, by node number; zeros where it counts nothing by pod and node alone."""
+        found = self.counts.get(plugin)
+        return np.zeros(len(self.refusals), np.int64) if found is None else found
+
+    def first_refused_by(self, plugin: str) -> Flags:
+        """The nodes that the plugin's filter refuses, and none before it."""
+        bit = 1 << self.filters.index(plugin)
+        first: Flags = (self.refusals & (2 * bit - 1 | NO_NODE | NOT_NAMED)) == bit
+        return first
+
+    def passed(self, plugin: str, size: int) -> Flags:
+        """The nodes that the plugin's filter lets pass, whatever others say; `size` flags."""
+        refused = self.refusals & (1 << self.filters.index(plugin) | NO_NODE | NOT_NAMED) != 0
+        passed: Flags = ~np.pad(refused, (0, size - len(refused)), constant_values=True)
+        return passed
+
+    def unnamed(self) -> Flags:
+        """The nodes that are none of those that the pod names."""
+        unnamed: Flags = self.refusals == NOT_NAMED
+        return unnamed

@@ -1,0 +1,170 @@
+"""How a change of a watched object changes the cluster, and which event that is for pods.
+
+An object that cannot be decoded is left out; but what it keeps from others it keeps: a claim its devices, a pod its
+place, a rule its taints.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from allocator.api import TaintRule
+from allocator.model import Claim, DeviceClass, Node, Slice
+from scheduler.cache.events import Entry, Found, Undecoded
+from scheduler.cache.kinds import ClaimObject
+from scheduler.client.resources import Resource
+from scheduler.core_v1.namespace import Namespace
+from scheduler.core_v1.pod import Pod
+from scheduler.decision.cluster import Cluster
+from scheduler.state.changes import (
+    ClaimChanged,
+    ClassChanged,
+    Event,
+    NamespaceChanged,
+    NodeChanged,
+    PodChanged,
+    SliceChanged,
+    TaintRulesChanged,
+)
+from scheduler.state.claims import with_devices_of
+
+T = TypeVar("T")
+
+Update = Callable[[Found[Any] | None, Found[Any] | None], Event | None]  # Any: of whatever kind
+
+
+class ClusterUpdates:
+    """Takes the changes of watched objects into the cluster."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._undecoded_claims: dict[str, Claim] = {}
+        self._undecoded_pods: dict[str, Pod] = {}
+        self._by_kind: Mapping[str, Update] = {
+            "Node": self._node,
+            "Namespace": self._namespace,
+            "DeviceClass": self._class,
+            "ResourceSlice": self._slice,
+            "DeviceTaintRule": self._taint_rule,
+            "ResourceClaim": self._claim,
+            "Pod": self._pod,
+        }
+
+    def update(self, resource: Resource, old: Found[T] | None, new: Found[T] | None) -> Event | None:
+        """Change the cluster; the event, None where no pod can find a difference."""
+        return self._by_kind[resource.kind](old, new)
+
+    def _node(self, old: Found[Node] | None, new: Found[Node] | None) -> Event | None:
+        before, now = _value(old), _value(new)
+        if now is not None:
+            self._cluster.set_node(now)
+        elif before is not None:
+            self._cluster.remove_node(before.name)
+        return NodeChanged(before, now) if before != now else None
+
+    def _namespace(self, old: Found[Namespace] | None, new: Found[Namespace] | None) -> Event | None:
+        before, now = _value(old), _value(new)
+        if now is not None:
+            self._cluster.set_namespace(now)
+        elif before is not None:
+            self._cluster.remove_namespace(before.name)
+        return NamespaceChanged(before, now) if before != now else None
+
+    def _class(self, old: Found[DeviceClass] | None, new: Found[DeviceClass] | None) -> Event | None:
+        before, now = _value(old), _value(new)
+        if now is not None:
+            self._cluster.set_class(now)
+        elif before is not None:
+            self._cluster.remove_class(before.name)
+        return ClassChanged(before, now) if before != now else None
+
+    def _slice(self, old: Found[Slice] | None, new: Found[Slice] | None) -> Event | None:
+        before, now = _value(old), _value(new)
+        if now is not None:
+            self._cluster.set_slice(now)
+        elif before is not None:
+            self._cluster.remove_slice(before.name)
+        return SliceChanged(before, now) if before != now else None
+
+    def _taint_rule(self, old: Found[TaintRule] | None, new: Found[TaintRule] | None) -> Event | None:
+        """A rule that is gone taints nothing; while it merely cannot be decoded, it is in force as it was last seen."""
+        now = _value(new)
+        if now is not None:
+            self._cluster.set_taint_rule(now)
+        elif new is None and old is not None:
+            self._cluster.remove_taint_rule(old.key.name)
+        elif not isinstance(old, Entry):
+            return None
+        return TaintRulesChanged()
+
+    def _claim(self, old: Found[ClaimObject] | None, new: Found[ClaimObject] | None) -> Event | None:
+        if isinstance(new, Undecoded):
+            return self._hold_claim(new)
+        if isinstance(new, Entry):
+            return self._set_claim(_value(old), new)
+        assert old is not None
+        uid, before = _held_uid(old), _value(old)
+        claim = before.claim if before else self._undecoded_claims.pop(uid, None)
+        if claim is None:
+            return None
+        self._cluster.remove_claim(uid)
+        return ClaimChanged(claim, None)
+
+    def _set_claim(self, old: ClaimObject | None, new: Entry[ClaimObject]) -> Event | None:
+        before = self._undecoded_claims.pop(new.uid, old.claim if old else None)
+        self._cluster.leave_alone(new.uid, ())
+        self._cluster.set_claim(new.value, new.resource_version)
+        return None if old and is_same(old, new.value) else ClaimChanged(before, new.value.claim)
+
+    def _hold_claim(self, undecoded: Undecoded) -> Event:
+        """It keeps the devices that it had, and has those that it is seen to have."""
+        held, holding = undecoded.held, self._cluster.claims.holding(_held_uid(undecoded))
+        assert isinstance(held, ClaimObject), held
+        before = holding.watched.claim if holding and holding.watched else None
+        seen = replace(held.claim, uid=_held_uid(undecoded))
+        claim = with_devices_of(seen, holding.stored if holding else None)
+        self._undecoded_claims[claim.uid] = claim
+        self._cluster.leave_alone(claim.uid, held.unknown_pools)
+        self._cluster.set_claim(replace(held, claim=claim, error=undecoded.error), undecoded.resource_version)
+        return ClaimChanged(before, claim)
+
+    def _pod(self, old: Found[Pod] | None, new: Found[Pod] | None) -> Event | None:
+        before, now = _value(old), _value(new)
+        if now is not None:
+            before = self._undecoded_pods.pop(now.uid, before)
+            self._cluster.set_pod(now)
+        elif isinstance(new, Undecoded):
+            self._hold_pod(new)
+            return PodChanged(before, None) if before else None
+        elif old is not None:
+            before = before or self._undecoded_pods.pop(_held_uid(old), None)
+            self._cluster.remove_pod(_held_uid(old))
+        return PodChanged(before, now)
+
+    def _hold_pod(self, undecoded: Undecoded) -> None:
+        """It keeps its place with the requests that it had; where these are unknown, nothing else fits on its node."""
+        held, known = undecoded.held, self._cluster.pods.known(_held_uid(undecoded))
+        if isinstance(held, Pod):
+            pod = replace(known, node_name=held.node_name) if known else replace(held, uid=_held_uid(undecoded))
+            self._undecoded_pods[pod.uid] = pod
+            self._cluster.set_pod(pod)
+
+
+def _held_uid(found: Found[T]) -> str:
+    """By which it is counted: an object without a readable uid has a name at least."""
+    return found.uid or str(found.key)
+
+
+def is_same(old: ClaimObject, new: ClaimObject) -> bool:
+    """Whether no pod can find a difference: what attempts write to claims beside their devices wakes nobody."""
+    if old.claim.allocation and any(result.binding_conditions for result in old.claim.allocation.results):
+        return False  # their devices' status decides as well
+    return _deciding(old) == _deciding(new)
+
+
+def _deciding(found: ClaimObject) -> tuple[object, ...]:
+    return found.claim, found.reserved_for, found.metadata.deletion_timestamp, found.metadata.owners
+
+
+def _value(found: Found[T] | None) -> T | None:
+    return found.value if isinstance(found, Entry) else None

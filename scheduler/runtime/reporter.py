@@ -1,0 +1,54 @@
+"""Reports how attempts go, what was swept, and what failed or must never be: in logs and metrics."""
+
+import logging
+
+from scheduler.attempt.decision import Decision, Outcome
+from scheduler.attempt.listener import Listener
+from scheduler.attempt.step import Point
+from scheduler.cache.events import Undecoded
+from scheduler.client.resources import Resource
+from scheduler.repair.sweep import Leftover
+from scheduler.runtime import metrics
+from scheduler.runtime.metrics import CommonMetrics
+from scheduler.state.invariants import Violation
+
+_LOG = logging.getLogger(__name__)
+
+
+class Reporter(Listener):
+    """What programs for a cluster report."""
+
+    def __init__(self, metrics: CommonMetrics) -> None:
+        self._metrics = metrics
+
+    def pending(self, decision: Decision, message: str) -> None:
+        """The pod waits for its devices to be made ready."""
+        _LOG.info(message, extra={"pod": str(decision.pod), "node": decision.node})
+
+    def passed(self, point: Point, *, is_done: bool, duration_s: float) -> None:
+        """A part of an attempt ended."""
+        status = metrics.PointStatus.SUCCESS if is_done else metrics.PointStatus.ERROR
+        self._metrics.passed(metrics.Point(point), status, duration_s)
+
+    def rolled_back(self, decision: Decision, outcome: Outcome) -> None:
+        """What the attempt wrote was taken back."""
+        kind = type(outcome).__name__.lower()
+        reason = getattr(outcome, "reason", kind)
+        _LOG.info("taken back", extra={"pod": str(decision.pod), "node": decision.node, "reason": reason})
+        self._metrics.rolled_back(kind)
+
+    def swept(self, leftover: Leftover, number: int) -> None:
+        """So many claims had such a left-over, which was removed."""
+        self._metrics.swept(leftover, number)
+
+    def undecoded(self, resource: Resource, found: Undecoded) -> None:
+        """An object cannot be decoded, for another reason than before; the reflector has logged it."""
+
+    def failed(self, part: str) -> None:
+        """A part of the program has raised what it should not have, which is logged; it begins again."""
+        self._metrics.failed(part)
+
+    def violated(self, violation: Violation) -> None:
+        """What must never be is so, and was so a moment ago; reported once for as long as it lasts."""
+        self._metrics.violated(violation.invariant)
+        _LOG.error("%s: %s", violation.subject, violation.message, extra={"invariant": violation.invariant})

@@ -1,0 +1,41 @@
+"""The Services and controllers of pods, and by which labels pods are spread that do not say how.
+
+Source: kube-scheduler's helper DefaultSelector.
+"""
+
+from scheduler.core_v1.label_selector import LabelSelector, selects
+from scheduler.core_v1.pod import Pod
+from scheduler.core_v1.pod_selector import SERVICE, PodSelector
+
+
+class PodSelectors:
+    """Those that are there: Services by namespace, controllers by kind, namespace and name."""
+
+    def __init__(self) -> None:
+        self._services: dict[str, dict[str, PodSelector]] = {}
+        self._controllers: dict[tuple[str, str, str], PodSelector] = {}
+
+    def set(self, found: PodSelector) -> None:
+        """The object is there, or has changed."""
+        if found.kind == SERVICE:
+            self._services.setdefault(found.namespace, {})[found.name] = found
+        else:
+            self._controllers[found.kind, found.namespace, found.name] = found
+
+    def remove(self, gone: PodSelector) -> None:
+        """The object is gone, if it was there."""
+        if gone.kind == SERVICE:
+            self._services.get(gone.namespace, {}).pop(gone.name, None)
+        else:
+            self._controllers.pop((gone.kind, gone.namespace, gone.name), None)
+
+    def default_selector(self, pod: Pod) -> LabelSelector:
+        """What the Services that select the pod and its controller select together; () where there are none.
+
+        Cost: O(Services of the namespace).
+        """
+        services = self._services.get(pod.namespace, {}).values()
+        found = [one.selector or () for one in services if selects(one.selector, pod.labels)]
+        if pod.owner and (controller := self._controllers.get((pod.owner.kind, pod.namespace, pod.owner.name))):
+            found.append(controller.selector or ())
+        return tuple(dict.fromkeys(requirement for selector in found for requirement in selector))

@@ -1,0 +1,86 @@
+"""The topology domains of nodes: those that share the value of a label.
+
+Kept as one array for each label key that somebody asked for, and changed with each node, so that a question costs a few
+array operations.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from allocator.model import Node
+from scheduler.core_v1.label_selector import Labels
+from scheduler.state.masks import Flags, Numbers
+
+NOWHERE = -1
+"""The domain of a node without the label, and of a number that no node has."""
+
+
+@dataclass(slots=True)
+class Domains:
+    """The domains of a label key. of_nodes: the domain's position by node number, or NOWHERE. number: of positions."""
+
+    of_nodes: Numbers
+    positions: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def number(self) -> int:
+        """One more than the highest position; nodes have gone from some, perhaps."""
+        return len(self.positions)
+
+    @property
+    def labelled(self) -> Flags:
+        """The nodes that are in a domain."""
+        return self.of_nodes >= 0
+
+    def sums(self, counts: Numbers) -> Numbers:
+        """The sum over each domain's nodes. counts: by node number."""
+        within = self.of_nodes >= 0
+        return np.bincount(self.of_nodes[within], counts[within], self.number).astype(np.int64)
+
+    def spread_out(self, sums: Numbers) -> Numbers:
+        """By node number, that of the node's domain; 0 for nodes that are in none."""
+        return np.append(sums, 0)[self.of_nodes]
+
+
+class Topology:
+    """The labels of nodes by number, and the domains that were asked for. size: more than any node number."""
+
+    def __init__(self, size: int) -> None:
+        self._labels: dict[int, Labels] = {}
+        self._domains: dict[str, Domains] = {}
+        self._size = size
+
+    def set_node(self, number: int, node: Node) -> None:
+        """The node has this number, which is below the size, and may have changed."""
+        if self._labels.get(number) != node.labels:
+            self._labels[number] = node.labels
+            for key, domains in self._domains.items():
+                _put(domains, key, number, node.labels)
+
+    def remove_node(self, number: int) -> None:
+        """No node has this number any more."""
+        if self._labels.pop(number, None) is not None:
+            for domains in self._domains.values():
+                domains.of_nodes[number] = NOWHERE
+
+    def domains(self, key: str) -> Domains:
+        """The domains of the label key. Cost: O(nodes) when it is asked for first."""
+        found = self._domains.get(key)
+        if found is None or found.number > 2 * self._size:
+            found = self._domains[key] = Domains(np.full(self._size, NOWHERE, np.int64))
+            for number, labels in self._labels.items():
+                _put(found, key, number, labels)
+        return found
+
+    def grow(self, size: int) -> None:
+        """Make room for node numbers below this."""
+        for domains in self._domains.values():
+            domains.of_nodes = np.pad(domains.of_nodes, (0, size - self._size), constant_values=NOWHERE)
+        self._size = size
+
+
+def _put(domains: Domains, key: str, number: int, labels: Labels) -> None:
+    value = labels.get(key)
+    position = NOWHERE if value is None else domains.positions.setdefault(value, len(domains.positions))
+    domains.of_nodes[number] = position

@@ -1,0 +1,29 @@
+"""Lets a cluster be changed by what is watched, as a program does."""
+
+from collections.abc import Callable
+from typing import Any
+
+from scheduler.cache.events import Found, Undecoded
+from scheduler.client.resources import Resource
+from scheduler.decision.cluster import Cluster
+from scheduler.runtime.cluster_updates import ClusterUpdates
+from scheduler.runtime.watched_state import WatchedState
+from scheduler.state.changes import Event
+
+
+def update_from(
+    watched: WatchedState,
+    cluster: Cluster,
+    heard: Callable[[Event], None],
+    undecoded: Callable[[Resource, Undecoded], None] = lambda *_: None,
+) -> None:
+    """heard: takes the events. undecoded: takes the objects that cannot be decoded."""
+    updates = ClusterUpdates(cluster)
+
+    def on_change(resource: Resource, old: Found[Any] | None, new: Found[Any] | None) -> None:
+        if isinstance(new, Undecoded):
+            undecoded(resource, new)
+        if event := updates.update(resource, old, new):
+            heard(event)
+
+    watched.on_change(on_change)
