@@ -147,6 +147,11 @@ def test_the_node_that_was_chosen_has_to_be_one_of_the_best() -> None:
     assert "chosen: " in failure(a_case(nodes=nodes, expected={**expected, "chosen": {"node-2": 2}}))
 
 
+def test_a_node_of_which_one_answer_says_nothing_is_a_difference() -> None:
+    nodes = {"node-1": {"code": "Success"}, "node-9": {"code": "Success"}}
+    assert "node-9: expected Success, got nothing" in failure(a_case(expected=fits(nodes=nodes)))
+
+
 def test_pods_of_a_case_take_room_whatever_they_leave_out() -> None:
     case = a_case(pod={"spec": CPU}, pods=[BUSY], expected=refused(node_1=NO_CPU))
     assert verify(case).code == 0
