@@ -53,6 +53,19 @@ KINDS: Mapping[str, tuple[str, str]] = {
 }
 """The fields of a case that hold objects, and what these are."""
 
+OF_NAMESPACE = frozenset(
+    {
+        "services",
+        "replicationControllers",
+        "replicaSets",
+        "statefulSets",
+        "persistentVolumeClaims",
+        "podDisruptionBudgets",
+        "resourceClaims",
+    }
+)
+"""Those that matter to pods of their own namespace alone."""
+
 LISTED: Mapping[tuple[str, str], str] = {
     ("NodeResourcesFit", "score"): "pod-level-score",
     ("NodeVolumeLimits", "filter"): "own-attached-volume",
@@ -212,6 +225,7 @@ def case_of(raw: Json) -> Case:
         RawObject(Place(f"{name}[{number}]"), {**one, "apiVersion": KINDS[name][0], "kind": KINDS[name][1]})
         for name, objects in found.items()
         for number, one in enumerate(objects)
+        if not _is_nowhere(name, one)
     )
     inventory = take_inventory(objects, validate=False)
     if inventory.errors:
@@ -219,6 +233,11 @@ def case_of(raw: Json) -> Case:
     pod = next(one for one in inventory.pods if one.uid == own["metadata"]["uid"])
     expected = field_of(raw, "expected", dict)
     return Case(str(field_of(raw, "id")), pod, inventory, _recorded(expected, pod), "postFilter" in expected)
+
+
+def _is_nowhere(name: str, raw: Json) -> bool:
+    """True for an object of a namespace that names none: no pod is in it."""
+    return name in OF_NAMESPACE and not of_kind(raw.get("metadata", {}), "metadata", dict).get("namespace")
 
 
 def _completed_pod(raw: Json, number: int) -> Json:

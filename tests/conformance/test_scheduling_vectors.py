@@ -15,8 +15,6 @@ MISSING = {
     "InterPodAffinity",
     "NodePorts",
     "NodeResourcesFit",
-    "PodTopologySpread",
-    "choice",
 }
 """Plugins whose answers are not recorded ones yet."""
 

@@ -130,6 +130,11 @@ def test_a_claim_that_is_missing_holds_the_pod_in_the_queue_and_refuses_every_no
     assert verify(a_case(pod=a_pod(claim="c"), expected=expected)).code == 0
 
 
+def test_a_claim_without_a_namespace_is_nobodys() -> None:
+    case = a_case(pod=a_pod(claim="c"), resourceClaims=[a_claim("c", namespace="")], **DEVICES)
+    assert 'could not find ResourceClaim "default/c"' in failure(case)
+
+
 def test_a_pod_with_gates_is_held_and_looked_at_all_the_same() -> None:
     pod = a_pod(containers=[{"name": "c"}], schedulingGates=[{"name": "a"}])
     assert verify(a_case(pod=pod, expected=fits(queue="unschedulable", gate="SchedulingGates"))).code == 0
