@@ -55,6 +55,8 @@ KINDS: Mapping[str, tuple[str, str]] = {
 
 LISTED: Mapping[tuple[str, str], str] = {
     ("NodeResourcesFit", "score"): "pod-level-score",
+    ("NodeVolumeLimits", "filter"): "attached-volume",
+    ("InterPodAffinity", "filter"): "promised-anti-affinity",
 }
 """Plugin and what of its answer may differ -> the name of the difference in docs/differences.md."""
 
@@ -64,6 +66,7 @@ Scores = Mapping[str, Mapping[str, int]]
 _SUCCESS, _RESOLVABLE, _UNRESOLVABLE = "Success", "Unschedulable", "UnschedulableAndUnresolvable"
 _NODE, _SCORE, _PRE_FILTER, _QUEUE, _CHOICE = "filter", "score", "preFilter", "queue", "choice"
 _ORDER = {plugin.name: position for position, plugin in enumerate(PLUGINS)}
+_NO_NAMESPACE = "-"
 _NOT_IN_LIST = "PreFilterResult"
 """What the recorded reason is of a node that is none of those that plugins name."""
 
@@ -201,7 +204,7 @@ def case_of(raw: Json) -> Case:
     found["pods"] = [*pods, own]
     found["namespaces"] += _missing_namespaces(found["namespaces"], found["pods"])
     objects = (
-        RawObject(Place(f"{name}[{number}]"), {**one, "apiVersion": KINDS[name][0], "kind": KINDS[name][1]})
+        RawObject(Place(f"{name}[{number}]"), {**_placed(one), "apiVersion": KINDS[name][0], "kind": KINDS[name][1]})
         for name, objects in found.items()
         for number, one in enumerate(objects)
     )
@@ -221,6 +224,11 @@ def _completed_pod(raw: Json, number: int) -> Json:
         **of_kind(raw.get("metadata", {}), "metadata", dict),
     }
     return {**raw, "metadata": {"uid": f"{metadata['namespace']}/{metadata['name']}", **metadata}}
+
+
+def _placed(raw: Json) -> Json:
+    """The object with a namespace; the reference found one without any in none."""
+    return {**raw, "metadata": {"namespace": _NO_NAMESPACE, **of_kind(raw.get("metadata", {}), "metadata", dict)}}
 
 
 def _missing_namespaces(given: Iterable[Json], pods: Iterable[Json]) -> list[Json]:
@@ -313,12 +321,17 @@ def _refused(cluster: Cluster, diagnosis: Diagnosis) -> Mapping[str, Status]:
 
 
 def _differences(case: Case, features: Features) -> Iterator[Difference]:
-    expected = case.expected
+    """Where our answer is another one. The choice is compared where nothing differs that it is made of."""
     try:
         actual = _answer(case, features)
     except AllocationError as error:
         yield Difference("DynamicResources", _NODE, f"got an error: {error}")
         return
+    found = list(_differing_parts(case.expected, actual))
+    yield from found or _by_choice(case.expected, actual)
+
+
+def _differing_parts(expected: Answer, actual: Answer) -> Iterator[Difference]:
     if expected.gate != actual.gate:
         text = f"queue: expected {expected.gate or 'no'} gate, got {actual.gate or 'none'}"
         yield Difference(expected.gate or actual.gate, _QUEUE, text)
@@ -327,6 +340,9 @@ def _differences(case: Case, features: Features) -> Iterator[Difference]:
         yield Difference(plugin, _PRE_FILTER, f"preFilter: {told}")
     yield from _by_node(expected.nodes, actual.nodes)
     yield from _by_score(expected.scores, actual.scores)
+
+
+def _by_choice(expected: Answer, actual: Answer) -> Iterator[Difference]:
     if expected.best and not (actual.chosen and actual.chosen <= expected.best and expected.chosen <= actual.best):
         told = f"chosen: expected one of {_names(expected.best)}, got {_names(actual.chosen) or 'none'}"
         yield Difference("choice", _CHOICE, told)
