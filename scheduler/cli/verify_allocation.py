@@ -58,19 +58,19 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class AllocationResult:
     """How one case went: difference is empty where it passed."""
 
     name: str
     difference: str = ""
 
 
-class InvalidCase(ValueError):
+class InvalidAllocationCase(ValueError):
     """A line that is no case of the format."""
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class AllocationCase:
     """A recorded case, decoded. expected: by node name. allocator: which one answered, `stable` to `experimental`."""
 
     name: str
@@ -115,24 +115,24 @@ def command(files: tuple[str, ...], release: str, *, is_strict: bool) -> None:
                 _tell(verdict, counts)
         except OSError as error:
             stop(f"{file}: {error.strerror or error}")
-        except InvalidCase as error:
+        except InvalidAllocationCase as error:
             stop(f"{file}: {error}")
     click.echo(f"{counts['passed']} passed, {counts['failed']} failed, 0 skipped")
     sys.exit(int(counts["failed"] > 0))
 
 
-def replay(lines: Iterator[bytes], release: str, *, is_strict: bool = True) -> Iterator[Verdict]:
-    """The verdict of each case. Raises InvalidCase for a line that is none, with its number."""
+def replay(lines: Iterator[bytes], release: str, *, is_strict: bool = True) -> Iterator[AllocationResult]:
+    """The verdict of each case. Raises InvalidAllocationCase for a line that is none, with its number."""
     for number, line in enumerate(lines, start=1):
         if line.strip():
             try:
                 case = case_of(_of_kind(orjson.loads(line), "the line", dict))
             except ValueError as error:
-                raise InvalidCase(f"line {number} is no case: {error}") from error
-            yield verdict_of(case, _features(case, RELEASES[release], is_strict=is_strict))
+                raise InvalidAllocationCase(f"line {number} is no case: {error}") from error
+            yield result_of(case, _features(case, RELEASES[release], is_strict=is_strict))
 
 
-def _features(case: Case, release: Release, *, is_strict: bool) -> Features:
+def _features(case: AllocationCase, release: Release, *, is_strict: bool) -> Features:
     return Features(
         release,
         case.gates,
@@ -142,19 +142,19 @@ def _features(case: Case, release: Release, *, is_strict: bool) -> Features:
     )
 
 
-def verdict_of(case: Case, features: Features) -> Verdict:
+def result_of(case: AllocationCase, features: Features) -> AllocationResult:
     """Allocate on every node of the case and compare."""
     snapshot = Snapshot.of(case.slices, case.classes, case.in_use, features)
     for node in case.nodes:
         name = node.name
         difference = _difference(case.expected[name], _answer(snapshot, node, case))
         if difference:
-            return Verdict(case.name, f"on node {name or '(none)'}: {difference}")
-    return Verdict(case.name)
+            return AllocationResult(case.name, f"on node {name or '(none)'}: {difference}")
+    return AllocationResult(case.name)
 
 
-def case_of(raw: Json) -> Case:
-    """The case that a line holds. Raises ValueError, InvalidCase among them, for what is none."""
+def case_of(raw: Json) -> AllocationCase:
+    """The case that a line holds. Raises ValueError, InvalidAllocationCase among them, for what is none."""
     nodes = tuple(_node(node) for node in _list(raw, "nodes") or [_field(raw, "node")])
     gates_on, has_defaults = _gates(_field(raw, "features")), bool(raw.get("applyDefaults"))
 
@@ -164,7 +164,7 @@ def case_of(raw: Json) -> Case:
     for name in ("slices", "deviceClasses", "claims"):
         _field(raw, name, list)
     state = _of_kind(raw.get("allocatedState") or {}, "allocatedState", dict)
-    return Case(
+    return AllocationCase(
         name=_field(raw, "name", str),
         nodes=nodes,
         slices=decoded("slices", "ResourceSlice"),
@@ -193,13 +193,13 @@ def _allocator(implementation: object, gates_on: frozenset[str]) -> str:
 def _field(raw: Json, name: str, kind: type[Any] = object) -> Any:
     """The value of a field that has to be there, of that kind (Any: the caller knows which)."""
     if name not in raw:
-        raise InvalidCase(f"{name} is missing")
+        raise InvalidAllocationCase(f"{name} is missing")
     return _of_kind(raw[name], name, kind)
 
 
 def _of_kind(value: object, name: str, kind: type[Any]) -> Any:
     if not isinstance(value, kind):
-        raise InvalidCase(f"{name} must be {_KINDS[kind]}, not {shown(value)}")
+        raise InvalidAllocationCase(f"{name} must be {_KINDS[kind]}, not {shown(value)}")
     return value
 
 
@@ -217,7 +217,7 @@ def _lines(file: str) -> Iterator[bytes]:
         yield from stream
 
 
-def _tell(verdict: Verdict, counts: Counter[str]) -> None:
+def _tell(verdict: AllocationResult, counts: Counter[str]) -> None:
     counts["failed" if verdict.difference else "passed"] += 1
     if verdict.difference:
         click.echo(f"FAILED {verdict.name}: {verdict.difference}")
@@ -228,9 +228,9 @@ def _gates(features: object) -> frozenset[str]:
     if features in ("all", "none"):
         return frozenset(GATES.values()) if features == "all" else frozenset()
     if not isinstance(features, dict):
-        raise InvalidCase(f"features must be an object, `all` or `none`, not {shown(features)}")
+        raise InvalidAllocationCase(f"features must be an object, `all` or `none`, not {shown(features)}")
     if unknown := [step_text(name) for name in features if name not in GATES]:
-        raise InvalidCase(f"features names {', '.join(unknown)}, which the format does not have")
+        raise InvalidAllocationCase(f"features names {', '.join(unknown)}, which the format does not have")
     return frozenset(GATES[name] for name, is_on in features.items() if is_on)
 
 
@@ -240,7 +240,7 @@ def _decoded(raw: Json, kind: str, *, has_defaults: bool) -> Any:
         {**raw, "apiVersion": "resource.k8s.io/v1", "kind": kind}, validate=False, apply_defaults=has_defaults
     )
     if decoded.object is None:
-        raise InvalidCase("; ".join(str(error) for error in decoded.errors))
+        raise InvalidAllocationCase("; ".join(str(error) for error in decoded.errors))
     return decoded.object
 
 
@@ -249,7 +249,7 @@ def _node(raw: object) -> Node:
         return Node("")  # what the reference was given in its place
     node, errors = decode_node(_of_kind(raw, "a node", dict))
     if node is None:
-        raise InvalidCase("; ".join(str(error) for error in errors))
+        raise InvalidAllocationCase("; ".join(str(error) for error in errors))
     return node
 
 
@@ -296,7 +296,7 @@ def _recorded(results: object, error: str, kind: str) -> Answer:
     return Answer("refused") if results is None else Answer("allocated", _normal(results))
 
 
-def _answer(snapshot: Snapshot, node: Node | None, case: Case) -> Answer:
+def _answer(snapshot: Snapshot, node: Node | None, case: AllocationCase) -> Answer:
     try:
         outcome = allocate(snapshot, node, case.claims, is_cancelled=lambda: case.is_interrupted)
     except (AllocationError, Cancelled) as error:

@@ -18,20 +18,20 @@ class _TaintFields(Fields):
     effect: str
 
 
-class _SpecFields(Fields):
+class _NodeSpecFields(Fields):
     unschedulable: bool | None = None
     taints: list[_TaintFields] | None = None
 
 
-class _StatusFields(Fields):
+class _NodeStatusFields(Fields):
     declaredFeatures: list[str] | None = None  # noqa: N815 - the API's name
     allocatable: dict[str, Amount] | None = None
 
 
 class _NodeFields(Fields):
     metadata: MetadataFields
-    spec: _SpecFields | None = None
-    status: _StatusFields | None = None
+    spec: _NodeSpecFields | None = None
+    status: _NodeStatusFields | None = None
 
 
 def decode_node(raw: Mapping[str, object]) -> tuple[Node | None, tuple[FieldError, ...]]:
@@ -39,7 +39,7 @@ def decode_node(raw: Mapping[str, object]) -> tuple[Node | None, tuple[FieldErro
     fields, errors = typed(_NodeFields, raw)
     if fields is None:
         return None, errors
-    spec, status = fields.spec or _SpecFields(), fields.status or _StatusFields()
+    spec, status = fields.spec or _NodeSpecFields(), fields.status or _NodeStatusFields()
     if errors := (*metadata_errors(fields.metadata), *_taint_errors(spec), *_status_errors(status)):
         return None, errors
     node = Node(
@@ -53,11 +53,11 @@ def decode_node(raw: Mapping[str, object]) -> tuple[Node | None, tuple[FieldErro
     return node, ()
 
 
-def _taint_errors(spec: _SpecFields) -> Iterator[FieldError]:
+def _taint_errors(spec: _NodeSpecFields) -> Iterator[FieldError]:
     for position, taint in enumerate(spec.taints or ()):
         yield from name_error(f"spec.taints[{position}].key", taint.key, names.label_key)
         yield from name_error(f"spec.taints[{position}].value", taint.value or "", names.label_value)
 
 
-def _status_errors(status: _StatusFields) -> Iterator[FieldError]:
+def _status_errors(status: _NodeStatusFields) -> Iterator[FieldError]:
     yield from amount_errors("status.allocatable", status.allocatable or {})

@@ -177,7 +177,7 @@ class _PodClaimFields(Fields):
     resourceClaimTemplateName: str | None = None  # noqa: N815 - the API's name
 
 
-class _SpecFields(Fields):
+class _PodSpecFields(Fields):
     schedulerName: str | None = None  # noqa: N815 - the API's name
     preemptionPolicy: str | None = None  # noqa: N815 - the API's name
     nodeName: str | None = None  # noqa: N815 - the API's name
@@ -197,7 +197,7 @@ class _SpecFields(Fields):
 
 class _PodFields(Fields):
     metadata: MetadataFields
-    spec: _SpecFields
+    spec: _PodSpecFields
     status: PodStatusFields | None = None
 
 
@@ -214,7 +214,7 @@ class _OwnFields(Fields):
     status: PodStatusFields | None = None
 
 
-_READ = frozenset(_SpecFields.model_fields) - {"nodeName"} | {"hostNetwork", "schedulingGroup", "volumes"}
+_READ = frozenset(_PodSpecFields.model_fields) - {"nodeName"} | {"hostNetwork", "schedulingGroup", "volumes"}
 _READ_OF_CONTAINERS = frozenset(ContainerFields.model_fields) | {"ports"}
 """What is read typed, and what `host_ports_of` and `requirements_of` read beside it."""
 
@@ -293,14 +293,14 @@ _NO_STATUS = PodStatusFields()
 
 def _decoded(spec: SpecRead) -> Pod | None:
     """A pod of the spec without anything of its own; None where there are errors."""
-    fields, _ = typed(_SpecFields, spec.raw)
+    fields, _ = typed(_PodSpecFields, spec.raw)
     return None if fields is None or any(True for _ in _spec_errors(fields)) else _pod_of(fields, spec)
 
 
 _decoded_once = lru_cache(maxsize=_REMEMBERED)(_decoded)
 
 
-def _pod_of(fields: _SpecFields, spec: SpecRead) -> Pod:
+def _pod_of(fields: _PodSpecFields, spec: SpecRead) -> Pod:
     node_affinity = fields.affinity.nodeAffinity if fields.affinity else None
     return Pod(
         namespace=spec.namespace,
@@ -345,7 +345,7 @@ def _preferences(fields: _NodeAffinityFields | None) -> tuple[Preference, ...]:
     return tuple(Preference(one.weight, *selector_of([one.preference])) for one in preferred)
 
 
-def _spec_errors(spec: _SpecFields) -> Iterator[FieldError]:
+def _spec_errors(spec: _PodSpecFields) -> Iterator[FieldError]:
     yield from _optional_name_error("spec.nodeName", spec.nodeName)
     yield from _optional_name_error("spec.priorityClassName", spec.priorityClassName)
     yield from _label_errors("spec.nodeSelector", spec.nodeSelector or {})

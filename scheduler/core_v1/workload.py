@@ -76,7 +76,7 @@ class _OrdinalsFields(Fields):
     start: int | None = None
 
 
-class _SpecFields(Fields):
+class _WorkloadSpecFields(Fields):
     replicas: int | None = None
     ordinals: _OrdinalsFields | None = None
     template: dict[str, object] | None = None
@@ -86,22 +86,22 @@ class _SpecFields(Fields):
     jobTemplate: _JobTemplateFields | None = None  # noqa: N815 - the API's name
 
 
-class ConditionFields(Fields):
+class WorkloadConditionFields(Fields):
     """A condition, as far as it says that a workload is over."""
 
     type: str = ""
     status: str = ""
 
 
-class _StatusFields(Fields):
+class _WorkloadStatusFields(Fields):
     succeeded: int | None = None
-    conditions: list[ConditionFields] | None = None
+    conditions: list[WorkloadConditionFields] | None = None
 
 
 class _WorkloadFields(Fields):
     metadata: MetadataFields
-    spec: _SpecFields
-    status: _StatusFields | None = None
+    spec: _WorkloadSpecFields
+    status: _WorkloadStatusFields | None = None
 
 
 def decode_workload(kind: str, raw: Mapping[str, object]) -> tuple[Workload | None, tuple[FieldError, ...]]:
@@ -139,7 +139,7 @@ def decode_workload(kind: str, raw: Mapping[str, object]) -> tuple[Workload | No
     return workload, ()
 
 
-def _number_errors(spec: _SpecFields) -> Iterator[FieldError]:
+def _number_errors(spec: _WorkloadSpecFields) -> Iterator[FieldError]:
     numbers = {
         "spec.replicas": spec.replicas,
         "spec.ordinals.start": spec.ordinals.start if spec.ordinals else None,
@@ -156,7 +156,7 @@ def _number_errors(spec: _SpecFields) -> Iterator[FieldError]:
             yield FieldError(path, number, f"must be at most {MAX_PODS}: no cluster has more pods")
 
 
-def _template(kind: str, spec: _SpecFields) -> tuple[str, Mapping[str, object] | None]:
+def _template(kind: str, spec: _WorkloadSpecFields) -> tuple[str, Mapping[str, object] | None]:
     if kind == "CronJob":
         return "spec.jobTemplate.spec.template", spec.jobTemplate.spec.template if spec.jobTemplate else None
     return "spec.template", spec.template
@@ -183,16 +183,16 @@ def _wanted(kind: str, fields: _WorkloadFields) -> tuple[int | None, str]:
         case "DaemonSet":
             return None, ""
         case "Job":
-            return _of_job(spec, fields.status or _StatusFields())
+            return _of_job(spec, fields.status or _WorkloadStatusFields())
         case "CronJob":
             if spec.suspend:
                 return 0, "is suspended"
-            return _of_job(spec.jobTemplate.spec, _StatusFields()) if spec.jobTemplate else (0, "")
+            return _of_job(spec.jobTemplate.spec, _WorkloadStatusFields()) if spec.jobTemplate else (0, "")
         case _:
             return 1 if spec.replicas is None else spec.replicas, ""
 
 
-def _of_job(spec: _SpecFields | _JobFields, status: _StatusFields) -> tuple[int, str]:
+def _of_job(spec: _WorkloadSpecFields | _JobFields, status: _WorkloadStatusFields) -> tuple[int, str]:
     """As many as run at once, and no more than are still to complete."""
     if over := why_over(status.conditions or ()):
         return 0, over
@@ -204,6 +204,6 @@ def _of_job(spec: _SpecFields | _JobFields, status: _StatusFields) -> tuple[int,
     return min(parallelism, max(spec.completions - succeeded, 0)), ""
 
 
-def why_over(conditions: Iterable[ConditionFields]) -> str:
+def why_over(conditions: Iterable[WorkloadConditionFields]) -> str:
     """How a workload with these conditions has ended; empty where it has not."""
     return next((_OVER[one.type] for one in conditions if one.status == "True" and one.type in _OVER), "")

@@ -51,7 +51,7 @@ _LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class RefusedPod:
+class WaitingPod:
     """A pod that no node passed for. name: as namespace/name. moment: counts refusals and changes in their order."""
 
     name: str
@@ -93,7 +93,7 @@ class Poke:
         now: Callable[[], datetime],
         woke: Callable[[], None],
     ) -> None:
-        self.waiting: dict[str, RefusedPod] = {}
+        self.waiting: dict[str, WaitingPod] = {}
         self._cluster = cluster
         self._api = api
         self._sleep = sleep
@@ -106,7 +106,7 @@ class Poke:
     def refused(self, pod: Pod) -> None:
         """No node passed for the pod, as things are now."""
         self.passed(pod.uid)
-        self.waiting[pod.uid] = RefusedPod(str(pod), next(self._moments))
+        self.waiting[pod.uid] = WaitingPod(str(pod), next(self._moments))
 
     def passed(self, pod_uid: str) -> None:
         """Some node passed for the pod, or it waits for none any more."""

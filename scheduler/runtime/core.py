@@ -23,7 +23,7 @@ from scheduler.attempt.claim_objects import Claim, ClaimKey, key_of
 from scheduler.attempt.intent import ANNOTATION
 from scheduler.attempt.watched_claims import WatchedClaims
 from scheduler.cache.events import Found, Undecoded
-from scheduler.cache.kinds import ClaimObject
+from scheduler.cache.kinds import WatchedClaim
 from scheduler.client.api import Api
 from scheduler.client.connection import Connection
 from scheduler.client.discovery import Served
@@ -241,7 +241,7 @@ class Core:
     def _is_bound(self, pod_uid: str) -> bool:
         return self.cluster.pods.bound(pod_uid) is not None
 
-    def _marked_claims(self) -> Iterator[ClaimObject]:
+    def _marked_claims(self) -> Iterator[WatchedClaim]:
         """Those with an intent; as text, since reading them all would take seconds and half of the memory."""
         return (found for found in self.watched.claims.store.values() if _MARK in found.data)
 

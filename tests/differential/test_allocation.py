@@ -16,7 +16,7 @@ from random import Random
 import orjson
 import pytest
 
-from scheduler.cli.verify_allocation import InvalidCase, replay
+from scheduler.cli.verify_allocation import InvalidAllocationCase, replay
 from tests.differential.peer import Json, Peer, built_or_skipped
 from tests.generators.cases import ESSENTIAL, cases
 from tests.generators.draw import ALL, BASIC
@@ -56,7 +56,7 @@ def shrunk(peer: Peer, case: Json, found: str) -> str:
         answer = peer.ask(candidate)
         try:
             return "fault" not in answer and manner(difference(candidate, answer)) == manner(found)
-        except InvalidCase:
+        except InvalidAllocationCase:
             return False
 
     small = shrink_json(case, differs_likewise, ESSENTIAL)
