@@ -1,8 +1,8 @@
-"""Attempts under way at pods: what is decided is reserved in memory, written, verified and bound, or taken back.
+"""All attempts of a program: each reserves in memory, carries out its steps, and releases what it reserved.
 
-Decision and reservation happen without a pause between them, so that nothing is given twice; the writes are a task of
-their own, beside the next decisions. However an attempt ends, what it took in memory ends here as well: it stays until
-the watch shows it, or is free again. Both programs for a cluster make their attempts by this.
+No pause comes between decision and reservation, so that nothing is allocated twice; the writes run as a task of their
+own beside the next decisions. However an attempt ends, what it reserved in memory either stays until the watch shows
+it, or is free again. The scheduler and the extender both use it.
 Source: kube-scheduler's binding cycle.
 """
 

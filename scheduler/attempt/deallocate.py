@@ -1,7 +1,7 @@
-"""Deallocation of a claim that cannot serve its pod where it was allocated, so that the pod can be placed anew.
+"""Deallocates a claim that cannot serve its pod where it was allocated, so that the pod can be placed elsewhere.
 
-Its node has gone or is full, or its devices failed. Only a claim that nobody has reserved, or the pod in hand alone,
-may be taken back, and one at a time: the pod may fit once it is free.
+Its node is gone or full, or its devices failed. Only a claim that is reserved for nobody else may be deallocated, and
+only one at a time: the pod may fit after the first.
 Source: kube-scheduler's DynamicResources plugin, PostFilter.
 """
 

@@ -1,4 +1,4 @@
-"""What attempts ask of the cluster as it is watched: by the watch of the claims, and the index that it fills."""
+"""What attempts ask of the watched state: claims, rivals, nodes and devices."""
 
 from collections.abc import Sequence
 

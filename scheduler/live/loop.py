@@ -1,8 +1,8 @@
-"""The loop: takes the next pod from the queue, decides, reserves in memory, and lets it be bound beside the next ones.
+"""The scheduling loop: takes the next pod from the queue, decides, reserves, and starts the attempt.
 
-Decision and reservation happen without a pause between them, so that nothing is given twice; the writes of a decision
-are a task of their own. Whatever comes of it ends here: the pod is done, goes back to the queue, or is refused, and is
-told so. Source: kube-scheduler's scheduling and binding cycles.
+Attempts run beside the next decisions. When one ends, the loop finishes the pod, requeues it, or refuses it, and
+reports that in events and conditions. No pause comes between decision and reservation, so that nothing is allocated
+twice. Source: kube-scheduler's scheduling and binding cycles.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
-"""The live scheduler as a program: fill the caches, lead, mend what was left, decide until told to stop.
+"""The live scheduler as a program: fill the caches, become the leader, recover, schedule until stopped.
 
-Until it leads it hears all that happens and writes nothing; once it leads no more it ends, and has stopped to write.
-Told to stop, it tries no pod any more; what is under way ends or takes back what it wrote, and what was to be told is
-told, all within ten seconds.
+A replica that does not lead watches and writes nothing; a leader that loses the lease stops writing and exits. On
+SIGTERM no further pod is tried; attempts under way end or are undone, and events and conditions are written, all within
+ten seconds.
 """
 
 import asyncio

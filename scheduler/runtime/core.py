@@ -1,7 +1,7 @@
-"""What both programs for a cluster stand on: caches, the index that they fill, the writer, and the regular checks.
+"""The base of both programs: the watched state, the cluster that follows it, the writer, and regular checks.
 
-A program fills the caches, settles what a process before it has left, and then does its own work; beside it run the
-watches, the sweep of what is left over, and the check of the invariants.
+A program fills the caches, recovers what an earlier process left unfinished, and starts its own work. The watches, the
+sweep of leftovers and the check of the invariants run beside it.
 """
 
 import asyncio
