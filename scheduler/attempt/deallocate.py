@@ -36,8 +36,8 @@ async def deallocate_one(binder: Binder, decision: Decision, slot: Slot | None =
 
     decision: the pod and the claims that it was refused for; its node does not matter. slot: of the writers, given back
     at the end or before. None as well where the pod is bound or gone by then. Raises CallFailed where the claim changed
-    meanwhile, or the API server refuses or is not heard: there may be no event then that would bring the pod back, and
-    it has to be tried again.
+    meanwhile, or the API server refuses or does not answer: there may be no event then that would bring the pod back,
+    and it has to be tried again.
     """
     may = (plan.claim for plan in decision.claims if may_be_deallocated(plan.claim, decision.pod.uid))
     claim = min(may, key=key_of, default=None)

@@ -136,7 +136,7 @@ class Fatal:
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """The claims are allocated and reserved, and stay so; their devices are not ready. Of impatient decisions only."""
+    """The claims stay allocated and reserved; their devices are not ready, and the decision does not wait."""
 
     reason: str
 

@@ -38,10 +38,10 @@ from scheduler.telling.conditions import Refusals
 from scheduler.telling.events import Events
 
 FINISH_S = 5.0
-"""For so long bindings may go on after SIGTERM; then they are taken back."""
+"""How long attempts may continue after SIGTERM; then they are undone."""
 
 REPORT_S = 1.5
-"""For so long events and conditions are written after that."""
+"""How long events and conditions are written after that."""
 
 INSTANCE_MAX = 128
 """Characters of an event's reportingInstance."""
@@ -53,7 +53,7 @@ _LOG = logging.getLogger(__name__)
 
 
 def run(configuration: Configuration) -> int:
-    """Schedule until told to stop; the exit status. Logging has to be set up."""
+    """Schedule until stopped; the exit status. Logging has to be set up."""
 
     async def work(stop: asyncio.Event) -> None:
         async with running.connected(configuration) as site:
@@ -207,7 +207,7 @@ class Scheduler:
     # -- what is so at the moment
 
     def probes(self) -> health.Endpoints:
-        """What the endpoints tell."""
+        """What the endpoints serve."""
         election = self._election
         return health.Endpoints(
             live={"loop": self._stuck, **({"leaderElection": election.stale} if election else {})},

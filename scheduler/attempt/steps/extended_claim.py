@@ -52,7 +52,7 @@ class MakeClaim(ClaimStep):
         return self.is_making or super().may_be_relied_on
 
     def stays(self, node: str) -> bool:
-        """Whether the pod's kubelet hears of the claim, and its devices can be used on the node."""
+        """Whether the pod's status names the claim, and its devices can be used on the node."""
         if self.attempt.decision.is_assigned or not self.attempt.pod.names_claim:
             return False
         return self.binder.watched.is_reached(node, self.plan.allocation.node_selector)
