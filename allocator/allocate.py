@@ -1,6 +1,6 @@
 """The decision for one node: all claims of a pod, or none of them.
 
-A pure function of a snapshot, a node and claims; whoever calls it writes the answer down.
+A pure function of a snapshot, a node and claims; the caller writes the answer.
 Source: KEP-4381.
 """
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from allocator.cluster.snapshot import Snapshot
 from allocator.explain.cause import cause_of
-from allocator.features.contract import Attempt, attempt_of
+from allocator.features.contract import NodeAttempt, attempt_of
 from allocator.model import Allocation, Claim, Node, PoolID
 from allocator.outcome import (
     Allocated,
@@ -29,16 +29,16 @@ from allocator.search.backtracking import BudgetSpent, Found, Poisoned, Terms
 from allocator.search.rules import Pick, bits
 
 BUDGET_STEPS = 500_000
-"""Steps that one attempt may take by default: some five seconds at the most, whatever is asked for.
+"""Steps that one attempt may take by default: about five seconds, for any request.
 
-A step is a device tried, or as much other work: `search.WORK_OF_A_STEP`.
+A step is a device tried, or as much other work (`backtracking.WORK_OF_A_STEP`).
 """
 
 _NAMESPACE = uuid.UUID("c5a1f3a4-7c1c-5f0e-8f3e-0f5b8a9d2e61")
 
 
 def share_id_of(seed: str) -> str:
-    """The id of a share: a UUID of claim, request and device, which are never the same for two shares."""
+    """The id of a share: a UUID made from claim, request and device, which no two shares have in common."""
     return str(uuid.uuid5(_NAMESPACE, seed))
 
 
@@ -52,14 +52,13 @@ def allocate(  # noqa: PLR0913 - the last four have defaults, and are the caller
     is_cancelled: Callable[[], bool] = lambda: False,
     policy: Policy = FIRST_FIT,
 ) -> Outcome:
-    """The devices for the claims, which have none yet, on the node: the first choice in canonical order.
+    """Choose devices of the node for the claims, which have none yet: the first choice in canonical order.
 
     The answer is the smallest under (claim, request, alternative, positions of devices), as kube-scheduler's is.
-    share_id: the id of a new share, from a text that names it. is_cancelled: asked before every step, and before an
-    expression is evaluated on a device. policy: another order of the devices, and a score.
-    Raises AllocationError for what ends the attempt on every node, Cancelled. Nothing that is passed in is changed.
-    Cost: O(devices of the node) where nothing has to be taken back; never more than budget_steps, by a few hundred at
-    the most.
+    share_id: makes the id of a new share from a text that names it. is_cancelled: called before every step, and before
+    an expression is evaluated on a device. policy: another order of the devices, and a score.
+    Raises AllocationError for what ends the attempt on every node, Cancelled. No argument is changed.
+    Cost: O(devices of the node) if no pick has to be taken back; at most a few hundred steps more than budget_steps.
     """
     view = snapshot.view(node)
     attempt = attempt_of(snapshot, view, share_id, is_cancelled)
@@ -86,7 +85,7 @@ def pools_looked_at(
 ) -> frozenset[PoolID] | None:
     """The pools with a device that the claims could have on the node if nothing were in use; None if that fails.
 
-    What is in use of others makes no difference: devices share counters and groups within their pool only.
+    The use of other pools makes no difference: devices share counters and groups within their pool only.
     """
     try:
         attempt = attempt_of(snapshot, snapshot.view(node), share_id_of, is_cancelled)
@@ -98,7 +97,7 @@ def pools_looked_at(
 
 
 def _allocations(
-    snapshot: Snapshot, attempt: Attempt, claims: Sequence[Claim], picks: Sequence[Pick]
+    snapshot: Snapshot, attempt: NodeAttempt, claims: Sequence[Claim], picks: Sequence[Pick]
 ) -> tuple[Allocation, ...]:
     by_claim: list[list[Pick]] = [[] for _ in claims]
     for pick in picks:
@@ -108,7 +107,7 @@ def _allocations(
     )
 
 
-def _cause(problem: Problem, attempt: Attempt, claims: Sequence[Claim]) -> Cause | InvalidPoolSeen:
+def _cause(problem: Problem, attempt: NodeAttempt, claims: Sequence[Claim]) -> Cause | InvalidPoolSeen:
     cause = cause_of(problem, attempt, claims)
     invalid = tuple((pool.id, pool.contradiction) for pool in attempt.view.pools if pool.contradiction)
     return InvalidPoolSeen(invalid, cause) if invalid else cause

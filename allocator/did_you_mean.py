@@ -1,4 +1,4 @@
-"""What somebody may have meant by a name that is not there."""
+"""Suggestions for a name that does not exist."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -10,7 +10,7 @@ _LIKENESS = 0.75
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """`; did you mean X?`, the likest first; empty where no name is like it. Cost: O(names)."""
+    """`; did you mean X?`, the likest first; empty if no name is like it. Cost: O(names)."""
     by_folded = {one.casefold(): one for one in sorted(known)}
     found = [by_folded[one] for one in get_close_matches(name.casefold(), by_folded, MOST, _LIKENESS)]
     return f"; did you mean {' or '.join(found)}?" if found else ""

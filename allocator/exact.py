@@ -1,7 +1,7 @@
-"""Keys that are equal only for values that nothing can tell apart, which is less than what `==` takes for equal.
+"""Keys that are equal only for values that nothing can distinguish: stricter than `==`.
 
-To Python 1 is True, and 1Ki is 1024; a selector can tell them apart, and so can a request policy. What decides about a
-value of the model is found in its fields: one that is added decides until it is excepted by name.
+To Python 1 equals True, and 1Ki equals 1024; selectors and request policies distinguish them. What decides about a
+value of the model is derived from its fields: a new field decides, unless it is excepted by name.
 """
 
 from collections.abc import Callable, Hashable, Mapping
@@ -13,7 +13,7 @@ from cel.values.quantity import Quantity
 
 
 def exact(value: object) -> Hashable:
-    """The key of a value of the model, or of anything that such a value is made of. Cost: O(parts)."""
+    """The key of a value of the model, or of anything that such a value is made of. Cost: O(values in it)."""
     class_ = type(value)
     if class_ is str:
         return value
@@ -26,12 +26,12 @@ def exact(value: object) -> Hashable:
     if isinstance(value, Mapping):
         return Mapping, tuple([(key, exact(item)) for key, item in value.items()])
     if is_dataclass(value):
-        value = tuple(map(exact, _parts_of(value)))
+        value = tuple(map(exact, _values_of(value)))
     return class_, value if isinstance(value, Hashable) else repr(value)
 
 
 def is_exactly(one: object, other: object) -> bool:
-    """True where the keys are equal; quick where both are made of the same objects, as those of a fleet are."""
+    """True if the keys are equal; fast if both are made of the same objects, as in most fleets."""
     if one is other:
         return True
     if isinstance(one, tuple) and isinstance(other, tuple) and len(one) == len(other):
@@ -40,11 +40,11 @@ def is_exactly(one: object, other: object) -> bool:
         has_same_objects = all(map(eq, one, other)) and all(map(is_, one.values(), other.values()))
         return has_same_objects or exact(one) == exact(other)
     if is_dataclass(one) and type(one) is type(other) and not isinstance(one, Quantity):
-        return is_exactly(_parts_of(one), _parts_of(other))
+        return is_exactly(_values_of(one), _values_of(other))
     return exact(one) == exact(other)
 
 
-def _parts_of(value: object) -> tuple[object, ...]:
+def _values_of(value: object) -> tuple[object, ...]:
     return tuple([getattr(value, name) for name in _compared(type(value))])  # type: ignore[arg-type] # has a hash
 
 
@@ -54,14 +54,14 @@ def _compared(class_: type) -> tuple[str, ...]:
 
 
 def deciding(class_: type, excepted: Mapping[str, str]) -> tuple[str, ...]:
-    """The fields that decide. excepted: those that do not, with the reason; each has to be there."""
+    """The fields that decide. excepted: those that do not, each with the reason; they have to exist."""
     names = _compared(class_)
     assert excepted.keys() <= set(names), f"{class_.__name__} has no {excepted.keys() - set(names)}"
     return tuple([name for name in names if name not in excepted])
 
 
 def values_of(class_: type, excepted: Mapping[str, str]) -> Callable[[object], tuple[object, ...]]:
-    """What gives the values of the fields that decide; arguments as of `deciding`."""
+    """Returns a function that reads the fields that decide. Arguments as for `deciding`."""
     names = deciding(class_, excepted)
     read = attrgetter(*names)
     return read if len(names) > 1 else lambda value: (read(value),)

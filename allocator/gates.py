@@ -1,8 +1,7 @@
 """The set of features in force: a release's defaults, single gates on top, and whether to be strict.
 
-A value that the snapshot carries and every outcome names. What differs between releases beside gates
-stands in `Release`; `strict` turns back the deviations of docs/differences.md, so that the answer is
-the reference's also where we would do better.
+Snapshots have it, and every outcome names it. `Release` has what differs between releases besides gates. `strict`
+turns off the deviations of docs/differences.md: the answer is then kube-scheduler's even where ours would be better.
 Source: pkg/features/kube_features.go of Kubernetes 1.36, the KEPs of the gates for 1.37.
 """
 
@@ -136,7 +135,7 @@ RELEASES: Mapping[str, Release] = MappingProxyType(
 """By name, as `--kubernetes` takes it."""
 
 DEFAULT_RELEASE = "1.36"
-"""What is followed where nobody says otherwise."""
+"""The default of `--kubernetes`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,29 +156,29 @@ class Features:
     @staticmethod
     def of(release: str, overrides: Mapping[str, bool] | None = None, *, is_strict: bool = False) -> "Features":
         """The release's defaults with single gates on top. Raises UnknownGate, KeyError for an unknown release."""
-        base = RELEASES[release]
+        defaults = RELEASES[release]
         for gate in overrides or ():
-            if gate not in base.gates:
-                known = ", ".join(sorted(base.gates))
-                meant = did_you_mean(gate, base.gates)
+            if gate not in defaults.gates:
+                known = ", ".join(sorted(defaults.gates))
+                meant = did_you_mean(gate, defaults.gates)
                 raise UnknownGate(
                     f"Kubernetes {release} has no gate {gate!r} that changes an allocation; it has {known}{meant}"
                 )
-        gates = {**base.gates, **(overrides or {})}
+        gates = {**defaults.gates, **(overrides or {})}
         for gate, needed in _NEEDS.items():
             if gates.get(gate) and not gates.get(needed):
                 raise UnknownGate(f"{gate} needs {needed}, which is off")
         on = frozenset(gate for gate, is_on in gates.items() if is_on)
         return Features(
-            base,
+            defaults,
             on,
             is_strict,
             knows_capacity=bool(on - OF_SIMPLEST_ALLOCATOR),
-            knows_node_operations=OPTIONAL_NODE_OPERATIONS in base.gates and bool(on & OF_NEWEST_ALLOCATOR),
+            knows_node_operations=OPTIONAL_NODE_OPERATIONS in defaults.gates and bool(on & OF_NEWEST_ALLOCATOR),
         )
 
     def has(self, gate: str) -> bool:
-        """True where the gate is on."""
+        """True if the gate is on."""
         return gate in self.gates
 
     @property

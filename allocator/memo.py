@@ -23,7 +23,7 @@ Key = Topic[Value] | tuple[Topic[Value], Hashable] | tuple[Topic[Value], Hashabl
 
 
 class TypedMemo:
-    """Remembers values; those that were not asked for in a long time are forgotten where somebody calls `age`."""
+    """Remembers values; `age` forgets those that were not used in a long time."""
 
     __slots__ = ("_before", "_kept", "_values")
 
@@ -54,7 +54,7 @@ class TypedMemo:
         self._before.pop(key, None)
 
     def age(self, most: int) -> None:
-        """Forget what nobody asked for since the last time, if more than `most` new values were added since then."""
+        """If more than `most` new values were added since the last time, forget what was not used since then."""
         if len(self._values) - self._kept > most:
             self._before, self._values, self._kept = self._values, {}, 0
 

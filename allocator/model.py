@@ -1,9 +1,8 @@
 """What the allocator holds: compact, frozen values, one class per word of the API.
 
-Objects of any API version become these once, at the edge (`allocator.api`), and are shared from
-then on; nothing here is ever changed. Fields keep the order and the meaning of resource.k8s.io/v1,
-so that the API documentation is theirs too. Opaque parts that no decision depends on (driver
-configuration) stay raw JSON objects.
+`allocator.api` decodes objects of any API version into these; they are never changed afterwards. Fields keep the
+order and the meaning of resource.k8s.io/v1, so that the API documentation applies. Opaque values that no decision
+depends on (driver configuration) stay raw JSON objects.
 Source: k8s.io/api resource/v1, KEP-4381 and the KEPs of the single features.
 """
 
@@ -18,11 +17,11 @@ from cel.values.quantity import Quantity
 from cel.values.semver import is_version
 
 Attribute = tuple[str, object]
-"""(kind, value): kind is `int`, `bool`, `string`, `version`, `ints`, `bools`, `strings` or `versions`; lists are
+"""(type, value): type is `int`, `bool`, `string`, `version`, `ints`, `bools`, `strings` or `versions`; lists are
 tuples. An attribute that carries no value is `("", None)`."""
 
-SCALAR_KINDS = frozenset({"int", "bool", "string", "version"})
-"""The kinds of attributes that have one value."""
+SCALAR_TYPES = frozenset({"int", "bool", "string", "version"})
+"""The types of attributes that have one value."""
 
 INT64 = range(-(2**63), 2**63)
 
@@ -68,10 +67,10 @@ NodeSelector = tuple[Term, ...]
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """The nodes that reach a slice or a device: one of the first three is set, none means no node.
+    """The nodes that reach a slice or a device: one of the first three fields is set, none means no node.
 
-    A selector beside `all_nodes`, which only unchecked objects have, decides nothing, but goes into the result.
-    per_device: each device of the slice says itself who reaches it, whatever the others say of the slice.
+    A selector next to `all_nodes`, which only unchecked objects have, decides nothing but is copied into the result.
+    per_device: each device of the slice has a reach of its own.
     """
 
     node_name: str = ""
@@ -81,7 +80,7 @@ class Reach:
 
     @property
     def is_up_to_devices(self) -> bool:
-        """True where nothing but its devices says which nodes reach the slice."""
+        """True if only the devices say which nodes reach the slice."""
         return self.per_device and not self.node_name and not self.all_nodes and self.node_selector is None
 
 
@@ -90,7 +89,7 @@ NOWHERE = Reach()
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """The part of a Node that placement looks at. allocatable: by resource."""
+    """What placement reads of a Node. allocatable: by resource. images: that it has."""
 
     name: str
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -98,14 +97,23 @@ class Node:
     unschedulable: bool = False
     declared_features: frozenset[str] = frozenset()
     allocatable: Mapping[str, Quantity] = field(default_factory=dict)
+    images: tuple["Image", ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """A container image on a node, under each of its names. size: in bytes."""
+
+    names: tuple[str, ...]
+    size: int
 
 
 @dataclass(frozen=True, slots=True)
 class Container:
     """A container of a pod; init containers stand before the others.
 
-    requests: by resource. is_plain_init: it has ended before the next container starts. claims: the entries of the
-    pod's spec.resourceClaims that it uses.
+    requests: by resource. is_plain_init: it ends before the next container starts. claims: the entries of the pod's
+    spec.resourceClaims that it uses.
     """
 
     name: str
@@ -154,7 +162,7 @@ class RequestPolicy:
 
 @dataclass(frozen=True, slots=True)
 class CounterConsumption:
-    """What a device takes of one counter set of its pool (KEP-4815)."""
+    """What a device consumes of one counter set of its pool (KEP-4815)."""
 
     counter_set: str
     counters: Mapping[str, Quantity]
@@ -171,12 +179,12 @@ class CounterSet:
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """One device of a slice, which selectors see as a `cel.Device`.
+    """One device of a slice, which selectors see as a `cel.DeviceLike`.
 
     They see driver, attributes, capacity (name to value) and allow_multiple_allocations.
     unknown_fields: names of fields that this version does not know; such a device is never used.
-    unusual: the attributes with a list of values, and those that cannot be read, such as a version that is none; each
-    equal only to one that nothing can tell from it.
+    unusual: attributes with a list of values, and those that cannot be read, such as an invalid version; compared
+    exactly (`exact`).
     """
 
     name: str
@@ -206,14 +214,14 @@ class Device:
         return DeviceID(self.driver, self.pool, self.name)
 
 
-def _is_usual(kind: str, value: object) -> bool:
-    """True for one value that selectors can read; then equal ones are the same."""
+def _is_usual(type_: str, value: object) -> bool:
+    """True for a single value that selectors can read: equal values are then interchangeable."""
     class_ = type(value)
     if class_ is int:
-        return kind == "int" and value in INT64
+        return type_ == "int" and value in INT64
     if isinstance(value, str):
-        return kind == "string" or (kind == "version" and is_version(value))
-    return class_ is bool and kind == "bool"
+        return type_ == "string" or (type_ == "version" and is_version(value))
+    return class_ is bool and type_ == "bool"
 
 
 NEGATIVE_CAPACITY = "negative capacity"
@@ -225,7 +233,7 @@ _NO_TRAITS = dict.fromkeys(
 _SLICE_NUMBERS = count()
 
 TRAITS = {name: attrgetter(name) for name in (*deciding(Device, _NO_TRAITS), "unusual")}
-"""What most devices leave empty, by the name of the field."""
+"""The fields that most devices leave empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +270,7 @@ class Slice:
 
 @dataclass(frozen=True, slots=True)
 class OpaqueConfig:
-    """One entry of driver configuration. opaque: the raw object, as it is copied into the result."""
+    """An entry of driver configuration. opaque: the raw object, as it is copied into the result."""
 
     opaque: Mapping[str, object]
     requests: tuple[str, ...] = ()
@@ -286,7 +294,7 @@ class Alternative:
 
     name: `request` or `request/subrequest`, as results and errors write it.
     mode: `ExactCount` or `All`; another text is kept as it came, and refused when it is used.
-    selectors: a selector without a `cel` part is None. admin_access: None where the field is absent.
+    selectors: a selector without a `cel` part is None. admin_access: None if the field is absent.
     fingerprint: all that decides about devices, which the name does not; equal ones are the same request to a node.
     """
 
@@ -328,7 +336,7 @@ class Constraint:
     """A constraint over the devices of the named requests, or of all where `requests` is empty.
 
     One of the two attribute names is set; where both are, `match_attribute` counts, and where none is, the constraint
-    is of a kind that this version does not know.
+    is of a type that this version does not know.
     """
 
     requests: tuple[str, ...] = ()

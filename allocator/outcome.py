@@ -1,23 +1,23 @@
-"""What an attempt comes to: data only; `allocator.explain.text` makes text of it.
+"""The outcome of an attempt: data only; `allocator.explain.text` words it.
 
-`Allocated`, `Refused` (this node cannot, others may) and `Exhausted` (not known: the budget is spent)
-are values, and name the features that were in force. An `AllocationError` aborts the attempt for every
-node, as kube-scheduler does; its type says whose fault it is.
-Source: allocation.md sections 10 and 11 of the design, KEP-4381.
+`Allocated`, `Refused` (this node cannot, others may) and `Exhausted` (unknown: the budget is spent) are values, with
+the features that were enabled. An `AllocationError` aborts the attempt for every node, as in kube-scheduler; its type
+says whose fault it is.
+Source: KEP-4381.
 """
 
 from dataclasses import dataclass
 
 from allocator.gates import Features
 from allocator.model import Allocation, DeviceID, PoolID
-from allocator.search.rules import Kind
+from allocator.search.rules import Category
 
 
 @dataclass(frozen=True, slots=True)
 class CapacityShort:
     """A capacity of which too little is left on `devices` devices.
 
-    takes_all: the claim names no amount and the driver has no request policy, so that every share takes all of it.
+    takes_all: every share takes all of it, since neither the claim nor a request policy names an amount.
     """
 
     capacity: str
@@ -26,17 +26,17 @@ class CapacityShort:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class DeviceRefusal:
     """One stage of the funnel: why `devices` of those still left were refused.
 
-    reason: a phrase that follows the number, such as `in use` or `fail selector #0 of class gpu`. kind: as of a stage.
-    holders: the claims that have the devices or parts of them, with how many, the largest holder first. short: the
-    capacities that are used up.
+    reason: a phrase that follows the number, such as `in use` or `fail selector #0 of class gpu`. category: as in
+    `Stage`. holders: the claims that have the devices or shares of them, with how many, the largest holder first.
+    short: the capacities that are used up.
     """
 
     reason: str
     devices: tuple[DeviceID, ...]
-    kind: Kind = "other"
+    category: Category = "other"
     holders: tuple[tuple[str, int], ...] = ()
     short: tuple[CapacityShort, ...] = ()
 
@@ -52,23 +52,23 @@ class NotEnough:
     request: str
     wanted: int
     total: int
-    refusals: tuple[Refusal, ...]
+    refusals: tuple[DeviceRefusal, ...]
     left: int
 
 
 @dataclass(frozen=True, slots=True)
 class AllBlocked:
-    """A request for all devices meets one that cannot be allocated. total: devices that it would have to get."""
+    """A request for all devices includes one that cannot be allocated. total: devices that it asks for."""
 
     claim: str
     request: str
     total: int
-    refusals: tuple[Refusal, ...]
+    refusals: tuple[DeviceRefusal, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ConstraintUnmet:
-    """A request or several have candidates enough, but not under the named constraint.
+    """Requests have enough candidates, but not under the named constraint.
 
     best: the largest number of devices that satisfied it, of `wanted`.
     """
@@ -81,18 +81,18 @@ class ConstraintUnmet:
 
 
 @dataclass(frozen=True, slots=True)
-class Conflict:
-    """Each request has devices enough, each constraint a value, but not all of it together."""
+class NotTogether:
+    """Each request has enough devices, and each constraint a value, but not all together."""
 
     claims: tuple[str, ...]
 
 
-Cause = NotEnough | AllBlocked | ConstraintUnmet | Conflict
+Cause = NotEnough | AllBlocked | ConstraintUnmet | NotTogether
 
 
 @dataclass(frozen=True, slots=True)
 class InvalidPoolSeen:
-    """Nothing was found, and a pool of the node is contradictory (pool, what is wrong with it)."""
+    """There is no answer, and pools of the node are invalid (pool, what is wrong with it)."""
 
     pools: tuple[tuple[PoolID, str], ...]
     cause: Cause | None
@@ -102,8 +102,8 @@ class InvalidPoolSeen:
 class Allocated:
     """Every claim of the attempt gets its devices.
 
-    allocations: in the order of the claims. steps: what it took, in the measure of the budget. score: how good the
-    policy finds it, compared number by number; more is better.
+    allocations: in the order of the claims. steps: of the budget. score: of the policy, compared number by number; more
+    is better.
     """
 
     allocations: tuple[Allocation, ...]
@@ -123,7 +123,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Exhausted:
-    """The budget was spent before an answer was found: not known, never `impossible`."""
+    """The budget was spent before an answer was found: whether there is one is unknown."""
 
     steps: int
     features: Features
@@ -137,8 +137,8 @@ class AllocationError(Exception):
 
 
 class InvalidClaim(AllocationError):
-    """The claim, or the class that it names, asks for what cannot be decided: the user's to mend."""
+    """The claim or its class cannot be decided; the user has to correct it."""
 
 
 class InvalidPool(AllocationError):
-    """The published slices do not allow a decision: the driver's to mend."""
+    """The published slices do not allow a decision; the driver has to correct them."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from allocator.cluster.node_affinity import NAME_FIELD
 from allocator.cluster.node_view import NodeView
 from allocator.features import concerned
-from allocator.features.contract import Attempt
+from allocator.features.contract import NodeAttempt
 from allocator.gates import Release
 from allocator.memo import Topic
 from allocator.model import (
@@ -31,11 +31,11 @@ _ONLY: Topic[NodeSelector] = Topic("selector of the node")
 
 
 def allocation_of(
-    claim: Claim, picks: Sequence[Pick], attempt: Attempt, classes: Mapping[str, DeviceClass]
+    claim: Claim, picks: Sequence[Pick], attempt: NodeAttempt, classes: Mapping[str, DeviceClass]
 ) -> Allocation:
     """The allocation that the picks of a claim, in their order, come to.
 
-    Raises InvalidPool where a device can only be described by several node selector terms.
+    Raises InvalidPool if a device can only be described by several node selector terms.
     """
     config: tuple[ResultConfig, ...] = ()
     if claim.config or any(classes[a.class_name].config for request in claim.requests for a in request.alternatives):
@@ -59,7 +59,7 @@ def _needs_none(alternative: Alternative) -> bool:
     return alternative.mode == "ExactCount" and alternative.count < 1
 
 
-def _result(claim: Claim, pick: Pick, attempt: Attempt) -> DeviceResult:
+def _result(claim: Claim, pick: Pick, attempt: NodeAttempt) -> DeviceResult:
     device = attempt.view.devices[pick.device]
     alternative = pick.candidates.alternative
     result = DeviceResult(
@@ -104,7 +104,7 @@ def _claim_config(claim: Claim, chosen: Mapping[str, str], release: Release) -> 
 
 
 def _names(requests: Sequence[str], request: str, chosen: str) -> bool:
-    """True where the list names the request, or the alternative of it that was chosen."""
+    """True if the list names the request, or the alternative of it that was chosen."""
     return request in requests or chosen in requests
 
 

@@ -2,17 +2,17 @@
 
     program = cel.compile('device.attributes["gpu.example.com"].model == "A100" && device.driver.startsWith("gpu")')
     device = cel.PlainDevice("gpu.example.com", {"model": ("string", "A100")})
-    program.evaluate(device)     # True; raises cel.EvalError where kube-scheduler would fail
+    program.evaluate(device)     # True; raises cel.EvalError if kube-scheduler would fail
     program.reads.paths          # {("driver",), ("attributes", "gpu.example.com", "model")}
     program.estimated_cost       # 8, as the API server counts it
 
-`compile` raises `CompileError` for what the API server would refuse. Answers, errors and costs are those of
-Kubernetes 1.37, or of 1.36 with `cel.compile(text, cel.V1_36)`. Nothing else of Kubernetes is needed.
+`compile` raises `CompileError` if the API server would reject the expression. Answers, errors and costs are those of
+Kubernetes 1.37, or of 1.36 with `cel.compile(text, cel.V1_36)`.
 """
 
 from cel.cache import compile_selector as compile  # noqa: A004 - called as cel.compile
 from cel.cache import compile_value
-from cel.device.device import BoundDevice, Device, PlainDevice, bind_device, device_from_json
+from cel.device.device import BoundDevice, DeviceLike, PlainDevice, bind_device, device_from_json
 from cel.device.reads import Reads
 from cel.environment import V1_36, V1_36_LISTS, V1_37, Environment
 from cel.errors import Cancelled, CompileError, EvalAbortedError, EvalError
@@ -29,7 +29,7 @@ __all__ = [
     "BoundDevice",
     "Cancelled",
     "CompileError",
-    "Device",
+    "DeviceLike",
     "Environment",
     "EvalAbortedError",
     "EvalError",

@@ -1,7 +1,7 @@
-"""Programs by expression and environment, compiled when they are first asked for; a refused expression is kept too.
+"""The cache of programs, by expression and environment; it also keeps errors of expressions that do not compile.
 
-What compiling needs (front end, libraries, overload tables) is imported with the first expression: `import cel` and
-programs that meet none stay quick.
+This is the only place with a late import: the compiler (front end, libraries, overload tables) is imported with the
+first expression, so that `import cel` is fast.
 """
 
 from collections.abc import Callable
@@ -22,12 +22,12 @@ _Cache: TypeAlias = LruCache[tuple[str, Environment], _Some | CompileError]
 
 
 def compile_selector(text: str, environment: Environment = V1_37) -> Program:
-    """A selector, compiled or from the cache; raises CompileError, for a refused one from the cache too."""
+    """The program of a selector; raises CompileError."""
     return _known(_selectors, text, environment, _selector)
 
 
 def compile_value(text: str, environment: Environment = V1_37) -> ValueProgram:
-    """The expression of a derived attribute, compiled or from the cache; raises CompileError."""
+    """The program of a derived attribute; raises CompileError."""
     return _known(_values, text, environment, _attribute)
 
 

@@ -1,6 +1,6 @@
-"""From an expression to a program: lexer, parser with macros, checker, validation, type of the result, plan.
+"""Compiles an expression: lexer, parser with macros, checker, validation, result type, plan.
 
-Each of them may refuse the expression with a CompileError. Imported with the first expression (`cel.cache`).
+Each step may reject the expression with a CompileError. `cel.cache` imports this module with the first expression.
 Source: k8s.io/dynamic-resource-allocation/cel, CompileCELExpression.
 """
 
@@ -39,7 +39,7 @@ def attribute(text: str, environment: Environment) -> ValueProgram:
 def _compiled(
     text: str, environment: Environment, class_: type[_Some], check_result: Callable[[Type, Environment], str | None]
 ) -> _Some:
-    """The program of an expression; raises CompileError, also where its types nest deeper than calls may."""
+    """The program of an expression; raises CompileError, also if its types nest too deep for the stack."""
     try:
         checked = _checked(text, environment)
         wanted = check_result(checked.type, environment)
@@ -52,7 +52,7 @@ def _compiled(
 
 
 def _check_selector(type_: Type, environment: Environment) -> str | None:
-    """What the expression must evaluate to, where this is something else."""
+    """The expected result type, if this is another one."""
     return None if type_ in declared_in(environment).results else "bool or the unknown type"
 
 

@@ -1,4 +1,4 @@
-"""The versions of the language: in which one an expression is compiled."""
+"""The environments in which expressions are compiled, one for each version of the language."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -6,9 +6,9 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Environment:
-    """One version of the language, compared by identity; what it declares is in `cel.check.declarations`.
+    """One version of the language, compared by identity. Its declarations are in `cel.check.declarations`.
 
-    has_list_attributes: whether attributes with several values are read at all.
+    has_list_attributes: whether attributes can have several values.
     """
 
     name: str
@@ -19,8 +19,8 @@ class Environment:
 
 
 V1_37: Final = Environment("1.37")
-"""In which kube-scheduler 1.37 compiles every selector."""
+"""Kubernetes 1.37."""
 V1_36: Final = Environment("1.36", has_list_attributes=False)
-"""That of 1.36 with its default feature gates."""
+"""Kubernetes 1.36 with its default feature gates."""
 V1_36_LISTS: Final = Environment("1.36 lists")
-"""That of 1.36 with the gate for list attributes."""
+"""Kubernetes 1.36 with the gate for list attributes."""

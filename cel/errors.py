@@ -1,7 +1,7 @@
-"""What can go wrong with an expression, and whose fault it is.
+"""Errors of expressions.
 
-`CompileError` is the author's: the expression is refused before any device is seen, with its position.
-`EvalError` is met on one device. Logic (`&&`, `||`, `?:`, `all`, `exists`) may absorb an `EvalError`,
+A `CompileError` rejects the expression before any device is seen, and has a position.
+An `EvalError` concerns one device. Logic (`&&`, `||`, `?:`, `all`, `exists`) may absorb an `EvalError`,
 except an `EvalAbortedError`, which ends the evaluation at once.
 """
 
@@ -11,7 +11,7 @@ Phase = Literal["device", "runtime", "output"]
 
 
 class CompileError(Exception):
-    """An expression that the API server refuses.
+    """An expression that the API server rejects.
 
     line, column: 1-based; column counts code points. source: the whole expression.
     `str()` shows the line of the source with a caret below the position.
@@ -38,10 +38,10 @@ class CompileError(Exception):
 
 
 class EvalError(Exception):
-    """An expression has no answer on one device.
+    """The evaluation on one device failed.
 
-    phase: "device" where the device itself cannot be read (then every expression fails on it),
-    "runtime" while evaluating, "output" where the answer is of the wrong type.
+    phase: "device" if the device itself cannot be read (every expression fails on it), "runtime" during the evaluation,
+    "output" if the result has the wrong type.
     """
 
     def __init__(self, message: str, phase: Phase = "runtime") -> None:
@@ -51,22 +51,22 @@ class EvalError(Exception):
 
 
 def bare(error: EvalError) -> EvalError:
-    """The error without the calls that it came through.
+    """The error without traceback and context.
 
-    They hold it in turn: a ring that stays until garbage is collected, and grows each time the error is raised again.
+    Their frames refer to the error: a cycle that stays until garbage collection, and grows whenever it is raised again.
     """
     error.__context__ = None
     return error.with_traceback(None)
 
 
 class EvalAbortedError(EvalError):
-    """The evaluation was ended: a limit was reached, or the reference would crash here. No logic absorbs it."""
+    """The evaluation was aborted: it reached a limit, or the reference would crash here. Logic does not absorb it."""
 
 
 class Cancelled(Exception):
-    """The caller wants no answer any more."""
+    """The caller cancelled the evaluation."""
 
 
 def no_such_overload() -> EvalError:
-    """The error of a function that is called with values for which it is not declared."""
+    """The error of a call whose arguments fit no overload."""
     return EvalError("no such overload")

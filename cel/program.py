@@ -1,6 +1,6 @@
 """A compiled expression: what it reads, what it costs at most, and its answer on a device.
 
-A program keeps nothing of the devices that it has seen, and threads may share it.
+Programs keep no state between evaluations, and threads may share them.
 Source: k8s.io/dynamic-resource-allocation/cel, DeviceMatches and EvaluateDerivedAttribute.
 """
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from cel.device.device import BoundDevice, Device, bind_device
+from cel.device.device import BoundDevice, DeviceLike, bind_device
 from cel.device.reads import Reads
 from cel.environment import Environment
 from cel.errors import EvalError
@@ -23,7 +23,7 @@ from cel.values.values import List, Optional, Value, type_of
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One evaluation: its value, or the error instead, and its cost (0 where the device could not be read)."""
+    """The result of one evaluation: value or error, and cost (0 if the device could not be read)."""
 
     value: Value
     error: EvalError | None
@@ -31,7 +31,7 @@ class Outcome:
 
 
 class _Compiled(ABC):
-    """What programs for selectors and for attributes have in common."""
+    """The base of programs for selectors and for derived attributes."""
 
     def __init__(
         self, source: str, reads: Reads, environment: Environment, planned: Planned, estimate: Callable[[], int]
@@ -47,11 +47,11 @@ class _Compiled(ABC):
 
     @cached_property
     def estimated_cost(self) -> int:
-        """The worst case in the reference's units, at most 2**64 - 1; found when first asked for, as few ask."""
+        """The worst case in the reference's units, at most 2**64 - 1; computed on the first access."""
         return with_room(self._estimate)
 
-    def run(self, device: Device | BoundDevice, cost_limit: int = COST_LIMIT) -> Outcome:
-        """Evaluates; the error is part of the outcome instead of being raised, and so is the cost."""
+    def run(self, device: DeviceLike | BoundDevice, cost_limit: int = COST_LIMIT) -> Outcome:
+        """Evaluates the program. The outcome contains the error, if any, and the cost."""
         try:
             frame = Frame(bind_device(device, has_lists=self._has_lists), self._slots, cost_limit)
         except EvalError as error:
@@ -63,9 +63,9 @@ class _Compiled(ABC):
 
     @abstractmethod
     def _result(self, value: Value) -> Value:
-        """What the value of the expression means; raises EvalError of phase "output"."""
+        """Converts the value of the expression; raises EvalError of phase "output"."""
 
-    def _raising(self, device: Device | BoundDevice, is_cancelled: Callable[[], bool] | None) -> Value:
+    def _raising(self, device: DeviceLike | BoundDevice, is_cancelled: Callable[[], bool] | None) -> Value:
         frame = Frame(bind_device(device, has_lists=self._has_lists), self._slots, COST_LIMIT, is_cancelled)
         return self._result(frame.run(self._evaluate))
 
@@ -73,12 +73,11 @@ class _Compiled(ABC):
 class Program(_Compiled):
     """A compiled selector.
 
-    source: as written. reads: the parts of a device that it looks at (an attribute that can't be read fails it all the
-    same).
+    reads: the paths of a device that the result depends on. An attribute that cannot be read fails every program.
     """
 
-    def evaluate(self, device: Device | BoundDevice, is_cancelled: Callable[[], bool] | None = None) -> bool:
-        """Whether the device is selected; raises EvalError, Cancelled. is_cancelled: asked by loops now and then."""
+    def evaluate(self, device: DeviceLike | BoundDevice, is_cancelled: Callable[[], bool] | None = None) -> bool:
+        """Whether the device is selected; raises EvalError, Cancelled. is_cancelled: polled by loops."""
         selected = self._raising(device, is_cancelled)
         assert isinstance(selected, bool)
         return selected
@@ -93,7 +92,7 @@ class Program(_Compiled):
 
 
 class Attribute(NamedTuple):
-    """The value of an attribute, in the form that `Device.attributes` has."""
+    """The value of an attribute, in the form that `DeviceLike.attributes` has."""
 
     kind: str
     value: object
@@ -102,8 +101,8 @@ class Attribute(NamedTuple):
 class ValueProgram(_Compiled):
     """A derived attribute: an expression with a bool, an int, a string, a version, or a list of one of these."""
 
-    def evaluate(self, device: Device | BoundDevice, is_cancelled: Callable[[], bool] | None = None) -> Attribute:
-        """The attribute; raises EvalError, Cancelled. is_cancelled: asked by loops now and then."""
+    def evaluate(self, device: DeviceLike | BoundDevice, is_cancelled: Callable[[], bool] | None = None) -> Attribute:
+        """The attribute; raises EvalError, Cancelled. is_cancelled: polled by loops."""
         attribute = self._raising(device, is_cancelled)
         assert isinstance(attribute, Attribute)
         return attribute

@@ -1,7 +1,7 @@
-"""Room for recursion: what nests deep goes on on a stack of its own.
+"""Stack space for recursion: deep recursion continues on the stack of a new thread.
 
-An expression may nest deeper than Python lets calls nest, and may be compiled where most of that is used up. The limit
-belongs to the process and stays as it is: a new thread begins with all of it, and the one that needs it waits.
+An expression may nest deeper than Python's recursion limit, and may be compiled when most of that limit is used up. The
+limit belongs to the process and is not changed: each new thread starts with all of it, and the caller waits for it.
 """
 
 import sys
@@ -17,7 +17,7 @@ LEVELS: Final = 16  # from one look to the next; the parser, which needs most, t
 
 
 def with_room(function: Callable[Parameters, Result], *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
-    """What the function gives, called on a new stack where this one is deep already; raises what it raises."""
+    """Calls the function, on a new stack if this one is deep already."""
     try:
         sys._getframe(MOST_FRAMES)  # noqa: SLF001 - the quickest way to see how deep this is
     except ValueError:
@@ -26,7 +26,7 @@ def with_room(function: Callable[Parameters, Result], *args: Parameters.args, **
 
 
 def on_own_stack(function: Callable[Parameters, Result], *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
-    """What the function gives, called on a new stack; raises what it raises."""
+    """Calls the function on a new stack."""
     answers: list[Result] = []
     errors: list[BaseException] = []
     done = allocate_lock()

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from allocator.api.allocation import Consumer
-from allocator.api.metadata import Metadata, Owner
+from allocator.api.metadata import Metadata, OwnerReference
 from allocator.cluster.snapshot import Snapshot
 from allocator.gates import Features
 from allocator.model import (
@@ -40,6 +40,7 @@ from scheduler.state.claims import FINALIZER
 from scheduler.state.nodes import NodeInfos
 from scheduler.state.pod_requests import pod_requests
 from scheduler.state.pod_selectors import PodSelectors
+from scheduler.state.volumes import Volumes
 
 DRIVER = "gpu.example"
 POOL = "pool-0"
@@ -307,7 +308,7 @@ def watched(
 
     extended: it was made for extended resources.
     """
-    owners = (Owner(kind, "owner", owner, is_controller=True),) if owner else ()
+    owners = (OwnerReference(kind, "owner", owner, is_controller=True),) if owner else ()
     annotations = {CLAIM_ANNOTATION: "true"} if extended else {}
     when = "now" * deleting
     metadata = Metadata(
@@ -317,5 +318,11 @@ def watched(
     return Watched(claim, metadata, tuple(Consumer("", "pods", pod.name, pod.uid) for pod in users), raw)
 
 
-def a_cycle(pod: Pod, infos: NodeInfos, templates: Templates, selectors: PodSelectors | None = None) -> Cycle:
-    return Cycle(pod, pod_requests(pod), infos, templates.of(pod), selectors or PodSelectors())
+def a_cycle(
+    pod: Pod,
+    infos: NodeInfos,
+    templates: Templates,
+    selectors: PodSelectors | None = None,
+    volumes: Volumes | None = None,
+) -> Cycle:
+    return Cycle(pod, pod_requests(pod), infos, templates.of(pod), selectors or PodSelectors(), volumes or Volumes())

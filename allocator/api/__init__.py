@@ -10,7 +10,7 @@ from allocator.api.decode import Decoded, Object, decode
 from allocator.api.device_taint_rule import DeviceTaintSelector, TaintRule
 from allocator.api.encode import allocation_to_v1
 from allocator.api.findings import FieldError, UnknownField
-from allocator.api.metadata import Metadata, Owner
+from allocator.api.metadata import Metadata, OwnerReference
 from allocator.api.resource_claim import ClaimTemplate
 from allocator.api.versions import is_decoded
 
@@ -22,7 +22,7 @@ __all__ = [
     "FieldError",
     "Metadata",
     "Object",
-    "Owner",
+    "OwnerReference",
     "TaintRule",
     "UnknownField",
     "allocation_to_v1",

@@ -6,7 +6,6 @@ Source: k8s.io/api resource/v1 ResourceClaimStatus, AllocationResult and their v
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from pydantic import with_config
 from typing_extensions import TypedDict
 
 from allocator.api.device import check_conditions
@@ -21,7 +20,7 @@ from allocator.api.driver_config import (
 from allocator.api.findings import Findings, duplicates
 from allocator.api.node_selector import NodeSelectorShape, build_node_selector, check_node_selector
 from allocator.api.requests import check_reference, check_references
-from allocator.api.shape import EXACT, QuantityField, Timestamp
+from allocator.api.shape import QuantityField, Timestamp
 from allocator.api.taints import TolerationShape, build_toleration
 from allocator.model import Allocation, DeviceResult, ResultConfig
 
@@ -30,7 +29,6 @@ RESULT_CONFIG_MAX = 2 * CONFIG_MAX
 RESERVED_FOR_MAX = 256
 
 
-@with_config(EXACT)
 class ResultShape(TypedDict, total=False):
     """An entry of status.allocation.devices.results."""
 
@@ -47,7 +45,6 @@ class ResultShape(TypedDict, total=False):
     skipNodeOperations: list[str] | None
 
 
-@with_config(EXACT)
 class ResultsShape(TypedDict, total=False):
     """status.allocation.devices."""
 
@@ -55,7 +52,6 @@ class ResultsShape(TypedDict, total=False):
     config: list[ResultConfigShape] | None
 
 
-@with_config(EXACT)
 class AllocationShape(TypedDict, total=False):
     """status.allocation."""
 
@@ -64,7 +60,6 @@ class AllocationShape(TypedDict, total=False):
     allocationTimestamp: Timestamp | None
 
 
-@with_config(EXACT)
 class ConsumerShape(TypedDict, total=False):
     """An entry of status.reservedFor."""
 
@@ -74,7 +69,6 @@ class ConsumerShape(TypedDict, total=False):
     uid: str | None
 
 
-@with_config(EXACT)
 class StatusShape(TypedDict, total=False):
     """status of a ResourceClaim."""
 

@@ -11,13 +11,13 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import GetCoreSchemaHandler, GetPydanticSchema, with_config
-from pydantic_core import CoreSchema, core_schema
+from pydantic_core import core_schema
 from typing_extensions import TypedDict
 
 from allocator.api import names
 from allocator.api.findings import Findings, step_text
-from allocator.api.shape import EXACT, INT64_MAX, INT64_MIN, Int64
+from allocator.api.schema import CheckedBy, schema_of
+from allocator.api.shape import INT64_MAX, INT64_MIN, Int64
 from allocator.model import Attribute
 
 VALUES_MAX = 48
@@ -37,7 +37,6 @@ AttributeShape = TypedDict(  # noqa: UP013
     },
     total=False,
 )
-with_config(EXACT)(AttributeShape)
 
 _Kind = Literal["ints", "bools", "strings", "versions", "int", "bool", "string", "version"]
 _PRECEDENCE: tuple[_Kind, ...] = ("ints", "bools", "strings", "versions", "int", "bool", "string", "version")
@@ -67,20 +66,18 @@ def _further_values(shape: AttributeShape) -> int:
     return max(sum(map(len, lists)) - 1, 0)
 
 
-def _schema(_: type, handler: GetCoreSchemaHandler) -> CoreSchema:
-    return core_schema.no_info_wrap_validator_function(_read, handler(dict[str, AttributeShape]))
-
-
-AttributesField = Annotated[Attributes, GetPydanticSchema(_schema)]
-"""A map of attributes in JSON, read as `Attributes`."""
-
-
 def _read(raw: object, typed: Callable[[object], dict[str, AttributeShape]]) -> Attributes:
     if isinstance(raw, dict):
         with suppress(AttributeError, TypeError, ValueError):  # of attributes that are not usual
             return Attributes(_usual(raw), {})
     shapes = typed(raw)
     return Attributes({name: _attribute(shape) for name, shape in shapes.items()}, shapes)
+
+
+AttributesField = Annotated[
+    Attributes, CheckedBy(core_schema.no_info_wrap_validator_function(_read, schema_of(dict[str, AttributeShape])))
+]
+"""A map of attributes in JSON, read as `Attributes`."""
 
 
 def _usual(raw: Mapping[object, Any]) -> dict[str, Attribute]:

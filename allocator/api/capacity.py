@@ -9,14 +9,14 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Annotated, NamedTuple
 
-from pydantic import GetCoreSchemaHandler, GetPydanticSchema, with_config
-from pydantic_core import CoreSchema, core_schema
+from pydantic_core import core_schema
 from typing_extensions import TypedDict
 
 from allocator.api import names
 from allocator.api.driver_config import check_count
 from allocator.api.findings import Findings, duplicates, step_text
-from allocator.api.shape import EXACT, QuantityField, counted
+from allocator.api.schema import CheckedBy, schema_of
+from allocator.api.shape import QuantityField, counted
 from allocator.model import RequestPolicy, ValidRange
 from cel.values.quantity import Quantity
 
@@ -25,7 +25,6 @@ ZERO = Quantity.parse("0")
 """What a capacity or counter without a value holds, as in the API server."""
 
 
-@with_config(EXACT)
 class RangeShape(TypedDict, total=False):
     """The validRange of a request policy."""
 
@@ -34,7 +33,6 @@ class RangeShape(TypedDict, total=False):
     step: QuantityField | None
 
 
-@with_config(EXACT)
 class PolicyShape(TypedDict, total=False):
     """The requestPolicy of a capacity."""
 
@@ -43,7 +41,6 @@ class PolicyShape(TypedDict, total=False):
     validRange: RangeShape | None
 
 
-@with_config(EXACT)
 class CapacityShape(TypedDict, total=False):
     """An entry of a device's capacity."""
 
@@ -58,20 +55,18 @@ class Capacities(NamedTuple):
     unchecked: Mapping[str, CapacityShape]
 
 
-def _schema(_: type, handler: GetCoreSchemaHandler) -> CoreSchema:
-    return core_schema.no_info_wrap_validator_function(_read, handler(dict[str, CapacityShape]))
-
-
-CapacitiesField = Annotated[Capacities, GetPydanticSchema(_schema)]
-"""A map of capacities in JSON, read as `Capacities`."""
-
-
 def _read(raw: object, typed: Callable[[object], dict[str, CapacityShape]]) -> Capacities:
     usual = _usual(raw) if type(raw) is dict else None
     if usual is not None:
         return usual
     shapes = typed(raw)
     return Capacities({name: shape.get("value") or ZERO for name, shape in shapes.items()}, shapes)
+
+
+CapacitiesField = Annotated[
+    Capacities, CheckedBy(core_schema.no_info_wrap_validator_function(_read, schema_of(dict[str, CapacityShape])))
+]
+"""A map of capacities in JSON, read as `Capacities`."""
 
 
 def _usual(raw: dict[object, object]) -> Capacities | None:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
-from pydantic import with_config
 from typing_extensions import TypedDict
 
 from allocator.api import conversion, versions
@@ -28,7 +27,8 @@ from allocator.api.resource_claim import (
     check_template,
 )
 from allocator.api.resource_slice import SliceShape, build_slice, check_slice
-from allocator.api.shape import EXACT, Adapter, typed
+from allocator.api.schema import Reader
+from allocator.api.shape import typed
 from allocator.model import Claim, DeviceClass, Slice
 
 Object = Slice | DeviceClass | Claim | ClaimTemplate | TaintRule
@@ -55,19 +55,19 @@ class Decoded:
 class _Kind:
     """How one kind is read; the shapes differ by kind, and only these four know them."""
 
-    adapter: Adapter[Any]
+    reader: Reader[Any]
     check: Callable[[Any, Findings], None]
     build: Callable[[Any, Mapping[str, object], Findings], Object]
 
 
 _KINDS: Mapping[object, _Kind] = {
-    "ResourceSlice": _Kind(Adapter(SliceShape), check_slice, lambda shape, _, found: build_slice(shape, found)),
-    "DeviceClass": _Kind(Adapter(ClassShape), check_class, lambda shape, _, found: build_class(shape, found)),
-    "ResourceClaim": _Kind(Adapter(ClaimShape), check_claim, lambda shape, _, found: build_claim(shape, found)),
+    "ResourceSlice": _Kind(Reader(SliceShape), check_slice, lambda shape, _, found: build_slice(shape, found)),
+    "DeviceClass": _Kind(Reader(ClassShape), check_class, lambda shape, _, found: build_class(shape, found)),
+    "ResourceClaim": _Kind(Reader(ClaimShape), check_claim, lambda shape, _, found: build_claim(shape, found)),
     "ResourceClaimTemplate": _Kind(
-        Adapter(TemplateShape), check_template, lambda shape, raw, _: build_template(shape, raw)
+        Reader(TemplateShape), check_template, lambda shape, raw, _: build_template(shape, raw)
     ),
-    "DeviceTaintRule": _Kind(Adapter(RuleShape), check_rule, lambda shape, *_: build_rule(shape)),
+    "DeviceTaintRule": _Kind(Reader(RuleShape), check_rule, lambda shape, *_: build_rule(shape)),
 }
 
 
@@ -97,7 +97,7 @@ def _decoded(
     converted = conversion.to_v1(raw, findings)
     if apply_defaults:
         converted = conversion.with_defaults(converted)
-    shape = typed(kind.adapter, converted, findings)
+    shape = typed(kind.reader, converted, findings)
     if shape is None:
         return Decoded(None, tuple(findings.errors), _advised(findings, raw), tuple(findings.notes), converted)
     if validate:
@@ -173,9 +173,8 @@ def _metadata_alone(raw: object) -> Metadata | None:
     return None if findings.errors or findings.unknown else build_metadata(metadata)
 
 
-@with_config(EXACT)
 class _MetadataAloneShape(TypedDict, total=False):
     metadata: MetadataShape | None
 
 
-_METADATA = Adapter(_MetadataAloneShape)
+_METADATA = Reader(_MetadataAloneShape)

@@ -8,7 +8,6 @@ from sys import intern
 from types import MappingProxyType
 from typing import Any, Literal
 
-from pydantic import with_config
 from typing_extensions import TypedDict
 
 from allocator.api import names
@@ -19,7 +18,7 @@ from allocator.api.findings import Findings, duplicates
 from allocator.api.node_allocatable import NodeAllocatableShape, check_node_allocatable
 from allocator.api.node_selector import NodeSelectorShape
 from allocator.api.reach import build_reach, check_reach
-from allocator.api.shape import EXACT, QuantityField
+from allocator.api.shape import QuantityField
 from allocator.api.taints import TaintShape, build_taint, check_taint
 from allocator.model import CounterConsumption, Device
 from cel.values.quantity import Quantity
@@ -35,14 +34,12 @@ _REACH_FIELDS: tuple[Literal["nodeName", "nodeSelector", "allNodes"], ...] = ("n
 _USUAL_FIELDS = frozenset({"name", "attributes", "capacity"})
 
 
-@with_config(EXACT)
 class CounterShape(TypedDict, total=False):
     """A counter of a counter set, or a device's part of it."""
 
     value: QuantityField | None
 
 
-@with_config(EXACT)
 class ConsumptionShape(TypedDict, total=False):
     """An entry of consumesCounters."""
 
@@ -51,7 +48,6 @@ class ConsumptionShape(TypedDict, total=False):
     compatibilityGroups: list[str] | None
 
 
-@with_config(EXACT)
 class DeviceShape(TypedDict, total=False):
     """An entry of a slice's `devices`."""
 

@@ -3,7 +3,6 @@
 Source: k8s.io/api resource/v1 DeviceClass and its validation.
 """
 
-from pydantic import with_config
 from typing_extensions import TypedDict
 
 from allocator.api import names
@@ -19,11 +18,9 @@ from allocator.api.driver_config import (
 )
 from allocator.api.findings import Findings
 from allocator.api.metadata import MetadataShape, check_metadata
-from allocator.api.shape import EXACT
 from allocator.model import DeviceClass
 
 
-@with_config(EXACT)
 class ClassSpecShape(TypedDict, total=False):
     """spec of a DeviceClass."""
 
@@ -32,7 +29,6 @@ class ClassSpecShape(TypedDict, total=False):
     extendedResourceName: str | None
 
 
-@with_config(EXACT)
 class ClassShape(TypedDict, total=False):
     """A DeviceClass."""
 

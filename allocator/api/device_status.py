@@ -9,13 +9,12 @@ from collections.abc import Collection, Sequence
 from ipaddress import IPv6Interface, ip_interface
 from typing import NamedTuple
 
-from pydantic import with_config
 from typing_extensions import TypedDict
 
 from allocator.api import names
 from allocator.api.driver_config import check_count, check_json_object
 from allocator.api.findings import Findings, duplicates
-from allocator.api.shape import EXACT, Int64, Timestamp
+from allocator.api.shape import Int64, Timestamp
 
 CONDITIONS_MAX = 8
 ADDRESSES_MAX = 16
@@ -27,7 +26,6 @@ MESSAGE_MAX = 32 * 1024
 _REASON = re.compile(r"[A-Za-z](?:[A-Za-z0-9_,:]*+(?<![,:]))?")
 
 
-@with_config(EXACT)
 class ConditionShape(TypedDict, total=False):
     """A condition of a device's status."""
 
@@ -39,7 +37,6 @@ class ConditionShape(TypedDict, total=False):
     message: str | None
 
 
-@with_config(EXACT)
 class NetworkShape(TypedDict, total=False):
     """The networkData of a device's status."""
 
@@ -48,7 +45,6 @@ class NetworkShape(TypedDict, total=False):
     hardwareAddress: str | None
 
 
-@with_config(EXACT)
 class DeviceStatusShape(TypedDict, total=False):
     """An entry of status.devices."""
 

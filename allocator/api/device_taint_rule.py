@@ -5,18 +5,15 @@ Source: KEP-5055; k8s.io/api resource/v1 DeviceTaintRule and its validation.
 
 from dataclasses import dataclass
 
-from pydantic import with_config
 from typing_extensions import TypedDict
 
 from allocator.api import names
 from allocator.api.findings import Findings
 from allocator.api.metadata import MetadataShape, check_metadata
-from allocator.api.shape import EXACT
 from allocator.api.taints import TaintShape, build_taint, check_taint
 from allocator.model import Taint
 
 
-@with_config(EXACT)
 class TaintSelectorShape(TypedDict, total=False):
     """spec.deviceSelector."""
 
@@ -25,7 +22,6 @@ class TaintSelectorShape(TypedDict, total=False):
     device: str | None
 
 
-@with_config(EXACT)
 class RuleSpecShape(TypedDict, total=False):
     """spec of a DeviceTaintRule."""
 
@@ -33,7 +29,6 @@ class RuleSpecShape(TypedDict, total=False):
     taint: TaintShape | None
 
 
-@with_config(EXACT)
 class RuleShape(TypedDict, total=False):
     """A DeviceTaintRule; its status tells of evictions, and decides nothing."""
 

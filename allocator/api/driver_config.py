@@ -6,12 +6,10 @@ Source: k8s.io/api resource/v1 DeviceSelector, OpaqueDeviceConfiguration.
 import json
 from collections.abc import Iterator, Sequence
 
-from pydantic import with_config
 from typing_extensions import TypedDict
 
 from allocator.api import names
 from allocator.api.findings import Findings
-from allocator.api.shape import EXACT
 from allocator.model import OpaqueConfig
 
 SELECTORS_MAX = 32
@@ -21,21 +19,18 @@ PARAMETERS_MAX_BYTES = 10 * 1024
 PARAMETERS_MAX_LEVELS = 200  # of objects and lists; who reads or compares them recursively gets through
 
 
-@with_config(EXACT)
 class CelShape(TypedDict, total=False):
     """The `cel` part of a selector."""
 
     expression: str | None
 
 
-@with_config(EXACT)
 class SelectorShape(TypedDict, total=False):
     """An entry of `selectors`."""
 
     cel: CelShape | None
 
 
-@with_config(EXACT)
 class OpaqueShape(TypedDict, total=False):
     """The `opaque` part of a configuration; its parameters belong to the driver."""
 
@@ -43,14 +38,12 @@ class OpaqueShape(TypedDict, total=False):
     parameters: object
 
 
-@with_config(EXACT)
 class ClassConfigShape(TypedDict, total=False):
     """An entry of a class's `config`."""
 
     opaque: OpaqueShape | None
 
 
-@with_config(EXACT)
 class ConfigShape(TypedDict, total=False):
     """An entry of a claim's or a result's `config`; `source` stands in results only."""
 
@@ -58,7 +51,6 @@ class ConfigShape(TypedDict, total=False):
     opaque: OpaqueShape | None
 
 
-@with_config(EXACT)
 class ResultConfigShape(TypedDict, total=False):
     """An entry of a result's `config`."""
 

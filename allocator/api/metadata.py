@@ -6,17 +6,15 @@ Source: k8s.io/apimachinery meta/v1 ObjectMeta.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pydantic import with_config
 from typing_extensions import TypedDict
 
 from allocator.api import names
 from allocator.api.findings import Findings, step_text
-from allocator.api.shape import EXACT, Int64, Timestamp
+from allocator.api.shape import Int64, Timestamp
 
 ANNOTATIONS_MAX_BYTES = 256 * 1024
 
 
-@with_config(EXACT)
 class OwnerReferenceShape(TypedDict, total=False):
     """An entry of metadata.ownerReferences."""
 
@@ -28,7 +26,6 @@ class OwnerReferenceShape(TypedDict, total=False):
     blockOwnerDeletion: bool | None
 
 
-@with_config(EXACT)
 class MetadataShape(TypedDict, total=False):
     """metadata; what no decision depends on is known, and left untyped."""
 
@@ -50,7 +47,7 @@ class MetadataShape(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
+class OwnerReference:
     """An owner of an object; is_controller: the one that manages it."""
 
     kind: str
@@ -71,7 +68,7 @@ class Metadata:
     deletion_timestamp: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
-    owners: tuple[Owner, ...] = ()
+    owners: tuple[OwnerReference, ...] = ()
 
 
 def check_metadata(shape: MetadataShape, *, is_namespaced: bool, findings: Findings) -> None:
@@ -121,6 +118,6 @@ def build_metadata(shape: MetadataShape | None) -> Metadata:
     )
 
 
-def _owner(shape: OwnerReferenceShape) -> Owner:
+def _owner(shape: OwnerReferenceShape) -> OwnerReference:
     name, uid = shape.get("name") or "", shape.get("uid") or ""
-    return Owner(shape.get("kind") or "", name, uid, is_controller=bool(shape.get("controller")))
+    return OwnerReference(shape.get("kind") or "", name, uid, is_controller=bool(shape.get("controller")))

@@ -5,14 +5,12 @@ Source: KEP-5517; k8s.io/api resource/v1 NodeAllocatableResource.
 
 from collections.abc import Container, Mapping
 
-from pydantic import with_config
 from typing_extensions import TypedDict
 
 from allocator.api.findings import Findings, step_text
-from allocator.api.shape import EXACT, QuantityField
+from allocator.api.shape import QuantityField
 
 
-@with_config(EXACT)
 class MappingShape(TypedDict, total=False):
     """The mapping of a device that models a node's resource."""
 
@@ -21,7 +19,6 @@ class MappingShape(TypedDict, total=False):
     deviceMultiplier: QuantityField | None
 
 
-@with_config(EXACT)
 class OverheadShape(TypedDict, total=False):
     """What a device needs beside itself."""
 
@@ -29,7 +26,6 @@ class OverheadShape(TypedDict, total=False):
     perContainer: QuantityField | None
 
 
-@with_config(EXACT)
 class NodeAllocatableShape(TypedDict, total=False):
     """An entry of nodeAllocatableResources."""
 

@@ -3,12 +3,10 @@
 Source: k8s.io/api core/v1 NodeSelector and its validation.
 """
 
-from pydantic import with_config
 from typing_extensions import TypedDict
 
 from allocator.api import names
 from allocator.api.findings import Findings
-from allocator.api.shape import EXACT
 from allocator.model import NodeSelector, Requirement, Term
 
 _ALLOWED = "In, NotIn, Exists, DoesNotExist, Gt or Lt"
@@ -16,7 +14,6 @@ NAME_FIELD = "metadata.name"
 """The only field of a node that a selector can name."""
 
 
-@with_config(EXACT)
 class RequirementShape(TypedDict, total=False):
     """An entry of matchExpressions or matchFields."""
 
@@ -25,7 +22,6 @@ class RequirementShape(TypedDict, total=False):
     values: list[str] | None
 
 
-@with_config(EXACT)
 class TermShape(TypedDict, total=False):
     """An entry of nodeSelectorTerms."""
 
@@ -33,7 +29,6 @@ class TermShape(TypedDict, total=False):
     matchFields: list[RequirementShape] | None
 
 
-@with_config(EXACT)
 class NodeSelectorShape(TypedDict, total=False):
     """A node selector."""
 

@@ -5,7 +5,6 @@ Source: k8s.io/api resource/v1 DeviceRequest, ExactDeviceRequest, DeviceSubReque
 
 from collections.abc import Mapping, Sequence
 
-from pydantic import with_config
 from typing_extensions import TypedDict
 
 from allocator.api import names
@@ -17,7 +16,7 @@ from allocator.api.driver_config import (
     check_selectors,
 )
 from allocator.api.findings import Findings, duplicates
-from allocator.api.shape import EXACT, Int64, QuantityField
+from allocator.api.shape import Int64, QuantityField
 from allocator.api.taints import TolerationShape, build_toleration, check_toleration
 from allocator.model import Alternative, Request
 from cel.values.quantity import Quantity
@@ -27,14 +26,12 @@ ALTERNATIVES_MAX = 8
 DERIVED_ATTRIBUTES_MAX = 32
 
 
-@with_config(EXACT)
 class CapacityRequestShape(TypedDict, total=False):
     """The capacity that a request asks of each device."""
 
     requests: dict[str, QuantityField] | None
 
 
-@with_config(EXACT)
 class DerivedAttributeShape(TypedDict, total=False):
     """An entry of derivedAttributes."""
 
@@ -42,7 +39,6 @@ class DerivedAttributeShape(TypedDict, total=False):
     expression: str | None
 
 
-@with_config(EXACT)
 class AlternativeShape(TypedDict, total=False):
     """What `exactly` and an entry of firstAvailable have in common."""
 
@@ -67,7 +63,6 @@ class SubrequestShape(AlternativeShape, total=False):
     name: str | None
 
 
-@with_config(EXACT)
 class RequestShape(TypedDict, total=False):
     """An entry of spec.devices.requests."""
 

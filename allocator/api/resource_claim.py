@@ -6,7 +6,6 @@ Source: k8s.io/api resource/v1 ResourceClaim, ResourceClaimTemplate and their va
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pydantic import with_config
 from typing_extensions import TypedDict
 
 from allocator.api import names
@@ -22,13 +21,11 @@ from allocator.api.requests import (
     check_requests,
     request_names,
 )
-from allocator.api.shape import EXACT
 from allocator.model import Claim, Constraint
 
 CONSTRAINTS_MAX = 32
 
 
-@with_config(EXACT)
 class ConstraintShape(TypedDict, total=False):
     """An entry of spec.devices.constraints."""
 
@@ -37,7 +34,6 @@ class ConstraintShape(TypedDict, total=False):
     distinctAttribute: str | None
 
 
-@with_config(EXACT)
 class DeviceClaimShape(TypedDict, total=False):
     """spec.devices of a claim."""
 
@@ -46,14 +42,12 @@ class DeviceClaimShape(TypedDict, total=False):
     config: list[ConfigShape] | None
 
 
-@with_config(EXACT)
 class ClaimSpecShape(TypedDict, total=False):
     """spec of a ResourceClaim."""
 
     devices: DeviceClaimShape | None
 
 
-@with_config(EXACT)
 class ClaimShape(TypedDict, total=False):
     """A ResourceClaim."""
 
@@ -64,7 +58,6 @@ class ClaimShape(TypedDict, total=False):
     status: StatusShape | None
 
 
-@with_config(EXACT)
 class TemplateSpecShape(TypedDict, total=False):
     """spec of a ResourceClaimTemplate: a claim to be."""
 
@@ -72,7 +65,6 @@ class TemplateSpecShape(TypedDict, total=False):
     spec: ClaimSpecShape | None
 
 
-@with_config(EXACT)
 class TemplateShape(TypedDict, total=False):
     """A ResourceClaimTemplate."""
 

@@ -5,7 +5,6 @@ Source: k8s.io/api resource/v1 ResourceSlice and its validation.
 
 from collections.abc import Sequence
 
-from pydantic import with_config
 from typing_extensions import TypedDict
 
 from allocator.api import names
@@ -23,7 +22,7 @@ from allocator.api.findings import Findings, duplicates
 from allocator.api.metadata import MetadataShape, check_metadata
 from allocator.api.node_selector import NodeSelectorShape
 from allocator.api.reach import build_reach, check_reach
-from allocator.api.shape import EXACT, Int64
+from allocator.api.shape import Int64
 from allocator.model import CounterSet, Slice
 
 DEVICES_MAX = 128
@@ -32,7 +31,6 @@ COUNTER_SETS_MAX = 8
 NODE_OPERATIONS = ("NodePrepareResources", "NodeUnprepareResources", "*")
 
 
-@with_config(EXACT)
 class PoolShape(TypedDict, total=False):
     """spec.pool."""
 
@@ -41,7 +39,6 @@ class PoolShape(TypedDict, total=False):
     resourceSliceCount: Int64 | None
 
 
-@with_config(EXACT)
 class CounterSetShape(TypedDict, total=False):
     """An entry of spec.sharedCounters."""
 
@@ -49,7 +46,6 @@ class CounterSetShape(TypedDict, total=False):
     counters: dict[str, CounterShape] | None
 
 
-@with_config(EXACT)
 class SliceSpecShape(TypedDict, total=False):
     """spec of a ResourceSlice."""
 
@@ -65,7 +61,6 @@ class SliceSpecShape(TypedDict, total=False):
     skipNodeOperations: list[str] | None
 
 
-@with_config(EXACT)
 class SliceShape(TypedDict, total=False):
     """A ResourceSlice."""
 

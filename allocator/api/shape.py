@@ -1,4 +1,4 @@
-"""The typing of raw JSON by pydantic: objects whose fields have the types of the API, nothing coerced.
+"""The typing of raw JSON by pydantic-core: objects whose fields have the types of the API, nothing coerced.
 
 Each kind declares its shape as typed dictionaries with optional fields only; what is required is a rule and not a
 shape, so that one pass names every wrong type and unknown field, and the rules still see all the rest.
@@ -9,18 +9,15 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from functools import cached_property, lru_cache
-from typing import Annotated, Any, Generic, TypeVar
+from functools import lru_cache
+from typing import Annotated, Any, TypeVar
 
-from pydantic import AfterValidator, ConfigDict, Field, PlainValidator, TypeAdapter, ValidationError
-from pydantic_core import ErrorDetails, PydanticCustomError
+from pydantic_core import ErrorDetails, PydanticCustomError, ValidationError, core_schema
 
 from allocator.api.findings import Findings, Location
 from allocator.api.names import USUAL_MAX
+from allocator.api.schema import CheckedBy, Reader, schema_of
 from cel.values.quantity import Quantity
-
-EXACT = ConfigDict(extra="forbid", strict=True)
-"""The configuration of every shape: no unknown fields, no conversions."""
 
 Shape = TypeVar("Shape")
 
@@ -75,29 +72,17 @@ _RFC3339 = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 
-Int64 = Annotated[int, Field(ge=INT64_MIN, le=INT64_MAX)]
+Int64 = Annotated[int, CheckedBy(core_schema.int_schema(strict=True, ge=INT64_MIN, le=INT64_MAX))]
 """An integer as Go's int64 holds it."""
 
-QuantityField = Annotated[Quantity, PlainValidator(_quantity)]
+QuantityField = Annotated[Quantity, CheckedBy(core_schema.no_info_plain_validator_function(_quantity))]
 """A quantity, written as text or as a bare number."""
 
-Timestamp = Annotated[str, AfterValidator(_timestamp)]
+Timestamp = Annotated[str, CheckedBy(core_schema.no_info_after_validator_function(_timestamp, schema_of(str)))]
 """A point in time, kept as it is written (RFC 3339)."""
 
 
-class Adapter(Generic[Shape]):
-    """pydantic's adapter of a shape, which takes ten milliseconds to build: when it is used first."""
-
-    def __init__(self, shape: type[Shape]) -> None:
-        self._shape = shape
-
-    @cached_property
-    def of_pydantic(self) -> TypeAdapter[Shape]:
-        """The adapter itself."""
-        return TypeAdapter(self._shape)
-
-
-def typed(adapter: Adapter[Shape], raw: Mapping[str, object], findings: Findings) -> Shape | None:
+def typed(reader: Reader[Shape], raw: Mapping[str, object], findings: Findings) -> Shape | None:
     """The object in its shape, after wrong types and unknown fields are reported and taken out of it.
 
     `raw` itself stays as it is. None where not even the rest can be typed. Cost: O(size).
@@ -105,20 +90,20 @@ def typed(adapter: Adapter[Shape], raw: Mapping[str, object], findings: Findings
     rest: Mapping[str, object] = raw
     for _ in range(_TRIES):
         try:
-            return adapter.of_pydantic.validate_python(rest)
+            return reader.read(rest)
         except ValidationError as error:
             rest = _repaired(rest, error.errors(include_url=False, include_context=False), findings)
     return None
 
 
 def _repaired(raw: Mapping[str, object], details: Sequence[ErrorDetails], findings: Findings) -> Mapping[str, object]:
-    copy = _Copy(raw)
+    copy = _Repaired(raw)
     for detail in details:
         _report(detail, copy, findings)
     return copy.top
 
 
-def _report(detail: ErrorDetails, repaired: "_Copy", findings: Findings) -> None:
+def _report(detail: ErrorDetails, repaired: "_Repaired", findings: Findings) -> None:
     location, kind = detail["loc"], detail["type"]
     if kind == "extra_forbidden":
         findings.unknown_field(location)
@@ -132,7 +117,7 @@ def _report(detail: ErrorDetails, repaired: "_Copy", findings: Findings) -> None
     repaired.put(location, neutral)
 
 
-class _Copy:
+class _Repaired:
     """A copy of a JSON object that shares with it all that is not changed."""
 
     def __init__(self, raw: Mapping[str, object]) -> None:

@@ -5,18 +5,16 @@ Source: KEP-5055; k8s.io/api resource/v1 DeviceTaint, DeviceToleration.
 
 from collections.abc import Mapping
 
-from pydantic import with_config
 from typing_extensions import TypedDict
 
 from allocator.api import names
 from allocator.api.findings import Findings
-from allocator.api.shape import EXACT, Int64, Timestamp
+from allocator.api.shape import Int64, Timestamp
 from allocator.model import Taint, Toleration
 
 EFFECTS = ("None", "NoSchedule", "NoExecute")
 
 
-@with_config(EXACT)
 class TaintShape(TypedDict, total=False):
     """A taint of a device or of a rule."""
 
@@ -26,7 +24,6 @@ class TaintShape(TypedDict, total=False):
     timeAdded: Timestamp | None
 
 
-@with_config(EXACT)
 class TolerationShape(TypedDict, total=False):
     """A toleration of a request, as a result repeats it."""
 

@@ -14,7 +14,7 @@ from allocator.model import PoolID, Slice
 
 
 class Unreached:
-    """The pools that matter to nodes that reach nothing of them but slices with counter sets."""
+    """The pools that matter to nodes that reach only slices with counter sets of them."""
 
     def __init__(self) -> None:
         self._pools: Mapping[PoolID, Pool] = MappingProxyType({})
@@ -49,7 +49,7 @@ def _matters(pool: Pool) -> bool:
 
 
 def _made_of(pool: Pool | None) -> object:
-    """What a pool is made of: a slice that was published again is another one, though it is equal."""
+    """What a pool is made of: a slice that was published again is another one, even if it is equal."""
     if pool is None:
         return None
     return pool.missing, pool.contradiction, [slice_.number for slice_ in (*pool.slices, *pool.elsewhere)]

@@ -1,8 +1,8 @@
 """Does a node selector match a node? One answer for slices, devices, claims and pods.
 
 Terms are ORed, the requirements of a term are ANDed, and an empty term matches nothing. Fields know
-`metadata.name` only. A selector with a requirement that makes no sense is refused as a whole, before
-anything is matched; pods are treated more kindly (`selects_leniently`).
+`metadata.name` only. A selector with an invalid requirement is refused as a whole, before anything is matched; for
+pods see `selects_leniently`.
 Source: k8s.io/api core/v1, NodeSelector; k8s.io/component-helpers nodeaffinity.
 """
 
@@ -14,7 +14,7 @@ from allocator.model import Node, NodeSelector, Reach, Requirement, Term
 NAME_FIELD = "metadata.name"
 
 USUAL_WORDS = 256
-"""A term with more of them is looked at each time anew: one pod has room for thousands, and may be gone tomorrow."""
+"""The problems of larger terms are not remembered: one pod has room for thousands of words."""
 
 _VALUES = {"In": "some", "NotIn": "some", "Exists": "no", "DoesNotExist": "no", "Gt": "one", "Lt": "one"}
 """How many values an operator takes."""
@@ -25,20 +25,20 @@ class InvalidNodeSelector(ValueError):
 
 
 def selects(selector: NodeSelector, node: Node) -> bool:
-    """True where one term of the selector matches the node. Raises InvalidNodeSelector."""
+    """True if one term of the selector matches the node. Raises InvalidNodeSelector."""
     for term in selector:
-        if problem := problem_of(term):
+        if problem := term_problem(term):
             raise InvalidNodeSelector(problem)
     return any(_matches(term, node) for term in selector)
 
 
 def selects_leniently(selector: NodeSelector, node: Node) -> bool:
-    """The same for a pod's affinity, where a term that makes no sense just matches nothing."""
-    return any(not problem_of(term) and _matches(term, node) for term in selector)
+    """The same for a pod's affinity, in which an invalid term matches nothing."""
+    return any(not term_problem(term) and _matches(term, node) for term in selector)
 
 
 def reaches(reach: Reach, node: Node | None) -> bool:
-    """True where a slice or a device is reached from the node, by its own fields alone.
+    """True if a slice or a device is reached from the node, by its own fields alone.
 
     The precedence is nodeName, allNodes, nodeSelector. Without a node only `allNodes` holds. Raises
     InvalidNodeSelector.
@@ -51,12 +51,12 @@ def reaches(reach: Reach, node: Node | None) -> bool:
 
 
 def labels_match(wanted: Mapping[str, str], labels: Mapping[str, str]) -> bool:
-    """True where every wanted label is there with its value (a pod's `nodeSelector`)."""
+    """True if every wanted label is there with its value (a pod's `nodeSelector`)."""
     return all(labels.get(key) == value for key, value in wanted.items())
 
 
 def all_hold(requirements: Iterable[Requirement], labels: Mapping[str, str]) -> bool:
-    """True where each requirement holds of the labels, as where there is none; each has to make sense."""
+    """True if the labels satisfy all requirements, which have to be valid."""
     return all(_holds(requirement, labels) for requirement in requirements)
 
 
@@ -90,14 +90,14 @@ def _compares(requirement: Requirement, value: str | None) -> bool:
     return actual > bound if requirement.operator == "Gt" else actual < bound
 
 
-def problem_of(term: Term) -> str:
-    """What makes no sense in the term, empty where all of it does."""
+def term_problem(term: Term) -> str:
+    """What is invalid in the term, empty if nothing is."""
     words = sum(1 + len(one.values) for one in (*term.expressions, *term.fields))
-    return (_problem_of if words <= USUAL_WORDS else _problem_of.__wrapped__)(term)
+    return (_term_problem if words <= USUAL_WORDS else _term_problem.__wrapped__)(term)
 
 
 @lru_cache(maxsize=4096)
-def _problem_of(term: Term) -> str:
+def _term_problem(term: Term) -> str:
     problems = [*map(_expression_problem, term.expressions), *map(_field_problem, term.fields)]
     return "; ".join(filter(None, problems))
 

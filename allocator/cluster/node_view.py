@@ -47,11 +47,10 @@ _POSITIONS: Topic[Mapping[str, int]] = Topic("positions")
 class NodeView:
     """What the allocator sees of the cluster from one node.
 
-    pools: all of them, also those that cannot be used. segments, devices: of the usable pools.
-    reachable: the devices whose own node selection holds. unreadable: those whose own node selector cannot be
-    evaluated. unknown: those that carry, or whose slice carries, a field that is not known. shareable: those that allow
-    multiple allocations. traits: those of the slices. memo: what was worked out of all this; a view is shared by all
-    attempts on the node.
+    pools: all, usable or not. segments, devices: of the usable pools. reachable: the devices whose own node selection
+    matches. unreadable: those whose own node selector is invalid. unknown: those with an unknown field, in the device
+    or its slice. shareable: those that allow multiple allocations. traits: of the slices. memo: what was worked out;
+    all attempts on the node share the view.
     """
 
     node: Node | None
@@ -71,9 +70,9 @@ class NodeView:
         return (1 << len(self.devices)) - 1
 
     def mask_of(self, names: Mapping[PoolID, Collection[str]], topic: Topic["Named"]) -> Mask:
-        """The devices of the view that are named, by pool. topic: of this mapping, as another one has another.
+        """The devices of the view that are named, by pool. topic: each mapping has its own.
 
-        A collection that was seen before is not looked at again; so it must not change.
+        A collection that was seen before is not read again, so it must not change.
         Cost: O(pools of the view), plus O(names) for new collections.
         """
         mask = 0
@@ -89,7 +88,7 @@ class NodeView:
         return mask
 
     def positions(self, pool: Pool) -> Mapping[str, int]:
-        """Device name to bit. Cost: O(devices of the pool), once; so it is for pools of which something is in use."""
+        """Device name to bit. Cost: O(devices of the pool), once."""
         return self.memo.remember((_POSITIONS, pool.id), lambda: self._positions_of(pool.id))
 
     def _positions_of(self, pool_id: PoolID) -> Mapping[str, int]:
@@ -127,7 +126,7 @@ def view_of(node: Node | None, pools: tuple[Pool, ...]) -> NodeView:
 
 
 def _reached(slice_: Slice, node: Node | None, offset: int) -> tuple[Mask, Mask]:
-    """Of a slice that leaves it to its devices: (those that the node reaches, those of which that cannot be said)."""
+    """Of a slice whose devices choose their nodes: (those that the node reaches, those with an invalid selector)."""
     reached = unreadable = 0
     for position, device in enumerate(slice_.devices, offset):
         try:

@@ -1,9 +1,8 @@
 """Slices to pools: which slices count, in which order, and whether their pool can be trusted.
 
-A node sees, of each pool, the slices of the newest generation that reach it. A pool that is not
-all there is *incomplete*, one that contradicts itself is *invalid*; both are kept, because a
-request for all devices has to know of them. The order of pools, slices and devices decides which
-device wins, and drivers rely on it.
+Of each pool a node sees the slices of the newest generation that reach it. A pool with missing slices is *incomplete*,
+one that contradicts itself is *invalid*; both are kept, because a request for all devices has to know of them. The
+order of pools, slices and devices decides which device is chosen, and drivers rely on it.
 Source: KEP-4381 (pools), KEP-4815 (counters), KEP-5007 (binding conditions go last).
 """
 
@@ -37,12 +36,12 @@ class Pool:
 
     @property
     def is_usable(self) -> bool:
-        """True where the pool's devices may be allocated."""
+        """True if the pool's devices may be allocated."""
         return not self.missing and not self.contradiction
 
     @property
     def has_binding_conditions(self) -> bool:
-        """True where a device in a slice of this node waits for conditions: such pools go last."""
+        """True if a device in a slice of this node waits for conditions: such pools go last."""
         return any("binding_conditions" in slice_.traits for slice_ in self.slices)
 
 
@@ -73,7 +72,7 @@ def gather(
 
 
 def counting_pool(everywhere: Sequence[Slice], features: Features) -> Pool | None:
-    """The pool as a node has it that reaches nothing of it but its slices with counter sets; None where it has none."""
+    """The pool of a node that reaches only its slices with counter sets; None if it has no such slice."""
     seen = _counting(everywhere, features)
     return _pool(seen[0].pool_id, _newest(seen), everywhere, features) if seen else None
 
@@ -114,7 +113,7 @@ def _reaches(slice_: Slice, node: Node | None) -> bool:
 
 
 def _pool(pool_id: PoolID, kept: list[Slice], everywhere: Sequence[Slice], features: Features) -> Pool | None:
-    """The pool, or None where a newer generation exists that does not reach this node."""
+    """The pool, or None if a newer generation exists that does not reach this node."""
     slices = tuple(kept) if len(kept) == 1 else tuple(sorted(kept, key=lambda slice_: slice_.name))
     generation, wanted = slices[0].generation, _slice_count(slices, everywhere)
     elsewhere: tuple[Slice, ...] = ()
@@ -134,9 +133,9 @@ def _pool(pool_id: PoolID, kept: list[Slice], everywhere: Sequence[Slice], featu
 
 
 def _slice_count(slices: Sequence[Slice], everywhere: Sequence[Slice]) -> int:
-    """How many slices the pool says that it has.
+    """The number of slices that the pool should have.
 
-    Where its slices say different things, kube-scheduler believes the first one, those for one node before others.
+    If its slices disagree, kube-scheduler takes the first one, those for one node before others.
     """
     count = slices[0].slice_count
     if all([slice_.slice_count == count for slice_ in slices]):  # noqa: C419 - faster
@@ -170,7 +169,7 @@ def _wrong_counters(slices: Sequence[Slice], elsewhere: Sequence[Slice]) -> str:
 
 
 def has_counters(slices: Iterable[Slice]) -> bool:
-    """True where one of the slices publishes counters, or a device of one consumes some."""
+    """True if one of the slices publishes counters, or a device of one consumes some."""
     return any([slice_.counter_sets or "consumes_counters" in slice_.traits for slice_ in slices])  # noqa: C419 - faster
 
 
@@ -185,7 +184,7 @@ def _unknown_counter(device: Device, counters: Mapping[str, Iterable[str]]) -> s
 
 
 def _repeated(names: Sequence[str]) -> str:
-    """The first name, in order of the alphabet, that occurs more than once; empty where none does."""
+    """The first name, in order of the alphabet, that occurs more than once; empty if none does."""
     if len(set(names)) == len(names):
         return ""
     return min(name for name, times in Counter(names).items() if times > 1)

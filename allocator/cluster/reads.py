@@ -1,7 +1,7 @@
 """What selectors and constraints read of a device: devices that agree in it get the same answers.
 
-An attribute that cannot be read fails every expression, whatever it reads; so such ones count always. To agree is more
-than to be equal, since an expression sees how an amount is written.
+An attribute that cannot be read fails every expression, so it always counts. Agreement is stricter than equality:
+expressions see how an amount is written.
 """
 
 from collections.abc import Hashable, Iterable
@@ -19,7 +19,7 @@ _READ_ALWAYS = frozenset({"allow_multiple_allocations", "unusual"})
 
 @dataclass(frozen=True, slots=True)
 class ReadKey:
-    """The part of a device that is read.
+    """What is read of a device.
 
     names: attributes, as (domain, name, domain/name). has_all: any attribute may be read. has_capacity: capacities are.
     """
@@ -44,11 +44,11 @@ class ReadKey:
 
     @property
     def of_attributes(self) -> bool:
-        """True where attributes are read."""
+        """True if attributes are read."""
         return self.has_all or bool(self.names)
 
     def distinguishes(self, slice_: Slice) -> bool:
-        """False where all devices of the slice agree in what is read."""
+        """False if all devices of the slice agree in what is read."""
         return bool(self.names or self.has_all or self.has_capacity or slice_.traits & _READ_ALWAYS)
 
     def of(self, device: Device) -> Hashable:

@@ -1,9 +1,8 @@
 """Selectors to masks: which devices of a slice an expression accepts, and on which it fails.
 
-Slices are shared between nodes and pods, so an expression is evaluated once for each slice, and there
-once for all devices that agree in what it reads. Errors are kept as a mask beside the answer: they
-matter only if the order of the search comes to such a device, and their text is made only if somebody
-asks.
+Nodes and pods share slices, so an expression is evaluated once for each slice, and within a slice once for devices
+that agree in what it reads. Errors are a second mask: they matter only if the search comes to such a device, and
+are worded only then.
 Source: KEP-4381, CEL selectors.
 """
 
@@ -19,22 +18,22 @@ from allocator.model import Alternative, Device, DeviceClass, Slice
 from allocator.search.rules import Mask
 from cel import Cancelled
 
-MOST_VERDICTS = 1 << 16
-"""Verdicts that are kept, of all expressions on all slices together, where these are few; some 5 MiB.
+MOST_SELECTIONS = 1 << 16
+"""Selections that are kept, of all expressions on all slices together, where these are few; some 5 MiB.
 
-Beyond, the expression that was not asked for the longest is forgotten on all slices.
+Beyond, the least recently used expression is forgotten on all slices.
 """
 
 MOST_EXPRESSIONS = 1 << 12
-"""Expressions that are kept however few slices there are: what claims ask for is up to users."""
+"""Expressions that are kept however few slices there are: users may write any number of them."""
 
 LEAST_EXPRESSIONS = 128
-"""Expressions that are kept however many slices there are: one that was forgotten is evaluated on all of them again."""
+"""Expressions that are kept however many slices there are: a forgotten one is evaluated on all of them again."""
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """An expression over devices: where it is true, and where it fails."""
+class Selection:
+    """The devices on which an expression is true, and those on which it fails."""
 
     matches: Mask
     errors: Mask
@@ -48,27 +47,29 @@ def selectors_of(device_class: DeviceClass, alternative: Alternative) -> Iterato
         yield f"request {alternative.name}", position, expression or ""
 
 
+IsCancelled = Callable[[], bool]
+
 Answers = dict[Hashable, bool | None]
-"""By what an expression reads of a device; None where it fails."""
+"""By what an expression reads of a device; None if it fails."""
 
 
-NOTHING = Verdict(0, 0)
-"""What most expressions that look for one device say of most slices."""
+NOTHING = Selection(0, 0)
+"""The answer of most expressions on most slices."""
 
-_shared = lru_cache(maxsize=1024)(Verdict)
-"""Many expressions say the same of many slices; what they say is kept once."""
+_shared = lru_cache(maxsize=1024)(Selection)
+"""Many expressions select the same devices of many slices: equal selections are one object."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _KnownAnswers:
     """What is known of an expression, by number of the slice. begun: answers where it was cancelled."""
 
-    verdicts: dict[int, Verdict] = field(default_factory=dict)
+    selections: dict[int, Selection] = field(default_factory=dict)
     begun: dict[int, Answers] = field(default_factory=dict)
 
 
 _LACKING = " (a device that may lack it is asked with has(...) first, or with .? and orValue(...))"
-"""What helps where a selector fails for want of an attribute; the reference says so as of 1.37."""
+"""Helps if a selector fails since an attribute is missing; kube-scheduler says so as of 1.37."""
 
 
 def _hint(error: str, device: Device) -> str:
@@ -76,14 +77,14 @@ def _hint(error: str, device: Device) -> str:
     name = error.removeprefix("no such key: ")
     if name == error:
         return ""
-    parts = (part for one in (*device.attributes, *device.capacity) for part in one.partition("/")[::2] if part)
-    return _LACKING + did_you_mean(name, parts)
+    words = (word for one in (*device.attributes, *device.capacity) for word in one.partition("/")[::2] if word)
+    return _LACKING + did_you_mean(name, words)
 
 
 class Selectors:
     """The memo of expressions over slices, for one environment of the language.
 
-    kept: how many verdicts are remembered now.
+    kept: how many selections are remembered now.
     """
 
     __slots__ = ("_environment", "_known", "_slices", "kept")
@@ -91,10 +92,10 @@ class Selectors:
     def __init__(self, environment: cel.Environment) -> None:
         self.kept = 0
         self._environment = environment
-        self._known: dict[str, _Known] = {}
+        self._known: dict[str, _KnownAnswers] = {}
         self._slices: set[int] = set()
 
-    def verdict(self, expression: str, view: NodeView, is_cancelled: Callable[[], bool] = lambda: False) -> Verdict:
+    def select(self, expression: str, view: NodeView, is_cancelled: Callable[[], bool] = lambda: False) -> Selection:
         """The answers over all devices of a view. Raises Cancelled, and goes on from there when it is asked again.
 
         is_cancelled: asked before the expression is evaluated on a device, and by its loops.
@@ -102,19 +103,19 @@ class Selectors:
         """
         if not view.segments:
             return NOTHING
-        known = self._known.pop(expression, None) or _Known()
-        self._known[expression] = known  # at the end: the first one is the one that was not asked for the longest
+        known = self._known.pop(expression, None) or _KnownAnswers()
+        self._known[expression] = known  # at the end: the first is the least recently used
         if len(view.segments) == 1:
             return self._of_slice(expression, known, view.segments[0].slice, is_cancelled)
         matches = errors = 0
         for segment in view.segments:
-            verdict = self._of_slice(expression, known, segment.slice, is_cancelled)
-            matches |= verdict.matches << segment.offset
-            errors |= verdict.errors << segment.offset
-        return Verdict(matches, errors)
+            selection = self._of_slice(expression, known, segment.slice, is_cancelled)
+            matches |= selection.matches << segment.offset
+            errors |= selection.errors << segment.offset
+        return Selection(matches, errors)
 
     def error(self, expression: str, device: Device) -> str:
-        """Why the expression fails on the device; empty where it does not."""
+        """Why the expression fails on the device; empty if it does not."""
         try:
             cel.compile(expression, self._environment).evaluate(device)
         except cel.CompileError as error:
@@ -124,35 +125,39 @@ class Selectors:
         return ""
 
     def forget(self, slice_: Slice) -> None:
-        """Drop what is remembered of a slice that is gone. Cost: O(expressions)."""
+        """Forget a slice that is gone. Cost: O(expressions)."""
         if slice_.number not in self._slices:
             return
         self._slices.remove(slice_.number)
         for expression, known in list(self._known.items()):
             known.begun.pop(slice_.number, None)
-            if known.verdicts.pop(slice_.number, None) is not None:
+            if known.selections.pop(slice_.number, None) is not None:
                 self.kept -= 1
-            if not known.verdicts and not known.begun:
+            if not known.selections and not known.begun:
                 del self._known[expression]
 
-    def _of_slice(self, expression: str, known: _Known, slice_: Slice, is_cancelled: Callable[[], bool]) -> Verdict:
+    def _of_slice(
+        self, expression: str, known: _KnownAnswers, slice_: Slice, is_cancelled: Callable[[], bool]
+    ) -> Selection:
         number = slice_.number
-        verdict = known.verdicts.get(number)
-        if verdict is None:
+        selection = known.selections.get(number)
+        if selection is None:
             self._slices.add(number)
             answers = known.begun.pop(number, {})
             try:
-                verdict = known.verdicts[number] = self._evaluate(expression, slice_, answers, is_cancelled)
+                selection = known.selections[number] = self._evaluate(expression, slice_, answers, is_cancelled)
             except Cancelled:
                 known.begun[number] = answers
                 raise
             self.kept += 1
-            most = max(MOST_VERDICTS, LEAST_EXPRESSIONS * len(self._slices))
+            most = max(MOST_SELECTIONS, LEAST_EXPRESSIONS * len(self._slices))
             while (self.kept > most or len(self._known) > MOST_EXPRESSIONS) and len(self._known) > 1:
-                self.kept -= len(self._known.pop(next(iter(self._known))).verdicts)
-        return verdict
+                self.kept -= len(self._known.pop(next(iter(self._known))).selections)
+        return selection
 
-    def _evaluate(self, expression: str, slice_: Slice, answers: Answers, is_cancelled: Callable[[], bool]) -> Verdict:
+    def _evaluate(
+        self, expression: str, slice_: Slice, answers: Answers, is_cancelled: Callable[[], bool]
+    ) -> Selection:
         """answers: those that are known already; grows in place."""
         devices = slice_.devices
         try:
@@ -177,7 +182,7 @@ class Selectors:
 
 
 def _answer(program: cel.Program, device: Device, is_cancelled: Callable[[], bool]) -> bool | None:
-    """Whether the device is selected; None where the selector fails on it. Raises Cancelled."""
+    """Whether the device is selected; None if the selector fails on it. Raises Cancelled."""
     if is_cancelled():
         raise Cancelled("cancelled before a selector was evaluated")
     try:

@@ -1,4 +1,4 @@
-"""The published slices, so that those of a node and of a pool are found, kept up to date slice by slice.
+"""The published slices by node and by pool, kept up to date slice by slice.
 
 Whoever changes it tells those who remember what they worked out of a slice (`Fleet` does), and changes a
 `copy` where others look at it too.
@@ -9,7 +9,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from allocator.cluster.counter_slices import Unreached
-from allocator.cluster.node_affinity import NAME_FIELD, problem_of
+from allocator.cluster.node_affinity import NAME_FIELD, term_problem
 from allocator.cluster.pools import Pool, gather
 from allocator.gates import Features, Release
 from allocator.model import Node, PoolID, Slice
@@ -24,7 +24,7 @@ _Bag = dict[int, Slice]
 
 
 class SliceIndex:
-    """Slices by what a node must be like to reach them, and by pool.
+    """Slices by the labels of the nodes that reach them, and by pool.
 
     by_pool: all slices of a pool, of whichever generation, in the order in which they came.
     """
@@ -52,7 +52,7 @@ class SliceIndex:
         return copied
 
     def add(self, published: Slice) -> Slice:
-        """Take a slice in; the answer is what counts of it, which may be its counters alone.
+        """Add a slice; the answer is the slice that is used in its place, perhaps with its counters alone.
 
         Cost: O(slices of its pool).
         """
@@ -70,7 +70,7 @@ class SliceIndex:
         return slice_
 
     def remove(self, published: Slice) -> Slice:
-        """Take a slice out; the answer is what counted of it. Raises KeyError for one that is not in.
+        """Remove a slice; the answer is the slice that was used in its place. Raises KeyError if it is not there.
 
         Cost: O(slices of its pool).
         """
@@ -113,16 +113,16 @@ class SliceIndex:
         return {number: slice_ for bag in bags for number, slice_ in bag.items()}.values()
 
     def labels_of(self, slice_: Slice) -> Sequence[Label] | None:
-        """Labels of which a node has one if it reaches the slice; None where that cannot be said.
+        """Labels of which every node that reaches the slice has one; None if there are no such labels.
 
-        None at all where it is seen by all nodes: what a node has of its pool depends on the pool's other slices.
+        Empty for slices that all nodes see: what a node sees of the pool depends on its other slices.
         """
         if slice_.counter_sets and self._release.counter_slices_reach_all:
             return ()
         if slice_.reach.node_name:
             return ((NAME_FIELD, slice_.reach.node_name),)
         terms = slice_.reach.node_selector or ()
-        if slice_.reach.all_nodes or slice_.reach.per_device or len(terms) != 1 or problem_of(terms[0]):
+        if slice_.reach.all_nodes or slice_.reach.per_device or len(terms) != 1 or term_problem(terms[0]):
             return None
         for requirement in (*terms[0].fields, *terms[0].expressions):
             # A label may have the name of the field, but then it is no field.

@@ -1,7 +1,7 @@
-"""All that a decision looks at, at one moment: slices, classes, and what is in use.
+"""Everything that a decision reads, at one moment: slices, classes, and devices in use.
 
-A snapshot is a value: whoever holds one sees that moment. Those that follow one another share their slices and
-views; whoever changes slices, as `Fleet` does, does so in a snapshot that is `apart`.
+A snapshot is a value. Snapshots made from one another share slices and views; to change slices, `Fleet` takes one that
+is `apart`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,16 +17,16 @@ from allocator.gates import CONSUMABLE_CAPACITY, Features
 from allocator.model import Claim, DeviceClass, Node, PoolID, Slice
 
 MOST_VIEWS = 1 << 17
-"""Views that are kept; beyond, the oldest is made again when its node is looked at."""
+"""Views that are kept; beyond, the oldest is forgotten."""
 
 MOST_REMEMBERED = 32
-"""New things that a view remembers before it forgets those that were not asked for since, where there are few views."""
+"""New values that a view remembers before it forgets those not used since, if there are few views."""
 
 REMEMBERED_BY_ALL = 1 << 16
-"""New things that all views together remember so; some 50 MiB, with what is asked for again and again."""
+"""New values that all views together remember; some 50 MiB with those that are used again and again."""
 
 LEAST_REMEMBERED = 8
-"""New things that a view remembers however many there are."""
+"""New values that a view remembers however many views there are."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,7 +96,7 @@ class Snapshot:
         return view
 
     def forget_view(self, name: str | None) -> None:
-        """Make the view of that node anew when it is looked at again: its slices have changed, or it is gone."""
+        """Forget the view of that node: its slices have changed, or it is gone."""
         self._views.pop(name, None)
 
     def apart(self) -> "Snapshot":
@@ -109,13 +109,15 @@ def _no_usage(features: Features) -> Usage:
 
 
 def is_same(old: Node | None, new: Node | None) -> bool:
-    """True where both reach the same devices, and can use them in the same way."""
+    """True if both reach the same devices and can use them in the same way."""
     if old is None or new is None:
         return old is new
     return _of_node(old) == _of_node(new)
 
 
-NOT_FOR_DEVICES = dict.fromkeys(["taints", "unschedulable", "allocatable"], "they decide about pods, not about devices")
+NOT_FOR_DEVICES = dict.fromkeys(
+    ["taints", "unschedulable", "allocatable", "images"], "they decide about pods, not about devices"
+)
 """Fields of a node without influence on its devices."""
 
 _of_node = values_of(Node, NOT_FOR_DEVICES)

@@ -1,8 +1,7 @@
 """Allocated claims to devices in use: who holds what, wholly or in shares.
 
-Admin access occupies nothing. A share counts by what it consumes; where shares are not known (the gate
-is off), its device counts as held. A device that several claims hold, which no scheduler should let
-happen, is in use until the last of them is gone.
+Admin access occupies nothing. A share counts by what it consumes; if the gate is off, its device counts as held. A
+device that several claims hold, which no scheduler should let happen, is in use until the last of them is gone.
 Source: KEP-4381, KEP-5018 (admin access), KEP-5075 (shares).
 """
 
@@ -17,15 +16,15 @@ from allocator.model import Claim, DeviceID, DeviceResult, PoolID
 Held = TypeVar("Held")
 
 Names = tuple[str, ...]
-"""Claims, in order; one that holds the same thing twice stands there twice."""
+"""Claims, in order; a claim that holds the same thing twice is listed twice."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shares:
     """The shares of one device. holders: by share id. consumed: the sums by capacity that are not zero, in 10**-9.
 
-    measured: how many shares say what they consume, if only that it is zero. token: equal for devices of which the same
-    is consumed, whoever has it.
+    measured: how many shares say what they consume, even if it is zero. token: equal for devices of which the same is
+    consumed, whichever claims hold it.
     """
 
     holders: Mapping[str, Names] = field(default_factory=dict)
@@ -43,7 +42,7 @@ class Shares:
         return Shares({**self.holders, result.share_id: own}, _summed(self.consumed, result, 1), measured)
 
     def minus(self, name: str, result: DeviceResult) -> "Shares | None":
-        """Without that share; None where it was the last. Raises ValueError where it is not there."""
+        """Without that share; None if it was the last. Raises ValueError if it is not there."""
         holders = dict(self.holders)
         own = without_name(holders.pop(result.share_id, ()), name)
         if own:
@@ -69,9 +68,9 @@ class Usage:
         return self._changed(claims, with_name, lambda known, name, result: (known or Shares()).plus(name, result))
 
     def minus(self, claims: Iterable[Claim]) -> "Usage":
-        """The usage without these claims, which have to be in it as they are: the inverse of `plus`.
+        """The usage without these claims, which have to be as they were added.
 
-        Raises ValueError for what they do not hold. Cost: as of `plus`.
+        Raises ValueError for what they do not hold. Cost: as for `plus`.
         """
         return self._changed(claims, without_name, lambda known, name, result: (known or Shares()).minus(name, result))
 
@@ -100,7 +99,7 @@ class Usage:
         )
 
     def holder(self, device: DeviceID) -> str | None:
-        """The claim that holds the whole device, the first of several by name; None where none does."""
+        """The claim that holds the whole device, the first of several by name; None if none does."""
         names = (self.holders.get(PoolID(device.driver, device.pool)) or {}).get(device.device)
         return names[0] if names else None
 
@@ -121,7 +120,7 @@ class Usage:
 
 
 def occupying(claim: Claim) -> Sequence[DeviceResult]:
-    """The devices of the claim that it keeps from others, wholly or in part."""
+    """The devices that the claim occupies, wholly or in shares."""
     if claim.allocation is None:
         return ()
     return [result for result in claim.allocation.results if not result.admin_access]
@@ -137,7 +136,7 @@ def with_name(names: Names | None, name: str) -> Names:
 
 
 def without_name(names: Names | None, name: str) -> Names:
-    """The names without one of these. Raises ValueError where there is none."""
+    """The names without one of these. Raises ValueError if there is none."""
     fewer = list(names or ())
     if name not in fewer:
         raise ValueError(f"claim {name} does not hold what it is said to give back")
@@ -153,7 +152,7 @@ def _summed(consumed: Mapping[str, int], result: DeviceResult, sign: int) -> Map
 
 
 def _set(entries: dict[str, Held], key: str, value: Held | None) -> None:
-    """Keep the value, or nothing where it is none."""
+    """Set the entry; an empty value removes it."""
     if value:
         entries[key] = value
     else:
@@ -161,7 +160,7 @@ def _set(entries: dict[str, Held], key: str, value: Held | None) -> None:
 
 
 def _of_pool(new: dict[PoolID, dict[str, Held]], old: PoolMap[Mapping[str, Held]], pool_id: PoolID) -> dict[str, Held]:
-    """The pool's entry that may be changed: a copy of the old one at first."""
+    """The new entry of the pool, first a copy of the old one."""
     if pool_id not in new:
         new[pool_id] = dict(old.get(pool_id) or {})
     return new[pool_id]

@@ -1,6 +1,6 @@
-"""The allocator, asked again and again about one node with one thing changed: what is said was tried.
+"""The allocator, called again and again for one node with one thing changed: every remedy was tried.
 
-All questions share one budget of steps. Whoever wants to know pays for it: a refusal itself does not.
+All calls share one budget of steps; it is spent only if somebody asks for an explanation.
 """
 
 from collections.abc import Mapping, Sequence
@@ -55,7 +55,7 @@ class Asking:
         return answer
 
     def fits(self, claims: Sequence[Claim], without: frozenset[str] = frozenset()) -> bool:
-        """True where the claims are known to get their devices."""
+        """True if the claims are known to get their devices."""
         return isinstance(self.ask(claims, without), Allocated)
 
 

@@ -9,14 +9,14 @@ from collections.abc import Sequence
 
 from allocator.cluster.usage import Usage
 from allocator.features.consumable_capacity import short_of
-from allocator.features.contract import Attempt
+from allocator.features.contract import NodeAttempt
 from allocator.model import Alternative, Claim, DeviceID
-from allocator.outcome import AllBlocked, Cause, Conflict, ConstraintUnmet, NotEnough, Refusal
+from allocator.outcome import AllBlocked, Cause, ConstraintUnmet, DeviceRefusal, NotEnough, NotTogether
 from allocator.requests.candidates import Problem
 from allocator.search.rules import Candidates, Stage, bits
 
 
-def cause_of(problem: Problem, attempt: Attempt, claims: Sequence[Claim]) -> Cause:
+def cause_of(problem: Problem, attempt: NodeAttempt, claims: Sequence[Claim]) -> Cause:
     """The cause of a refusal. Cost: O(requests times devices of the view)."""
     for alternatives in problem.requests:
         if all(_falls_short(candidates) for candidates in alternatives):
@@ -25,9 +25,9 @@ def cause_of(problem: Problem, attempt: Attempt, claims: Sequence[Claim]) -> Cau
         best, wanted = rule.best()
         if best < wanted:
             names = tuple(alternatives[0].alternative.name for alternatives in rule.affected)
-            kind = "matchAttribute" if constraint.match_attribute else "distinctAttribute"
-            return ConstraintUnmet(rule.claim, f"{kind} {rule.attribute}", names, wanted, best)
-    return Conflict(tuple(str(claim) for claim in claims))
+            field = "matchAttribute" if constraint.match_attribute else "distinctAttribute"
+            return ConstraintUnmet(rule.claim, f"{field} {rule.attribute}", names, wanted, best)
+    return NotTogether(tuple(str(claim) for claim in claims))
 
 
 def _falls_short(candidates: Candidates) -> bool:
@@ -36,7 +36,7 @@ def _falls_short(candidates: Candidates) -> bool:
     return candidates.mask.bit_count() < candidates.need
 
 
-def _shortage(candidates: Candidates, attempt: Attempt, claims: Sequence[Claim]) -> Cause:
+def _shortage(candidates: Candidates, attempt: NodeAttempt, claims: Sequence[Claim]) -> Cause:
     claim, alternative = str(claims[candidates.claim]), candidates.alternative
     if candidates.forced is not None:
         stages = [stage for stage in candidates.stages if stage.is_of_all]
@@ -46,20 +46,20 @@ def _shortage(candidates: Candidates, attempt: Attempt, claims: Sequence[Claim])
     return NotEnough(claim, alternative.name, candidates.need, len(attempt.view.devices), refusals, left)
 
 
-def refusals_of(attempt: Attempt, alternative: Alternative, stages: Sequence[Stage]) -> tuple[Refusal, ...]:
+def refusals_of(attempt: NodeAttempt, alternative: Alternative, stages: Sequence[Stage]) -> tuple[DeviceRefusal, ...]:
     """The stages that refused devices, with the names of devices and holders."""
     return tuple(_refusal(attempt, alternative, stage) for stage in stages if stage.refused)
 
 
-def _refusal(attempt: Attempt, alternative: Alternative, stage: Stage) -> Refusal:
+def _refusal(attempt: NodeAttempt, alternative: Alternative, stage: Stage) -> DeviceRefusal:
     devices = tuple(attempt.view.devices[device].id for device in bits(stage.refused))
-    if stage.kind not in ("in use", "capacity"):
-        return Refusal(stage.reason, devices, stage.kind)
-    short = short_of(attempt, alternative, stage.refused) if stage.kind == "capacity" else ()
-    return Refusal(stage.reason, devices, stage.kind, holders_of(devices, attempt.usage), short)
+    if stage.category not in ("in use", "capacity"):
+        return DeviceRefusal(stage.reason, devices, stage.category)
+    short = short_of(attempt, alternative, stage.refused) if stage.category == "capacity" else ()
+    return DeviceRefusal(stage.reason, devices, stage.category, holders_of(devices, attempt.usage), short)
 
 
 def holders_of(devices: Sequence[DeviceID], usage: Usage) -> tuple[tuple[str, int], ...]:
-    """The claims that have the devices or parts of them, with how many, the largest holder first."""
+    """The claims that have the devices or shares of them, with how many, the largest holder first."""
     holders = Counter(holder for device in devices for holder in usage.users(device))
     return tuple(sorted(holders.items(), key=lambda item: (-item[1], item[0])))

@@ -1,4 +1,4 @@
-"""Which wishes of refused claims are in each other's way: a set that cannot be had, though any part of it can.
+"""The conflict of refused claims: requests and constraints that cannot be satisfied together, none of them spare.
 
 Requests and constraints are left out one after the other for as long as the rest is refused; what is
 left is the conflict. Constraints go first, since a conflict without them says more, and requests from
@@ -33,11 +33,11 @@ class RequestWish:
 
 @dataclass(frozen=True, slots=True)
 class ConstraintWish:
-    """The constraint at a position of a claim. kind: `matchAttribute` or `distinctAttribute`."""
+    """The constraint at a position of a claim. field: `matchAttribute` or `distinctAttribute`."""
 
     claim: str
     position: int
-    kind: str
+    field: str
     attribute: str
 
 
@@ -48,17 +48,17 @@ LIMITS: tuple[tuple[type[Rule], str], ...] = (
     (Capacity, "capacity"),
     (CompatibleGroups, "compatibility groups"),
 )
-"""What several picks share beside the devices themselves, and what it is called."""
+"""What several picks share besides the devices themselves, with its name."""
 
 
 @dataclass(frozen=True, slots=True)
-class Clash:
+class Conflict:
     """A conflict of wishes, in the order of the claims.
 
-    is_minimal: it is known that any wish less would do; false where the budget was spent on a part, or a part ends in
-    an error. offer: what the node has for these wishes alone. wanted: devices that its requests need at the least, all
-    together; in_common: devices that any of them could have, None where they can share devices. limits: of `LIMITS`,
-    those without which the wishes could be had.
+    is_minimal: without any one of the wishes the rest can be satisfied; false if that is not known, since the budget
+    was spent or the attempt failed. offer: what the node has for these wishes alone. wanted: devices that its requests
+    need at least, all together; in_common: devices that any of them could have, None if they can share devices.
+    limits: of `LIMITS`, those without which the wishes could be satisfied.
     """
 
     wishes: tuple[Wish, ...]
@@ -79,7 +79,7 @@ class Clash:
         return tuple(wish for wish in self.wishes if isinstance(wish, ConstraintWish))
 
 
-def clash_of(asking: Asking, claims: Sequence[Claim]) -> Clash:
+def conflict_of(asking: Asking, claims: Sequence[Claim]) -> Conflict:
     """The conflict in claims that are refused. Cost: one question for each request and each constraint."""
     every = tuple(wish for claim in claims for wish in wishes_of(claim))
     kept, is_minimal = set(every), True
@@ -120,17 +120,17 @@ def wishes_of(claim: Claim) -> Iterator[Wish]:
 
 def _constraints(claim: Claim) -> Iterator[ConstraintWish]:
     for position, constraint in enumerate(claim.constraints):
-        kind = "matchAttribute" if constraint.match_attribute else "distinctAttribute"
+        field = "matchAttribute" if constraint.match_attribute else "distinctAttribute"
         attribute = constraint.match_attribute or constraint.distinct_attribute
-        yield ConstraintWish(str(claim), position, kind, attribute)
+        yield ConstraintWish(str(claim), position, field, attribute)
 
 
-def _measured(asking: Asking, claims: Sequence[Claim], wishes: tuple[Wish, ...], *, is_minimal: bool) -> Clash:
+def _measured(asking: Asking, claims: Sequence[Claim], wishes: tuple[Wish, ...], *, is_minimal: bool) -> Conflict:
     fewer = reduced(claims, wishes)
     _, problem = prepared(asking.snapshot, asking.node, fewer)
     wanted = sum(min(candidates.need for candidates in alternatives) for alternatives in problem.requests)
-    limits = tuple(name for kind, name in LIMITS if _would_do_without(problem, kind))
-    return Clash(
+    limits = tuple(name for rule_type, name in LIMITS if _would_do_without(problem, rule_type))
+    return Conflict(
         wishes, is_minimal, offer_of(asking.snapshot, asking.node, fewer), wanted, _in_common(asking, problem), limits
     )
 
@@ -144,12 +144,12 @@ def _in_common(asking: Asking, problem: Problem) -> int | None:
     return devices.bit_count()
 
 
-def _would_do_without(problem: Problem, kind: type[Rule]) -> bool:
-    """True where the search finds devices once this kind of rule is silent."""
+def _would_do_without(problem: Problem, rule_type: type[Rule]) -> bool:
+    """True if the search finds devices once rules of this type are silent."""
     every = [candidates for alternatives in problem.requests for candidates in alternatives]
-    if not any(isinstance(rule, kind) for candidates in every for rule in candidates.rules):
+    if not any(isinstance(rule, rule_type) for candidates in every for rule in candidates.rules):
         return False
-    loosened = [[_loosened(candidates, kind) for candidates in alternatives] for alternatives in problem.requests]
+    loosened = [[_loosened(candidates, rule_type) for candidates in alternatives] for alternatives in problem.requests]
     try:
         answer = Search(loosened, Terms(ASK_STEPS, MAX_RESULTS, problem.is_exhaustive, problem.may_end)).run()
     except (Poisoned, InvalidClaim):
@@ -157,5 +157,5 @@ def _would_do_without(problem: Problem, kind: type[Rule]) -> bool:
     return isinstance(answer, Found)
 
 
-def _loosened(candidates: Candidates, kind: type[Rule]) -> Candidates:
-    return replace(candidates, rules=tuple(rule for rule in candidates.rules if not isinstance(rule, kind)))
+def _loosened(candidates: Candidates, rule_type: type[Rule]) -> Candidates:
+    return replace(candidates, rules=tuple(rule for rule in candidates.rules if not isinstance(rule, rule_type)))

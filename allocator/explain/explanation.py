@@ -1,7 +1,7 @@
-"""Why claims get what they get on one node, or why they get nothing: the whole story, as data.
+"""Why claims get their devices on one node, or why not, as data.
 
-The outcome, what the node has to offer, and for claims that are refused what is in each other's way and
-what would help. `allocator.explain.text` makes text of it.
+The outcome, what the node has to offer, and for refused claims their conflict and what would help. `sentences` and
+`text` word it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from allocator.allocate import BUDGET_STEPS, allocate
 from allocator.cluster.snapshot import Snapshot
 from allocator.explain.asking import ALL_STEPS, Asking
-from allocator.explain.conflict import Clash, clash_of
+from allocator.explain.conflict import Conflict, conflict_of
 from allocator.explain.offer import Offer, offer_of
 from allocator.explain.remedies import Remedy, remedies_of, selectors_mended
 from allocator.model import Claim, Node, Request
@@ -29,10 +29,10 @@ class PassedOver:
 
 @dataclass(frozen=True, slots=True)
 class NodeExplanation:
-    """The story of claims on one node.
+    """What becomes of claims on one node.
 
-    claims: their names, in the order of the allocations. offer: empty where the attempt ends before there is any.
-    passed_over: of claims that get their devices; clash: of those that are refused; remedies: of those that are not
+    claims: their names, in the order of the allocations. offer: empty if the attempt ends before there is any.
+    passed_over: of claims that get their devices; conflict: of those that are refused; remedies: of those that are not
     known to get them, and of an attempt that ends, where a selector is to blame. is_whole: everything that was tried
     got an answer within the budget.
     """
@@ -41,7 +41,7 @@ class NodeExplanation:
     answer: Outcome | AllocationError
     offer: Offer
     passed_over: tuple[PassedOver, ...] = ()
-    clash: Clash | None = None
+    conflict: Conflict | None = None
     remedies: tuple[Remedy, ...] = ()
     is_whole: bool = True
 
@@ -60,7 +60,7 @@ def explain_on(  # noqa: PLR0913 - the last three have defaults
 
     held: the allocated claims of the snapshot by `namespace/name`. budget_steps: of the attempt itself; all_steps: of
     everything that is tried to explain it. policy: decides what is taken, not what can be had.
-    Cost: the attempt, at most all_steps picks, and for a conflict a search or two beside.
+    Cost: the attempt, at most all_steps picks, and a few searches for a conflict.
     """
     names = tuple(str(claim) for claim in claims)
     try:
@@ -74,9 +74,9 @@ def explain_on(  # noqa: PLR0913 - the last three have defaults
     if isinstance(answer, Allocated):
         passed_over = tuple(_passed_over(asking, claims, answer))
         return NodeExplanation(names, answer, offer, passed_over=passed_over, is_whole=not asking.gaps)
-    clash = clash_of(asking, claims) if isinstance(answer, Refused) else None
+    conflict = conflict_of(asking, claims) if isinstance(answer, Refused) else None
     remedies = tuple(remedies_of(asking, claims))
-    return NodeExplanation(names, answer, offer, clash=clash, remedies=remedies, is_whole=not asking.gaps)
+    return NodeExplanation(names, answer, offer, conflict=conflict, remedies=remedies, is_whole=not asking.gaps)
 
 
 def _offer_if_any(snapshot: Snapshot, node: Node | None, claims: Sequence[Claim]) -> Offer:

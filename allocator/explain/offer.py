@@ -11,10 +11,10 @@ from operator import or_
 
 from allocator.cluster.snapshot import Snapshot
 from allocator.explain.cause import refusals_of
-from allocator.features.contract import Attempt, attempt_of
+from allocator.features.contract import NodeAttempt, attempt_of
 from allocator.features.list_type_attributes import Token
 from allocator.model import Claim, Constraint, DeviceID, Node, PoolID
-from allocator.outcome import Refusal
+from allocator.outcome import DeviceRefusal
 from allocator.requests.candidates import Problem, problem_of
 from allocator.requests.constraints import AttributeRule
 from allocator.search.rules import Candidates, Mask, bits
@@ -36,14 +36,14 @@ class Funnel:
     mode: str
     wanted: int
     total: int
-    refusals: tuple[Refusal, ...]
+    refusals: tuple[DeviceRefusal, ...]
     left: tuple[DeviceID, ...]
     unjudged: tuple[DeviceID, ...]
 
     @property
     def matching(self) -> int:
         """Devices that the request means, whether or not it can have them now."""
-        return len(self.left) + sum(len(r.devices) for r in self.refusals if r.kind in MATCHING)
+        return len(self.left) + sum(len(r.devices) for r in self.refusals if r.category in MATCHING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,17 +56,17 @@ class ValueCount:
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class ConstraintOffer:
     """What a constraint finds among the candidates of the requests that it covers.
 
-    position: of the constraint in its claim. kind: `matchAttribute` or `distinctAttribute`. wanted: devices needed
+    position: of the constraint in its claim. field: `matchAttribute` or `distinctAttribute`. wanted: devices needed
     together; best: at most so many satisfy it. values: those with the most free devices first; a device with a list of
     values counts for each of them. without: free devices that lack the attribute.
     """
 
     claim: str
     position: int
-    kind: str
+    field: str
     attribute: str
     requests: tuple[str, ...]
     wanted: int
@@ -80,11 +80,11 @@ class Offer:
     """What a node has for claims. unusable: pools with what keeps their devices from being allocated."""
 
     funnels: tuple[Funnel, ...] = ()
-    spreads: tuple[Spread, ...] = ()
+    constraints: tuple[ConstraintOffer, ...] = ()
     unusable: tuple[tuple[PoolID, str], ...] = ()
 
 
-def prepared(snapshot: Snapshot, node: Node | None, claims: Sequence[Claim]) -> tuple[Attempt, Problem]:
+def prepared(snapshot: Snapshot, node: Node | None, claims: Sequence[Claim]) -> tuple[NodeAttempt, Problem]:
     """The attempt on the node and what it searches. Raises AllocationError, as `allocate` does before its search."""
     attempt = attempt_of(snapshot, snapshot.view(node), str)  # no share is made, so none needs an id
     return attempt, problem_of(snapshot, attempt, claims)
@@ -97,9 +97,9 @@ def offer_of(snapshot: Snapshot, node: Node | None, claims: Sequence[Claim]) -> 
     """
     attempt, problem = prepared(snapshot, node, claims)
     funnels = tuple(_funnel(attempt, claims, one) for alternatives in problem.requests for one in alternatives)
-    spreads = tuple(_spread(constraint, rule) for constraint, rule in problem.constraints)
+    constraints = tuple(_constraint_offer(constraint, rule) for constraint, rule in problem.constraints)
     unusable = [(pool.id, _problem(pool.missing, pool.contradiction)) for pool in attempt.view.pools]
-    return Offer(funnels, spreads, tuple((pool_id, what) for pool_id, what in unusable if what))
+    return Offer(funnels, constraints, tuple((pool_id, what) for pool_id, what in unusable if what))
 
 
 def _problem(missing: str, contradiction: str) -> str:
@@ -108,7 +108,7 @@ def _problem(missing: str, contradiction: str) -> str:
     return f"is being updated: {missing}" if missing else ""
 
 
-def _funnel(attempt: Attempt, claims: Sequence[Claim], candidates: Candidates) -> Funnel:
+def _funnel(attempt: NodeAttempt, claims: Sequence[Claim], candidates: Candidates) -> Funnel:
     alternative = candidates.alternative
     return Funnel(
         str(claims[candidates.claim]),
@@ -122,25 +122,27 @@ def _funnel(attempt: Attempt, claims: Sequence[Claim], candidates: Candidates) -
     )
 
 
-def _ids(attempt: Attempt, devices: Mask) -> tuple[DeviceID, ...]:
+def _ids(attempt: NodeAttempt, devices: Mask) -> tuple[DeviceID, ...]:
     return tuple(attempt.view.devices[device].id for device in bits(devices))
 
 
-def _spread(constraint: Constraint, rule: AttributeRule) -> Spread:
+def _constraint_offer(constraint: Constraint, rule: AttributeRule) -> ConstraintOffer:
     best, wanted = rule.best()
-    kind = "matchAttribute" if constraint.match_attribute else "distinctAttribute"
+    field = "matchAttribute" if constraint.match_attribute else "distinctAttribute"
     names = tuple(candidates.alternative.name for candidates in rule.covered)
     counts = sorted(_counts(rule), key=lambda count: (-count.free, -count.matching, count.value))
     free = _union(candidates.mask for candidates in rule.covered)
     present = _union(rule.columns.of(candidates).present & candidates.mask for candidates in rule.covered)
     without = (free & ~present).bit_count()
-    return Spread(rule.claim, rule.position, kind, rule.attribute, names, wanted, best, tuple(counts), without)
+    return ConstraintOffer(
+        rule.claim, rule.position, field, rule.attribute, names, wanted, best, tuple(counts), without
+    )
 
 
 def _counts(rule: AttributeRule) -> Iterator[ValueCount]:
     devices: dict[Token, tuple[Mask, Mask]] = {}
     for candidates in rule.covered:
-        meant = candidates.mask | _union(stage.refused for stage in candidates.stages if stage.kind in MATCHING)
+        meant = candidates.mask | _union(stage.refused for stage in candidates.stages if stage.category in MATCHING)
         for token, group in rule.columns.of(candidates).groups.items():
             free, matching = devices.get(token, (0, 0))
             devices[token] = (free | group & candidates.mask, matching | group & meant)
@@ -154,7 +156,7 @@ def _union(masks: Iterable[Mask]) -> Mask:
 
 
 def _value_text(token: Token) -> str:
-    kind, value = token
-    if kind == "list":
+    type_, value = token
+    if type_ == "list":
         return "a list, which compares to nothing"
-    return str(value).lower() if kind == "bool" else str(value)
+    return str(value).lower() if type_ == "bool" else str(value)

@@ -1,8 +1,7 @@
 """What would make refused claims fit on a node, one change at a time: each was tried, so each is true.
 
-A count lowered, a selector corrected, selectors or a constraint dropped, claims released, taints tolerated. Where one
-claim, taint or selector is not enough, a set of them is looked for of which none can be spared; it need not be the
-smallest.
+A lower count, a corrected selector, a selector or constraint dropped, claims released, taints tolerated. If one claim,
+taint or selector is not enough, a set is searched of which none can be left out; it need not be the smallest.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,7 +18,7 @@ from allocator.requests.candidates import MAX_RESULTS
 MOST_RELEASES = 20
 """Claims whose release is tried one by one, those with the most devices of the node first."""
 
-Part = TypeVar("Part")
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,26 +213,26 @@ def _tolerant(claims: Sequence[Claim], taints: Iterable[ToleratedTaint]) -> list
     return changed
 
 
-def _needed(asking: Asking, parts: Sequence[Part], suffices: Callable[[Sequence[Part]], bool]) -> Sequence[Part]:
-    """Of the parts, which suffice, a set that suffices and of which none can be spared; none where that is not known.
+def _needed(asking: Asking, items: Sequence[Item], suffices: Callable[[Sequence[Item]], bool]) -> Sequence[Item]:
+    """Of the items, which suffice, a set that suffices and of which none can be spared; none if that is not known.
 
     The shorter one of two that are looked for from either end. Source: the method QuickXplain.
     """
     before = asking.gaps
-    found = [_shrunk([], one, suffices) for one in (parts, list(reversed(parts)))]
+    found = [_shrunk([], one, suffices) for one in (items, list(reversed(items)))]
     shortest = min(found, key=len) if asking.gaps == before else []
-    return [part for part in parts if part in shortest]
+    return [item for item in items if item in shortest]
 
 
-def _shrunk(base: list[Part], parts: Sequence[Part], suffices: Callable[[Sequence[Part]], bool]) -> list[Part]:
-    """Of the parts, those that are needed beside the base; all of them together suffice."""
-    if suffices(base):
+def _shrunk(kept: list[Item], items: Sequence[Item], suffices: Callable[[Sequence[Item]], bool]) -> list[Item]:
+    """The items that are needed in addition to those kept; all together suffice."""
+    if suffices(kept):
         return []
-    if len(parts) == 1:
-        return list(parts)
-    first, second = parts[: len(parts) // 2], parts[len(parts) // 2 :]
-    later = _shrunk([*base, *first], second, suffices)
-    return [*_shrunk([*base, *later], first, suffices), *later]
+    if len(items) == 1:
+        return list(items)
+    first, second = items[: len(items) // 2], items[len(items) // 2 :]
+    later = _shrunk([*kept, *first], second, suffices)
+    return [*_shrunk([*kept, *later], first, suffices), *later]
 
 
 def _all_but(wishes: Iterable[Wish], one: Wish) -> list[Wish]:

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from allocator.explain.conflict import Clash, ConstraintWish, RequestWish
-from allocator.explain.offer import MATCHING, Funnel, Spread
+from allocator.explain.conflict import Conflict, ConstraintWish, RequestWish
+from allocator.explain.offer import MATCHING, ConstraintOffer, Funnel
 from allocator.explain.remedies import (
     ClaimsReleased,
     ConstraintDropped,
@@ -16,35 +16,35 @@ from allocator.explain.remedies import (
     ToleratedTaint,
 )
 from allocator.explain.text import devices_text, holders_text, left_text, refusal_text
-from allocator.outcome import Refusal
+from allocator.outcome import DeviceRefusal
 
 
-def clash_text(clash: Clash, node: str) -> str:
-    """Why the claims cannot be had on the node, as a person would say it."""
-    claims = list(dict.fromkeys(wish.claim for wish in clash.requests))
-    hint = "" if clash.is_minimal else " It is not known whether a part of this says as much."
-    pools = "".join(f" Pool {pool.driver}/{pool.pool} {what}." for pool, what in clash.offer.unusable)
-    return f"Because {_reason_of(clash, node)}, claim{_s(claims)} {_and(claims)} cannot be had there.{hint}{pools}"
+def conflict_text(conflict: Conflict, node: str) -> str:
+    """Why the node cannot allocate the claims, in a sentence."""
+    claims = list(dict.fromkeys(wish.claim for wish in conflict.requests))
+    hint = "" if conflict.is_minimal else " It is not known whether a part of this says as much."
+    pools = "".join(f" Pool {pool.driver}/{pool.pool} {what}." for pool, what in conflict.offer.unusable)
+    return f"Because {_reason_of(conflict, node)}, claim{_s(claims)} {_and(claims)} cannot be had there.{hint}{pools}"
 
 
-def _reason_of(clash: Clash, node: str) -> str:
+def _reason_of(conflict: Conflict, node: str) -> str:
     where = f"on node {node}"
-    if len(clash.constraints) == 1 and (told := _unmet_text(clash, clash.offer.spreads[0], where)):
+    if len(conflict.constraints) == 1 and (told := _unmet_text(conflict, conflict.offer.constraints[0], where)):
         return told
-    names = _requests_text(clash.requests)
-    verb = "needs" if len(clash.requests) == 1 else "need"
-    if clash.constraints:
-        limits = _and([_constraint_text(constraint) for constraint in clash.constraints])
-        wanted = f"{names} {verb} {devices_text(clash.wanted)} under {limits}"
+    names = _requests_text(conflict.requests)
+    verb = "needs" if len(conflict.requests) == 1 else "need"
+    if conflict.constraints:
+        limits = _and([_constraint_text(constraint) for constraint in conflict.constraints])
+        wanted = f"{names} {verb} {devices_text(conflict.wanted)} under {limits}"
         return f"{wanted}, and no choice of devices {where} satisfies that"
-    if len(clash.requests) == 1 and (told := _short_alone(clash.offer.funnels, where)):
+    if len(conflict.requests) == 1 and (told := _short_alone(conflict.offer.funnels, where)):
         return f"{names} {told}"
-    together = "" if len(clash.requests) == 1 else " together"
-    wanted = f"{names} {verb} {devices_text(clash.wanted)}{together}"
-    if clash.in_common is not None and clash.in_common < clash.wanted:
-        return f"{wanted}, and only {clash.in_common} {where} can serve any of them"
-    if clash.limits:
-        return f"{wanted}, and those {where} {_and([_LIMITS[limit] for limit in clash.limits])}"
+    together = "" if len(conflict.requests) == 1 else " together"
+    wanted = f"{names} {verb} {devices_text(conflict.wanted)}{together}"
+    if conflict.in_common is not None and conflict.in_common < conflict.wanted:
+        return f"{wanted}, and only {conflict.in_common} {where} can serve any of them"
+    if conflict.limits:
+        return f"{wanted}, and those {where} {_and([_LIMITS[limit] for limit in conflict.limits])}"
     return f"{wanted}, and no choice of devices {where} serves all of them"
 
 
@@ -55,29 +55,29 @@ _LIMITS = {
 }
 
 
-def _unmet_text(clash: Clash, spread: Spread, where: str) -> str:
-    """What the only constraint of a conflict lacks; empty where its values alone do not explain it."""
-    names = _requests_text(clash.requests)
-    verb = "needs" if len(clash.requests) == 1 else "need"
-    if spread.wanted != clash.wanted:
+def _unmet_text(conflict: Conflict, offer: ConstraintOffer, where: str) -> str:
+    """What the only constraint of a conflict lacks; empty if its values alone do not explain it."""
+    names = _requests_text(conflict.requests)
+    verb = "needs" if len(conflict.requests) == 1 else "need"
+    if offer.wanted != conflict.wanted:
         return ""
-    free = [count.free for count in spread.values if count.free]
-    if spread.kind == "distinctAttribute":
-        wanted = f"{names} {verb} {devices_text(spread.wanted)} with different values of {spread.attribute}"
-        return f"{wanted}, and there are only {len(free)} such values {where}" if len(free) < spread.wanted else ""
-    wanted = f"{names} {verb} {devices_text(spread.wanted)} with one {spread.attribute}"
+    free = [count.free for count in offer.values if count.free]
+    if offer.field == "distinctAttribute":
+        wanted = f"{names} {verb} {devices_text(offer.wanted)} with different values of {offer.attribute}"
+        return f"{wanted}, and there are only {len(free)} such values {where}" if len(free) < offer.wanted else ""
+    wanted = f"{names} {verb} {devices_text(offer.wanted)} with one {offer.attribute}"
     if not free:
         return f"{wanted}, and no device that is left {where} has that attribute"
     most = max(free)
-    if most < spread.wanted:
+    if most < offer.wanted:
         return f"{wanted}, and no value has more than {most} free {where}"
-    if spread.best < spread.wanted:
-        return f"{wanted}, and no value has enough for each of them {where}: at most {spread.best} together"
+    if offer.best < offer.wanted:
+        return f"{wanted}, and no value has enough for each of them {where}: at most {offer.best} together"
     return ""
 
 
 def _short_alone(funnels: Sequence[Funnel], where: str) -> str:
-    """What each alternative of a request lacks by itself; empty where one has candidates enough."""
+    """What each alternative of a request lacks by itself; empty if one has candidates enough."""
     told = [_lack(funnel, where) for funnel in funnels]
     if not all(told):
         return ""
@@ -102,15 +102,15 @@ def _lack(funnel: Funnel, where: str) -> str:
 
 
 def near_miss(funnel: Funnel) -> str:
-    """How near a request comes to its devices; empty where it has enough, or nothing else matches."""
+    """How near a request comes to its devices; empty if it has enough, or nothing else matches."""
     if len(funnel.left) >= funnel.wanted or not (others := _others(funnel)):
         return ""
     return f"{len(funnel.left)} of {funnel.wanted} found; {others}"
 
 
 def _others(funnel: Funnel) -> str:
-    """The devices that match, though the request cannot have them now; empty where there are none."""
-    told = [_hindrance(refusal) for refusal in funnel.refusals if refusal.kind in MATCHING]
+    """The devices that match, though the request cannot have them now; empty if there are none."""
+    told = [_hindrance(refusal) for refusal in funnel.refusals if refusal.category in MATCHING]
     number = funnel.matching - len(funnel.left)
     verb = "matches" if number == 1 else "match"
     if len(told) == 1:
@@ -118,27 +118,25 @@ def _others(funnel: Funnel) -> str:
     return f"{number} more {verb}, but {_and(told)}" if told else ""
 
 
-def _hindrance(refusal: Refusal) -> str:
+def _hindrance(refusal: DeviceRefusal) -> str:
     """What keeps matching devices away: who has them, which capacity is short, or a taint."""
-    if refusal.kind == "in use" and refusal.holders:
+    if refusal.category == "in use" and refusal.holders:
         number = len(refusal.devices)
         return f"{number} {'is' if number == 1 else 'are'} held by {holders_text(refusal.holders)}"
     return refusal_text(replace(refusal, holders=()))
 
 
-def spread_text(spread: Spread, most: int = 8) -> str:
+def constraint_offer_text(offer: ConstraintOffer, most: int = 8) -> str:
     """What a constraint finds: the devices of each value, those with the most free ones first."""
-    counts = [f"{count.value} has {count.free} free of {count.matching}" for count in spread.values[:most]]
-    if len(spread.values) > most:
-        counts.append(f"and {len(spread.values) - most} more values")
-    if spread.without:
-        counts.append(f"{devices_text(spread.without)} without it")
-    one = "one" if spread.kind == "matchAttribute" else "different values of"
-    names = _and([f"request {name}" for name in spread.requests]) or "no request"
+    counts = [f"{count.value} has {count.free} free of {count.matching}" for count in offer.values[:most]]
+    if len(offer.values) > most:
+        counts.append(f"and {len(offer.values) - most} more values")
+    if offer.without:
+        counts.append(f"{devices_text(offer.without)} without it")
+    one = "one" if offer.field == "matchAttribute" else "different values of"
+    names = _and([f"request {name}" for name in offer.requests]) or "no request"
     found = ", ".join(counts) or "no device has it"
-    return (
-        f"constraint #{spread.position}: {one} {spread.attribute} for {devices_text(spread.wanted)} of {names}: {found}"
-    )
+    return f"constraint #{offer.position}: {one} {offer.attribute} for {devices_text(offer.wanted)} of {names}: {found}"
 
 
 def remedy_texts(remedies: Sequence[Remedy], *, has_many_claims: bool = False) -> list[str]:
@@ -183,13 +181,13 @@ def _requests_text(wishes: Sequence[RequestWish]) -> str:
 
 
 def _constraint_text(constraint: ConstraintWish) -> str:
-    return f"{constraint.kind} {constraint.attribute}"
+    return f"{constraint.field} {constraint.attribute}"
 
 
-def _and(parts: Sequence[str]) -> str:
-    *first, last = parts or [""]
+def _and(texts: Sequence[str]) -> str:
+    *first, last = texts or [""]
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def _s(parts: Sequence[object]) -> str:
-    return "" if len(parts) == 1 else "s"
+def _s(counted: Sequence[object]) -> str:
+    return "" if len(counted) == 1 else "s"

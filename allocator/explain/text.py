@@ -1,6 +1,6 @@
 """Refusals to text: one line for a node, one line for all nodes together.
 
-The line for all nodes tells the nearest miss, the node that came closest, and counts the others.
+The line for all nodes describes the nearest node and counts the others.
 """
 
 from collections import Counter
@@ -10,13 +10,13 @@ from allocator.outcome import (
     AllBlocked,
     CapacityShort,
     Cause,
-    Conflict,
     ConstraintUnmet,
+    DeviceRefusal,
     Exhausted,
     InvalidPoolSeen,
     NotEnough,
+    NotTogether,
     Outcome,
-    Refusal,
     Refused,
 )
 
@@ -58,7 +58,7 @@ def summary(groups: Iterable[tuple[str, str | Outcome, int]], total: int, updati
 
 
 MOST_POOLS = 2
-"""Pools that are being updated which one line names; of others it tells the number."""
+"""Pools being updated that a line names; of the others it has the number."""
 
 
 def _updating_text(pools: Sequence[str]) -> list[str]:
@@ -71,7 +71,7 @@ def _updating_text(pools: Sequence[str]) -> list[str]:
 
 
 def nearest_miss(nodes: Mapping[str, str | Outcome]) -> str:
-    """What is missing where it is the least. nodes: of those that say the same, one is enough."""
+    """What the nearest node lacks. nodes: of those that say the same, one is enough."""
     return _nearest_text(nearest_of(nodes), nodes)
 
 
@@ -98,7 +98,7 @@ def _is_about_the_same(cause: NotEnough, other: Cause) -> bool:
 
 
 def inner_cause(answer: str | Outcome) -> Cause | None:
-    """The cause of a refusal, whether or not a pool is invalid beside it."""
+    """The cause of a refusal, whether or not a pool is invalid as well."""
     if not isinstance(answer, Refused):
         return None
     return answer.cause.cause if isinstance(answer.cause, InvalidPoolSeen) else answer.cause
@@ -114,7 +114,7 @@ def _nearness(answer: str | Outcome) -> tuple[float, int, int]:
             return 1.0 + (cause.total - blocked) / cause.total, 0, 0
         case ConstraintUnmet() as cause:
             return 2.0 + cause.best / cause.wanted, 0, 0
-        case Conflict():
+        case NotTogether():
             return 4.0, 0, 0
         case None:
             return (5.0, 0, 0) if isinstance(answer, Exhausted) else (-1.0, 0, 0)
@@ -122,7 +122,7 @@ def _nearness(answer: str | Outcome) -> tuple[float, int, int]:
 
 def _matching(cause: NotEnough) -> int:
     """How many devices came past the selectors."""
-    return cause.left + sum(len(refusal.devices) for refusal in cause.refusals if refusal.kind != "selector")
+    return cause.left + sum(len(refusal.devices) for refusal in cause.refusals if refusal.category != "selector")
 
 
 def _cause_text(cause: Cause | None) -> str:
@@ -138,27 +138,27 @@ def _cause_text(cause: Cause | None) -> str:
             names = ", ".join(cause.requests)
             wanted = devices_text(cause.wanted)
             return f"{cause.constraint} lets at most {cause.best} of {wanted} together (requests {names})"
-        case Conflict():
+        case NotTogether():
             return f"no choice of devices satisfies everything together (claims {', '.join(cause.claims)})"
         case None:
             return "no devices"
 
 
-def _funnel(total: int, refusals: tuple[Refusal, ...]) -> str:
+def _funnel(total: int, refusals: tuple[DeviceRefusal, ...]) -> str:
     return f"{devices_text(total)}{': ' if refusals else ''}{_listed(refusals)}"
 
 
 MOST_HOLDERS = 3
-"""Claims that one line names; of others it tells the number."""
+"""Claims that a line names; of the others it has the number."""
 
 
-def _listed(refusals: tuple[Refusal, ...]) -> str:
+def _listed(refusals: tuple[DeviceRefusal, ...]) -> str:
     """What refused how many; what a request does not mean anyway comes last."""
-    ordered = sorted(refusals, key=lambda refusal: refusal.kind == "selector")
+    ordered = sorted(refusals, key=lambda refusal: refusal.category == "selector")
     return ", ".join(refusal_text(refusal) for refusal in ordered)
 
 
-def refusal_text(refusal: Refusal) -> str:
+def refusal_text(refusal: DeviceRefusal) -> str:
     """One stage of the funnel: how many, why, and who has them."""
     details = [_short_text(short, len(refusal.devices)) for short in refusal.short]
     if refusal.holders:

@@ -34,7 +34,7 @@ FEATURES: tuple[Feature, ...] = (
 
 
 Hook = Literal["unseen", "unselectable", "unusable", "taken", "failures", "rule", "finish"]
-"""What a feature can say of devices: a method of `Feature`."""
+"""A method of `Feature` about devices."""
 
 _SAYING: Topic[Mapping[Hook, Sequence[Feature]]] = Topic("features that say something")
 
@@ -45,12 +45,12 @@ def _overrides(feature: Feature, hook: Hook) -> bool:
 
 @lru_cache(maxsize=1 << len(FEATURES))
 def _saying(features: tuple[Feature, ...]) -> Mapping[Hook, Sequence[Feature]]:
-    """Of these features, those that say something of each kind; views have few different sets of features."""
+    """Of these features, those that override each hook; views have few different sets of features."""
     return {hook: tuple([feature for feature in features if _overrides(feature, hook)]) for hook in get_args(Hook)}
 
 
 def concerned(view: NodeView, hook: Hook) -> Sequence[Feature]:
-    """The features that have something of that kind to say of the view's devices: most views concern few.
+    """The features that concern the view and override the hook: of most views few.
 
     Worked out once for each view.
     """

@@ -1,19 +1,19 @@
-"""Admin access: a request for devices whoever holds them, to look after them.
+"""Admin access: a request for devices that others may hold, for maintenance.
 
-It takes devices in use, and the devices that it gets stay free. Within a claim it takes a device once.
-In an attempt, kube-scheduler lets an admin pick block a later ordinary pick of another claim, though
-not an earlier one; we let it block neither.
+It takes devices in use, and the devices that it gets stay free. Within a claim it takes a device once. In an attempt,
+kube-scheduler lets an admin pick block a later ordinary pick of another claim, but not an earlier one; ours blocks
+neither.
 Source: KEP-5018, feature gate DRAAdminAccess.
 """
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from allocator.features.contract import Attempt, Feature
+from allocator.features.contract import Feature, NodeAttempt
 from allocator.gates import ADMIN_ACCESS, Features
 from allocator.model import Alternative, Claim, DeviceResult
 from allocator.outcome import InvalidClaim
-from allocator.search.rules import UNBOUNDED, Candidates, Classes, Effort, Mask, Pick, Rule, Slot, Stage, Trail
+from allocator.search.rules import UNBOUNDED, Candidates, Classes, DeviceSlot, Effort, Mask, Pick, Rule, Stage, Trail
 
 
 class AdminAccess(Feature):
@@ -26,18 +26,18 @@ class AdminAccess(Feature):
                 f"claim {claim}, request {alternative.name}: adminAccess is set, but {ADMIN_ACCESS} is off"
             )
 
-    def taken(self, attempt: Attempt, alternative: Alternative) -> Iterable[Stage]:
+    def taken(self, attempt: NodeAttempt, alternative: Alternative) -> Iterable[Stage]:
         """Devices held by allocated claims."""
         if alternative.admin_access or not attempt.in_use:
             return ()
         return (Stage("are in use", attempt.in_use, "in use"),)
 
-    def rule(self, attempt: Attempt) -> "Occupation":
+    def rule(self, attempt: NodeAttempt) -> "Occupation":
         """A device is picked once."""
         return Occupation(attempt.shareable, admin_blocks=attempt.features.is_strict)
 
-    def finish(self, attempt: Attempt, claim: Claim, pick: Pick, result: DeviceResult) -> DeviceResult:
-        """Admin access is marked, so that nobody takes the device for occupied."""
+    def finish(self, attempt: NodeAttempt, claim: Claim, pick: Pick, result: DeviceResult) -> DeviceResult:
+        """Mark admin access, which does not occupy the device."""
         return replace(result, admin_access=True) if pick.candidates.alternative.admin_access else result
 
 
@@ -59,12 +59,12 @@ class Occupation(Rule):
         """What is picked is not there for any other rule."""
         return True
 
-    def narrow(self, slot: Slot, domain: Mask) -> Mask:
+    def narrow(self, slot: DeviceSlot, domain: Mask) -> Mask:
         """The devices that are not picked."""
         own = self._own if slot.candidates.claim == self._claim else 0
         return domain & ~(own if slot.candidates.alternative.admin_access else own | self._taken)
 
-    def take(self, slot: Slot, device: int, trail: Trail) -> bool:
+    def take(self, slot: DeviceSlot, device: int, trail: Trail) -> bool:
         """Mark the device, unless it can be shared."""
         bit = 1 << device
         if bit & self.shareable:
@@ -88,7 +88,7 @@ class Occupation(Rule):
         """All devices are the same, but for those that can be shared."""
         return self.shareable >> device & 1
 
-    def state(self, classes: Classes) -> Hashable:
+    def fingerprint(self, classes: Classes) -> Hashable:
         """Which devices, and how many of each class, are picked by the present claim, by any, and by both."""
         own, taken, alone = self._own, self._taken, classes.alone
         counts = [
@@ -97,7 +97,7 @@ class Occupation(Rule):
         return self._claim, own & alone, taken & alone, tuple(counts)
 
     def effort(self, picks: int) -> Effort:
-        """Masks are looked at as a whole."""
+        """Masks are read as a whole."""
         return Effort(1)
 
     def _restore(self, old: tuple[int | None, Mask, Mask]) -> None:

@@ -1,7 +1,7 @@
-"""Consumable capacity: several claims share one device, each taking a measured part.
+"""Consumable capacity: several claims share one device, each taking a measured share.
 
-Static part: a device is a candidate while what the request consumes is free, after the rounding and
-within the bounds of the device's policies. Dynamic part: picks of one attempt add up, so two requests
+Static: a device is a candidate while what the request consumes is free, after the rounding and
+within the bounds of the device's policies. Dynamic: picks of one attempt add up, so two requests
 cannot take the same last share. A request for an amount applies to devices that are not shared too.
 Source: KEP-5075, feature gate DRAConsumableCapacity; DRAFractionalCapacityRange.
 """
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from allocator.cluster.node_view import NodeView
 from allocator.exact import exact
-from allocator.features.contract import Attempt, Feature
+from allocator.features.contract import Feature, NodeAttempt
 from allocator.gates import CONSUMABLE_CAPACITY, FRACTIONAL_CAPACITY_RANGE, Features
 from allocator.memo import Topic
 from allocator.model import (
@@ -26,7 +26,19 @@ from allocator.model import (
     ValidRange,
 )
 from allocator.outcome import CapacityShort, InvalidClaim
-from allocator.search.rules import UNBOUNDED, Candidates, Classes, Effort, Mask, Pick, Rule, Slot, Stage, Trail, bits
+from allocator.search.rules import (
+    UNBOUNDED,
+    Candidates,
+    Classes,
+    DeviceSlot,
+    Effort,
+    Mask,
+    Pick,
+    Rule,
+    Stage,
+    Trail,
+    bits,
+)
 from cel.values.quantity import MAX_INT64, Format, Quantity
 
 Consumed = Mapping[str, Quantity]
@@ -55,19 +67,19 @@ class ConsumableCapacity(Feature):
             where = f"claim {claim}, request {alternative.name}"
             raise InvalidClaim(f"{where}: capacity is requested, but {CONSUMABLE_CAPACITY} is off")
 
-    def unselectable(self, attempt: Attempt, alternative: Alternative) -> Iterable[Stage]:
-        """Devices that could not serve the request even if nobody else used them."""
+    def unselectable(self, attempt: NodeAttempt, alternative: Alternative) -> Iterable[Stage]:
+        """Devices that cannot serve the request even if they are not in use."""
         if not attempt.features.has(CONSUMABLE_CAPACITY) or not _is_measured(attempt.view, alternative):
             return ()
         asked = ", ".join(f"{name} {amount}" for name, amount in sorted((alternative.capacity or {}).items()))
         reason = f"do not offer the requested capacity{f' ({asked})' if asked else ''}"
         return (Stage(reason, _demand(attempt, alternative).refused),)
 
-    def taken(self, attempt: Attempt, alternative: Alternative) -> Iterable[Stage]:
-        """Devices of which others use too much; and, for a share in use, a device that is no longer shared."""
+    def taken(self, attempt: NodeAttempt, alternative: Alternative) -> Iterable[Stage]:
+        """Devices with too little capacity left, and devices with shares in use that are no longer shared."""
         return self._taken(attempt, alternative) if attempt.shared else ()
 
-    def _taken(self, attempt: Attempt, alternative: Alternative) -> Iterator[Stage]:
+    def _taken(self, attempt: NodeAttempt, alternative: Alternative) -> Iterator[Stage]:
         leaves_all = alternative.mode == "All" and attempt.features.release.full_devices_leave_all
         # Under `All`, a constraint that may end the attempt is asked before: then the rule refuses the device.
         if alternative.mode != "All" or not attempt.features.is_strict or leaves_all:
@@ -77,8 +89,8 @@ class ConsumableCapacity(Feature):
             mask = attempt.shared & ~attempt.shareable
             yield Stage("are no longer shared, but shares are in use", mask, "in use")
 
-    def failures(self, attempt: Attempt, alternative: Alternative) -> Mapping[int, str]:
-        """Devices whose arithmetic cannot hold the request."""
+    def failures(self, attempt: NodeAttempt, alternative: Alternative) -> Mapping[int, str]:
+        """Devices whose amounts cannot represent the request."""
         features = attempt.features
         if not features.has(CONSUMABLE_CAPACITY) or features.release.capacity_errors_skip:
             return {}
@@ -86,12 +98,12 @@ class ConsumableCapacity(Feature):
             return {}
         return _demand(attempt, alternative).failures
 
-    def rule(self, attempt: Attempt) -> "Capacity | None":
+    def rule(self, attempt: NodeAttempt) -> "Capacity | None":
         """Adds up the shares picked in one attempt."""
         return Capacity(attempt) if attempt.shareable | attempt.shared else None
 
-    def finish(self, attempt: Attempt, claim: Claim, pick: Pick, result: DeviceResult) -> DeviceResult:
-        """A share has an id, and says what it consumes; a whole device neither."""
+    def finish(self, attempt: NodeAttempt, claim: Claim, pick: Pick, result: DeviceResult) -> DeviceResult:
+        """A share gets an id and what it consumes; a whole device neither."""
         if not attempt.shareable >> pick.device & 1:
             return result
         consumed = _demand(attempt, pick.candidates.alternative).consumed[pick.device]
@@ -100,7 +112,7 @@ class ConsumableCapacity(Feature):
 
 
 def _is_measured(view: NodeView, alternative: Alternative) -> bool:
-    """False where the request takes each device of the view as a whole, whatever it has."""
+    """False if the request takes each device of the view as a whole, whatever it has."""
     return bool(alternative.capacity) or bool(view.shareable) or not _MEASURED.isdisjoint(view.traits)
 
 
@@ -122,25 +134,25 @@ _DEMAND_OF: Topic[tuple[Alternative, _Demand]] = Topic("demand of an alternative
 _FULL: Topic[Mask] = Topic("full devices")
 
 
-def _demand(attempt: Attempt, alternative: Alternative) -> _Demand:
+def _demand(attempt: NodeAttempt, alternative: Alternative) -> _Demand:
     """Worked out once for each view and request. Cost: O(devices with capacity)."""
     key = (_DEMAND_OF, id(alternative))
     return attempt.memo.remember(key, lambda: (alternative, _demand_for(attempt, alternative.capacity or {})))[1]
 
 
-def _demand_for(attempt: Attempt, requested: Mapping[str, Quantity]) -> _Demand:
+def _demand_for(attempt: NodeAttempt, requested: Mapping[str, Quantity]) -> _Demand:
     return attempt.view.memo.remember((_DEMAND, exact(requested)), lambda: _work_out(attempt, requested))
 
 
-def _full(attempt: Attempt, alternative: Alternative) -> Mask:
-    """The devices of which others use so much that the request does not fit beside them."""
+def _full(attempt: NodeAttempt, alternative: Alternative) -> Mask:
+    """The devices of which too little is left for the request."""
     if not attempt.shared:
         return 0
     demand = _demand(attempt, alternative)
     return attempt.memo.remember((_FULL, id(demand)), lambda: _work_out_full(attempt, demand))
 
 
-def _work_out_full(attempt: Attempt, demand: _Demand) -> Mask:
+def _work_out_full(attempt: NodeAttempt, demand: _Demand) -> Mask:
     full = 0
     for position in bits(attempt.shared):
         device = attempt.view.devices[position]
@@ -151,7 +163,7 @@ def _work_out_full(attempt: Attempt, demand: _Demand) -> Mask:
     return full
 
 
-def short_of(attempt: Attempt, alternative: Alternative, devices: Mask) -> tuple[CapacityShort, ...]:
+def short_of(attempt: NodeAttempt, alternative: Alternative, devices: Mask) -> tuple[CapacityShort, ...]:
     """The capacities of which the devices have too little left for the alternative, by name."""
     amounts, counts = _demand(attempt, alternative).amounts, Counter[tuple[str, bool]]()
     for position in bits(devices):
@@ -163,7 +175,7 @@ def short_of(attempt: Attempt, alternative: Alternative, devices: Mask) -> tuple
     return tuple(CapacityShort(name, number, takes_all) for (name, takes_all), number in sorted(counts.items()))
 
 
-def _work_out(attempt: Attempt, requested: Mapping[str, Quantity]) -> _Demand:
+def _work_out(attempt: NodeAttempt, requested: Mapping[str, Quantity]) -> _Demand:
     features = attempt.features
     consumed: dict[int, Consumed] = {}
     failures: dict[int, str] = {}
@@ -174,7 +186,7 @@ def _work_out(attempt: Attempt, requested: Mapping[str, Quantity]) -> _Demand:
             consumed[position] = device.capacity  # the whole device, with all that it has
             continue
         try:
-            part = part_of(
+            share = consumed_by_share(
                 device,
                 requested,
                 is_fractional=features.has(FRACTIONAL_CAPACITY_RANGE),
@@ -184,42 +196,44 @@ def _work_out(attempt: Attempt, requested: Mapping[str, Quantity]) -> _Demand:
             failures[position] = str(error)
             refused |= features.release.capacity_errors_skip << position
             continue
-        if part is None:
+        if share is None:
             refused |= 1 << position
         else:
-            consumed[position] = part
-    amounts = {position: {name: amount.nanos for name, amount in part.items()} for position, part in consumed.items()}
+            consumed[position] = share
+    amounts = {position: {name: amount.nanos for name, amount in share.items()} for position, share in consumed.items()}
     return _Demand(consumed, amounts, refused, failures)
 
 
-def part_of(
+def consumed_by_share(
     device: Device, requested: Mapping[str, Quantity], *, is_fractional: bool, is_strict: bool = False
 ) -> Consumed | None:
-    """What a share of the device takes; None where the device has no such part to give even when it is empty.
+    """What a share of the device takes; None if the device has no such share to give even when it is empty.
 
     is_fractional: ranges count in thousandths. is_strict: amounts that Kubernetes cannot write are let pass. Raises
     Unrepresentable. Source: KEP-5075, the rounding rules of requestPolicy.
     """
     if any(name not in device.capacity for name in requested):
         return None
-    part = {}
+    share = {}
     for name, value in device.capacity.items():
         try:
-            part[name] = consumed_amount(
+            share[name] = consumed_amount(
                 requested.get(name), value, device.policies.get(name), is_fractional=is_fractional
             )
         except Unrepresentable as error:
             raise Unrepresentable(f"capacity {name!r}: {error}") from error
-        if part[name].sign < 0:
-            raise Unrepresentable(f"capacity {name!r}: an amount of {part[name]} is negative")
-        if not is_strict and (misprint := misprint_of(part[name])) is not None:
+        if share[name].sign < 0:
+            raise Unrepresentable(f"capacity {name!r}: an amount of {share[name]} is negative")
+        if not is_strict and (misprint := misprint_of(share[name])) is not None:
             # Differs from kube-scheduler, which would write the wrong amount and give the rest away again.
-            raise Unrepresentable(f"capacity {name!r}: Kubernetes would write {Quantity.of(misprint)} for {part[name]}")
-    for name, amount in part.items():
+            raise Unrepresentable(
+                f"capacity {name!r}: Kubernetes would write {Quantity.of(misprint)} for {share[name]}"
+            )
+    for name, amount in share.items():
         policy = device.policies.get(name)
         if (policy and _violates(amount, policy, is_fractional=is_fractional)) or amount > device.capacity[name]:
             return None
-    return part
+    return share
 
 
 def consumed_amount(
@@ -227,8 +241,8 @@ def consumed_amount(
 ) -> Quantity:
     """The amount that one share takes of a capacity, after the driver's request policy.
 
-    requested: in the capacity's own unit (bytes, milli-cores, ...); None where the claim is silent. The amount may
-    violate the policy, which is for `part_of` to say. Raises Unrepresentable. Source: KEP-5075, field requestPolicy.
+    requested: in the capacity's own unit (bytes, milli-cores, ...); None if the claim is silent. The amount may
+    violate the policy, which `consumed_by_share` checks. Raises Unrepresentable. Source: KEP-5075, field requestPolicy.
     """
     if requested is None:
         return policy.default if policy and policy.default is not None else value
@@ -309,11 +323,11 @@ def _leaves_range(amount: Quantity, bounds: ValidRange, *, is_fractional: bool) 
 
 
 def _counts_in_milli(bounds: ValidRange, *, is_fractional: bool) -> bool:
-    """True where all bounds are whole thousandths and the gate for fractions is on."""
+    """True if all bounds are whole thousandths and the gate for fractions is on."""
     if not is_fractional:
         return False
-    parts = [_milli(bound) for bound in (bounds.minimum, bounds.maximum, bounds.step) if bound is not None]
-    return None not in parts and bounds.step is not None and bounds.step.sign > 0
+    whole = [_milli(bound) for bound in (bounds.minimum, bounds.maximum, bounds.step) if bound is not None]
+    return None not in whole and bounds.step is not None and bounds.step.sign > 0
 
 
 def _milli(amount: Quantity) -> int | None:
@@ -331,7 +345,7 @@ def misprint_of(amount: Quantity) -> int | None:
     return whole * amount.sign
 
 
-def _used(attempt: Attempt, device: Device) -> Mapping[str, int]:
+def _used(attempt: NodeAttempt, device: Device) -> Mapping[str, int]:
     shares = attempt.usage.shares_in(PoolID(device.driver, device.pool)).get(device.name)
     return shares.consumed if shares else {}
 
@@ -340,17 +354,17 @@ def _used(attempt: Attempt, device: Device) -> Mapping[str, int]:
 class Capacity(Rule):
     """What the picks of this attempt take of devices that are shared, by device and capacity, in 10**-9."""
 
-    attempt: Attempt
+    attempt: NodeAttempt
     _picked: dict[int, Mapping[str, int]] = field(default_factory=dict)
 
-    def narrow(self, slot: Slot, domain: Mask) -> Mask:
+    def narrow(self, slot: DeviceSlot, domain: Mask) -> Mask:
         """Of the devices that this attempt has shares of, those with room for one more."""
         for device in self._picked:
             if domain >> device & 1 and not self._fits(slot, device):
                 domain &= ~(1 << device)
         return domain
 
-    def take(self, slot: Slot, device: int, trail: Trail) -> bool:
+    def take(self, slot: DeviceSlot, device: int, trail: Trail) -> bool:
         """Add the share; a device that is not shared takes nothing from others."""
         if _full(self.attempt, slot.candidates.alternative) >> device & 1:
             return False
@@ -385,7 +399,7 @@ class Capacity(Rule):
         """The devices that this attempt has shares of."""
         return sum(1 << device for device in self._picked)
 
-    def state(self, classes: Classes) -> Hashable:
+    def fingerprint(self, classes: Classes) -> Hashable:
         """What is taken of each device, and of the devices of each class, whichever of them it is."""
         taken = {device: frozenset(amounts.items()) for device, amounts in self._picked.items()}
         own = frozenset([item for item in taken.items() if classes.alone >> item[0] & 1])
@@ -393,11 +407,11 @@ class Capacity(Rule):
         return own, tuple([frozenset(Counter(found).items()) for found in by_class])
 
     def effort(self, picks: int) -> Effort:
-        """The amounts of the devices that were picked are looked at, and for joint room those of each device."""
+        """The amounts of the devices that were picked are read, and for joint room those of each device."""
         shared = self.attempt.shareable
         each = 1 + max([len(self.attempt.view.devices[device].capacity) for device in bits(shared)], default=0)
         picked = each * min(shared.bit_count(), picks)
-        return Effort(1 + picked, room=each, state=picked)
+        return Effort(1 + picked, room=each, fingerprint=picked)
 
     def _wanted(self, alternatives: Sequence[Candidates]) -> Sequence[tuple[Mapping[int, Mapping[str, int]], Mask]]:
         """What shares of each device take, with the devices, once for all alternatives that ask for the same."""
@@ -422,7 +436,7 @@ class Capacity(Rule):
                 most = min(most, (capacity.nanos - used.get(name, 0) - picked.get(name, 0)) // least)
         return max(most, 0)
 
-    def _fits(self, slot: Slot, device: int) -> bool:
+    def _fits(self, slot: DeviceSlot, device: int) -> bool:
         picked = self._picked.get(device)
         if picked is None:
             return True
@@ -433,8 +447,8 @@ class Capacity(Rule):
             for name, amount in self._amounts(slot, device).items()
         )
 
-    def _amounts(self, slot: Slot, device: int) -> Mapping[str, int]:
-        # A device that cannot be judged has no amounts; whoever meets it does not come to count them.
+    def _amounts(self, slot: DeviceSlot, device: int) -> Mapping[str, int]:
+        # A device that cannot be decided has no amounts; coming to it ends the attempt before they are counted.
         return _demand(self.attempt, slot.candidates.alternative).amounts.get(device, {})
 
     def _restore(self, old: tuple[int, Mapping[str, int] | None]) -> None:

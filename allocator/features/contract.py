@@ -1,8 +1,8 @@
-"""What a feature of the API can say about an attempt; one file each under `allocator/features`.
+"""What a feature of the API can say about an attempt; each has a file in `allocator/features`.
 
-A feature refuses a claim (its gate is off), refuses devices once for each request (stages of the
-funnel), or watches the search (a rule). Most do one of these. What does not depend on what is in use
-is asked once for each view and shape of a request.
+A feature refuses a claim (its gate is off), refuses devices once for each request (stages of the funnel), or watches
+the search (a rule). Most do one of these. Hooks that do not depend on the devices in use are called once for each view
+and each different request.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -23,22 +23,22 @@ _SHARED: Topic[Named] = Topic("shared")
 
 def attempt_of(
     snapshot: Snapshot, view: NodeView, share_id: Callable[[str], str], is_cancelled: Callable[[], bool] = lambda: False
-) -> "Attempt":
+) -> "NodeAttempt":
     """The attempt on a view as things are in the snapshot."""
     features, usage = snapshot.features, snapshot.usage
     shareable = shared = 0
     if features.has(CONSUMABLE_CAPACITY):
         shareable, shared = view.shareable, view.mask_of(usage.shares, _SHARED)
     in_use = view.mask_of(usage.holders, _HELD)
-    return Attempt(features, view, usage, in_use, shareable, shared, share_id, is_cancelled)
+    return NodeAttempt(features, view, usage, in_use, shareable, shared, share_id, is_cancelled)
 
 
 @dataclass(slots=True, eq=False)
-class Attempt:
-    """What features look at: one view, what is in use, and what is in force.
+class NodeAttempt:
+    """What features read: a view, the devices in use, and the enabled gates.
 
     in_use: devices held exclusively. shareable: devices that several requests may pick. shared: devices of which a
-    share is held. share_id: the id of a new share, given what makes it unique. is_cancelled: asked before each thing
+    share is held. share_id: makes the id of a new share from a text that names it. is_cancelled: called before anything
     that may take long. memo: what features have worked out.
     """
 
@@ -67,7 +67,7 @@ class Attempt:
 
 
 class Feature:
-    """A feature that says nothing; each real one overrides what it has to say."""
+    """A feature; each overrides only the hooks that it needs."""
 
     def reads(self, alternative: Alternative) -> Iterable[str]:
         """The qualified names of the attributes that it reads for the request, `ANY_ATTRIBUTE` if it may be any.
@@ -77,36 +77,36 @@ class Feature:
         return ()
 
     def concerns(self, view: NodeView) -> bool:
-        """False where the feature has nothing to say of any device of the view, whatever is asked and in use."""
+        """False if the feature concerns no device of the view, whatever is requested and in use."""
         return True
 
     def check(self, features: Features, claim: Claim, alternative: Alternative) -> None:
-        """Raises InvalidClaim where the alternative uses a field whose gate is off."""
+        """Raises InvalidClaim if the alternative uses a field whose gate is off."""
 
-    def unseen(self, attempt: Attempt, alternative: Alternative) -> Iterable[Stage]:
-        """Devices that are left out before any selector looks at them, whatever is in use."""
+    def unseen(self, attempt: NodeAttempt, alternative: Alternative) -> Iterable[Stage]:
+        """Devices that are left out before selectors are evaluated, whatever is in use."""
         return ()
 
-    def unselectable(self, attempt: Attempt, alternative: Alternative) -> Iterable[Stage]:
-        """Devices that the request does not even mean, whatever is in use, so that `All` does without them."""
+    def unselectable(self, attempt: NodeAttempt, alternative: Alternative) -> Iterable[Stage]:
+        """Devices that the request does not ask for, whatever is in use, so that `All` does without them."""
         return ()
 
-    def unusable(self, attempt: Attempt, alternative: Alternative) -> Iterable[Stage]:
-        """Devices that the request cannot have, whatever is in use, so that `All` fails if it means one."""
+    def unusable(self, attempt: NodeAttempt, alternative: Alternative) -> Iterable[Stage]:
+        """Devices that the request cannot have, whatever is in use; `All` fails if it asks for one."""
         return ()
 
-    def taken(self, attempt: Attempt, alternative: Alternative) -> Iterable[Stage]:
-        """Devices that the request cannot have because of what is in use, likewise."""
+    def taken(self, attempt: NodeAttempt, alternative: Alternative) -> Iterable[Stage]:
+        """Devices that the request cannot have because of what is in use; `All` fails if it asks for one."""
         return ()
 
-    def failures(self, attempt: Attempt, alternative: Alternative) -> Mapping[int, str]:
-        """Devices that cannot be judged, whatever is in use, with the reason; meeting one ends the attempt."""
+    def failures(self, attempt: NodeAttempt, alternative: Alternative) -> Mapping[int, str]:
+        """Devices that cannot be decided, whatever is in use, with the reason; coming to one ends the attempt."""
         return {}
 
-    def rule(self, attempt: Attempt) -> Rule | None:
-        """What watches the picks of all requests of the attempt."""
+    def rule(self, attempt: NodeAttempt) -> Rule | None:
+        """The rule that watches the picks of all requests of the attempt."""
         return None
 
-    def finish(self, attempt: Attempt, claim: Claim, pick: Pick, result: DeviceResult) -> DeviceResult:
-        """The result of a pick, with what the feature writes into it."""
+    def finish(self, attempt: NodeAttempt, claim: Claim, pick: Pick, result: DeviceResult) -> DeviceResult:
+        """The result of a pick with the fields of the feature."""
         return result

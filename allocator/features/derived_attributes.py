@@ -1,7 +1,7 @@
 """Derived attributes: a request computes attributes of its devices, for constraints to compare.
 
-A derived attribute goes before a published one of its name, for that request. It is worked out for the
-devices that the search comes to; where the expression fails, that ends the attempt.
+For that request, a derived attribute overrides a published one of its name. It is evaluated on the devices that the
+search comes to; if the expression fails, that ends the attempt.
 Source: feature gate DRADerivedAttributes, field derivedAttributes.
 """
 

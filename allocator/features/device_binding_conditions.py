@@ -1,7 +1,7 @@
-"""Binding conditions: a device that is ready only after something has been done to it, once it is chosen.
+"""Binding conditions: a device that has to be prepared after it was chosen, before the pod is bound.
 
-Here, such devices need the gate, and their conditions are copied into the result. That their pools
-come last, and that `bindsToNode` ties the allocation to the node, holds with the gate off too.
+Such devices need the gate, and their conditions are copied into the result. Their pools come last, and `bindsToNode`
+ties the allocation to the node, even if the gate is off.
 Source: KEP-5007, feature gates DRADeviceBindingConditions and DRAResourceClaimDeviceStatus.
 """
 
@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from allocator.cluster.node_view import NodeView
-from allocator.features.contract import Attempt, Feature
+from allocator.features.contract import Feature, NodeAttempt
 from allocator.gates import BINDING_CONDITIONS
 from allocator.model import Alternative, Claim, DeviceResult
 from allocator.search.rules import Pick, Stage
@@ -18,20 +18,20 @@ _TRAITS = ("binding_conditions", "binding_failure_conditions")
 
 
 class DeviceBindingConditions(Feature):
-    """Leaves out devices with conditions where the gate is off."""
+    """Leaves out devices with conditions if the gate is off."""
 
     def concerns(self, view: NodeView) -> bool:
-        """Only views with a device that waits for conditions, or that some tell to have failed."""
+        """Only views with a device that has binding or binding failure conditions."""
         return not view.traits.isdisjoint(_TRAITS)
 
-    def unseen(self, attempt: Attempt, alternative: Alternative) -> Iterable[Stage]:
-        """Devices that nobody would wait for."""
+    def unseen(self, attempt: NodeAttempt, alternative: Alternative) -> Iterable[Stage]:
+        """Devices whose conditions would be ignored."""
         if not attempt.features.has(BINDING_CONDITIONS):
             mask = sum(1 << position for position, d in enumerate(attempt.view.devices) if d.binding_conditions)
             yield Stage(f"have binding conditions, and {BINDING_CONDITIONS} is off", mask)
 
-    def finish(self, attempt: Attempt, claim: Claim, pick: Pick, result: DeviceResult) -> DeviceResult:
-        """The conditions to wait for; those of failure are copied also where they stand alone."""
+    def finish(self, attempt: NodeAttempt, claim: Claim, pick: Pick, result: DeviceResult) -> DeviceResult:
+        """Copy the conditions; failure conditions also without binding conditions."""
         device = attempt.view.devices[pick.device]
         if not attempt.features.has(BINDING_CONDITIONS):
             return result

@@ -9,11 +9,11 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from allocator.cluster.node_view import NodeView
-from allocator.features.contract import Attempt, Feature
+from allocator.features.contract import Feature, NodeAttempt
 from allocator.gates import COMPATIBILITY_GROUPS
 from allocator.memo import Topic
 from allocator.model import Alternative, CounterConsumption, Device, PoolID
-from allocator.search.rules import Classes, Effort, Mask, Rule, Slot, Stage, Trail
+from allocator.search.rules import Classes, DeviceSlot, Effort, Mask, Rule, Stage, Trail
 
 CounterSetID = tuple[PoolID, str]
 
@@ -33,14 +33,14 @@ class DeviceCompatibilityGroups(Feature):
         """Only views with a device that consumes counters."""
         return "consumes_counters" in view.traits
 
-    def taken(self, attempt: Attempt, alternative: Alternative) -> Iterable[Stage]:
+    def taken(self, attempt: NodeAttempt, alternative: Alternative) -> Iterable[Stage]:
         """Devices that do not go with what is allocated."""
         rule = self.rule(attempt)
         if rule is not None:
             mask = sum(1 << position for position in rule.consumptions if not rule.admits(position))
             yield Stage("are incompatible with what is allocated of their counter set", mask)
 
-    def rule(self, attempt: Attempt) -> "CompatibleGroups | None":
+    def rule(self, attempt: NodeAttempt) -> "CompatibleGroups | None":
         """The running intersection, begun with what is allocated."""
         if not attempt.features.has(COMPATIBILITY_GROUPS):
             return None
@@ -68,12 +68,12 @@ class CompatibleGroups(Rule):
     _again: Mask = 0
 
     def admits(self, device: int) -> bool:
-        """True where the device goes with all that is on its counter sets."""
+        """True if the device goes with all that is on its counter sets."""
         if (self.shared | self._again) >> device & 1:
             return True
         return all(self.groups.get(key, own) & own for key, own in self.consumptions.get(device, ()))
 
-    def take(self, slot: Slot, device: int, trail: Trail) -> bool:
+    def take(self, slot: DeviceSlot, device: int, trail: Trail) -> bool:
         """Intersect the groups of the device with those that are there."""
         consumption = self.consumptions.get(device)
         if consumption is None or (self.shared | self._again) >> device & 1:
@@ -97,14 +97,14 @@ class CompatibleGroups(Rule):
         """Devices of which this attempt has a share."""
         return self._again
 
-    def state(self, classes: Classes) -> Hashable:
+    def fingerprint(self, classes: Classes) -> Hashable:
         """The groups of each counter set, and the devices that are not checked again."""
         return frozenset(self.groups.items()), self._again
 
     def effort(self, picks: int) -> Effort:
         """A pick looks at the groups of each counter set of the device."""
         groups = [sum(1 + len(groups) for _, groups in own) for own in self.consumptions.values()]
-        return Effort(1 + max(groups, default=0), state=picks)
+        return Effort(1 + max(groups, default=0), fingerprint=picks)
 
     def _restore(self, old: tuple[Mask, Mapping[CounterSetID, frozenset[str] | None]]) -> None:
         self._again, groups = old
@@ -136,8 +136,8 @@ def _groups_of(consumption: CounterConsumption) -> frozenset[str]:
     return frozenset(consumption.compatibility_groups) or UNGROUPED
 
 
-def _allocated_groups(attempt: Attempt) -> dict[CounterSetID, frozenset[str]]:
-    """What allocated devices have in common. Where the like of both meet, which cannot be, the first one counts."""
+def _allocated_groups(attempt: NodeAttempt) -> dict[CounterSetID, frozenset[str]]:
+    """The groups that allocated devices have in common. If grouped and ungrouped ones meet, the first counts."""
     groups: dict[CounterSetID, frozenset[str]] = {}
     for pool in attempt.view.pools:
         for device in attempt.allocated_devices(pool):

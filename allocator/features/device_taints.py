@@ -8,7 +8,7 @@ Source: KEP-5055, feature gate DRADeviceTaints.
 from collections.abc import Iterable, Sequence
 
 from allocator.cluster.node_view import NodeView
-from allocator.features.contract import Attempt, Feature
+from allocator.features.contract import Feature, NodeAttempt
 from allocator.gates import DEVICE_TAINTS
 from allocator.memo import Topic
 from allocator.model import Alternative, Taint, Toleration
@@ -29,7 +29,7 @@ class DeviceTaints(Feature):
         """Only views with a tainted device."""
         return "taints" in view.traits
 
-    def unusable(self, attempt: Attempt, alternative: Alternative) -> Iterable[Stage]:
+    def unusable(self, attempt: NodeAttempt, alternative: Alternative) -> Iterable[Stage]:
         """A stage for each taint that keeps devices away."""
         if not attempt.features.has(DEVICE_TAINTS):
             return
@@ -53,7 +53,7 @@ def _tainted_of(view: NodeView) -> Tainted:
 
 
 def tolerates(tolerations: Sequence[Toleration], taint: Taint) -> bool:
-    """True where one of the tolerations matches the taint; the time that it tolerates for does not matter."""
+    """True if one of the tolerations matches the taint; the time that it tolerates for does not matter."""
     return any(_matches(toleration, taint) for toleration in tolerations)
 
 

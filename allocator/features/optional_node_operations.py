@@ -1,4 +1,4 @@
-"""Optional node operations: slices whose devices need no preparation on the node, which the node has to know of.
+"""Optional node operations: slices whose devices need no preparation on the node, if the node supports that.
 
 Source: feature gate DRAOptionalNodeOperations, field skipNodeOperations.
 """
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from allocator.cluster.node_view import NodeView
-from allocator.features.contract import Attempt, Feature
+from allocator.features.contract import Feature, NodeAttempt
 from allocator.gates import OPTIONAL_NODE_OPERATIONS
 from allocator.model import Alternative, Claim, DeviceResult
 from allocator.search.rules import Pick, Stage
@@ -20,10 +20,10 @@ class OptionalNodeOperations(Feature):
         """Only views with a slice that skips operations."""
         return any(segment.slice.skip_node_operations for segment in view.segments)
 
-    def unusable(self, attempt: Attempt, alternative: Alternative) -> Iterable[Stage]:
+    def unusable(self, attempt: NodeAttempt, alternative: Alternative) -> Iterable[Stage]:
         """The devices of slices with skipNodeOperations."""
         if attempt.features.is_strict and not attempt.features.knows_node_operations:
-            # Differs from kube-scheduler: nobody on the node would know that there is nothing to prepare.
+            # Differs from kube-scheduler: the node would try to prepare the devices.
             return
         mask = sum(s.mask for s in attempt.view.segments if s.slice.skip_node_operations)
         if not mask:
@@ -34,7 +34,7 @@ class OptionalNodeOperations(Feature):
         elif node is None or OPTIONAL_NODE_OPERATIONS not in node.declared_features:
             yield Stage(f"skip node operations, and the node does not declare {OPTIONAL_NODE_OPERATIONS}", mask)
 
-    def finish(self, attempt: Attempt, claim: Claim, pick: Pick, result: DeviceResult) -> DeviceResult:
+    def finish(self, attempt: NodeAttempt, claim: Claim, pick: Pick, result: DeviceResult) -> DeviceResult:
         """The operations that the slice skips."""
         if not attempt.features.has(OPTIONAL_NODE_OPERATIONS):
             return result

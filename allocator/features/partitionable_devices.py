@@ -1,8 +1,8 @@
-"""Partitionable devices: devices that are cut from the same hardware draw on the counters of their pool.
+"""Partitionable devices: devices made of the same hardware consume the counters of their pool.
 
-A device can be had while each counter that it consumes has enough left, after all that is allocated of
-the pool on any node, and all that is picked in this attempt. A further share of a device in use is not
-charged again. With the gate off, such devices are not used, and slices with counters are not looked at.
+A device is available while each counter that it consumes has enough left, after all allocations of the pool on any
+node, and all picks of this attempt. A further share of a device in use is not charged again. With the gate off, such
+devices are not used, and slices with counters are ignored.
 Source: KEP-4815, feature gate DRAPartitionableDevices.
 """
 
@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 
 from allocator.cluster.node_view import NodeView
 from allocator.cluster.pools import Pool
-from allocator.features.contract import Attempt, Feature
+from allocator.features.contract import Feature, NodeAttempt
 from allocator.gates import PARTITIONABLE_DEVICES
 from allocator.memo import Topic
 from allocator.model import Alternative, Device, PoolID
-from allocator.search.rules import UNBOUNDED, Candidates, Classes, Effort, Mask, Rule, Slot, Stage, Trail, bits
+from allocator.search.rules import UNBOUNDED, Candidates, Classes, DeviceSlot, Effort, Mask, Rule, Stage, Trail, bits
 
 CounterID = tuple[PoolID, str, str]
 """Pool, counter set and counter."""
@@ -31,19 +31,19 @@ class PartitionableDevices(Feature):
         """Only views with a device that consumes counters."""
         return "consumes_counters" in view.traits
 
-    def unusable(self, attempt: Attempt, alternative: Alternative) -> Iterable[Stage]:
-        """All that consume counters, where the gate is off."""
+    def unusable(self, attempt: NodeAttempt, alternative: Alternative) -> Iterable[Stage]:
+        """All that consume counters, if the gate is off."""
         if not attempt.features.has(PARTITIONABLE_DEVICES):
             mask = sum(1 << position for position, d in enumerate(attempt.view.devices) if d.consumes_counters)
             yield Stage(f"consume counters, and {PARTITIONABLE_DEVICES} is off", mask)
 
-    def taken(self, attempt: Attempt, alternative: Alternative) -> Iterable[Stage]:
+    def taken(self, attempt: NodeAttempt, alternative: Alternative) -> Iterable[Stage]:
         """Devices whose counters are used up already."""
         counters = _counters(attempt)
         if counters is not None:
             yield Stage("need more of their counters than is left", counters.exceeding)
 
-    def rule(self, attempt: Attempt) -> "CounterRule | None":
+    def rule(self, attempt: NodeAttempt) -> "CounterRule | None":
         """Adds up what is picked."""
         counters = _counters(attempt)
         return CounterRule(counters, attempt.shareable) if counters is not None else None
@@ -103,7 +103,7 @@ class CounterRule(Rule):
     def __post_init__(self) -> None:
         self._left = list(self.counters.left)
 
-    def narrow(self, slot: Slot, domain: Mask) -> Mask:
+    def narrow(self, slot: DeviceSlot, domain: Mask) -> Mask:
         """The devices that can still be charged."""
         if not self._picks:
             return domain
@@ -114,7 +114,7 @@ class CounterRule(Rule):
                 refused |= 1 << device
         return domain & ~refused
 
-    def take(self, slot: Slot, device: int, trail: Trail) -> bool:
+    def take(self, slot: DeviceSlot, device: int, trail: Trail) -> bool:
         """Charge the device, unless this attempt has charged a share of it before."""
         consumption = self.counters.consumption.get(device)
         if consumption is None or self._charged >> device & 1:
@@ -128,7 +128,7 @@ class CounterRule(Rule):
             self._left[counter] -= amount
         return True
 
-    def room(self, slot: Slot, domain: Mask) -> int:
+    def room(self, slot: DeviceSlot, domain: Mask) -> int:
         """Of the devices of one counter set, as many as its scarcest counter allows; of all others, each."""
         return self._room(domain)
 
@@ -156,14 +156,14 @@ class CounterRule(Rule):
         """Devices of which a share is charged."""
         return self._charged
 
-    def state(self, classes: Classes) -> Hashable:
+    def fingerprint(self, classes: Classes) -> Hashable:
         """What is left of each counter, and the devices that are not charged again."""
         return tuple(self._left), self._charged
 
     def effort(self, picks: int) -> Effort:
-        """The counters of each device are looked at."""
+        """The counters of each device are read."""
         each = 1 + max(map(len, self.counters.consumption.values()), default=0)
-        return Effort(1, narrow=2, room=each, state=len(self._left))
+        return Effort(1, narrow=2, room=each, fingerprint=len(self._left))
 
     def _most(self, consumptions: Sequence[Consumption]) -> int:
         """How many of these can be charged at most, by each counter that all of them consume."""
@@ -188,12 +188,12 @@ class CounterRule(Rule):
             self._left[counter] += amount
 
 
-def _counters(attempt: Attempt) -> Counters | None:
-    """The counters of the attempt, worked out once; None where the gate is off or no device consumes any."""
+def _counters(attempt: NodeAttempt) -> Counters | None:
+    """The counters of the attempt, worked out once; None if the gate is off or no device consumes any."""
     return attempt.memo.remember(_COUNTERS, lambda: _counters_in(attempt))
 
 
-def _counters_in(attempt: Attempt) -> Counters | None:
+def _counters_in(attempt: NodeAttempt) -> Counters | None:
     if not attempt.features.has(PARTITIONABLE_DEVICES):
         return None
     published = attempt.view.memo.remember(_PUBLISHED, lambda: _published(attempt.view))
@@ -228,8 +228,8 @@ def _summed(device: Device, numbers: Mapping[CounterID, int]) -> Consumption:
     return tuple(sums.items())
 
 
-def _remembered(attempt: Attempt, published: Published) -> Counters:
-    """What is left, remembered by the view for as long as the same is in use of its pools."""
+def _remembered(attempt: NodeAttempt, published: Published) -> Counters:
+    """What is left; the view remembers it while the same devices of its pools are in use."""
     usage = attempt.usage
     in_use = [held for pool in attempt.view.pools for held in (usage.holders.get(pool.id), usage.shares.get(pool.id))]
     last = attempt.view.memo.remember(_LAST, _Last)
@@ -238,7 +238,7 @@ def _remembered(attempt: Attempt, published: Published) -> Counters:
     return last.counters
 
 
-def _in_use(attempt: Attempt, published: Published) -> Counters:
+def _in_use(attempt: NodeAttempt, published: Published) -> Counters:
     left = list(published.values)
     for pool in attempt.view.pools:
         if pool.is_usable:
@@ -258,7 +258,7 @@ def _in_use(attempt: Attempt, published: Published) -> Counters:
     return Counters(left, consumption, published.sets, exceeding)
 
 
-def _charged(attempt: Attempt) -> Mask:
+def _charged(attempt: NodeAttempt) -> Mask:
     """The devices of which a further share is not charged."""
     charged = attempt.shared & attempt.shareable
     if attempt.features.release.empty_shares_charge:

@@ -1,7 +1,6 @@
-"""Prioritized list: a request names alternatives, and gets the first with which everything else works out too.
+"""Prioritized list: a request names alternatives, and gets the first with which all other requests succeed too.
 
-The alternatives are the search's own, and so is the limit of devices in one claim, which depends on the
-alternatives chosen; here is what is left to say, the gate.
+The search handles alternatives, and the limit of devices in one claim, which depends on them; only the gate is left.
 Source: KEP-4816, feature gate DRAPrioritizedList, field firstAvailable.
 """
 
@@ -15,7 +14,7 @@ class PrioritizedList(Feature):
     """Subrequests need the gate."""
 
     def check(self, features: Features, claim: Claim, alternative: Alternative) -> None:
-        """Refuses subrequests where the gate is off."""
+        """Refuses subrequests if the gate is off."""
         if "/" in alternative.name and not features.has(PRIORITIZED_LIST):
             name = alternative.name.partition("/")[0]
             raise InvalidClaim(f"claim {claim}, request {name}: firstAvailable is set, but {PRIORITIZED_LIST} is off")

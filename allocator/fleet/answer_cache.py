@@ -11,7 +11,7 @@ from allocator.fleet.decider import Decider
 from allocator.fleet.fingerprint import SPARE
 from allocator.fleet.nodes import INVALID, FleetNode, FleetNodes
 from allocator.fleet.occupancy import NOTHING
-from allocator.fleet.questions import Question, expressions_of, rank_of, reads_of
+from allocator.fleet.questions import DeviceQuestion, expressions_of, rank_of, reads_of
 from allocator.fleet.unable import Unable
 from allocator.model import Claim
 from allocator.outcome import Allocated, AllocationError
@@ -47,7 +47,7 @@ class AnswerCache:
         """The answers of the fleet as it is now. Cost: O(what has changed since the claims were asked for last)."""
         self._nodes.settle()
         self._drop_outdated()
-        question = Question.of(claims, self._current.value.classes)
+        question = DeviceQuestion.of(claims, self._current.value.classes)
         answers = self._by_question.pop(question.key, None)
         if answers is None:
             answers = self._new(question)
@@ -83,7 +83,7 @@ class AnswerCache:
                 answers.clear()
                 answers.seen = NEVER
 
-    def _new(self, question: Question) -> Answers:
+    def _new(self, question: DeviceQuestion) -> Answers:
         snapshot, claims = self._current.value, question.claims
         projection = self._nodes.fingerprints.projection(reads_of(snapshot, claims, self._decider.policy.reads))
         return Answers(question.classes, projection, sum(map(len, expressions_of(snapshot, claims))))
@@ -102,7 +102,7 @@ class AnswerCache:
         answers.seen_shared = changes.shared
         return False
 
-    def _catch_up(self, answers: Answers, question: Question) -> None:
+    def _catch_up(self, answers: Answers, question: DeviceQuestion) -> None:
         """Take into account what has changed since the question was asked last."""
         changes, groups = self._changes, self._nodes.groups
         before = None if self._has_shared(answers) else changes.since(answers.seen)
@@ -117,7 +117,7 @@ class AnswerCache:
                 self._move(answers, number, old, question)
         answers.seen, answers.seen_shared = changes.now, changes.shared
 
-    def _move(self, answers: Answers, number: int, old: NodeGroup | None, question: Question) -> None:
+    def _move(self, answers: Answers, number: int, old: NodeGroup | None, question: DeviceQuestion) -> None:
         """Move the node to the answer of its group. old: the group that it was in when the question was asked last."""
         node = self._nodes.get(number)
         new = node.group if node else None
@@ -128,7 +128,7 @@ class AnswerCache:
         if new is not None:
             answers.add(self._answer(answers, new, question), 1 << number)
 
-    def _answer(self, answers: Answers, group: NodeGroup, question: Question) -> Answer:
+    def _answer(self, answers: Answers, group: NodeGroup, question: DeviceQuestion) -> Answer:
         """The answer of a group; worked out only if no equivalent group has been asked before."""
         known = answers.of_group.get(group)
         if known is not None:
@@ -142,7 +142,7 @@ class AnswerCache:
         answers.of_group[group] = answers.worked_out[key]
         return answers.worked_out[key]
 
-    def _key_of(self, answers: Answers, group: NodeGroup, node: FleetNode, question: Question) -> Hashable:
+    def _key_of(self, answers: Answers, group: NodeGroup, node: FleetNode, question: DeviceQuestion) -> Hashable:
         """What decides about the answer: what the question reads of the node, and the usage of slices that count."""
         if node.pools is None:
             return INVALID
@@ -155,7 +155,7 @@ class AnswerCache:
         answers.shared.update(shared)
         return projected, usage if any(usage) else NOTHING, tuple(map(self._nodes.occupancy.of, shared))
 
-    def _counting(self, node: FleetNode, question: Question) -> Counting:
+    def _counting(self, node: FleetNode, question: DeviceQuestion) -> Counting:
         """Which slices count: with a policy all of them, else those of the pools that the claims look at."""
         looked_at = None
         if self._decider.policy is FIRST_FIT:
@@ -169,7 +169,7 @@ class AnswerCache:
             shared += [counts for _ in self._nodes.shared((pool,))]
         return Counting(tuple(own), tuple(shared))
 
-    def _work_out(self, node: FleetNode, question: Question) -> Answer:
+    def _work_out(self, node: FleetNode, question: DeviceQuestion) -> Answer:
         try:
             outcome = self._decider.decide(self._current.value, node.node, question.claims)
         except AllocationError:

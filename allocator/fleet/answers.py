@@ -52,7 +52,7 @@ FAILING = Failing()
 class Answers:
     """The answers to one question.
 
-    classes: those that the claims name; their identities are part of the question. text: characters of its expressions.
+    classes: those that the claims name; their identities belong to the question. text: characters of its expressions.
     by_rank: the able nodes. by_text: the unable ones, by what they say and whether each names pools of its own.
     failing: those that end an attempt. of_group: by group of nodes. worked_out: by projection and usage.
     seen, seen_shared: the changes that are taken into account. counting: by projection, which slices of a node count;

@@ -49,7 +49,7 @@ _of_node = values_of(
 
 @dataclass(slots=True, eq=False)
 class _KnownSlice:
-    """A slice. devices: their fingerprint. whole: its own, None until somebody asks.
+    """A slice. devices: their fingerprint. whole: its own, None until it is needed.
 
     by_reach: where devices choose their nodes, by which of them are reached.
     """
@@ -90,7 +90,7 @@ class Fingerprints:
         for pool in pools:
             tokens.append((bool(pool.missing), bool(pool.contradiction)))
             for slice_ in pool.slices:
-                # The use of a slice that other nodes reach too is no part of the node's own usage.
+                # The use of a slice that other nodes reach too does not belong to the node's own usage.
                 shared = None if slice_.reach.node_name else slice_.number
                 tokens.append((self.of_slice(slice_, node), shared))
             tokens.append(self.counted_elsewhere(pool))
@@ -236,7 +236,7 @@ def _number(numbers: dict[Hashable, int], token: Hashable) -> int:
 
 
 def _rest_of(slice_: Slice) -> Hashable:
-    """All of a slice that decides beside its devices."""
+    """What decides about a slice besides its devices."""
     rest = tuple([exact(value) if value else value.__class__ for value in _of_slice(slice_)])
     return rest, _how_it_is_reached(slice_)
 

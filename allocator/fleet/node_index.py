@@ -7,11 +7,11 @@ from allocator.cluster.slice_index import Label
 from allocator.model import Node
 
 MOST_KEYS = 64
-"""Labels by whose key nodes are found at once; beyond, the key that was not asked for the longest is looked up anew."""
+"""Label keys that are indexed; beyond, the least recently used is indexed anew when it is needed."""
 
 
 class NodeIndex:
-    """Nodes by number; labels are indexed from the moment that somebody asks for their key."""
+    """Nodes by number; a label key is indexed when it is first used."""
 
     def __init__(self) -> None:
         self._nodes: dict[int, Node] = {}
@@ -19,7 +19,7 @@ class NodeIndex:
         self._by_label: dict[str, dict[str, set[int]]] = {}
 
     def set(self, number: int, node: Node) -> None:
-        """Keep the node of that number. Raises ValueError where another number has a node of that name."""
+        """Keep the node of that number. Raises ValueError if another number has a node of that name."""
         if self._by_name.get(node.name, number) != number:
             raise ValueError(f"node {node.name} has number {self._by_name[node.name]} already, and is given {number}")
         self.remove(number)
@@ -62,7 +62,7 @@ class NodeIndex:
             for number, node in self._nodes.items():
                 if key in node.labels:
                     by_value.setdefault(node.labels[key], set()).add(number)
-        self._by_label[key] = by_value  # at the end: the first one is the one that was not asked for the longest
+        self._by_label[key] = by_value  # at the end: the first is the least recently used
         if len(self._by_label) > MOST_KEYS:
             del self._by_label[next(iter(self._by_label))]
         return by_value.get(value, ())

@@ -7,7 +7,7 @@ from allocator.model import PoolID, Slice
 from allocator.search.rules import Mask
 
 NOTHING = ()
-"""What is in use of a slice that nobody has anything of."""
+"""What is in use of a slice without any device in use."""
 
 
 class Occupancy:

@@ -16,7 +16,7 @@ MOST_ALTERNATIVES = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class DeviceQuestion:
     """Claims that want devices of one node.
 
     key: equal for claims that get the same answers as long as `classes` are there, the classes that they name.
@@ -27,11 +27,11 @@ class Question:
     key: Hashable
 
     @staticmethod
-    def of(claims: Sequence[Claim], classes: Mapping[str, DeviceClass]) -> "Question":
+    def of(claims: Sequence[Claim], classes: Mapping[str, DeviceClass]) -> "DeviceQuestion":
         """The question of these claims. classes: all, by name."""
         names = [a.class_name for claim in claims for request in claim.requests for a in request.alternatives]
         named = tuple([classes.get(name) for name in names])
-        return Question(claims, named, (fingerprint_of(claims), *map(id, named)))
+        return DeviceQuestion(claims, named, (fingerprint_of(claims), *map(id, named)))
 
 
 def fingerprint_of(claims: Iterable[Claim]) -> Hashable:

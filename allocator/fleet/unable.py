@@ -13,13 +13,13 @@ from allocator.model import Claim, Device, DeviceID, PoolID
 from allocator.outcome import (
     AllBlocked,
     Cause,
-    Conflict,
     ConstraintUnmet,
+    DeviceRefusal,
     Exhausted,
     InvalidPoolSeen,
     NotEnough,
+    NotTogether,
     Outcome,
-    Refusal,
     Refused,
 )
 
@@ -84,26 +84,26 @@ def beside(outcome: Refused | Exhausted, invalid: tuple[tuple[PoolID, str], ...]
 
 
 def _alone(outcome: Refused | Exhausted) -> Refused | Exhausted:
-    """The refusal without the contradictory pools beside it."""
+    """The refusal without contradictory pools."""
     if isinstance(outcome, Exhausted) or not isinstance(outcome.cause, InvalidPoolSeen):
         return outcome
     assert outcome.cause.cause is not None, "the allocator says what is missing, whatever else is wrong"
     return replace(outcome, cause=outcome.cause.cause)
 
 
-def _stages(outcome: Outcome) -> tuple[Refusal, ...]:
+def _stages(outcome: Outcome) -> tuple[DeviceRefusal, ...]:
     cause = outcome.cause if isinstance(outcome, Refused) else None
     return cause.refusals if isinstance(cause, NotEnough | AllBlocked) else ()
 
 
-def _with_stages(outcome: Refused | Exhausted, stages: Sequence[Refusal]) -> Refused:
+def _with_stages(outcome: Refused | Exhausted, stages: Sequence[DeviceRefusal]) -> Refused:
     assert isinstance(outcome, Refused)
     assert isinstance(outcome.cause, NotEnough | AllBlocked)
     return replace(outcome, cause=replace(outcome.cause, refusals=tuple(stages)))
 
 
-def _named(stage: Refusal, devices: tuple[DeviceID, ...], usage: Usage | None) -> Refusal:
-    if usage is None or stage.kind not in ("in use", "capacity"):
+def _named(stage: DeviceRefusal, devices: tuple[DeviceID, ...], usage: Usage | None) -> DeviceRefusal:
+    if usage is None or stage.category not in ("in use", "capacity"):
         return replace(stage, devices=devices)
     return replace(stage, devices=devices, holders=holders_of(devices, usage))
 
@@ -123,5 +123,5 @@ def _renamed_cause(cause: Cause, names: Mapping[str, str]) -> Cause:
             return replace(cause, claim=names[cause.claim])
         case ConstraintUnmet():
             return replace(cause, claim=names[cause.claim])
-        case Conflict():
-            return Conflict(tuple(names[claim] for claim in cause.claims))
+        case NotTogether():
+            return NotTogether(tuple(names[claim] for claim in cause.claims))

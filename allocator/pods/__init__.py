@@ -1,1 +1,1 @@
-"""What pods ask of devices beside their claims: extended resources, node-allocatable resources."""
+"""What pods request of devices besides their claims: extended resources, node-allocatable resources."""

@@ -111,15 +111,15 @@ def generate(containers: Sequence[Container], classes: Mapping[str, DeviceClass]
     requests: list[CountRequest] = []
     mappings: list[RequestMapping] = []
     for resource in sorted(classes):
-        part = _Part.of(containers, resource, classes[resource].name)
-        requests += part.requests()
-        mappings += part.mappings()
+        own = _ResourceRequests.of(containers, resource, classes[resource].name)
+        requests += own.requests()
+        mappings += own.mappings()
     return Generated(tuple(sorted(requests, key=lambda request: request.name)), tuple(mappings))
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
-    """The part of one resource. lasting: the requests of lasting containers, by position; plain: counts likewise."""
+class _ResourceRequests:
+    """What one resource adds. lasting: the requests of lasting containers, by position; plain: counts likewise."""
 
     containers: Sequence[Container]
     resource: str
@@ -128,7 +128,7 @@ class _Part:
     plain: Mapping[int, int]
 
     @staticmethod
-    def of(containers: Sequence[Container], resource: str, class_name: str) -> "_Part":
+    def of(containers: Sequence[Container], resource: str, class_name: str) -> "_ResourceRequests":
         wanted = {position: _count(container, resource) for position, container in enumerate(containers)}
         lasting = {
             position: CountRequest(_request_name(position, containers[position], resource), class_name, count)
@@ -136,7 +136,7 @@ class _Part:
             if count and not containers[position].is_plain_init
         }
         plain = {position: n for position, n in wanted.items() if n and containers[position].is_plain_init}
-        return _Part(containers, resource, class_name, lasting, plain)
+        return _ResourceRequests(containers, resource, class_name, lasting, plain)
 
     def requests(self) -> Iterator[CountRequest]:
         extra = self._extra()

@@ -61,9 +61,9 @@ class OverBudget:
 def claim_resources(
     claim: str, allocation: Allocation, device: Callable[[DeviceID], Device | None]
 ) -> ClaimResources | None:
-    """What an allocation comes to in resources of the node; None where its devices say nothing of them.
+    """What an allocation comes to in resources of the node; None if its devices say nothing of them.
 
-    device: the published device, None where it is gone (it counts nothing).
+    device: the published device, None if it is gone (it counts nothing).
     A mapping is deviceMultiplier for each device, or the consumed capacity times capacityMultiplier; it counts nothing
     where the result does not consume that capacity.
     """
@@ -71,7 +71,7 @@ def claim_resources(
     for result in allocation.results:
         published = device(result.id)
         for resource, entry in published.node_allocatable.items() if published else ():
-            mapping, overhead = _part(entry, "mapping"), _part(entry, "overhead")
+            mapping, overhead = _section(entry, "mapping"), _section(entry, "overhead")
             if (own := _mapped(mapping, result)) is not None:
                 mapped[resource] += own
             per_pod[resource] += _nanos(overhead.get("perPod"))
@@ -97,11 +97,11 @@ def requests_of(containers: Sequence[Container]) -> Amounts:
 
 
 def over_budget(pod: PodResources, claims: Iterable[Amounts]) -> OverBudget | None:
-    """The first resource of which containers and claims need more than the pod's budget; None where it covers them.
+    """The first resource of which containers and claims need more than the pod's budget; None if it covers them.
 
     claims: `ClaimResources.used_by` for each of the pod's.
     """
-    need = _of_parts(pod, claims)
+    need = _unbounded_need(pod, claims)
     return next((OverBudget(name, need[name], most) for name, most in _budget(pod).items() if need[name] > most), None)
 
 
@@ -110,7 +110,7 @@ def pod_need(pod: PodResources, claims: Iterable[Amounts]) -> Amounts:
 
     claims: as of `over_budget`.
     """
-    need = _of_parts(pod, claims)
+    need = _unbounded_need(pod, claims)
     for resource, most in _budget(pod).items():
         need[resource] = most
     need.update({resource: amount.nanos for resource, amount in pod.overhead.items()})
@@ -126,7 +126,7 @@ def shortages(need: Amounts, used: Amounts, allocatable: Mapping[str, Quantity])
     return tuple(sorted(name for name in need if _is_short(name, need[name], used.get(name, 0), allocatable.get(name))))
 
 
-def _of_parts(pod: PodResources, claims: Iterable[Amounts]) -> Counter[str]:
+def _unbounded_need(pod: PodResources, claims: Iterable[Amounts]) -> Counter[str]:
     need = Counter(requests_of(pod.containers))
     for amounts in claims:
         need.update(amounts)
@@ -160,9 +160,9 @@ def _mapped(mapping: Mapping[str, object], result: DeviceResult) -> int | None:
     return _rounded_up(consumed.nanos * _nanos(mapping.get("capacityMultiplier")), _UNIT)
 
 
-def _part(entry: object, name: str) -> Mapping[str, object]:
-    part = entry.get(name) if isinstance(entry, Mapping) else None
-    return part if isinstance(part, Mapping) else {}
+def _section(entry: object, name: str) -> Mapping[str, object]:
+    section = entry.get(name) if isinstance(entry, Mapping) else None
+    return section if isinstance(section, Mapping) else {}
 
 
 def _nanos(amount: object) -> int:

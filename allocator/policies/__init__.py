@@ -1,4 +1,4 @@
-"""The policies that come along, by name; `allocator.policies.contract` says what a policy is."""
+"""The built-in policies by name; `allocator.policies.contract` says what a policy is."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -10,7 +10,7 @@ from allocator.policies.spread import Spread
 
 
 class UnknownPolicy(ValueError):
-    """No policy goes by that name, or it does not take what stands behind it."""
+    """There is no policy of that name, or it takes no such attributes."""
 
 
 def policy_of(text: str) -> Policy:
@@ -39,10 +39,10 @@ def _least_fragmentation(attributes: Sequence[str]) -> Policy:
 
 
 def _topology(attributes: Sequence[str]) -> Policy:
-    # networkx takes a tenth of a second to import, which nobody else should wait for.
-    from allocator.policies.topology import Topology
+    # To import networkx takes a tenth of a second, which the other policies save.
+    from allocator.policies.topology import TopologyPolicy
 
-    return Topology(attributes)
+    return TopologyPolicy(attributes)
 
 
 _PLAIN: Mapping[str, Policy] = {FIRST_FIT.name: FIRST_FIT, Pack.name: Pack(), Spread.name: Spread()}

@@ -1,8 +1,8 @@
 """Policies: which of the valid answers is the best one. They order, they never change what is valid.
 
-A policy orders the devices for each slot of the search, which takes the first answer in that order, and
-scores the answer, so that nodes can be compared. A class with these two methods and two fields is a
-policy; `allocator.policies` has those that come along. What first-fit places, every policy places.
+A policy orders the devices for each slot of the search, which takes the first answer in that order, and scores the
+answer, so that nodes can be compared. Any class with these two methods and two fields is a policy;
+`allocator.policies` has those that are built in. Every policy places what first-fit places.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import Protocol
 
 from allocator.cluster.node_view import NodeView
-from allocator.features.contract import Attempt
+from allocator.features.contract import NodeAttempt
 from allocator.memo import Topic
 from allocator.outcome import InvalidClaim
 from allocator.search.backtracking import BudgetSpent, Found, NotFound, Order, Search, Terms
@@ -41,10 +41,10 @@ class Policy(Protocol):
         all the rest are asked once.
         """
 
-    def order(self, attempt: Attempt, requests: Requests) -> Order | None:
+    def order(self, attempt: NodeAttempt, requests: Requests) -> Order | None:
         """In which order to try the devices of this attempt; None leaves them as they are."""
 
-    def score(self, attempt: Attempt, requests: Requests, picks: Sequence[Pick]) -> Score:
+    def score(self, attempt: NodeAttempt, requests: Requests, picks: Sequence[Pick]) -> Score:
         """How good the picks are, in as many numbers on every node; of equal nodes the first one is taken.
 
         Nothing at all leaves the nodes as they are.
@@ -57,11 +57,11 @@ class FirstFit:
     name = "first-fit"
     reads = ()
 
-    def order(self, attempt: Attempt, requests: Requests) -> Order | None:
+    def order(self, attempt: NodeAttempt, requests: Requests) -> Order | None:
         """As they are."""
         return None
 
-    def score(self, attempt: Attempt, requests: Requests, picks: Sequence[Pick]) -> Score:
+    def score(self, attempt: NodeAttempt, requests: Requests, picks: Sequence[Pick]) -> Score:
         """All answers are as good."""
         return ()
 
@@ -69,7 +69,7 @@ class FirstFit:
 FIRST_FIT = FirstFit()
 
 
-def search_by(policy: Policy, attempt: Attempt, requests: Requests, terms: Terms) -> Found | NotFound | BudgetSpent:
+def search_by(policy: Policy, attempt: NodeAttempt, requests: Requests, terms: Terms) -> Found | NotFound | BudgetSpent:
     """The first answer in the policy's order, with the picks of each request as the view has them.
 
     Devices that would end the attempt are left out at first: an error that only the policy's order comes by must not
@@ -92,7 +92,7 @@ def search_by(policy: Policy, attempt: Attempt, requests: Requests, terms: Terms
     return answer
 
 
-def score_of(policy: Policy, attempt: Attempt, requests: Requests, picks: Sequence[Pick]) -> Score:
+def score_of(policy: Policy, attempt: NodeAttempt, requests: Requests, picks: Sequence[Pick]) -> Score:
     """The policy's score, behind what the user prefers: of two nodes, earlier alternatives go before any policy."""
     own = policy.score(attempt, requests, picks)
     return (_earliness(requests, picks), *own) if own else ()

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from allocator.cluster.node_view import NodeView
 from allocator.cluster.pools import Pool
-from allocator.features.contract import Attempt
+from allocator.features.contract import NodeAttempt
 from allocator.memo import Topic
 from allocator.model import CounterConsumption, Device, PoolID
 from allocator.policies.groups import NUMA_NODE, PCIE_ROOT
@@ -31,7 +31,7 @@ LEVELS = (PCIE_ROOT, NUMA_NODE)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Hardware:
-    """What the devices of a view are parts of, whatever is in use.
+    """What the devices of a view belong to, whatever is in use.
 
     sets: the counters of each counter set, in 10**-9. units: those of each device. groups: sets of units; parents: for
     each device the numbers of its groups, which are its own units, its PCIe root and its NUMA node. local: the units
@@ -48,13 +48,13 @@ class Hardware:
         """The counter sets of a device of these pools, and how full it makes each."""
         for consumption in device.consumes_counters:
             counter_set = (PoolID(device.driver, device.pool), consumption.counter_set)
-            yield counter_set, _part(consumption, self.sets.get(counter_set, {}))
+            yield counter_set, _drawn(consumption, self.sets.get(counter_set, {}))
 
 
 class Fullness:
     """How full the hardware of an attempt is."""
 
-    def __init__(self, attempt: Attempt) -> None:
+    def __init__(self, attempt: NodeAttempt) -> None:
         self._attempt = attempt
         self._hardware = hardware_of(attempt.view)
         self._used = self._in_use()
@@ -77,8 +77,8 @@ class Fullness:
         used: dict[Unit, int] = {}
         for pool in self._attempt.view.pools:
             if pool.is_usable:
-                for unit, part in self._allocated(pool):
-                    used[unit] = used.get(unit, 0) + part
+                for unit, amount in self._allocated(pool):
+                    used[unit] = used.get(unit, 0) + amount
         return used
 
     def _allocated(self, pool: Pool) -> Iterator[tuple[Unit, int]]:
@@ -98,8 +98,8 @@ class Fullness:
                 continue
             made.append(pick)
             if not charged >> pick.device & 1:
-                for unit, part in self._hardware.drawn(attempt.view.devices[pick.device]):
-                    used[unit] = used.get(unit, 0) + part
+                for unit, amount in self._hardware.drawn(attempt.view.devices[pick.device]):
+                    used[unit] = used.get(unit, 0) + amount
             charged |= (1 << pick.device) & attempt.shareable
             if pick.device in self._hardware.units[pick.device]:
                 used[pick.device] = self._own(pick.device, made)
@@ -119,7 +119,7 @@ _FULLNESS: Topic[Fullness] = Topic("fullness")
 _HARDWARE: Topic[Hardware] = Topic("hardware")
 
 
-def fullness_of(attempt: Attempt) -> Fullness:
+def fullness_of(attempt: NodeAttempt) -> Fullness:
     """How full the hardware of the attempt is, worked out once. Cost: O(devices of the pools with anything in use)."""
     return attempt.memo.remember(_FULLNESS, lambda: Fullness(attempt))
 
@@ -168,14 +168,14 @@ def _local(view: NodeView) -> Iterator[int]:
                 yield position
 
 
-def _part(consumption: CounterConsumption, counters: Mapping[str, int]) -> int:
+def _drawn(consumption: CounterConsumption, counters: Mapping[str, int]) -> int:
     return _average({name: amount.nanos for name, amount in consumption.counters.items()}, counters)
 
 
 def _average(taken: Mapping[str, int], whole: Mapping[str, int]) -> int:
     """How full that makes what is whole, on average over all that there is something of."""
-    parts = [taken.get(name, 0) * FULL // amount for name, amount in whole.items() if amount > 0]
-    return sum(parts) // len(parts) if parts else 0
+    shares = [taken.get(name, 0) * FULL // amount for name, amount in whole.items() if amount > 0]
+    return sum(shares) // len(shares) if shares else 0
 
 
 def _mean(used: Mapping[Unit, int], units: Sequence[Unit]) -> int:

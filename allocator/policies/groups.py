@@ -6,7 +6,7 @@ Source: KEP-4381 (matchAttribute), KEP-5491 (lists), the standard attributes of 
 
 from collections.abc import Mapping
 
-from allocator.features.contract import Attempt
+from allocator.features.contract import NodeAttempt
 from allocator.features.list_type_attributes import Token, tokens
 from allocator.gates import LIST_TYPE_ATTRIBUTES
 from allocator.memo import Topic
@@ -19,7 +19,7 @@ PCIE_ROOT = "resource.kubernetes.io/pcieRoot"
 _GROUPS: Topic[Mapping[Token, Mask]] = Topic("devices by value")
 
 
-def groups_of(attempt: Attempt, name: str) -> Mapping[Token, Mask]:
+def groups_of(attempt: NodeAttempt, name: str) -> Mapping[Token, Mask]:
     """The devices of each value of the attribute of that qualified name.
 
     Cost: O(devices of the view), the first time.
@@ -27,7 +27,7 @@ def groups_of(attempt: Attempt, name: str) -> Mapping[Token, Mask]:
     return attempt.view.memo.remember((_GROUPS, name), lambda: _groups_of(attempt, name))
 
 
-def _groups_of(attempt: Attempt, name: str) -> Mapping[Token, Mask]:
+def _groups_of(attempt: NodeAttempt, name: str) -> Mapping[Token, Mask]:
     has_lists = attempt.features.has(LIST_TYPE_ATTRIBUTES)
     groups: dict[Token, Mask] = {}
     for position, device in enumerate(attempt.view.devices):

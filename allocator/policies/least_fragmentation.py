@@ -9,7 +9,7 @@ and so does the node. An aligned claim gets the smallest group in which it fits.
 from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 
-from allocator.features.contract import Attempt
+from allocator.features.contract import NodeAttempt
 from allocator.features.list_type_attributes import Token
 from allocator.policies.contract import Requests, Score
 from allocator.policies.groups import NUMA_NODE, PCIE_ROOT, groups_of
@@ -17,7 +17,7 @@ from allocator.policies.partitions import Partitions
 from allocator.policies.shares import share_of, shared_of
 from allocator.requests.constraints import MatchAttribute
 from allocator.search.backtracking import Order
-from allocator.search.rules import Candidates, Mask, Pick, Slot, bits
+from allocator.search.rules import Candidates, DeviceSlot, Mask, Pick, bits
 
 Cost = tuple[float, ...]
 """What is broken: partitions, capacity to share, groups of each attribute, the node; less is better."""
@@ -35,17 +35,17 @@ class LeastFragmentation:
     def __init__(self, attributes: Sequence[str] = (NUMA_NODE, PCIE_ROOT)) -> None:
         self.reads = tuple(attributes)
 
-    def order(self, attempt: Attempt, requests: Requests) -> Order:
+    def order(self, attempt: NodeAttempt, requests: Requests) -> Order:
         """The device that breaks the smallest blocks first, by what is left after each pick."""
         blocks = _Blocks(attempt, requests, self.reads)
 
-        def smallest_first(slot: Slot, domain: Mask, picks: Sequence[Pick]) -> Iterable[int]:
+        def smallest_first(slot: DeviceSlot, domain: Mask, picks: Sequence[Pick]) -> Iterable[int]:
             return sorted(bits(domain), key=blocks.costs(slot.candidates, domain, picks).__getitem__)
 
         return smallest_first
 
-    def score(self, attempt: Attempt, requests: Requests, picks: Sequence[Pick]) -> Score:
-        """What the picks break, negative: all partitions, the largest one of every other kind of block."""
+    def score(self, attempt: NodeAttempt, requests: Requests, picks: Sequence[Pick]) -> Score:
+        """What the picks break, negative: all partitions, the largest one of all other blocks."""
         blocks = _Blocks(attempt, requests, self.reads)
         costs = [
             blocks.costs(pick.candidates, 1 << pick.device, picks[:number])[pick.device]
@@ -60,7 +60,7 @@ class LeastFragmentation:
 class _Blocks:
     """The blocks of an attempt. attributes: those that claims have to match, then those that were asked for."""
 
-    def __init__(self, attempt: Attempt, requests: Requests, attributes: Sequence[str]) -> None:
+    def __init__(self, attempt: NodeAttempt, requests: Requests, attributes: Sequence[str]) -> None:
         self._attempt = attempt
         self._partitions = Partitions(attempt)
         self._attributes = tuple(dict.fromkeys((*_matched(requests), *attributes)))
@@ -93,7 +93,7 @@ class _Blocks:
         return picked & ~self._attempt.shareable
 
     def _room(self, candidates: Candidates, device: int, picks: Sequence[Pick]) -> float:
-        """For how many such shares the device has room; nothing where it is not shared."""
+        """For how many such shares the device has room; nothing if it is not shared."""
         if not self._attempt.shareable >> device & 1:
             return 0.0
         share = share_of(self._attempt, candidates.alternative, device)

@@ -6,11 +6,11 @@ fullest PCIe root, then on the fullest NUMA node. Of nodes, one that is used goe
 
 from collections.abc import Iterable, Sequence
 
-from allocator.features.contract import Attempt
+from allocator.features.contract import NodeAttempt
 from allocator.policies.contract import Requests, Score
 from allocator.policies.fullness import FULL, LEVELS, fullness_of
 from allocator.search.backtracking import Order
-from allocator.search.rules import Mask, Pick, Slot, bits
+from allocator.search.rules import DeviceSlot, Mask, Pick, bits
 
 
 class Pack:
@@ -19,17 +19,17 @@ class Pack:
     name = "pack"
     reads = LEVELS
 
-    def order(self, attempt: Attempt, requests: Requests) -> Order:
+    def order(self, attempt: NodeAttempt, requests: Requests) -> Order:
         """The fullest unit first, then PCIe root, then NUMA node."""
         fullness = fullness_of(attempt)
 
-        def fullest_first(_slot: Slot, domain: Mask, picks: Sequence[Pick]) -> Iterable[int]:
+        def fullest_first(_slot: DeviceSlot, domain: Mask, picks: Sequence[Pick]) -> Iterable[int]:
             full = fullness.of_parents(picks)
             return sorted(bits(domain), key=lambda device: [-parent for parent in full[device]])
 
         return fullest_first
 
-    def score(self, attempt: Attempt, requests: Requests, picks: Sequence[Pick]) -> Score:
+    def score(self, attempt: NodeAttempt, requests: Requests, picks: Sequence[Pick]) -> Score:
         """(1 where the node was used before, how full it is afterwards from 0 to 1)."""
         was_used, full = fullness_of(attempt).of_node(picks)
         return (float(was_used), full / FULL)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from allocator.cluster.node_view import NodeView
-from allocator.features.contract import Attempt
+from allocator.features.contract import NodeAttempt
 from allocator.features.partitionable_devices import consumed
 from allocator.memo import Topic
 from allocator.model import Device, PoolID
@@ -49,7 +49,7 @@ _PARTITIONED: Topic[Mapping[CounterSetID, Partitioned]] = Topic("partitioned cou
 class Partitions:
     """The counter sets of an attempt."""
 
-    def __init__(self, attempt: Attempt) -> None:
+    def __init__(self, attempt: NodeAttempt) -> None:
         self._attempt = attempt
         self._sets = partitioned(attempt.view)
         self._left = self._left_over()
@@ -143,10 +143,10 @@ def _minus(left: Amounts, takes: Amounts) -> Amounts:
 
 @lru_cache(maxsize=4096)
 def _costs(whole: Amounts, left: Amounts, partitions: Sequence[tuple[Amounts, int]]) -> Mapping[Amounts, int]:
-    """What cutting one partition of each kind costs; kinds are what they take, with how many there are.
+    """What cutting one partition of each size costs. partitions: sizes (what they take), with how many there are.
 
-    Counter sets of a fleet are alike and are in few states, so that most answers are known.
-    Cost: O(kinds**2 * counters).
+    Counter sets of a fleet are alike and are used in few ways, so that most answers are known.
+    Cost: O(sizes**2 * counters).
     """
     costs = {}
     for cut, _ in partitions:
@@ -160,11 +160,11 @@ def _costs(whole: Amounts, left: Amounts, partitions: Sequence[tuple[Amounts, in
 
 
 def _times(takes: Amounts, number: int, left: Amounts) -> int:
-    """How many of so many partitions of one kind can be cut from what is left."""
+    """How many of so many partitions of one size can be cut from what is left."""
     return max(0, min((number, *(amount // taken for taken, amount in zip(takes, left, strict=True) if taken > 0))))
 
 
 def _weight(takes: Amounts, whole: Amounts) -> int:
     """One partition outweighs all smaller ones together. The size is the average over the counters."""
-    parts = [taken * _FINE // amount for taken, amount in zip(takes, whole, strict=True) if amount > 0]
-    return 1 << _COUNT_BITS * (LEVELS * sum(parts) // (_FINE * max(1, len(parts))))
+    shares = [taken * _FINE // amount for taken, amount in zip(takes, whole, strict=True) if amount > 0]
+    return 1 << _COUNT_BITS * (LEVELS * sum(shares) // (_FINE * max(1, len(shares))))

@@ -7,11 +7,11 @@ the emptiest.
 
 from collections.abc import Iterable, Sequence
 
-from allocator.features.contract import Attempt
+from allocator.features.contract import NodeAttempt
 from allocator.policies.contract import Requests, Score
 from allocator.policies.fullness import FULL, LEVELS, fullness_of
 from allocator.search.backtracking import Order
-from allocator.search.rules import Mask, Pick, Slot, bits
+from allocator.search.rules import DeviceSlot, Mask, Pick, bits
 
 
 class Spread:
@@ -20,16 +20,16 @@ class Spread:
     name = "spread"
     reads = LEVELS
 
-    def order(self, attempt: Attempt, requests: Requests) -> Order:
+    def order(self, attempt: NodeAttempt, requests: Requests) -> Order:
         """The emptiest unit first, then PCIe root, then NUMA node."""
         fullness = fullness_of(attempt)
 
-        def emptiest_first(_slot: Slot, domain: Mask, picks: Sequence[Pick]) -> Iterable[int]:
+        def emptiest_first(_slot: DeviceSlot, domain: Mask, picks: Sequence[Pick]) -> Iterable[int]:
             return sorted(bits(domain), key=fullness.of_parents(picks).__getitem__)
 
         return emptiest_first
 
-    def score(self, attempt: Attempt, requests: Requests, picks: Sequence[Pick]) -> Score:
+    def score(self, attempt: NodeAttempt, requests: Requests, picks: Sequence[Pick]) -> Score:
         """(-1 where the node was used before, how empty it is afterwards from -1 to 0)."""
         was_used, full = fullness_of(attempt).of_node(picks)
         return (-float(was_used), -full / FULL)

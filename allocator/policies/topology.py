@@ -14,18 +14,18 @@ from itertools import combinations
 
 import networkx as nx
 
-from allocator.features.contract import Attempt
+from allocator.features.contract import NodeAttempt
 from allocator.memo import Topic
 from allocator.policies.contract import Requests, Score
 from allocator.policies.groups import NUMA_NODE, PCIE_ROOT, groups_of
 from allocator.search.backtracking import Order
-from allocator.search.rules import Candidates, Mask, Pick, Slot, bits
+from allocator.search.rules import Candidates, DeviceSlot, Mask, Pick, bits
 
 Values = tuple[tuple[int, ...], ...]
 """The values of a place for each attribute, numbered in the order in which a view shows them."""
 
 
-class Topology:
+class TopologyPolicy:
     """What is closest first.
 
     attributes: devices with the same value of the first one are closest; PCIe root and NUMA node follow those named.
@@ -37,11 +37,11 @@ class Topology:
     def __init__(self, attributes: Sequence[str] = ()) -> None:
         self.reads = tuple(dict.fromkeys((*attributes, PCIE_ROOT, NUMA_NODE)))
 
-    def order(self, attempt: Attempt, requests: Requests) -> Order:
+    def order(self, attempt: NodeAttempt, requests: Requests) -> Order:
         """What is closest to the claim's devices and to those that it still needs; of equals, to the pod's others."""
         layout = layout_of(attempt, self.reads)
 
-        def closest_first(slot: Slot, domain: Mask, picks: Sequence[Pick]) -> Iterable[int]:
+        def closest_first(slot: DeviceSlot, domain: Mask, picks: Sequence[Pick]) -> Iterable[int]:
             claim = slot.candidates.claim
             own = [pick.device for pick in picks if pick.candidates.claim == claim]
             others = [pick.device for pick in picks if pick.candidates.claim != claim]
@@ -54,7 +54,7 @@ class Topology:
 
         return closest_first
 
-    def score(self, attempt: Attempt, requests: Requests, picks: Sequence[Pick]) -> Score:
+    def score(self, attempt: NodeAttempt, requests: Requests, picks: Sequence[Pick]) -> Score:
         """(how far apart two devices of one claim are on average, two of different claims), negative."""
         layout = layout_of(attempt, self.reads)
         within: list[float] = []
@@ -114,13 +114,13 @@ class Layout:
 _LAYOUT: Topic[Layout] = Topic("layout")
 
 
-def layout_of(attempt: Attempt, attributes: Sequence[str]) -> Layout:
+def layout_of(attempt: NodeAttempt, attributes: Sequence[str]) -> Layout:
     """The layout of the attempt's view. Cost: O(devices * attributes), and the distances, the first time."""
     key = (_LAYOUT, tuple(attributes))
     return attempt.view.memo.remember(key, lambda: _layout(_values_in(attempt, attributes)))
 
 
-def _values_in(attempt: Attempt, attributes: Sequence[str]) -> list[Values]:
+def _values_in(attempt: NodeAttempt, attributes: Sequence[str]) -> list[Values]:
     """The values of each device."""
     values: list[list[tuple[int, ...]]] = [[] for _ in attempt.view.devices]
     for name in attributes:
@@ -160,7 +160,7 @@ def _step(place: Values) -> int:
     return next((level for level, own in enumerate(place, 1) if own), len(place) + 1)
 
 
-def _needed(slot: Slot, requests: Requests) -> Iterator[tuple[Candidates, int]]:
+def _needed(slot: DeviceSlot, requests: Requests) -> Iterator[tuple[Candidates, int]]:
     """What the claim needs after this slot: the rest of the request, then the first alternatives of later ones."""
     own = slot.candidates
     if slot.position + 1 < own.need:
@@ -172,7 +172,7 @@ def _needed(slot: Slot, requests: Requests) -> Iterator[tuple[Candidates, int]]:
         is_later |= any((c.claim, c.alternative.name) == (own.claim, own.alternative.name) for c in alternatives)
 
 
-def _gone(attempt: Attempt, picks: Iterable[Pick]) -> Mask:
+def _gone(attempt: NodeAttempt, picks: Iterable[Pick]) -> Mask:
     picked = 0
     for pick in picks:
         picked |= 1 << pick.device

@@ -1,8 +1,7 @@
 """Claims to what the search works on: each alternative of each request with its candidates on a view.
 
-Here is everything that can be said about a request before the first pick: the class is there, the
-mode is known, the claim stays within its limit, and which devices pass the static rules, kept as a
-funnel so that a refusal explains itself.
+Everything that is known of a request before the first pick: its class exists, its mode is known, its claim is within
+the limit, and the devices that pass the static rules, as a funnel that explains a refusal.
 Source: KEP-4381; limits from resource.k8s.io/v1 (AllocationResultsMaxSize).
 """
 
@@ -16,13 +15,13 @@ from allocator.cluster.snapshot import Snapshot
 from allocator.did_you_mean import did_you_mean
 from allocator.features import FEATURES, concerned
 from allocator.features.consumable_capacity import Capacity
-from allocator.features.contract import Attempt
+from allocator.features.contract import NodeAttempt
 from allocator.memo import Topic
 from allocator.model import Alternative, Claim, Constraint, DeviceClass
 from allocator.outcome import InvalidClaim, InvalidPool
 from allocator.requests.constraints import AttributeRule, covers, rules_of
 from allocator.requests.failures import failure
-from allocator.search.rules import Candidates, Kind, Mask, Rule, Stage, bits
+from allocator.search.rules import Candidates, Category, Mask, Rule, Stage, bits
 
 MAX_RESULTS = 32
 """Devices that one claim can hold (AllocationResultsMaxSize)."""
@@ -43,13 +42,13 @@ class Problem:
     is_exhaustive: bool
 
 
-def problem_of(snapshot: Snapshot, attempt: Attempt, claims: Sequence[Claim]) -> Problem:
-    """The attempt of allocating the claims together.
+def problem_of(snapshot: Snapshot, attempt: NodeAttempt, claims: Sequence[Claim]) -> Problem:
+    """Prepare the search for all claims together.
 
     Raises InvalidClaim and InvalidPool for what ends the attempt on every node. Cost: O(requests times devices).
     """
     watching = [feature.rule(attempt) for feature in concerned(attempt.view, "rule")]
-    builder = _Builder(snapshot, attempt, tuple([watcher for watcher in watching if watcher is not None]))
+    builder = _CandidateBuilder(snapshot, attempt, tuple([watcher for watcher in watching if watcher is not None]))
     requests: list[tuple[Candidates, ...]] = []
     constraints: list[tuple[Constraint, AttributeRule]] = []
     for number, claim in enumerate(claims):
@@ -72,9 +71,12 @@ def problem_of(snapshot: Snapshot, attempt: Attempt, claims: Sequence[Claim]) ->
     return Problem(tuple(requests), tuple(constraints), may_end, is_exhaustive)
 
 
-def devices_looked_at(snapshot: Snapshot, attempt: Attempt, claims: Sequence[Claim]) -> Mask:
-    """The devices that some request means, or cannot judge, whatever is in use. Raises InvalidClaim, InvalidPool."""
-    builder = _Builder(snapshot, attempt, ())
+def devices_looked_at(snapshot: Snapshot, attempt: NodeAttempt, claims: Sequence[Claim]) -> Mask:
+    """The devices that a request asks for, or that cannot be decided, whatever is in use.
+
+    Raises InvalidClaim, InvalidPool.
+    """
+    builder = _CandidateBuilder(snapshot, attempt, ())
     looked_at = 0
     for claim in claims:
         for request in claim.requests:
@@ -99,13 +101,13 @@ def _with_rules(candidates: Candidates, rules: Sequence[tuple[Constraint, Attrib
 
 
 def _may_raise(candidates: Candidates) -> bool:
-    """True where a constraint may end the attempt: under `All`, or because a derived attribute fails."""
+    """True if a constraint may end the attempt: under `All`, or because a derived attribute fails."""
     is_forced, rules = candidates.forced is not None, _constraining(candidates)
     return any((is_forced and rule.is_fatal) or rule.columns.of(candidates).failures for rule in rules)
 
 
 def _depends_on_order(candidates: Candidates) -> bool:
-    """True where a constraint may refuse in one order what it takes in another."""
+    """True if a constraint may refuse in one order what it takes in another."""
     return any(rule.depends_on_order(candidates) for rule in _constraining(candidates))
 
 
@@ -115,9 +117,9 @@ def _constraining(candidates: Candidates) -> list[AttributeRule]:
 
 @dataclass(slots=True, eq=False)
 class _Meant:
-    """What can be said of an alternative on a view whatever is in use.
+    """What is known of an alternative on a view, whatever is in use.
 
-    selected: the devices that it means. poison: those that cannot be judged. unusable: those that it cannot have.
+    selected: the devices that it means. poison: those that cannot be decided. unusable: those that it cannot have.
     """
 
     device_class: DeviceClass
@@ -131,7 +133,7 @@ _MEANT: Topic[_Meant] = Topic("what is meant")
 
 
 def _require_known(claim: Claim) -> None:
-    """Raises InvalidClaim where a field that could change the decision is not known."""
+    """Raises InvalidClaim if a field that could change the decision is not known."""
     if claim.unknown_fields:
         raise _unknown(f"claim {claim}", claim.unknown_fields)
     for number, constraint in enumerate(claim.constraints):
@@ -150,9 +152,9 @@ def _unknown(where: str, fields: tuple[str, ...]) -> InvalidClaim:
 
 
 @dataclass(slots=True)
-class _Builder:
+class _CandidateBuilder:
     snapshot: Snapshot
-    attempt: Attempt
+    attempt: NodeAttempt
     watching: tuple[Rule, ...]
 
     def requests(self, number: int, claim: Claim) -> list[tuple[Candidates, ...]]:
@@ -191,11 +193,11 @@ class _Builder:
                     refused &= ~stage.refused
                 own = stage.refused & selected & ~refused
                 if own:
-                    stages = (*stages, Stage(stage.reason, own, stage.kind, is_of_all=not stage.leaves_all))
+                    stages = (*stages, Stage(stage.reason, own, stage.category, is_of_all=not stage.leaves_all))
                     refused |= own
                     selected &= ~own if stage.leaves_all else -1
         is_all = alternative.mode == "All"
-        # A device in use is not looked at, so that it does not show that it cannot be judged.
+        # A device in use is not looked at, so that it does not show that it cannot be decided.
         held = 0 if alternative.admin_access else self.attempt.in_use
         mask = (selected & ~refused) | (meant.poison & ~held)
         forced = tuple(bits(selected)) if is_all and selected else None
@@ -204,7 +206,7 @@ class _Builder:
         return Candidates(number, alternative, mask, poison, need, forced, self.watching, stages)
 
     def meant(self, claim: Claim, alternative: Alternative) -> "_Meant":
-        """What can be said of the alternative whatever is in use; remembered by the view."""
+        """What is known of the alternative, whatever is in use; remembered by the view."""
         # What is remembered keeps its class, so that no other class gets that identity.
         class_id = id(self.snapshot.classes.get(alternative.class_name))
         key = (_MEANT, (class_id, alternative.name, alternative.fingerprint))
@@ -226,7 +228,7 @@ class _Builder:
         for feature in concerned(self.attempt.view, "unusable"):
             for stage in feature.unusable(self.attempt, alternative):
                 if own := stage.refused & selected & ~unusable:
-                    stages.append(Stage(stage.reason, own, stage.kind, is_of_all=True))
+                    stages.append(Stage(stage.reason, own, stage.category, is_of_all=True))
                 unusable |= stage.refused
         return _Meant(device_class, selected, poison, unusable, tuple(stages))
 
@@ -256,9 +258,9 @@ class _Builder:
                 raise InvalidPool(f"{where}: asks for all devices, but pool {name} is invalid: {pool.contradiction}")
 
     def _select(self, device_class: DeviceClass, alternative: Alternative) -> tuple[Mask, Mask, list[Stage]]:
-        """(devices that the request means, devices that cannot be judged, the funnel so far)."""
+        """(devices that the request means, devices that cannot be decided, the funnel so far)."""
         view, attempt = self.attempt.view, self.attempt
-        funnel = _Funnel(view.all)
+        funnel = _Left(view.all)
         if not attempt.features.is_strict:
             funnel.refuse("carry fields that are not known", view.unknown)
         for feature in concerned(view, "unseen"):
@@ -266,11 +268,11 @@ class _Builder:
                 funnel.refuse(stage.reason, stage.refused)
         poison = 0
         for source, position, expression in selectors_of(device_class, alternative):
-            verdict = self.snapshot.selectors.verdict(expression, view, attempt.is_cancelled)
-            poison |= funnel.left & verdict.errors
-            if refused := funnel.left & ~verdict.matches & ~verdict.errors:
+            selection = self.snapshot.selectors.select(expression, view, attempt.is_cancelled)
+            poison |= funnel.left & selection.errors
+            if refused := funnel.left & ~selection.matches & ~selection.errors:
                 funnel.refuse(_failing(position, source, expression), refused, "selector")
-            funnel.left &= ~verdict.errors
+            funnel.left &= ~selection.errors
         poison |= funnel.left & view.unreadable
         funnel.left &= ~view.unreadable
         funnel.refuse("are on other nodes", ~view.reachable)
@@ -285,21 +287,21 @@ class _Builder:
 
 
 @dataclass(slots=True)
-class _Funnel:
-    """What is left of devices, and the stages that refused some of them."""
+class _Left:
+    """The devices that are left, and the stages that refused others."""
 
     left: Mask
     stages: list[Stage] = field(default_factory=list)
 
-    def refuse(self, reason: str, devices: Mask, kind: Kind = "other") -> None:
+    def refuse(self, reason: str, devices: Mask, category: Category = "other") -> None:
         """Leave these devices out."""
         if refused := self.left & devices:
-            self.stages.append(Stage(reason, refused, kind))
+            self.stages.append(Stage(reason, refused, category))
             self.left ^= refused
 
 
 def _without(stages: Iterable[Stage], devices: Mask) -> tuple[Stage, ...]:
-    """The stages as if they had not met the devices."""
+    """The stages without the devices."""
     left = (replace(stage, refused=stage.refused & ~devices) for stage in stages)
     return tuple(stage for stage in left if stage.refused)
 
@@ -312,7 +314,7 @@ def _devices(candidates: Candidates) -> int:
 
 
 def _failing(position: int, source: str, expression: str) -> str:
-    """One text for all views, which keep it."""
+    """One text object for all views that keep it."""
     return intern(f"fail selector #{position} of {source} ({_shortened(expression)})")
 
 

@@ -1,7 +1,7 @@
 """The user's constraints as rules: all devices with one value of an attribute, or all with different ones.
 
-Values compare by kind and as written, so the versions `1.0.0+a` and `1.0.0+b` differ here although
-selectors take them as equal. What a list compares as is for `features.list_type_attributes` to say.
+Values compare by type and as written, so the versions `1.0.0+a` and `1.0.0+b` differ here although
+selectors take them as equal. Lists compare as in `features.list_type_attributes`.
 Source: KEP-4381, fields matchAttribute and distinctAttribute.
 """
 
@@ -11,24 +11,24 @@ from dataclasses import dataclass, field
 
 import cel
 from allocator.cluster.node_view import NodeView
-from allocator.features.contract import Attempt
+from allocator.features.contract import NodeAttempt
 from allocator.features.list_type_attributes import Token, is_list, tokens
 from allocator.gates import LIST_TYPE_ATTRIBUTES
 from allocator.memo import Topic
 from allocator.model import Alternative, Attribute, Constraint, Device
 from allocator.outcome import InvalidClaim
-from allocator.search.rules import UNBOUNDED, Candidates, Classes, Effort, Mask, Rule, Slot, Trail, bits
+from allocator.search.rules import UNBOUNDED, Candidates, Classes, DeviceSlot, Effort, Mask, Rule, Trail, bits
 from cel import Cancelled
 
 
 def covers(constraint: Constraint, alternative: Alternative) -> bool:
-    """True where the constraint applies to the request: no names mean all, a request's name means its subrequests."""
+    """True if the constraint applies to the request: no names mean all, a request's name means its subrequests."""
     names = constraint.requests
     return not names or alternative.name in names or alternative.name.partition("/")[0] in names
 
 
 def lookup(device: Device, name: str) -> Attribute | None:
-    """The attribute of that qualified name; the short name counts where the domain is the driver's.
+    """The attribute of that qualified name; the short name counts if the domain is the driver's.
 
     The name as written in full goes before the short one. Source: KEP-4381, matchAttribute.
     """
@@ -39,7 +39,7 @@ def lookup(device: Device, name: str) -> Attribute | None:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Column:
+class AttributeColumn:
     """One attribute over the devices of a view.
 
     groups: the devices of each value. numbered: the same by the value's number, which all columns of the view agree on.
@@ -69,26 +69,26 @@ MOST_COLUMNS = 256
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _ColumnSet:
     """The columns of one attribute name on one view, by what they are made of; their values share one numbering."""
 
     numbers: dict[Token, int] = field(default_factory=dict)
-    made: dict[Hashable, Column] = field(default_factory=dict)
+    made: dict[Hashable, AttributeColumn] = field(default_factory=dict)
 
 
-_KNOWN: Topic[_Known] = Topic("columns")
+_COLUMN_SETS: Topic[_ColumnSet] = Topic("columns")
 
 
-def _known(view: NodeView, name: str) -> _Known:
-    key = (_KNOWN, name)
-    known = view.memo.remember(key, _Known)
+def _column_set(view: NodeView, name: str) -> _ColumnSet:
+    key = (_COLUMN_SETS, name)
+    known = view.memo.remember(key, _ColumnSet)
     if len(known.made) <= MOST_COLUMNS:
         return known
     view.memo.forget(key)
-    return view.memo.remember(key, _Known)
+    return view.memo.remember(key, _ColumnSet)
 
 
-class Columns:
+class AttributeColumns:
     """The columns of one attribute name, published or derived, each made once for a view."""
 
     def __init__(self, view: NodeView, name: str, derive: Derive, *, has_lists: bool) -> None:
@@ -96,19 +96,19 @@ class Columns:
         self._name = name
         self._derive = derive
         self._has_lists = has_lists
-        self._known = _known(view, name)
+        self._set = _column_set(view, name)
 
-    def of(self, candidates: Candidates) -> Column:
+    def of(self, candidates: Candidates) -> AttributeColumn:
         """The column that an alternative compares: its own derived attribute, or the published one."""
         expression = dict(candidates.alternative.derived_attributes).get(self._name)
         devices = self._view.all if expression is None else candidates.mask
-        column = self._known.made.get((expression, devices))
+        column = self._set.made.get((expression, devices))
         if column is None:
-            column = self._known.made[expression, devices] = self._make(expression, devices)
+            column = self._set.made[expression, devices] = self._make(expression, devices)
         return column
 
-    def _make(self, expression: str | None, devices: Mask) -> Column:
-        numbers = self._known.numbers
+    def _make(self, expression: str | None, devices: Mask) -> AttributeColumn:
+        numbers = self._set.numbers
         groups: dict[Token, Mask] = {}
         values: dict[int, Mask] = {}
         failures: dict[int, str] = {}
@@ -128,7 +128,7 @@ class Columns:
                     groups[token] = groups.get(token, 0) | 1 << position
         present = sum(1 << position for position in values)
         numbered = {numbers[token]: mask for token, mask in groups.items()}
-        return Column(groups, numbered, values, present, lists, failures)
+        return AttributeColumn(groups, numbered, values, present, lists, failures)
 
 
 @dataclass(slots=True, eq=False)
@@ -136,14 +136,14 @@ class AttributeRule(Rule):
     """A constraint over the values of an attribute. claim, position: where the constraint stands, for messages.
 
     is_fatal: a violation under `All` ends the attempt. covered: the alternatives that it covers; affected: the requests
-    that it covers whichever alternative is chosen, with their alternatives; both are told before the first pick.
+    that it covers whichever alternative is chosen, with their alternatives; `cover` sets both before the first pick.
     """
 
     view: NodeView
     claim: str
     position: int
     attribute: str
-    columns: Columns
+    columns: AttributeColumns
     is_fatal: bool
     covered: Sequence[Candidates] = field(default=(), init=False)
     affected: Sequence[Sequence[Candidates]] = field(default=(), init=False)
@@ -154,14 +154,14 @@ class AttributeRule(Rule):
         self.affected = tuple([alternatives for alternatives in requests if all(map(covers, alternatives))])
 
     def effort(self, picks: int) -> Effort:
-        """The values of the attribute are looked at, those of devices that have the same ones once."""
+        """Each value of the attribute is read, once for all devices that have it."""
         return Effort(1 + max([len(column.numbered) for column in self._columns()], default=0))
 
     def alike(self, device: int) -> Hashable:
         """Devices with the same values, published and derived, are the same."""
         return tuple([(column.values.get(device), device in column.failures) for column in self._columns()])
 
-    def _columns(self) -> Sequence[Column]:
+    def _columns(self) -> Sequence[AttributeColumn]:
         """The columns of the alternatives that are covered, each once."""
         return tuple({id(column): column for column in map(self.columns.of, self.covered)}.values())
 
@@ -170,11 +170,11 @@ class AttributeRule(Rule):
         """(how many devices can satisfy the constraint at most, how many are needed), before any pick."""
 
     def depends_on_order(self, candidates: Candidates) -> bool:
-        """True where a set of devices may be refused in one order and not in another."""
+        """True if a set of devices may be refused in one order and not in another."""
         return False
 
-    def refuse(self, slot: Slot, device: int) -> bool:
-        """False, which refuses the device; under `All` an error where a violation ends the attempt."""
+    def refuse(self, slot: DeviceSlot, device: int) -> bool:
+        """False, to refuse the device; under `All` an error if a violation ends the attempt."""
         if not (slot.is_forced and self.is_fatal):
             return False
         raise InvalidClaim(
@@ -182,8 +182,8 @@ class AttributeRule(Rule):
             f"{self.view.devices[device].id}, since constraint #{self.position} ({self.attribute}) would be violated"
         )
 
-    def values(self, slot: Slot, device: int) -> Mask:
-        """The device's values for the slot's request, 0 for none. Raises InvalidClaim where deriving them fails."""
+    def values(self, slot: DeviceSlot, device: int) -> Mask:
+        """The device's values for the slot's request, 0 for none. Raises InvalidClaim if deriving them fails."""
         column = self.columns.of(slot.candidates)
         if device in column.failures:
             raise InvalidClaim(
@@ -205,15 +205,15 @@ class MatchAttribute(AttributeRule):
         AttributeRule.cover(self, requests, covers)
         self._viable = sum(1 << value for value in self._different_values() if self._is_viable(value))
 
-    def narrow(self, slot: Slot, domain: Mask) -> Mask:
+    def narrow(self, slot: DeviceSlot, domain: Mask) -> Mask:
         """The devices with a value that all picks have."""
         column = self.columns.of(slot.candidates)
         if self._common is None:
             return domain & (column.present | column.failing)
         return domain & ((_union(column, self._common) & ~column.lists) | column.failing)
 
-    def take(self, slot: Slot, device: int, trail: Trail) -> bool:
-        """The first pick sets the values, each other one keeps those that it has too."""
+    def take(self, slot: DeviceSlot, device: int, trail: Trail) -> bool:
+        """The first pick sets the values; each further pick keeps those that it has too."""
         values = self.values(slot, device)
         common = values
         if self._common is not None:
@@ -225,14 +225,14 @@ class MatchAttribute(AttributeRule):
         self._common = common
         return True
 
-    def room(self, slot: Slot, domain: Mask) -> int:
+    def room(self, slot: DeviceSlot, domain: Mask) -> int:
         """As many as share a value that every request under the constraint could still use."""
         column = self.columns.of(slot.candidates)
         possible = self._viable if self._common is None else self._common
         most = max([_count(column, value, domain) for value in bits(possible)], default=0)
         return most + (column.failing & domain).bit_count()
 
-    def state(self, classes: Classes) -> Hashable:
+    def fingerprint(self, classes: Classes) -> Hashable:
         """The values that all picks have."""
         return self._common
 
@@ -242,7 +242,7 @@ class MatchAttribute(AttributeRule):
         return max([min(self._offers(value), needed) for value in self._different_values()], default=0), needed
 
     def _different_values(self) -> Iterable[int]:
-        """The values; where they are many, of those that the same devices have only one."""
+        """The values; if there are many, one of those that the same devices have."""
         columns = self._columns()
         every: Collection[int] = columns[0].numbered if len(columns) == 1 else {v for c in columns for v in c.numbered}
         if len(every) <= len(self.view.devices):
@@ -267,7 +267,7 @@ class MatchAttribute(AttributeRule):
 
 @dataclass(slots=True, eq=False)
 class DistinctAttribute(AttributeRule):
-    """All devices have the attribute, no two with a value in common; values of different kinds are distinct."""
+    """All devices have the attribute, no two with a value in common; values of different types are distinct."""
 
     _used: Mask = field(default=0, init=False)
 
@@ -275,7 +275,7 @@ class DistinctAttribute(AttributeRule):
         """A list that compares to nothing is taken as the first device, and never later."""
         return bool(self.columns.of(candidates).lists)
 
-    def narrow(self, slot: Slot, domain: Mask) -> Mask:
+    def narrow(self, slot: DeviceSlot, domain: Mask) -> Mask:
         """The devices whose values have not been picked; a list that compares to nothing can only be the first."""
         column = self.columns.of(slot.candidates)
         domain &= column.present | column.failing
@@ -283,7 +283,7 @@ class DistinctAttribute(AttributeRule):
             domain &= ~(_union(column, self._used) | column.lists)
         return domain
 
-    def take(self, slot: Slot, device: int, trail: Trail) -> bool:
+    def take(self, slot: DeviceSlot, device: int, trail: Trail) -> bool:
         """Every pick needs values of its own."""
         values = self.values(slot, device)
         is_late_list = bool(self._used) and self.columns.of(slot.candidates).lists >> device & 1
@@ -293,7 +293,7 @@ class DistinctAttribute(AttributeRule):
         self._used |= values
         return True
 
-    def room(self, slot: Slot, domain: Mask) -> int:
+    def room(self, slot: DeviceSlot, domain: Mask) -> int:
         """One device for each value at most."""
         column = self.columns.of(slot.candidates)
         return sum(1 for mask in column.groups.values() if mask & domain) + (column.failing & domain).bit_count()
@@ -308,7 +308,7 @@ class DistinctAttribute(AttributeRule):
         failing = [(column.failing & domain).bit_count() for column in columns]
         return len(values) + sum(failing)
 
-    def state(self, classes: Classes) -> Hashable:
+    def fingerprint(self, classes: Classes) -> Hashable:
         """The values picked."""
         return self._used
 
@@ -327,9 +327,9 @@ class DistinctAttribute(AttributeRule):
 
 
 def rules_of(
-    constraints: Sequence[Constraint], claim: str, attempt: Attempt
+    constraints: Sequence[Constraint], claim: str, attempt: NodeAttempt
 ) -> tuple[tuple[Constraint, AttributeRule], ...]:
-    """The rules of a claim's constraints. Raises InvalidClaim for one of a kind that is not known."""
+    """The rules of a claim's constraints. Raises InvalidClaim for one of a type that is not known."""
     view, features = attempt.view, attempt.features
     # Differs from kube-scheduler, where a violated constraint under `All` ends the attempt on every node.
     is_fatal = features.is_strict
@@ -340,13 +340,13 @@ def rules_of(
         is_known = bool(constraint.match_attribute) or features.knows_capacity
         if not name or not is_known:
             raise InvalidClaim(f"claim {claim}, constraint #{position}: neither matchAttribute nor distinctAttribute")
-        columns = Columns(view, name, _derive_in(attempt), has_lists=has_lists)
-        kind = MatchAttribute if constraint.match_attribute else DistinctAttribute
-        rules.append((constraint, kind(view, claim, position, name, columns, is_fatal)))
+        columns = AttributeColumns(view, name, _derive_in(attempt), has_lists=has_lists)
+        rule_type = MatchAttribute if constraint.match_attribute else DistinctAttribute
+        rules.append((constraint, rule_type(view, claim, position, name, columns, is_fatal)))
     return tuple(rules)
 
 
-def _derive_in(attempt: Attempt) -> Derive:
+def _derive_in(attempt: NodeAttempt) -> Derive:
     def derive(expression: str, device: Device) -> Attribute | str:
         if attempt.is_cancelled():
             raise Cancelled("cancelled before an attribute was derived")
@@ -360,7 +360,7 @@ def _derive_in(attempt: Attempt) -> Derive:
     return derive
 
 
-def _union(column: Column, values: Mask) -> Mask:
+def _union(column: AttributeColumn, values: Mask) -> Mask:
     """The devices with one of the values."""
     union = 0
     for value in bits(values):
@@ -368,5 +368,5 @@ def _union(column: Column, values: Mask) -> Mask:
     return union
 
 
-def _count(column: Column, value: int, domain: Mask) -> int:
+def _count(column: AttributeColumn, value: int, domain: Mask) -> int:
     return (column.numbered.get(value, 0) & domain).bit_count()

@@ -1,14 +1,14 @@
-"""Why a device cannot be judged: made into words when the search comes to it, and not before."""
+"""Why a device cannot be decided: made into words when the search comes to it, and not before."""
 
 from allocator.cluster.node_affinity import InvalidNodeSelector, reaches
 from allocator.cluster.selectors import selectors_of
 from allocator.cluster.snapshot import Snapshot
 from allocator.features import concerned
-from allocator.features.contract import Attempt
+from allocator.features.contract import NodeAttempt
 from allocator.model import Alternative, Claim
 
 
-def failure(snapshot: Snapshot, attempt: Attempt, claim: Claim, alternative: Alternative, position: int) -> str:
+def failure(snapshot: Snapshot, attempt: NodeAttempt, claim: Claim, alternative: Alternative, position: int) -> str:
     """What fails first on the device: a selector, its node selector, or what a feature cannot work out."""
     device = attempt.view.devices[position]
     for source, number, expression in selectors_of(snapshot.classes[alternative.class_name], alternative):

@@ -1,11 +1,9 @@
 """Backtracking over masks: the first choice of devices, in order, that every rule accepts.
 
-Requests are taken in order, the alternatives of a request in order of preference, devices by ascending
-position, or in the order that a policy gives. Five things keep the search from cliffs, none of which
-changes its answer: bounds (too few devices left), joint bounds (too few for several requests
-together), twins (a device that failed speaks for all that are alike), memory (the rest of the
-requests, met again in an equivalent state, fails again), and parts (a few of the requests, which
-have no answer by themselves).
+Requests are taken in order, the alternatives of a request in order of preference, devices by ascending position, or in
+the order of a policy. Five techniques prevent exponential time without changing the answer: bounds (too few devices are
+left), joint bounds (too few for several requests together), twins (devices that are alike fail together), memory (equal
+fingerprints of the picks so far fail again), and subsets (a few requests have no answer on their own).
 No feature is named here; features are rules.
 """
 
@@ -15,29 +13,29 @@ from itertools import chain, combinations, islice
 from typing import Protocol
 
 from allocator.outcome import AllocationError
-from allocator.search.rules import Candidates, Classes, Effort, Mask, Pick, Rule, Slot, Trail, bits
+from allocator.search.rules import Candidates, Classes, DeviceSlot, Effort, Mask, Pick, Rule, Trail, bits
 from cel import Cancelled
 
 WORK_OF_A_STEP = 50
-"""Devices, values and amounts looked at that count as one more step, so that no step takes much longer than others."""
+"""Devices, values and amounts read that count as one more step, so that all steps take about as long."""
 
 WORK_OF_A_BOUND = 15
-"""What it costs to look at an alternative that is still ahead, whatever its rules do."""
+"""The work for an alternative that is still ahead, besides that of its rules."""
 
 MOST_KEPT = 1 << 22
-"""Devices, values and amounts in the states that are remembered; some 100 MiB. Beyond, the oldest are forgotten."""
+"""Devices, values and amounts in the fingerprints remembered; some 100 MiB. Beyond, the oldest are forgotten."""
 
 PATIENCE_STEPS = 1_000
-"""Steps without an answer after which it is worth to look for requests that cannot be had by themselves.
+"""Steps without an answer after which the search looks for a few requests that have no answer on their own.
 
-Each set of them is given as many; where that does not tell, both are given ten times as many.
+Each set of requests gets as many steps; if that is not enough, both get ten times as many.
 """
 
-MOST_PARTS = 200
-"""How many sets of requests are looked at then."""
+MOST_SUBSETS = 200
+"""How many sets of requests are tried then."""
 
-Order = Callable[[Slot, Mask, Sequence[Pick]], Iterable[int]]
-"""Which devices of a slot's domain to try first, after these picks; those that it leaves out follow, ascending."""
+Order = Callable[[DeviceSlot, Mask, Sequence[Pick]], Iterable[int]]
+"""Which devices of a slot's domain to try first, after these picks; the others follow, ascending."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +55,13 @@ class NotFound:
 
 @dataclass(frozen=True, slots=True)
 class BudgetSpent:
-    """The search stopped before it knew."""
+    """The search stopped without knowing."""
 
     steps: int
 
 
 class Poisoned(Exception):
-    """Not a failure of the search: the next device in order is one that cannot be judged."""
+    """The next device in order is one that cannot be decided, which ends the attempt."""
 
     def __init__(self, candidates: Candidates, device: int) -> None:
         super().__init__(candidates.alternative.name, device)
@@ -75,10 +73,10 @@ class _Frame(Protocol):
     """One decision of the present branch."""
 
     def advance(self) -> bool:
-        """Take the decision back and take the next one; False when none is left."""
+        """Undo the decision and make the next one; False if none is left."""
 
     def child(self) -> "_Frame | None":
-        """The decision that follows; None when there is nothing left to decide."""
+        """The decision that follows; None if there is nothing left to decide."""
 
 
 @dataclass(slots=True)
@@ -137,42 +135,42 @@ class Search:
         if self.is_hopeless(0):
             return NotFound(self.steps)
         patience, budget = PATIENCE_STEPS, self.terms.budget_steps
-        fails_in_part = False
-        while not fails_in_part and not self.terms.is_exhaustive:
+        is_impossible = False
+        while not is_impossible and not self.terms.is_exhaustive:
             answer = self._first(min(self.steps + patience, budget))
             if not isinstance(answer, BudgetSpent) or self.steps >= budget:
                 return answer
             self._take_all_back()
-            fails_in_part = self._fails_in_part(patience)
+            is_impossible = self._has_hopeless_subset(patience)
             patience *= 10
-        if fails_in_part and not self.terms.may_end:
+        if is_impossible and not self.terms.may_end:
             return NotFound(self.steps)
-        # What a part cannot have, the whole cannot have; but the whole may come to a device that ends the attempt.
+        # There is no answer; but the search may still meet a device that ends the attempt.
         answer = self._first(budget)
-        return NotFound(self.steps) if fails_in_part and isinstance(answer, BudgetSpent) else answer
+        return NotFound(self.steps) if is_impossible and isinstance(answer, BudgetSpent) else answer
 
     def _take_all_back(self) -> None:
-        """Take all decisions back; what failures have taught is kept."""
+        """Undo all decisions; what failures have shown is kept."""
         self._frames.clear()
         self.trail.rewind(0)
 
-    def _fails_in_part(self, patience: int) -> bool:
-        """True where a few of the requests have no answer by themselves, so that there is none for all of them.
+    def _has_hopeless_subset(self, patience: int) -> bool:
+        """True if a few of the requests have no answer on their own, so that there is none for all.
 
-        The search itself comes to such a part only after the requests before it, once for each choice of theirs.
+        The search itself comes to such a subset only after the requests before it, once for each choice of theirs.
         """
         most = self.steps + (self.terms.budget_steps - self.steps) // 3
-        for number, part in enumerate(islice(_parts(self.requests), MOST_PARTS)):
+        for number, subset in enumerate(islice(_subsets(self.requests), MOST_SUBSETS)):
             if self.steps >= most:
                 return False
             if number in self._answered:
                 continue
             terms = replace(self.terms, budget_steps=min(patience, most - self.steps), order=None)
-            search = Search(part, terms, self._efforts)
+            search = Search(subset, terms, self._efforts)
             try:
                 answer = search.run()
             except (Poisoned, AllocationError):
-                # The part may meet devices that the whole never comes to.
+                # The search for a subset may meet devices that the one for all never comes to.
                 answer = Found((), search.steps)
             self.steps += search.steps
             if isinstance(answer, NotFound):
@@ -201,7 +199,7 @@ class Search:
         return NotFound(self.steps)
 
     def _leave(self, done: _Frame) -> None:
-        """Go back behind a decision of which nothing is left.
+        """Leave a decision without further choices.
 
         A request of which every alternative asks for more than its claim may have fails with any other devices for the
         requests before it, so the next thing to try is another alternative for one of them.
@@ -216,7 +214,7 @@ class Search:
 
     @property
     def memory(self) -> "Memory":
-        """Made at the first failure: most attempts never fail, and pay nothing."""
+        """Made at the first failure: most attempts have none."""
         if self._memory is None:
             if self._efforts is None:
                 self._efforts = _Efforts(self.requests)
@@ -225,7 +223,7 @@ class Search:
         return self._memory
 
     def charge_slot(self, candidates: Candidates, domain: Mask, narrowed: Mask) -> None:
-        """Count the work of the rules for a slot of that domain, of which so much is possible.
+        """Count the work of the rules for a slot with that domain, narrowed to these devices.
 
         Only once something has failed: until then there is no more of it than there are slots.
         """
@@ -233,7 +231,7 @@ class Search:
             self.charge(self._efforts.work_of(candidates, domain, narrowed))
 
     def charge(self, work: int) -> None:
-        """Count work, of which so much is another step."""
+        """Count work; `WORK_OF_A_STEP` of it is a step."""
         self._work += work
         if self._work >= WORK_OF_A_STEP:
             self.steps += self._work // WORK_OF_A_STEP
@@ -241,11 +239,11 @@ class Search:
 
     @property
     def has_failed(self) -> bool:
-        """True once a device was tried in vain, and it may be learnt from."""
+        """True once a device was tried in vain."""
         return self._memory is not None
 
     def is_hopeless(self, number: int) -> bool:
-        """True where the requests from that number on are too many for the devices that are left to them.
+        """True if the requests from that number on are too many for the devices that are left to them.
 
         Each is looked at alone, and requests that could take the same devices are counted together.
         """
@@ -288,7 +286,7 @@ class Search:
 
 @dataclass(frozen=True, slots=True)
 class _Contenders:
-    """Requests that could take the same devices. need: what they need at the least, all together."""
+    """Requests that could take the same devices. need: how many devices all of them need at least."""
 
     domain: Mask
     need: int
@@ -300,12 +298,12 @@ class _Contenders:
         """One alternative by itself, with what is left to it after the picks made."""
         domain = candidates.mask
         for rule in candidates.rules:
-            domain = rule.narrow(Slot(candidates, 0), domain)
+            domain = rule.narrow(DeviceSlot(candidates, 0), domain)
         return _Contenders(domain, candidates.need, (candidates,), 1)
 
     @staticmethod
     def of_one_request(alternatives: Sequence["_Contenders"]) -> "_Contenders":
-        """The alternatives of a request, of which one has to do."""
+        """The alternatives of a request, of which one is needed."""
         domain = 0
         for one in alternatives:
             domain |= one.domain
@@ -322,13 +320,13 @@ class _Contenders:
         )
 
     def can_have_all(self) -> bool:
-        """False where one alternative cannot get its devices even if it is the next to choose."""
+        """False if one alternative cannot get its devices even if it is the next to choose."""
         (candidates,) = self.alternatives
         if candidates.forced is not None:
             return all(self.domain >> device & 1 for device in candidates.forced)
         if self.domain.bit_count() < self.need:
             return False
-        slot = Slot(candidates, 0)
+        slot = DeviceSlot(candidates, 0)
         return all(rule.room(slot, self.domain) >= self.need for rule in candidates.rules)
 
     def lacks_room(self) -> bool:
@@ -357,7 +355,7 @@ class RequestFrame:
 
     @property
     def exceeds(self) -> bool:
-        """True where each alternative was given up for the number of its claim's devices, once none is left."""
+        """True if each alternative was given up since its claim would have too many devices."""
         return not self._has_failed
 
     def _present(self) -> Hashable:
@@ -366,11 +364,11 @@ class RequestFrame:
         return memory.key(self._number)
 
     def pass_over(self) -> None:
-        """Say that the present alternative leaves too few of its claim's devices to the requests behind."""
+        """Note that the present alternative leaves too few of its claim's devices to later requests."""
         self._is_passed_over = True
 
     def advance(self) -> bool:
-        """Turn to the next alternative, unless it is known that nothing comes of it."""
+        """Turn to the next alternative, unless it is known to fail."""
         search = self._search
         search.trail.rewind(self._mark)
         self._has_failed |= self._alternative >= 0 and not self._is_passed_over
@@ -400,11 +398,11 @@ class RequestFrame:
         return candidates.is_void or picks + candidates.need <= self._search.terms.most_picks
 
     def child(self) -> _Frame | None:
-        """The first slot of the alternative, or the next request where it needs no device."""
+        """The first slot of the alternative, or the next request if it needs no device."""
         candidates = self._search.requests[self._number][self._alternative]
         if candidates.need == 0:
             return self._search.request(self._number + 1)
-        return SlotFrame(self._search, self._number, Slot(candidates, 0), candidates.mask)
+        return SlotFrame(self._search, self._number, DeviceSlot(candidates, 0), candidates.mask)
 
 
 class SlotFrame:
@@ -412,7 +410,7 @@ class SlotFrame:
 
     __slots__ = ("_device", "_domain", "_mark", "_number", "_preferred", "_search", "_slot")
 
-    def __init__(self, search: Search, number: int, slot: Slot, domain: Mask) -> None:
+    def __init__(self, search: Search, number: int, slot: DeviceSlot, domain: Mask) -> None:
         self._search = search
         self._number = number
         self._slot = slot
@@ -454,7 +452,7 @@ class SlotFrame:
         slot = self._slot
         if slot.position + 1 == slot.candidates.need:
             return self._search.request(self._number + 1)
-        following = Slot(slot.candidates, slot.position + 1)
+        following = DeviceSlot(slot.candidates, slot.position + 1)
         behind = self._domain if slot.candidates.forced is None else slot.candidates.mask
         return SlotFrame(self._search, self._number, following, behind)
 
@@ -472,7 +470,7 @@ class SlotFrame:
         return next(1 << device for device in self._preferred if self._domain >> device & 1)
 
     def _in_order(self, order: Order) -> Iterator[int] | None:
-        """The devices of the domain in that order; None where there is nothing to choose."""
+        """The devices of the domain in that order; None if there is nothing to choose."""
         if not self._domain or self._slot.is_forced:
             return None
         return chain(order(self._slot, self._domain, self._search.picks()), bits(self._domain))
@@ -514,13 +512,13 @@ class _Efforts:
         self._of_alternative = {id(c): _sum([self.of_rule[id(rule)] for rule in c.rules]) for c in every}
 
     def work_of(self, candidates: Candidates, domain: Mask, narrowed: Mask) -> int:
-        """The work for a slot of that domain, of which so much is possible."""
+        """The work for a slot with that domain, narrowed to these devices."""
         effort = self._of_alternative[id(candidates)]
         return effort.whole + effort.narrow * domain.bit_count() + effort.room * narrowed.bit_count()
 
 
 class Memory:
-    """What failures have taught: which devices are twins, and which states lead nowhere.
+    """What failures have shown: which devices are twins, and which fingerprints have no answer.
 
     Cost of making it: O(devices that are candidates for anything, times rules).
     """
@@ -539,7 +537,7 @@ class Memory:
         self._ahead = [self._remaining(requests[number:]) for number in range(len(requests))]
         self.work = len(self._class_of) * (len(every) + len(self._rules))
         self.work_of_key = [
-            len(classes.several) + sum(efforts.of_rule[id(rule)].state for rule in rules)
+            len(classes.several) + sum(efforts.of_rule[id(rule)].fingerprint for rule in rules)
             for rules, classes in self._ahead
         ]
 
@@ -551,12 +549,12 @@ class Memory:
         return 1 << device if touched >> device & 1 else self._class_of[device] & ~touched
 
     def key(self, number: int) -> Hashable:
-        """The present state as far as it matters to the requests from that number on."""
+        """The fingerprint of the picks made, as far as they matter to the requests from that number on."""
         rules, classes = self._ahead[number]
-        return (number, self._picks_of(self._claims[number]), *(rule.state(classes) for rule in rules))
+        return (number, self._picks_of(self._claims[number]), *(rule.fingerprint(classes) for rule in rules))
 
     def bury(self, number: int, key: Hashable) -> None:
-        """Remember that nothing comes of this state of the requests from that number on."""
+        """Remember that the requests from that number on have no answer under this key."""
         size = self.work_of_key[number]
         self._kept += size - self._dead.get(key, 0)
         self._dead[key] = size
@@ -564,7 +562,7 @@ class Memory:
             self._kept -= self._dead.pop(next(iter(self._dead)))
 
     def is_dead(self, key: Hashable) -> bool:
-        """True where an equivalent state has failed before."""
+        """True if the search has failed under this key before."""
         return key in self._dead
 
     def _remaining(self, requests: Sequence[Sequence[Candidates]]) -> tuple[tuple[Rule, ...], Classes]:
@@ -587,11 +585,11 @@ def _sum(efforts: Sequence[Effort]) -> Effort:
         sum(effort.whole for effort in efforts),
         sum(effort.narrow for effort in efforts),
         sum(effort.room for effort in efforts),
-        sum(effort.state for effort in efforts),
+        sum(effort.fingerprint for effort in efforts),
     )
 
 
-def _parts(requests: Sequence[Sequence[Candidates]]) -> Iterator[Sequence[Sequence[Candidates]]]:
+def _subsets(requests: Sequence[Sequence[Candidates]]) -> Iterator[Sequence[Sequence[Candidates]]]:
     """Some of the requests, but not all: each alone, those of each claim, and each two."""
     if len(requests) > 1:
         yield from ([one] for one in requests)

@@ -1,8 +1,7 @@
-"""The contract of everything that may refuse a device, and the one undo.
+"""The contract of everything that can refuse a device, and the only undo (`Trail`).
 
-A rule is static (a mask, once for each request), dynamic (asked for every pick), or both. Rules are
-monotone, since more picks never repair what was refused, and independent of the order of picks;
-the search relies on both, and property tests hold every rule to them.
+Rules are monotone, since more picks never allow what was refused, and independent of the order of picks. The search
+relies on both, and property tests check every rule for them.
 """
 
 from abc import ABCMeta, abstractmethod
@@ -26,21 +25,21 @@ def bits(mask: Mask) -> Iterator[int]:
         mask ^= low
 
 
-Kind = Literal["selector", "in use", "capacity", "taint", "other"]
-"""What refused devices: what they are, who has them, or a taint."""
+Category = Literal["selector", "in use", "capacity", "taint", "other"]
+"""Why devices were refused: by a selector, since they are in use, for a capacity, for a taint."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
     """One step of the funnel: the devices that a static rule refuses. reason: a phrase that follows their number.
 
-    kind: what of, for those who count. is_of_all: the devices are among those that `All` means. leaves_all: `All` does
+    category: for statistics. is_of_all: the devices are among those that `All` asks for. leaves_all: `All` does
     without them.
     """
 
     reason: str
     refused: Mask
-    kind: Kind = "other"
+    category: Category = "other"
     is_of_all: bool = False
     leaves_all: bool = False
 
@@ -49,8 +48,8 @@ class Stage:
 class Candidates:
     """One alternative of a request on one view, ready for the search.
 
-    mask: devices that pass every static rule. poison: devices of the mask that cannot be judged; meeting one ends the
-    attempt. forced: the devices that `All` has to get, in order, whether or not they are in the mask.
+    mask: devices that pass every static rule. poison: devices of the mask that cannot be decided; coming to one ends
+    the attempt. forced: the devices that `All` has to get, in order, whether or not they are in the mask.
     need: devices to pick. rules: the dynamic ones that apply. stages: how `mask` came about.
     """
 
@@ -70,7 +69,7 @@ class Candidates:
 
 
 @dataclass(slots=True, eq=False)
-class Slot:
+class DeviceSlot:
     """One device still to be chosen: the `position`-th of `candidates.need`."""
 
     candidates: Candidates
@@ -78,7 +77,7 @@ class Slot:
 
     @property
     def is_forced(self) -> bool:
-        """True where the request takes all devices, so that there is nothing to choose."""
+        """True if the request takes all devices, so that there is nothing to choose."""
         return self.candidates.forced is not None
 
 
@@ -91,11 +90,11 @@ class Pick:
 
 
 UNBOUNDED = 1 << 62
-"""The room that a rule leaves which sets no limit."""
+"""The room that is left by a rule without a limit."""
 
 
 class Trail:
-    """What has to be undone, in reverse: the only undo there is."""
+    """What has to be undone, in reverse."""
 
     __slots__ = ("_undo",)
 
@@ -104,15 +103,15 @@ class Trail:
         self._undo: list[tuple[Callable[[Any], None], Any]] = []
 
     def push(self, restore: Callable[[Old], None], old: Old) -> None:
-        """Remember that `restore(old)` takes a change back."""
+        """Note that `restore(old)` undoes a change."""
         self._undo.append((restore, old))
 
     def mark(self) -> int:
-        """The present height, to rewind to."""
+        """The position to rewind to."""
         return len(self._undo)
 
     def rewind(self, mark: int) -> None:
-        """Take back everything since `mark`."""
+        """Undo everything since `mark`."""
         undo = self._undo
         while len(undo) > mark:
             restore, old = undo.pop()
@@ -121,7 +120,7 @@ class Trail:
 
 @dataclass(frozen=True, slots=True)
 class Classes:
-    """The devices of an attempt by kind. several: for each kind the devices, at least two. alone: all others."""
+    """The devices of an attempt in classes of interchangeable ones. several: of two and more. alone: all others."""
 
     several: Sequence[Mask]
     alone: Mask
@@ -129,60 +128,60 @@ class Classes:
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much work a rule has, counted in devices, values and amounts that it looks at.
+    """How much work a rule has, counted in devices, values and amounts that it reads.
 
-    whole: for any domain, and for a pick. narrow, room: besides, for each device of the domain that is asked about;
-    room is the same for several requests together. state: for telling it.
+    whole: for any domain, and for a pick. narrow, room: in addition for each device of the domain; room applies to
+    `joint_room` too. fingerprint: for `Rule.fingerprint`.
     """
 
     whole: int
     narrow: int = 0
     room: int = 0
-    state: int = 1
+    fingerprint: int = 1
 
 
 class Rule(metaclass=ABCMeta):
-    """May refuse devices during the search. Its state changes in `take` alone, and goes back through the trail.
+    """Can refuse devices during the search. A rule changes only in `take`, and the trail undoes it.
 
-    `take` refuses whatever `narrow` would have dropped, except where `hides` is set: then a device that is dropped is
-    not looked at by any other rule, and does not show that it cannot be judged.
+    `take` refuses all that `narrow` drops, unless `hides` is set: then no other rule sees a dropped device, and it
+    does not end the attempt even if it cannot be decided.
     """
 
     __slots__ = ()
 
     @property
     def hides(self) -> bool:
-        """True where a device that `narrow` drops is hidden from the other rules."""
+        """True if a device that `narrow` drops is hidden from the other rules."""
         return False
 
     @abstractmethod
-    def take(self, slot: Slot, device: int, trail: Trail) -> bool:
+    def take(self, slot: DeviceSlot, device: int, trail: Trail) -> bool:
         """Pick the device; False refuses it, and the caller rewinds."""
 
     @abstractmethod
     def alike(self, device: int) -> Hashable:
-        """Devices with equal answers are the same to this rule, picked or not."""
+        """Equal for devices that the rule cannot distinguish, picked or not."""
 
     @abstractmethod
-    def state(self, classes: Classes) -> Hashable:
-        """All that the rule remembers of the picks made, with the devices of one class taken as interchangeable."""
+    def fingerprint(self, classes: Classes) -> Hashable:
+        """What the rule remembers of the picks made, with the devices of one class taken as interchangeable."""
 
     @abstractmethod
     def effort(self, picks: int) -> Effort:
-        """How much work the rule has at the most in an attempt of so many picks."""
+        """How much work the rule has in an attempt of so many picks, at most."""
 
-    def narrow(self, slot: Slot, domain: Mask) -> Mask:
-        """The part of the domain that is still possible after the picks made; never more than the domain."""
+    def narrow(self, slot: DeviceSlot, domain: Mask) -> Mask:
+        """What of the domain is still possible after the picks made; never more than the domain."""
         return domain
 
-    def room(self, slot: Slot, domain: Mask) -> int:
-        """At most how many of the domain could be picked for the slot's request; may prune, never decide."""
+    def room(self, slot: DeviceSlot, domain: Mask) -> int:
+        """How many devices of the domain could be picked for the slot's request at most."""
         return domain.bit_count()
 
     def joint_room(self, alternatives: Sequence[Candidates], requests: int, domain: Mask) -> int:
-        """At most how many picks so many requests, with these alternatives, can make of the domain together."""
+        """How many picks of the domain so many requests with these alternatives can make together, at most."""
         return UNBOUNDED
 
     def touched(self) -> Mask:
-        """Devices that may still be picked, but differ by now from those that were alike: their own twins only."""
+        """Devices that can still be picked, but are no longer interchangeable with those that were alike."""
         return 0

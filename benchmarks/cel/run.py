@@ -91,6 +91,7 @@ def measure(devices: int, rounds: int) -> list[Row]:
     """All lines, each measured in each round."""
     found = Rounds()
     with tempfile.TemporaryDirectory() as folder, Reference() as reference:
+        cel.compile("true")  # imports the compiler, which is part of the start
         published = [fleet.device_json(number) for number in range(devices)]
         file = Path(folder) / "devices.json"
         file.write_text(json.dumps(published))
@@ -149,10 +150,10 @@ def _ask_all(texts: Iterable[str], views: Iterable[NodeView]) -> None:
     selectors = Selectors(FEATURES.environment)
     for text in texts:
         for view in views:
-            selectors.verdict(text, view)
+            selectors.select(text, view)
 
 
-def _evaluate_all(program: cel.Program, devices: Iterable[cel.Device]) -> None:
+def _evaluate_all(program: cel.Program, devices: Iterable[cel.DeviceLike]) -> None:
     for device in devices:
         program.run(device)
 

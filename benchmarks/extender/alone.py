@@ -73,7 +73,7 @@ class Alone:
             self._cluster.set_claim(kinds.claim_of({**claim, "metadata": metadata}), next(self._versions))
 
     def _timed(self, question: Question, calls: int) -> Sequence[float]:
-        """The times of so many questions, each after some changes; each shape is asked once before."""
+        """The times of so many questions, each after some changes; each of them is asked once before."""
         pods = [kinds.pod_of(pod(number)) for number in range(PODS)]
         for one in pods[: len(SHAPES)]:
             question(one)

@@ -1,4 +1,4 @@
-"""What is asked, and of which cluster: nodes of which some devices are in use, pods with claims of several shapes.
+"""What is asked, and of which cluster: nodes of which some devices are in use, pods with several different claims.
 
 And what changes meanwhile: claims get devices and give them back, as if other pods were bound and ended. All of it as
 objects of the API, the same on every run.

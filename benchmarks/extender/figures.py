@@ -27,7 +27,7 @@ class Called:
 class Round:
     """A case, once.
 
-    first_s: how long the first call ever for each shape of claims took, before all rounds. decision_s: how long each of
+    first_s: how long the first call for each set of new claims took, before all rounds. decision_s: how long each of
     the same decisions took in process. fleet_s: the allocator alone.
     """
 
@@ -82,7 +82,7 @@ def _rows(case: str, rounds: Sequence[Round]) -> list[Row]:
         times("the decision in process, p99", decisions, 0.99),
         times("the allocator alone, median", fleets, 0.5),
         times("the allocator alone, p99", fleets, 0.99),
-        times("the first call ever for a shape of claims, greatest", [rounds[0].first_s], 1.0),
+        times("the first call ever for new claims, greatest", [rounds[0].first_s], 1.0),
         row("processor time of the extender, a call", "ms", [1e3 * one.cpu_s for one in called]),
         row("peak memory of the extender", "MiB", [one.peak_mib for one in called]),
         row("changes of claims meanwhile", "1/s", [one.changes_rate for one in called]),

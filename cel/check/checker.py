@@ -1,7 +1,7 @@
-"""Gives every part of an expression its type, and finds what each name and call means, before anything runs.
+"""The type checker: finds the type of each node, and resolves names and calls.
 
-Works on one expression in one environment; the result is a `Checked`: the expression with two tables beside it.
-Stops at the first error. What is found only by looking at the whole checked expression is in `validation`.
+The result is a `Checked`: the expression, with types and references in two tables. Checking stops at the first error.
+`validation` finds errors that need the whole checked expression.
 Source: checker.go of github.com/google/cel-go.
 """
 
@@ -25,7 +25,7 @@ LARGEST_EXPRESSION: Final = 30_000  # nodes; 10 KiB write a third of that, but a
 
 @dataclass(frozen=True, slots=True)
 class VariableReference:
-    """A variable; is_global: never one of a macro, even if one has the same name."""
+    """A variable. is_global: not that of a macro, even if one has the same name."""
 
     name: str
     is_global: bool = False
@@ -33,14 +33,14 @@ class VariableReference:
 
 @dataclass(frozen=True, slots=True)
 class ConstantReference:
-    """A name that stands for a value: a type, or an enumeration's member."""
+    """A name of a constant: a type, or a member of an enumeration."""
 
     value: Value
 
 
 @dataclass(frozen=True, slots=True)
 class CallReference:
-    """A call of `function`, where `overloads` fit the types; operands: the receiver first, if it is one."""
+    """A call of `function`. overloads: those that fit the types. operands: the receiver first, if any."""
 
     function: str
     overloads: tuple[Overload, ...]
@@ -52,7 +52,7 @@ Reference: TypeAlias = VariableReference | ConstantReference | CallReference
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A well-typed expression. types: of every node, without type parameters; references: of names and calls."""
+    """A well-typed expression. types: of all nodes, without type parameters. references: of names and calls."""
 
     source: str
     root: Expr
@@ -71,7 +71,7 @@ def check(root: Expr, source: str, declared: Declarations) -> Checked:
 
 
 class _Checker:
-    """One expression's names, types and type parameters so far. scopes: variables of macros, innermost last."""
+    """Checks one expression. scopes: variables of macros, innermost last."""
 
     def __init__(self, source: str, declared: Declarations) -> None:
         self._source = source
@@ -114,7 +114,7 @@ class _Checker:
         return self._substitution.assign(target, source)
 
     def _current(self, type_: Type) -> Type:
-        """The type as far as it is known."""
+        """The type, with all known type parameters replaced."""
         return self._substitution.apply(type_, free_to_dyn=False)
 
     def _fresh(self) -> Type:
@@ -143,7 +143,7 @@ class _Checker:
         return None
 
     def _resolved(self, node: Expr, name: str) -> Type | None:
-        """The type of a name that stands alone or is qualified by dots, which notes what it refers to."""
+        """The type of a simple or qualified name; records its reference."""
         plain = name.removeprefix(".")
         local = self._local(plain.partition(".")[0])
         if local is not None and plain is name:
@@ -190,7 +190,7 @@ class _Checker:
         return self._current(types.optional_of(result))
 
     def _field(self, operand: Expr, field: str, position: int) -> tuple[Type, bool]:
-        """The type of a field, and whether the operand is optional and so the field is too."""
+        """The type of a field, and whether the field is optional because the operand is."""
         outer = self._current(self._check(operand))
         inner = outer.parameters[0] if outer.is_optional else outer
         return self._field_of(inner, field, position), outer.is_optional
@@ -306,7 +306,7 @@ class _Checker:
         return types.map_of(key, value)
 
     def _unwrapped(self, type_: Type, position: int, *, is_optional: bool) -> Type:
-        """The type of an entry: of one with a question mark, the type inside of the optional."""
+        """The type of an entry; for one with a question mark, the type inside the optional."""
         if not is_optional:
             return type_
         if type_.is_optional:
@@ -316,7 +316,7 @@ class _Checker:
         return type_
 
     def _joined(self, before: Type | None, type_: Type) -> Type:
-        """The type of entries of both types; whether they may be mixed at all is for `validation` to say."""
+        """The common type of entries; `validation` rejects mixed types."""
         if before is None:
             return type_
         return types.more_general(before, type_) if self._assign(before, type_) else DYN
@@ -377,7 +377,7 @@ class _Checker:
 
 
 def _qualified_name(node: Expr) -> str | None:
-    """`a.b.c` as one name, where the node is nothing but names and dots."""
+    """`a.b.c` as one name, if the node consists of names and dots only."""
     fields: list[str] = []
     while isinstance(node, Select) and not node.is_test:
         fields.append(node.field)

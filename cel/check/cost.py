@@ -1,8 +1,8 @@
-"""The worst case of what an expression costs, found from types and declared sizes before any device is seen.
+"""Estimates the worst-case cost of an expression from types and declared sizes, before any device is seen.
 
-The API server refuses what exceeds its limit by this estimate, so the figures equal the reference's, oddities too.
-Sizes come from the expression (literals, concatenations), else from the declared maxima of `device`, looked up by the
-path that leads to a value; what has neither is as large as can be.
+The API server rejects expressions by this estimate, so the figures equal the reference's, oddities included. Sizes come
+from the expression (literals, concatenations), or else from the declared maxima of `device`, by the path of the value.
+All other sizes are unbounded.
 Source: checker/cost.go of github.com/google/cel-go; sizes: k8s.io/dynamic-resource-allocation/cel.
 """
 
@@ -38,7 +38,7 @@ _SELECTABLE: Final = frozenset({Kind.MAP, Kind.STRUCT, Kind.PARAMETER})
 
 @dataclass(frozen=True, slots=True)
 class _Declared:
-    """The largest size of a value of `device`, and what is inside of it."""
+    """The maximum size of a value of `device`, and of the values inside it."""
 
     most: int
     fields: Mapping[str, "_Declared"] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class _Declared:
     has_any_field: bool = False
 
     def inside(self, step: str) -> "_Declared | None":
-        """What a field, or one of @keys, @values and @items, leads to."""
+        """The value of a field, or of one of @keys, @values and @items."""
         if step in ("@values", "@items"):
             return self.element
         if step == "@keys":
@@ -82,7 +82,7 @@ def _declared_size(path: _Path) -> Estimate | None:
 
 
 class _Entries(NamedTuple):
-    """What is known of the entries of a list or map."""
+    """The sizes of the entries of a list or map."""
 
     is_list: bool
     key: Estimate
@@ -123,7 +123,7 @@ def estimate(checked: Checked) -> Estimate:
 
 
 class _Estimator:
-    """Walks one expression once; what it learns of a node stands in tables by node."""
+    """Estimates one expression, in one pass. The tables are by node."""
 
     def __init__(self, checked: Checked) -> None:
         self._types = checked.types
@@ -378,7 +378,7 @@ _COMPARED_ONCE: Final = frozenset({types.QUANTITY, types.SEMVER, types.IP, types
 
 
 def _equality_of_one_type(left: Type, right: Type, size: Estimate | None) -> Estimate | None:
-    """The cost of comparing two values of a type of Kubernetes' own; size: of the right one, if it is known."""
+    """The cost of comparing two values of one of Kubernetes' types. size: of the right one, if known."""
     if left is not right:
         return None
     if left in _COMPARED_ONCE:

@@ -1,6 +1,6 @@
-"""What an expression may use in an environment: functions, names, messages, macros, and the type of an attribute.
+"""The declarations of an environment: functions, names, messages, macros, and the type of an attribute.
 
-The tables of an environment are built when the first expression is compiled in it.
+They are built when the first expression is compiled in the environment.
 Source: k8s.io/apiserver/pkg/cel/environment, k8s.io/dynamic-resource-allocation/cel.
 """
 
@@ -22,14 +22,14 @@ from cel.values.values import GrowingMap, Map, Value
 
 
 class Signature(NamedTuple):
-    """The types of an overload, with type parameters for one call of it."""
+    """The types of an overload, with type parameters for one call."""
 
     parameters: tuple[Type, ...]
     result: Type
 
 
 class Candidate:
-    """An overload that a call may mean. free: the type parameters that its declaration mentions."""
+    """An overload that a call may resolve to. free: its type parameters."""
 
     __slots__ = ("_signatures", "free", "overload")
 
@@ -39,7 +39,7 @@ class Candidate:
         self._signatures: dict[int, Signature] = {}
 
     def signature(self, number: int) -> Signature:
-        """The types with parameters of their own, numbered from `number`; the first numbers are remembered."""
+        """The types with fresh parameters, numbered from `number`; the first ones are cached."""
         overload = self.overload
         if not self.free:
             return Signature(overload.parameters, overload.result)
@@ -50,12 +50,12 @@ class Candidate:
         made = Signature(
             tuple([_renamed(type_, names) for type_ in overload.parameters]), _renamed(overload.result, names)
         )
-        if number < _REMEMBERED:
+        if number < _CACHED_SIGNATURES:
             self._signatures[number] = made
         return made
 
 
-_REMEMBERED: Final = 64  # calls of generic functions in one expression; most have fewer
+_CACHED_SIGNATURES: Final = 64  # calls of generic functions in one expression; most have fewer
 
 
 def _renamed(type_: Type, names: Mapping[Type, Type]) -> Type:
@@ -80,7 +80,7 @@ def _collect_parameters(type_: Type, found: dict[Type, None]) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Function:
-    """All overloads of one name; candidates: by number of operands and whether the first is a receiver."""
+    """All overloads of one name. candidates: by number of operands, and whether the first is a receiver."""
 
     name: str
     overloads: tuple[Overload, ...]
@@ -89,9 +89,9 @@ class Function:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Declarations:
-    """All that an environment declares.
+    """The declarations of one environment.
 
-    variables, types, constants: the global names. structs: the fields of types that have some. results: the static
+    variables, types, constants: the global names. structs: the fields of types that have any. results: the static
     types that a selector may have.
     """
 
@@ -116,13 +116,13 @@ def _functions(libraries: Iterable[Library]) -> dict[str, Function]:
 def _function(name: str, overloads: list[Overload]) -> Function:
     candidates: dict[tuple[int, bool], list[Candidate]] = {}
     for overload in overloads:
-        shape = (len(overload.parameters), overload.member)
-        candidates.setdefault(shape, []).append(Candidate(overload))
-    return Function(name, tuple(overloads), {shape: tuple(found) for shape, found in candidates.items()})
+        arity = (len(overload.parameters), overload.member)
+        candidates.setdefault(arity, []).append(Candidate(overload))
+    return Function(name, tuple(overloads), {arity: tuple(found) for arity, found in candidates.items()})
 
 
 def device_fields(attribute_type: Type) -> dict[str, Type]:
-    """The fields of the variable `device`, where an attribute has this static type."""
+    """The fields of the variable `device`, if attributes have this static type."""
     return {
         "driver": types.STRING,
         "allowMultipleAllocations": types.BOOL,
@@ -148,7 +148,7 @@ def _declarations(libraries: Sequence[Library], syntax: Syntax, attribute_type: 
 
 
 def _insert(target: Map, *entry: Value) -> Value:
-    """Adds a key with its value, or all entries of another map, to the map that a macro makes."""
+    """Adds an entry, or all entries of another map, to the result of a macro."""
     assert isinstance(target, GrowingMap)
     if len(entry) == 2:
         target.insert(*entry)
@@ -188,5 +188,5 @@ _BUILDERS: Final[Mapping[Environment, Callable[[], Declarations]]] = {
 
 @cache
 def declared_in(environment: Environment) -> Declarations:
-    """All that an environment declares, built once."""
+    """The declarations of an environment, built once."""
     return _BUILDERS[environment]()

@@ -8,7 +8,7 @@ A module below `cel/ext/` exports `LIBRARY = Library("name", overloads=(...), ty
         implementation=lambda left, right: left > right,        # receives values, raises EvalError
         member=True,                                            # left.isGreaterThan(right)
         cost=lambda arguments: 1,                               # in the reference's units; 1 is the default
-        estimate=lambda call: CallEstimate(ONCE),               # the same before any value is known; the default
+        estimate=lambda call: CallEstimate(ONCE),               # the estimate before evaluation; this is the default
     )
 
 Implementations run only with arguments whose run-time types fit the declared parameters.
@@ -63,7 +63,7 @@ UNKNOWN_SIZE: Final = Estimate(0, MAX_UINT)
 
 
 class Operand(Protocol):
-    """What is known of an argument before any value is there."""
+    """What is known of an argument before evaluation."""
 
     @property
     def type(self) -> Type:
@@ -71,19 +71,19 @@ class Operand(Protocol):
 
     @property
     def size(self) -> Estimate:
-        """The size: as computed from the expression, else as declared for the device, else UNKNOWN_SIZE."""
+        """The size, from the expression or from the declaration of the device; else UNKNOWN_SIZE."""
 
     @property
     def item_size(self) -> Estimate:
-        """The size of an element, where it is a list; UNKNOWN_SIZE where nothing is declared."""
+        """The size of an element of a list, or UNKNOWN_SIZE."""
 
     @property
     def literal(self) -> Value:
-        """The value of a literal, else `values.MISSING`."""
+        """The value of a literal, or `values.MISSING`."""
 
 
 class CallEstimate(NamedTuple):
-    """The cost of a call without its arguments, and the size of its result where one is known."""
+    """The cost of a call without its arguments, and the size of its result, if known."""
 
     cost: Estimate
     size: Estimate | None = None
@@ -103,18 +103,18 @@ def cost_once(_: Sequence[Value]) -> int:
 class Overload:
     """One signature of a function.
 
-    parameters: the receiver first where `member`. implementation: called with as many values; raises EvalError.
-    cost(arguments): charged before the call, so a call that would exceed the limit is never made. An argument
-    that failed stands there as an EvalError, whose `values.size_of` is 1.
-    result_cost(arguments, result): instead of `cost`, where the size of the result counts; charged after the call,
-    with an EvalError as result if it failed. Bound the result with `values.bounded` before making it.
-    unresolved_cost(arguments): instead of `cost`, where dyn leaves several overloads of the function whose costs differ
-    (of the first of them); None is one unit.
-    estimate(operands): the checker's side of `cost`, receiver first.
-    is_guarded: False where the reference binds one implementation for all overloads of the function, as for operators
-    and `sort`: it refuses values of other types itself, and costs one unit where dyn leaves several overloads.
+    parameters: the receiver first if `member`. implementation: called with as many values; raises EvalError. It must
+    run in time linear in the weight of its arguments, or in its cost.
+    cost(arguments): charged before the call, so that a call beyond the limit is never made. A failed argument is an
+    EvalError, whose `values.size_of` is 1.
+    result_cost(arguments, result): replaces `cost` if the size of the result counts; charged after the call, with an
+    EvalError as result if it failed. Implementations limit the result by `values.bounded` before making it.
+    unresolved_cost(arguments): replaces `cost` if dyn leaves several overloads with different costs (that of the first
+    one counts); None is one unit.
+    estimate(operands): the estimate of `cost`, receiver first.
+    is_guarded: False if the reference binds one implementation for all overloads of the function, as for operators and
+    `sort`: it checks the types itself, and costs one unit if dyn leaves several overloads.
     takes_pattern: whether the second argument is a regular expression, which is compiled for the call.
-    What an implementation does must be linear in the weight of its arguments, or in its cost.
     """
 
     function: str

@@ -1,7 +1,7 @@
-"""What of a device an expression looks at, as far as its text says it.
+"""Finds the paths of a device that an expression reads.
 
-A caller may answer alike for devices that agree on these paths. A domain that is computed, or `device` as a whole,
-makes it everything below. Variables of `cel.bind` are followed.
+Devices that agree on these paths get the same answer. If the expression computes a domain, or uses `device` as a whole,
+everything below counts. Variables of `cel.bind` stand for their paths.
 """
 
 from typing import Final
@@ -28,7 +28,7 @@ def _is_covered(path: Path, paths: set[Path]) -> bool:
 
 
 class _PathCollector:
-    """Collects paths. aliases: of the variables of macros, None for those that are no path."""
+    """Collects paths. aliases: the paths of the variables of macros, None if a variable is not a path."""
 
     def __init__(self, checked: Checked) -> None:
         self._references = checked.references
@@ -45,7 +45,7 @@ class _PathCollector:
         self._depth -= 1
 
     def _visit(self, node: Expr) -> None:
-        path = self.path(node)
+        path = self._path(node)
         if path is not None:
             self.paths.add(path[:_DEEPEST])
         elif isinstance(node, Comprehension):
@@ -54,8 +54,8 @@ class _PathCollector:
             for child in ast.children(node):
                 self.visit(child)
 
-    def path(self, node: Expr) -> Path | None:
-        """The path that a node is, if it is one."""
+    def _path(self, node: Expr) -> Path | None:
+        """The path that the node denotes, if any."""
         steps: list[str] = []
         while True:
             step = None if isinstance(node, Select) and node in self._references else _step(node)
@@ -77,18 +77,12 @@ class _PathCollector:
                 return scope[reference.name]
         return None
 
-    def bind(self, node: Comprehension) -> Path | None:
-        """Enters a `cel.bind`; gives the path that its variable stands for, if it is one."""
-        alias = self.path(node.start)
-        self._aliases.append({node.accumulator: alias})
-        return alias
-
     def _comprehension(self, node: Comprehension) -> None:
         if node.is_binding:
-            if self.bind(node) is None:
-                variables = self._aliases.pop()
+            alias = self._path(node.start)
+            if alias is None:
                 self.visit(node.start)
-                self._aliases.append(variables)
+            self._aliases.append({node.accumulator: alias})
         else:
             self._loop(node)
         self.visit(node.result)

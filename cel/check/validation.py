@@ -1,4 +1,4 @@
-"""What is refused although its types fit: literals that no call will take, and lists that mix dyn with a type.
+"""Rejects well-typed expressions with invalid literals, or with aggregates of mixed types.
 
 Runs on the checked expression. Source: cel/validator.go of github.com/google/cel-go, as Kubernetes enables it.
 """
@@ -41,7 +41,7 @@ _LITERAL_CHECKS: Final[Mapping[str, Callable[[object, PatternBudget], None]]] = 
 
 
 def validate(checked: Checked) -> None:
-    """Raises CompileError for the first literal or aggregate that can't be used."""
+    """Raises CompileError for the first invalid literal or aggregate."""
     patterns = PatternBudget()
     for node, is_in_format in _nodes(checked.root):
         if isinstance(node, Call):
@@ -53,7 +53,7 @@ def validate(checked: Checked) -> None:
 
 
 def _nodes(root: Expr) -> Iterator[tuple[Expr, bool]]:
-    """All nodes, and whether they are part of a call of `format`, where anything may be mixed."""
+    """All nodes, and whether they are inside a call of `format`, which allows mixed types."""
     pending: list[tuple[Expr, bool]] = [(root, False)]
     while pending:
         node, is_in_format = pending.pop()

@@ -1,1 +1,1 @@
-"""The variable `device`: its attributes and capacity, and what of them an expression reads."""
+"""The variable `device`: its attributes and capacity, and the paths that an expression reads."""

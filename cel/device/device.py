@@ -1,7 +1,7 @@
-"""The variable `device`: what a device must offer, and how its attributes become values.
+"""The variable `device`: the interface of a device, and the conversion of its attributes.
 
-A device is read as a whole before an expression runs: one attribute that can't be read fails every expression.
-A name without domain gets the driver's name as its domain; a domain that the device doesn't have is an empty map.
+A device is read as a whole before an expression runs: an attribute that cannot be read fails every expression. A name
+without domain gets the driver's name as its domain. A domain that the device does not have is an empty map.
 Source: k8s.io/dynamic-resource-allocation/cel; KEP-4381, KEP-5491 (list attributes).
 """
 
@@ -16,11 +16,11 @@ from cel.values.semver import Semver, is_version
 from cel.values.values import MAX_INT, MIN_INT, MISSING, List, Map, TextMap, Value, map_equals, register
 
 
-class Device(Protocol):
-    """A device as its driver publishes it; must not change once it was evaluated.
+class DeviceLike(Protocol):
+    """A device as its driver publishes it; it must not change after the first evaluation.
 
-    attributes: by name, with or without `domain/`, the kind and the value: int, bool, string or version with one
-    value; ints, bools, strings or versions with a tuple of values; ("", None) where no value is set.
+    attributes: kind and value by name, with or without `domain/`. The kinds int, bool, string and version have one
+    value; ints, bools, strings and versions have a tuple of values. ("", None): no value is set.
     """
 
     @property
@@ -51,13 +51,13 @@ class PlainDevice:
 
 
 class NativeMap(TextMap):
-    """A part of a device; the reference makes a new map of it at every use, which shows where it is a key."""
+    """A map of the device. The reference makes a new one at each use, which is visible if it is a key."""
 
     __slots__ = ()
 
 
 class DomainMap(NativeMap):
-    """The maps `attributes` and `capacity`: looking up a domain that isn't there gives an empty map."""
+    """The maps `attributes` and `capacity`: a missing domain is an empty map."""
 
     __slots__ = ()
 
@@ -73,15 +73,15 @@ for _class in (NativeMap, DomainMap):
 
 
 class BoundDevice:
-    """A device as an expression sees it; what expressions seldom ask for is made when one does.
+    """A device as an expression sees it; rarely used values are made on demand.
 
-    has_lists: whether attributes with several values are read. Raises EvalError of phase "device" where an attribute
-    has no value or a version that is none.
+    has_lists: whether attributes can have several values. Raises EvalError of phase "device" if an attribute has no
+    value, or an invalid version.
     """
 
     __slots__ = ("_attributes", "_capacity", "_tables", "_value", "allow_multiple_allocations", "driver", "has_lists")
 
-    def __init__(self, device: Device, *, has_lists: bool) -> None:
+    def __init__(self, device: DeviceLike, *, has_lists: bool) -> None:
         self.has_lists = has_lists
         self.driver = device.driver
         self.allow_multiple_allocations = device.allow_multiple_allocations
@@ -92,7 +92,7 @@ class BoundDevice:
         check_attributes(self._attributes, has_lists=has_lists)
 
     def attribute(self, domain: str, identifier: str) -> Value:
-        """The value `device.attributes[domain].identifier`, MISSING where there is none; neither has a slash."""
+        """The value `device.attributes[domain].identifier`, or MISSING; neither name has a slash."""
         entry = self._attributes.get(identifier) if domain == self.driver else None
         name = identifier
         if entry is None:
@@ -104,7 +104,7 @@ class BoundDevice:
         return value if type(value) is _UNCHANGED.get(kind) else attribute_value(name, kind, value)
 
     def amount(self, domain: str, identifier: str) -> Value:
-        """The quantity `device.capacity[domain].identifier`, as `attribute` finds its own."""
+        """The quantity `device.capacity[domain].identifier`, or MISSING; neither name has a slash."""
         amount = self._capacity.get(identifier) if domain == self.driver else None
         return self._capacity.get(f"{domain}/{identifier}", MISSING) if amount is None else amount
 
@@ -114,7 +114,7 @@ class BoundDevice:
 
     @property
     def value(self) -> Map:
-        """The device as a map, made when it is first asked for."""
+        """The device as a map, made on the first access."""
         if self._value is None:
             self._value = NativeMap(
                 [
@@ -137,7 +137,7 @@ class BoundDevice:
 
 
 def check_attributes(attributes: Mapping[str, tuple[str, object]], *, has_lists: bool) -> None:
-    """Raises EvalError of phase "device" for one that can't be read."""
+    """Raises EvalError of phase "device" if an attribute cannot be read."""
     for name, (kind, value) in attributes.items():
         if type(value) is _UNCHANGED.get(kind) or (kind == "version" and type(value) is str and is_version(value)):
             continue
@@ -146,7 +146,7 @@ def check_attributes(attributes: Mapping[str, tuple[str, object]], *, has_lists:
 
 
 def _maps(entries: Mapping[str, Value], driver: str) -> dict[str, Map]:
-    """Entries by domain, then by identifier, in the order in which an expression goes through them."""
+    """Entries by domain, then by identifier, in the order of iteration."""
     tables = by_domain(entries, driver)
     return {
         domain: TextMap([(name, tables[domain][name]) for name in _longer_first(tables[domain])])
@@ -170,19 +170,19 @@ def by_domain(entries: Mapping[str, Value], driver: str) -> dict[str, dict[str, 
 
 
 def _longer_first(names: Iterable[str]) -> list[str]:
-    """The order in which an expression goes through a map; the reference's is random."""
+    """The order of iteration; the reference's is random."""
     return sorted(names, key=lambda name: (-len(name), name))
 
 
 class _Latest:
-    """The device that was bound last: many programs on one device, one after the other, convert it once."""
+    """The device that was bound last: if many programs evaluate it in turn, it is converted once."""
 
     __slots__ = ("_known",)
 
     def __init__(self) -> None:
-        self._known: tuple[Device | None, bool, BoundDevice | EvalError] = (None, True, EvalError("", "device"))
+        self._known: tuple[DeviceLike | None, bool, BoundDevice | EvalError] = (None, True, EvalError("", "device"))
 
-    def bind(self, device: Device, *, has_lists: bool) -> BoundDevice:
+    def bind(self, device: DeviceLike, *, has_lists: bool) -> BoundDevice:
         known, had_lists, bound = self._known
         if known is not device or had_lists is not has_lists:
             bound = self._bound(device, has_lists=has_lists)
@@ -192,7 +192,7 @@ class _Latest:
         return bound
 
     @staticmethod
-    def _bound(device: Device, *, has_lists: bool) -> BoundDevice | EvalError:
+    def _bound(device: DeviceLike, *, has_lists: bool) -> BoundDevice | EvalError:
         try:
             return BoundDevice(device, has_lists=has_lists)
         except EvalError as error:
@@ -202,8 +202,8 @@ class _Latest:
 _LATEST: Final = _Latest()
 
 
-def bind_device(device: Device | BoundDevice, *, has_lists: bool = True) -> BoundDevice:
-    """The device as values, which are kept until another device is bound; programs take the result in its place.
+def bind_device(device: DeviceLike | BoundDevice, *, has_lists: bool = True) -> BoundDevice:
+    """The device as values, kept until another device is bound; programs also accept the result.
 
     Raises EvalError of phase "device".
     """
@@ -274,10 +274,10 @@ KINDS: Final = ("ints", "bools", "strings", "versions", "int", "bool", "string",
 
 
 def device_from_json(data: object, *, has_lists: bool = True) -> PlainDevice:
-    """A device as the API's JSON writes it, with `driver` beside its `attributes` and `capacity`.
+    """A device in the JSON of the API, with `driver` beside `attributes` and `capacity`.
 
-    Of an attribute with several kinds of values the first in the order of KINDS counts; without `has_lists` (the
-    default gates of Kubernetes 1.36) the first of a single value. Raises ValueError for what is no device.
+    If an attribute has values of several kinds, the first one in the order of KINDS counts; without `has_lists` (the
+    default gates of Kubernetes 1.36) the first single value. Raises ValueError if the JSON is no device.
     """
     device = _object(data, "device")
     attributes = _object(device.get("attributes"), "attributes")

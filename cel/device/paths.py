@@ -1,6 +1,6 @@
-"""Short ways for the paths that nearly every selector consists of: to what a device publishes, without maps between.
+"""Fast evaluation of the paths into `device`, of which most selectors consist: without intermediate maps.
 
-Each gives what `paths.ValuePath` would, at the same cost: one unit for the path and one for each qualifier applied.
+The results are those of `paths.ValuePath`, at the same cost: one unit for the path and one for each qualifier applied.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ def device(frame: Frame) -> Value:
 
 
 def evaluator(path: ValuePath) -> Evaluate:
-    """The quickest way to evaluate a path."""
+    """The fastest evaluation of a path."""
     if not path.qualifiers:
         return _variable(path.root)
     if any(not isinstance(qualifier, ConstantQualifier) for qualifier in path.qualifiers):
@@ -126,7 +126,7 @@ def _test(read: _Read, domain: str, identifier: str) -> Evaluate:
 
 
 def _fields(path: ValuePath, keys: tuple[Value, ...]) -> Evaluate:
-    """Literal keys below a variable or the result of an expression."""
+    """A path of literal keys from a variable or from the result of an expression."""
     root, count = path.root, len(keys)
 
     def evaluate(frame: Frame) -> Value:

@@ -1,4 +1,4 @@
-"""What of a device an expression looks at."""
+"""The paths of a device that an expression reads."""
 
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -8,9 +8,9 @@ Path: TypeAlias = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Reads:
-    """The paths that are read, such as ("driver",) or ("attributes", domain, identifier).
+    """The paths that an expression reads, such as ("driver",) or ("attributes", domain, identifier).
 
-    A shorter path stands for all that is below it, the empty one for the device. No path is below another one.
+    A shorter path includes everything below it, the empty path the whole device. No path includes another one.
     """
 
     paths: frozenset[Path]

@@ -1,7 +1,7 @@
-"""Kubernetes' authorization functions: declared for every expression, and of no use in a selector.
+"""Kubernetes' authorization functions, which are declared but useless in selectors.
 
-Only admission policies have an `authorizer` to start from. A selector can still name the functions, on a value of
-unknown type; it then compiles, costs, and fails when it is evaluated.
+Only admission policies have an `authorizer`. A selector can still call the functions on a value of unknown type; it
+then compiles, has a cost, and fails when it is evaluated.
 Source: k8s.io/apiserver/pkg/cel/library/authz.go, with the costs of cost.go.
 """
 

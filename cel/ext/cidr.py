@@ -43,7 +43,7 @@ class Prefix:
         return (int(address) ^ int(self.address)) >> (self.address.max_prefixlen - self.bits) == 0
 
     def contains_prefix(self, other: "Prefix") -> bool:
-        """Whether the other network is this one or a part of it."""
+        """Whether the other network is this one, or inside it."""
         return self.bits <= other.bits and self.contains(other.address)
 
 

@@ -1,4 +1,4 @@
-"""Costs that several libraries share, before and after the values are known.
+"""Costs and estimates that several libraries share.
 
 Source: k8s.io/apiserver/pkg/cel/library/cost.go, which charges by the name of a function.
 """
@@ -16,7 +16,7 @@ def scan(arguments: Sequence[Value]) -> int:
 
 
 def scan_estimate(operands: Sequence[Operand]) -> CallEstimate:
-    """`scan`, before."""
+    """The estimate of `scan`."""
     return CallEstimate(operands[0].size.scaled(STRING_FACTOR))
 
 
@@ -31,7 +31,7 @@ def double_scan(arguments: Sequence[Value]) -> int:
 
 
 def double_scan_estimate(operands: Sequence[Operand]) -> CallEstimate:
-    """`double_scan`, before."""
+    """The estimate of `double_scan`."""
     return CallEstimate(operands[0].size.scaled(2 * STRING_FACTOR))
 
 
@@ -46,14 +46,14 @@ def pattern_cost(text_size: int, pattern_size: int) -> int:
 
 
 def pattern_search_estimate(operands: Sequence[Operand]) -> CallEstimate:
-    """`pattern_search`, before; the result is at most as large as the text."""
+    """The estimate of `pattern_search`; the result is at most as large as the text."""
     text, pattern = operands[0].size, operands[1].size
     cost = text.plus(ONCE).scaled(STRING_FACTOR).times(pattern.scaled(REGEX_FACTOR))
     return CallEstimate(cost, text._replace(low=0))
 
 
 def traversal(arguments: Sequence[Value]) -> int:
-    """The cost of looking at every part of the first argument: a tenth per byte of text, one for any other leaf."""
+    """The cost of traversing the first argument: a tenth per byte of text, one for any other leaf."""
     cost, pending = 0, [arguments[0]]
     while pending:
         value = pending.pop()
@@ -74,7 +74,7 @@ def _leaf_cost(value: Value) -> int:
 
 
 def traversal_estimate(operands: Sequence[Operand]) -> CallEstimate:
-    """`traversal`, before: of a list, or of a string where the type says no more."""
+    """The estimate of `traversal`: of a list, or of a string where the type says no more."""
     receiver = operands[0]
     if not receiver.type.parameters:
         return CallEstimate(receiver.size.scaled(STRING_FACTOR))

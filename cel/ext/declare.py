@@ -1,4 +1,4 @@
-"""Short forms of the declarations that most libraries consist of."""
+"""Short forms of common declarations."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -52,7 +52,7 @@ def with_eval_errors(function: Callable[Parameters, Result]) -> Callable[Paramet
 def succeeds(
     function: Callable[Parameters, object], limit: type[ValueError] | None = None
 ) -> Callable[Parameters, bool]:
-    """Whether `function` gives an answer rather than a ValueError; a `limit` of ours that is met is an EvalError."""
+    """Whether `function` raises no ValueError; a `limit` of ours becomes an EvalError."""
 
     def implementation(*arguments: Parameters.args, **named: Parameters.kwargs) -> bool:
         try:

@@ -1,7 +1,6 @@
 """CEL's `format.<name>()`: named formats that a text is validated against, such as dns1123Label, uuid and uri.
 
-`validate` gives what is wrong with a text, and nothing (an absent optional) where it is right. What it gives are the
-messages of Kubernetes' own validation, which an expression can look at.
+`validate` returns the messages of Kubernetes' own validation, or an absent optional if the text is valid.
 Source: k8s.io/apiserver/pkg/cel/library/format.go, with the costs of cost.go; k8s.io/apimachinery's validation and
 k8s.io/kube-openapi's strfmt.
 """

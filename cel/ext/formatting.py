@@ -1,6 +1,6 @@
-"""CEL's `format`, in the older of its two forms: what `%s`, `%d`, `%f`, `%e`, `%b`, `%x`, `%X` and `%o` print.
+"""CEL's `format`, in the older of its two versions: what `%s`, `%d`, `%f`, `%e`, `%b`, `%x`, `%X` and `%o` print.
 
-A format whose arguments are written out as a list is held against their types before anything runs (`misfit`).
+If the arguments are a literal list, their types are checked when the expression is compiled (`misfit`).
 The number after `%.` is a precision for `%f`, but a width for `%e`, which always prints six places; both wrap around.
 Source: github.com/google/cel-go/ext/formatting.go, and golang.org/x/text/message for `%f` and `%e`.
 """

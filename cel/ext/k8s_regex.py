@@ -1,4 +1,4 @@
-"""CEL's `find` and `findAll`: the parts of a text that match a regular expression.
+"""CEL's `find` and `findAll`: matches of a regular expression in a text.
 
 Source: k8s.io/apiserver/pkg/cel/library/regex.go, with the costs of cost.go.
 """

@@ -1,4 +1,4 @@
-"""The extension libraries that Kubernetes enables for devices, by version, in the order in which it enables them."""
+"""The extension libraries that Kubernetes enables for devices, by version and in its order."""
 
 from typing import Final
 

@@ -1,6 +1,6 @@
-"""The few messages that every environment knows: the well-known types of protocol buffers.
+"""The messages of all environments: the well-known types of protocol buffers.
 
-Constructing one gives an ordinary value: `google.protobuf.Int64Value{value: 1}` is 1, a Struct is a map of JSON values.
+A message is an ordinary value: `google.protobuf.Int64Value{value: 1}` is 1, a Struct is a map of JSON values.
 Source: the protocol buffers' well-known types; common/types/provider.go of github.com/google/cel-go.
 """
 
@@ -39,7 +39,7 @@ class Empty:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message that can be constructed. result: the static type of the value; make: from the fields that are set."""
+    """A message that can be constructed. result: its static type. make: its value, from the fields that are set."""
 
     name: str
     fields: Mapping[str, Type]
@@ -47,9 +47,9 @@ class Message:
     make: Callable[[Mapping[str, Value]], Value]
 
     def conversion(self, field: str) -> Callable[[Value], Value]:
-        """What checks the value of a field when it is set; raises EvalError.
+        """The conversion of the value of a field; raises EvalError.
 
-        Kubernetes' own types become text, and an optional what it holds.
+        Kubernetes' own types become text, and optionals are unwrapped.
         """
         type_ = self.fields[field]
         is_fit = fits(type_)
@@ -227,7 +227,7 @@ CONSTANTS: Final[Mapping[str, Value]] = {"google.protobuf.NullValue.NULL_VALUE":
 
 
 def unknown(name: str, fields: Mapping[str, Type]) -> Message:
-    """A type with fields of which values come from outside only: constructing one is an error of evaluation."""
+    """A type with fields that expressions cannot construct: it is an error of evaluation."""
 
     def make(_: Mapping[str, Value]) -> Value:
         raise EvalError(f"unknown type '{name}'")

@@ -1,6 +1,6 @@
-"""Optional values: making, asking and unwrapping them.
+"""Optional values: construction, tests and unwrapping.
 
-`or`, `orValue`, `.?` and `[?]` are evaluated by the interpreter, since they leave out what is not needed.
+The interpreter evaluates `or`, `orValue`, `.?` and `[?]`, which short-circuit.
 Source: cel/library.go of github.com/google/cel-go (optional types, newest version).
 """
 
@@ -64,7 +64,7 @@ def _method(function: str, id_: str, parameters: tuple[types.Type, ...], result:
 
 
 def _syntax(function: str, id_: str, parameters: tuple[types.Type, ...]) -> Overload:
-    """A form of the language that gives an optional; only its types are declared here."""
+    """An operator that returns an optional; only its types are declared here."""
     return Overload(function, id_, parameters, _OPTIONAL, implementation=_special, is_guarded=False)
 
 

@@ -1,4 +1,4 @@
-"""CEL's `sets.contains`, `sets.equivalent` and `sets.intersects`: lists taken as sets.
+"""CEL's `sets.contains`, `sets.equivalent` and `sets.intersects`: lists as sets.
 
 Source: github.com/google/cel-go/ext/sets.go.
 """

@@ -1,6 +1,6 @@
 """The standard functions and operators: their overloads, conversions, and costs.
 
-The order of a function's overloads is the reference's: the first that fits gives the type where several do.
+The order of a function's overloads is the reference's: if several fit, the first one determines the type.
 Source: common/stdlib/standard.go of github.com/google/cel-go; costs: checker/cost.go and interpreter/runtimecost.go.
 """
 
@@ -65,7 +65,7 @@ _MAP_OF_AB: Final = map_of(_A, _B)
 
 
 def _inner_size(value: Value) -> int:
-    """An optional counts as what it holds; only the standard library has it so."""
+    """The size of the value inside an optional; only the standard library unwraps it."""
     while type(value) is Optional and value.is_present:
         value = value.value
     return size_of(value)
@@ -84,7 +84,7 @@ def _cost_of_list(arguments: Sequence[Value]) -> int:
 
 
 def cost_of_equality(arguments: Sequence[Value]) -> int:
-    """One unit for Kubernetes' own types; else up to the end of the shorter one."""
+    """One unit for Kubernetes' own types, else the size of the smaller operand."""
     left = arguments[0]
     if not isinstance(left, EvalError) and type_of(left).name in _COMPARED_ONCE:
         return 1
@@ -92,7 +92,7 @@ def cost_of_equality(arguments: Sequence[Value]) -> int:
 
 
 def cost_of_comparison(arguments: Sequence[Value]) -> int:
-    """Up to the end of the shorter one."""
+    """The size of the smaller operand."""
     return scaled(min(_inner_size(arguments[0]), _inner_size(arguments[1])), STRING_FACTOR)
 
 
@@ -118,7 +118,7 @@ def _estimate_of_list(operands: Sequence[Operand]) -> CallEstimate:
 
 
 def estimate_of_comparison(operands: Sequence[Operand]) -> CallEstimate:
-    """Nothing for two empty ones, else up to the end of the shorter."""
+    """The size of the smaller operand; nothing if both are empty."""
     high = min(operands[0].size.high, operands[1].size.high)
     return CallEstimate(Estimate(1 if high > 0 else 0, high).scaled(STRING_FACTOR))
 
@@ -233,7 +233,7 @@ def _equality(function: str, id_: str) -> Overload:
 
 
 def _special(function: str, id_: str, parameters: tuple[Type, ...], result: Type) -> Overload:
-    """Declared for its types; the interpreter has a form of its own for it."""
+    """Declared for its types only; the interpreter evaluates it itself."""
     return Overload(function, id_, parameters, result, implementation=_never_called, is_guarded=False)
 
 
@@ -456,12 +456,12 @@ def _text_test(function: str, test: Callable[..., Value], cost: _Coster, estimat
 _TEST_IDS: Final = {"contains": "contains", "endsWith": "ends_with", "startsWith": "starts_with"}
 
 
-def _contains(text: str, part: str) -> bool:
-    return part in text
+def _contains(text: str, substring: str) -> bool:
+    return substring in text
 
 
 def _accessor(function: str, id_: str, read: Callable[[moments.Civil], int]) -> list[Overload]:
-    """A part of a timestamp, in UTC or in a given zone."""
+    """An accessor of a timestamp, in UTC or in a given zone."""
 
     def in_utc(moment: Timestamp) -> int:
         return read(moments.civil(moment.nanos // moments.SECOND))

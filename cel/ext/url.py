@@ -1,4 +1,4 @@
-"""CEL's `url(...)`: absolute URLs and their parts.
+"""CEL's `url(...)`: absolute URLs and their components.
 
 A URL is read twice, as the reference does: strictly, where a fragment has no meaning, and then with its fragment.
 Texts are handled as bytes, one character each (latin-1), since escapes may stand for any byte; what is no UTF-8 in the
@@ -42,7 +42,7 @@ _LONE_BYTE: Final = re.compile("[\udc80-\udcff]")
 
 @dataclass(frozen=True, eq=False)
 class Url:
-    """The parts of a URL: as they were written, but for the host, whose escapes are resolved.
+    """The components of a URL, as written; only the escapes of the host are resolved.
 
     opaque: what follows the scheme where that is no path. user: None where there is none. query: None without `?`.
     omits_host: the path follows the scheme at once. What is derived from the parts is kept, since asking costs nothing.

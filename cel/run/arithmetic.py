@@ -1,6 +1,6 @@
-"""The operators on values: what `+`, `-`, `<`, `in` and their like do once types are known at run time.
+"""The operators on values at run time: `+`, `-`, `<`, `in` and so on.
 
-An operator is one function for all its overloads: it looks at the values, and refuses a pair that no overload takes.
+An operator is one function for all its overloads: it dispatches by the classes of the operands, and fails if none fits.
 Equality is in `values`.
 Source: common/types of github.com/google/cel-go.
 """
@@ -19,7 +19,7 @@ _Table: TypeAlias = Mapping[tuple[type, type], _Operation]
 
 
 def _operator(table: _Table) -> Callable[[Value, Value], Value]:
-    """A binary operator that picks its work by the classes of both values."""
+    """A binary operator that dispatches by the classes of both operands."""
 
     def operate(left: Value, right: Value) -> Value:
         operation = table.get((type(left), type(right)))
@@ -178,7 +178,7 @@ _COMPARE: Final[Mapping[tuple[type, type], Callable[..., int]]] = {
 
 
 def compare(left: Value, right: Value) -> int:
-    """-1, 0 or 1; numbers compare across their types, an integer as the nearest double beside a double."""
+    """-1, 0 or 1. Numbers of different types are comparable; an integer beside a double becomes the nearest double."""
     comparison = _COMPARE.get((type(left), type(right)))
     if comparison is None:
         raise no_such_overload()

@@ -1,8 +1,8 @@
-"""Calls at run time: which overload runs, whether its arguments fit, what the call costs.
+"""Calls at run time: dispatch to an overload, check of the arguments, cost.
 
-Where the checker left one overload, its declared types are checked against the values; where it left several (an
-argument is dyn), the first that fits the values runs. If those differ in cost, the call costs one unit or what the
-library declares for this case, because the reference counts by overload and does not know which one it is.
+If the checker left one overload, the values must fit its declared types. If it left several, since an argument is dyn,
+the first one that fits runs. If those differ in cost, the call costs one unit or what the library declares for this
+case: the reference counts by overload, and does not know which one it is.
 Source: common/decls and interpreter/planner.go of github.com/google/cel-go.
 """
 
@@ -28,7 +28,7 @@ _AGGREGATES: Final = _ANYTHING | {Kind.LIST, Kind.MAP, Kind.OPAQUE}
 def planned_call(
     overloads: Sequence[Overload], operands: Sequence[Evaluate], *, has_known_pattern: bool = False
 ) -> Evaluate:
-    """A call of a function. has_known_pattern: it takes a regular expression that was compiled while planning."""
+    """A call of a function. has_known_pattern: it takes a regular expression that is already compiled."""
     call = Dispatch(overloads, has_known_pattern=has_known_pattern)
     # The reference replaces a call with a known pattern by one that stops at the first error of an argument.
     if has_known_pattern or _stops_at_first_error(overloads, len(operands)):
@@ -39,7 +39,7 @@ def planned_call(
 
 
 class Dispatch:
-    """How to run a call and what it costs, once the overloads that it may mean are known."""
+    """Runs a call of one of several overloads, and charges its cost."""
 
     __slots__ = ("_cost", "_result_cost", "_takes_aggregates", "_takes_pattern", "invoke")
 
@@ -51,12 +51,12 @@ class Dispatch:
         self._takes_pattern = overloads[0].takes_pattern and not has_known_pattern
 
     def run(self, frame: Frame, *arguments: Value) -> Value:
-        """Calls with arguments that are there, at its cost."""
+        """Makes the call, and charges its cost."""
         if self._takes_aggregates:
             for argument in arguments:
-                frame.handle(argument)
+                frame.spend_elements(argument)
         if self._takes_pattern:
-            frame.handle_pattern(arguments[PATTERN])
+            frame.spend_pattern(arguments[PATTERN])
         if self._result_cost is not None:
             return self._run_for_result(frame, self._result_cost, arguments)
         before = frame.cost
@@ -83,7 +83,7 @@ class Dispatch:
         return result
 
     def fail(self, frame: Frame, *arguments: Value) -> None:
-        """Charges for a call that isn't made because an argument failed; it stands there as its error."""
+        """Charges for a call that is not made because an argument is an error."""
         if self._result_cost is None:
             frame.charge(self._cost(arguments))
         else:
@@ -92,7 +92,7 @@ class Dispatch:
 
 
 def invocation(overloads: Sequence[Overload]) -> Callable[..., Value]:
-    """The function that runs the overload which fits its arguments; raises EvalError if none does."""
+    """A function that runs the first overload that fits the arguments; raises EvalError if none does."""
     if not overloads[0].is_guarded:
         return overloads[0].implementation
     if len(overloads) == 1:
@@ -110,7 +110,7 @@ def invocation(overloads: Sequence[Overload]) -> Callable[..., Value]:
 
 
 def _single(overload: Overload) -> Callable[..., Value]:
-    """One overload, whose arguments that can be of any type need no check."""
+    """A call of the only overload; parameters of any type need no check."""
     implementation, name = overload.implementation, overload.function
     checks = [(index, guard) for index, guard in enumerate(_guards(overload)) if guard is not None]
     if not checks:
@@ -126,7 +126,7 @@ def _single(overload: Overload) -> Callable[..., Value]:
 
 
 def _of_underlying(overload: Overload) -> Callable[..., Value]:
-    """A call with a known pattern: the reference looks at what an argument stands for and not at its type."""
+    """A call with a constant pattern: the reference unwraps the arguments instead of checking their types."""
     invoke = _single(overload)
     return lambda *arguments: invoke(*map(_underlying, arguments))
 
@@ -150,7 +150,7 @@ def _guards(overload: Overload) -> list[Fits | None]:
 
 
 def fits(type_: Type) -> Fits | None:
-    """What tells whether a value has a type, by its first entry for a list or map; None where any value has it."""
+    """A test whether a value has a type (of a list or map: its first entry), or None if every value has it."""
     if type_.kind in _ANYTHING:
         return None
     if type_.kind is Kind.LIST:
@@ -181,7 +181,7 @@ def _map_guard(key: Fits | None, element: Fits | None) -> Fits:
 
 
 def _stops_at_first_error(overloads: Sequence[Overload], count: int) -> bool:
-    """Whether the reference evaluates no further argument after one that failed, and charges nothing then."""
+    """Whether the reference stops at the first argument that fails, and charges nothing."""
     is_chosen_at_run_time = len(overloads) > 1 and overloads[0].is_guarded
     return count not in (1, 2) or is_chosen_at_run_time or overloads[0].function in _VARIADIC
 
@@ -202,7 +202,7 @@ def _result_cost(overloads: Sequence[Overload]) -> Callable[[Sequence[Value], Va
 
 
 def _takes_aggregates(overloads: Sequence[Overload]) -> bool:
-    """Whether a call may have to go through a list or map; adding to the map that a macro makes does not."""
+    """Whether a call may iterate over a list or map; the insertions of a macro into its own map do not."""
     if overloads[0].function == MAP_INSERT:
         return False
     return any(parameter.kind in _AGGREGATES for overload in overloads for parameter in overload.parameters)
@@ -234,7 +234,7 @@ def _binary(call: Dispatch, left: Evaluate, right: Evaluate) -> Evaluate:
 
 
 def both(frame: Frame, left: Evaluate, right: Evaluate) -> tuple[Value, Value, EvalError | None]:
-    """The values of both operands, an error in place of one that failed, and the first error."""
+    """The values of both operands, with errors in place of values, and the first error."""
     error: EvalError | None = None
     try:
         first = left(frame)

@@ -1,7 +1,7 @@
-"""Equality between many pairs of values, with a bound on the work that heavy values cause.
+"""Equality of many pairs of values, with a limit on the total work.
 
-The reference charges functions such as `distinct` for the number of pairs only, whatever the values weigh; a list
-that is shared many times over would then keep the evaluation busy for hours.
+The reference charges functions such as `distinct` by the number of pairs only, regardless of the size of the values. A
+list that contains another one many times over would keep the evaluation busy for hours.
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ _MOST_PARTS: Final = 2**24
 
 
 class Comparisons:
-    """The comparisons of one call: raises EvalAbortedError once they have looked at more than 2**24 parts."""
+    """The comparisons of one call; raises EvalAbortedError when their total weight exceeds 2**24."""
 
     __slots__ = ("_parts",)
 
@@ -22,7 +22,7 @@ class Comparisons:
         self._parts = 0
 
     def is_equal(self, left: Value, right: Value) -> bool:
-        """Whether `left == right`, where an error means no."""
+        """Whether `left == right`; an error counts as unequal."""
         self._parts += min(weight_of(left), weight_of(right))
         if self._parts > _MOST_PARTS:
             raise EvalAbortedError("operation cancelled: the values are too large to be compared")

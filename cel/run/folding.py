@@ -1,7 +1,7 @@
-"""What is computed while planning, because the reference does so and it shows.
+"""Constant folding, as far as the reference does it and it affects answers, errors or costs.
 
-A conversion of a constant is a constant, or the expression does not compile; a bad pattern that is constant does not
-compile either; `in` a list of constants becomes the lookup in a set, which costs nothing and hashes its left side.
+The conversion of a constant is a constant, or the expression does not compile. An invalid constant pattern does not
+compile either. `in` with a list of constants becomes a set lookup, which costs nothing and hashes its left side.
 Source: interpreter/decorators.go of github.com/google/cel-go.
 """
 
@@ -27,18 +27,18 @@ _HASHED: Final = frozenset({bool, int, Uint, float, str})
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A part of the plan whose value is known."""
+    """A node whose value is known while planning."""
 
     value: Value
 
 
 def failure(message: str, node: ast.Expr, checked: Checked) -> CompileError:
-    """The error of a constant part that fails."""
+    """The error of a constant expression that fails."""
     return lexer.error_at(f"program instantiation failed: {message}", node.position, checked.source)
 
 
 def converted(node: Call, reference: CallReference, operands: Sequence[object], checked: Checked) -> Constant | None:
-    """A conversion of a constant, done; None where this is something else."""
+    """The result of converting a constant, or None if the call is no such conversion."""
     if reference.function not in _CONVERSIONS or len(operands) != 1 or not isinstance(operands[0], Constant):
         return None
     try:
@@ -50,7 +50,7 @@ def converted(node: Call, reference: CallReference, operands: Sequence[object], 
 def has_constant_pattern(
     node: Call, reference: CallReference, operands: Sequence[object], checked: Checked, budget: PatternBudget
 ) -> bool:
-    """Whether a call takes a pattern that is known; raises CompileError where it is none, or beyond the budget."""
+    """Whether a call has a constant pattern; raises CompileError if the pattern is invalid or exceeds the budget."""
     if not reference.overloads[0].takes_pattern:
         return False
     pattern = operands[PATTERN]
@@ -66,7 +66,7 @@ def has_constant_pattern(
 def membership(
     reference: CallReference, operands: Sequence[object]
 ) -> Constant | Callable[[Evaluate], Evaluate] | None:
-    """`x in [constants]`: a constant for an empty list, else a way to look up the left side; None for anything else."""
+    """`x in [constants]`: a constant for an empty list, else a set lookup of the left side; None for anything else."""
     if [overload.id for overload in reference.overloads] != ["in_list"]:
         return None
     container = operands[1]
@@ -90,7 +90,7 @@ def _looked_up(keys: frozenset[Hashable]) -> Callable[[Evaluate], Evaluate]:
 
 
 def _keys(item: Value) -> list[Hashable]:
-    """An element as keys: itself, and as other types of number; the reference takes the nearest double for equal."""
+    """The keys of an element: itself and equal numbers of other types; the nearest double counts as equal."""
     keys = [key_of(item)]
     if type(item) is float:
         keys.extend(_integer_keys(item))

@@ -1,4 +1,4 @@
-"""The state of one evaluation: the device, the variables of macros, what it has cost so far."""
+"""The frame of one evaluation: device, variables of macros, cost so far."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -11,34 +11,34 @@ from cel.stack import on_own_stack
 from cel.values.values import MAX_UINT, List, Map, Value
 
 COST_LIMIT: Final = 1_000_000  # per evaluation, as in kube-scheduler and the API server
-MOST_PARTS: Final = 2**23  # of all aggregates that calls are given in one evaluation
-TURNS: Final = 256  # of loops, between two looks whether the answer is still wanted: well below a millisecond
+MOST_ELEMENTS: Final = 2**23  # of all aggregates that calls process in one evaluation
+ITERATIONS_PER_POLL: Final = 256  # between two polls of `is_cancelled`: well below a millisecond
 
 
 @final
 class Frame:
-    """cost, limit: in the reference's units. slots: one per variable of a macro, numbered while planning.
+    """cost, limit: in the reference's units. slots: the values of the variables of macros, numbered by the planner.
 
-    parts_left: of all lists and maps that calls are given, see `handle`. patterns: what calls may still compile.
-    is_cancelled: asked now and then by loops. turns: of all loops so far.
+    elements_left: that calls may still process, see `spend_elements`. patterns: that calls may still compile.
+    is_cancelled: polled by loops. iterations: of all loops so far.
     """
 
-    __slots__ = ("cost", "device", "is_cancelled", "limit", "parts_left", "patterns", "slots", "turns")
+    __slots__ = ("cost", "device", "elements_left", "is_cancelled", "iterations", "limit", "patterns", "slots")
 
     def __init__(
         self, device: BoundDevice, slots: int, limit: int, is_cancelled: Callable[[], bool] | None = None
     ) -> None:
         self.device = device
         self.is_cancelled = is_cancelled
-        self.turns = 0
+        self.iterations = 0
         self.cost = 0
         self.limit = limit
         self.slots: list[Value] = [None] * slots
-        self.parts_left = MOST_PARTS
+        self.elements_left = MOST_ELEMENTS
         self.patterns: PatternBudget | None = None
 
     def run(self, evaluate: "Evaluate") -> Value:
-        """The value of an expression; begins anew on a stack of its own where there is no room. Raises EvalError."""
+        """The value of an expression; starts again on a new stack if this one overflows. Raises EvalError."""
         try:
             return evaluate(self)
         except EvalError as error:
@@ -56,10 +56,10 @@ class Frame:
         self.slots.clear()  # they may hold it
         return bare(error)
 
-    def turn(self) -> None:
-        """A loop begins its next turn. Raises Cancelled."""
-        self.turns += 1
-        if self.turns % TURNS == 0 and self.is_cancelled is not None and self.is_cancelled():
+    def iterate(self) -> None:
+        """Counts an iteration of a loop. Raises Cancelled."""
+        self.iterations += 1
+        if self.iterations % ITERATIONS_PER_POLL == 0 and self.is_cancelled is not None and self.is_cancelled():
             raise Cancelled("cancelled while an expression was evaluated")
 
     def charge(self, cost: int) -> None:
@@ -68,33 +68,35 @@ class Frame:
         if self.cost > self.limit:
             self.stop()
 
-    def give_back(self) -> None:
-        """Takes a unit off; where there is none, the reference's counter wraps around to beyond any limit."""
+    def refund(self) -> None:
+        """Refunds one unit. At zero, the reference's counter wraps around, and exceeds any limit."""
         self.cost -= 1
         if self.cost < 0:
             self.cost = MAX_UINT
             self.stop()
 
     def stop(self) -> NoReturn:
-        """Ends the evaluation, which has cost more than its limit."""
+        """Aborts the evaluation, whose cost exceeds the limit."""
         raise EvalAbortedError("operation cancelled: actual cost limit exceeded")
 
-    def handle(self, value: Value) -> None:
-        """Notes that a call is given `value`; raises EvalAbortedError where that is too much work in all.
+    def spend_elements(self, value: Value) -> None:
+        """Counts the elements of an argument of a call; raises EvalAbortedError beyond the limit.
 
-        The reference has no such limit: its cost counts the elements of a list, but not what is inside of them.
+        The reference has no such limit: its cost counts the elements of a list, but not those of nested ones.
         """
         if type(value) is List or isinstance(value, Map):
-            self.parts_left -= value.weight
-            if self.parts_left < 0:
-                raise EvalAbortedError(f"operation cancelled: work on more than {MOST_PARTS} parts of lists and maps")
+            self.elements_left -= value.weight
+            if self.elements_left < 0:
+                raise EvalAbortedError(
+                    f"operation cancelled: work on more than {MOST_ELEMENTS} parts of lists and maps"
+                )
 
-    def handle_pattern(self, pattern: Value) -> None:
-        """Notes that a call compiles `pattern`; raises EvalAbortedError where that is too much work in all."""
+    def spend_pattern(self, pattern: Value) -> None:
+        """Counts a pattern that a call compiles; raises EvalAbortedError beyond the limit."""
         if self.patterns is None:
             self.patterns = PatternBudget()
         if isinstance(pattern, str):
-            with suppress(ValueError):  # of a pattern that is none, which the call tells
+            with suppress(ValueError):  # the call itself reports an invalid pattern
                 self.patterns.spend(pattern)
 
 
@@ -102,7 +104,7 @@ Evaluate: TypeAlias = Callable[[Frame], Value]
 
 
 class Planned(NamedTuple):
-    """A whole expression ready to run, with the number of slots that its variables need."""
+    """An expression that is ready to run, and the number of slots that its variables need."""
 
     evaluate: Evaluate
     slots: int

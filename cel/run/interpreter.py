@@ -1,8 +1,8 @@
 """Plans a checked expression for evaluation: every node becomes a constant, a path or a step.
 
-Planning happens once per program. A step is a closure that takes the frame of an evaluation and gives a value; an error
-is raised as EvalError and caught where logic may absorb it. Names are bound to slots here, so nothing is looked up by
-name when the expression runs.
+Planning happens once per program. A step is a closure that takes the frame of an evaluation and returns a value; errors
+are raised as EvalError and caught where logic may absorb them. The planner binds names to slots, so that evaluation
+looks up nothing by name.
 Source: interpreter/planner.go of github.com/google/cel-go.
 """
 
@@ -22,9 +22,9 @@ from cel.run.paths import (
     ComputedQualifier,
     ConditionalPath,
     ConstantQualifier,
+    GuardedPath,
     Path,
     Qualifier,
-    RoomyPath,
     ValuePath,
     is_key,
 )
@@ -33,22 +33,22 @@ from cel.stack import LEVELS, with_room
 from cel.syntax import ast
 from cel.syntax.ast import Call, Comprehension, Expr, Ident, ListExpr, Literal, MapExpr, MessageExpr, Select
 from cel.values.types import Kind, Type
-from cel.values.values import Growing, GrowingMap, List, Map, Value, type_of
+from cel.values.values import GrowingList, GrowingMap, List, Map, Value, type_of
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A part of the plan that is no constant and no path."""
+    """A node that is neither a constant nor a path."""
 
     evaluate: Evaluate
 
 
 Plan: TypeAlias = Constant | Path | Step
-_LEVELS_AT_ONCE: Final = 32  # of what is evaluated, from one look at the room that is left to the next
+_LEVELS_AT_ONCE: Final = 32  # of the evaluation, between two checks of the stack
 
 
 def plan(checked: Checked, declared: Declarations) -> Planned:
-    """Plans a checked expression; raises CompileError where a constant part of it fails."""
+    """Plans a checked expression; raises CompileError if a constant part of it fails."""
     planner = _Planner(checked, declared)
     evaluate = _evaluator(planner.plan(checked.root))
     return Planned(evaluate, planner.slots)
@@ -64,10 +64,10 @@ def _evaluator(planned: Plan) -> Evaluate:
 
 
 def _with_room(planned: Plan) -> Plan:
-    """The same, which looks whether there is room to go on when it is evaluated."""
+    """The same plan, evaluated on a new stack if there is little space left."""
     if isinstance(planned, Constant):
         return planned
-    return Step(steps.with_room(planned.evaluate)) if isinstance(planned, Step) else RoomyPath(planned)
+    return Step(steps.with_room(planned.evaluate)) if isinstance(planned, Step) else GuardedPath(planned)
 
 
 def _path(planned: Plan) -> Path:
@@ -75,7 +75,7 @@ def _path(planned: Plan) -> Path:
 
 
 class _Planner:
-    """One expression. scopes: how to read each variable of a macro, innermost last."""
+    """Plans one expression. scopes: the readers of the variables of macros, innermost last."""
 
     def __init__(self, checked: Checked, declared: Declarations) -> None:
         self._checked = checked
@@ -120,7 +120,7 @@ class _Planner:
         return ValuePath(device_paths.device if reference.is_global else self._variable(reference.name))
 
     def _named_type(self, name: str, value: Expr, node: Expr) -> Type | None:
-        """The reference takes a variable that holds a type for the name of one; raises CompileError if it is none."""
+        """The type that a variable of type `type` is taken for, by its name; raises CompileError if there is none."""
         if self._checked.types[value].kind is not Kind.TYPE:
             return None
         if name not in self._declared.types:
@@ -282,9 +282,9 @@ class _Planner:
 
 
 def _start(node: Expr) -> Callable[[], Value]:
-    """Makes the first value of an accumulator, anew for every run of its loop."""
+    """A factory of the initial value of an accumulator."""
     if isinstance(node, ListExpr):
-        return Growing
+        return GrowingList
     if isinstance(node, MapExpr):
         return GrowingMap
     assert isinstance(node, Literal)

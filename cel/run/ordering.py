@@ -1,4 +1,4 @@
-"""The order of values as functions on lists see it: pairs without an order are skipped rather than reported.
+"""The order of values in functions on lists: pairs without an order are skipped, not reported.
 
 Source: the Comparer trait of github.com/google/cel-go.
 """
@@ -20,7 +20,7 @@ def is_ordered(value: Value) -> bool:
 
 
 def order_of(left: Value, right: Value) -> int | None:
-    """-1, 0 or 1, or None where there is no order, such as between NaN and any other number."""
+    """-1, 0 or 1, or None if there is no order, such as between NaN and another number."""
     try:
         return compare(left, right)
     except EvalError:

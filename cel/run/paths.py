@@ -1,8 +1,8 @@
 """Paths: a variable or the result of a call, followed by fields and indices.
 
 The reference plans `a.b[c].?d` as one step with a list of qualifiers, and its costs follow from that: one unit for the
-path, one for each qualifier that is applied. After the first optional qualifier, what is absent ends the path with
-`optional.none()` instead of an error. A conditional can begin a path too; then each branch gets the qualifiers.
+path, one for each qualifier that is applied. After the first optional qualifier, an absent value ends the path with
+`optional.none()` instead of an error. A path can also start with a conditional; then each branch gets the qualifiers.
 Source: interpreter/attributes.go of github.com/google/cel-go.
 """
 
@@ -19,7 +19,7 @@ _KEY_CLASSES: Final = frozenset({str, int, Uint, bool, float})
 
 
 def is_key(value: Value) -> bool:
-    """Whether a value may stand in brackets."""
+    """Whether a value can be an index."""
     return type(value) in _KEY_CLASSES
 
 
@@ -37,7 +37,7 @@ class Qualifier(ABC):
         """The key to look up; raises EvalError."""
 
     def apply(self, frame: Frame, value: Value) -> Value:
-        """What is under the key (of a test: whether anything is); costs one unit, also in failure."""
+        """The value of the key (of a test: whether there is one); costs one unit, also on failure."""
         try:
             key = self.key(frame)
         except EvalAbortedError:
@@ -50,7 +50,7 @@ class Qualifier(ABC):
         return found is not MISSING if self.is_test else found
 
     def find(self, frame: Frame, value: Value) -> Value:
-        """What is under the key, or MISSING; costs one unit if there is something."""
+        """The value of the key, or MISSING; costs one unit if it is present."""
         found = look_up(value, self.key(frame), is_presence_test=True)
         if found is not MISSING:
             frame.charge(1)
@@ -100,15 +100,15 @@ class Path(ABC):
 
     @abstractmethod
     def resolve(self, frame: Frame) -> Value:
-        """The value, without the unit that the path itself costs."""
+        """The value, without charging the unit for the path itself."""
 
     @abstractmethod
     def evaluate(self, frame: Frame) -> Value:
-        """The value, at full cost."""
+        """The value; charges the full cost."""
 
 
 class ValuePath(Path):
-    """A path from a variable or from the result of another expression. root: gives what it begins with."""
+    """A path from a variable or from the result of another expression, the root."""
 
     __slots__ = ("qualifiers", "root")
 
@@ -125,7 +125,7 @@ class ValuePath(Path):
         return self.applied(frame, self.root(frame))
 
     def applied(self, frame: Frame, value: Value) -> Value:
-        """Applies the qualifiers to what the path begins with."""
+        """Applies the qualifiers to the value of the root."""
         is_optional = type(value) is Optional
         if type(value) is Optional:
             if not value.is_present:
@@ -189,7 +189,7 @@ class ConditionalPath(Path):
         raise EvalError("no such overload")
 
     def evaluate(self, frame: Frame) -> Value:
-        """The value; a conditional costs nothing by itself, and `has(...)` of one even gives a unit back."""
+        """The value; a conditional costs nothing by itself, and `has(...)` of one even refunds a unit."""
         if not self._is_test:
             return self.resolve(frame)
         try:
@@ -197,14 +197,14 @@ class ConditionalPath(Path):
         except EvalAbortedError:
             raise
         except EvalError:
-            frame.give_back()
+            frame.refund()
             raise
-        frame.give_back()
+        frame.refund()
         return value.is_present if isinstance(value, Optional) else value
 
 
-class RoomyPath(Path):
-    """A path that goes on on a stack of its own where there is little room left."""
+class GuardedPath(Path):
+    """A path that continues on a new stack if there is little space left."""
 
     __slots__ = ("_path",)
 
@@ -244,7 +244,7 @@ def look_up(value: Value, key: Value, *, is_presence_test: bool) -> Value:
 
 
 def list_index(key: Value) -> int:
-    """A key as the index of a list: a number without fraction; raises EvalError."""
+    """The index of a list for a key, which must be a whole number; raises EvalError."""
     if type(key) is int:
         return key
     if type(key) is float or type(key) is Uint:

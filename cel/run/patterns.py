@@ -1,9 +1,9 @@
-r"""Regular expressions as Go's regexp has them, on RE2, which runs in time linear in the text.
+r"""Go's regular expressions on RE2, which matches in time linear in the text.
 
-`matches`, `find` and `findAll` compile their patterns here. The two libraries share syntax and semantics but for four
-points, which are closed here: Go has no `\C` and takes only ASCII names of groups; it looks up the names of Unicode
-classes (`\p{Letter}`) in any case and by their aliases, and its class C holds what is unassigned; and its `\B` never
-matches inside of a character.
+`matches`, `find` and `findAll` compile their patterns here. Both libraries agree in syntax and semantics, with four
+exceptions: Go has no `\C`, and accepts only ASCII names of groups; it looks up the names of Unicode classes
+(`\p{Letter}`) in any case and by their aliases, and its class C includes unassigned code points; its `\B` never matches
+inside a character.
 Source: the documentation of Go's regexp/syntax.
 """
 
@@ -63,7 +63,7 @@ _COMPOSED: Final = {
 
 
 class Pattern:
-    """A compiled pattern. size: in instructions. Searches raise EvalAbortedError where a text is too long for it."""
+    """A compiled pattern. size: in instructions. Searches raise EvalAbortedError if the text is too long for it."""
 
     __slots__ = ("_program", "size")
 
@@ -85,7 +85,7 @@ class Pattern:
         return next((encoded[start:end].decode() for start, end in self._spans(encoded)), "")
 
     def find_all(self, text: str, limit: int) -> list[str]:
-        """The matches from left to right, without overlaps: at most `limit` where that is not negative."""
+        """The matches from left to right, without overlaps: at most `limit` if that is not negative."""
         encoded = text.encode()
         spans = islice(self._spans(encoded), None if limit < 0 else limit)
         return [encoded[start:end].decode() for start, end in spans]
@@ -110,9 +110,9 @@ class Pattern:
 
 
 def compile_pattern(text: str) -> Pattern:
-    r"""The pattern that `text` writes in Go's syntax; raises ValueError that says what is wrong with it.
+    r"""Compiles a pattern in Go's syntax; raises ValueError.
 
-    Differs from kube-scheduler: patterns of more than about 130,000 instructions, such as `\pL{200}`, are refused.
+    Differs from kube-scheduler: patterns of more than about 130,000 instructions, such as `\pL{200}`, are rejected.
     """
     compiled = known_patterns(text)
     if isinstance(compiled, Pattern):
@@ -122,7 +122,7 @@ def compile_pattern(text: str) -> Pattern:
 
 @lru_cache(maxsize=32)
 def known_patterns(text: str) -> Pattern | str:
-    """The pattern, or what is wrong with it; `known_patterns.cache_info()` says how many are held."""
+    """The compiled pattern, or the error message."""
     try:
         rewritten = _rewritten(text)
         return Pattern(rewritten) if len(rewritten) <= _LONGEST_REWRITTEN else "expression too large"
@@ -134,7 +134,7 @@ def known_patterns(text: str) -> Pattern | str:
 
 
 class PatternBudget:
-    """How much may still be compiled, for one expression or in one evaluation.
+    """The limit of what one expression, or one evaluation, may compile.
 
     The reference has no such limit: its cost counts the characters of a pattern, of which a few make a large program.
     """

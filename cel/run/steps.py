@@ -1,7 +1,7 @@
-"""What the forms of the language do at run time, each made of the steps of its parts.
+"""The steps of an evaluation: logic, equality, literals and comprehensions.
 
-Every function here returns the closure that runs the form. Errors are exceptions; the forms that absorb them (logic,
-loops) catch EvalError, but never EvalAbortedError. Costs are in the reference's units.
+Each function takes the steps of the operands, and returns the closure that evaluates the node. Errors are exceptions;
+logic and comprehensions catch EvalError, but never EvalAbortedError. Costs are in the reference's units.
 Source: interpreter/interpretable.go and cel/library.go of github.com/google/cel-go.
 """
 
@@ -14,13 +14,13 @@ from cel.errors import EvalAbortedError, EvalError, bare, no_such_overload
 from cel.ext.stdlib import cost_of_comparison, cost_of_equality
 from cel.run.calls import both
 from cel.run.frame import Evaluate, Frame
-from cel.values.values import Growing, GrowingMap, List, Map, Optional, Value, equal, key_of, type_of, weight_of
+from cel.values.values import GrowingList, GrowingMap, List, Map, Optional, Value, equal, key_of, type_of, weight_of
 
 # Logic
 
 
 def logic(left: Evaluate, right: Evaluate, *, decisive: bool) -> Evaluate:
-    """`&&` (decisive: False) and `||` (True): a decisive side decides, whatever the other is; then errors count."""
+    """`&&` (decisive: False) and `||` (True): a decisive side wins over an error of the other one."""
     other = not decisive
 
     def evaluate(frame: Frame) -> Value:
@@ -60,7 +60,7 @@ def _absorbed(evaluate: Evaluate, frame: Frame) -> Value:
 
 
 def true_unless_false(operand: Evaluate) -> Evaluate:
-    """The test before each turn of `all` and `exists`: an error or anything else does not end the loop."""
+    """The condition of `all` and `exists`: only `false` ends the loop, an error does not."""
 
     def evaluate(frame: Frame) -> Value:
         value = _absorbed(operand, frame)
@@ -95,7 +95,7 @@ _TEXT_COSTS: Final = [scaled(size, STRING_FACTOR) for size in range(_MOST_TEXT_C
 
 
 def inequality(left: Evaluate, right: Evaluate) -> Evaluate:
-    """`!=`: also where the values can't be compared."""
+    """`!=`: true if the values cannot be compared."""
 
     def evaluate(frame: Frame) -> Value:
         first, second, error = both(frame, left, right)
@@ -113,13 +113,13 @@ def inequality(left: Evaluate, right: Evaluate) -> Evaluate:
 
 
 def _equal(frame: Frame, left: Value, right: Value) -> bool:
-    frame.handle(left)
-    frame.handle(right)
+    frame.spend_elements(left)
+    frame.spend_elements(right)
     return equal(left, right)
 
 
 def or_else(left: Evaluate, right: Evaluate, *, unwraps: bool) -> Evaluate:
-    """`or` and `orValue` (which unwraps): the right side only where the left is absent."""
+    """`or` and `orValue` (which unwraps): the right side if the left one is absent."""
 
     def evaluate(frame: Frame) -> Value:
         optional = left(frame)
@@ -133,7 +133,7 @@ def or_else(left: Evaluate, right: Evaluate, *, unwraps: bool) -> Evaluate:
 
 
 def remembered(call: Evaluate) -> Evaluate:
-    """A call of constants, such as `semver("1.2.3")`: made once, and charged for whenever its value is used."""
+    """A call with constant arguments, such as `semver("1.2.3")`: evaluated once, but charged each time."""
     known: list[tuple[Value, int]] = []
 
     def evaluate(frame: Frame) -> Value:
@@ -154,7 +154,7 @@ _HEAVIEST_REMEMBERED: Final = 1000
 
 
 def with_room(step: Evaluate) -> Evaluate:
-    """The same step, on a stack of its own where there is little room left."""
+    """The same step, on a new stack if there is little space left."""
     return lambda frame: stack.with_room(step, frame)
 
 
@@ -179,7 +179,7 @@ def listed(elements: Sequence[Evaluate], optionals: frozenset[int]) -> Evaluate:
 
 
 def _costing(cost: int, construct: Evaluate) -> Evaluate:
-    """A construction at a fixed cost, which is due even when a part of it fails."""
+    """A construction at a fixed cost, charged even if it fails."""
 
     def evaluate(frame: Frame) -> Value:
         try:
@@ -196,7 +196,7 @@ def _costing(cost: int, construct: Evaluate) -> Evaluate:
 
 
 def _is_present(value: Value) -> TypeGuard[Optional]:
-    """Whether an entry with a question mark is there; raises EvalError where it isn't optional."""
+    """Whether an optional entry is present; raises EvalError if the value is no optional."""
     if not isinstance(value, Optional):
         raise EvalError("cannot initialize optional entry from non-optional value")
     return value.is_present
@@ -211,7 +211,7 @@ class Pair(NamedTuple):
 
 
 def mapped(pairs: Sequence[Pair]) -> Evaluate:
-    """`{key: value, ?key: optional}`; an absent value takes away what an equal key before had."""
+    """`{key: value, ?key: optional}`; an absent value removes an earlier entry with an equal key."""
 
     def evaluate(frame: Frame) -> Value:
         entries: dict[Hashable, tuple[Value, Value]] = {}
@@ -259,7 +259,7 @@ def constructed(fields: Sequence[FieldStep], make: Callable[[Mapping[str, Value]
 
 
 class _Unused:
-    """Marks the slot of a variable whose value nobody has asked for yet."""
+    """Marks the slot of a variable that has not been evaluated yet."""
 
 
 _UNUSED: Final = _Unused()
@@ -283,7 +283,7 @@ def accumulator(slot: int) -> Evaluate:
 
 
 def bound(slot: int, value: Evaluate) -> Evaluate:
-    """Reads the variable of `cel.bind`, which gets its value when it is first read."""
+    """Reads the variable of `cel.bind`, which is evaluated on the first read."""
 
     def evaluate(frame: Frame) -> Value:
         known = frame.slots[slot]
@@ -313,14 +313,14 @@ def binding(slot: int, result: Evaluate) -> Evaluate:
 
 
 def appended(left: Evaluate, right: Evaluate) -> Evaluate:
-    """The `+` with which a macro adds to the list that it makes."""
+    """The `+` by which a macro appends to its result."""
 
     def evaluate(frame: Frame) -> Value:
         items, more, error = both(frame, left, right)
         frame.charge(1)
         if error is not None:
             raise error
-        assert isinstance(items, Growing)
+        assert isinstance(items, GrowingList)
         assert isinstance(more, List)
         items.extend(more)
         return items
@@ -332,7 +332,7 @@ def appended(left: Evaluate, right: Evaluate) -> Evaluate:
 
 
 class Fold(NamedTuple):
-    """The parts of a loop; slots: of the accumulator, of the variable, and of the second one, if there is one."""
+    """The steps of a comprehension. slots: of the accumulator, the first and the second variable."""
 
     slots: tuple[int, int, int | None]
     range_: Evaluate
@@ -343,7 +343,7 @@ class Fold(NamedTuple):
 
 
 def looped(loop: Fold) -> Evaluate:
-    """Any macro that goes over a list or map."""
+    """Evaluates a comprehension over a list or map."""
     accumulator_slot, first_slot, second_slot = loop.slots
     condition, step = loop.condition, loop.step
 
@@ -356,7 +356,7 @@ def looped(loop: Fold) -> Evaluate:
                 slots[first_slot] = turn
             else:
                 slots[first_slot], slots[second_slot] = turn  # type: ignore[misc]
-            frame.turn()
+            frame.iterate()
             if _absorbed(condition, frame) is False:
                 break
             try:
@@ -380,7 +380,7 @@ def _turns(range_: Value, *, has_two: bool) -> Iterable[Value]:
 
 
 def _finished(value: Value) -> Value:
-    """The result of a loop; a list or map that it made no longer grows."""
-    if isinstance(value, Growing):
+    """The result of a comprehension, as an immutable value."""
+    if isinstance(value, GrowingList):
         return List(value)
     return Map(value.items()) if isinstance(value, GrowingMap) else value

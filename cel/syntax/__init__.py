@@ -1,1 +1,1 @@
-"""Text to an expression: lexer, parser, macros."""
+"""The front end: lexer, parser, macros, and the abstract syntax tree."""

@@ -1,7 +1,7 @@
-"""The parsed expression: immutable nodes, compared and hashed by identity.
+"""The abstract syntax tree: immutable nodes, compared and hashed by identity.
 
-The parser makes them, macros combine them, the checker writes what it finds in tables beside them.
-`position` is the code point of the source at which a person would look for the node: an operator's sign,
+The parser makes nodes, macros combine them, and the checker writes its findings in tables by node. `position` is a code
+point of the source, at which people would look for the node: an operator's sign,
 a call's parenthesis, a field's dot.
 """
 
@@ -95,7 +95,7 @@ class MessageExpr:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Comprehension:
-    """What all looping macros become.
+    """The expansion of all looping macros.
 
     `accumulator` starts as `start`; for each element of `range_`, bound to `variable` (with two variables: index and
     element, or key and value), while `condition` holds, it becomes `step`; `result` is the answer.
@@ -124,7 +124,7 @@ Expr: TypeAlias = Literal | Ident | Select | Call | ListExpr | MapExpr | Message
 
 
 def children(node: Expr) -> tuple[Expr, ...]:
-    """The parts of a node, in the order of the source."""
+    """The children of a node, in the order of the source."""
     found: tuple[Expr, ...] = ()
     match node:
         case Call():
@@ -134,7 +134,7 @@ def children(node: Expr) -> tuple[Expr, ...]:
         case ListExpr():
             found = node.elements
         case MapExpr():
-            found = tuple([part for entry in node.entries for part in (entry.key, entry.value)])
+            found = tuple([child for entry in node.entries for child in (entry.key, entry.value)])
         case MessageExpr():
             found = tuple([field.value for field in node.fields])
         case Comprehension():

@@ -1,7 +1,7 @@
-"""Source text to tokens, and the text of a literal to its value.
+"""The lexer: from source text to tokens, and from the text of a literal to its value.
 
-One regular expression finds the longest token at a position; the lexer decides what a character sequence is, the
-parser whether it may stand there. Escapes are checked here because the grammar makes them part of the token.
+One regular expression matches the longest token at a position. Escapes are checked here, because the grammar makes them
+part of the token.
 Source: CEL.g4 and the unescaping of github.com/google/cel-go.
 """
 
@@ -111,21 +111,21 @@ def double_value(text: str, *, negative: bool) -> float:
 
 def string_value(text: str) -> str:
     """The value of a string literal with its quotes; raises ValueError for what is no code point."""
-    body, is_raw = _unquoted(text)
-    return body if is_raw or "\\" not in body else _ESCAPED.sub(_code_point, body)
+    unquoted, is_raw = _unquoted(text)
+    return unquoted if is_raw or "\\" not in unquoted else _ESCAPED.sub(_code_point, unquoted)
 
 
 def bytes_value(text: str) -> bytes:
     """The value of a bytes literal with prefix and quotes: UTF-8, escapes of two or three digits are single bytes."""
-    body, is_raw = _unquoted(text[1:])
-    if is_raw or "\\" not in body:
-        return body.encode()
-    parts, position = [], 0
-    for match in _ESCAPED.finditer(body):
-        parts.append(body[position : match.start()].encode())
-        parts.append(_single_byte(match.group()[1:]))
+    unquoted, is_raw = _unquoted(text[1:])
+    if is_raw or "\\" not in unquoted:
+        return unquoted.encode()
+    chunks, position = [], 0
+    for match in _ESCAPED.finditer(unquoted):
+        chunks.append(unquoted[position : match.start()].encode())
+        chunks.append(_single_byte(match.group()[1:]))
         position = match.end()
-    return b"".join([*parts, body[position:].encode()])
+    return b"".join([*chunks, unquoted[position:].encode()])
 
 
 def _digits(text: str) -> int:

@@ -1,1 +1,1 @@
-"""The values of expressions, and what their operators mean."""
+"""The values and types of expressions."""

@@ -1,6 +1,6 @@
-"""Timestamps and durations: reading, writing, arithmetic with limits, and the parts that accessors give.
+"""Timestamps and durations: parsing, formatting, bounded arithmetic, and accessors.
 
-Texts are read and written as Go's time package does it; the calendar is the proleptic Gregorian one.
+Texts are parsed and formatted as by Go's time package; the calendar is the proleptic Gregorian one.
 Every function raises EvalError where the reference fails.
 """
 
@@ -78,7 +78,7 @@ def timestamp_from_int(seconds: int) -> Timestamp:
 
 
 def text_of_timestamp(moment: Timestamp) -> str:
-    """RFC 3339 in the offset that it was written with, no more digits of the second than needed."""
+    """RFC 3339 with the original offset, and no more digits of the second than needed."""
     seconds, nanos = divmod(moment.nanos, SECOND)
     local = civil(seconds + moment.offset_s)
     fraction = f".{nanos:09d}".rstrip("0") if nanos else ""
@@ -183,7 +183,7 @@ def _in_range(moment: Timestamp) -> Timestamp:
 
 
 class Civil(NamedTuple):
-    """Date and time of a place. month, day: from 1; day_of_year: from 0; weekday: 0 is Sunday."""
+    """Local date and time. month, day: from 1; day_of_year: from 0; weekday: 0 is Sunday."""
 
     year: int
     month: int
@@ -230,7 +230,7 @@ def _zone_offset(zone: str, seconds: int) -> int:
 
 
 def _within_calendar(seconds: int) -> int:
-    """The same moment of another 400 years, where Python's calendar has no room for it and an offset."""
+    """The same moment, moved by cycles of 400 years into the range of Python's calendar."""
     cycle = 146_097 * _DAY_S
     after = max(0, seconds - (_LATEST_S - 2 * _DAY_S))
     before = max(0, _EARLIEST_S + 2 * _DAY_S - seconds)

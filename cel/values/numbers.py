@@ -1,6 +1,6 @@
-"""Numbers from text and to text, and between int, uint and double, as Go's strconv and cel-go's conversions have them.
+"""Conversions between texts, int, uint and double, as by Go's strconv and cel-go.
 
-Every function raises EvalError where the reference's conversion fails.
+Every function raises EvalError if the reference's conversion fails.
 """
 
 import math
@@ -16,7 +16,7 @@ _DECIMAL: Final = re.compile(
     r"[+-]?(?:[0-9](?:_?[0-9])*\.?(?:[0-9](?:_?[0-9])*)?|\.[0-9](?:_?[0-9])*)(?:[eE][+-]?[0-9](?:_?[0-9])*)?"
 )
 _HEXADECIMAL: Final = re.compile(
-    r"(?P<sign>[+-]?)0[xX](?P<whole>(?:_?[0-9a-fA-F])*)(?:\.(?P<part>(?:[0-9a-fA-F](?:_?[0-9a-fA-F])*)?))?"
+    r"(?P<sign>[+-]?)0[xX](?P<whole>(?:_?[0-9a-fA-F])*)(?:\.(?P<fraction>(?:[0-9a-fA-F](?:_?[0-9a-fA-F])*)?))?"
     r"[pP](?P<exponent>[+-]?[0-9](?:_?[0-9])*)"
 )
 _SPECIAL: Final = re.compile(r"[+-]?inf(?:inity)?|nan", re.IGNORECASE | re.ASCII)
@@ -33,14 +33,14 @@ def uint_overflow() -> EvalError:
 
 
 def checked_int(value: int) -> int:
-    """`value`, where int64 can hold it."""
+    """`value`, if it fits int64."""
     if MIN_INT <= value <= MAX_INT:
         return value
     raise int_overflow()
 
 
 def checked_uint(value: int) -> Uint:
-    """`value` as uint, where uint64 can hold it."""
+    """`value` as uint, if it fits uint64."""
     if 0 <= value <= MAX_UINT:
         return Uint(value)
     raise uint_overflow()
@@ -111,11 +111,11 @@ def double_from_text(text: str) -> float:
 
 
 def _from_hexadecimal(match: re.Match[str]) -> float:
-    whole, part = match["whole"].replace("_", ""), (match["part"] or "").replace("_", "")
-    if not whole and not part:
+    whole, fraction = match["whole"].replace("_", ""), (match["fraction"] or "").replace("_", "")
+    if not whole and not fraction:
         raise _not_convertible("double")
     try:
-        return float.fromhex(f"{match['sign']}0x{whole}.{part}p{match['exponent'].replace('_', '')}")
+        return float.fromhex(f"{match['sign']}0x{whole}.{fraction}p{match['exponent'].replace('_', '')}")
     except OverflowError:
         raise _not_convertible("double") from None
 

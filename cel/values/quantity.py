@@ -1,8 +1,8 @@
 """Kubernetes quantities: exact amounts such as `80Gi`, `1500m` and `1e3`, and the family of their suffix.
 
 A quantity is `mantissa * 10**scale` on Python's integers. The reference holds it in one of two forms, a small integer
-with a scale or a big decimal, and lets selectors see which (`isInteger` answers by form, not by value); so the form is
-kept here as well. Device capacities, consumed capacities and counters are quantities, and so are CEL's
+with a scale or a big decimal, and selectors can see which (`isInteger` depends on the form, not the value); so
+the form is kept here as well. Device capacities, consumed capacities and counters are quantities, and so are CEL's
 `kubernetes.Quantity` values.
 Source: k8s.io/apimachinery/pkg/api/resource.
 """
@@ -42,7 +42,7 @@ class Format(StrEnum):
 
 
 class QuantityLimitError(ValueError):
-    """An amount that has more digits than are supported here."""
+    """A quantity with more digits than are supported here."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,7 +51,7 @@ class Quantity:
 
     mantissa, scale: the value is mantissa * 10**scale, with scale >= -9.
     is_small: held as an int64 with a scale (the reference's fast form) rather than as a big decimal.
-    written: the text it came from, where that is what the reference would print; else None.
+    written: the original text, if the reference would print it; else None.
     """
 
     mantissa: int
@@ -62,7 +62,7 @@ class Quantity:
 
     @staticmethod
     def parse(text: str) -> "Quantity":
-        """The quantity that `text` writes, without blanks around it.
+        """Parses a quantity, without blanks around it.
 
         Below 1n it is rounded away from zero to 1n; with a binary suffix it is capped at 2**63-1.
         Raises ValueError for text that is no quantity, and QuantityLimitError for more than MAX_DIGITS digits.
@@ -76,7 +76,7 @@ class Quantity:
 
     @property
     def form(self) -> tuple[int, int, bool, Format, str | None]:
-        """All that there is to tell of it: equal only for amounts that no expression tells apart."""
+        """All fields: equal for two quantities only if no expression can distinguish them."""
         return _FORM(self)
 
     @property
@@ -90,7 +90,7 @@ class Quantity:
         return _scaled(self.mantissa, self.scale - _NANO)
 
     def milli(self) -> int | None:
-        """The value in thousandths, None where that is no whole number; raises like `nanos`."""
+        """The value in thousandths, or None if that is no whole number; raises like `nanos`."""
         value, rest = divmod(self.nanos, 10**6)
         return None if rest else value
 
@@ -99,11 +99,11 @@ class Quantity:
         return _divided_away_from_zero(self.nanos, 10**9)
 
     def is_integer(self) -> bool:
-        """Whether `as_integer` answers: by form and not by value, as in the reference."""
+        """Whether `as_integer` succeeds: it depends on the form, not the value, as in the reference."""
         return self._int64() is not None
 
     def as_integer(self) -> int:
-        """The value as an int64; raises ValueError where `is_integer` says no."""
+        """The value as an int64; raises ValueError unless `is_integer`."""
         value = self._int64()
         if value is None:
             raise ValueError("cannot convert value to integer")
@@ -114,8 +114,8 @@ class Quantity:
 
     def as_approximate_float(self) -> float:
         """Mantissa times power of ten, both as doubles: 0.3 gives 0.30000000000000004; inf beyond a double's range."""
-        base = _nearest_double(self.mantissa)
-        return base if self.scale == 0 else base * _double_power_of_ten(self.scale)
+        mantissa = _nearest_double(self.mantissa)
+        return mantissa if self.scale == 0 else mantissa * _double_power_of_ten(self.scale)
 
     @property
     def text(self) -> str:
@@ -188,7 +188,7 @@ _FORM = attrgetter("mantissa", "scale", "is_small", "format", "written")
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """A number as it was written, its suffix taken off."""
+    """A parsed number, without its suffix."""
 
     text: str
     negative: bool
@@ -224,7 +224,7 @@ def _parse(text: str) -> Quantity:
 
 @lru_cache(maxsize=4096)
 def recent_quantities(text: str) -> Quantity:
-    """`Quantity.parse` of a short text: fleets repeat the same few; `cache_info()` says how many are held."""
+    """`Quantity.parse` of a short text, cached: fleets repeat the same few."""
     return _parse(text)
 
 

@@ -1,6 +1,6 @@
-"""Texts in double quotes as Go's `%q` writes them, which the reference's messages and `format` show.
+"""Go's `%q`: texts in double quotes, as in the reference's messages and in `format`.
 
-Which characters can be seen is asked of RE2, whose tables do not change with the Python that runs this.
+RE2 decides which characters are printable, since its tables do not depend on the version of Python.
 """
 
 from functools import lru_cache
@@ -9,18 +9,18 @@ from typing import Final
 import re2
 
 _ESCAPES: Final = {"\a": "a", "\b": "b", "\t": "t", "\n": "n", "\v": "v", "\f": "f", "\r": "r", '"': '"', "\\": "\\"}
-_SEEN: Final = re2.compile(r"[\pL\pM\pN\pP\pS ]")
+_PRINTABLE: Final = re2.compile(r"[\pL\pM\pN\pP\pS ]")
 
 
 def quoted(text: str) -> str:
-    """The text in double quotes; what cannot be seen is escaped, a lone surrogate as the byte that it stands for."""
+    """The text in double quotes. Unprintable characters are escaped, a lone surrogate as its byte."""
     if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
         return f'"{text}"'
     return f'"{text.translate(_Escaped())}"'
 
 
 class _Escaped:
-    """What is written for each code point."""
+    """The table of escapes, by code point."""
 
     def __getitem__(self, code: int) -> str:
         return _escaped(code)
@@ -33,6 +33,6 @@ def _escaped(code: int) -> str:
         return f"\\{_ESCAPES[character]}"
     if code < 0x20 or code == 0x7F or 0xDC80 <= code <= 0xDCFF:
         return f"\\x{code & 0xFF:02x}"
-    if _SEEN.fullmatch(character):
+    if _PRINTABLE.fullmatch(character):
         return character
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

@@ -1,7 +1,7 @@
 """Semantic versions as devices publish them: `535.104.5`, `1.0.0-rc.1+build`.
 
-A device attribute of type version holds one, and CEL's library makes them from strings. `parse` is strict;
-`parse_tolerant` also takes the looser forms that people use, such as `v1` and `01.2`.
+The values of attributes of type version, and of CEL's `semver`. `parse` is strict; `parse_tolerant` also accepts the
+looser forms that people use, such as `v1` and `01.2`.
 Source: semver.org 2.0.0 as github.com/blang/semver/v4 reads it; the tolerant form as k8s.io/apiserver does.
 """
 
@@ -19,7 +19,7 @@ _IDENTIFIER = re.compile(r"[0-9A-Za-z-]*+")
 
 
 class VersionLimitError(ValueError):
-    """A version that is longer than is supported here."""
+    """A version that is longer than supported here."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,15 +34,15 @@ class Semver:
 
     @staticmethod
     def parse(text: str) -> "Semver":
-        """The version that `text` writes strictly.
+        """Parses a version strictly.
 
-        Raises ValueError that says which part is wrong, and VersionLimitError beyond MAX_CHARACTERS.
+        Raises ValueError, and VersionLimitError beyond MAX_CHARACTERS.
         """
         return recent_versions(text) if len(text) <= _LONGEST_ATTRIBUTE else _parse(text)
 
     @staticmethod
     def parse_tolerant(text: str) -> "Semver":
-        """The version after one leading `v` and leading zeros are dropped and missing parts filled with 0.
+        """Parses a version after dropping a leading `v` and leading zeros, and adding missing numbers as 0.
 
         Raises like `parse`.
         """
@@ -53,7 +53,7 @@ class Semver:
 
     @cached_property
     def precedence(self) -> tuple[object, ...]:
-        """What orders versions: two of these compare like the versions do."""
+        """The sort key of the version."""
         identifiers = tuple((isinstance(part, str), part) for part in self.prerelease)
         return self.major, self.minor, self.patch, not identifiers, identifiers
 
@@ -111,12 +111,12 @@ def _parse(text: str) -> Semver:
 
 @lru_cache(maxsize=4096)
 def recent_versions(text: str) -> Semver:
-    """`Semver.parse` of a short text: fleets repeat the same few; `cache_info()` says how many are held."""
+    """`Semver.parse` of a short text, cached: fleets repeat the same few."""
     return _parse(text)
 
 
 def is_version(text: str) -> bool:
-    """True for a text that `Semver.parse` reads."""
+    """Whether `Semver.parse` accepts the text."""
     return _is_short_version(text) if len(text) <= _LONGEST_ATTRIBUTE else _is_version(text)
 
 
@@ -171,7 +171,7 @@ def _has_leading_zeros(digits: str) -> bool:
 
 
 def _without_leading_zeros(part: str) -> str:
-    """The part without leading zeros, but for the one that its number needs."""
+    """The number without leading zeros, except for a single one."""
     if len(part) <= 1:
         return part
     stripped = part.lstrip("0")

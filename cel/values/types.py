@@ -1,8 +1,7 @@
-"""The static types of the language, and how one is assigned to another.
+"""The static types of the language, and assignability.
 
-The checker gives every expression a type; a library declares its functions with types. At run time the
-same objects serve as the values of kind `type`, compared by name only.
-A type exists once per process while it is in use, so types compare by identity, however deep they are.
+The checker finds the type of each node; libraries declare functions with types. At run time the same objects are the
+values of type `type`, which compare by name only. Types are interned, so that they compare by identity, however deep.
 Source: the CEL language definition, section "Gradual type checking".
 """
 
@@ -16,7 +15,7 @@ LARGEST_TYPE = 2000  # nodes; 250 levels of nested map literals need 501, shared
 
 
 class Kind(IntEnum):
-    """The sort of a type; only lists, maps, type values and opaque types have parameters."""
+    """The kind of a type; only lists, maps, type values and opaque types have parameters."""
 
     ANY = auto()
     BOOL = auto()
@@ -43,7 +42,7 @@ class TypeTooLargeError(Exception):
 
 @final
 class Type:
-    """One type: a kind, the name that it has at run time, and its parameters.
+    """A type: kind, run-time name and parameters.
 
     nullable: a wrapper of a scalar, to which null may be assigned.
     size: number of nodes when written out. Raises TypeTooLargeError above LARGEST_TYPE.
@@ -58,7 +57,7 @@ class Type:
     _known: ClassVar[WeakValueDictionary[tuple[object, ...], "Type"]] = WeakValueDictionary()
 
     def __new__(cls, kind: Kind, name: str, parameters: "tuple[Type, ...]" = (), *, nullable: bool = False) -> "Type":
-        """Gives the one type of these parts, made anew if nobody holds it."""
+        """The interned type."""
         identity = (kind, name, parameters, nullable)
         known = cls._known.get(identity)
         if known is not None:
@@ -87,7 +86,7 @@ class Type:
 
     @property
     def is_dynamic(self) -> bool:
-        """Nothing is known before the value is there."""
+        """Whether only the value has a type."""
         return self.kind is Kind.DYN or self.kind is Kind.ANY
 
     @property
@@ -175,17 +174,14 @@ _COMPOSED_KINDS: Final = frozenset({Kind.OPAQUE, Kind.LIST, Kind.MAP})
 
 
 class Substitution:
-    """What the type parameters of one expression stand for, as far as is known.
-
-    A failed assignment leaves no trace.
-    """
+    """The bindings of the type parameters of one expression. A failed assignment changes nothing."""
 
     def __init__(self) -> None:
         self._bound: dict[Type, Type] = {}
         self._trail: list[tuple[Type, Type | None]] = []
 
     def assign(self, target: Type, source: Type) -> bool:
-        """Whether a `source` may stand where a `target` is wanted; binds parameters on both sides."""
+        """Whether a `source` is assignable to a `target`; binds parameters on both sides."""
         return self.assign_all((target,), (source,))
 
     def assign_all(self, targets: tuple[Type, ...], sources: tuple[Type, ...]) -> bool:
@@ -289,7 +285,7 @@ _UNDECIDED: Final = frozenset({Kind.DYN, Kind.ANY, Kind.PARAMETER, Kind.NULL})
 
 
 def may_fit(target: Type, source: Type) -> bool:
-    """Whether it takes a closer look to know if a `source` may stand where a `target` is wanted."""
+    """Whether a `source` may be assignable to a `target`: False is certain."""
     return target.kind is source.kind or target.kind in _UNDECIDED or source.kind in _UNDECIDED
 
 
@@ -298,7 +294,7 @@ def _takes_null(type_: Type) -> bool:
 
 
 def is_equivalent(one: Type, other: Type) -> bool:
-    """Whether two types are the same when wrappers count as what they wrap."""
+    """Whether two types are the same, regardless of wrappers."""
     pending = [(one, other)]
     while pending:
         one, other = pending.pop()
@@ -311,7 +307,7 @@ def is_equivalent(one: Type, other: Type) -> bool:
 
 
 def more_general(one: Type, other: Type) -> Type:
-    """The less specific of two types that are known to be assignable."""
+    """The less specific of two assignable types."""
     return one if _is_as_general(one, other) else other
 
 
@@ -329,7 +325,7 @@ def _is_as_general(one: Type, other: Type) -> bool:
 
 
 def _has_kind_of(one: Type, other: Type) -> bool:
-    """The same, as far as can be said without their parameters."""
+    """Whether the types are the same, regardless of their parameters."""
     if other.is_dynamic or other.kind is Kind.PARAMETER or one.kind is not other.kind:
         return False
     if one.kind is Kind.TYPE:

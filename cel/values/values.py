@@ -1,10 +1,10 @@
-"""Values at run time, and what equality, map keys and sizes mean for them.
+"""Values at run time: classes, equality, map keys and sizes.
 
 bool, int, double, string, bytes and null are Python's bool, int, float, str, bytes and None; uint, list, map,
-timestamp, duration and optional have a class here; a value of kind `type` is a `types.Type`.
-A library makes its own class known by `register` (as Quantity and Semver are), once, when it is imported.
-Aggregates carry their weight, the number of parts when written out: an expression can share one list many
-times over, and the weight bounds the work that it can cause. Errors of equality follow the reference.
+timestamp, duration and optional have a class here; a value of type `type` is a `types.Type`.
+Libraries `register` their own classes, such as Quantity and Semver, when they are imported.
+Aggregates have a weight, the number of elements on all levels: an expression can repeat one list many times,
+and the weight limits the work that it can cause. Errors of equality follow the reference.
 """
 
 import math
@@ -21,8 +21,8 @@ Value: TypeAlias = object
 MIN_INT: Final = -(2**63)
 MAX_INT: Final = 2**63 - 1
 MAX_UINT: Final = 2**64 - 1
-HEAVIEST: Final = 2**20  # parts of one value; more than a loop within the cost limit of 1,000,000 can make
-_CHARACTERS_PER_PART: Final = 64
+HEAVIEST: Final = 2**20  # elements of one value; more than a loop within the cost limit of 1,000,000 can make
+_CHARACTERS_PER_ELEMENT: Final = 64
 
 
 @final
@@ -36,18 +36,18 @@ class Uint(int):
 
 
 @final
-class Growing(list[Value]):
-    """The list that a macro is still making; only the macro's own `+` sees it."""
+class GrowingList(list[Value]):
+    """The unfinished result of a macro; only the macro's own `+` uses it."""
 
     __slots__ = ()
 
 
 @final
 class List(tuple[Value, ...]):  # noqa: SLOT001 - a tuple takes attributes only without slots
-    """An immutable list. weight: its parts, counted through all levels.
+    """An immutable list. weight: the number of elements on all levels.
 
-    joined: made by `+`; the reference compares such lists differently from others.
-    is_native: an attribute of a device; the reference makes a new list of it at every use, which shows in keys.
+    joined: made by `+`; the reference compares such lists differently.
+    is_native: an attribute of a device; the reference makes a new list at each use, which is visible in keys.
     Raises EvalAbortedError when heavier than HEAVIEST.
     """
 
@@ -56,7 +56,7 @@ class List(tuple[Value, ...]):  # noqa: SLOT001 - a tuple takes attributes only 
     is_native: bool
 
     def __new__(cls, items: Iterable[Value] = (), *, joined: bool = False, is_native: bool = False) -> "List":
-        """Copies the items and weighs them."""
+        """Copies the items, and computes the weight."""
         created = super().__new__(cls, items)
         created.weight = bounded(1 + _weight_of_all(created))
         created.joined = joined
@@ -65,9 +65,9 @@ class List(tuple[Value, ...]):  # noqa: SLOT001 - a tuple takes attributes only 
 
 
 class Map:
-    """An immutable map in the order of insertion; keys compare across int and uint.
+    """An immutable map, in insertion order; int and uint keys are comparable.
 
-    The later of two entries with one key counts. Raises EvalAbortedError when heavier than HEAVIEST.
+    If entries have equal keys, the last one counts. Raises EvalAbortedError when heavier than HEAVIEST.
     """
 
     __slots__ = ("_entries", "weight")
@@ -110,7 +110,7 @@ class Map:
 
 
 class TextMap(Map):
-    """A map that the reference makes of its own data: its keys are texts, and no other key is ever hashed."""
+    """A map with string keys, which the reference makes from its own data; other keys are never hashed."""
 
     __slots__ = ()
 
@@ -126,7 +126,7 @@ class TextMap(Map):
 @final
 @dataclass(frozen=True, slots=True)
 class Timestamp:
-    """A moment. nanos: since 1970 in UTC; offset_s: the zone in which it was written, which only its text shows."""
+    """A point in time. nanos: since 1970 in UTC; offset_s: of the original text, used only for formatting."""
 
     nanos: int
     offset_s: int = field(default=0, compare=False)
@@ -143,14 +143,14 @@ class Duration:
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Optional:
-    """A value that may be absent; `ABSENT` is the one without value."""
+    """An optional value; `ABSENT` is the one without value."""
 
     value: Value
     is_present: bool = True
 
 
 class GrowingMap(Map):
-    """The map that a macro is still making."""
+    """The unfinished result of a macro."""
 
     __slots__ = ()
 
@@ -174,7 +174,7 @@ MISSING: Final = _Missing()
 
 
 def is_equal_or_error(left: object, right: object) -> bool:
-    """The reference's equality of its own types: equal values of one class, an error for any other right side."""
+    """The reference's equality of its own types: an error if the right side has another class."""
     if type(right) is not type(left):
         raise EvalError("no such overload")
     return left == right
@@ -182,7 +182,7 @@ def is_equal_or_error(left: object, right: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Behaviour:
-    """How the values of one Python class behave: see `register`."""
+    """Type, equality, key and size of the values of one Python class; see `register`."""
 
     type: types.Type
     equal: Callable[[Value, Value], bool]
@@ -205,8 +205,8 @@ def register(
     """Makes the instances of `class_` values of `type_`.
 
     equal(left, right): left is an instance, right is any value; may raise EvalError.
-    key: what it is as a key of a map or in a constant list; raises EvalAbortedError where the reference crashes
-    (see `unhashable`). size: what the cost functions see.
+    key: the key in a map or constant list; raises EvalAbortedError if the reference crashes (see `unhashable`).
+    size: for the cost functions.
     """
     _BEHAVIOUR[class_] = Behaviour(type_, equal, key, size)
 
@@ -226,14 +226,14 @@ def type_of(value: Value) -> types.Type:
 
 
 def equal(left: Value, right: Value) -> bool:
-    """`left == right` as the reference has it for dyn values; raises EvalError."""
+    """`left == right` for dyn values; raises EvalError."""
     if left is None or right is None:
         return left is right
     return _behaves_equal(left, right)
 
 
 def _behaves_equal(left: Value, right: Value) -> bool:
-    """Equality as the class of the left side has it."""
+    """Equality as registered for the class of the left side."""
     try:
         return _BEHAVIOUR[type(left)].equal(left, right)
     except RecursionError:  # values nest deeper than expressions: names of `cel.bind` stand for deep ones
@@ -241,23 +241,23 @@ def _behaves_equal(left: Value, right: Value) -> bool:
 
 
 def contains(items: Iterable[Value], wanted: Value) -> bool:
-    """`wanted in items`; an element with which no comparison is possible is not it."""
+    """`wanted in items`; elements that cannot be compared are skipped."""
     return any(_is_surely_equal(wanted, item) for item in items)
 
 
 def key_of(value: Value) -> Hashable:
-    """What a value is as a key; raises EvalAbortedError for what the reference can't hash."""
+    """The value as a key; raises EvalAbortedError if the reference cannot hash it."""
     return value if type(value) is str else _BEHAVIOUR[type(value)].key(value)
 
 
 def size_of(value: Value) -> int:
-    """What cost functions take as the size; 1 for scalars and for an EvalError that stands for an argument."""
+    """The size for cost functions; 1 for scalars, and for an EvalError in place of an argument."""
     behaviour = _BEHAVIOUR.get(type(value))
     return 1 if behaviour is None else behaviour.size(value)
 
 
 def weight_of(value: Value) -> int:
-    """Parts of a value: 1 for a scalar, more for long strings, the sum for aggregates."""
+    """The weight of a value: 1 for a scalar, more for long strings, the sum for aggregates."""
     around = 0
     while type(value) is Optional:
         value, around = value.value, around + 1
@@ -265,7 +265,7 @@ def weight_of(value: Value) -> int:
     if class_ is List or isinstance(value, Map):
         return around + value.weight  # type: ignore[attr-defined, no-any-return, unused-ignore]
     if class_ is str or class_ is bytes:
-        return around + 1 + len(value) // _CHARACTERS_PER_PART  # type: ignore[arg-type]
+        return around + 1 + len(value) // _CHARACTERS_PER_ELEMENT  # type: ignore[arg-type]
     return around + 1
 
 
@@ -280,9 +280,9 @@ _LIGHT: Final = frozenset({bool, int, Uint, float, type(None)})
 
 
 def bounded(weight: int) -> int:
-    """`weight`, where it is within HEAVIEST; raises EvalAbortedError otherwise.
+    """`weight`, if it is at most HEAVIEST; else raises EvalAbortedError.
 
-    A library calls it before it makes a string or list that may be much larger than its arguments.
+    Libraries call it before they make a value that may be much larger than its arguments.
     """
     if weight > HEAVIEST:
         raise EvalAbortedError(f"operation cancelled: a value with more than {HEAVIEST} parts")
@@ -290,7 +290,7 @@ def bounded(weight: int) -> int:
 
 
 def is_zero(value: Value) -> bool:
-    """Whether a value is the zero value of its type, as `optional.ofNonZeroValue` asks; an optional is none."""
+    """Whether a value is the zero value of its type, for `optional.ofNonZeroValue`; an optional never is."""
     if isinstance(value, Duration):
         return value.nanos == 0
     if isinstance(value, Timestamp):
@@ -313,7 +313,7 @@ def _is_surely_equal(left: Value, right: Value) -> bool:
 
 
 def _is_not_unequal(left: Value, right: Value) -> bool:
-    """Equality inside of aggregates: an error counts as equal."""
+    """Equality inside aggregates: an error counts as equal."""
     try:
         return equal(left, right)
     except EvalAbortedError:
@@ -400,7 +400,7 @@ def _double_key(value: float) -> Hashable:
 
 
 def _equal_keys(key: Value) -> Iterator[Hashable]:
-    """The keys of other numeric types that a lookup with `key` also finds."""
+    """The equal keys of other numeric types, which a lookup also finds."""
     if type(key) is int:
         yield Uint, key
     elif type(key) is Uint:
@@ -428,7 +428,7 @@ register(str, types.STRING, equal=_same_class_equals, size=_length)
 register(bytes, types.BYTES, equal=_same_class_equals, key=unhashable("types.Bytes"), size=_length)
 register(type(None), types.NULL, equal=_same_class_equals, key=_tagged)
 register(List, types.LIST, equal=_list_equals, key=_list_key, size=_length)  # type: ignore[arg-type]
-register(Growing, types.LIST, size=_length)
+register(GrowingList, types.LIST, size=_length)
 register(Map, types.MAP, equal=map_equals, size=_length)  # type: ignore[arg-type]
 register(TextMap, types.MAP, equal=map_equals, size=_length)  # type: ignore[arg-type]
 register(GrowingMap, types.MAP, equal=map_equals, size=_length)  # type: ignore[arg-type]

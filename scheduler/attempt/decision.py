@@ -101,7 +101,7 @@ class Retry:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class Unschedulable:
     """The pod is unschedulable until something changes. by: what has to."""
 
     reason: str
@@ -148,7 +148,7 @@ class Stopped:
     reason: str = "the program is being stopped"
 
 
-Outcome = Bound | BoundElsewhere | Retry | Refused | Gone | Fatal | Pending | Stopped
+Outcome = Bound | BoundElsewhere | Retry | Unschedulable | Gone | Fatal | Pending | Stopped
 
 
 class AttemptEnded(Exception):

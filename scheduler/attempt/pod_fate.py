@@ -15,12 +15,12 @@ from scheduler.attempt import device_status, pod_calls, pod_condition
 from scheduler.attempt.attempt import Attempt
 from scheduler.attempt.binder import Binder
 from scheduler.attempt.claim_objects import Json
-from scheduler.attempt.decision import Bound, BoundElsewhere, Fatal, Gone, Refused, Retry
+from scheduler.attempt.decision import Bound, BoundElsewhere, Fatal, Gone, Retry, Unschedulable
 from scheduler.attempt.repeated_edits import until_answered
 from scheduler.attempt.write_outcome import outcome_of
 from scheduler.client.errors import CallFailed
 
-Unknown = Fatal | Refused | Retry
+Unknown = Fatal | Unschedulable | Retry
 """It is unknown whether the pod is being bound: the API server refuses to say so, or to prevent it."""
 
 Fate = Bound | BoundElsewhere | Gone | Unknown

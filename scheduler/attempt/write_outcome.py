@@ -8,7 +8,7 @@ Source: k8s.io/kubernetes pkg/registry/resource/resourceclaim and pkg/apis/resou
 import re
 from enum import Enum
 
-from scheduler.attempt.decision import Fatal, Outcome, Refused, Retry
+from scheduler.attempt.decision import Fatal, Outcome, Retry, Unschedulable
 from scheduler.client.errors import ApiError, CallFailed, Cause, Withheld
 from scheduler.plugins.dynamic_resources import ADMIN_ACCESS, CLAIMS, DENIED
 
@@ -111,9 +111,9 @@ def outcome_of(error: CallFailed, subject: object) -> Outcome:
         case WriteOutcome.GONE:
             return Retry(f"{subject} no longer exists")
         case WriteOutcome.FULL:
-            return Refused(f"{subject} is reserved for as many pods as can be: {error}", CLAIMS)
+            return Unschedulable(f"{subject} is reserved for as many pods as can be: {error}", CLAIMS)
         case WriteOutcome.NO_ADMIN_ACCESS | WriteOutcome.DENIED as found:
-            return Refused(f"{subject}: {error}", _REFUSED_BY[found])
+            return Unschedulable(f"{subject}: {error}", _REFUSED_BY[found])
         case WriteOutcome.STALE:
             return Retry(f"{subject} is being deleted, or was deallocated")
         case _:

@@ -33,6 +33,14 @@ def stop(*problems: str) -> NoReturn:
     sys.exit(BAD_INPUT)
 
 
+def leave(code: int) -> NoReturn:
+    """End the process at once. Python would free every object first, which takes a tenth of a run on a large input.
+
+    Nothing is lost: click writes through what it is given.
+    """
+    os._exit(code)
+
+
 class _ClosedOutput(io.TextIOBase):
     """A standard output that is closed; Python has None in its place, for which click drops what it is given."""
 

@@ -22,11 +22,12 @@ from scheduler.input.inventory import Inventory, take_inventory
 from scheduler.offline.claims import Claims, identified
 from scheduler.offline.placement import Placement, is_pending
 from scheduler.offline.priorities import Priorities
-from scheduler.offline.snapshot_cluster import TOLD, cluster_of
+from scheduler.offline.snapshot_cluster import TOLD, cluster_of, unseen_storage
 from scheduler.offline.virtual_pods import expand
 from scheduler.output.report import (
     report,
     unchecked_room,
+    unchecked_volumes,
     unknown_priorities,
     unoffered_resources,
     unread_requirements,
@@ -152,7 +153,7 @@ class World:
         pods = [*inventory.pods, *expand(inventory.workloads, inventory.pods, inventory.nodes)]
         tell(unknown_priorities(Counter(pod.priority_class for pod in pods if not priorities.knows(pod))))
         extended = ExtendedResources(inventory.classes, features)
-        return World(inventory, Claims(inventory), identified([priorities.resolved(pod) for pod in pods]), extended)
+        return World(inventory, Claims(inventory), identified(pods, priorities.of), extended)
 
     @property
     def pending(self) -> list[Pod]:
@@ -199,6 +200,7 @@ class World:
         waiting = [pod for pod in pods if not pod.node_name and not pod.is_over]
         placed = [pod for pod in waiting if pod.claims or self.extended.asked_by(pod)]
         tell(unread_requirements(placed))
+        tell(unchecked_volumes(placed, unseen_storage(self.inventory)))
         if placed and "Node" in self.inventory.kinds:
             has_bound_pods = any(pod.node_name for pod in self.inventory.pods)
             tell(unchecked_room(self.inventory.nodes, TOLD, has_bound_pods=has_bound_pods))

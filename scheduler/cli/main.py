@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import click
 
 from scheduler import garbage
-from scheduler.cli.ending import ending_quietly, stop
+from scheduler.cli.ending import ending_quietly, leave, stop
 from scheduler.installation import InstallationError, description, verify
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
@@ -23,7 +23,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
 
 
 _READING = (["allocate"], ["explain"])
-"""Subcommands that read files: nothing is garbage until they have."""
+"""Subcommands that read files: nothing is garbage until they have, and all of it when they end."""
 
 
 class _Lazy(click.Group):
@@ -71,7 +71,13 @@ def main() -> None:
         verify()
     except InstallationError as error:
         stop(str(error))
-    if sys.argv[1:2] in _READING:
+    is_reading = sys.argv[1:2] in _READING
+    if is_reading:
         garbage.filling()
-    with ending_quietly():
-        dra(prog_name="dra")
+    try:
+        with ending_quietly():
+            dra(prog_name="dra")
+    except SystemExit as end:
+        if is_reading and isinstance(end.code, int):
+            leave(end.code)
+        raise

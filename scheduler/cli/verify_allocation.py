@@ -8,6 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import click
@@ -24,11 +25,8 @@ from allocator.model import Allocation, Claim, DeviceClass, DeviceID, DeviceResu
 from allocator.outcome import Allocated, AllocationError, InvalidPoolSeen, Refused
 from cel import Cancelled
 from cel.values.quantity import Quantity
-from scheduler.cli.ending import stop
+from scheduler.cli.recorded import InvalidCase, Json, cases_of, field_of, list_of, objects_of, of_kind, verdicts_of
 from scheduler.core_v1.node import decode_node
-
-Json = Mapping[str, Any]
-"""An object of a recorded case, whose shape is the format's."""
 
 GATES: Mapping[str, str] = {
     "AdminAccess": gates.ADMIN_ACCESS,
@@ -45,8 +43,6 @@ GATES: Mapping[str, str] = {
 }
 """The names that the reference's allocator has for its features, and their gates."""
 
-_KINDS: Mapping[type, str] = {dict: "an object", list: "a list", str: "text"}
-
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -58,19 +54,15 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class AllocationResult:
+class Verdict:
     """How one case went: difference is empty where it passed."""
 
     name: str
     difference: str = ""
 
 
-class InvalidAllocationCase(ValueError):
-    """A line that is no case of the format."""
-
-
 @dataclass(frozen=True, slots=True)
-class AllocationCase:
+class Case:
     """A recorded case, decoded. expected: by node name. allocator: which one answered, `stable` to `experimental`."""
 
     name: str
@@ -109,30 +101,19 @@ def command(files: tuple[str, ...], release: str, *, is_strict: bool) -> None:
     failed, K skipped`. Exit code: 0 when nothing failed, 1 on a failure, 2 for input that is no case.
     """
     counts: Counter[str] = Counter()
-    for file in files:
-        try:
-            for verdict in replay(_lines(file), release, is_strict=is_strict):
-                _tell(verdict, counts)
-        except OSError as error:
-            stop(f"{file}: {error.strerror or error}")
-        except InvalidAllocationCase as error:
-            stop(f"{file}: {error}")
+    for verdict in verdicts_of(files, partial(replay, release=release, is_strict=is_strict)):
+        _tell(verdict, counts)
     click.echo(f"{counts['passed']} passed, {counts['failed']} failed, 0 skipped")
     sys.exit(int(counts["failed"] > 0))
 
 
-def replay(lines: Iterator[bytes], release: str, *, is_strict: bool = True) -> Iterator[AllocationResult]:
-    """The verdict of each case. Raises InvalidAllocationCase for a line that is none, with its number."""
-    for number, line in enumerate(lines, start=1):
-        if line.strip():
-            try:
-                case = case_of(_of_kind(orjson.loads(line), "the line", dict))
-            except ValueError as error:
-                raise InvalidAllocationCase(f"line {number} is no case: {error}") from error
-            yield result_of(case, _features(case, RELEASES[release], is_strict=is_strict))
+def replay(lines: Iterator[bytes], release: str, *, is_strict: bool = True) -> Iterator[Verdict]:
+    """The verdict of each case. Raises InvalidCase for a line that is none, with its number."""
+    for case in cases_of(lines, case_of):
+        yield verdict_of(case, _features(case, RELEASES[release], is_strict=is_strict))
 
 
-def _features(case: AllocationCase, release: Release, *, is_strict: bool) -> Features:
+def _features(case: Case, release: Release, *, is_strict: bool) -> Features:
     return Features(
         release,
         case.gates,
@@ -142,30 +123,30 @@ def _features(case: AllocationCase, release: Release, *, is_strict: bool) -> Fea
     )
 
 
-def result_of(case: AllocationCase, features: Features) -> AllocationResult:
+def verdict_of(case: Case, features: Features) -> Verdict:
     """Allocate on every node of the case and compare."""
     snapshot = Snapshot.of(case.slices, case.classes, case.in_use, features)
     for node in case.nodes:
         name = node.name
         difference = _difference(case.expected[name], _answer(snapshot, node, case))
         if difference:
-            return AllocationResult(case.name, f"on node {name or '(none)'}: {difference}")
-    return AllocationResult(case.name)
+            return Verdict(case.name, f"on node {name or '(none)'}: {difference}")
+    return Verdict(case.name)
 
 
-def case_of(raw: Json) -> AllocationCase:
-    """The case that a line holds. Raises ValueError, InvalidAllocationCase among them, for what is none."""
-    nodes = tuple(_node(node) for node in _list(raw, "nodes") or [_field(raw, "node")])
-    gates_on, has_defaults = _gates(_field(raw, "features")), bool(raw.get("applyDefaults"))
+def case_of(raw: Json) -> Case:
+    """The case that a line holds. Raises ValueError, InvalidCase among them, for what is none."""
+    nodes = tuple(_node(node) for node in list_of(raw, "nodes") or [field_of(raw, "node")])
+    gates_on, has_defaults = _gates(field_of(raw, "features")), bool(raw.get("applyDefaults"))
 
     def decoded(name: str, kind: str) -> tuple[Any, ...]:
-        return tuple(_decoded(one, kind, has_defaults=has_defaults) for one in _objects(raw, name))
+        return tuple(_decoded(one, kind, has_defaults=has_defaults) for one in objects_of(raw, name))
 
     for name in ("slices", "deviceClasses", "claims"):
-        _field(raw, name, list)
-    state = _of_kind(raw.get("allocatedState") or {}, "allocatedState", dict)
-    return AllocationCase(
-        name=_field(raw, "name", str),
+        field_of(raw, name, list)
+    state = of_kind(raw.get("allocatedState") or {}, "allocatedState", dict)
+    return Case(
+        name=field_of(raw, "name", str),
         nodes=nodes,
         slices=decoded("slices", "ResourceSlice"),
         classes=decoded("deviceClasses", "DeviceClass"),
@@ -174,7 +155,7 @@ def case_of(raw: Json) -> AllocationCase:
             *decoded("allocatedClaims", "ResourceClaim"),
             *_holders(state, has_shares=GATES["ConsumableCapacity"] in gates_on),
         ),
-        expected=_expected(_field(raw, "expected", dict), [node.name for node in nodes]),
+        expected=_expected(field_of(raw, "expected", dict), [node.name for node in nodes]),
         is_interrupted=bool(raw.get("context")),
         gates=gates_on,
         allocator=_allocator(raw.get("implementation", "auto"), gates_on),
@@ -190,34 +171,7 @@ def _allocator(implementation: object, gates_on: frozenset[str]) -> str:
     return "stable" if gates_on <= gates.OF_SIMPLEST_ALLOCATOR else "incubating"
 
 
-def _field(raw: Json, name: str, kind: type[Any] = object) -> Any:
-    """The value of a field that has to be there, of that kind (Any: the caller knows which)."""
-    if name not in raw:
-        raise InvalidAllocationCase(f"{name} is missing")
-    return _of_kind(raw[name], name, kind)
-
-
-def _of_kind(value: object, name: str, kind: type[Any]) -> Any:
-    if not isinstance(value, kind):
-        raise InvalidAllocationCase(f"{name} must be {_KINDS[kind]}, not {shown(value)}")
-    return value
-
-
-def _list(raw: Json, name: str) -> list[Any]:
-    """The list in an optional field."""
-    return _of_kind(raw[name], name, list) if raw.get(name) is not None else []
-
-
-def _objects(raw: Json, name: str) -> list[Json]:
-    return [_of_kind(one, f"{name}[{number}]", dict) for number, one in enumerate(_list(raw, name))]
-
-
-def _lines(file: str) -> Iterator[bytes]:
-    with click.open_file(file, "rb") as stream:
-        yield from stream
-
-
-def _tell(verdict: AllocationResult, counts: Counter[str]) -> None:
+def _tell(verdict: Verdict, counts: Counter[str]) -> None:
     counts["failed" if verdict.difference else "passed"] += 1
     if verdict.difference:
         click.echo(f"FAILED {verdict.name}: {verdict.difference}")
@@ -228,9 +182,9 @@ def _gates(features: object) -> frozenset[str]:
     if features in ("all", "none"):
         return frozenset(GATES.values()) if features == "all" else frozenset()
     if not isinstance(features, dict):
-        raise InvalidAllocationCase(f"features must be an object, `all` or `none`, not {shown(features)}")
+        raise InvalidCase(f"features must be an object, `all` or `none`, not {shown(features)}")
     if unknown := [step_text(name) for name in features if name not in GATES]:
-        raise InvalidAllocationCase(f"features names {', '.join(unknown)}, which the format does not have")
+        raise InvalidCase(f"features names {', '.join(unknown)}, which the format does not have")
     return frozenset(GATES[name] for name, is_on in features.items() if is_on)
 
 
@@ -240,35 +194,35 @@ def _decoded(raw: Json, kind: str, *, has_defaults: bool) -> Any:
         {**raw, "apiVersion": "resource.k8s.io/v1", "kind": kind}, validate=False, apply_defaults=has_defaults
     )
     if decoded.object is None:
-        raise InvalidAllocationCase("; ".join(str(error) for error in decoded.errors))
+        raise InvalidCase("; ".join(str(error) for error in decoded.errors))
     return decoded.object
 
 
 def _node(raw: object) -> Node:
     if raw is None:
         return Node("")  # what the reference was given in its place
-    node, errors = decode_node(_of_kind(raw, "a node", dict))
+    node, errors = decode_node(of_kind(raw, "a node", dict))
     if node is None:
-        raise InvalidAllocationCase("; ".join(str(error) for error in errors))
+        raise InvalidCase("; ".join(str(error) for error in errors))
     return node
 
 
 def _holders(state: Json, *, has_shares: bool) -> Iterator[Claim]:
     """Claims that hold what the case says is in use; the reference looks at shares only where it knows them."""
-    for number, device in enumerate(_objects(state, "allocatedDevices")):
+    for number, device in enumerate(objects_of(state, "allocatedDevices")):
         yield _holder(f"holder-{number}", _id(device), "", {})
     if not has_shares:
         return
-    consumed = {_id(entry): _field(entry, "capacity", dict) for entry in _objects(state, "aggregatedCapacity")}
-    for number, share in enumerate(_objects(state, "allocatedSharedDeviceIDs")):
+    consumed = {_id(entry): field_of(entry, "capacity", dict) for entry in objects_of(state, "aggregatedCapacity")}
+    for number, share in enumerate(objects_of(state, "allocatedSharedDeviceIDs")):
         # The sum of all shares is known only: the first one stands for it.
-        yield _holder(f"sharer-{number}", _id(share), _field(share, "shareID", str), consumed.pop(_id(share), {}))
+        yield _holder(f"sharer-{number}", _id(share), field_of(share, "shareID", str), consumed.pop(_id(share), {}))
     for number, (device_id, capacity) in enumerate(consumed.items()):
         yield _holder(f"consumer-{number}", device_id, f"consumer-{number}", capacity)
 
 
 def _id(device: Json) -> DeviceID:
-    return DeviceID(*(_field(device, name, str) for name in ("driver", "pool", "device")))
+    return DeviceID(*(field_of(device, name, str) for name in ("driver", "pool", "device")))
 
 
 def _holder(name: str, device: DeviceID, share_id: str, capacity: Json) -> Claim:
@@ -280,11 +234,11 @@ def _holder(name: str, device: DeviceID, share_id: str, capacity: Json) -> Claim
 def _expected(raw: Json, names: Sequence[str]) -> Mapping[str, Answer]:
     if "errors" not in raw:
         kind = "node" if raw.get("errFailedAllocationOnNode") else "fatal"
-        return {names[0]: _recorded(_field(raw, "results"), _field(raw, "error", str), kind)}
-    results, errors, kinds = _field(raw, "results", dict), _field(raw, "errors", dict), raw.get("errorKinds") or {}
+        return {names[0]: _recorded(field_of(raw, "results"), field_of(raw, "error", str), kind)}
+    results, errors, kinds = field_of(raw, "results", dict), field_of(raw, "errors", dict), raw.get("errorKinds") or {}
     return {
         name: _recorded(
-            _field(results, name), errors.get(name, ""), _of_kind(kinds, "errorKinds", dict).get(name, "fatal")
+            field_of(results, name), errors.get(name, ""), of_kind(kinds, "errorKinds", dict).get(name, "fatal")
         )
         for name in names
     }
@@ -296,7 +250,7 @@ def _recorded(results: object, error: str, kind: str) -> Answer:
     return Answer("refused") if results is None else Answer("allocated", _normal(results))
 
 
-def _answer(snapshot: Snapshot, node: Node | None, case: AllocationCase) -> Answer:
+def _answer(snapshot: Snapshot, node: Node | None, case: Case) -> Answer:
     try:
         outcome = allocate(snapshot, node, case.claims, is_cancelled=lambda: case.is_interrupted)
     except (AllocationError, Cancelled) as error:

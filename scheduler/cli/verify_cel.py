@@ -22,7 +22,7 @@ Kubernetes = Literal["1.36", "1.37"]
 _ENVIRONMENTS: Final[Mapping[str, cel.Environment]] = {"1.36": cel.V1_36, "1.37": cel.V1_37}
 
 
-class InvalidCelCase(ValueError):
+class InvalidCase(ValueError):
     """A file that can't be read, or a line that is no recorded case; the text says which."""
 
 
@@ -37,7 +37,7 @@ class Expected:
 
 
 @dataclass(frozen=True, slots=True)
-class CelCase:
+class Case:
     """One recorded pair."""
 
     id: str
@@ -47,7 +47,7 @@ class CelCase:
 
 
 @dataclass(frozen=True, slots=True)
-class CelResult:
+class Verdict:
     """How one case went; differences is empty where it passed."""
 
     id: str
@@ -55,38 +55,38 @@ class CelResult:
     differences: tuple[str, ...]
 
 
-def verify(paths: Sequence[Path], kubernetes: Kubernetes = "1.37") -> Iterator[CelResult]:
-    """Replays the cases of the files in order; raises InvalidCelCase."""
+def verify(paths: Sequence[Path], kubernetes: Kubernetes = "1.37") -> Iterator[Verdict]:
+    """Replays the cases of the files in order; raises InvalidCase."""
     environment = _ENVIRONMENTS[kubernetes]
     for path in paths:
         for case in _cases(path, environment):
-            yield CelResult(case.id, case.expression, tuple(_differences(case, environment)))
+            yield Verdict(case.id, case.expression, tuple(_differences(case, environment)))
 
 
-def _cases(path: Path, environment: cel.Environment) -> Iterator[CelCase]:
+def _cases(path: Path, environment: cel.Environment) -> Iterator[Case]:
     try:
         with click.open_file(str(path), "rb") as file:
             for number, line in enumerate(file, start=1):
                 if line.strip():
                     yield _case_at(line, f"{path}: line {number}", environment)
     except OSError as error:
-        raise InvalidCelCase(f"{path}: {error.strerror}") from None
+        raise InvalidCase(f"{path}: {error.strerror}") from None
 
 
-def _case_at(line: bytes, place: str, environment: cel.Environment) -> CelCase:
+def _case_at(line: bytes, place: str, environment: cel.Environment) -> Case:
     try:
         return _case(orjson.loads(line), environment)
     except (ValueError, TypeError) as error:
-        raise InvalidCelCase(f"{place} is no case: {error}") from None
+        raise InvalidCase(f"{place} is no case: {error}") from None
 
 
-def _case(found: object, environment: cel.Environment) -> CelCase:
+def _case(found: object, environment: cel.Environment) -> Case:
     row = _object(found, "the line")
     expression = _field(row, "expr")
     if not isinstance(expression, str):
         raise TypeError(f"expr must be a text, not {expression!r}")
     device = cel.device_from_json(_field(row, "device"), has_lists=environment.has_list_attributes)
-    return CelCase(str(row.get("id", "")), expression, device, _expected(row, environment))
+    return Case(str(row.get("id", "")), expression, device, _expected(row, environment))
 
 
 def _expected(row: dict[str, object], environment: cel.Environment) -> Expected:
@@ -125,7 +125,7 @@ def _number(row: dict[str, object], name: str) -> int:
     return value
 
 
-def _differences(case: CelCase, environment: cel.Environment) -> Iterator[str]:
+def _differences(case: Case, environment: cel.Environment) -> Iterator[str]:
     expected = case.expected
     try:
         program = cel.compile(case.expression, environment)
@@ -175,7 +175,7 @@ def command(files: tuple[Path, ...], kubernetes: Kubernetes) -> None:
             counts[not verdict.differences] += 1
             for difference in verdict.differences:
                 click.echo(f"{verdict.id}: {verdict.expression}\n    {difference}")
-    except InvalidCelCase as error:
+    except InvalidCase as error:
         stop(str(error))
     click.echo(f"{counts[True]} passed, {counts[False]} failed, 0 skipped")
     sys.exit(int(counts[False] > 0))

@@ -9,7 +9,7 @@ Source: k8s.io/api core/v1 PodAffinity, PodAntiAffinity, PodAffinityTerm.
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from scheduler.core_v1.fields import Fields
+from scheduler.core_v1.fields import ObjectFields
 from scheduler.core_v1.label_selector import (
     Labels,
     LabelSelector,
@@ -66,19 +66,19 @@ class PodAffinity:
 NO_POD_AFFINITY = PodAffinity()
 
 
-class _TermFields(Fields):
+class _TermFields(ObjectFields):
     topologyKey: str = ""  # noqa: N815 - the API's name
     namespaces: list[str] | None = None
     labelSelector: LabelSelectorFields | None = None  # noqa: N815 - the API's name
     namespaceSelector: LabelSelectorFields | None = None  # noqa: N815 - the API's name
 
 
-class _WeightedTermFields(Fields):
-    weight: int = 0
-    podAffinityTerm: _TermFields = _TermFields()  # noqa: N815 - the API's name
+class _WeightedTermFields(ObjectFields):
+    weight: int
+    podAffinityTerm: _TermFields  # noqa: N815 - the API's name
 
 
-class PodAffinityFields(Fields):
+class PodAffinityFields(ObjectFields):
     """spec.affinity.podAffinity or podAntiAffinity of a pod."""
 
     requiredDuringSchedulingIgnoredDuringExecution: list[_TermFields] | None = None  # noqa: N815 - the API's name

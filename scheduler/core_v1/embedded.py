@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from allocator.api.findings import FieldError, step_text
-from scheduler.core_v1.fields import Fields, MetadataFields, OwnerFields, metadata_errors, typed
+from scheduler.core_v1.fields import MetadataFields, ObjectFields, OwnerFields, metadata_errors, typed
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE, Owner, controller_of, decode_pod
 from scheduler.core_v1.workload import MAX_PODS, Workload, WorkloadConditionFields, raw_pod, why_over
 
@@ -21,7 +21,7 @@ _HISTORY = "ControllerRevision"
 """A kind that repeats what its owner says."""
 
 _NUMBERS = ("replicas", "count", "instances", "numOfHosts")
-"""Fields that say how many there are of the templates beside and below them."""
+"""ObjectFields that say how many there are of the templates beside and below them."""
 
 _LEADER, _WORKER, _SIZE = "leaderTemplate", "workerTemplate", "size"
 """A LeaderWorkerSet's: one leader and size - 1 workers a group; without a leader's template it is a worker as well."""
@@ -34,11 +34,11 @@ _DEEPEST = 24
 _Path = tuple[str | int, ...]
 
 
-class _Metadata(Fields):
+class _Metadata(ObjectFields):
     metadata: MetadataFields
 
 
-class _Status(Fields):
+class _Status(ObjectFields):
     conditions: list[WorkloadConditionFields] | None = None
 
 

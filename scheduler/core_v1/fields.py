@@ -1,19 +1,29 @@
-"""Typed reading of the few fields that placement needs, by pydantic; all others pass unread.
+"""Typed reading of the few fields that placement needs, by pydantic-core; all others pass unread.
 
 An error names the field in Kubernetes' notation and what stands there; all of an object are told. Names
 are held to the API server's rules: they are written into claims, tables and messages.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TypeVar
+from typing import Any, ClassVar, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import ValidationError
 
 from allocator.api import names
 from allocator.api.findings import MAPS, FieldError, path_of
+from allocator.api.schema import Reader
 from allocator.model import NodeSelector, Requirement, Term
 
-_MAPS = MAPS | {"allocatable", "limits", "matchLabels", "nodeSelector", "overhead"}
+_MAPS = MAPS | {
+    "allocatable",
+    "annotations",
+    "capacity",
+    "limits",
+    "matchLabels",
+    "nodeSelector",
+    "overhead",
+    "requests",
+}
 
 _MESSAGES: Mapping[str, str] = {
     "string_type": "must be a string",
@@ -27,16 +37,19 @@ _MESSAGES: Mapping[str, str] = {
 }
 
 
-class Fields(BaseModel):
+class ObjectFields:
     """The base of all shapes here: types as JSON has them, unknown fields unread."""
 
-    model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
+    reader: ClassVar[Reader[Any]]
+
+    def __init_subclass__(cls) -> None:
+        cls.reader = Reader(cls)
 
 
-Shape = TypeVar("Shape", bound=Fields)
+Shape = TypeVar("Shape", bound=ObjectFields)
 
 
-class RequirementFields(Fields):
+class RequirementFields(ObjectFields):
     """An expression of a node selector term."""
 
     key: str
@@ -44,14 +57,14 @@ class RequirementFields(Fields):
     values: list[str] | None = None
 
 
-class TermFields(Fields):
+class TermFields(ObjectFields):
     """A node selector term."""
 
     matchExpressions: list[RequirementFields] | None = None  # noqa: N815 - the API's name
     matchFields: list[RequirementFields] | None = None  # noqa: N815 - the API's name
 
 
-class OwnerFields(Fields):
+class OwnerFields(ObjectFields):
     """An entry of metadata.ownerReferences."""
 
     kind: str = ""
@@ -60,7 +73,7 @@ class OwnerFields(Fields):
     controller: bool | None = None
 
 
-class MetadataFields(Fields):
+class MetadataFields(ObjectFields):
     """metadata, as far as placement needs it."""
 
     name: str = ""
@@ -75,12 +88,23 @@ class MetadataFields(Fields):
     ownerReferences: list[OwnerFields] | None = None  # noqa: N815 - the API's name
 
 
+class AnnotatedFields(MetadataFields):
+    """The same of objects whose annotations say something."""
+
+    annotations: dict[str, str] | None = None
+
+
 def typed(shape: type[Shape], raw: Mapping[str, object]) -> tuple[Shape | None, tuple[FieldError, ...]]:
     """The object in its shape, or None with every error."""
     try:
-        return shape.model_validate(raw), ()
+        return shape.reader.read(raw), ()
     except ValidationError as error:
-        return None, tuple(_field_error(detail) for detail in error.errors(include_url=False))
+        return None, field_errors(error)
+
+
+def field_errors(error: ValidationError) -> tuple[FieldError, ...]:
+    """What pydantic-core found, in the words of Kubernetes."""
+    return tuple(_field_error(detail) for detail in error.errors(include_url=False))
 
 
 def _field_error(detail: Mapping[str, object]) -> FieldError:

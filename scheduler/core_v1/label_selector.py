@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from allocator.api import names
 from allocator.cluster.node_affinity import all_hold
 from allocator.model import Requirement
-from scheduler.core_v1.fields import Fields, RequirementFields, requirements_of
+from scheduler.core_v1.fields import ObjectFields, RequirementFields, requirements_of
 
 Labels = Mapping[str, str]
 
@@ -23,7 +23,7 @@ _LABEL_VALUE = (
 _OPERATORS = frozenset({"In", "NotIn", "Exists", "DoesNotExist"})
 
 
-class LabelSelectorFields(Fields):
+class LabelSelectorFields(ObjectFields):
     """A LabelSelector."""
 
     matchLabels: dict[str, str] | None = None  # noqa: N815 - the API's name

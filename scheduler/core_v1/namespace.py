@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from allocator.api.findings import FieldError
-from scheduler.core_v1.fields import Fields, MetadataFields, metadata_errors, typed
+from scheduler.core_v1.fields import MetadataFields, ObjectFields, metadata_errors, typed
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,15 +18,17 @@ class Namespace:
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
-class _NamespaceFields(Fields):
+class _NamespaceFields(ObjectFields):
     metadata: MetadataFields
 
 
-def decode_namespace(raw: Mapping[str, object]) -> tuple[Namespace | None, tuple[FieldError, ...]]:
-    """The namespace, or the errors."""
+def decode_namespace(
+    raw: Mapping[str, object], *, validate: bool = True
+) -> tuple[Namespace | None, tuple[FieldError, ...]]:
+    """The namespace, or the errors. validate: what the API server refuses is an error."""
     fields, errors = typed(_NamespaceFields, raw)
     if fields is None:
         return None, errors
-    if errors := tuple(metadata_errors(fields.metadata)):
+    if validate and (errors := tuple(metadata_errors(fields.metadata))):
         return None, errors
     return Namespace(fields.metadata.name, fields.metadata.labels or {}), ()

@@ -8,39 +8,40 @@ from collections.abc import Iterator, Mapping
 from allocator.api import names
 from allocator.api.findings import FieldError
 from allocator.model import Node, Taint
-from scheduler.core_v1.fields import Fields, MetadataFields, metadata_errors, name_error, typed
+from scheduler.core_v1.fields import MetadataFields, ObjectFields, metadata_errors, name_error, typed
+from scheduler.core_v1.images import images_of_node
 from scheduler.core_v1.resources import Amount, amount_errors
 
 
-class _TaintFields(Fields):
+class _TaintFields(ObjectFields):
     key: str
     value: str | None = None
     effect: str
 
 
-class _NodeSpecFields(Fields):
+class _SpecFields(ObjectFields):
     unschedulable: bool | None = None
     taints: list[_TaintFields] | None = None
 
 
-class _NodeStatusFields(Fields):
+class _StatusFields(ObjectFields):
     declaredFeatures: list[str] | None = None  # noqa: N815 - the API's name
     allocatable: dict[str, Amount] | None = None
 
 
-class _NodeFields(Fields):
+class _NodeFields(ObjectFields):
     metadata: MetadataFields
-    spec: _NodeSpecFields | None = None
-    status: _NodeStatusFields | None = None
+    spec: _SpecFields | None = None
+    status: _StatusFields | None = None
 
 
-def decode_node(raw: Mapping[str, object]) -> tuple[Node | None, tuple[FieldError, ...]]:
-    """The node, or the errors."""
+def decode_node(raw: Mapping[str, object], *, validate: bool = True) -> tuple[Node | None, tuple[FieldError, ...]]:
+    """The node, or the errors. validate: what the API server refuses is an error."""
     fields, errors = typed(_NodeFields, raw)
     if fields is None:
         return None, errors
-    spec, status = fields.spec or _NodeSpecFields(), fields.status or _NodeStatusFields()
-    if errors := (*metadata_errors(fields.metadata), *_taint_errors(spec), *_status_errors(status)):
+    spec, status = fields.spec or _SpecFields(), fields.status or _StatusFields()
+    if validate and (errors := _errors(fields.metadata, spec, status)):
         return None, errors
     node = Node(
         name=fields.metadata.name,
@@ -49,15 +50,20 @@ def decode_node(raw: Mapping[str, object]) -> tuple[Node | None, tuple[FieldErro
         unschedulable=bool(spec.unschedulable),
         declared_features=frozenset(status.declaredFeatures or ()),
         allocatable=status.allocatable or {},
+        images=images_of_node(raw),
     )
     return node, ()
 
 
-def _taint_errors(spec: _NodeSpecFields) -> Iterator[FieldError]:
+def _errors(metadata: MetadataFields, spec: _SpecFields, status: _StatusFields) -> tuple[FieldError, ...]:
+    return *metadata_errors(metadata), *_taint_errors(spec), *_status_errors(status)
+
+
+def _taint_errors(spec: _SpecFields) -> Iterator[FieldError]:
     for position, taint in enumerate(spec.taints or ()):
         yield from name_error(f"spec.taints[{position}].key", taint.key, names.label_key)
         yield from name_error(f"spec.taints[{position}].value", taint.value or "", names.label_value)
 
 
-def _status_errors(status: _NodeStatusFields) -> Iterator[FieldError]:
+def _status_errors(status: _StatusFields) -> Iterator[FieldError]:
     yield from amount_errors("status.allocatable", status.allocatable or {})

@@ -13,8 +13,8 @@ from allocator.model import Container, NodeSelector, Term, Toleration
 from cel.values.quantity import Quantity
 from scheduler.core_v1.affinity_term import NO_POD_AFFINITY, PodAffinity, PodAffinityFields, pod_affinity_of
 from scheduler.core_v1.fields import (
-    Fields,
     MetadataFields,
+    ObjectFields,
     OwnerFields,
     TermFields,
     metadata_errors,
@@ -23,6 +23,7 @@ from scheduler.core_v1.fields import (
     typed,
 )
 from scheduler.core_v1.host_ports import HostPort, host_ports_of
+from scheduler.core_v1.images import images_of_pod
 from scheduler.core_v1.pod_status import (
     Condition,
     PodStatusFields,
@@ -33,6 +34,8 @@ from scheduler.core_v1.pod_status import (
     in_use,
     taken_by_claims,
 )
+from scheduler.core_v1.pod_volumes import NO_VOLUMES, PodVolumes, pod_volumes
+from scheduler.core_v1.required_features import required_features_of
 from scheduler.core_v1.resources import (
     Amount,
     ContainerFields,
@@ -85,7 +88,8 @@ class Pod:
     of the generated claim, None where none is needed, "" where it is not known.
     containers: init containers first; what one requests is, while it is resized, the most that it may hold. budget: the
     requests of the pod as a whole, by resource. overhead: what its runtime needs. by_claims: what its devices take of
-    the node. device_fields: of its status, those that tell of its devices. unread: requirements that placement does not
+    the node. device_fields: of its status, those that tell of its devices. images: of containers and volumes, with
+    their tags. required_features: that its node has to declare. unread: requirements that placement does not
     look at. raw: the object as it came, for output; empty where it was not kept.
     """
 
@@ -115,6 +119,9 @@ class Pod:
     by_claims: tuple[TakenByClaim, ...] = ()
     device_fields: tuple[str, ...] = ()
     host_ports: tuple[HostPort, ...] = ()
+    images: tuple[str, ...] = ()
+    required_features: frozenset[str] = frozenset()
+    volumes: PodVolumes = NO_VOLUMES
     unread: tuple[str, ...] = ()
     phase: str = ""
     conditions: tuple[Condition, ...] = ()
@@ -138,7 +145,7 @@ class Pod:
         return self.is_finished or self.is_deleting
 
 
-class _TolerationFields(Fields):
+class _TolerationFields(ObjectFields):
     key: str | None = None
     operator: str | None = None
     value: str | None = None
@@ -146,38 +153,38 @@ class _TolerationFields(Fields):
     tolerationSeconds: int | None = None  # noqa: N815 - the API's name
 
 
-class _RequiredFields(Fields):
+class _RequiredFields(ObjectFields):
     nodeSelectorTerms: list[TermFields] | None = None  # noqa: N815 - the API's name
 
 
-class _PreferredFields(Fields):
+class _PreferredFields(ObjectFields):
     weight: int
     preference: TermFields
 
 
-class _NodeAffinityFields(Fields):
+class _NodeAffinityFields(ObjectFields):
     requiredDuringSchedulingIgnoredDuringExecution: _RequiredFields | None = None  # noqa: N815 - the API's name
     preferredDuringSchedulingIgnoredDuringExecution: list[_PreferredFields] | None = None  # noqa: N815 - the API's name
 
 
-class _AffinityFields(Fields):
+class _AffinityFields(ObjectFields):
     nodeAffinity: _NodeAffinityFields | None = None  # noqa: N815 - the API's name
     podAffinity: PodAffinityFields | None = None  # noqa: N815 - the API's name
     podAntiAffinity: PodAffinityFields | None = None  # noqa: N815 - the API's name
 
 
-class _GateFields(Fields):
+class _GateFields(ObjectFields):
     name: str
 
 
-class _PodClaimFields(Fields):
+class _PodClaimFields(ObjectFields):
     name: str
     source: object = None  # up to Kubernetes 1.30, around the other two
     resourceClaimName: str | None = None  # noqa: N815 - the API's name
     resourceClaimTemplateName: str | None = None  # noqa: N815 - the API's name
 
 
-class _PodSpecFields(Fields):
+class _SpecFields(ObjectFields):
     schedulerName: str | None = None  # noqa: N815 - the API's name
     preemptionPolicy: str | None = None  # noqa: N815 - the API's name
     nodeName: str | None = None  # noqa: N815 - the API's name
@@ -195,18 +202,18 @@ class _PodSpecFields(Fields):
     overhead: dict[str, Amount] | None = None
 
 
-class _PodFields(Fields):
+class _PodFields(ObjectFields):
     metadata: MetadataFields
-    spec: _PodSpecFields
+    spec: _SpecFields
     status: PodStatusFields | None = None
 
 
-class _OwnSpecFields(Fields):
+class _OwnSpecFields(ObjectFields):
     nodeName: str | None = None  # noqa: N815 - the API's name
     resourceClaims: list[_PodClaimFields] | None = None  # noqa: N815 - the API's name
 
 
-class _OwnFields(Fields):
+class _OwnFields(ObjectFields):
     """What a pod does not share with others of its template."""
 
     metadata: MetadataFields
@@ -214,17 +221,23 @@ class _OwnFields(Fields):
     status: PodStatusFields | None = None
 
 
-_READ = frozenset(_PodSpecFields.model_fields) - {"nodeName"} | {"hostNetwork", "schedulingGroup", "volumes"}
-_READ_OF_CONTAINERS = frozenset(ContainerFields.model_fields) | {"ports"}
-"""What is read typed, and what `host_ports_of` and `requirements_of` read beside it."""
+_READ_RAW = {"hostNetwork", "hostUsers", "schedulingGroup"}
+_READ = frozenset(_SpecFields.__annotations__) - {"nodeName"} | _READ_RAW
+_READ_OF_CONTAINERS = frozenset(ContainerFields.__annotations__) | {"ports", "restartPolicyRules"}
+"""What is read typed, and what is read as it comes beside it."""
 
 _REMEMBERED = 1 << 12
 """Specs that are remembered, and characters of those that are."""
 
 
-def decode_pod(raw: Mapping[str, object], *, keeps_raw: bool = True) -> tuple[Pod | None, tuple[FieldError, ...]]:
-    """The pod, or the errors. keeps_raw: the pod carries the object as it came, which most of its memory is then."""
-    pod = _pod(raw, raw if keeps_raw else {})
+def decode_pod(
+    raw: Mapping[str, object], *, keeps_raw: bool = True, validate: bool = True
+) -> tuple[Pod | None, tuple[FieldError, ...]]:
+    """The pod, or the errors. keeps_raw: the pod carries the object as it came, which most of its memory is then.
+
+    validate: what the API server refuses is an error.
+    """
+    pod = _pod(raw, raw if keeps_raw else {}, validate=validate)
     return pod, () if pod else _errors(raw)
 
 
@@ -235,16 +248,17 @@ def _errors(raw: Mapping[str, object]) -> tuple[FieldError, ...]:
     return (*metadata_errors(fields.metadata), *_spec_errors(fields.spec), *_status_errors(fields.status))
 
 
-def _pod(raw: Mapping[str, object], kept: Mapping[str, object]) -> Pod | None:
+def _pod(raw: Mapping[str, object], kept: Mapping[str, object], *, validate: bool) -> Pod | None:
     """The pod, with what others of an equal spec have as well; None where there are errors."""
     fields, _ = typed(_OwnFields, raw)
-    if fields is None or _has_errors(fields):
+    if fields is None or (validate and _has_errors(fields)):
         return None
     raw_spec = raw["spec"]
     assert isinstance(raw_spec, dict)
     spec = SpecRead(raw_spec, fields.metadata.namespace or DEFAULT_NAMESPACE, _READ, _READ_OF_CONTAINERS)
-    like = _decoded_once(spec) if 0 < len(spec.text) <= _REMEMBERED else _decoded(spec)
-    return _own(like, fields, kept) if like else None
+    decoded = _decoded_once if 0 < len(spec.text) <= _REMEMBERED else _decoded
+    like = decoded(spec, validate)
+    return _own(like, fields, raw_spec, kept) if like else None
 
 
 def _has_errors(fields: _OwnFields) -> bool:
@@ -257,7 +271,7 @@ def _has_errors(fields: _OwnFields) -> bool:
     return any(True for found in errors for _ in found)
 
 
-def _own(like: Pod, fields: _OwnFields, raw: Mapping[str, object]) -> Pod:
+def _own(like: Pod, fields: _OwnFields, spec: Mapping[str, object], raw: Mapping[str, object]) -> Pod:
     """A pod with the spec of another."""
     metadata, status = fields.metadata, fields.status or _NO_STATUS
     return replace(
@@ -278,6 +292,8 @@ def _own(like: Pod, fields: _OwnFields, raw: Mapping[str, object]) -> Pod:
         budget=budget_in_use(like.budget, status),
         by_claims=taken_by_claims(status),
         device_fields=device_fields_of(status),
+        images=images_of_pod(spec),
+        volumes=pod_volumes(spec),
         phase=status.phase or "",
         conditions=conditions_of(status),
         is_deleting=bool(metadata.deletionTimestamp),
@@ -291,16 +307,17 @@ def _own(like: Pod, fields: _OwnFields, raw: Mapping[str, object]) -> Pod:
 _NO_STATUS = PodStatusFields()
 
 
-def _decoded(spec: SpecRead) -> Pod | None:
+def _decoded(spec: SpecRead, validate: bool) -> Pod | None:  # noqa: FBT001 - an argument of a cache
     """A pod of the spec without anything of its own; None where there are errors."""
-    fields, _ = typed(_PodSpecFields, spec.raw)
-    return None if fields is None or any(True for _ in _spec_errors(fields)) else _pod_of(fields, spec)
+    fields, _ = typed(_SpecFields, spec.raw)
+    has_errors = fields is not None and validate and any(True for _ in _spec_errors(fields))
+    return None if fields is None or has_errors else _pod_of(fields, spec)
 
 
 _decoded_once = lru_cache(maxsize=_REMEMBERED)(_decoded)
 
 
-def _pod_of(fields: _PodSpecFields, spec: SpecRead) -> Pod:
+def _pod_of(fields: _SpecFields, spec: SpecRead) -> Pod:
     node_affinity = fields.affinity.nodeAffinity if fields.affinity else None
     return Pod(
         namespace=spec.namespace,
@@ -326,6 +343,7 @@ def _pod_of(fields: _PodSpecFields, spec: SpecRead) -> Pod:
         budget=(fields.resources.requests if fields.resources else None) or {},
         overhead=fields.overhead or {},
         host_ports=host_ports_of(spec.raw),
+        required_features=required_features_of(spec.raw),
         unread=requirements_of(spec.raw),
     )
 
@@ -345,7 +363,7 @@ def _preferences(fields: _NodeAffinityFields | None) -> tuple[Preference, ...]:
     return tuple(Preference(one.weight, *selector_of([one.preference])) for one in preferred)
 
 
-def _spec_errors(spec: _PodSpecFields) -> Iterator[FieldError]:
+def _spec_errors(spec: _SpecFields) -> Iterator[FieldError]:
     yield from _optional_name_error("spec.nodeName", spec.nodeName)
     yield from _optional_name_error("spec.priorityClassName", spec.priorityClassName)
     yield from _label_errors("spec.nodeSelector", spec.nodeSelector or {})

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from allocator.api.findings import FieldError
-from scheduler.core_v1.fields import Fields, MetadataFields, metadata_errors, typed
+from scheduler.core_v1.fields import MetadataFields, ObjectFields, metadata_errors, typed
 from scheduler.core_v1.label_selector import LabelSelector, LabelSelectorFields, equal_labels, label_selector
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE
 
@@ -18,11 +18,9 @@ KINDS: Mapping[str, str] = {
     "ReplicationController": "",
     "ReplicaSet": "apps",
     "StatefulSet": "apps",
+    "Deployment": "apps",
 }
-"""Kind to API group."""
-
-_BY_LABELS = frozenset({SERVICE, "ReplicationController"})
-"""Kinds whose selector is a map of labels."""
+"""Kind to API group. A Deployment stands for its ReplicaSets where these are not made yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,47 +33,38 @@ class PodSelector:
     selector: LabelSelector
 
 
-class _LabelsSpecFields(Fields):
+class _LabelsSpecFields(ObjectFields):
     selector: dict[str, str] | None = None
 
 
-class _LabelsFields(Fields):
+class _LabelsFields(ObjectFields):
     metadata: MetadataFields
     spec: _LabelsSpecFields | None = None
 
 
-class _SelectorSpecFields(Fields):
+class _SelectorSpecFields(ObjectFields):
     selector: LabelSelectorFields | None = None
 
 
-class _SelectorFields(Fields):
+class _SelectorFields(ObjectFields):
     metadata: MetadataFields
     spec: _SelectorSpecFields | None = None
 
 
-def decode_pod_selector(kind: str, raw: Mapping[str, object]) -> tuple[PodSelector | None, tuple[FieldError, ...]]:
-    """The object, or the errors. kind: one of KINDS."""
-    return _by_labels(kind, raw) if kind in _BY_LABELS else _by_selector(kind, raw)
-
-
-def _by_labels(kind: str, raw: Mapping[str, object]) -> tuple[PodSelector | None, tuple[FieldError, ...]]:
-    fields, errors = typed(_LabelsFields, raw)
-    if fields is None:
-        return None, errors
-    labels = fields.spec.selector if fields.spec else None
-    return _named(kind, fields.metadata, None if labels is None else equal_labels(labels))
-
-
-def _by_selector(kind: str, raw: Mapping[str, object]) -> tuple[PodSelector | None, tuple[FieldError, ...]]:
-    fields, errors = typed(_SelectorFields, raw)
-    if fields is None:
-        return None, errors
-    return _named(kind, fields.metadata, label_selector(fields.spec.selector if fields.spec else None))
-
-
-def _named(
-    kind: str, metadata: MetadataFields, selector: LabelSelector
+def decode_pod_selector(
+    kind: str, raw: Mapping[str, object], *, validate: bool = True
 ) -> tuple[PodSelector | None, tuple[FieldError, ...]]:
-    if errors := tuple(metadata_errors(metadata)):
+    """The object, or the errors. kind: one of KINDS. validate: what the API server refuses is an error."""
+    selector: LabelSelector = None
+    if KINDS[kind] == "":
+        by_labels, errors = typed(_LabelsFields, raw)
+        metadata = by_labels.metadata if by_labels else None
+        if by_labels and by_labels.spec and by_labels.spec.selector is not None:
+            selector = equal_labels(by_labels.spec.selector)
+    else:
+        fields, errors = typed(_SelectorFields, raw)
+        metadata = fields.metadata if fields else None
+        selector = label_selector(fields.spec.selector if fields and fields.spec else None)
+    if metadata is None or (validate and (errors := tuple(metadata_errors(metadata)))):
         return None, errors
     return PodSelector(kind, metadata.namespace or DEFAULT_NAMESPACE, metadata.name, selector), ()

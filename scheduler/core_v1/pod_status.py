@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from allocator.model import Container
 from cel.values.quantity import Quantity
-from scheduler.core_v1.fields import Fields
+from scheduler.core_v1.fields import ObjectFields
 from scheduler.core_v1.resources import Amount, ResourcesFields
 
 EXTENDED_STATUS = "extendedResourceClaimStatus"
@@ -50,7 +50,7 @@ class TakenByClaim:
     resources: Amounts
 
 
-class TakenByClaimFields(Fields):
+class TakenByClaimFields(ObjectFields):
     """An entry of status.nodeAllocatableResourceClaimStatuses."""
 
     resourceClaimName: str = ""  # noqa: N815 - the API's name
@@ -58,14 +58,14 @@ class TakenByClaimFields(Fields):
     resources: dict[str, Amount] | None = None
 
 
-class ClaimStatusFields(Fields):
+class ClaimStatusFields(ObjectFields):
     """An entry of status.resourceClaimStatuses."""
 
     name: str
     resourceClaimName: str | None = None  # noqa: N815 - the API's name
 
 
-class ConditionFields(Fields):
+class ConditionFields(ObjectFields):
     """An entry of status.conditions."""
 
     type: str = ""
@@ -75,7 +75,7 @@ class ConditionFields(Fields):
     observedGeneration: int | None = None  # noqa: N815 - the API's name
 
 
-class ContainerStatusFields(Fields):
+class ContainerStatusFields(ObjectFields):
     """An entry of status.containerStatuses: what the container has, and what it was promised."""
 
     name: str = ""
@@ -83,7 +83,7 @@ class ContainerStatusFields(Fields):
     allocatedResources: dict[str, Amount] | None = None  # noqa: N815 - the API's name
 
 
-class PodStatusFields(Fields):
+class PodStatusFields(ObjectFields):
     """The status of a pod."""
 
     phase: str | None = None

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from allocator.api.findings import FieldError
-from scheduler.core_v1.fields import Fields, MetadataFields, metadata_errors, typed
+from scheduler.core_v1.fields import MetadataFields, ObjectFields, metadata_errors, typed
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ BUILT_IN = (
 """The classes that every cluster has."""
 
 
-class _PriorityClassFields(Fields):
+class _PriorityClassFields(ObjectFields):
     metadata: MetadataFields
     value: int
     globalDefault: bool | None = None  # noqa: N815 - the API's name

@@ -8,14 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Annotated
 
-from pydantic import PlainValidator
-from pydantic_core import PydanticCustomError
+from pydantic_core import PydanticCustomError, core_schema
 
 from allocator.api.findings import FieldError, step_text
+from allocator.api.schema import CheckedBy
 from allocator.model import Container
 from allocator.pods.extended_resources import CLASS_PREFIX, is_extended
 from cel.values.quantity import Quantity
-from scheduler.core_v1.fields import Fields
+from scheduler.core_v1.fields import ObjectFields
 
 _UNIT = 10**9
 
@@ -37,17 +37,17 @@ def _quantity(value: object) -> Quantity:
     raise PydanticCustomError("quantity", "must be a quantity such as 80Gi, 500m or 4")
 
 
-Amount = Annotated[Quantity, PlainValidator(_quantity)]
+Amount = Annotated[Quantity, CheckedBy(core_schema.no_info_plain_validator_function(_quantity))]
 """A quantity, written as text or as a bare number."""
 
 
-class EntryFields(Fields):
+class EntryFields(ObjectFields):
     """An entry of resources.claims."""
 
     name: str
 
 
-class ResourcesFields(Fields):
+class ResourcesFields(ObjectFields):
     """The resources of a container, or of a pod as a whole."""
 
     limits: dict[str, Amount] | None = None
@@ -55,7 +55,7 @@ class ResourcesFields(Fields):
     claims: list[EntryFields] | None = None
 
 
-class ContainerFields(Fields):
+class ContainerFields(ObjectFields):
     """A container, as far as resources are concerned."""
 
     name: str = ""

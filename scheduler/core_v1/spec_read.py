@@ -1,10 +1,10 @@
 """What of a pod's spec decides: the same for the thousands of pods that a controller makes of one template.
 
-Names of claims and the node are each pod's own. Images, environments and what volumes are called, which clusters make
-different for each pod, decide nothing.
+Names of claims, images, volumes and the node are each pod's own. Environments, which clusters make different for
+each pod, decide nothing.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 
 
 class SpecRead:
@@ -46,22 +46,15 @@ def _reduced(name: str, value: object, read_of_containers: frozenset[str]) -> ob
         return value
     if name in ("containers", "initContainers"):
         return [_with_fields(one, read_of_containers) for one in value]
-    reduce = _REDUCED.get(name)
-    return [reduce(one) if isinstance(one, dict) else one for one in value] if reduce else value
+    if name == "resourceClaims":
+        return [_entry(one) if isinstance(one, dict) else one for one in value]
+    return value
 
 
 def _with_fields(raw: object, names: frozenset[str]) -> object:
     return {name: value for name, value in raw.items() if name in names} if isinstance(raw, dict) else raw
 
 
-def _volume(raw: Iterable[object]) -> object:
-    """A volume as far as its type goes."""
-    return dict.fromkeys(raw)
-
-
 def _entry(raw: Mapping[object, object]) -> object:
     """An entry of resourceClaims with its name, which containers use; `decode_pod` reads the rest."""
     return {"name": raw.get("name"), "resourceClaimName": "any"}
-
-
-_REDUCED: Mapping[str, Callable[[Mapping[object, object]], object]] = {"volumes": _volume, "resourceClaims": _entry}

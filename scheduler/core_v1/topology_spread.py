@@ -7,7 +7,7 @@ Source: k8s.io/api core/v1 TopologySpreadConstraint; KEP-895, KEP-3022 (minDomai
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from scheduler.core_v1.fields import Fields
+from scheduler.core_v1.fields import ObjectFields
 from scheduler.core_v1.label_selector import Labels, LabelSelector, LabelSelectorFields, equal_labels, label_selector
 
 DO_NOT_SCHEDULE = "DoNotSchedule"
@@ -32,7 +32,7 @@ class SpreadConstraint:
     alike_in: tuple[str, ...] = ()
 
 
-class SpreadConstraintFields(Fields):
+class SpreadConstraintFields(ObjectFields):
     """An entry of spec.topologySpreadConstraints."""
 
     maxSkew: int = 0  # noqa: N815 - the API's name

@@ -3,10 +3,10 @@
 Of equals the lowest number is taken; or, where another scheduler takes devices at the same time, the first one from a
 number on that is none of that one's. To the policy first-fit all nodes are equal, so that the scores decide.
 Differs from kube-scheduler: it takes any of the best, and has scores that this program does not have
-(NodeResourcesBalancedAllocation, ImageLocality, InterPodAffinity, PodTopologySpread).
+(InterPodAffinity, PodTopologySpread).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
@@ -24,11 +24,21 @@ Groups = Mapping[tuple[int, Score], Mask]
 def totals(cycle: Cycle, plugins: Iterable[Plugin], nodes: Numbers, ranks: Numbers) -> Numbers:
     """The weighted sums of all scores for these nodes. ranks: of `dynamic_resources`, in the order of the nodes."""
     sums = np.zeros(len(nodes), np.int64)
+    for _, scores in weighted(cycle, plugins, nodes, ranks):
+        sums += scores
+    return sums
+
+
+def weighted(
+    cycle: Cycle, plugins: Iterable[Plugin], nodes: Numbers, ranks: Numbers
+) -> Iterator[tuple[Plugin, Numbers]]:
+    """The same by plugin, without those that do not tell these nodes apart."""
     for plugin in plugins:
         if plugin.score:
             counts = ranks if plugin is DYNAMIC_RESOURCES else cycle.template.counts_of(plugin.name)[nodes]
-            sums += plugin.score.weight * plugin.score.scores(cycle, nodes, counts)
-    return sums
+            scores = plugin.score.scores(cycle, nodes, counts)
+            if scores is not None:
+                yield plugin, plugin.score.weight * scores
 
 
 def pick(
@@ -43,7 +53,7 @@ def pick(
     if not able:
         return None
     nodes, size = numbers_of(able), cycle.infos.size
-    sums = totals(cycle, plugins, nodes, _ranks(groups, nodes, size))
+    sums = totals(cycle, plugins, nodes, ranks_of(groups, nodes, size))
     preferred = flags_of(preferred_by_policy(groups, feasible), size)[nodes]
     highest = int(sums[preferred].max())
     best = np.zeros(size, np.bool_)
@@ -64,7 +74,8 @@ def first_of(nodes: Mask, start: float) -> int:
     return (nodes & -nodes).bit_length() - 1
 
 
-def _ranks(groups: Groups, nodes: Numbers, size: int) -> Numbers:
+def ranks_of(groups: Groups, nodes: Numbers, size: int) -> Numbers:
+    """The ranks of these nodes, in their order. size: more than any number of a node."""
     by_rank: dict[int, Mask] = {}
     for (rank, _), mask in groups.items():
         by_rank[rank] = by_rank.get(rank, 0) | mask

@@ -35,6 +35,7 @@ from scheduler.state.pod_selectors import PodSelectors
 from scheduler.state.pods import NodePods
 from scheduler.state.rivals import Rival, Rivals
 from scheduler.state.slices import TaintedSlices
+from scheduler.state.volumes import Volumes
 
 MOST_SELECTORS = 1024
 """Node selectors whose nodes are remembered; beyond, all are looked for anew."""
@@ -53,6 +54,7 @@ class Cluster:
     is_ours: whether a pod is for this scheduler to bind. time_limit: of decisions; None where they may take all time.
     makes_claims: for extended resources of classes.
     refuses_unsupported: pods that require what is not looked at; where it does not, that is left out of account.
+    unseen: kinds of storage objects of which nothing is known, so that what hangs on them is not looked at.
     start: where nodes that are equally good are looked for first, of all numbers, in [0, 1).
     """
 
@@ -67,6 +69,7 @@ class Cluster:
         time_limit: DecisionTimeLimit | None = None,
         makes_claims: bool = False,
         refuses_unsupported: bool = True,
+        unseen: frozenset[str] = frozenset(),
     ) -> None:
         self.time_limit = time_limit or DecisionTimeLimit()
         self.start = 0.0
@@ -82,7 +85,8 @@ class Cluster:
         self.templates = Templates(self.time_limit.is_over)
         self.claims = ClaimIndex(self.fleet)
         self.selectors = PodSelectors()
-        self.pods = NodePods(self.infos)
+        self.volumes = Volumes(is_strict=features.is_strict, unseen=unseen)
+        self.pods = NodePods(self.infos, self.volumes)
         self.extended_resources = ExtendedResources((), features)
         self._makes_claims = makes_claims
         self._refuses_unsupported = refuses_unsupported
@@ -107,6 +111,7 @@ class Cluster:
         self._nodes[number] = node
         self.fleet.set_node(number, node)
         self.infos.set_node(number, node)
+        self.volumes.set_node(number, node)
         self.templates.set_node(number, node)
         if old is None:
             self.pods.node_comes(node.name, number)
@@ -120,6 +125,7 @@ class Cluster:
         self.pods.node_goes(name)
         self.fleet.remove_node(number)
         self.infos.remove_node(number)
+        self.volumes.remove_node(number, name)
         self.templates.remove_node(number)
         self._reached.clear()
         heappush(self._free, number)
@@ -272,7 +278,7 @@ class Cluster:
     # -- what decisions take
 
     def reserve(self, pod: Pod, placed: Placed) -> list[tuple[ClaimObject, Allocation | None]]:
-        """Take the node's room and the devices for the pod: its claims as watched, with what those without any get.
+        """Take room, devices and volumes for the pod: its claims as watched, with what those without any get.
 
         Raises AlreadyReserved, and takes nothing then.
         """
@@ -283,6 +289,8 @@ class Cluster:
             pairs.append((placed.extended.claim, next(rest)))
         self.claims.reserve(pod.uid, placed.node, pairs)
         self.pods.assume(replace(pod, by_claims=placed.by_claims) if placed.by_claims else pod, placed.node)
+        if placed.volumes:
+            self.volumes.assume(pod.uid, placed.node, placed.volumes)
         found = [self.claims.get(claim.namespace, claim.name) for claim in placed.claims]
         return [(one, allocation) for one, allocation in zip(found, allocations, strict=True) if one is not None]
 
@@ -297,11 +305,13 @@ class Cluster:
     def unreserve(self, pod_uid: str) -> None:
         """The pod's attempt came to nothing, and nothing of it is in flight any more: give everything back."""
         self.claims.unreserve(pod_uid)
+        self.volumes.forget(pod_uid)
         self.pods.forget(pod_uid)
 
     def bound(self, pod_uid: str) -> None:
         """The pod's attempt has ended well: what it took counts until the watches show it."""
         self.claims.release(pod_uid)
+        self.volumes.bound(pod_uid)
 
     def set_aside(self, devices: Iterable[DeviceID], holder: str = NOT_READY) -> Claim:
         """Let nobody have these devices until `put_back` of what is returned; those that hold them keep them.

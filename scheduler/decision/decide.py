@@ -23,7 +23,7 @@ from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_status import TakenByClaim
 from scheduler.decision import admin_access
 from scheduler.decision.choice import Groups, first_of, pick, preferred_by_policy
-from scheduler.decision.feasibility import feasible, fit_error, refused_by_all, rejections
+from scheduler.decision.feasibility import after_devices, feasible, fit_error, refused_by_all, rejections
 from scheduler.decision.requirements import Requirements, requirements
 from scheduler.decision.templates import Templates
 from scheduler.decision.time_limit import DecisionTimeLimit, TooLong
@@ -33,12 +33,14 @@ from scheduler.plugins.dynamic_resources import CLAIMS, CLASSES, DEVICES
 from scheduler.plugins.node_name import NODE_NAME
 from scheduler.plugins.node_resources_fit import NODE_RESOURCES_FIT
 from scheduler.plugins.plugin import NO_NODES, UNSUPPORTED, Reason, Refusal, Rejected
+from scheduler.plugins.volume_binding import plan
 from scheduler.state.extended_resources import ExtendedClaim, ExtendedResources
 from scheduler.state.masks import union
 from scheduler.state.node_allocatable_resources import WithDevices
 from scheduler.state.nodes import NodeInfos
 from scheduler.state.pod_requests import OF_NODES, PodRequests, pod_requests
 from scheduler.state.pod_selectors import PodSelectors
+from scheduler.state.volumes import NO_PLAN, VolumePlan, Volumes
 
 NO_DEVICES = "cannot allocate all claims"
 NOT_REACHED = "resourceclaim not available on the node"
@@ -57,6 +59,11 @@ class View(Protocol):
     @property
     def infos(self) -> NodeInfos:
         """What pods take of the nodes."""
+        ...
+
+    @property
+    def volumes(self) -> Volumes:
+        """All of storage."""
         ...
 
     @property
@@ -114,7 +121,7 @@ class Placed:
     """The pod goes to the node. claims: its own. allocations: of those that had none, in their order.
 
     extended: the claim to be made for its extended resources, which gets the last allocation. by_claims: what devices
-    take of the node.
+    take of the node. volumes: what is to be written for it to have its volumes there.
     """
 
     node: str
@@ -122,6 +129,7 @@ class Placed:
     allocations: tuple[Allocation, ...]
     extended: ExtendedClaim | None = None
     by_claims: tuple[TakenByClaim, ...] = ()
+    volumes: VolumePlan = NO_PLAN
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +209,8 @@ def _decided(
 ) -> Placed | NotPlaced:
     requests = pod_requests(pod)
     pending = [claim for claim in claims if claim.allocation is None]
-    if problem := _for_every_node(view, cycle_of(view, pod, requests), pending, full):
+    cycle = cycle_of(view, pod, requests)
+    if problem := for_every_node(view, cycle, pending, full):
         return _refused_by_all(view, problem, requests, pending)
     asked = requirements(view, pod, requests, pending)
     reached = reached_by_all(view, claims, failed)
@@ -209,15 +218,22 @@ def _decided(
     for required in asked:
         for rank, nodes in able(view, pod, claims, required, reached).items():
             groups[rank] = groups.get(rank, 0) | nodes
-    cycle = cycle_of(view, pod, requests)
-    chosen = pick(cycle, view.templates.plugins, groups, view.fleet.all, view.start)
+    among = _nominated(view, pod) & union(groups.values()) or view.fleet.all
+    chosen = pick(cycle, view.templates.plugins, groups, among, view.start)
     if chosen is None:
         return _not_placed(view, pod, asked, claims, failed)
     number, _ = chosen
     required = next(one for one in asked if one.nodes >> number & 1)
     allocations = _allocated(view, number, required.pending)
     by_claims = _with_devices(view, pod, claims, required, allocations).taken if counts_devices(view) else ()
-    return Placed(view.name_of(number), tuple(claims), allocations, required.extended, by_claims)
+    volumes = NO_PLAN if pod.node_name else plan(cycle, number)
+    return Placed(view.name_of(number), tuple(claims), allocations, required.extended, by_claims, volumes)
+
+
+def _nominated(view: View, pod: Pod) -> Mask:
+    """The node that the pod was promised, which is taken however good others are (kube-scheduler, too)."""
+    number = view.number_of(pod.nominated_node)
+    return 0 if number is None else 1 << number
 
 
 def able(view: View, pod: Pod, claims: Sequence[Claim], required: Requirements, reached: Mask) -> Groups:
@@ -231,7 +247,9 @@ def able(view: View, pod: Pod, claims: Sequence[Claim], required: Requirements, 
 
 def cycle_of(view: View, pod: Pod, requests: PodRequests) -> Cycle:
     """What plugins see of an attempt. requests: what the pod takes of the nodes in question."""
-    return Cycle(pod, requests, view.infos, view.templates.of(pod), view.selectors)
+    return Cycle(
+        pod, requests, view.infos, view.templates.of(pod), view.selectors, view.volumes, view.fleet.features.is_strict
+    )
 
 
 def counts_devices(view: View) -> bool:
@@ -271,10 +289,10 @@ def _allocated(view: View, number: int, pending: Sequence[Claim]) -> tuple[Alloc
     return outcome.allocations
 
 
-def _for_every_node(
+def for_every_node(
     view: View, cycle: Cycle, pending: Sequence[Claim], full: Iterable[Claim]
 ) -> tuple[Reason, str] | None:
-    """What keeps the pod from every node, whatever is free."""
+    """What keeps the pod from every node, whatever is free. pending, full: as for `refused_everywhere`."""
     if problem := view.unsupported(cycle.pod):
         return UNSUPPORTED, problem
     if refused := refused_by_all(cycle, view.templates.plugins):
@@ -345,12 +363,12 @@ def _not_placed(
     view: View, pod: Pod, asked: Sequence[Requirements], claims: Sequence[Claim], failed: Mapping[str, str]
 ) -> NotPlaced:
     everywhere = reached_by_all(view, claims, failed)
-    kept = [_Kept.of(view, pod, required, everywhere) for required in asked]
+    kept = [Kept.of(view, pod, required, everywhere) for required in asked]
     left = union(one.left for one in kept)
     told: Counter[str] = Counter()
     reasons: set[Reason] = set() if view.fleet.all else {NO_NODES}
-    for text, reason, nodes in (found for one in kept for found in one.found()):
-        told[text] += nodes.bit_count()
+    for reason, rejected in (found for one in kept for found in one.found()):
+        told[rejected.reason] += rejected.nodes.bit_count()
         reasons.add(reason)
     lacking = _lacking_devices(view, [(one.required.pending, one.lacking) for one in kept])
     explanation = _nearest(view, lacking) or (next(iter(failed.values()), "") if left else "")
@@ -366,40 +384,46 @@ def _not_placed(
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class Kept:
     """The nodes of some requirements by what keeps the pod from them. refused: by filters. left: by none of them.
 
+    late: what keeps the pod from nodes that a filter refuses which comes after devices.
     Of those that are left some do not reach what the claims have, some lack devices, and some have no room beside them.
     """
 
     required: Requirements
     refused: Sequence[tuple[Reason, Rejected]]
+    late: Sequence[tuple[Reason, Rejected]]
     left: Mask
     unreached: Mask
     lacking: Mask
     crowded: Mask
 
     @staticmethod
-    def of(view: View, pod: Pod, required: Requirements, reached: Mask) -> "_Kept":
-        """Of a pod that no node can take. reached: by its allocated claims."""
+    def of(view: View, pod: Pod, required: Requirements, reached: Mask, fitting: Mask = 0) -> "Kept":
+        """Of a pod. reached: by its allocated claims. fitting: the nodes that can take it, see `able`."""
         left = allowed(view, pod, required)
-        crowded = left & reached & (view.fleet.able(required.pending) if required.pending else left)
-        refused = [] if pod.node_name or required.problem else list(refused_by_filters(view, pod, required))
-        return _Kept(required, refused, left, left & ~reached, left & reached & ~crowded, crowded)
+        giving = left & reached & (view.fleet.able(required.pending) if required.pending else left)
+        found = [] if pod.node_name or required.problem else list(refused_by_filters(view, pod, required))
+        names = {plugin.name for plugin in after_devices(view.templates.plugins)}
+        refused = [(reason, one) for reason, one in found if reason.plugin not in names]
+        late = [(reason, one) for reason, one in found if reason.plugin in names]
+        others = list(_told_after_devices(view, required, late, reached)) if late else []
+        return Kept(required, refused, others, left, left & ~reached, left & reached & ~giving, giving & ~fitting)
 
-    def found(self) -> Iterator[tuple[str, Reason, Mask]]:
+    def found(self) -> Iterator[tuple[Reason, Rejected]]:
         """What keeps the pod from which nodes; a node may lack several resources."""
-        for reason, one in self.refused:
-            yield one.reason, reason, one.nodes
+        yield from self.refused
         if self.required.problem:
-            yield self.required.problem, DEVICES, self.required.nodes
+            yield DEVICES, Rejected(self.required.problem, self.required.nodes)
         if self.unreached:
-            yield NOT_REACHED, DEVICES, self.unreached
+            yield DEVICES, Rejected(NOT_REACHED, self.unreached)
         if self.lacking:
-            yield NO_DEVICES, DEVICES, self.lacking
+            yield DEVICES, Rejected(NO_DEVICES, self.lacking)
         if self.crowded:
-            yield NO_ROOM_BESIDE, NODE_RESOURCES_FIT.reason, self.crowded
-            yield NO_ROOM_BESIDE, DEVICES, 0  # other devices may take less
+            yield NODE_RESOURCES_FIT.reason, Rejected(NO_ROOM_BESIDE, self.crowded, self.crowded)
+            yield DEVICES, Rejected(NO_ROOM_BESIDE, 0)  # other devices may take less
+        yield from self.late
 
 
 def refused_by_filters(view: View, pod: Pod, required: Requirements) -> Iterator[tuple[Reason, Rejected]]:
@@ -409,7 +433,20 @@ def refused_by_filters(view: View, pod: Pod, required: Requirements) -> Iterator
             yield plugin.reason, Rejected(one.reason, nodes, one.resolvable & required.nodes)
 
 
-def _taken_by_devices(kept: Iterable[_Kept]) -> frozenset[str]:
+def _told_after_devices(
+    view: View, required: Requirements, late: Iterable[tuple[Reason, Rejected]], reached: Mask
+) -> Iterator[tuple[Reason, Rejected]]:
+    """What there is to say of nodes that a filter refuses which comes after devices: those may be missing as well."""
+    giving = view.fleet.able(required.pending) if required.pending else view.fleet.all
+    for reason, one in late:
+        for text, nodes in ((NOT_REACHED, one.nodes & ~reached), (NO_DEVICES, one.nodes & reached & ~giving)):
+            if nodes:
+                yield DEVICES, Rejected(text, nodes)
+        if nodes := one.nodes & reached & giving:
+            yield reason, Rejected(one.reason, nodes, one.resolvable & nodes)
+
+
+def _taken_by_devices(kept: Iterable[Kept]) -> frozenset[str]:
     """The resources of which devices may take what is missing."""
     return OF_NODES if any(one.crowded for one in kept) else frozenset()
 

@@ -6,11 +6,15 @@ The plugins run in kube-scheduler's order, and a node is refused by the first of
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import dropwhile
 
 from allocator.search.rules import Mask
 from scheduler.decision.templates import Templates
 from scheduler.plugins.cycle import Cycle
+from scheduler.plugins.dynamic_resources import DYNAMIC_RESOURCES
 from scheduler.plugins.plugin import Plugin, Rejected
+from scheduler.state.masks import union
 
 
 def refused_by_all(cycle: Cycle, plugins: Iterable[Plugin]) -> tuple[Plugin, str] | None:
@@ -32,12 +36,25 @@ def feasible(cycle: Cycle, plugins: Iterable[Plugin]) -> Mask:
 
 def rejections(cycle: Cycle, templates: Templates) -> Iterator[tuple[Plugin, Rejected]]:
     """Why not, for every node that is not feasible; a node that lacks several resources has a reason for each."""
-    yield from templates.rejections(cycle.template)
-    yield from rejections_by_others(cycle, templates.plugins)
+    by_node = list(templates.rejections(cycle.template))
+    left = cycle.template.allowed | union(one.nodes for _, one in by_node)
+    for plugin in templates.plugins:
+        refused = [one for other, one in by_node if other is plugin]
+        if plugin.dynamic:
+            refused += plugin.dynamic.rejections(cycle, left)
+        for one in refused:
+            if nodes := one.nodes & left:
+                yield plugin, replace(one, nodes=nodes)
+        left &= ~union(one.nodes for one in refused)
+
+
+def after_devices(plugins: Iterable[Plugin]) -> Sequence[Plugin]:
+    """Those that are asked once DynamicResources has let a node pass."""
+    return list(dropwhile(lambda plugin: plugin is not DYNAMIC_RESOURCES, plugins))[1:]
 
 
 def rejections_by_others(cycle: Cycle, plugins: Iterable[Plugin]) -> Iterator[tuple[Plugin, Rejected]]:
-    """The same for the nodes that the template allows: what else is in the cluster is in the way."""
+    """Why not, for the nodes that the template allows: what else is in the cluster is in the way."""
     left = cycle.template.allowed
     for plugin in plugins:
         if not plugin.dynamic:

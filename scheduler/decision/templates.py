@@ -31,9 +31,6 @@ MOST_WORDS = 1 << 18
 NOT_NAMED = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
 """Why a node is refused that is not among those that the pod names, in kube-scheduler's words."""
 
-CONFLICT = "pod affinity terms conflict"
-"""The same where each of its terms names nodes that exclude each other."""
-
 _FEWEST_ROWS = 64
 
 
@@ -104,7 +101,7 @@ class Templates:
     def rejections(self, template: Template) -> Iterator[tuple[Plugin, Rejected]]:
         """Why not, for the nodes that the template does not allow; no node has two reasons."""
         if nodes := mask_of(template.unnamed()):
-            yield NODE_AFFINITY, Rejected(NOT_NAMED if named_nodes(template.pod.affinity) else CONFLICT, nodes)
+            yield NODE_AFFINITY, Rejected(NOT_NAMED, nodes)
         for plugin, one in self._static.filters:
             if nodes := mask_of(template.first_refused_by(plugin.name)):
                 yield plugin, Rejected(one.reason, nodes)

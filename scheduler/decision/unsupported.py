@@ -1,7 +1,6 @@
 """What a pod may require that this scheduler does not do: the pod is refused by that name, and nothing is ignored.
 
-Volumes that come with the pod or lie on the node place nothing and are fine (emptyDir, configMap, secret,
-projected, downwardAPI, hostPath, image), and so is what a pod only prefers.
+What a pod only prefers is fine.
 """
 
 from collections.abc import Iterator

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import orjson
 
 from allocator.api.findings import FieldError, shown
-from scheduler.core_v1.fields import Fields, typed
+from scheduler.input.fields import Fields, typed
 
 MAX_SCORE = 10
 """The best score that an extender can give a node; kube-scheduler multiplies it by the extender's weight and by ten."""

@@ -17,14 +17,24 @@ from allocator.api.allocation import Consumer
 from allocator.api.findings import step_text
 from allocator.api.metadata import Metadata
 from allocator.api.versions import GROUP, SERVED
-from allocator.cluster.node_affinity import NAME_FIELD, problem_of
+from allocator.cluster.node_affinity import NAME_FIELD, term_problem
 from allocator.gates import DEFAULT_RELEASE, Features
 from allocator.model import Claim, DeviceClass, Node, Slice
+from scheduler.core_v1.csi_driver import decode_csi_driver
+from scheduler.core_v1.csi_node import decode_csi_node
+from scheduler.core_v1.csi_storage_capacity import decode_csi_storage_capacity
 from scheduler.core_v1.embedded import asks_for_claims, decode_embedded
 from scheduler.core_v1.namespace import Namespace, decode_namespace
 from scheduler.core_v1.node import decode_node
+from scheduler.core_v1.persistent_volume import decode_persistent_volume
+from scheduler.core_v1.persistent_volume_claim import decode_persistent_volume_claim
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE, Pod, decode_pod
+from scheduler.core_v1.pod_selector import KINDS as POD_SELECTORS
+from scheduler.core_v1.pod_selector import PodSelector, decode_pod_selector
 from scheduler.core_v1.priority_class import PriorityClass, decode_priority_class
+from scheduler.core_v1.storage_class import decode_storage_class
+from scheduler.core_v1.storage_object import StorageObject
+from scheduler.core_v1.volume_attachment import decode_volume_attachment
 from scheduler.core_v1.workload import KINDS as WORKLOADS
 from scheduler.core_v1.workload import Workload, decode_workload
 from scheduler.input import expressions
@@ -42,10 +52,25 @@ NO_OBJECT = "without apiVersion and kind"
 TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 """The effects that a taint of a node can have."""
 
+_Decoder = Callable[[Mapping[str, object]], tuple[Typed | None, tuple[FieldError, ...]]]
+
+_STORAGE_GROUP = "storage.k8s.io"
+_STORAGE: Mapping[tuple[str, str], Callable[..., Any]] = {  # Any: each of its own kind
+    ("", "PersistentVolume"): decode_persistent_volume,
+    ("", "PersistentVolumeClaim"): decode_persistent_volume_claim,
+    (_STORAGE_GROUP, "StorageClass"): decode_storage_class,
+    (_STORAGE_GROUP, "CSINode"): decode_csi_node,
+    (_STORAGE_GROUP, "CSIDriver"): decode_csi_driver,
+    (_STORAGE_GROUP, "CSIStorageCapacity"): decode_csi_storage_capacity,
+    (_STORAGE_GROUP, "VolumeAttachment"): decode_volume_attachment,
+}
+"""How objects of storage are read, by group and kind."""
+
 _VERSIONS: Mapping[str, str] = {
     **dict.fromkeys(sorted(SERVED["v1"]), f"{GROUP}/v1"),
-    **dict.fromkeys(("Node", "Namespace", "Pod"), "v1"),
+    **dict.fromkeys(("Node", "Namespace", "Pod", "Service"), "v1"),
     "PriorityClass": "scheduling.k8s.io/v1",
+    **{kind: f"{group}/v1".removeprefix("/") for group, kind in _STORAGE},
     **{kind: f"{group}/v1" for kind, group in WORKLOADS.items()},
 }
 """Kubernetes' own kinds that count -> their apiVersion."""
@@ -94,7 +119,7 @@ class Inventory:
     holders: claims with errors, of which only the devices that they have count. faults: why a claim or a template is
     not used although it is there, by (kind, namespace, name). kinds: also of objects with errors. skipped: how many of
     other kinds, by `kind (group)`. unseen: how many of these ask for claims, so that pods may wait of which nothing is
-    known. nodes: those that slices name, where the input holds no Node at all.
+    known. nodes: those that slices name, where the input holds no Node at all. storage: claims, volumes, classes, all.
     """
 
     slices: list[Slice] = field(default_factory=list)
@@ -107,8 +132,10 @@ class Inventory:
     nodes: list[Node] = field(default_factory=list)
     namespaces: dict[str, Mapping[str, str]] = field(default_factory=dict)
     priority_classes: list[PriorityClass] = field(default_factory=list)
+    storage: list[StorageObject] = field(default_factory=list)
     pods: list[Pod] = field(default_factory=list)
     workloads: list[Workload] = field(default_factory=list)
+    pod_selectors: list[PodSelector] = field(default_factory=list)
     kinds: set[str] = field(default_factory=set)
     skipped: Counter[str] = field(default_factory=Counter)
     unseen: int = 0
@@ -120,13 +147,15 @@ def take_inventory(
     objects: Iterable[RawObject | Finding],
     overlay: Iterable[RawObject | Finding] = (),
     features: Features = DEFAULT,
+    *,
+    validate: bool = True,
 ) -> Inventory:
     """The inventory of all objects. Cost: O(size of the input).
 
     overlay: objects that stand in for those of their kind, namespace and name, and are added where there is none.
-    features: what expressions may say, and slices may hold.
+    features: what expressions may say, and slices may hold. validate: what the API server refuses is an error.
     """
-    reader = _Reader(features)
+    reader = _Reader(features, validate=validate)
     reader.overlay(overlay)
     for found in objects:
         reader.take(found)
@@ -152,9 +181,10 @@ class _Copy:
 
 
 class _Reader:
-    def __init__(self, features: Features) -> None:
+    def __init__(self, features: Features, *, validate: bool) -> None:
         self.inventory = Inventory()
         self._features = features
+        self._validate = validate
         self._seen: dict[tuple[str, str, str], _Copy] = {}
         self._overlaid: frozenset[tuple[str, str, str]] = frozenset()
         self._generated: Counter[tuple[str, str, str]] = Counter()
@@ -187,10 +217,17 @@ class _Reader:
         group = version.rpartition("/")[0]
         if is_decoded(version, kind):
             self._device_object(found, kind)
+        elif (group, kind) == ("", "Service"):
+            decoder = partial(decode_pod_selector, kind, validate=self._validate)
+            self._typed(found, kind, decoder, self.inventory.pod_selectors.append)
         elif (group, kind) in (("", "Node"), ("", "Namespace"), ("", "Pod"), ("scheduling.k8s.io", "PriorityClass")):
             self._core_object(found, kind)
+        elif (group, kind) in _STORAGE:
+            storage: _Decoder[Any] = partial(_STORAGE[group, kind], validate=self._validate)
+            self._typed(found, kind, storage, self.inventory.storage.append)
         elif group in (WORKLOADS.get(kind), "extensions") and kind in WORKLOADS:
-            self._typed(found, kind, lambda raw: decode_workload(kind, raw), self.inventory.workloads.append)
+            keep = partial(self._keep_workload, found, kind)
+            self._typed(found, kind, lambda raw: decode_workload(kind, raw), keep)
         elif kind in _VERSIONS and _is_kubernetes(group):
             error = FieldError("apiVersion", version, f"must be {_VERSIONS[kind]} for a {kind}")
             self._error(found.place, _subject(kind, found.raw), str(error))
@@ -216,7 +253,7 @@ class _Reader:
         if workloads:
             for workload in workloads:
                 self._warn_of_senseless(found, kind, workload)
-            self._see(found, kind, tuple(workloads), partial(self.inventory.workloads.extend, workloads))
+            self._see(found, kind, tuple(workloads), partial(self._keep_workloads, found, kind, workloads))
         elif not errors:
             self.inventory.skipped[f"{step_text(kind)} ({step_text(group) or 'core'})"] += 1
             if asks_for_claims(kind, found.raw):
@@ -230,7 +267,8 @@ class _Reader:
             self.inventory.skipped[NO_OBJECT] += 1
 
     def _device_object(self, found: RawObject, kind: str) -> None:
-        decoded = decode(found.raw, allows_combined=self._features.release.keeps_combined_slices)
+        combined = self._features.release.keeps_combined_slices
+        decoded = decode(found.raw, validate=self._validate, allows_combined=combined)
         for warning in decoded.warnings:
             self._warn(found, kind, f"{warning}; {_effect(kind, warning.path)}")
         for note in decoded.notes:
@@ -284,16 +322,25 @@ class _Reader:
             self.inventory.templates[template.namespace, template.name] = template
 
     def _core_object(self, found: RawObject, kind: str) -> None:
-        inventory = self.inventory
+        inventory, validate = self.inventory, self._validate
         match kind:
             case "Node":
-                self._typed(found, kind, decode_node, inventory.nodes.append)
+                self._typed(found, kind, partial(decode_node, validate=validate), inventory.nodes.append)
             case "Pod":
-                self._typed(found, kind, decode_pod, inventory.pods.append)
+                self._typed(found, kind, partial(decode_pod, validate=validate), inventory.pods.append)
             case "Namespace":
-                self._typed(found, kind, decode_namespace, self._keep_namespace)
+                self._typed(found, kind, partial(decode_namespace, validate=validate), self._keep_namespace)
             case _:
                 self._typed(found, kind, decode_priority_class, inventory.priority_classes.append)
+
+    def _keep_workload(self, found: RawObject, kind: str, workload: Workload) -> None:
+        self._keep_workloads(found, kind, (workload,))
+
+    def _keep_workloads(self, found: RawObject, kind: str, workloads: Iterable[Workload]) -> None:
+        self.inventory.workloads.extend(workloads)
+        selector, _ = decode_pod_selector(kind, found.raw) if kind in POD_SELECTORS else (None, ())
+        if selector:
+            self.inventory.pod_selectors.append(selector)
 
     def _keep_namespace(self, namespace: Namespace) -> None:
         self.inventory.namespaces[namespace.name] = namespace.labels
@@ -302,7 +349,7 @@ class _Reader:
         self,
         found: RawObject,
         kind: str,
-        decoder: Callable[[Mapping[str, object]], tuple[Typed | None, tuple[FieldError, ...]]],
+        decoder: _Decoder[Typed],
         keep: Callable[[Typed], None],
     ) -> None:
         decoded, errors = decoder(found.raw)
@@ -380,7 +427,7 @@ def _senseless_terms(pod: Pod) -> Iterator[str]:
         yield f"{selector}: must have at least one of nodeSelectorTerms; no node matches it"
     for position, term in enumerate(pod.affinity or ()):
         at = f"nodeSelectorTerms[{position}] of {selector}"
-        if problem := problem_of(term):
+        if problem := term_problem(term):
             yield f"{at}: {problem}; no node matches it"
         for key in dict.fromkeys(one.key for one in term.fields if one.key != NAME_FIELD):
             yield f"{at}: {step_text(key)}: nodes are selected by no field but {NAME_FIELD}"

@@ -17,7 +17,7 @@ from scheduler.attempt import conditions, pod_condition
 from scheduler.attempt.attempts import INTERNAL, Attempts, Freed, Reserved
 from scheduler.attempt.binder import Binder
 from scheduler.attempt.claim_objects import is_made_for, work_of_another
-from scheduler.attempt.decision import Bound, BoundElsewhere, Fatal, Gone, Outcome, PodKey, Refused, Retry
+from scheduler.attempt.decision import Bound, BoundElsewhere, Fatal, Gone, Outcome, PodKey, Retry, Unschedulable
 from scheduler.attempt.slots import Slot
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
@@ -264,7 +264,7 @@ class Loop:
     def _report(self, entry: QueuedPod, outcome: Outcome) -> None:
         """Report why the pod is not bound."""
         match outcome:
-            case Refused(reason):
+            case Unschedulable(reason):
                 self._report_reason(entry.pod, "Unschedulable", reason)
             case Retry(reason, is_lost=is_lost):
                 # A condition would move the pod's version while the faster one is about to bind it.
@@ -283,7 +283,7 @@ class Loop:
                 self._metrics.attempted(Result.SCHEDULED, now - started)
                 self._metrics.scheduled(entry.attempts, now - (entry.first or started))
                 _LOG.debug("bound", extra={"pod": str(pod), "node": node})
-            case Refused(reason, by):
+            case Unschedulable(reason, by):
                 self._refused(entry, Refusal(frozenset({by}), pod_requests(entry.pod), message=reason), started)
             case Retry(after_s=None, is_lost=True):
                 self._failed(entry, started, LOST_S)

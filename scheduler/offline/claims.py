@@ -4,8 +4,9 @@ Source: KEP-4381 (resolution by pod.status.resourceClaimStatuses, the owner chec
 claim controller, which makes claims of templates.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
 
 from allocator.api import ClaimTemplate, Decoded, decode
 from allocator.did_you_mean import did_you_mean
@@ -150,18 +151,20 @@ def uid_of_pod(pod: Pod) -> str:
     return pod.uid or uid_of("Pod", pod.namespace, pod.name)
 
 
-def identified(pods: Sequence[Pod]) -> list[Pod]:
-    """The pods, each with a uid of its own: one that has none, or that of another one, gets one here.
+def identified(pods: Sequence[Pod], priority_of: Callable[[Pod], int | None] = attrgetter("priority")) -> list[Pod]:
+    """The pods, each with its priority, and a uid of its own: one without any, or with another's, gets one here.
 
     A manifest that was copied from a running pod has that pod's uid: the pod that has its node keeps it.
     """
     first: dict[str, Pod] = {}
     for pod in sorted(pods, key=lambda pod: not pod.node_name):
         first.setdefault(pod.uid, pod)
-    return [
-        pod if pod.uid and first[pod.uid] is pod else replace(pod, uid=uid_of("Pod", pod.namespace, pod.name))
-        for pod in pods
-    ]
+    return [_identified_pod(pod, priority_of(pod), keeps_uid=first[pod.uid] is pod) for pod in pods]
+
+
+def _identified_pod(pod: Pod, priority: int | None, *, keeps_uid: bool) -> Pod:
+    uid = pod.uid if pod.uid and keeps_uid else uid_of("Pod", pod.namespace, pod.name)
+    return pod if (uid, priority) == (pod.uid, pod.priority) else replace(pod, uid=uid, priority=priority)
 
 
 def statuses_of(pod: Pod, found: Sequence[tuple[PodClaim, InputClaim]]) -> Mapping[str, str | None]:

@@ -228,6 +228,7 @@ class Placement:
             self._keep(found, look.pod)
         if look.pod is not None:
             self.cluster.set_pod(replace(look.pod, node_name=chosen.node, by_claims=chosen.by_claims))
+            self.cluster.volumes.assume(look.pod.uid, chosen.node, chosen.volumes)
         names = [(one.claim.namespace, one.claim.name) for one in objects]
         return PlacedPod(
             look.pod, tuple(self.claims.objects[name].claim for name in names), chosen.node, chosen.extended

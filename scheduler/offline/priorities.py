@@ -4,7 +4,6 @@ Source: k8s.io/kubernetes, the admission plugin Priority.
 """
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.priority_class import BUILT_IN, PriorityClass
@@ -18,12 +17,11 @@ class Priorities:
         self._values = {one.name: one.value for one in every}
         self._default = min((one.value for one in every if one.is_default), default=0)
 
-    def resolved(self, pod: Pod) -> Pod:
-        """The pod with its priority; 0 where its class is not known."""
+    def of(self, pod: Pod) -> int:
+        """The priority of the pod; 0 where its class is not known."""
         if pod.priority is not None:
-            return pod
-        is_named = bool(pod.priority_class)
-        return replace(pod, priority=self._values.get(pod.priority_class, 0) if is_named else self._default)
+            return pod.priority
+        return self._values.get(pod.priority_class, 0) if pod.priority_class else self._default
 
     def knows(self, pod: Pod) -> bool:
         """False for a pod whose priority only a class would say that is not there."""

@@ -1,7 +1,8 @@
 """An inventory as the cluster that decisions look at: all that the watches of a living one would show.
 
 What the input cannot know is not taken as nothing: a node that does not say how much it has of cpu, memory or pods has
-room for all, and one that says nothing at all has room for whatever pods ask for.
+room for all, and one that says nothing at all has room for whatever pods ask for. Where there is no claim for a volume
+at all, volumes of claims are not looked at.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,13 +13,22 @@ from allocator.gates import Features
 from allocator.model import Node
 from allocator.policies.contract import FIRST_FIT, Policy
 from cel.values.quantity import Quantity
+from scheduler.core_v1.csi_driver import CSIDriver
+from scheduler.core_v1.csi_node import CSINode
+from scheduler.core_v1.csi_storage_capacity import CSIStorageCapacity
 from scheduler.core_v1.namespace import Namespace
+from scheduler.core_v1.persistent_volume import PersistentVolume
+from scheduler.core_v1.persistent_volume_claim import PersistentVolumeClaim
 from scheduler.core_v1.pod import Pod
+from scheduler.core_v1.storage_class import StorageClass
+from scheduler.core_v1.storage_object import StorageObject
+from scheduler.core_v1.volume_attachment import VolumeAttachment
 from scheduler.decision.cluster import Cluster
 from scheduler.input.inventory import Inventory
 from scheduler.offline.claims import Claims
 from scheduler.state.extended_resources import ExtendedResources
 from scheduler.state.pod_requests import CPU, MEMORY, MOST, OF_NODES, PODS
+from scheduler.state.volumes import CLAIMS, CLASSES, VOLUMES, Volumes
 
 VERSION = 1
 """Of the claims as they stand in the input; what is written has a later one."""
@@ -29,19 +39,22 @@ TOLD = (CPU, MEMORY, PODS)
 _ROOM = Quantity.of(MOST)
 
 
-def cluster_of(  # noqa: PLR0913 - the last three have defaults
+def cluster_of(  # noqa: PLR0913 - the last four have defaults
     inventory: Inventory,
     claims: Claims,
     pods: Sequence[Pod],
     features: Features,
     *,
     only_node: str = "",
+    assumes_room: bool = True,
     policy: Policy = FIRST_FIT,
     budget_steps: int = BUDGET_STEPS,
 ) -> Cluster:
     """The cluster with the pods that have their node. Nodes have numbers in the order of their names.
 
     pods: each with a uid of its own (`identified`). only_node: the only one that is looked at, empty for all.
+    assumes_room: for all of which nodes do not say how much they have, and that volumes of which the input says nothing
+    are no obstacle; where it does not, what the input does not hold is not there.
     """
     cluster = Cluster(
         features,
@@ -50,25 +63,53 @@ def cluster_of(  # noqa: PLR0913 - the last three have defaults
         budget_steps=budget_steps,
         makes_claims=True,
         refuses_unsupported=False,
+        unseen=unseen_storage(inventory) if assumes_room else frozenset(),
     )
     for namespace, labels in inventory.namespaces.items():
         cluster.set_namespace(Namespace(namespace, labels))
+    for selector in inventory.pod_selectors:
+        cluster.selectors.set(selector)
     for device_class in inventory.classes:
         cluster.set_class(device_class)
     for rule in inventory.taint_rules:
         cluster.set_taint_rule(rule)
     for piece in inventory.slices:
         cluster.set_slice(piece)
+    for one in inventory.storage:
+        _add(cluster.volumes, one)
     room = _room(pods, cluster.extended_resources)
     for node in sorted(inventory.nodes, key=lambda node: node.name):
         if only_node in ("", node.name):
-            cluster.set_node(with_room(node, room))
+            cluster.set_node(with_room(node, room) if assumes_room else node)
     for found in (*claims.objects.values(), *claims.with_errors):
         cluster.set_claim(found, VERSION)
     for pod in pods:
         if pod.node_name and not pod.is_finished:
             cluster.set_pod(pod)
     return cluster
+
+
+def unseen_storage(inventory: Inventory) -> frozenset[str]:
+    """The kinds of storage objects of which the input holds none, while every cluster has some that uses volumes."""
+    return frozenset((CLAIMS, VOLUMES, CLASSES)) - inventory.kinds
+
+
+def _add(volumes: Volumes, found: StorageObject) -> None:
+    match found:
+        case PersistentVolume():
+            volumes.set_volume(found)
+        case PersistentVolumeClaim():
+            volumes.set_claim(found)
+        case StorageClass():
+            volumes.set_class(found)
+        case CSINode():
+            volumes.set_csi_node(found)
+        case CSIDriver():
+            volumes.set_driver(found)
+        case CSIStorageCapacity():
+            volumes.set_capacity(found)
+        case VolumeAttachment():
+            volumes.set_attachment(found)
 
 
 def with_room(node: Node, room: Mapping[str, Quantity]) -> Node:

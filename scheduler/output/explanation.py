@@ -6,7 +6,7 @@ import click
 
 from allocator.explain.explanation import NodeExplanation, PassedOver
 from allocator.explain.offer import Funnel
-from allocator.explain.sentences import clash_text, near_miss, remedy_texts, spread_text
+from allocator.explain.sentences import conflict_text, constraint_offer_text, near_miss, remedy_texts
 from allocator.explain.text import devices_text, node_text, refusal_text, summary
 from allocator.model import Claim, DeviceID
 from allocator.outcome import Allocated, AllocationError, Exhausted
@@ -93,7 +93,7 @@ def _role(explanation: Explanation, answer: Answer) -> str:
 def _story_lines(story: NodeExplanation, node: str) -> Iterator[str]:
     for funnel in story.offer.funnels:
         yield from _funnel_lines(funnel, _taken(story, funnel))
-    yield from (f"claim {spread.claim}, {spread_text(spread)}" for spread in story.offer.spreads)
+    yield from (f"claim {offered.claim}, {constraint_offer_text(offered)}" for offered in story.offer.constraints)
     yield from (f"pool {pool.driver}/{pool.pool} {what}" for pool, what in story.offer.unusable)
     for one in story.passed_over:
         yield f"claim {one.claim}, {one.request} was passed over: {passed_over_text(one)}"
@@ -101,8 +101,8 @@ def _story_lines(story: NodeExplanation, node: str) -> Iterator[str]:
         yield from str(story.answer).splitlines()
     elif isinstance(story.answer, Exhausted):
         yield node_text(story.answer)
-    if story.clash:
-        yield clash_text(story.clash, node)
+    if story.conflict:
+        yield conflict_text(story.conflict, node)
     if story.remedies or not isinstance(story.answer, Allocated | AllocationError):
         yield from _remedy_lines(story)
 

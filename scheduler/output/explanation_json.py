@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from allocator.explain.conflict import Clash, RequestWish, Wish
+from allocator.explain.conflict import Conflict, RequestWish, Wish
 from allocator.explain.explanation import NodeExplanation, PassedOver
-from allocator.explain.offer import Funnel, Offer, Spread
+from allocator.explain.offer import ConstraintOffer, Funnel, Offer
 from allocator.explain.remedies import (
     ClaimsReleased,
     ConstraintDropped,
@@ -14,11 +14,11 @@ from allocator.explain.remedies import (
     SelectorsDropped,
     TaintsTolerated,
 )
-from allocator.explain.sentences import clash_text, remedy_text
+from allocator.explain.sentences import conflict_text, remedy_text
 from allocator.gates import Features
 from allocator.model import Claim, DeviceID, DeviceResult
-from allocator.outcome import Allocated, AllocationError, Exhausted, Outcome, Refusal
-from allocator.search.rules import Kind
+from allocator.outcome import Allocated, AllocationError, DeviceRefusal, Exhausted, Outcome
+from allocator.search.rules import Category
 from scheduler.decision.answers import Answer
 from scheduler.offline.explanation import Explanation, Verdict
 from scheduler.output.explanation import other_answers, passed_over_text, reason_of
@@ -29,7 +29,7 @@ KIND = "Explanation"
 
 Json = dict[str, object]
 
-_KINDS: Mapping[Kind, str] = {
+_KINDS: Mapping[Category, str] = {
     "selector": "Selector",
     "in use": "InUse",
     "capacity": "Capacity",
@@ -110,7 +110,7 @@ def _story(story: NodeExplanation, node: str) -> Json:
         **_offer(story.offer),
         "taken": _taken(story.claims, story.answer),
         "passedOver": [_passed_over(one) for one in story.passed_over],
-        "conflict": _clash(story.clash, node) if story.clash else None,
+        "conflict": _conflict(story.conflict, node) if story.conflict else None,
         "remedies": [{**_remedy(one), "text": remedy_text(one, has_many_claims=has_many)} for one in story.remedies],
         "allRemediesTried": story.is_whole,
     }
@@ -120,7 +120,7 @@ def _offer(offer: Offer) -> Json:
     unusable = [{"driver": pool.driver, "pool": pool.pool, "problem": what} for pool, what in offer.unusable]
     return {
         "requests": [_funnel(funnel) for funnel in offer.funnels],
-        "constraints": [_spread(spread) for spread in offer.spreads],
+        "constraints": [_constraint_offer(offered) for offered in offer.constraints],
         "unusablePools": unusable,
     }
 
@@ -139,9 +139,9 @@ def _funnel(funnel: Funnel) -> Json:
     }
 
 
-def _refusal(refusal: Refusal) -> Json:
+def _refusal(refusal: DeviceRefusal) -> Json:
     return {
-        "kind": _KINDS[refusal.kind],
+        "kind": _KINDS[refusal.category],
         "reason": refusal.reason,
         "count": len(refusal.devices),
         "devices": _devices(refusal.devices),
@@ -153,16 +153,16 @@ def _refusal(refusal: Refusal) -> Json:
     }
 
 
-def _spread(spread: Spread) -> Json:
+def _constraint_offer(offered: ConstraintOffer) -> Json:
     return {
-        "claim": spread.claim,
-        "position": spread.position,
-        spread.kind: spread.attribute,
-        "requests": list(spread.requests),
-        "wanted": spread.wanted,
-        "best": spread.best,
-        "values": [{"value": one.value, "free": one.free, "matching": one.matching} for one in spread.values],
-        "without": spread.without,
+        "claim": offered.claim,
+        "position": offered.position,
+        offered.field: offered.attribute,
+        "requests": list(offered.requests),
+        "wanted": offered.wanted,
+        "best": offered.best,
+        "values": [{"value": one.value, "free": one.free, "matching": one.matching} for one in offered.values],
+        "without": offered.without,
     }
 
 
@@ -177,21 +177,21 @@ def _passed_over(one: PassedOver) -> Json:
     return {"claim": one.claim, "request": one.request, "reason": passed_over_text(one)}
 
 
-def _clash(clash: Clash, node: str) -> Json:
+def _conflict(conflict: Conflict, node: str) -> Json:
     return {
-        "wishes": [_wish(wish) for wish in clash.wishes],
-        "minimal": clash.is_minimal,
-        "wanted": clash.wanted,
-        "inCommon": clash.in_common,
-        "limits": list(clash.limits),
-        "text": clash_text(clash, node),
+        "wishes": [_wish(wish) for wish in conflict.wishes],
+        "minimal": conflict.is_minimal,
+        "wanted": conflict.wanted,
+        "inCommon": conflict.in_common,
+        "limits": list(conflict.limits),
+        "text": conflict_text(conflict, node),
     }
 
 
 def _wish(wish: Wish) -> Json:
     if isinstance(wish, RequestWish):
         return {"claim": wish.claim, "request": wish.request}
-    return {"claim": wish.claim, "constraint": wish.position, wish.kind: wish.attribute}
+    return {"claim": wish.claim, "constraint": wish.position, wish.field: wish.attribute}
 
 
 def _remedy(remedy: Remedy) -> Json:

@@ -9,9 +9,9 @@ from allocator.outcome import (
     AllocationError,
     Cause,
     ConstraintUnmet,
+    DeviceRefusal,
     InvalidPoolSeen,
     NotEnough,
-    Refusal,
     Refused,
 )
 from scheduler.decision.answers import Answer
@@ -55,9 +55,9 @@ def _has_invalid_pool(answer: Answer) -> bool:
     return isinstance(answer, Refused) and isinstance(answer.cause, InvalidPoolSeen)
 
 
-def _reasons(refusals: Sequence[Refusal]) -> tuple[str, ...]:
+def _reasons(refusals: Sequence[DeviceRefusal]) -> tuple[str, ...]:
     """Selectors last, as they say only what a device is."""
-    ordered = sorted(refusals, key=lambda refusal: refusal.kind == "selector")
+    ordered = sorted(refusals, key=lambda refusal: refusal.category == "selector")
     return tuple(dict.fromkeys(refusal.reason for refusal in ordered))
 
 

@@ -4,7 +4,7 @@ Whatever the input holds, the report stays short: of many findings in one docume
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from allocator.model import Node, PoolID, Slice
 from scheduler.core_v1.pod import Pod
@@ -77,6 +77,14 @@ def unread_requirements(pods: Iterable[Pod]) -> Iterator[str]:
     told = [f"{what} ({_pods(number)})" for what, number in sorted(counts.items())]
     if told:
         yield f"warning: placement does not look at {', '.join(told)}"
+
+
+def unchecked_volumes(pods: Iterable[Pod], unseen: Collection[str]) -> Iterator[str]:
+    """One line on volumes of claims. unseen: kinds that say where these can be, and the input does not hold."""
+    number = sum(bool(pod.volumes.claims) for pod in pods)
+    if number and unseen:
+        kinds = ", no ".join(sorted(unseen))
+        yield f"warning: the input holds no {kinds}: volumes of {_pods(number)} are not checked against them"
 
 
 def unchecked_room(nodes: Sequence[Node], resources: Sequence[str], *, has_bound_pods: bool) -> Iterator[str]:

@@ -6,6 +6,7 @@ Source: kube-scheduler's interpodaffinity filtering.go and scoring.go.
 """
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 import numpy as np
 
@@ -86,15 +87,22 @@ def _in_domains(cycle: Cycle, terms: tuple[AffinityTerm, ...], key: str) -> Numb
     return domains.spread_out(domains.sums(cycle.infos.pods.on_nodes(MatchingPods(terms))))
 
 
-def _attraction(cycle: Cycle, hard_weight: int) -> Numbers:
-    """By node number, what the pod's preferred terms and the terms of pods on nodes add up to."""
+def _attraction(cycle: Cycle, hard_weight: int) -> Numbers | None:
+    """By node number, what the pod's preferred terms and the terms of pods on nodes add up to; None for nothing."""
+    total, is_met = np.zeros(cycle.infos.size, np.int64), False
+    for weight, in_domains in chain(_wanted(cycle), cycle.infos.terms.wanting(cycle.pod, required_weight=hard_weight)):
+        total += weight * in_domains
+        is_met = is_met or bool(in_domains.any())
+    return total if is_met else None
+
+
+def _wanted(cycle: Cycle) -> Iterator[tuple[int, Numbers]]:
+    """For each of the pod's preferred terms, its weight and how many pods that match are in each node's domain."""
     own = cycle.pod.pod_affinity
-    total = cycle.infos.terms.attraction(cycle.pod, cycle.infos.size, required_weight=hard_weight)
     for one in own.preferred:
-        total += one.weight * _in_domains(cycle, (one.term,), one.term.topology_key)
+        yield one.weight, _in_domains(cycle, (one.term,), one.term.topology_key)
     for one in own.preferred_anti:
-        total -= one.weight * _in_domains(cycle, (one.term,), one.term.topology_key)
-    return total
+        yield -one.weight, _in_domains(cycle, (one.term,), one.term.topology_key)
 
 
 def _scaled(raw: Numbers) -> Numbers:
@@ -155,8 +163,9 @@ def _namespace_matters(who: RefusedPod, event: NamespaceChanged) -> bool:
 def inter_pod_affinity(hard_pod_affinity_weight: int = HARD_POD_AFFINITY_WEIGHT) -> Plugin:
     """The plugin. hard_pod_affinity_weight: `hardPodAffinityWeight` of its arguments, 0 to 100."""
 
-    def scores(cycle: Cycle, nodes: Numbers, _counts: Numbers) -> Numbers:
-        return _scaled(_attraction(cycle, hard_pod_affinity_weight)[nodes])
+    def scores(cycle: Cycle, nodes: Numbers, _counts: Numbers) -> Numbers | None:
+        attraction = _attraction(cycle, hard_pod_affinity_weight)
+        return None if attraction is None else _scaled(attraction[nodes])
 
     hints: dict[type[Event], Hint] = {
         NodeChanged: _is_in_other_domain,

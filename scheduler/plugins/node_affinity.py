@@ -4,6 +4,7 @@ Source: k8s.io/api core/v1 NodeAffinity.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from allocator.cluster.node_affinity import NAME_FIELD, labels_match, selects_leniently
 from allocator.model import Node, NodeSelector, Term
@@ -52,14 +53,21 @@ def _names(term: Term) -> Iterator[frozenset[str]]:
             yield frozenset(field.values)
 
 
-def _scores(_cycle: Cycle, _nodes: Numbers, preferred: Numbers) -> Numbers:
-    return normalized(preferred)
+def _scores(cycle: Cycle, _nodes: Numbers, preferred: Numbers) -> Numbers | None:
+    return normalized(preferred) if cycle.pod.preferences else None
 
 
-NODE_AFFINITY = Plugin.of_nodes(
+def _conflict(cycle: Cycle) -> str:
+    """Why no node can match: each term names nodes, and those of one term exclude each other."""
+    return "pod affinity terms conflict" if named_nodes(cycle.pod.affinity) == frozenset() else ""
+
+
+_BY_NODE = Plugin.of_nodes(
     "NodeAffinity",
     Static("node(s) didn't match Pod's node affinity/selector", node_affinity),
     pod_fields=("node_selector", "affinity", "preferences"),
     node_fields=("labels",),
     score=Score(2, _scores, preferred_weight),
 )
+
+NODE_AFFINITY = replace(_BY_NODE, pre_filter=_conflict)

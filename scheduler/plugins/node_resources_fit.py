@@ -6,7 +6,7 @@ Source: kube-scheduler's fit.go and least_allocated.go, with its default resourc
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -86,8 +86,7 @@ def _column(resource: str, infos: NodeInfos) -> tuple[Numbers, Numbers]:
 def least_allocated(requests: PodRequests, infos: NodeInfos, nodes: Numbers) -> Numbers:
     """The scores of these nodes; a resource that a node does not offer is left out of its mean.
 
-    Differs from kube-scheduler: 1.36 leaves out what the pod in hand requests as a whole (spec.resources), and counts
-    its containers alone; of pods that are on a node it counts it, and so does this in both places.
+    requests: of the pod; see `_scored_requests`.
     """
     cpu, memory = infos.columns[CPU].allocatable[nodes], infos.columns[MEMORY].allocatable[nodes]
     total = _left(cpu, infos.scored_cpu[nodes] + requests.scored_cpu)
@@ -115,7 +114,17 @@ def _rejections(cycle: Cycle, asked: Mask) -> Iterable[Rejected]:
 
 
 def _scores(cycle: Cycle, nodes: Numbers, _counts: Numbers) -> Numbers:
-    return least_allocated(cycle.requests, cycle.infos, nodes)
+    return least_allocated(_scored_requests(cycle), cycle.infos, nodes)
+
+
+def _scored_requests(cycle: Cycle) -> PodRequests:
+    """What the pod counts for on a node.
+
+    Differs from kube-scheduler: 1.36 leaves out what the pod in hand requests as a whole (spec.resources), and counts
+    its containers alone; of pods that are on a node it counts it, and so does this in both places.
+    """
+    pod = cycle.pod
+    return pod_requests(replace(pod, budget={})) if cycle.is_strict and pod.budget else cycle.requests
 
 
 def _offers_more(who: RefusedPod, event: NodeChanged) -> bool:

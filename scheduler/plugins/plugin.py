@@ -68,11 +68,12 @@ class Dynamic:
 class Score:
     """How good nodes are. scores: of these node numbers, from 0 to 100, given the counts of each.
 
+    It is None where the plugin has nothing to say of the pod, kube-scheduler's Skip: no node is better for it then.
     count: what counts for the score by pod and node alone, where that is all; kept until one of them changes.
     """
 
     weight: int
-    scores: Callable[[Cycle, Numbers, Numbers], Numbers]
+    scores: Callable[[Cycle, Numbers, Numbers], Numbers | None]
     count: Callable[[Pod, Node], int] | None = None
 
 

@@ -107,10 +107,10 @@ def _present(domains: Domains, nodes: Flags) -> Numbers:
     return found[found >= 0]
 
 
-def _scores(cycle: Cycle, nodes: Numbers, _counts: Numbers) -> Numbers:
+def _scores(cycle: Cycle, nodes: Numbers, _counts: Numbers) -> Numbers | None:
     constraints, is_default = _soft(cycle)
     if not constraints:
-        return np.zeros(len(nodes), np.int64)
+        return None
     scored = np.zeros(cycle.infos.size, np.bool_)
     scored[nodes] = True
     labelled = _with_all_keys(cycle, () if is_default else constraints)

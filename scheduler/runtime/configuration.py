@@ -21,8 +21,8 @@ from allocator.api.findings import FieldError
 from allocator.gates import RELEASES, Features, UnknownGate
 from allocator.policies import UnknownPolicy, policy_of
 from allocator.policies.contract import FIRST_FIT
-from scheduler.core_v1.fields import Fields, typed
 from scheduler.input.documents import Finding, read
+from scheduler.input.fields import Fields, typed
 
 FLAGS = "flags"
 

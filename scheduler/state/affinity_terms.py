@@ -65,15 +65,14 @@ class HeldTerms:
                 kept |= mask_of(self._in_domains(term.topology_key, holders) > 0)
         return kept
 
-    def attraction(self, pod: Pod, size: int, *, required_weight: int) -> Numbers:
-        """How much the pods in each node's domains want this one near, by node number; below 0 where they do not.
+    def wanting(self, pod: Pod, *, required_weight: int) -> Iterator[tuple[int, Numbers]]:
+        """For each term that matches the pod, its weight and how many pods with it are in each node's domain.
 
-        required_weight: what a required term counts beside the weights of the preferred ones. Cost: as of `kept_from`.
+        The weight is below 0 for a term of anti-affinity. required_weight: of required terms of affinity. Cost: as of
+        `kept_from`.
         """
-        total = np.zeros(size, np.int64)
         for weighted, holders in self._wanting(pod, required_weight):
-            total += weighted.weight * self._in_domains(weighted.term.topology_key, holders)
-        return total
+            yield weighted.weight, self._in_domains(weighted.term.topology_key, holders)
 
     def _wanting(self, pod: Pod, required_weight: int) -> Iterator[tuple[WeightedTerm, Counter[int]]]:
         namespace_labels = self._namespaces.get(pod.namespace, {})

@@ -8,8 +8,15 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from allocator.model import Claim, DeviceClass, Node, Slice
+from scheduler.core_v1.csi_driver import CSIDriver
+from scheduler.core_v1.csi_node import CSINode
+from scheduler.core_v1.csi_storage_capacity import CSIStorageCapacity
 from scheduler.core_v1.namespace import Namespace
+from scheduler.core_v1.persistent_volume import PersistentVolume
+from scheduler.core_v1.persistent_volume_claim import PersistentVolumeClaim
 from scheduler.core_v1.pod import Pod
+from scheduler.core_v1.storage_class import StorageClass
+from scheduler.core_v1.volume_attachment import VolumeAttachment
 
 Object = TypeVar("Object")
 
@@ -29,6 +36,11 @@ class NodeChanged(_Changed[Node]):
 
 class PodChanged(_Changed[Pod]):
     """A pod, of any scheduler."""
+
+    @property
+    def is_gone(self) -> bool:
+        """True for a pod that was on a node, and needs nothing any more."""
+        return self.old is not None and bool(self.old.node_name) and (self.new is None or self.new.is_finished)
 
     @property
     def is_less(self) -> bool:
@@ -73,6 +85,34 @@ class NamespaceChanged(_Changed[Namespace]):
     """A namespace."""
 
 
+class PersistentVolumeChanged(_Changed[PersistentVolume]):
+    """A PersistentVolume."""
+
+
+class PersistentVolumeClaimChanged(_Changed[PersistentVolumeClaim]):
+    """A PersistentVolumeClaim."""
+
+
+class StorageClassChanged(_Changed[StorageClass]):
+    """A StorageClass."""
+
+
+class CSINodeChanged(_Changed[CSINode]):
+    """A CSINode."""
+
+
+class CSIDriverChanged(_Changed[CSIDriver]):
+    """A CSIDriver."""
+
+
+class CSIStorageCapacityChanged(_Changed[CSIStorageCapacity]):
+    """A CSIStorageCapacity."""
+
+
+class VolumeAttachmentChanged(_Changed[VolumeAttachment]):
+    """A VolumeAttachment."""
+
+
 @dataclass(frozen=True, slots=True)
 class TaintRulesChanged:
     """The DeviceTaintRules, in whatever way."""
@@ -105,6 +145,13 @@ Event = (
     | SliceChanged
     | ClassChanged
     | NamespaceChanged
+    | PersistentVolumeChanged
+    | PersistentVolumeClaimChanged
+    | StorageClassChanged
+    | CSINodeChanged
+    | CSIDriverChanged
+    | CSIStorageCapacityChanged
+    | VolumeAttachmentChanged
     | TaintRulesChanged
     | GivenBack
 )

@@ -18,6 +18,7 @@ from scheduler.core_v1.host_ports import HostPort
 from scheduler.core_v1.label_selector import Labels
 from scheduler.core_v1.pod import Pod
 from scheduler.state.affinity_terms import HeldTerms
+from scheduler.state.images import Images
 from scheduler.state.masks import Numbers
 from scheduler.state.pod_counts import PodCounts, PodLabels
 from scheduler.state.pod_requests import CPU, MEMORY, PODS, PodRequests, allocatable_units, pod_requests
@@ -63,6 +64,7 @@ class NodeInfos:
         self.topology = Topology(_FEWEST_ROWS)
         self.terms = HeldTerms(namespaces, self.topology)
         self.pods = PodCounts(namespaces, _FEWEST_ROWS)
+        self.images = Images()
         self._taken: dict[str, _Taken] = {}
         for resource in (PODS, CPU, MEMORY):
             self._column(resource)
@@ -81,6 +83,7 @@ class NodeInfos:
         for resource, column in self.columns.items():
             _offer(column, number, offered.get(resource, 0))
         self.topology.set_node(number, node)
+        self.images.set_node(number, node.images)
 
     def remove_node(self, number: int) -> None:
         """The node offers nothing any more; its pods count until they are removed, one by one."""
@@ -88,6 +91,7 @@ class NodeInfos:
         for column in self.columns.values():
             _offer(column, number, 0)
         self.topology.remove_node(number)
+        self.images.remove_node(number)
 
     def add_pod(self, number: int, pod: Pod) -> None:
         """Count the pod on the node. Raises Miscounted where it is counted already, here or elsewhere."""

@@ -24,9 +24,9 @@ class Counts(Protocol):
 
 
 class NodePods:
-    """Pods by the name of their node."""
+    """Pods by the name of their node. counts: all who count what pods take."""
 
-    def __init__(self, counts: Counts) -> None:
+    def __init__(self, *counts: Counts) -> None:
         self._counts = counts
         self._numbers: dict[str, int] = {}
         self._watched: dict[str, Pod] = {}
@@ -45,13 +45,13 @@ class NodePods:
         """The node is known from now on, by that number."""
         self._numbers[name] = number
         for pod in self._on_node.get(name, {}).values():
-            self._counts.add_pod(number, pod)
+            self._add(number, pod)
 
     def node_goes(self, name: str) -> None:
         """The node is gone; its pods stay with its name."""
         number = self._numbers.pop(name)
         for pod in self._on_node.get(name, {}).values():
-            self._counts.remove_pod(number, pod)
+            self._remove(number, pod)
 
     # -- pods
 
@@ -122,7 +122,7 @@ class NodePods:
         self._places[pod.uid] = node
         self._on_node.setdefault(node, {})[pod.uid] = pod
         if node in self._numbers:
-            self._counts.add_pod(self._numbers[node], pod)
+            self._add(self._numbers[node], pod)
 
     def _take_away(self, uid: str, node: str, pod: Pod) -> None:
         del self._places[uid]
@@ -130,4 +130,12 @@ class NodePods:
         if not self._on_node[node]:
             del self._on_node[node]
         if node in self._numbers:
-            self._counts.remove_pod(self._numbers[node], pod)
+            self._remove(self._numbers[node], pod)
+
+    def _add(self, number: int, pod: Pod) -> None:
+        for counts in self._counts:
+            counts.add_pod(number, pod)
+
+    def _remove(self, number: int, pod: Pod) -> None:
+        for counts in self._counts:
+            counts.remove_pod(number, pod)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from scheduler.cli.verify_cel import InvalidCelCase, Kubernetes, command, verify
+from scheduler.cli.verify_cel import InvalidCase, Kubernetes, command, verify
 
 VECTORS = Path(__file__).parents[3] / "shared" / "vectors" / "cel.jsonl"
 needs_vectors = pytest.mark.skipif(not VECTORS.is_file(), reason="no recorded vectors beside the project")
@@ -101,5 +101,5 @@ def test_missing_file_is_named(tmp_path: Path) -> None:
     result = CliRunner().invoke(command, [str(tmp_path / "none.jsonl")])
     assert result.exit_code == 2
     assert "none.jsonl: No such file or directory" in result.output
-    with pytest.raises(InvalidCelCase):
+    with pytest.raises(InvalidCase):
         list(verify([tmp_path / "none.jsonl"]))

@@ -16,7 +16,8 @@ from random import Random
 import orjson
 import pytest
 
-from scheduler.cli.verify_allocation import InvalidAllocationCase, replay
+from scheduler.cli.recorded import InvalidCase
+from scheduler.cli.verify_allocation import replay
 from tests.differential.peer import Json, Peer, built_or_skipped
 from tests.generators.cases import ESSENTIAL, cases
 from tests.generators.draw import ALL, BASIC
@@ -56,7 +57,7 @@ def shrunk(peer: Peer, case: Json, found: str) -> str:
         answer = peer.ask(candidate)
         try:
             return "fault" not in answer and manner(difference(candidate, answer)) == manner(found)
-        except InvalidAllocationCase:
+        except InvalidCase:
             return False
 
     small = shrink_json(case, differs_likewise, ESSENTIAL)

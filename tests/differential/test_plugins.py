@@ -12,7 +12,7 @@ from allocator.model import Node
 from allocator.search.rules import bits
 from scheduler.core_v1.node import decode_node
 from scheduler.core_v1.pod import Pod, decode_pod
-from scheduler.decision.feasibility import feasible, rejections
+from scheduler.decision.feasibility import feasible, refused_by_all, rejections
 from scheduler.decision.templates import Templates
 from scheduler.plugins.cycle import Cycle
 from scheduler.state.masks import Numbers, numbers_of
@@ -23,6 +23,9 @@ from tests.differential.raw_objects import Resize, raw_node, raw_pod
 from tests.properties.decision import naive, strategies
 
 MODULE = ROOT / "tests" / "controlplane"
+ELSEWHERE = ("DynamicResources", "NodeResourcesBalancedAllocation", "ImageLocality")
+"""Plugins that are compared by other tests."""
+
 FLAGS = ("-trimpath", "-mod=readonly")  # those of the control plane, whose packages are compiled already
 
 
@@ -109,6 +112,9 @@ def pod_of(raw: Json) -> Pod:
 
 
 def refused_by(cycle: Cycle, templates: Templates, names: dict[int, str]) -> dict[str, Json]:
+    if refused := refused_by_all(cycle, templates.plugins):
+        plugin, reason = refused
+        return {name: {"plugin": plugin.name, "reasons": [reason], "resolvable": False} for name in names.values()}
     told: dict[str, Json] = {}
     for plugin, one in rejections(cycle, templates):
         for number in bits(one.nodes):
@@ -118,14 +124,15 @@ def refused_by(cycle: Cycle, templates: Templates, names: dict[int, str]) -> dic
 
 
 def scores_of(cycle: Cycle, templates: Templates, left: Numbers) -> dict[str, Numbers]:
-    not_asked = ("DynamicResources", "InterPodAffinity", "PodTopologySpread")  # of which the program knows no scores
-    scored = {one.name: one.score for one in templates.plugins if one.score and one.name not in not_asked}
-    if not cycle.pod.preferences:
-        del scored["NodeAffinity"]
+    not_asked = set(ELSEWHERE)
     if cycle.pod.budget:  # see plugins/node_resources_fit: there it does not count for the pod in hand
-        del scored["NodeResourcesFit"]
-    counts = {name: cycle.template.counts_of(name)[left] for name in scored}
-    return {name: score.scores(cycle, left, counts[name]) for name, score in scored.items()}
+        not_asked.add("NodeResourcesFit")
+    found = {
+        one.name: one.score.scores(cycle, left, cycle.template.counts_of(one.name)[left])
+        for one in templates.plugins
+        if one.score and one.name not in not_asked
+    }
+    return {name: own for name, own in found.items() if own is not None}
 
 
 def told_by(answer: Json, pod: Json) -> Json:

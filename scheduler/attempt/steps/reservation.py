@@ -12,7 +12,7 @@ from scheduler.attempt.attempt import WrittenClaim
 from scheduler.attempt.claim_objects import Claim, Json, allocation_of, consumers_of, key_of, version_of
 from scheduler.attempt.claim_step import ClaimStep
 from scheduler.attempt.claim_writes import Write, check_exists, intent_write, stored_by
-from scheduler.attempt.decision import AttemptEnded, Refused, Retry
+from scheduler.attempt.decision import AttemptEnded, Retry, Unschedulable
 from scheduler.plugins.dynamic_resources import CLAIMS
 
 
@@ -76,4 +76,4 @@ class Reserve(ClaimStep):
         self._check_unchanged(current)
         if len(consumers_of(current)) >= RESERVED_FOR_MAX:
             reason = f"claim {key_of(current)} is reserved for {RESERVED_FOR_MAX} pods, the most there can be"
-            raise AttemptEnded(Refused(reason, CLAIMS))
+            raise AttemptEnded(Unschedulable(reason, CLAIMS))

@@ -4,7 +4,7 @@ import pytest
 
 from allocator.model import Allocation, DeviceResult, Requirement, Term
 from scheduler.attempt.claim_objects import allocation_of, consumers_of
-from scheduler.attempt.decision import Bound, BoundElsewhere, ClaimPlan, Fatal, Gone, Refused, Retry
+from scheduler.attempt.decision import Bound, BoundElsewhere, ClaimPlan, Fatal, Gone, Retry, Unschedulable
 from scheduler.attempt.intent import ANNOTATION, Intent
 from tests.controlplane.faults import Fault, Hold, cut_before, lose_answer, meanwhile, refuse
 from tests.controlplane.rest import CLAIM, Cause, Json, Kind
@@ -194,7 +194,7 @@ def test_policy_that_denies_the_allocation_refuses_the_pod_with_its_words(scene:
     denial = "ValidatingAdmissionPolicy 'guard' with binding 'guard' denied request: not your driver"
     scene.proxy.on("PUT", STATUS, refuse(403, "Forbidden", denial, [Cause("", "", denial)]))
     outcome = scene.bind(scene.a_decision(scene.a_pod("claim"), gets(scene.a_claim(), "gpu-0")))
-    assert isinstance(outcome, Refused)
+    assert isinstance(outcome, Unschedulable)
     assert "not your driver" in outcome.reason
     assert is_untouched(scene.claim())
 
@@ -204,7 +204,7 @@ def test_admin_access_whose_namespace_lost_its_label_is_refused_with_the_reason(
     claim = scene.a_claim(adminAccess=True)
     label_namespace(scene, {})
     outcome = scene.bind(scene.a_decision(scene.a_pod("claim"), gets(claim, "gpu-0", admin_access=True)))
-    assert isinstance(outcome, Refused)
+    assert isinstance(outcome, Unschedulable)
     assert f"{ADMIN_ACCESS}: true" in outcome.reason
     assert is_untouched(scene.claim())
 

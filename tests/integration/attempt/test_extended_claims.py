@@ -17,8 +17,8 @@ from scheduler.attempt.decision import (
     Fatal,
     Gone,
     Outcome,
-    Refused,
     Retry,
+    Unschedulable,
 )
 from scheduler.attempt.intent import ANNOTATION, Intent, intent_of
 from scheduler.client.api import Api
@@ -269,7 +269,7 @@ def test_quota_that_permits_no_further_claim_refuses_the_pod_with_its_words(scen
     with a_full_quota(scene):
         decision = scene.a_decision(pod, gets(own, "nic-0"), extended=makes(pod, "gpu-0"))
         outcome = scene.bind(decision)
-    assert isinstance(outcome, Refused)
+    assert isinstance(outcome, Unschedulable)
     assert outcome.by is DENIED
     assert f"exceeded quota: full, requested: {COUNT}=1" in outcome.reason
     assert is_untouched(the_claim(scene))

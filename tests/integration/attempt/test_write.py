@@ -9,7 +9,7 @@ import pytest
 from scheduler.attempt.bind_pod import bind_pod
 from scheduler.attempt.binder import Binder
 from scheduler.attempt.claim_objects import consumers_of
-from scheduler.attempt.decision import Bound, Outcome, Refused
+from scheduler.attempt.decision import Bound, Outcome, Unschedulable
 from scheduler.attempt.intent import ANNOTATION, Intent, intent_of
 from scheduler.plugins.dynamic_resources import CLAIMS
 from scheduler.state.claims import FINALIZER
@@ -143,7 +143,7 @@ def test_pod_beyond_the_256th_of_a_claim_is_refused_until_there_is_room(scene: S
     full = full_of_others(scene)
     late = scene.a_pod("claim", name="late")
     refused = scene.bind(scene.a_decision(late, keeps(full)))
-    assert refused == Refused("claim work/claim is reserved for 256 pods, the most there can be", CLAIMS)
+    assert refused == Unschedulable("claim work/claim is reserved for 256 pods, the most there can be", CLAIMS)
     assert late["metadata"]["uid"] not in consumers_of(scene.claim())
     status = {**full["status"], "reservedFor": full["status"]["reservedFor"][:-1]}
     roomy = scene.api.replace_status({**full, "status": status})
@@ -156,7 +156,7 @@ def test_claim_that_fills_up_meanwhile_refuses_as_well(scene: Scene) -> None:
     observed = scene.claim()
     full_of_others(scene)
     refused = scene.bind(scene.a_decision(scene.a_pod("claim", name="late"), keeps(observed)))
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, Unschedulable)
     assert "256 pods" in refused.reason
 
 

@@ -324,11 +324,6 @@ def selectors(expression: str) -> list[Json]:
             id="topology spread",
         ),
         pytest.param(
-            {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "v"}}]},
-            "this scheduler does not support volumes, which the pod requires",
-            id="volumes",
-        ),
-        pytest.param(
             {
                 "affinity": {
                     "podAntiAffinity": {

@@ -8,7 +8,7 @@ import pytest
 
 from allocator.exact import deciding
 from allocator.features import FEATURES
-from allocator.features.contract import Attempt, Feature
+from allocator.features.contract import Feature, NodeAttempt
 from allocator.fleet.fleet import Fleet
 from allocator.model import (
     Alternative,
@@ -70,7 +70,7 @@ class Choosy(Feature):
     def reads(self, alternative: Alternative) -> Iterable[str]:
         return ("gpu.example/x",)
 
-    def unusable(self, attempt: Attempt, alternative: Alternative) -> Iterable[Stage]:
+    def unusable(self, attempt: NodeAttempt, alternative: Alternative) -> Iterable[Stage]:
         published = [piece for pool in attempt.view.pools for piece in pool.slices]
         refused = (self._refuses(published, device) << n for n, device in enumerate(attempt.view.devices))
         yield Stage("are not as they should be", sum(refused))

@@ -19,7 +19,7 @@ from allocator.features.partitionable_devices import CounterRule
 from allocator.model import CounterConsumption, CounterSet, Device, Request, RequestPolicy
 from allocator.requests.candidates import problem_of
 from allocator.requests.constraints import DistinctAttribute, MatchAttribute
-from allocator.search.rules import Candidates, Classes, Mask, Rule, Slot, Trail, bits
+from allocator.search.rules import Candidates, Classes, DeviceSlot, Mask, Rule, Trail, bits
 from cel.values.quantity import Quantity
 from tests.builders import (
     DRIVER,
@@ -83,7 +83,7 @@ class Situation(NamedTuple):
     def steps(self, moves: Sequence[Move], trail: Trail) -> bool:
         """Makes the moves one after the other, as the search does: what is narrowed away is not even tried."""
         for index, (request, device) in enumerate(moves):
-            slot = Slot(self.requests[request], index)
+            slot = DeviceSlot(self.requests[request], index)
             if self.rule not in slot.candidates.rules:
                 continue
             is_left = self.rule.narrow(slot, slot.candidates.mask) >> device & 1
@@ -216,7 +216,7 @@ def test_order_of_picks_of_a_request_does_not_matter(rule_type: type) -> None:
 def state_after(situation: Situation, moves: Sequence[Move]) -> Hashable:
     trail = Trail()
     assert situation.steps(moves, trail)
-    state = situation.rule.state(situation.kinds())
+    state = situation.rule.fingerprint(situation.kinds())
     trail.rewind(0)
     return state
 
@@ -229,7 +229,7 @@ def test_narrowing_keeps_within_the_domain_and_loses_nothing_that_would_be_taken
             assert situation.steps(moves, trail)
             for number, candidates in enumerate(situation.requests):
                 if situation.rule in candidates.rules:
-                    assert_narrows_soundly(situation.rule, Slot(candidates, 0), picked(moves, number), trail)
+                    assert_narrows_soundly(situation.rule, DeviceSlot(candidates, 0), picked(moves, number), trail)
             trail.rewind(0)
 
 
@@ -237,7 +237,7 @@ def picked(moves: Sequence[Move], request: int) -> Mask:
     return sum(1 << move.device for move in moves if move.request == request)
 
 
-def assert_narrows_soundly(rule: Rule, slot: Slot, own: Mask, trail: Trail) -> None:
+def assert_narrows_soundly(rule: Rule, slot: DeviceSlot, own: Mask, trail: Trail) -> None:
     """own: what the request has already, which the search does not offer to it again."""
     for domain in (slot.candidates.mask, slot.candidates.mask & 0b0101, slot.candidates.mask & 0b1110):
         narrowed = rule.narrow(slot, domain)
@@ -257,7 +257,7 @@ def test_room_never_denies_a_request_that_could_be_satisfied(rule_type: type) ->
                 for index, move in enumerate(moves):
                     candidates = situation.requests[move.request]
                     if situation.rule in candidates.rules:
-                        slot = Slot(candidates, index % 2)
+                        slot = DeviceSlot(candidates, index % 2)
                         behind = candidates.mask & ~picked(moves[:index], move.request)
                         room = situation.rule.room(slot, situation.rule.narrow(slot, behind))
                         assert room >= candidates.need - slot.position
@@ -277,7 +277,7 @@ def test_joint_room_is_never_less_than_what_could_be_picked_together(rule_type: 
             assert situation.steps(moves, trail)
             domain = 0
             for candidates in last:
-                domain |= situation.rule.narrow(Slot(candidates, 0), candidates.mask)
+                domain |= situation.rule.narrow(DeviceSlot(candidates, 0), candidates.mask)
             room = situation.rule.joint_room(last, len(last), domain)
             trail.rewind(0)
             assert room >= situation.most(moves, both)
@@ -332,7 +332,7 @@ def test_effort_is_known_before_the_first_pick_and_stays(rule_type: type) -> Non
     for situation in situations(rule_type):
         before = situation.rule.effort(4)
         assert before.whole > 0
-        assert min(before.narrow, before.room, before.state) >= 0
+        assert min(before.narrow, before.room, before.fingerprint) >= 0
         for moves in situation.accepted(2, 0, 0):
             trail = Trail()
             assert situation.steps(moves, trail)
@@ -346,10 +346,10 @@ def test_picks_alone_change_the_state(rule_type: type) -> None:
         rule, before = situation.rule, everything(situation.rule)
         for candidates in situation.requests:
             if rule in candidates.rules:
-                rule.narrow(Slot(candidates, 0), candidates.mask)
-                rule.room(Slot(candidates, 0), candidates.mask)
+                rule.narrow(DeviceSlot(candidates, 0), candidates.mask)
+                rule.room(DeviceSlot(candidates, 0), candidates.mask)
                 rule.joint_room([candidates], 1, candidates.mask)
-        rule.state(situation.kinds())
+        rule.fingerprint(situation.kinds())
         rule.effort(4)
         rule.touched()
         assert everything(rule) == before

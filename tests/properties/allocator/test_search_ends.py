@@ -12,7 +12,7 @@ from allocator.model import Allocation, Claim, Device, Node
 from allocator.outcome import Allocated, AllocationError, Exhausted
 from allocator.requests.candidates import MAX_RESULTS, Problem, problem_of
 from allocator.search.backtracking import Poisoned, Search, Terms
-from allocator.search.rules import Candidates, Mask, Pick, Rule, Slot, bits
+from allocator.search.rules import Candidates, DeviceSlot, Mask, Pick, Rule, bits
 from tests.builders import DRIVER, a_claim, a_device, a_node, a_request, a_slice, a_snapshot, distinct, match
 from tests.properties.allocator.choices import Choices, Values
 from tests.properties.allocator.instance import Instance
@@ -64,7 +64,7 @@ def some_terms(*, is_exhaustive: bool) -> Iterator[Terms]:
             yield Terms(steps, MAX_RESULTS, is_exhaustive, order=order)
 
 
-def descending(_slot: Slot, domain: Mask, _picks: Sequence[Pick]) -> Iterable[int]:
+def descending(_slot: DeviceSlot, domain: Mask, _picks: Sequence[Pick]) -> Iterable[int]:
     return sorted(bits(domain), reverse=True)
 
 

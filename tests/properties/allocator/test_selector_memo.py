@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import cel
 from allocator.allocate import allocate
-from allocator.cluster.selectors import Selectors, Verdict
+from allocator.cluster.selectors import Selection, Selectors
 from allocator.cluster.snapshot import Snapshot
 from allocator.fleet.fleet import Fleet
 from allocator.gates import Features
@@ -112,11 +112,11 @@ def test_memo_says_of_each_device_what_the_selector_says_of_it_alone(
         snapshot = a_snapshot(a_slice(*ordered), features=features)
         members = snapshot.view(a_node()).devices
         alone = [said(expression, device, environment) for device in members]
-        expected = Verdict(
+        expected = Selection(
             sum((answer is True) << place for place, answer in enumerate(alone)),
             sum((answer is None) << place for place, answer in enumerate(alone)),
         )
-        assert Selectors(environment).verdict(expression, snapshot.view(a_node())) == expected
+        assert Selectors(environment).select(expression, snapshot.view(a_node())) == expected
 
 
 @given(st.lists(written(), min_size=2, max_size=4), st.sampled_from(EXPRESSIONS))

@@ -85,7 +85,7 @@ def test_answer_depends_on_nothing_but_what_is_read(seed: int) -> None:
         assert (first.value, first.cost) == (second.value, second.cost)
 
 
-def _part(device: cel.Device, path: tuple[str, ...]) -> object:
+def _part(device: cel.DeviceLike, path: tuple[str, ...]) -> object:
     """What is under a path, as far as two devices can be compared by it."""
     if path == ("driver",):
         return device.driver

@@ -12,6 +12,7 @@ from scheduler.core_v1.pod import Pod
 
 MI = 2**20
 NAMESPACES = {"default": {"zone": "a"}}
+NOT_NAMED = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
 CPU_OR_MEMORY = ("cpu", "memory")
 
 
@@ -29,7 +30,7 @@ def reasons(pod: Pod, on: NaiveNode, among: Collection[NaiveNode]) -> list[str]:
     among: all nodes.
     """
     for found in (
-        [not_named_reason(pod)] if is_not_named(pod, on.node) else [],
+        [NOT_NAMED] if is_not_named(pod, on.node) else [],
         ["node(s) were unschedulable"] if is_cordoned(pod, on.node) else [],
         ["node(s) had untolerated taint(s)"] if is_tainted(pod, on.node) else [],
         [] if is_selected(pod, on.node) else ["node(s) didn't match Pod's node affinity/selector"],
@@ -82,11 +83,6 @@ def matches(toleration: Toleration, taint: Taint) -> bool:
 def is_not_named(pod: Pod, node: Node) -> bool:
     names = [named(term) for term in pod.affinity or ()]
     return bool(names) and all(one is not None and node.name not in one for one in names)
-
-
-def not_named_reason(pod: Pod) -> str:
-    names = [named(term) for term in pod.affinity or ()]
-    return "node(s) didn't satisfy plugin(s) [NodeAffinity]" if any(names) else "pod affinity terms conflict"
 
 
 def is_selected(pod: Pod, node: Node) -> bool:
@@ -191,6 +187,7 @@ def total(pod: Pod, on: NaiveNode, among: Sequence[NaiveNode], ranks: Mapping[st
     name = on.node.name
     return (
         least_allocated(pod, on)
+        + balanced_allocation(pod, on)
         + 3 * (100 - scaled(soft, name))
         + 2 * scaled(preferred, name)
         + 2 * scaled({one.node.name: ranks[one.node.name] for one in among}, name)
@@ -219,3 +216,18 @@ def least_allocated(pod: Pod, on: NaiveNode) -> int:
         if offered:
             scores.append((offered - taken) * 100 // offered if taken <= offered else 0)
     return sum(scores) // len(scores) if scores else 0
+
+
+def balanced_allocation(pod: Pod, on: NaiveNode) -> int:
+    if not any(name in requests(pod) for name in CPU_OR_MEMORY):
+        return 0
+    return 50 + (50 + balance([pod, *on.pods], on.node) - balance(on.pods, on.node)) // 2
+
+
+def balance(pods: Sequence[Pod], node: Node) -> int:
+    """From 50 to 100, in doubles as the reference counts."""
+    offered = {name: allocatable(node, name) for name in CPU_OR_MEMORY}
+    if not all(offered.values()):
+        return 100
+    cpu, memory = (min(sum(requests(pod).get(name, 0) for pod in pods) / offered[name], 1) for name in CPU_OR_MEMORY)
+    return int((1 - abs((cpu - memory) / 2)) * 100)

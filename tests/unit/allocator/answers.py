@@ -8,10 +8,10 @@ from allocator.model import Allocation, Claim, DeviceResult, Node
 from allocator.outcome import (
     AllBlocked,
     Allocated,
-    Conflict,
     ConstraintUnmet,
     InvalidPoolSeen,
     NotEnough,
+    NotTogether,
     Outcome,
     Refused,
 )
@@ -70,9 +70,9 @@ def unmet(outcome: Outcome) -> ConstraintUnmet:
     return cause
 
 
-def conflict(outcome: Outcome) -> Conflict:
+def conflict(outcome: Outcome) -> NotTogether:
     cause = refusal(outcome).cause
-    assert isinstance(cause, Conflict), cause
+    assert isinstance(cause, NotTogether), cause
     return cause
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from allocator.allocate import allocate, share_id_of
 from allocator.cluster.snapshot import Snapshot
-from allocator.features.consumable_capacity import Unrepresentable, consumed_amount, part_of
+from allocator.features.consumable_capacity import Unrepresentable, consumed_amount, consumed_by_share
 from allocator.gates import Features
 from allocator.model import Claim, Device, DeviceResult, Request, RequestPolicy, Taint, ValidRange
 from allocator.outcome import Allocated, InvalidClaim
@@ -144,7 +144,7 @@ def part(
     device: Mapping[str, str], requested: Mapping[str, str], policies: Mapping[str, RequestPolicy] | None = None
 ) -> Mapping[str, Quantity] | None:
     member = a_device("x", capacity=device, policies=policies or {})
-    return part_of(member, {name: q(text) for name, text in requested.items()}, is_fractional=True)
+    return consumed_by_share(member, {name: q(text) for name, text in requested.items()}, is_fractional=True)
 
 
 def test_part_has_every_capacity_of_the_device() -> None:

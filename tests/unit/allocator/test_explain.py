@@ -11,13 +11,13 @@ from allocator.outcome import (
     Allocated,
     CapacityShort,
     Cause,
-    Conflict,
     ConstraintUnmet,
+    DeviceRefusal,
     Exhausted,
     InvalidPoolSeen,
     NotEnough,
+    NotTogether,
     Outcome,
-    Refusal,
     Refused,
 )
 from tests.builders import kubernetes
@@ -33,12 +33,12 @@ def ids(number: int) -> tuple[DeviceID, ...]:
     return tuple(DeviceID("gpu.example", "pool-0", f"gpu-{n}") for n in range(number))
 
 
-def short_of(wanted: int, total: int, left: int, *refusals: Refusal, request: str = "gpus") -> Refused:
+def short_of(wanted: int, total: int, left: int, *refusals: DeviceRefusal, request: str = "gpus") -> Refused:
     return refused(NotEnough("ml/train", request, wanted, total, refusals, left))
 
 
-SELECTOR = Refusal("fail selector #0 of class gpu (false)", ids(3), "selector")
-IN_USE = Refusal("are in use", ids(2), "in use")
+SELECTOR = DeviceRefusal("fail selector #0 of class gpu (false)", ids(3), "selector")
+IN_USE = DeviceRefusal("are in use", ids(2), "in use")
 
 
 def summed(
@@ -66,17 +66,17 @@ def test_shortage_of_a_node_without_devices_is_told() -> None:
 
 
 def test_holders_are_told_and_beyond_three_their_number() -> None:
-    two = Refusal("are in use", ids(3), "in use", (("ml/a", 2), ("ml/b", 1)))
+    two = DeviceRefusal("are in use", ids(3), "in use", (("ml/a", 2), ("ml/b", 1)))
     assert "3 are in use (held by ml/a \N{MULTIPLICATION SIGN}2, ml/b)" in node_text(short_of(1, 3, 0, two))
-    many = Refusal("are in use", ids(5), "in use", tuple((f"ml/{name}", 1) for name in "abcde"))
+    many = DeviceRefusal("are in use", ids(5), "in use", tuple((f"ml/{name}", 1) for name in "abcde"))
     assert "(held by ml/a, ml/b, ml/c and 2 more claims)" in node_text(short_of(1, 5, 0, many))
-    four = Refusal("are in use", ids(4), "in use", tuple((f"ml/{name}", 1) for name in "abcd"))
+    four = DeviceRefusal("are in use", ids(4), "in use", tuple((f"ml/{name}", 1) for name in "abcd"))
     assert "and 1 more claim)" in node_text(short_of(1, 4, 0, four))
 
 
 def test_capacities_that_are_short_are_told() -> None:
     short = (CapacityShort("bandwidth", 2, takes_all=True), CapacityShort("memory", 1, takes_all=False))
-    stage = Refusal("have too little capacity left", ids(2), "capacity", (("ml/a", 2),), short)
+    stage = DeviceRefusal("have too little capacity left", ids(2), "capacity", (("ml/a", 2),), short)
     assert node_text(short_of(1, 2, 0, stage)).endswith(
         "2 have too little capacity left (every share takes all of capacity bandwidth, which has no request policy; "
         "too little of capacity memory on 1; held by ml/a \N{MULTIPLICATION SIGN}2))"
@@ -96,14 +96,14 @@ def test_unmet_constraint_tells_how_far_it_goes() -> None:
 
 
 def test_conflict_tells_the_claims() -> None:
-    assert node_text(refused(Conflict(("ml/a", "ml/b")))) == (
+    assert node_text(refused(NotTogether(("ml/a", "ml/b")))) == (
         "no choice of devices satisfies everything together (claims ml/a, ml/b)"
     )
 
 
 def test_invalid_pools_are_told_after_the_cause() -> None:
     pools = ((PoolID("gpu.example", "bad"), "device name x is published more than once"),)
-    assert node_text(refused(InvalidPoolSeen(pools, Conflict(("ml/a",))))) == (
+    assert node_text(refused(InvalidPoolSeen(pools, NotTogether(("ml/a",))))) == (
         "no choice of devices satisfies everything together (claims ml/a); "
         "pool gpu.example/bad is invalid: device name x is published more than once"
     )
@@ -128,7 +128,7 @@ def test_nearest_node_is_that_with_the_most_devices_left() -> None:
 
 
 def test_of_nodes_with_nothing_left_the_nearest_has_the_most_devices_of_the_kind() -> None:
-    selected = Refusal("are in use", ids(1), "in use")
+    selected = DeviceRefusal("are in use", ids(1), "in use")
     nodes = {"a": short_of(1, 3, 0, SELECTOR), "b": short_of(1, 4, 0, SELECTOR, selected)}
     assert summed(nodes).startswith("0/2 nodes: no node has 1 device for request gpus, b comes nearest (of 4 devices:")
 
@@ -158,8 +158,8 @@ def test_nodes_that_are_all_refused_by_text_are_counted() -> None:
             refused(ConstraintUnmet("ml/train", "matchAttribute x/y", ("a",), 4, 1)),
             refused(ConstraintUnmet("ml/train", "matchAttribute x/y", ("a",), 4, 3)),
         ),
-        (refused(ConstraintUnmet("ml/train", "matchAttribute x/y", ("a",), 4, 3)), refused(Conflict(("ml/train",)))),
-        (refused(Conflict(("ml/train",))), Exhausted(5, FEATURES)),
+        (refused(ConstraintUnmet("ml/train", "matchAttribute x/y", ("a",), 4, 3)), refused(NotTogether(("ml/train",)))),
+        (refused(NotTogether(("ml/train",))), Exhausted(5, FEATURES)),
     ],
 )
 def test_later_causes_come_nearer(further: str | Refused, nearer: Refused | Exhausted) -> None:
@@ -173,7 +173,7 @@ def test_node_is_not_said_to_lack_what_another_node_has() -> None:
 
 
 def test_nearest_node_is_told_by_name_where_causes_differ() -> None:
-    nodes = {"a": short_of(4, 3, 3), "b": refused(Conflict(("ml/train",)))}
+    nodes = {"a": short_of(4, 3, 3), "b": refused(NotTogether(("ml/train",)))}
     assert summed(nodes) == (
         "0/2 nodes: nearest is node b: no choice of devices satisfies everything together (claims ml/train)"
     )

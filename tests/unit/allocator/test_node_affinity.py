@@ -5,10 +5,10 @@ from allocator.cluster.node_affinity import (
     USUAL_WORDS,
     InvalidNodeSelector,
     labels_match,
-    problem_of,
     reaches,
     selects,
     selects_leniently,
+    term_problem,
 )
 from allocator.model import NOWHERE, Node, NodeSelector, Reach, Requirement, Term
 from tests.builders import a_node, a_term, everywhere, labelled, named, on_node, requires, where
@@ -240,7 +240,7 @@ def test_wanted_labels_have_to_be_there_with_their_values() -> None:
 
 def test_nothing_is_kept_of_terms_with_thousands_of_words() -> None:
     values = tuple(str(number) for number in range(USUAL_WORDS))
-    kept = node_affinity._problem_of.cache_info().currsize
-    assert not problem_of(a_term(Requirement("zone", "In", values)))
-    assert problem_of(a_term(Requirement("zone", "Exists", values)))
-    assert node_affinity._problem_of.cache_info().currsize == kept
+    kept = node_affinity._term_problem.cache_info().currsize
+    assert not term_problem(a_term(Requirement("zone", "In", values)))
+    assert term_problem(a_term(Requirement("zone", "Exists", values)))
+    assert node_affinity._term_problem.cache_info().currsize == kept

@@ -76,7 +76,7 @@ def test_each_selector_is_a_stage_of_its_own() -> None:
         (f"fail selector #0 of class gpu ({a})", ["d0"]),
         (f"fail selector #0 of request r ({b})", ["d1"]),
     ]
-    assert [refusal.kind for refusal in found.refusals] == ["selector", "selector"]
+    assert [refusal.category for refusal in found.refusals] == ["selector", "selector"]
 
 
 def test_stage_names_the_request_of_the_claim_that_asks() -> None:
@@ -109,7 +109,7 @@ def test_capacity_that_every_share_takes_whole_is_told() -> None:
     taken = a_result("x", share_id="s", consumed_capacity=amounts)
     snapshot = a_snapshot(a_slice(member), held=[an_allocated_claim(taken)])
     (stage,) = shortage(decide(snapshot, a_claim(a_request(capacity={"memory": Quantity.parse("1")})))).refusals
-    assert (stage.reason, stage.kind) == ("have too little capacity left", "capacity")
+    assert (stage.reason, stage.category) == ("have too little capacity left", "capacity")
     assert [(short.capacity, short.devices, short.takes_all) for short in stage.short] == [("bandwidth", 1, True)]
     assert stage.holders == (("default/holder", 1),)
 

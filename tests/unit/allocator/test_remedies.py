@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from allocator.allocate import allocate
 from allocator.explain.asking import Asking
-from allocator.explain.conflict import Clash, ConstraintWish, RequestWish, Wish, clash_of
+from allocator.explain.conflict import Conflict, ConstraintWish, RequestWish, Wish, conflict_of
 from allocator.explain.corrections import Correction
 from allocator.explain.explanation import NodeExplanation, explain_on
 from allocator.explain.remedies import (
@@ -72,8 +72,8 @@ def explained(
     return explain_on(snapshot, a_node(), claims, {str(claim): claim for claim in held}, all_steps=all_steps)
 
 
-def clash(*claims: Claim, slices: Sequence[Slice], held: Sequence[Claim] = ()) -> Clash:
-    found = explained(*claims, slices=slices, held=held).clash
+def conflict(*claims: Claim, slices: Sequence[Slice], held: Sequence[Claim] = ()) -> Conflict:
+    found = explained(*claims, slices=slices, held=held).conflict
     assert found is not None
     return found
 
@@ -158,7 +158,7 @@ def test_conflict_is_refused_and_each_part_of_it_is_not(refusal: tuple[Asking, t
     asking, claims = refusal
     if isinstance(outcome(asking, claims), Allocated):
         return
-    found = clash_of(asking, claims)
+    found = conflict_of(asking, claims)
     assert found.is_minimal
     assert found.wishes
     assert isinstance(outcome(asking, only(claims, found.wishes)), Refused)
@@ -251,20 +251,20 @@ def tolerant(claims: Sequence[Claim], taint: ToleratedTaint) -> list[Claim]:
 # -- conflicts
 
 
-def requests_of(found: Clash) -> list[str]:
+def requests_of(found: Conflict) -> list[str]:
     return [wish.request for wish in found.requests]
 
 
 def test_request_that_is_too_large_alone_is_the_conflict() -> None:
     claim = a_claim(a_request("a", 1), a_request("b", 5), constraints=[match(NUMA)])
-    found = clash(claim, slices=[a_slice(*devices(3, {"numa": 0}))])
+    found = conflict(claim, slices=[a_slice(*devices(3, {"numa": 0}))])
     assert found.wishes == (RequestWish("default/claim", "b"),)
     assert (found.wanted, found.in_common, found.limits) == (5, 3, ())
 
 
 def test_of_two_requests_that_are_too_large_the_first_is_the_conflict() -> None:
     claim = a_claim(a_request("a", 4), a_request("b", 5))
-    assert requests_of(clash(claim, slices=[a_slice(*devices(3))])) == ["a"]
+    assert requests_of(conflict(claim, slices=[a_slice(*devices(3))])) == ["a"]
 
 
 def test_requests_that_compete_are_the_conflict_with_what_they_have_in_common() -> None:
@@ -274,7 +274,7 @@ def test_requests_that_compete_are_the_conflict_with_what_they_have_in_common() 
         a_claim(a_request("a", 2, big), a_request("small", 2, f"!{big}"), name="x"),
         a_claim(a_request("a", 2, big), name="y"),
     ]
-    found = clash(*claims, slices=[a_slice(*members)])
+    found = conflict(*claims, slices=[a_slice(*members)])
     assert found.wishes == (RequestWish("default/x", "a"), RequestWish("default/y", "a"))
     assert (found.wanted, found.in_common, found.limits) == (4, 3, ())
 
@@ -282,7 +282,7 @@ def test_requests_that_compete_are_the_conflict_with_what_they_have_in_common() 
 def test_request_and_constraint_that_exclude_each_other_are_the_conflict() -> None:
     members = [a_device(f"d{n}", {"numa": n // 2, "card": n}) for n in range(6)]
     claim = a_claim(a_request("a", 3), a_request("b"), constraints=[distinct(CARD), match(NUMA, "a")])
-    found = clash(claim, slices=[a_slice(*members)])
+    found = conflict(claim, slices=[a_slice(*members)])
     assert found.wishes == (
         RequestWish("default/claim", "a"),
         ConstraintWish("default/claim", 1, "matchAttribute", NUMA),
@@ -300,12 +300,12 @@ def partitions(number: int, memory: str) -> list[Slice]:
 
 
 def test_counters_are_named_where_devices_would_suffice_without_them() -> None:
-    found = clash(a_claim(a_request("a", 3)), slices=partitions(4, memory="5"))
+    found = conflict(a_claim(a_request("a", 3)), slices=partitions(4, memory="5"))
     assert (found.wanted, found.in_common, found.limits) == (3, 4, ("counters",))
 
 
 def test_counters_are_not_named_where_devices_would_not_suffice_without_them() -> None:
-    found = clash(a_claim(a_request("a", 5)), slices=partitions(4, memory="5"))
+    found = conflict(a_claim(a_request("a", 5)), slices=partitions(4, memory="5"))
     assert found.limits == ()
 
 
@@ -313,21 +313,21 @@ def test_capacity_is_named_where_requests_want_too_much_of_one_device() -> None:
     member = a_device("x", capacity={"bandwidth": "10"}, allow_multiple_allocations=True)
     amount = {"bandwidth": Quantity.parse("6")}
     claim = a_claim(a_request("a", capacity=amount), a_request("b", capacity=amount))
-    found = clash(claim, slices=[a_slice(member)])
+    found = conflict(claim, slices=[a_slice(member)])
     assert requests_of(found) == ["a", "b"]
     assert (found.in_common, found.limits) == (None, ("capacity",))
 
 
 def test_admin_access_competes_with_nobody() -> None:
     claim = a_claim(a_request("a", 2, admin_access=True))
-    assert clash(claim, slices=[a_slice("x")]).in_common is None
+    assert conflict(claim, slices=[a_slice("x")]).in_common is None
 
 
 def test_conflict_of_which_a_part_ends_in_an_error_is_not_called_minimal() -> None:
     members = [a_device(f"d{n}", {"numa": n} if n else {}) for n in range(2)]
     fails = 'device.attributes["gpu.example"].numa == 0'
     claim = a_claim(a_request("a", 1, fails), a_request("b", 2))
-    found = clash(claim, slices=[a_slice(*members)])
+    found = conflict(claim, slices=[a_slice(*members)])
     assert requests_of(found) == ["a", "b"]
     assert not found.is_minimal
 
@@ -335,8 +335,8 @@ def test_conflict_of_which_a_part_ends_in_an_error_is_not_called_minimal() -> No
 def test_conflict_that_the_budget_does_not_suffice_for_is_all_that_was_asked_for() -> None:
     claim = a_claim(a_request("a", 1), a_request("b", 5))
     found = explained(claim, slices=[a_slice(*devices(3))], all_steps=0)
-    assert found.clash is not None
-    assert (requests_of(found.clash), found.clash.is_minimal) == (["a", "b"], False)
+    assert found.conflict is not None
+    assert (requests_of(found.conflict), found.conflict.is_minimal) == (["a", "b"], False)
     assert (found.remedies, found.is_whole) == ((), False)
 
 
@@ -560,7 +560,7 @@ def test_outcome_that_is_not_known_has_no_conflict() -> None:
     snapshot = a_snapshot(a_slice(*members))
     found = explain_on(snapshot, a_node(), [claim], {}, budget_steps=0)
     assert isinstance(found.answer, Exhausted)
-    assert found.clash is None
+    assert found.conflict is None
     assert CountLowered("default/claim", "a", 2, of_all=False) in found.remedies
 
 
@@ -569,7 +569,7 @@ def test_error_that_ends_the_attempt_is_the_answer() -> None:
     found = explain_on(snapshot, a_node(), [a_claim(a_request(class_name="missing"))], {})
     assert "device class missing does not exist" in str(found.answer)
     assert found.offer.funnels == ()
-    assert (found.clash, found.remedies) == (None, ())
+    assert (found.conflict, found.remedies) == (None, ())
 
 
 def test_error_that_a_device_makes_leaves_the_funnel() -> None:
@@ -612,10 +612,10 @@ def test_values_of_a_constraint_are_counted_free_and_whoever_holds_them() -> Non
     held = [an_allocated_claim("d0", "d4", "d5")]
     claim = a_claim(a_request("a", 3), constraints=[match(NUMA)])
     found = explained(claim, slices=[a_slice(*members, a_device("bare"))], held=held)
-    (spread,) = found.offer.spreads
-    assert (spread.kind, spread.attribute, spread.requests) == ("matchAttribute", NUMA, ("a",))
-    assert (spread.wanted, spread.best, spread.without) == (3, 2, 1)
-    assert [(count.value, count.free, count.matching) for count in spread.values] == [("0", 2, 3), ("1", 1, 3)]
+    (offered,) = found.offer.constraints
+    assert (offered.field, offered.attribute, offered.requests) == ("matchAttribute", NUMA, ("a",))
+    assert (offered.wanted, offered.best, offered.without) == (3, 2, 1)
+    assert [(count.value, count.free, count.matching) for count in offered.values] == [("0", 2, 3), ("1", 1, 3)]
 
 
 @pytest.mark.parametrize(
@@ -625,7 +625,7 @@ def test_values_of_a_constraint_are_counted_free_and_whoever_holds_them() -> Non
 def test_values_are_written_as_people_write_them(value: Any, text: str) -> None:
     claim = a_claim(a_request("a", 2), constraints=[match(NUMA)])
     found = explained(claim, slices=[a_slice(a_device("x", {"numa": value}))])
-    assert [count.value for count in found.offer.spreads[0].values] == [text]
+    assert [count.value for count in found.offer.constraints[0].values] == [text]
 
 
 def test_list_counts_for_each_of_its_values_where_lists_compare() -> None:
@@ -634,7 +634,7 @@ def test_list_counts_for_each_of_its_values_where_lists_compare() -> None:
     for has_lists, values in ((True, ["a", "b"]), (False, ["a list, which compares to nothing"])):
         features = kubernetes("1.36", DRAListTypeAttributes=has_lists)
         found = explain_on(a_snapshot(a_slice(member), features=features), a_node(), [claim], {})
-        assert [count.value for count in found.offer.spreads[0].values] == values
+        assert [count.value for count in found.offer.constraints[0].values] == values
 
 
 def test_pools_that_cannot_be_used_are_told() -> None:

@@ -5,7 +5,7 @@ import pytest
 
 import cel
 from allocator.cluster.node_view import NodeView
-from allocator.cluster.selectors import Selectors, Verdict
+from allocator.cluster.selectors import Selection, Selectors
 from allocator.model import Attribute, Device, Slice
 from allocator.outcome import InvalidClaim
 from tests.builders import (
@@ -43,8 +43,8 @@ def view(*slices: Slice) -> NodeView:
     return a_snapshot(*slices).view(a_node())
 
 
-def verdict(expression: str, *slices: Slice) -> Verdict:
-    return Selectors(cel.V1_37).verdict(expression, view(*slices))
+def selection(expression: str, *slices: Slice) -> Selection:
+    return Selectors(cel.V1_37).select(expression, view(*slices))
 
 
 @pytest.fixture
@@ -61,11 +61,11 @@ def evaluations(monkeypatch: pytest.MonkeyPatch) -> Counter[tuple[str, str]]:
     return times
 
 
-# -- verdicts
+# -- selections
 
 
-def test_verdict_tells_matches_and_failures_by_device() -> None:
-    assert verdict(OK, a_slice(GOOD, BAD, FAILING, "nix")) == Verdict(matches=0b0001, errors=0b1100)
+def test_selection_has_matches_and_failures_by_device() -> None:
+    assert selection(OK, a_slice(GOOD, BAD, FAILING, "nix")) == Selection(matches=0b0001, errors=0b1100)
 
 
 def test_verdict_goes_over_slices() -> None:
@@ -73,16 +73,16 @@ def test_verdict_goes_over_slices() -> None:
         a_slice(BAD, GOOD, name="a", slice_count=2),
         a_slice(FAILING, GOOD.__class__("z", "", ""), name="b", slice_count=2),
     )
-    assert verdict(OK, *slices) == Verdict(matches=0b0010, errors=0b1100)
+    assert selection(OK, *slices) == Selection(matches=0b0010, errors=0b1100)
 
 
 def test_expression_that_does_not_compile_fails_on_every_device() -> None:
-    assert verdict(BROKEN, a_slice(GOOD, BAD)) == Verdict(0, 0b11)
+    assert selection(BROKEN, a_slice(GOOD, BAD)) == Selection(0, 0b11)
 
 
 def test_result_that_is_no_bool_is_a_failure() -> None:
     number = 'device.attributes["gpu.example"].n'
-    assert verdict(number, a_slice(a_device("x", {"n": 1}), a_device("y", {"n": True}))) == Verdict(0b10, 0b01)
+    assert selection(number, a_slice(a_device("x", {"n": 1}), a_device("y", {"n": True}))) == Selection(0b10, 0b01)
 
 
 def test_error_text_is_made_on_demand() -> None:
@@ -144,28 +144,28 @@ def test_devices_that_agree_in_what_an_expression_reads_are_evaluated_once(
 def test_verdicts_are_kept_up_to_a_limit_over_all_expressions(
     evaluations: Counter[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("allocator.cluster.selectors.MOST_VERDICTS", 6)
+    monkeypatch.setattr("allocator.cluster.selectors.MOST_SELECTIONS", 6)
     monkeypatch.setattr("allocator.cluster.selectors.LEAST_EXPRESSIONS", 1)
     seen = view(a_slice(GOOD, name="a", slice_count=2), a_slice(a_device("other"), name="b", slice_count=2))
     selectors = Selectors(cel.V1_37)
     expressions = [f'{number} == {number} && "ok" in device.attributes["gpu.example"]' for number in range(5)]
     for expression in expressions:
-        assert selectors.verdict(expressions[0], seen) == selectors.verdict(expression, seen) == Verdict(0b01, 0)
+        assert selectors.select(expressions[0], seen) == selectors.select(expression, seen) == Selection(0b01, 0)
         assert selectors.kept <= 6
     assert evaluations == {(expression, name): 1 for expression in expressions for name in ("good", "other")}
-    selectors.verdict(expressions[1], seen)
+    selectors.select(expressions[1], seen)
     assert evaluations[expressions[1], "good"] == 2
 
 
 def test_verdicts_of_the_expression_that_is_asked_for_are_kept_however_many(
     evaluations: Counter[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("allocator.cluster.selectors.MOST_VERDICTS", 1)
+    monkeypatch.setattr("allocator.cluster.selectors.MOST_SELECTIONS", 1)
     monkeypatch.setattr("allocator.cluster.selectors.LEAST_EXPRESSIONS", 0)
     seen = view(a_slice(GOOD, name="a", slice_count=2), a_slice(a_device("other"), name="b", slice_count=2))
     selectors = Selectors(cel.V1_37)
     for _ in range(2):
-        assert selectors.verdict(OK, seen) == Verdict(0b01, 0b10)
+        assert selectors.select(OK, seen) == Selection(0b01, 0b10)
     assert (evaluations[OK, "good"], selectors.kept) == (1, 2)
 
 
@@ -174,30 +174,30 @@ def test_verdicts_on_a_slice_that_is_gone_are_not_kept() -> None:
     seen = view(*pieces)
     selectors = Selectors(cel.V1_37)
     for expression in (OK, "true"):
-        selectors.verdict(expression, seen)
+        selectors.select(expression, seen)
     assert selectors.kept == 4
     selectors.forget(seen.segments[0].slice)
     selectors.forget(seen.segments[0].slice)
     assert selectors.kept == 2
-    assert selectors.verdict(OK, seen) == Verdict(0b01, 0b10)
+    assert selectors.select(OK, seen) == Selection(0b01, 0b10)
 
 
 def test_some_expressions_are_kept_however_many_slices_there_are(
     evaluations: Counter[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("allocator.cluster.selectors.MOST_VERDICTS", 1)
+    monkeypatch.setattr("allocator.cluster.selectors.MOST_SELECTIONS", 1)
     monkeypatch.setattr("allocator.cluster.selectors.LEAST_EXPRESSIONS", 2)
     seen = view(a_slice(GOOD, name="a", slice_count=2), a_slice(a_device("other"), name="b", slice_count=2))
     selectors = Selectors(cel.V1_37)
     for expression in (OK, "true", OK, "true"):
-        selectors.verdict(expression, seen)
+        selectors.select(expression, seen)
     assert evaluations[OK, "good"] == 1
 
 
 def test_nothing_is_kept_of_an_expression_whose_slices_are_gone() -> None:
     seen = view(a_slice(GOOD))
     selectors = Selectors(cel.V1_37)
-    selectors.verdict(OK, seen)
+    selectors.select(OK, seen)
     selectors.forget(seen.segments[0].slice)
     assert (selectors.kept, len(selectors._known), len(selectors._slices)) == (0, 0, 0)
 
@@ -219,22 +219,22 @@ def test_devices_that_differ_in_what_an_expression_reads_are_told_apart(
     expression: str, odd: Mapping[str, Scalar | Attribute]
 ) -> None:
     plain = {"ok": True, "std.example/ok": True, "n": 1}
-    assert verdict(expression, a_slice(a_device("x", plain), a_device("y", odd))).matches == 0b01
-    assert verdict(expression, a_slice(a_device("y", odd), a_device("x", plain))).matches == 0b10
+    assert selection(expression, a_slice(a_device("x", plain), a_device("y", odd))).matches == 0b01
+    assert selection(expression, a_slice(a_device("y", odd), a_device("x", plain))).matches == 0b10
 
 
 def test_version_that_is_none_fails_every_expression_on_its_device_and_on_no_other() -> None:
     odd = a_device("odd", {"firmware": version("1.2")})
-    assert verdict(f'device.driver == "{DRIVER}"', a_slice(odd, "x")) == Verdict(0b10, 0b01)
-    assert verdict(f'device.driver == "{DRIVER}"', a_slice("x", odd)) == Verdict(0b01, 0b10)
+    assert selection(f'device.driver == "{DRIVER}"', a_slice(odd, "x")) == Selection(0b10, 0b01)
+    assert selection(f'device.driver == "{DRIVER}"', a_slice("x", odd)) == Selection(0b01, 0b10)
 
 
 def test_devices_that_differ_in_capacity_or_sharing_are_told_apart() -> None:
     large, small = (a_device(size, capacity={"memory": size}) for size in ("80Gi", "40Gi"))
     by_capacity = 'device.capacity["gpu.example"].memory.isGreaterThan(quantity("50Gi"))'
-    assert verdict(by_capacity, a_slice(large, small)).matches == 0b01
+    assert selection(by_capacity, a_slice(large, small)).matches == 0b01
     members = a_device("x", allow_multiple_allocations=True), a_device("y")
-    assert verdict("device.allowMultipleAllocations", a_slice(*members)).matches == 0b01
+    assert selection("device.allowMultipleAllocations", a_slice(*members)).matches == 0b01
 
 
 # -- which selectors count

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from allocator.explain.conflict import Clash, ConstraintWish, RequestWish
+from allocator.explain.conflict import Conflict, ConstraintWish, RequestWish
 from allocator.explain.explanation import NodeExplanation, explain_on
 from allocator.explain.offer import Offer
 from allocator.explain.remedies import (
@@ -15,10 +15,10 @@ from allocator.explain.remedies import (
     TaintsTolerated,
     ToleratedTaint,
 )
-from allocator.explain.sentences import clash_text, near_miss, remedy_text, remedy_texts, spread_text
+from allocator.explain.sentences import conflict_text, constraint_offer_text, near_miss, remedy_text, remedy_texts
 from allocator.explain.text import left_text, refusal_text
 from allocator.model import Claim, CounterConsumption, CounterSet, DeviceID, Slice, Taint
-from allocator.outcome import Refusal
+from allocator.outcome import DeviceRefusal
 from cel.values.quantity import Quantity
 from tests.builders import (
     DRIVER,
@@ -50,9 +50,9 @@ def explained(*claims: Claim, slices: Sequence[Slice], held: Sequence[Claim] = (
 
 
 def because(*claims: Claim, slices: Sequence[Slice], held: Sequence[Claim] = ()) -> str:
-    found = explained(*claims, slices=slices, held=held).clash
+    found = explained(*claims, slices=slices, held=held).conflict
     assert found is not None
-    return clash_text(found, "n7")
+    return conflict_text(found, "n7")
 
 
 # -- conflicts
@@ -183,8 +183,8 @@ def test_pools_that_cannot_be_used_are_told_beside() -> None:
 
 def test_conflict_that_may_not_be_minimal_says_so() -> None:
     wish = RequestWish("ml/a", "r")
-    clash = Clash((wish,), False, Offer(), 1, None, ())
-    assert clash_text(clash, "n7").endswith(" It is not known whether a part of this says as much.")
+    conflict = Conflict((wish,), False, Offer(), 1, None, ())
+    assert conflict_text(conflict, "n7").endswith(" It is not known whether a part of this says as much.")
 
 
 # -- near misses and constraints
@@ -224,7 +224,7 @@ def test_constraint_tells_the_devices_of_each_value() -> None:
     members = [a_device(f"d{n}", {"numa": n // 2}) for n in range(4)]
     claim = a_claim(a_request("a"), a_request("b"), constraints=[match(NUMA)])
     found = explained(claim, slices=[a_slice(*members, "bare")], held=[an_allocated_claim("d3")])
-    assert spread_text(found.offer.spreads[0]) == (
+    assert constraint_offer_text(found.offer.constraints[0]) == (
         f"constraint #0: one {NUMA} for 2 devices of request a and request b: "
         "0 has 2 free of 2, 1 has 1 free of 2, 1 device without it"
     )
@@ -233,14 +233,14 @@ def test_constraint_tells_the_devices_of_each_value() -> None:
 def test_constraint_with_many_values_tells_the_largest() -> None:
     members = [a_device(f"d{n}", {"card": n}) for n in range(10)]
     found = explained(a_claim(a_request("a"), constraints=[distinct(CARD)]), slices=[a_slice(*members)])
-    text = spread_text(found.offer.spreads[0])
+    text = constraint_offer_text(found.offer.constraints[0])
     assert text.startswith(f"constraint #0: different values of {CARD} for 1 device of request a: 0 has 1 free of 1, ")
     assert text.endswith("7 has 1 free of 1, and 2 more values")
 
 
 def test_constraint_over_nothing_tells_so() -> None:
     found = explained(a_claim(constraints=[match(NUMA, "other")]), slices=[a_slice("x")])
-    assert spread_text(found.offer.spreads[0]) == (
+    assert constraint_offer_text(found.offer.constraints[0]) == (
         f"constraint #0: one {NUMA} for 0 devices of no request: no device has it"
     )
 
@@ -310,8 +310,8 @@ def test_claims_of_which_any_one_will_do_share_a_line() -> None:
 )
 def test_one_device_is_told_in_the_singular(reason: str, of_one: str) -> None:
     device = DeviceID(DRIVER, "pool-0", "x")
-    assert refusal_text(Refusal(reason, (device,))) == f"1 {of_one}"
-    assert refusal_text(Refusal(reason, (device, device))) == f"2 {reason}"
+    assert refusal_text(DeviceRefusal(reason, (device,))) == f"1 {of_one}"
+    assert refusal_text(DeviceRefusal(reason, (device, device))) == f"2 {reason}"
 
 
 def test_number_of_devices_that_are_left_decides_the_verb() -> None:

@@ -72,7 +72,7 @@ def test_a_call_is_one_that_the_extender_reads_about_a_pod_whose_claim_is_there(
     assert entry.claim_name in {claim["metadata"]["name"] for claim in asked_claims()}
 
 
-def test_pods_of_all_shapes_come_in_turn() -> None:
+def test_pods_of_all_claims_come_in_turn() -> None:
     wanted = [claim_of(claim).claim.requests for claim in islice(asked_claims(), len(SHAPES))]
     assert len(set(map(str, wanted))) == len(SHAPES)
     assert pod_of(pod(0)).uid != pod_of(pod(len(SHAPES))).uid
@@ -112,7 +112,7 @@ def test_figures_are_medians_of_the_rounds_with_their_spread_and_one_has_a_targe
 
 def test_first_calls_are_those_of_the_first_round_alone() -> None:
     found = rows([a_round(0.001, first_s=0.5), a_round(0.001, first_s=0.5)])
-    assert a_row(found, "the first call ever for a shape of claims, greatest").ours == pytest.approx(500.0)
+    assert a_row(found, "the first call ever for new claims, greatest").ours == pytest.approx(500.0)
 
 
 def test_the_table_says_what_has_to_be_met() -> None:

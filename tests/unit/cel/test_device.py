@@ -20,7 +20,7 @@ JSON = {
 }
 
 
-def bound(device: cel.Device, *, has_lists: bool = True) -> BoundDevice:
+def bound(device: cel.DeviceLike, *, has_lists: bool = True) -> BoundDevice:
     return BoundDevice(device, has_lists=has_lists)
 
 

@@ -7,7 +7,7 @@ from scheduler.core_v1.host_ports import HostPort
 from scheduler.core_v1.node import decode_node
 from scheduler.core_v1.pod import Owner, Pod, PodClaim, Preference, decode_pod
 from scheduler.core_v1.pod_status import Condition
-from scheduler.core_v1.unread import GROUP, VOLUMES
+from scheduler.core_v1.unread import GROUP
 from scheduler.core_v1.workload import MAX_PODS, Workload, decode_workload
 from tests.unit.scheduler.manifests import Json, a_node, a_pod, a_pod_template, a_workload, owned_by
 
@@ -339,8 +339,7 @@ def test_a_name_that_the_api_server_would_refuse_is_an_error(pod: Json, field: s
         ({}, ()),
         ({"topologySpreadConstraints": [{"whenUnsatisfiable": "ScheduleAnyway"}]}, ()),
         ({"schedulingGroup": {"podGroupName": "workers"}}, (GROUP,)),
-        ({"volumes": [{"name": "a", "emptyDir": {}}, {"name": "b", "persistentVolumeClaim": {}}]}, (VOLUMES,)),
-        ({"volumes": [{"name": "a", "configMap": {}}]}, ()),
+        ({"volumes": [{"name": "a", "emptyDir": {}}, {"name": "b", "persistentVolumeClaim": {}}]}, ()),
         ({"volumes": 5, "containers": [{"ports": 5}], "affinity": []}, ()),
     ],
 )
@@ -615,3 +614,20 @@ def test_an_entry_as_before_kubernetes_1_31_is_told_with_what_has_changed() -> N
         "spec.resourceClaims[0].source: is gone since Kubernetes 1.31: its field belongs beside name "
         "(got an object of 1 fields)"
     )
+
+
+def a_pod_of_a_template(name: str) -> Pod:
+    resources = {"requests": {"cpu": "1"}, "claims": [{"name": "dev"}]}
+    container = {"name": "main", "image": f"image-of-{name}", "resources": resources}
+    volume = {"name": f"token-of-{name}", "projected": {}}
+    metadata = {"labels": {"pod": name}}
+    return pod_of(a_pod(name, claim=name, metadata=metadata, nodeName=name, containers=[container], volumes=[volume]))
+
+
+def test_pods_of_one_template_share_what_is_read_of_their_spec_and_nothing_else() -> None:
+    first, second = a_pod_of_a_template("a"), a_pod_of_a_template("b")
+    assert first.containers is second.containers
+    assert first.containers[0].claims == ("dev",)
+    for pod, name in ((first, "a"), (second, "b")):
+        assert (pod.name, pod.node_name, pod.labels) == (name, name, {"pod": name})
+        assert pod.claims == (PodClaim("dev", name),)

@@ -206,10 +206,9 @@ def test_the_gate_switches_it_off_on_the_command_line() -> None:
 
 
 def test_what_is_not_looked_at_is_told_of_pods_with_extended_resources_and_not_of_those_without_devices() -> None:
-    volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]
     pods = [
-        a_pod("none", volumes=volumes),
-        a_pod("p", containers=[a_container(gpu=1)], volumes=volumes),
+        a_pod("none", schedulingGroup={}),
+        a_pod("p", containers=[a_container(gpu=1)], schedulingGroup={}),
     ]
     run = dra("allocate", "-", stdin=text_of(*nodes("node-1"), *pods))
-    assert "placement does not look at volumes (1 pod)" in run.err
+    assert "placement does not look at pod groups (1 pod)" in run.err

@@ -12,8 +12,8 @@ def a_priority_class(name: str = "high", **fields: object) -> Json:
     return {**an_object("scheduling.k8s.io/v1", "PriorityClass", name), **fields}
 
 
-def priority(*, given: int | None = None, name: str = "", classes: tuple[PriorityClass, ...] = (HIGH,)) -> int | None:
-    return Priorities(classes).resolved(Pod("default", "p", priority=given, priority_class=name)).priority
+def priority(*, given: int | None = None, name: str = "", classes: tuple[PriorityClass, ...] = (HIGH,)) -> int:
+    return Priorities(classes).of(Pod("default", "p", priority=given, priority_class=name))
 
 
 def test_a_priority_that_the_pod_has_stays() -> None:

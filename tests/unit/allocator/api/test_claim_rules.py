@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from allocator.api import ClaimTemplate, Consumer, DeviceTaintSelector, Owner, TaintRule, decode
+from allocator.api import ClaimTemplate, Consumer, DeviceTaintSelector, OwnerReference, TaintRule, decode
 from allocator.model import Claim, Constraint, DeviceClass, OpaqueConfig, Taint, Toleration
 from cel.values.quantity import Quantity
 from tests.unit.allocator.api.raw_objects import (
@@ -377,7 +377,7 @@ def test_metadata_is_handed_out() -> None:
     assert (found.name, found.namespace, found.uid, found.resource_version) == ("claim", "ml", "uid-1", "5")
     assert (found.creation_timestamp, found.deletion_timestamp) == ("2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z")
     assert (found.labels, found.annotations) == ({"a": "b"}, {"Example.com/c": "d"})
-    assert found.owners == (Owner("Pod", "pod", "1", is_controller=True),)
+    assert found.owners == (OwnerReference("Pod", "pod", "1", is_controller=True),)
 
 
 def test_consumers_are_handed_out() -> None:

@@ -7,12 +7,12 @@ import pytest
 
 from allocator.allocate import allocate
 from allocator.cluster.snapshot import Snapshot
-from allocator.features.contract import Attempt
+from allocator.features.contract import NodeAttempt
 from allocator.model import Claim, Constraint
 from allocator.outcome import Allocated, Exhausted, InvalidClaim, Outcome, Refused
 from allocator.policies.contract import FIRST_FIT, Policy, Requests, Score
 from allocator.search.backtracking import Order
-from allocator.search.rules import Mask, Pick, Slot, bits
+from allocator.search.rules import DeviceSlot, Mask, Pick, bits
 from tests.builders import (
     DRIVER,
     a_claim,
@@ -46,17 +46,17 @@ class Prefer:
     reads: Sequence[str] = ()
     asked: list[tuple[str, int, list[str], list[str]]] = field(default_factory=list)
 
-    def order(self, attempt: Attempt, requests: Requests) -> Order:
+    def order(self, attempt: NodeAttempt, requests: Requests) -> Order:
         devices = [device.name for device in attempt.view.devices]
 
-        def preferred(slot: Slot, domain: Mask, picks: Sequence[Pick]) -> Iterable[int]:
+        def preferred(slot: DeviceSlot, domain: Mask, picks: Sequence[Pick]) -> Iterable[int]:
             left, picked = [devices[d] for d in bits(domain)], [devices[pick.device] for pick in picks]
             self.asked.append((slot.candidates.alternative.name, slot.position, left, picked))
             return [devices.index(name) for name in self.wanted]
 
         return preferred
 
-    def score(self, attempt: Attempt, requests: Requests, picks: Sequence[Pick]) -> Score:
+    def score(self, attempt: NodeAttempt, requests: Requests, picks: Sequence[Pick]) -> Score:
         return (float(len(picks)),)
 
 

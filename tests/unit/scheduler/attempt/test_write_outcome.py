@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.attempt.decision import Fatal, Outcome, Refused, Retry
+from scheduler.attempt.decision import Fatal, Outcome, Retry, Unschedulable
 from scheduler.attempt.write_outcome import WriteOutcome, may_pass, outcome_of, write_outcome
 from scheduler.client.errors import ApiError, CallFailed, Cause, Status, Unanswered, Withheld
 
@@ -39,15 +39,15 @@ OF_POLICY = "ValidatingAdmissionPolicy 'v' with binding 'v' denied request: User
         (refusal(404, "NotFound"), WriteOutcome.GONE, Retry),
         (refusal(401, "Unauthorized"), WriteOutcome.DEFECT, Fatal),
         (refusal(403, "Forbidden", OF_USER), WriteOutcome.DEFECT, Fatal),
-        (refusal(403, "Forbidden", OF_POLICY, Cause("", "", OF_POLICY)), WriteOutcome.DENIED, Refused),
-        (refusal(403, "Forbidden", "exceeded quota: q"), WriteOutcome.DENIED, Refused),
-        (refusal(403, "Forbidden", OF_WEBHOOK), WriteOutcome.DENIED, Refused),
+        (refusal(403, "Forbidden", OF_POLICY, Cause("", "", OF_POLICY)), WriteOutcome.DENIED, Unschedulable),
+        (refusal(403, "Forbidden", "exceeded quota: q"), WriteOutcome.DENIED, Unschedulable),
+        (refusal(403, "Forbidden", OF_WEBHOOK), WriteOutcome.DENIED, Unschedulable),
         (invalid(FORBIDDEN_BINDING), WriteOutcome.DEFECT, Fatal),
         (invalid(IMMUTABLE, FORBIDDEN_BINDING), WriteOutcome.DEFECT, Fatal),
         (invalid(DELETING), WriteOutcome.STALE, Retry),
-        (invalid(FULL), WriteOutcome.FULL, Refused),
+        (invalid(FULL), WriteOutcome.FULL, Unschedulable),
         (invalid(IMMUTABLE), WriteOutcome.CONFLICT, Retry),
-        (invalid(NO_LABEL), WriteOutcome.NO_ADMIN_ACCESS, Refused),
+        (invalid(NO_LABEL), WriteOutcome.NO_ADMIN_ACCESS, Unschedulable),
         (invalid(MISNAMED), WriteOutcome.FAILED, Retry),
         (invalid(), WriteOutcome.FAILED, Retry),
         (refusal(429, "TooManyRequests"), WriteOutcome.FAILED, Retry),

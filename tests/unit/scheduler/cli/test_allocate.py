@@ -383,12 +383,11 @@ def test_pods_that_only_name_their_priority_class_come_in_its_order() -> None:
 
 
 def test_pods_that_ask_for_more_than_is_looked_at_are_counted_once() -> None:
-    volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]
-    pods = [a_pod(name, template="one", volumes=volumes) for name in "ab"]
-    bound = a_pod("c", claim="c", nodeName="node-1", volumes=volumes)
+    pods = [a_pod(name, template="one", schedulingGroup={}) for name in "ab"]
+    bound = a_pod("c", claim="c", nodeName="node-1", schedulingGroup={})
     run = allocate([*a_cluster(), *pods, an_allocated_claim("c", "gpu-0"), bound])
-    assert run.err.splitlines()[0] == "warning: placement does not look at volumes (2 pods)"
-    assert allocate([*a_cluster(), *pods], "--pod", "a").err.splitlines()[0].endswith("volumes (1 pod)")
+    assert run.err.splitlines()[0] == "warning: placement does not look at pod groups (2 pods)"
+    assert allocate([*a_cluster(), *pods], "--pod", "a").err.splitlines()[0].endswith("pod groups (1 pod)")
 
 
 def test_a_namespace_that_would_permit_admin_access_and_is_not_there_is_named() -> None:

@@ -749,8 +749,8 @@ def test_each_refused_pod_has_a_conflict_or_an_error_that_tells_why(
         if name.startswith("node-"):
             assert "pool gpu.nvidia.example/gpu-07 is being updated" in str(story.answer)
         else:
-            assert story.clash
-            assert story.clash.is_minimal
+            assert story.conflict
+            assert story.conflict.is_minimal
             assert story.remedies
 
 

@@ -134,3 +134,13 @@ def test_control_c_ends_without_a_word(tmp_path: Path) -> None:
         out, told = process.communicate()
     assert (out, without_progress(told.decode())) == (b"", "")
     assert process.returncode == 130
+
+
+@pytest.mark.parametrize(
+    ("module", "needless"),
+    [("main", {"allocator", "numpy", "pydantic", "pydantic_core", "yaml"}), ("allocate", {"pydantic", "aiohttp"})],
+)
+def test_a_command_starts_without_what_it_does_not_need(module: str, needless: set[str]) -> None:
+    listed = f"import sys, scheduler.cli.{module}; print(*sys.modules)"
+    run = subprocess.run([sys.executable, "-c", listed], capture_output=True, text=True, check=True)
+    assert needless.isdisjoint(run.stdout.split())

@@ -55,7 +55,7 @@ def anti_affinity(when: str) -> Json:
 @pytest.mark.parametrize(
     ("spec", "told"),
     [
-        ({"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}, "volumes (1 pod)"),
+        ({"schedulingGroup": {"podGroupName": "workers"}}, "pod groups (1 pod)"),
     ],
 )
 def test_what_placement_does_not_look_at_is_told(spec: Json, told: str) -> None:
@@ -87,7 +87,7 @@ def test_pods_that_need_no_node_any_more_are_not_told() -> None:
 
 
 def test_only_the_pods_that_are_asked_for_are_told() -> None:
-    volumes: dict[str, Any] = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}
+    volumes: dict[str, Any] = {"schedulingGroup": {}}
     objects = [*a_cluster(), a_pod("p", template="one"), a_pod("q", template="one", **volumes)]
     assert warnings_of(*objects, options=("--pod", "p")) == []
     assert len(warnings_of(*objects, options=("--pod", "q"))) == 1

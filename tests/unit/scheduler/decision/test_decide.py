@@ -13,6 +13,7 @@ from scheduler.decision.decide import Failed, NotPlaced, OutOfTime, Placed, Verd
 from scheduler.decision.time_limit import DecisionTimeLimit
 from scheduler.plugins.dynamic_resources import ADMIN_ACCESS, CLAIMS, CLASSES, DEVICES
 from scheduler.plugins.node_affinity import NODE_AFFINITY
+from scheduler.plugins.node_declared_features import NODE_DECLARED_FEATURES
 from scheduler.plugins.node_resources_fit import NODE_RESOURCES_FIT
 from scheduler.plugins.plugin import UNSUPPORTED
 from scheduler.plugins.taint_toleration import TAINT_TOLERATION
@@ -117,6 +118,25 @@ def test_pod_that_lacks_room_and_devices_waits_for_both() -> None:
     pod = a_pod(a_container(cpu="2"))
     found = refused(outcome(cluster, a_claim(a_request(count=2)), pod=pod))
     assert found.refusal.reasons == {DEVICES, NODE_RESOURCES_FIT.reason}
+
+
+def test_pod_that_lacks_devices_and_a_feature_waits_for_devices_first() -> None:
+    cluster, pod = a_cluster(0, 1, 1), a_pod(required_features=frozenset({"Some"}))
+    add_node(cluster, 2, "gpu-0", declared_features=frozenset({"Some"}))
+    assert placed(outcome(cluster, a_claim(), pod=pod)).node == "node-2"
+    cluster.remove_node("node-2")
+    found = refused(outcome(cluster, a_claim(), pod=pod))
+    assert found.refusal.reasons == {DEVICES, NODE_DECLARED_FEATURES.reason}
+    assert found.refusal.message == (
+        "0/2 nodes are available: 1 cannot allocate all claims, 1 node(s) didn't match Pod's required features."
+    )
+
+
+@pytest.mark.parametrize(("nominated", "node"), [("node-0", "node-0"), ("node-1", "node-1"), ("node-2", "node-1")])
+def test_pod_goes_to_the_node_that_it_was_promised_where_it_still_fits(nominated: str, node: str) -> None:
+    cluster = a_cluster(1, 1, 0)
+    add_node(cluster, 0, "gpu-0", taints=(Taint("k", "", "PreferNoSchedule"),))
+    assert placed(outcome(cluster, a_claim(), pod=a_pod(nominated_node=nominated))).node == node
 
 
 def test_missing_class_is_named_and_waited_for() -> None:

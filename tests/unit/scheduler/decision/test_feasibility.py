@@ -1,16 +1,19 @@
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
-from allocator.model import Node, Taint
+from allocator.model import Node, Taint, Term
 from scheduler.core_v1.host_ports import HostPort
 from scheduler.core_v1.pod import Pod
-from scheduler.decision.feasibility import feasible, fit_error, rejections
+from scheduler.decision.feasibility import feasible, fit_error, refused_by_all, rejections
 from scheduler.decision.templates import Templates
 from scheduler.plugins.cycle import Cycle
+from scheduler.plugins.default import PLUGINS
+from scheduler.plugins.node_affinity import NODE_AFFINITY
 from scheduler.plugins.plugin import Rejected
 from scheduler.state.nodes import NodeInfos
-from tests.builders import a_container, a_cycle, a_node, a_pod, amounts
+from tests.builders import a_container, a_cycle, a_node, a_pod, amounts, requires
 
 FITS = "node(s) didn't match Pod's node affinity/selector"
 PORTS = "node(s) didn't have free ports for the requested pod ports"
@@ -122,3 +125,24 @@ def test_the_message_holds_what_refuses_all_nodes_and_the_first_line_of_the_expl
     message: str, expected: str
 ) -> None:
     assert message == expected
+
+
+def test_a_node_has_the_reasons_of_the_first_plugin_that_refuses_it_also_where_a_later_one_needs_no_pods() -> None:
+    tainted = replace(offering("c", cpu="1"), taints=(Taint("k", "", "NoSchedule"),))
+    cluster = Cluster(offering("a", cpu="1"), offering("b"), tainted)
+    pod = a_pod(a_container(cpu="2"), required_features=frozenset({"Some"}))
+    assert cluster.feasible(pod) == 0
+    assert cluster.rejections(pod) == [
+        ("TaintToleration", Rejected("node(s) had untolerated taint(s)", 0b100)),
+        ("NodeResourcesFit", Rejected("Insufficient cpu", 0b001)),
+        ("NodeDeclaredFeatures", Rejected("node(s) didn't match Pod's required features", 0b010)),
+    ]
+
+
+def test_terms_that_name_nodes_and_exclude_each_other_refuse_every_node_at_once() -> None:
+    fields = (requires("metadata.name", "In", "a"), requires("metadata.name", "In", "b"))
+    cluster, pod = Cluster(offering("a")), a_pod(affinity=(Term(fields=fields),))
+    found = refused_by_all(cluster.cycle(pod), PLUGINS)
+    assert found == (NODE_AFFINITY, "pod affinity terms conflict")
+    assert refused_by_all(cluster.cycle(a_pod(affinity=(Term(fields=fields[:1]),))), PLUGINS) is None
+    assert refused_by_all(cluster.cycle(a_pod(affinity=())), PLUGINS) is None

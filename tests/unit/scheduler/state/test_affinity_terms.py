@@ -3,6 +3,7 @@ from typing import Any
 import pytest
 
 from scheduler.core_v1.affinity_term import PodAffinityFields, pod_affinity_of
+from scheduler.core_v1.fields import typed
 from scheduler.core_v1.pod import Pod
 from scheduler.state.affinity_terms import HeldTerms
 from scheduler.state.topology import Topology
@@ -15,7 +16,7 @@ NAMESPACES = {"default": {"team": "a"}, "other": {}}
 def apart(namespace: str = "default", **term: Any) -> Pod:
     """A pod that keeps noisy ones out of its zone, unless the term says something else."""
     written = {"topologyKey": "zone", "labelSelector": NOISY, **term}
-    terms = PodAffinityFields.model_validate({"requiredDuringSchedulingIgnoredDuringExecution": [written]})
+    terms, _ = typed(PodAffinityFields, {"requiredDuringSchedulingIgnoredDuringExecution": [written]})
     return a_pod(name="apart", pod_affinity=pod_affinity_of(None, terms, namespace))
 
 

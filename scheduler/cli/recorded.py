@@ -1,0 +1,75 @@
+"""Recorded cases, a JSON object a line, each with the reference's answer: how they are read, and how commands end.
+
+What `dra verify allocation` and `dra verify scheduling` share; what a case holds is theirs.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeVar
+
+import click
+import orjson
+
+from allocator.api.findings import shown
+from scheduler.cli.ending import stop
+
+Json = Mapping[str, Any]
+"""An object of a recorded case, whose shape is the format's."""
+
+Case = TypeVar("Case")
+Verdict = TypeVar("Verdict")
+
+_KINDS: Mapping[type, str] = {dict: "an object", list: "a list", str: "text", int: "a number"}
+
+
+class InvalidCase(ValueError):
+    """A line that is no case of the format."""
+
+
+def verdicts_of(files: Iterable[str], replay: Callable[[Iterator[bytes]], Iterator[Verdict]]) -> Iterator[Verdict]:
+    """How the cases of the files went, in order; ends the command at input that is no case."""
+    for file in files:
+        try:
+            yield from replay(_lines(file))
+        except OSError as error:
+            stop(f"{file}: {error.strerror or error}")
+        except InvalidCase as error:
+            stop(f"{file}: {error}")
+
+
+def cases_of(lines: Iterable[bytes], decode: Callable[[Json], Case]) -> Iterator[Case]:
+    """The case of each line. Raises InvalidCase for a line that is none, with its number."""
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            try:
+                yield decode(of_kind(orjson.loads(line), "the line", dict))
+            except ValueError as error:
+                raise InvalidCase(f"line {number} is no case: {error}") from error
+
+
+def field_of(raw: Json, name: str, kind: type[Any] = object) -> Any:
+    """The value of a field that has to be there, of that kind (Any: the caller knows which)."""
+    if name not in raw:
+        raise InvalidCase(f"{name} is missing")
+    return of_kind(raw[name], name, kind)
+
+
+def of_kind(value: object, name: str, kind: type[Any]) -> Any:
+    """The value, which has to be of that kind."""
+    if not isinstance(value, kind):
+        raise InvalidCase(f"{name} must be {_KINDS[kind]}, not {shown(value)}")
+    return value
+
+
+def list_of(raw: Json, name: str) -> list[Any]:
+    """The list in an optional field."""
+    return of_kind(raw[name], name, list) if raw.get(name) is not None else []
+
+
+def objects_of(raw: Json, name: str) -> list[Json]:
+    """The objects in an optional field."""
+    return [of_kind(one, f"{name}[{number}]", dict) for number, one in enumerate(list_of(raw, name))]
+
+
+def _lines(file: str) -> Iterator[bytes]:
+    with click.open_file(file, "rb") as stream:
+        yield from stream

@@ -1,0 +1,366 @@
+"""`dra verify scheduling`: recorded decisions of kube-scheduler, replayed through the code of the live scheduler.
+
+One JSON object a line: a pod, a cluster, and what kube-scheduler's plugins answered. What is compared: whether the
+queue holds the pod, the refusal of all nodes at once, the code, plugin and reasons of each node, the scores by plugin,
+and whether the node that is chosen is one of the best.
+"""
+
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import click
+
+from allocator.gates import DEFAULT_RELEASE, RELEASES, Features
+from allocator.outcome import AllocationError
+from allocator.search.rules import bits
+from scheduler.cli.recorded import InvalidCase, Json, cases_of, field_of, objects_of, of_kind, verdicts_of
+from scheduler.core_v1.pod import DEFAULT_NAMESPACE, Pod
+from scheduler.decision.cluster import Cluster
+from scheduler.decision.decide import Placed, decide
+from scheduler.decision.diagnosis import Diagnosis, diagnosis_of
+from scheduler.decision.templates import NOT_NAMED
+from scheduler.input.documents import Place, RawObject
+from scheduler.input.inventory import Inventory, take_inventory
+from scheduler.offline.claims import Claims
+from scheduler.offline.snapshot_cluster import cluster_of
+from scheduler.plugins.default import PLUGINS
+from scheduler.plugins.plugin import Reason
+from scheduler.state.pod_claims import Waiting, full
+
+KINDS: Mapping[str, tuple[str, str]] = {
+    "nodes": ("v1", "Node"),
+    "pods": ("v1", "Pod"),
+    "namespaces": ("v1", "Namespace"),
+    "services": ("v1", "Service"),
+    "replicationControllers": ("v1", "ReplicationController"),
+    "replicaSets": ("apps/v1", "ReplicaSet"),
+    "statefulSets": ("apps/v1", "StatefulSet"),
+    "persistentVolumes": ("v1", "PersistentVolume"),
+    "persistentVolumeClaims": ("v1", "PersistentVolumeClaim"),
+    "storageClasses": ("storage.k8s.io/v1", "StorageClass"),
+    "csiNodes": ("storage.k8s.io/v1", "CSINode"),
+    "csiDrivers": ("storage.k8s.io/v1", "CSIDriver"),
+    "csiStorageCapacities": ("storage.k8s.io/v1", "CSIStorageCapacity"),
+    "volumeAttachments": ("storage.k8s.io/v1", "VolumeAttachment"),
+    "podDisruptionBudgets": ("policy/v1", "PodDisruptionBudget"),
+    "resourceClaims": ("resource.k8s.io/v1", "ResourceClaim"),
+    "resourceSlices": ("resource.k8s.io/v1", "ResourceSlice"),
+    "deviceClasses": ("resource.k8s.io/v1", "DeviceClass"),
+}
+"""The fields of a case that hold objects, and what these are."""
+
+LISTED: Mapping[tuple[str, str], str] = {
+    ("NodeResourcesFit", "score"): "pod-level-score",
+}
+"""Plugin and what of its answer may differ -> the name of the difference in docs/differences.md."""
+
+Scores = Mapping[str, Mapping[str, int]]
+"""By node and plugin, weighted."""
+
+_SUCCESS, _RESOLVABLE, _UNRESOLVABLE = "Success", "Unschedulable", "UnschedulableAndUnresolvable"
+_NODE, _SCORE, _PRE_FILTER, _QUEUE, _CHOICE = "filter", "score", "preFilter", "queue", "choice"
+_ORDER = {plugin.name: position for position, plugin in enumerate(PLUGINS)}
+_NOT_IN_LIST = "PreFilterResult"
+"""What the recorded reason is of a node that is none of those that plugins name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What the plugins say of a node, or of all."""
+
+    code: str = _SUCCESS
+    plugin: str = ""
+    reasons: frozenset[str] = frozenset()
+
+    def __str__(self) -> str:
+        return f"{self.code} by {self.plugin} ({', '.join(sorted(self.reasons))})" if self.plugin else self.code
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What becomes of a pod. gate: the plugin that holds it in the queue.
+
+    best: the nodes of which one is chosen. chosen: those that were.
+    """
+
+    gate: str
+    pre_filter: Status
+    nodes: Mapping[str, Status]
+    scores: Scores
+    best: frozenset[str]
+    chosen: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A recorded case, decoded. has_post_filter: the answer says what would be preempted."""
+
+    name: str
+    pod: Pod
+    inventory: Inventory
+    expected: Answer
+    has_post_filter: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Where an answer is another one than the recorded one. part: what of the plugin's answer."""
+
+    plugin: str
+    part: str
+    text: str
+
+    @property
+    def name(self) -> str:
+        """Of the difference in docs/differences.md, empty where it is not listed."""
+        return LISTED.get((self.plugin, self.part), "")
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How one case went. listed: the names of the differences, where all are in docs/differences.md."""
+
+    case: Case
+    differences: Sequence[Difference] = field(default=())
+    listed: tuple[str, ...] = ()
+
+    @property
+    def is_failed(self) -> bool:
+        """True where a difference is a bug."""
+        return bool(self.differences) and not self.listed
+
+    def __str__(self) -> str:
+        how = f"DIFFERS {self.case.name} ({', '.join(self.listed)})" if self.listed else f"FAILED {self.case.name}"
+        return f"{how}: {'; '.join(one.text for one in self.differences)}"
+
+
+@click.command(name="scheduling")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(allow_dash=True))
+@click.option(
+    "--kubernetes",
+    "release",
+    type=click.Choice(sorted(RELEASES)),
+    default=DEFAULT_RELEASE,
+    show_default=True,
+    help="The release whose kube-scheduler gave the answers.",
+)
+@click.option(
+    "--strict/--no-strict",
+    "is_strict",
+    default=True,
+    show_default=True,
+    help="Answer as the reference also where we would do better (docs/differences.md).",
+)
+def command(files: tuple[str, ...], release: str, *, is_strict: bool) -> None:
+    """Replay recorded decisions of kube-scheduler and compare the answers.
+
+    FILE holds one JSON case a line; - is standard input. Prints the cases that differ, how many differ by plugin, and
+    last the line `N passed, M failed, K skipped; postFilter of P cases not compared`. With --no-strict a case that
+    differs only as docs/differences.md says passes, and is printed with the name of the difference. Exit code: 0 when
+    nothing failed, 1 on a failure, 2 for input that is no case.
+    """
+    counts: Counter[str] = Counter()
+    plugins: Counter[str] = Counter()
+    for verdict in verdicts_of(files, partial(replay, features=Features.of(release, is_strict=is_strict))):
+        if verdict.differences:
+            click.echo(str(verdict))
+        counts["failed" if verdict.is_failed else "passed"] += 1
+        counts["not compared"] += verdict.case.has_post_filter
+        plugins.update({one.plugin for one in verdict.differences})
+    if plugins:
+        click.echo(f"cases that differ by plugin: {', '.join(f'{name} {n}' for name, n in plugins.most_common())}")
+    passed = f"{counts['passed']} passed, {counts['failed']} failed, 0 skipped"
+    click.echo(f"{passed}; postFilter of {counts['not compared']} cases not compared")
+    sys.exit(int(counts["failed"] > 0))
+
+
+def replay(lines: Iterator[bytes], features: Features) -> Iterator[Verdict]:
+    """The verdict of each case. Raises InvalidCase for a line that is none, with its number."""
+    for case in cases_of(lines, case_of):
+        yield verdict_of(case, features)
+
+
+def verdict_of(case: Case, features: Features) -> Verdict:
+    """Decide and compare; without `strict` a difference is listed only where the strict answer has none."""
+    differences = list(_differences(case, features))
+    names = {one.name for one in differences}
+    if not differences or features.is_strict or "" in names or any(_differences(case, features.strictly())):
+        return Verdict(case, differences)
+    return Verdict(case, differences, tuple(sorted(names)))
+
+
+def case_of(raw: Json) -> Case:
+    """The case that a line holds. Raises ValueError, InvalidCase among them, for what is none."""
+    found = {name: objects_of(raw, name) for name in KINDS}
+    own = _completed_pod(field_of(raw, "pod", dict), -1)
+    pods = [_completed_pod(pod, number) for number, pod in enumerate(found["pods"])]
+    found["pods"] = [*pods, own]
+    found["namespaces"] += _missing_namespaces(found["namespaces"], found["pods"])
+    objects = (
+        RawObject(Place(f"{name}[{number}]"), {**one, "apiVersion": KINDS[name][0], "kind": KINDS[name][1]})
+        for name, objects in found.items()
+        for number, one in enumerate(objects)
+    )
+    inventory = take_inventory(objects, validate=False)
+    if inventory.errors:
+        raise InvalidCase("; ".join(map(str, inventory.errors)))
+    pod = next(one for one in inventory.pods if one.uid == own["metadata"]["uid"])
+    expected = field_of(raw, "expected", dict)
+    return Case(str(field_of(raw, "id")), pod, inventory, _recorded(expected, pod), "postFilter" in expected)
+
+
+def _completed_pod(raw: Json, number: int) -> Json:
+    """The pod with what the reference was given where a case says nothing."""
+    metadata = {
+        "namespace": DEFAULT_NAMESPACE,
+        "name": f"pod-{number}",
+        **of_kind(raw.get("metadata", {}), "metadata", dict),
+    }
+    return {**raw, "metadata": {"uid": f"{metadata['namespace']}/{metadata['name']}", **metadata}}
+
+
+def _missing_namespaces(given: Iterable[Json], pods: Iterable[Json]) -> list[Json]:
+    """The namespaces of pods that the case does not hold, with the label that every namespace has."""
+    known = {field_of(field_of(one, "metadata", dict), "name") for one in given}
+    names = sorted({pod["metadata"]["namespace"] for pod in pods} - known)
+    return [{"metadata": {"name": name, "labels": {"kubernetes.io/metadata.name": name}}} for name in names]
+
+
+def _recorded(raw: Json, pod: Pod) -> Answer:
+    scores = {
+        node: _scores(of_kind(one, f"scores of {node}", dict)) for node, one in _objects_by_name(raw, "scores").items()
+    }
+    return Answer(
+        raw.get("gate", ""),
+        _status(field_of(raw, "preFilter", dict)),
+        {node: _status(one) for node, one in _objects_by_name(raw, "nodes").items()},
+        scores,
+        _best(scores, pod),
+        frozenset(_objects_by_name(raw, "chosen")),
+    )
+
+
+def _objects_by_name(raw: Json, name: str) -> Json:
+    return of_kind(raw.get(name) or {}, name, dict)  # type: ignore[no-any-return]
+
+
+def _status(raw: Any) -> Status:
+    status = of_kind(raw, "a status", dict)
+    return Status(field_of(status, "code", str), status.get("plugin", ""), frozenset(status.get("reasons", ())))
+
+
+def _scores(raw: Json) -> Mapping[str, int]:
+    return {plugin: of_kind(one, plugin, int) for plugin, one in field_of(raw, "plugins", dict).items()}
+
+
+def _best(scores: Scores, pod: Pod) -> frozenset[str]:
+    """The nodes of which one is chosen: the one to which the pod is nominated, or those with the highest total."""
+    if pod.nominated_node in scores:
+        return frozenset({pod.nominated_node})
+    totals = {node: sum(own.values()) for node, own in scores.items()}
+    return frozenset(node for node, total in totals.items() if total == max(totals.values()))
+
+
+def _answer(case: Case, features: Features) -> Answer:
+    """What our own code says. Raises AllocationError."""
+    pod, claims = case.pod, Claims(case.inventory)
+    cluster = cluster_of(case.inventory, claims, case.inventory.pods, features, assumes_room=False)
+    found = cluster.claims_of(pod)
+    if isinstance(found, Waiting):
+        return _told(cluster, pod, diagnosis_of(cluster, pod, found), "")
+    own, used_up = [one.claim for one in found], full(pod, found)
+    decided = decide(cluster, pod, own, used_up)
+    chosen = decided.node if isinstance(decided, Placed) else ""
+    return _told(cluster, pod, diagnosis_of(cluster, pod, own, used_up), chosen)
+
+
+def _told(cluster: Cluster, pod: Pod, diagnosis: Diagnosis, chosen: str) -> Answer:
+    gate = "SchedulingGates" if pod.gates else "DynamicResources" if cluster.gate(pod) else ""
+    names = [cluster.name_of(number) for number in bits(diagnosis.feasible)]
+    scores = {
+        name: {plugin: int(own[position]) for plugin, own in diagnosis.scores.items()}
+        for position, name in enumerate(names)
+    }
+    return Answer(
+        gate,
+        _everywhere(diagnosis.everywhere) if diagnosis.everywhere else Status(),
+        {**_refused(cluster, diagnosis), **dict.fromkeys(names, Status())},
+        scores,
+        _best(scores, pod),
+        frozenset({chosen} - {""}),
+    )
+
+
+def _everywhere(refusal: tuple[Reason, str]) -> Status:
+    reason, text = refusal
+    return Status(_UNRESOLVABLE, reason.plugin, frozenset({text}))
+
+
+def _refused(cluster: Cluster, diagnosis: Diagnosis) -> Mapping[str, Status]:
+    found: dict[str, Status] = {}
+    for reason, rejected in diagnosis.rejected:
+        is_named = rejected.reason != NOT_NAMED
+        plugin, text = (reason.plugin, rejected.reason) if is_named else ("", _NOT_IN_LIST)
+        for number in bits(rejected.nodes):
+            node, code = cluster.name_of(number), _RESOLVABLE if rejected.resolvable >> number & 1 else _UNRESOLVABLE
+            others = found[node].reasons if node in found else frozenset()
+            found[node] = Status(code, plugin, others | {text})
+    return found
+
+
+def _differences(case: Case, features: Features) -> Iterator[Difference]:
+    expected = case.expected
+    try:
+        actual = _answer(case, features)
+    except AllocationError as error:
+        yield Difference("DynamicResources", _NODE, f"got an error: {error}")
+        return
+    if expected.gate != actual.gate:
+        text = f"queue: expected {expected.gate or 'no'} gate, got {actual.gate or 'none'}"
+        yield Difference(expected.gate or actual.gate, _QUEUE, text)
+    if expected.pre_filter != actual.pre_filter:
+        plugin, told = _differing(expected.pre_filter, actual.pre_filter)
+        yield Difference(plugin, _PRE_FILTER, f"preFilter: {told}")
+    yield from _by_node(expected.nodes, actual.nodes)
+    yield from _by_score(expected.scores, actual.scores)
+    if expected.best and not (actual.chosen and actual.chosen <= expected.best and expected.chosen <= actual.best):
+        told = f"chosen: expected one of {_names(expected.best)}, got {_names(actual.chosen) or 'none'}"
+        yield Difference("choice", _CHOICE, told)
+
+
+def _by_node(expected: Mapping[str, Status], actual: Mapping[str, Status]) -> Iterator[Difference]:
+    found: dict[tuple[str, str], list[str]] = {}
+    for node in sorted(expected.keys() & actual.keys()):
+        if expected[node] != actual[node]:
+            found.setdefault(_differing(expected[node], actual[node]), []).append(node)
+    for (plugin, told), nodes in found.items():
+        yield Difference(plugin, _NODE, f"{_names(nodes)}: {told}")
+
+
+def _differing(expected: Status, actual: Status) -> tuple[str, str]:
+    """The plugin whose answer differs, which is the first one that refuses; and how."""
+    plugins = sorted({expected.plugin, actual.plugin} - {""}, key=lambda name: _ORDER.get(name, -1))
+    return plugins[0] if plugins else "", f"expected {expected}, got {actual}"
+
+
+def _by_score(
+    expected: Mapping[str, Mapping[str, int]], actual: Mapping[str, Mapping[str, int]]
+) -> Iterator[Difference]:
+    nodes = sorted(expected.keys() & actual.keys())
+    for plugin in sorted({plugin for node in nodes for plugin in (*expected[node], *actual[node])}):
+        theirs, ours = ([scores[node].get(plugin) for node in nodes] for scores in (expected, actual))
+        if theirs != ours:
+            told = f"{plugin} of {_names(nodes)}: expected {_listed(theirs)}, got {_listed(ours)}"
+            yield Difference(plugin, _SCORE, told)
+
+
+def _listed(scores: Iterable[int | None]) -> str:
+    return ", ".join("none" if score is None else str(score) for score in scores)
+
+
+def _names(nodes: Iterable[str]) -> str:
+    return ", ".join(sorted(nodes))

@@ -1,0 +1,71 @@
+"""StorageClasses: who provisions volumes of a class, when, and on which nodes.
+
+Source: k8s.io/api storage/v1 StorageClass, and its defaults.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from allocator.api.findings import FieldError
+from allocator.model import NodeSelector, Requirement, Term
+from scheduler.core_v1.fields import MetadataFields, ObjectFields, metadata_errors, typed
+
+WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
+_IMMEDIATE = "Immediate"
+_NO_PROVISIONER = "kubernetes.io/no-provisioner"
+
+
+@dataclass(frozen=True, slots=True)
+class StorageClass:
+    """A class by its name. topologies: the nodes for which volumes can be provisioned, None for all."""
+
+    name: str
+    provisioner: str = ""
+    binding_mode: str = _IMMEDIATE
+    topologies: NodeSelector | None = None
+
+    @property
+    def waits(self) -> bool:
+        """Claims of the class are bound when a pod that uses them is placed."""
+        return self.binding_mode == WAIT_FOR_FIRST_CONSUMER
+
+    @property
+    def provisions(self) -> bool:
+        """Volumes are made for claims that find none."""
+        return self.provisioner not in ("", _NO_PROVISIONER)
+
+
+class _RequirementFields(ObjectFields):
+    key: str
+    values: list[str] | None = None
+
+
+class _TermFields(ObjectFields):
+    matchLabelExpressions: list[_RequirementFields] | None = None  # noqa: N815 - the API's name
+
+
+class _ClassFields(ObjectFields):
+    metadata: MetadataFields
+    provisioner: str = ""
+    volumeBindingMode: str | None = None  # noqa: N815 - the API's name
+    allowedTopologies: list[_TermFields] | None = None  # noqa: N815 - the API's name
+
+
+def decode_storage_class(
+    raw: Mapping[str, object], *, validate: bool = True
+) -> tuple[StorageClass | None, tuple[FieldError, ...]]:
+    """The class, or the errors. validate: what the API server refuses is an error."""
+    fields, errors = typed(_ClassFields, raw)
+    if fields is None:
+        return None, errors
+    if validate and (errors := tuple(metadata_errors(fields.metadata))):
+        return None, errors
+    topologies = tuple(map(_term, fields.allowedTopologies or ()))
+    mode = fields.volumeBindingMode or _IMMEDIATE
+    return StorageClass(fields.metadata.name, fields.provisioner, mode, topologies or None), ()
+
+
+def _term(fields: _TermFields) -> Term:
+    return Term(
+        tuple(Requirement(one.key, "In", tuple(one.values or ())) for one in fields.matchLabelExpressions or ())
+    )

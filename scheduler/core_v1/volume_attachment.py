@@ -1,0 +1,50 @@
+"""VolumeAttachments: which volumes are attached to which nodes, or are to be.
+
+Source: k8s.io/api storage/v1 VolumeAttachment.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from allocator.api.findings import FieldError
+from scheduler.core_v1.fields import MetadataFields, ObjectFields, metadata_errors, typed
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeAttachment:
+    """An attachment by its name. attacher: the CSI driver. volume: a PersistentVolume, empty for one of a pod's own."""
+
+    name: str
+    attacher: str
+    node: str
+    volume: str = ""
+
+
+class _SourceFields(ObjectFields):
+    persistentVolumeName: str | None = None  # noqa: N815 - the API's name
+
+
+class _SpecFields(ObjectFields):
+    attacher: str = ""
+    nodeName: str = ""  # noqa: N815 - the API's name
+    source: _SourceFields = _SourceFields()
+
+
+class _AttachmentFields(ObjectFields):
+    metadata: MetadataFields
+    spec: _SpecFields
+
+
+def decode_volume_attachment(
+    raw: Mapping[str, object], *, validate: bool = True
+) -> tuple[VolumeAttachment | None, tuple[FieldError, ...]]:
+    """The attachment, or the errors. validate: what the API server refuses is an error."""
+    fields, errors = typed(_AttachmentFields, raw)
+    if fields is None:
+        return None, errors
+    if validate and (errors := tuple(metadata_errors(fields.metadata))):
+        return None, errors
+    spec = fields.spec
+    return VolumeAttachment(
+        fields.metadata.name, spec.attacher, spec.nodeName, spec.source.persistentVolumeName or ""
+    ), ()

@@ -1,0 +1,38 @@
+"""ImageLocality: a node that has the pod's images already is better, the more so the larger they are.
+
+An image counts by its size and by the share of all nodes that have it, so that pods of one image are not drawn to the
+few nodes that have it first. Below 23 MiB nothing is won, and above 1,000 MiB for each container nothing more.
+Source: kube-scheduler's image_locality.go.
+"""
+
+import numpy as np
+
+from scheduler.core_v1.pod import Pod
+from scheduler.plugins.cycle import Cycle
+from scheduler.plugins.normalize import MAX_SCORE
+from scheduler.plugins.plugin import Plugin, Score
+from scheduler.state.masks import Numbers, flags_of
+from scheduler.state.nodes import NodeInfos
+
+_MIB = 2**20
+_LEAST = 23 * _MIB
+_MOST_OF_CONTAINER = 1000 * _MIB
+
+
+def image_locality(pod: Pod, infos: NodeInfos, nodes: Numbers) -> Numbers:
+    """The scores of these nodes. Cost: an array operation for each image of the pod that some node has."""
+    most = _MOST_OF_CONTAINER * len(pod.containers)
+    sizes = np.zeros(infos.size, np.int64)
+    for name in pod.images:
+        size, having = infos.images.spread_size(name)
+        if having:
+            sizes[flags_of(having, infos.size)] += min(size, most)
+    won: Numbers = np.maximum(np.minimum(sizes[nodes], most), _LEAST) - _LEAST
+    return MAX_SCORE * won // (most - _LEAST)
+
+
+def _scores(cycle: Cycle, nodes: Numbers, _counts: Numbers) -> Numbers:
+    return image_locality(cycle.pod, cycle.infos, nodes)
+
+
+IMAGE_LOCALITY = Plugin("ImageLocality", (), score=Score(1, _scores))

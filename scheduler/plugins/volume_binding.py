@@ -1,0 +1,257 @@
+"""VolumeBinding: bound volumes have to be reached, and unbound claims need a volume, or one that can be provisioned.
+
+Claims that are bound at once have to be bound before the pod is placed; those that wait for it get their volume with
+its node, and what a decision plans for them is written before the pod is bound.
+Source: kube-scheduler's volume_binding.go and binder.go; KEP-490, KEP-1472 for storage capacity.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from allocator.search.rules import Mask
+from scheduler.core_v1.persistent_volume_claim import LOST, PersistentVolumeClaim
+from scheduler.core_v1.pod import Pod
+from scheduler.core_v1.pod_volumes import ClaimVolume
+from scheduler.plugins.cycle import Cycle
+from scheduler.plugins.plugin import Dynamic, Plugin, Reason, RefusedPod, Rejected
+from scheduler.plugins.volume_matching import Offers, matching
+from scheduler.state.changes import (
+    CSIDriverChanged,
+    CSINodeChanged,
+    CSIStorageCapacityChanged,
+    GivenBack,
+    NodeChanged,
+    PersistentVolumeChanged,
+    PersistentVolumeClaimChanged,
+    StorageClassChanged,
+)
+from scheduler.state.volumes import CLAIMS, CLASSES, NO_PLAN, VOLUMES, Match, VolumePlan, Volumes, claims_of
+
+UNREACHED = "node(s) didn't match PersistentVolume's node affinity"
+UNAVAILABLE = "node(s) didn't find available persistent volumes to bind"
+NO_SPACE = "node(s) did not have enough free storage"
+MISSING = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
+
+_UNBOUND = "pod has unbound immediate PersistentVolumeClaims"
+
+
+@dataclass(frozen=True, slots=True)
+class _Claims:
+    """The claims of a pod. waiting: those that are bound with it. immediate: those that should be bound already."""
+
+    bound: Sequence[PersistentVolumeClaim]
+    waiting: Sequence[PersistentVolumeClaim]
+    immediate: Sequence[PersistentVolumeClaim]
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """What becomes of a pod's claims on each node: what refuses it, by reason, and what its unbound claims would get.
+
+    provisioned: claims, and where their volumes would have to be made.
+    """
+
+    refused: Sequence[tuple[str, Mask]]
+    offers: Sequence[tuple[PersistentVolumeClaim, Offers]] = ()
+    provisioned: Sequence[tuple[PersistentVolumeClaim, Mask]] = ()
+
+
+def plan(cycle: Cycle, number: int) -> VolumePlan:
+    """What is to be written for the pod to have its volumes on the node, which is not refused."""
+    found = _outcome(cycle, 1 << number)
+    matches = (
+        Match(volume, claim) for claim, offers in found.offers for volume, nodes in offers if nodes >> number & 1
+    )
+    provisioned = tuple(claim for claim, nodes in found.provisioned if nodes >> number & 1)
+    return VolumePlan(tuple(matches), provisioned) if found.offers or provisioned else NO_PLAN
+
+
+def _pre_filter(cycle: Cycle) -> str:
+    pod, volumes = cycle.pod, cycle.volumes
+    if CLAIMS in volumes.unseen or not pod.volumes.claims:
+        return ""
+    problems = (_problem(volumes, pod, one) for one in pod.volumes.claims)
+    return next(filter(None, problems), "") or (_UNBOUND if _claims(cycle).immediate else "")
+
+
+def _problem(volumes: Volumes, pod: Pod, volume: ClaimVolume) -> str:
+    """Why the volume can be had nowhere yet."""
+    name = volume.claim_of(pod.name)
+    claim = volumes.objects.claims.watched.get((pod.namespace, name))
+    if claim is None and volume.is_ephemeral:
+        return f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"'
+    if claim is None:
+        return f'persistentvolumeclaim "{name}" not found'
+    if claim.phase == LOST:
+        return f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{claim.volume}"'
+    if claim.is_deleting:
+        return f'persistentvolumeclaim "{name}" is being deleted'
+    if volume.is_ephemeral and claim.owner != pod.uid:
+        return f"PVC {claim} was not created for pod {pod} (pod is not owner)"
+    return ""
+
+
+def _claims(cycle: Cycle) -> _Claims:
+    volumes = cycle.volumes
+    if CLAIMS in volumes.unseen:
+        return _Claims((), (), ())
+    bound: list[PersistentVolumeClaim] = []
+    waiting: list[PersistentVolumeClaim] = []
+    immediate: list[PersistentVolumeClaim] = []
+    for claim in _own_claims(cycle):
+        if claim.is_bound:
+            bound.append(claim)
+        elif CLASSES not in volumes.unseen:
+            (waiting if _waits(volumes, claim) else immediate).append(claim)
+    return _Claims(() if VOLUMES in volumes.unseen else bound, waiting, immediate)
+
+
+def _own_claims(cycle: Cycle) -> Iterator[PersistentVolumeClaim]:
+    pod = cycle.pod
+    # Differs from kube-scheduler: a claim that two volumes of the pod name is one claim; it would get two volumes.
+    keys = [(pod.namespace, one.claim_of(pod.name)) for one in pod.volumes.claims]
+    for key in keys if cycle.volumes.is_strict else claims_of(pod):
+        if claim := cycle.volumes.objects.claims.get(key):
+            yield claim
+
+
+def _waits(volumes: Volumes, claim: PersistentVolumeClaim) -> bool:
+    found = volumes.objects.classes.get(claim.storage_class)
+    return found is not None and found.waits and not claim.volume
+
+
+def _outcome(cycle: Cycle, among: Mask) -> _Outcome:
+    """What becomes of the claims on these nodes.
+
+    Cost: some masks for a bound claim, O(groups of free volumes of the class) for one that waits.
+    """
+    volumes, claims = cycle.volumes, _claims(cycle)
+    refused = list(_unreached(volumes, claims.bound, among))
+    if not claims.waiting:
+        return _Outcome(refused)
+    nodes = among & _not_pinned_elsewhere(cycle, claims.waiting)
+    offers = list(matching(volumes, (one for one in claims.waiting if one.selected_node is None), nodes))
+    pinned = [(one, nodes) for one in claims.waiting if one.selected_node is not None]
+    provisioned = [*pinned, *((claim, nodes & ~_given(given)) for claim, given in offers)]
+    refused.append((UNAVAILABLE, among & ~nodes))
+    for claim, asked in provisioned:
+        for reason, lacking in _unprovisionable(volumes, claim, asked & nodes):
+            refused.append((reason, lacking))
+            nodes &= ~lacking
+    return _Outcome(refused, offers, provisioned)
+
+
+def _unreached(volumes: Volumes, bound: Iterable[PersistentVolumeClaim], left: Mask) -> Iterator[tuple[str, Mask]]:
+    """The nodes that do not reach a volume, by the first of them that they do not reach."""
+    for claim in bound:
+        volume = volumes.objects.volumes.get(claim.volume)
+        reached = left & volumes.reached(volume) if volume else 0
+        yield (UNREACHED if volume else MISSING), left & ~reached
+        left = reached
+
+
+def _not_pinned_elsewhere(cycle: Cycle, claims: Iterable[PersistentVolumeClaim]) -> Mask:
+    """The nodes for which the volumes of the claims are to be made, where somebody has said so."""
+    volumes = cycle.volumes
+    nodes = volumes.labels.all
+    for claim in claims:
+        if claim.selected_node is not None:
+            nodes &= volumes.node(claim.selected_node)
+    return nodes
+
+
+def _given(offers: Offers) -> Mask:
+    return sum(nodes for _, nodes in offers)
+
+
+def _unprovisionable(volumes: Volumes, claim: PersistentVolumeClaim, nodes: Mask) -> Iterator[tuple[str, Mask]]:
+    """Those of the nodes for which no volume can be made for the claim."""
+    found = volumes.objects.classes[claim.storage_class]
+    able = nodes & volumes.provisionable(found) if found.provisions else 0
+    yield UNAVAILABLE, nodes & ~able
+    if able and claim.request is not None:
+        yield NO_SPACE, able & ~volumes.roomy(found, claim.request)
+
+
+def _refused(cycle: Cycle) -> Mask:
+    if not cycle.pod.volumes.claims:
+        return 0
+    nodes = 0
+    for _, lacking in _outcome(cycle, cycle.volumes.labels.all).refused:
+        nodes |= lacking
+    return nodes
+
+
+def _rejections(cycle: Cycle, asked: Mask) -> Iterable[Rejected]:
+    """A node may lack what it has to reach and what is to be bound, and has both reasons then."""
+    by_reason: dict[str, Mask] = {}
+    for reason, nodes in _outcome(cycle, asked).refused if cycle.pod.volumes.claims else ():
+        by_reason[reason] = by_reason.get(reason, 0) | nodes
+    ordered = (UNREACHED, UNAVAILABLE, NO_SPACE, MISSING)
+    return [Rejected(reason, by_reason[reason]) for reason in ordered if by_reason.get(reason)]
+
+
+def is_own(who: RefusedPod, event: PersistentVolumeClaimChanged) -> bool:
+    """A claim of the pod comes, or changes."""
+    return event.new is not None and event.new.key in claims_of(who.pod)
+
+
+def is_labelled_anew(_who: RefusedPod, event: NodeChanged) -> bool:
+    """A node comes, or changes its labels."""
+    return event.new is not None and (event.old is None or event.old.labels != event.new.labels)
+
+
+def _is_shown(_who: RefusedPod, event: PersistentVolumeChanged) -> bool:
+    return event.new is not None
+
+
+def _provisions_elsewhere(_who: RefusedPod, event: StorageClassChanged) -> bool:
+    if event.new is None:
+        return False
+    return event.old is None or event.old.topologies != event.new.topologies
+
+
+def _migrates(_who: RefusedPod, event: CSINodeChanged) -> bool:
+    before, after = (one.migrated if one else frozenset() for one in (event.old, event.new))
+    return before != after
+
+
+def _tells_no_more(_who: RefusedPod, event: CSIDriverChanged) -> bool:
+    # Differs from kube-scheduler: it looks for the driver among the pod's inline volumes, which are never provisioned.
+    was_asked = event.old is not None and event.old.tells_capacity
+    return was_asked and (event.new is None or not event.new.tells_capacity)
+
+
+def _has_more(_who: RefusedPod, event: CSIStorageCapacityChanged) -> bool:
+    old, new = event.old, event.new
+    if new is None or new.largest is None:
+        return False
+    return old is None or old.largest is None or new.largest.nanos > old.largest.nanos or old.topology != new.topology
+
+
+def _gives_back_volumes(_who: RefusedPod, event: GivenBack) -> bool:
+    return bool(event.pod.volumes.claims)
+
+
+VOLUME_BINDING = Plugin(
+    "VolumeBinding",
+    (
+        Reason(
+            "VolumeBinding",
+            {
+                StorageClassChanged: _provisions_elsewhere,
+                PersistentVolumeClaimChanged: is_own,
+                PersistentVolumeChanged: _is_shown,
+                NodeChanged: is_labelled_anew,
+                CSINodeChanged: _migrates,
+                CSIDriverChanged: _tells_no_more,
+                CSIStorageCapacityChanged: _has_more,
+                GivenBack: _gives_back_volumes,
+            },
+            node_fields=("labels",),
+        ),
+    ),
+    pod_fields=("volumes",),
+    pre_filter=_pre_filter,
+    dynamic=Dynamic(_refused, _rejections),
+)

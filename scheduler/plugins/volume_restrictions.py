@@ -1,0 +1,95 @@
+"""VolumeRestrictions: disks that cannot be shared keep pods from each other's nodes, and some claims are for one pod.
+
+Source: kube-scheduler's volume_restrictions.go; KEP-2485 for ReadWriteOncePod.
+"""
+
+from collections.abc import Iterator
+
+from allocator.search.rules import Mask
+from scheduler.core_v1.persistent_volume_claim import ONE_POD
+from scheduler.core_v1.pod import Pod
+from scheduler.plugins.cycle import Cycle
+from scheduler.plugins.plugin import Dynamic, Plugin, Reason, RefusedPod, Rejected, is_added
+from scheduler.state.changes import GivenBack, NodeChanged, PersistentVolumeClaimChanged, PodChanged
+from scheduler.state.disks import UsedDisks
+from scheduler.state.volumes import CLAIMS
+
+NO_DISK = "node(s) had no available disk"
+IN_USE = (
+    "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod"
+)
+
+
+def _pre_filter(cycle: Cycle) -> str:
+    if CLAIMS in cycle.volumes.unseen:
+        return ""
+    known = cycle.volumes.objects.claims.watched
+    missing = (name for name in cycle.pod.volumes.named_claims if (cycle.pod.namespace, name) not in known)
+    return next((f'persistentvolumeclaim "{name}" not found' for name in missing), "")
+
+
+def _is_taken(cycle: Cycle) -> bool:
+    """Whether another pod uses a claim that is for one pod only."""
+    volumes, namespace = cycle.volumes, cycle.pod.namespace
+    keys = [(namespace, name) for name in cycle.pod.volumes.named_claims]
+    found = ((key, volumes.objects.claims.watched.get(key)) for key in keys)
+    return any(claim and ONE_POD in claim.access_modes and volumes.is_in_use(key) for key, claim in found)
+
+
+def _refused(cycle: Cycle) -> Mask:
+    if _is_taken(cycle):
+        return cycle.volumes.labels.all
+    return cycle.volumes.disks.clashes(cycle.pod.volumes.disks)
+
+
+def _rejections(cycle: Cycle, asked: Mask) -> Iterator[Rejected]:
+    clashing = cycle.volumes.disks.clashes(cycle.pod.volumes.disks) & asked
+    if clashing:
+        yield Rejected(NO_DISK, clashing, clashing)
+    if others := asked & ~clashing if _is_taken(cycle) else 0:
+        yield Rejected(IN_USE, others, others)
+
+
+def _frees(who: RefusedPod, event: PodChanged) -> bool:
+    return event.is_gone and event.old is not None and _shares(event.old, who.pod)
+
+
+def _gives_back(who: RefusedPod, event: GivenBack) -> bool:
+    return _shares(event.pod, who.pod)
+
+
+def _shares(one: Pod, other: Pod) -> bool:
+    """Whether both name a claim, or a disk that cannot be shared."""
+    # Differs from kube-scheduler: its hint passes over pods of other namespaces, which may have had the disk.
+    held = UsedDisks()
+    held.add(0, one.volumes.disks)
+    is_claimed = one.namespace == other.namespace and not _names(one).isdisjoint(_names(other))
+    return is_claimed or bool(held.clashes(other.volumes.disks))
+
+
+def _names(pod: Pod) -> frozenset[str]:
+    return frozenset(pod.volumes.named_claims)
+
+
+def _is_named(who: RefusedPod, event: PersistentVolumeClaimChanged) -> bool:
+    new = event.new
+    return event.old is None and new is not None and new.namespace == who.pod.namespace and new.name in _names(who.pod)
+
+
+VOLUME_RESTRICTIONS = Plugin(
+    "VolumeRestrictions",
+    (
+        Reason(
+            "VolumeRestrictions",
+            {
+                PodChanged: _frees,
+                PersistentVolumeClaimChanged: _is_named,
+                NodeChanged: is_added,
+                GivenBack: _gives_back,
+            },
+        ),
+    ),
+    pod_fields=("volumes",),
+    pre_filter=_pre_filter,
+    dynamic=Dynamic(_refused, _rejections),
+)

@@ -1,0 +1,114 @@
+"""VolumeZone: a volume whose labels tell its zone or region can be used there only.
+
+Nodes that tell neither are taken for those of a cluster with one zone. Ephemeral volumes are not looked at.
+Source: kube-scheduler's volume_zone.go.
+"""
+
+from collections.abc import Iterator
+
+from allocator.search.rules import Mask
+from scheduler.core_v1.persistent_volume import PersistentVolume
+from scheduler.core_v1.persistent_volume_claim import PersistentVolumeClaim
+from scheduler.core_v1.volume_sources import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_DELIMITER
+from scheduler.plugins.cycle import Cycle
+from scheduler.plugins.plugin import Dynamic, Plugin, Reason, RefusedPod, Rejected
+from scheduler.plugins.volume_binding import is_labelled_anew, is_own
+from scheduler.state.changes import (
+    NodeChanged,
+    PersistentVolumeChanged,
+    PersistentVolumeClaimChanged,
+    StorageClassChanged,
+)
+from scheduler.state.masks import union
+from scheduler.state.volumes import CLAIMS, CLASSES, VOLUMES, Volumes
+
+ELSEWHERE = "node(s) had no available volume zone"
+
+_GENERAL = {BETA_ZONE: ZONE, BETA_REGION: REGION}
+"""By the older label: the one that stands in for it on nodes."""
+
+_LABELS = (BETA_ZONE, BETA_REGION, ZONE, REGION)
+
+
+def _claims(cycle: Cycle) -> Iterator[PersistentVolumeClaim]:
+    for name in () if CLAIMS in cycle.volumes.unseen else cycle.pod.volumes.named_claims:
+        if claim := cycle.volumes.objects.claims.watched.get((cycle.pod.namespace, name)):
+            yield claim
+
+
+def _pre_filter(cycle: Cycle) -> str:
+    return next(filter(None, (_problem(cycle.volumes, claim) for claim in _claims(cycle))), "")
+
+
+def _problem(volumes: Volumes, claim: PersistentVolumeClaim) -> str:
+    """Why nobody can tell the zone of the claim's volume, which is no problem where it is still to be chosen."""
+    if claim.volume:
+        is_known = VOLUMES in volumes.unseen or claim.volume in volumes.objects.volumes.watched
+        return "" if is_known else f'persistentvolume "{claim.volume}" not found'
+    if CLASSES in volumes.unseen:
+        return ""
+    if not claim.storage_class:
+        return "PersistentVolumeClaim had no pv name and storageClass name"
+    found = volumes.objects.classes.get(claim.storage_class)
+    if found is None:
+        return f'storageclass.storage.k8s.io "{claim.storage_class}" not found'
+    return "" if found.waits else "PersistentVolume had no name"
+
+
+def _refused(cycle: Cycle) -> Mask:
+    volumes, refused = cycle.volumes, 0
+    for claim in _claims(cycle):
+        volume = volumes.objects.volumes.watched.get(claim.volume)
+        for key, zones in _zones(volume) if volume else ():
+            refused |= ~_within(volumes, key, zones)
+    return refused & union(volumes.labels.having(key) for key in _LABELS) if refused else 0
+
+
+def _within(volumes: Volumes, key: str, zones: frozenset[str]) -> Mask:
+    """The nodes in one of the zones, by the label or the one that stands in for it."""
+    labels = volumes.labels
+    found, general = labels.valued(key, zones), _GENERAL.get(key)
+    return found | labels.valued(general, zones) & ~labels.having(key) if general else found
+
+
+def _zones(volume: PersistentVolume) -> Iterator[tuple[str, frozenset[str]]]:
+    """The labels that tell where the volume is, and where that is; one that names nothing between two zones is none."""
+    for key in _LABELS:
+        if key in volume.labels:
+            zones = frozenset(zone.strip() for zone in volume.labels[key].split(ZONE_DELIMITER))
+            if "" not in zones:
+                yield key, zones
+
+
+def _rejections(cycle: Cycle, asked: Mask) -> Iterator[Rejected]:
+    if nodes := _refused(cycle) & asked:
+        yield Rejected(ELSEWHERE, nodes)
+
+
+def _waits(_who: RefusedPod, event: StorageClassChanged) -> bool:
+    return event.old is None and event.new is not None and event.new.waits
+
+
+def _is_elsewhere(_who: RefusedPod, event: PersistentVolumeChanged) -> bool:
+    old, new = event.old, event.new
+    return new is not None and (old is None or [*_zones(old)] != [*_zones(new)])
+
+
+VOLUME_ZONE = Plugin(
+    "VolumeZone",
+    (
+        Reason(
+            "VolumeZone",
+            {
+                StorageClassChanged: _waits,
+                PersistentVolumeClaimChanged: is_own,
+                PersistentVolumeChanged: _is_elsewhere,
+                NodeChanged: is_labelled_anew,
+            },
+            node_fields=("labels",),
+        ),
+    ),
+    pod_fields=("volumes",),
+    pre_filter=_pre_filter,
+    dynamic=Dynamic(_refused, _rejections),
+)

@@ -1,0 +1,268 @@
+"""Storage as a decision sees it: what there is, which nodes reach it, what pods use of it, and what decisions took.
+
+The watches write into it, and pods on nodes are counted as everywhere else. A decision asks for what its pod's claims
+name; what it matched and what is to be provisioned counts for all later ones until it is written, or given back.
+Source: kube-scheduler's volume plugins and their binder.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import NamedTuple
+
+from allocator.model import Node
+from allocator.search.rules import Mask
+from cel.values.quantity import Quantity
+from scheduler.core_v1.csi_driver import CSIDriver
+from scheduler.core_v1.csi_node import CSINode
+from scheduler.core_v1.csi_storage_capacity import CSIStorageCapacity
+from scheduler.core_v1.persistent_volume import ClaimReference, PersistentVolume
+from scheduler.core_v1.persistent_volume_claim import PersistentVolumeClaim
+from scheduler.core_v1.pod import Pod
+from scheduler.core_v1.storage_class import StorageClass
+from scheduler.core_v1.volume_attachment import VolumeAttachment
+from scheduler.core_v1.volume_sources import Handle
+from scheduler.state.capacities import Capacities
+from scheduler.state.disks import UsedDisks
+from scheduler.state.free_volumes import FreeVolumes
+from scheduler.state.node_labels import NodeLabels
+from scheduler.state.storage_objects import ClaimKey, StorageObjects
+from scheduler.state.volume_use import VolumeUse
+
+
+class Match(NamedTuple):
+    """A volume that the claim is to be bound to."""
+
+    volume: PersistentVolume
+    claim: PersistentVolumeClaim
+
+
+@dataclass(frozen=True, slots=True)
+class VolumePlan:
+    """What is to be written before a pod is bound. provisioned: claims whose volumes are to be made for the node.
+
+    Both hold the objects as the decision saw them: a write is of their version.
+    """
+
+    matches: tuple[Match, ...] = ()
+    provisioned: tuple[PersistentVolumeClaim, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.matches or self.provisioned)
+
+
+NO_PLAN = VolumePlan()
+
+CLAIMS, VOLUMES, CLASSES = "PersistentVolumeClaim", "PersistentVolume", "StorageClass"
+
+
+class Volumes:
+    """All of storage. is_strict: where kube-scheduler slips, do as it does.
+
+    unseen: kinds of which nothing is known, not even whether there is any: what hangs on them is not looked at.
+    """
+
+    def __init__(self, *, is_strict: bool = False, unseen: frozenset[str] = frozenset()) -> None:
+        self.is_strict = is_strict
+        self.unseen = unseen
+        self.objects = StorageObjects()
+        self.labels = NodeLabels()
+        self.disks = UsedDisks()
+        self.free = FreeVolumes(self.labels)
+        self._capacities = Capacities(self.labels)
+        self._use = VolumeUse(self.objects)
+        self._users: Counter[ClaimKey] = Counter()
+        self._undo: dict[str, dict[str | ClaimKey, Callable[[], None]]] = {}
+
+    # -- what the watches show
+
+    def set_node(self, number: int, node: Node) -> None:
+        """The node has this number, and may have changed."""
+        self.labels.set_node(number, node.labels)
+        self._use.set_node(node.name, number)
+
+    def remove_node(self, number: int, name: str) -> None:
+        """The node is gone; its pods are removed one by one."""
+        self.labels.remove_node(number)
+        self._use.remove_node(name)
+
+    def add_pod(self, number: int, pod: Pod) -> None:
+        """The pod is on the node."""
+        if pod.volumes:
+            self.disks.add(number, pod.volumes.disks)
+            self._users.update(_named_claims(pod))
+            for claim in claims_of(pod):
+                self._use.use(number, claim)
+            for handle in pod.volumes.handles:
+                self._use.attached.use(number, handle)
+
+    def remove_pod(self, number: int, pod: Pod) -> None:
+        """The pod that was added is there no more."""
+        if pod.volumes:
+            self.disks.remove(number, pod.volumes.disks)
+            for claim in _named_claims(pod):
+                self._release(claim)
+            for claim in claims_of(pod):
+                self._use.disuse(number, claim)
+            for handle in pod.volumes.handles:
+                self._use.attached.disuse(number, handle)
+
+    def set_volume(self, volume: PersistentVolume) -> None:
+        """The volume is there, or has changed."""
+        self.objects.volumes.set(volume.name, volume)
+        self._volume_changed(volume.name)
+        self._use.volume_changed(volume.name)
+
+    def remove_volume(self, name: str) -> None:
+        """The volume is gone, if it was there."""
+        self.objects.volumes.remove(name)
+        self._volume_changed(name)
+        self._use.volume_changed(name)
+
+    def set_claim(self, claim: PersistentVolumeClaim) -> None:
+        """The claim is there, or has changed."""
+        old = self.objects.claims.set(claim.key, claim)
+        self._use.claim_changed(claim.key, [old.volume] if old else [])
+
+    def remove_claim(self, key: ClaimKey) -> None:
+        """The claim is gone, if it was there."""
+        old = self.objects.claims.remove(key)
+        self._use.claim_changed(key, [old.volume] if old else [])
+
+    def set_class(self, storage_class: StorageClass) -> None:
+        """The class is there, or has changed."""
+        self.objects.classes[storage_class.name] = storage_class
+        self._use.class_changed()
+
+    def remove_class(self, name: str) -> None:
+        """The class is gone, if it was there."""
+        self.objects.classes.pop(name, None)
+        self._use.class_changed()
+
+    def set_csi_node(self, node: CSINode) -> None:
+        """The CSINode is there, or has changed."""
+        self._use.set_csi_node(node)
+
+    def remove_csi_node(self, name: str) -> None:
+        """The CSINode is gone, if it was there."""
+        self._use.remove_csi_node(name)
+
+    def set_driver(self, driver: CSIDriver) -> None:
+        """The driver is there, or has changed."""
+        self.objects.drivers[driver.name] = driver
+
+    def remove_driver(self, name: str) -> None:
+        """The driver is gone, if it was there."""
+        self.objects.drivers.pop(name, None)
+
+    def set_capacity(self, capacity: CSIStorageCapacity) -> None:
+        """The capacity is there, or has changed."""
+        self._capacities.set(capacity)
+
+    def remove_capacity(self, key: ClaimKey) -> None:
+        """The capacity is gone, if it was there."""
+        self._capacities.remove(key)
+
+    def set_attachment(self, attachment: VolumeAttachment) -> None:
+        """The attachment is there, or has changed."""
+        self._use.set_attachment(attachment)
+
+    def remove_attachment(self, name: str) -> None:
+        """The attachment is gone, if it was there."""
+        self._use.remove_attachment(name)
+
+    # -- what decisions look at
+
+    def node(self, name: str) -> Mask:
+        """The node of that name, as a set; empty where it is not there."""
+        number = self._use.number_of(name)
+        return 0 if number is None else 1 << number
+
+    def reached(self, volume: PersistentVolume) -> Mask:
+        """The nodes that reach the volume, each as it sees it."""
+        nodes = self.selected(volume)
+        if not volume.plugin:
+            return nodes
+        migrated = sum(1 << number for number in self._use.migrated(volume.plugin))
+        seen = replace(volume, affinity=volume.migrated_affinity)
+        return nodes & ~migrated | self.selected(seen) & migrated
+
+    def selected(self, volume: PersistentVolume) -> Mask:
+        """The nodes that its own terms select, whatever has become of its kind."""
+        return self.labels.all if volume.affinity is None else self.labels.selected(volume.affinity)
+
+    def provisionable(self, storage_class: StorageClass) -> Mask:
+        """The nodes for which volumes of the class can be made."""
+        topologies = storage_class.topologies
+        return self.labels.all if topologies is None else self.labels.selected(topologies)
+
+    def roomy(self, storage_class: StorageClass, size: Quantity) -> Mask:
+        """The nodes with room for a volume of that size; all where the driver does not tell its capacity."""
+        driver = self.objects.drivers.get(storage_class.provisioner)
+        if driver is None or not driver.tells_capacity:
+            return self.labels.all
+        return self._capacities.roomy(storage_class.name, size.ceil_int())
+
+    def is_in_use(self, claim: ClaimKey) -> bool:
+        """Whether a pod on a node names the claim."""
+        return claim in self._users
+
+    def full(self, handles: Iterable[Handle]) -> Mask:
+        """The nodes that do not take these volumes beside those that they have."""
+        # Differs from kube-scheduler: a volume that is still attached to a node is no further one there; a pod that
+        # comes back to where it was would be refused by a node that is full with its own volume.
+        return self._use.attached.full(handles, counts_attached=self.is_strict)
+
+    # -- what decisions take
+
+    def assume(self, pod_uid: str, node: str, plan: VolumePlan) -> None:
+        """Take what is planned for the pod on the node."""
+        undo = self._undo[pod_uid] = {}
+        for one in plan.matches:
+            volume = _bound_to(one.claim, one.volume)
+            self.objects.volumes.assume(volume.name, volume)
+            self._volume_changed(volume.name)
+            undo[volume.name] = partial(self._forget_volume, volume)
+        for claim in plan.provisioned:
+            pinned = replace(claim, selected_node=node)
+            self.objects.claims.assume(claim.key, pinned)
+            undo[claim.key] = partial(self.objects.claims.forget, claim.key, pinned)
+
+    def written(self, pod_uid: str, key: str | ClaimKey) -> None:
+        """What was taken for the pod of this volume or claim is stored: it stays so, whatever becomes of the pod."""
+        self._undo.get(pod_uid, {}).pop(key, None)
+
+    def bound(self, pod_uid: str) -> None:
+        """The pod's attempt has ended well: all that was taken for it is stored."""
+        self._undo.pop(pod_uid, None)
+
+    def forget(self, pod_uid: str) -> None:
+        """The pod's attempt came to nothing: give back what it took and what is not stored."""
+        for undo in self._undo.pop(pod_uid, {}).values():
+            undo()
+
+    def _forget_volume(self, volume: PersistentVolume) -> None:
+        self.objects.volumes.forget(volume.name, volume)
+        self._volume_changed(volume.name)
+
+    def _volume_changed(self, name: str) -> None:
+        self.free.set(name, self.objects.volumes.get(name))
+
+    def _release(self, claim: ClaimKey) -> None:
+        self._users[claim] -= 1
+        if not self._users[claim]:
+            del self._users[claim]
+
+
+def claims_of(pod: Pod) -> list[ClaimKey]:
+    """The claims of the pod's volumes, each once, in their order."""
+    return list(dict.fromkeys((pod.namespace, one.claim_of(pod.name)) for one in pod.volumes.claims))
+
+
+def _named_claims(pod: Pod) -> Iterator[ClaimKey]:
+    return ((pod.namespace, name) for name in pod.volumes.named_claims)
+
+
+def _bound_to(claim: PersistentVolumeClaim, volume: PersistentVolume) -> PersistentVolume:
+    return replace(volume, claim=ClaimReference(claim.namespace, claim.name, claim.uid))

@@ -1,0 +1,211 @@
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scheduler.cli.verify_scheduling import LISTED
+from tests.unit.scheduler.cli.command import Run, dra
+from tests.unit.scheduler.documented import rows
+from tests.unit.scheduler.manifests import Json, a_claim, a_class, a_node, a_pod, a_slice
+
+DEVICES: Json = {"resourceSlices": [a_slice(count=1)], "deviceClasses": [a_class()]}
+CPU: Json = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "3", "memory": "1Gi"}}}]}
+NO_CPU: Json = {"code": "Unschedulable", "plugin": "NodeResourcesFit", "reasons": ["Insufficient cpu"]}
+NO_DEVICES: Json = {
+    "code": "UnschedulableAndUnresolvable",
+    "plugin": "DynamicResources",
+    "reasons": ["cannot allocate all claims"],
+}
+
+
+BUSY: Json = {"metadata": {}, "spec": {**CPU, "nodeName": "node-1"}}
+
+
+def a_machine(name: str = "node-1", cpu: str = "4", memory: str = "8Gi") -> Json:
+    return {**a_node(name), "status": {"allocatable": {"cpu": cpu, "memory": memory, "pods": "10"}}}
+
+
+def scores(**others: int) -> Json:
+    plugins = {"DynamicResources": 0, "ImageLocality": 0, "NodeResourcesFit": 97, "TaintToleration": 300, **others}
+    return {"total": sum(plugins.values()), "plugins": plugins}
+
+
+def a_case(name: str = "case", **fields: Any) -> Json:
+    """A pod that asks for little on one machine; recorded is that it fits there unless the case says otherwise."""
+    return {
+        "id": name,
+        "pod": a_pod(containers=[{"name": "c"}]),
+        "nodes": [a_machine()],
+        "expected": fits(),
+        **fields,
+    }
+
+
+def fits(**fields: Any) -> Json:
+    return {
+        "preFilter": {"code": "Success"},
+        "nodes": {"node-1": {"code": "Success"}},
+        "feasible": ["node-1"],
+        "scores": {"node-1": scores()},
+        **fields,
+    }
+
+
+def refused(**nodes: Json) -> Json:
+    named = {name.replace("_", "-"): status for name, status in nodes.items()}
+    return {"preFilter": {"code": "Success"}, "nodes": named, "feasible": []}
+
+
+def lines(cases: Iterable[Json]) -> str:
+    return "".join(json.dumps(case) + "\n" for case in cases)
+
+
+def verify(*cases: Json, options: tuple[str, ...] = ()) -> Run:
+    return dra("verify", "scheduling", "-", *options, stdin=lines(cases))
+
+
+def failure(case: Json) -> str:
+    run = verify(case)
+    assert run.code == 1, run.out
+    return run.out.splitlines()[0]
+
+
+def test_a_case_that_agrees_passes() -> None:
+    run = verify(a_case())
+    assert (run.code, run.out) == (0, "1 passed, 0 failed, 0 skipped; postFilter of 0 cases not compared\n")
+
+
+@pytest.mark.parametrize(
+    ("case", "difference"),
+    [
+        (
+            a_case("x", expected=refused(node_1=NO_CPU)),
+            "node-1: expected Unschedulable by NodeResourcesFit (Insufficient cpu), got Success",
+        ),
+        (
+            a_case("x", expected=fits(scores={"node-1": scores(NodeResourcesFit=3)})),
+            "NodeResourcesFit of node-1: expected 3, got 97",
+        ),
+        (a_case("x", expected=fits(gate="SchedulingGates")), "queue: expected SchedulingGates gate, got none"),
+        (
+            a_case("x", expected={"preFilter": {**NO_DEVICES, "reasons": ["gone"]}, "feasible": []}),
+            "preFilter: expected UnschedulableAndUnresolvable by DynamicResources (gone), got Success",
+        ),
+    ],
+)
+def test_a_case_that_differs_fails_with_its_name_and_the_difference(case: Json, difference: str) -> None:
+    run = verify(case)
+    failed, _, summary = run.out.splitlines()
+    assert failed.startswith(f"FAILED x: {difference}")
+    assert (run.code, summary) == (1, "0 passed, 1 failed, 0 skipped; postFilter of 0 cases not compared")
+
+
+def test_code_plugin_and_reasons_of_each_node_are_compared() -> None:
+    case = a_case(pod=a_pod(**CPU), pods=[BUSY], expected=refused(node_1=NO_CPU))
+    assert verify(case).code == 0
+    for change in ({"code": "UnschedulableAndUnresolvable"}, {"reasons": ["Insufficient memory"]}, {"plugin": "other"}):
+        assert "expected" in failure({**case, "expected": refused(node_1={**NO_CPU, **change})})
+
+
+def test_a_node_without_free_devices_is_refused_by_the_plugin_for_devices() -> None:
+    pod = a_pod(claim="c", containers=[{"name": "c"}])
+    claims = [a_claim("c")]
+    case = a_case(pod=pod, resourceClaims=claims, nodes=[a_machine("node-1"), a_machine("node-2")], **DEVICES)
+    nodes = {"node-1": {"code": "Success"}, "node-2": NO_DEVICES}
+    assert verify({**case, "expected": fits(nodes=nodes)}).code == 0
+    everywhere = {name: {"code": "Success"} for name in nodes}
+    assert "node-2: expected Success, got" in failure({**case, "expected": fits(nodes=everywhere)})
+
+
+def test_a_claim_that_is_missing_holds_the_pod_in_the_queue_and_refuses_every_node() -> None:
+    text = 'could not find ResourceClaim "default/c"'
+    expected = {
+        "queue": "unschedulable",
+        "gate": "DynamicResources",
+        "preFilter": {**NO_DEVICES, "reasons": [text]},
+        "feasible": [],
+    }
+    assert verify(a_case(pod=a_pod(claim="c"), expected=expected)).code == 0
+
+
+def test_a_pod_with_gates_is_held_and_looked_at_all_the_same() -> None:
+    pod = a_pod(containers=[{"name": "c"}], schedulingGates=[{"name": "a"}])
+    assert verify(a_case(pod=pod, expected=fits(queue="unschedulable", gate="SchedulingGates"))).code == 0
+
+
+def test_the_node_that_was_chosen_has_to_be_one_of_the_best() -> None:
+    nodes = [a_machine("node-1"), a_machine("node-2"), a_machine("node-3", "8", "16Gi")]
+    expected = fits(
+        nodes={node["metadata"]["name"]: {"code": "Success"} for node in nodes},
+        scores={"node-1": scores(), "node-2": scores(), "node-3": scores(NodeResourcesFit=98)},
+    )
+    case = a_case(nodes=nodes, expected=expected)
+    assert verify(case).code == 0
+    assert verify(a_case(nodes=nodes, expected={**expected, "chosen": {"node-3": 2}})).code == 0
+    assert "chosen: " in failure(a_case(nodes=nodes, expected={**expected, "chosen": {"node-2": 2}}))
+
+
+def test_pods_of_a_case_take_room_whatever_they_leave_out() -> None:
+    case = a_case(pod={"spec": CPU}, pods=[BUSY], expected=refused(node_1=NO_CPU))
+    assert verify(case).code == 0
+
+
+def test_names_that_no_api_server_lets_pass_are_taken_as_they_are() -> None:
+    nodes = [a_machine("Node_1")]
+    expected = fits(nodes={"Node_1": {"code": "Success"}}, scores={"Node_1": scores()})
+    assert verify(a_case(nodes=nodes, expected=expected)).code == 0
+
+
+def test_cases_with_an_answer_of_preemption_are_counted() -> None:
+    expected = fits(postFilter={"code": "Unschedulable"})
+    assert verify(a_case(expected=expected)).out.endswith("; postFilter of 1 cases not compared\n")
+
+
+def test_what_differs_is_counted_by_plugin() -> None:
+    wrong = a_case(expected=fits(scores={"node-1": scores(NodeResourcesFit=3)}))
+    assert verify(wrong, wrong).out.splitlines()[-2] == "cases that differ by plugin: NodeResourcesFit 2"
+
+
+POD_LEVEL = a_case("x", pod=a_pod(containers=[{"name": "c"}], resources={"requests": {"cpu": "2", "memory": "4Gi"}}))
+POD_LEVEL["expected"] = fits(scores={"node-1": scores(NodeResourcesBalancedAllocation=75)})
+
+
+def test_without_strict_a_difference_that_is_listed_passes_with_its_name() -> None:
+    assert verify(POD_LEVEL).out.startswith("1 passed")
+    run = verify(POD_LEVEL, options=("--no-strict",))
+    assert run.out.startswith("DIFFERS x (pod-level-score): NodeResourcesFit of node-1: expected 97, got 50\n")
+    assert run.out.splitlines()[-1].startswith("1 passed, 0 failed, 0 skipped")
+    assert run.code == 0
+
+
+def test_without_strict_a_difference_that_strict_answers_have_as_well_fails() -> None:
+    wrong = {**POD_LEVEL, "expected": fits(scores={"node-1": scores(NodeResourcesFit=3)})}
+    assert verify(wrong, options=("--no-strict",)).code == verify(wrong).code == 1
+
+
+def test_every_name_of_a_difference_is_in_the_list_of_differences() -> None:
+    assert {name for name, *_ in rows("differences.md", "Scheduling")} == set(LISTED.values())
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("hello", "unexpected"),
+        ("[]", "the line must be an object, not a list of 0 entries"),
+        ("{}", "pod is missing"),
+        (json.dumps(a_case(nodes=5)), "nodes must be a list, not 5"),
+        (json.dumps(a_case(pods=[5])), "pods[0] must be an object, not 5"),
+        (json.dumps(a_case(pod={"metadata": {}})), "pods[0]: Pod default/pod--1: spec: is required"),
+        (json.dumps(a_case(expected={})), "preFilter is missing"),
+        (json.dumps(a_case(expected=fits(scores={"node-1": {}}))), "plugins is missing"),
+    ],
+)
+def test_a_line_that_is_no_case_is_bad_input_with_file_and_line(line: str, problem: str, tmp_path: Path) -> None:
+    file = tmp_path / "cases.jsonl"
+    file.write_text(lines([a_case()]) + line + "\n")
+    run = dra("verify", "scheduling", file)
+    assert run.code == 2
+    assert run.err.startswith(f"dra: {file}: line 2 is no case: {problem}")
+    assert len(run.err.splitlines()) == 1

@@ -1,0 +1,66 @@
+"""A small cluster, and what one plugin says of a pod there."""
+
+from collections.abc import Iterable
+
+from allocator.model import Node
+from allocator.search.rules import bits
+from scheduler.core_v1.pod import Pod
+from scheduler.core_v1.volume_sources import ZONE
+from scheduler.decision import decide
+from scheduler.decision.cluster import Cluster
+from scheduler.plugins.cycle import Cycle
+from scheduler.plugins.plugin import Plugin
+from scheduler.state.pod_requests import pod_requests
+from tests.builders import a_node, kubernetes
+
+HOST = "kubernetes.io/hostname"
+
+Said = dict[str, tuple[list[str], bool]]
+"""By node that is refused: why, and whether the end of other pods may help."""
+
+
+def in_zone(name: str, zone: str = "", **more: str) -> Node:
+    """A node, in no zone where none is given."""
+    return a_node(name, {HOST: name, **({ZONE: zone} if zone else {}), **more})
+
+
+def a_world(*more: Node, is_strict: bool = False, unseen: Iterable[str] = ()) -> Cluster:
+    """The nodes a1 and a2 in zone A, and b1 in zone B."""
+    features = kubernetes(is_strict=is_strict)
+    cluster = Cluster(features, is_ours=lambda _: True, unseen=frozenset(unseen))
+    for node in (in_zone("a1", "A"), in_zone("a2", "A"), in_zone("b1", "B"), *more):
+        cluster.set_node(node)
+    return cluster
+
+
+def cycle_of(cluster: Cluster, pod: Pod) -> Cycle:
+    """An attempt at the pod."""
+    return decide.cycle_of(cluster, pod, pod_requests(pod))
+
+
+def before(plugin: Plugin, cluster: Cluster, pod: Pod) -> str:
+    """Why the plugin refuses the pod on every node at once."""
+    assert plugin.pre_filter
+    return plugin.pre_filter(cycle_of(cluster, pod))
+
+
+def said(plugin: Plugin, cluster: Cluster, pod: Pod) -> Said:
+    """What the plugin says of each node that it refuses."""
+    assert plugin.dynamic
+    cycle, nodes = cycle_of(cluster, pod), cluster.fleet.all
+    found: Said = {}
+    for one in plugin.dynamic.rejections(cycle, nodes):
+        for number in bits(one.nodes):
+            reasons, resolvable = found.setdefault(cluster.name_of(number), ([], True))
+            reasons.append(one.reason)
+            found[cluster.name_of(number)] = reasons, resolvable and bool(one.resolvable >> number & 1)
+    refused = {cluster.name_of(number) for number in bits(plugin.dynamic.refused(cycle) & nodes)}
+    assert refused == found.keys(), "the fast answer is the same as the long one"
+    return found
+
+
+def left(plugin: Plugin, cluster: Cluster, pod: Pod) -> list[str]:
+    """The nodes that the plugin lets pass."""
+    assert not before(plugin, cluster, pod)
+    refused = said(plugin, cluster, pod)
+    return sorted(name for name in cluster.names() if name not in refused)
