@@ -1,1 +1,1 @@
-"""From a decision to a bound pod: the writes, their order, and what undoes them."""
+"""Binds a pod as decided: a list of steps, which are undone where the attempt fails."""

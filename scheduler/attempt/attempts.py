@@ -1,8 +1,8 @@
-"""Attempts under way at pods: what is decided is reserved in memory, written, verified and bound, or taken back.
+"""All attempts of a program: each reserves in memory, carries out its steps, and releases what it reserved.
 
-Decision and reservation happen without a pause between them, so that nothing is given twice; the writes are a task of
-their own, beside the next decisions. However an attempt ends, what it took in memory ends here as well: it stays until
-the watch shows it, or is free again. Both programs for a cluster make their attempts by this.
+No pause comes between decision and reservation, so that nothing is allocated twice; the writes run as a task of their
+own beside the next decisions. However an attempt ends, what it reserved in memory either stays until the watch shows
+it, or is free again. The scheduler and the extender both use it.
 Source: kube-scheduler's binding cycle.
 """
 
@@ -45,16 +45,16 @@ from scheduler.state.claims import AlreadyReserved, ClaimObject
 from scheduler.state.invariants import Violation
 
 BACK_S = 1.5
-"""For so long what was cancelled may take back what it wrote."""
+"""How long a cancelled attempt may undo its steps."""
 
 FASTER_S = 2.0
-"""For so long nobody gets a device that an attempt had chosen to which another process was faster."""
+"""How long devices stay unavailable that an attempt lost to another process."""
 
 APART_S = 60.0
-"""For so long after a lost race nodes are looked for elsewhere than at the first one."""
+"""How long after a lost race the search for nodes starts elsewhere than at the first one."""
 
 INTERNAL = "internal error, see the log"
-"""All that users are told of a defect of ours."""
+"""What users see of an unexpected error."""
 
 Result = TypeVar("Result")
 
@@ -65,7 +65,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Reserved:
-    """A decision whose devices and place on the node are taken in memory, and which is not carried out yet."""
+    """A decision whose devices and node are reserved in memory, before it is carried out."""
 
     pod: Pod
     decision: Decision
@@ -87,7 +87,7 @@ GivenBackHandler = Callable[[Event, str], None]
 class Attempts:
     """All attempts of one program.
 
-    given_back: hears of what is free again. concurrency: attempts that write at the same time. is_tried: whether a pod,
+    given_back: called with what is free again. concurrency: attempts that write at a time. is_tried: whether a pod,
     by its uid, is still one to be tried; as long as it is, it shows that no pod can be bound, if it did.
     waits_for_devices: where they are not ready yet.
     """
@@ -130,14 +130,14 @@ class Attempts:
             self._trouble = ("", "")
 
     def start(self, work: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
-        """Let an attempt go on by itself."""
+        """Run an attempt as a task."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
 
     async def finish(self, wait_s: float, back_s: float = BACK_S) -> None:
-        """Let what is under way end; what does not within wait_s is cancelled, and takes back what it wrote."""
+        """Wait for the attempts under way; cancel what does not end within wait_s, so that it is undone."""
         if not self._tasks:
             return
         late = (await asyncio.wait(self._tasks, timeout=wait_s))[1]
@@ -202,7 +202,7 @@ class Attempts:
         if isinstance(outcome, Retry):
             self._set_aside(outcome.failed, decision.node)
             if outcome.is_lost:
-                # Who was faster decides as we do, and has most likely taken the same: our watch will show it.
+                # The faster one decides as we do, and has most likely taken the same devices: our watch will show it.
                 self._set_aside(decision.exclusive, decision.node, FASTER_S, FASTER)
                 self._keep_apart()
         if isinstance(outcome, Fatal):
@@ -254,7 +254,7 @@ class Attempts:
     def _set_aside(
         self, devices: Sequence[DeviceID], node: str, for_s: float = ASIDE_S, holder: str = NOT_READY
     ) -> None:
-        """Keep devices from everybody for a while that would be chosen again at once."""
+        """Make devices unavailable for a while that would be chosen again at once."""
         if devices:
             aside = self._cluster.set_aside(devices, holder)
             asyncio.get_running_loop().call_later(for_s, self._put_back, aside, node)

@@ -1,7 +1,4 @@
-"""The whole way of one decision, as a list of steps: its claims, verification, the wait for devices, the binding.
-
-Runs beside the next decisions.
-"""
+"""Binds a pod: the steps of its attempt, in order."""
 
 from collections.abc import Iterator
 

@@ -1,6 +1,6 @@
-"""What binding works with: the API server, our own view of the claims, time, and who we are.
+"""What an attempt works with: the API server, the claims as the watch shows them, time, and our identity.
 
-Time, waiting and chance are functions, so that a test needs no clock.
+Time, sleep and random numbers are functions, so that tests need no clock.
 """
 
 from collections.abc import Awaitable, Callable

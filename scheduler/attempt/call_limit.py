@@ -1,4 +1,4 @@
-"""A limit on calls at the same time, over all and for each namespace, so that one where calls hang delays no other."""
+"""Limits concurrent calls, in total and per namespace: a namespace where calls hang delays no other."""
 
 import asyncio
 from collections.abc import AsyncIterator

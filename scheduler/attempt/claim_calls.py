@@ -1,8 +1,8 @@
-"""Reading and writing one claim: a PUT of the object or of its status, always under the version that was read.
+"""Reads and writes one claim: PUT of the object or its status, always under the version that was read.
 
-Parameters for drivers, and what drivers say of devices, are JSON that the API server keeps as text and compares as
-such. It goes back as it came (`scheduler.client.raw_json`), which need not be what is kept: the API server shows `<` by
-its number. Then it says that the field cannot be changed, and a patch is sent, which names only what is to be written.
+Parameters and device data are opaque JSON that the API server compares as text. They are sent back unchanged
+(`scheduler.client.raw_json`), but the server may show them differently than it stores them (`<` as a number). It then
+rejects the PUT because the field is immutable, and a patch is sent, which names only the changed fields.
 """
 
 from collections.abc import Mapping

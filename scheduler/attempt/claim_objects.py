@@ -58,7 +58,7 @@ def consumers_of(claim: Claim) -> tuple[str, ...]:
 
 
 def work_of_another(claim: Claim, pod_uid: str, process: str) -> str:
-    """What tells that another process is at work on the claim for the pod; empty where nothing does."""
+    """What shows that another process works on the claim for the pod; empty where nothing does."""
     found = intent_of(claim)
     if found is not None and found.podUID == pod_uid:
         return "" if found.process == process else str(found)
@@ -71,7 +71,7 @@ def results_of(allocation: Mapping[str, Any]) -> list[Json]:
 
 
 def is_same_allocation(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether both are one and the same allocation, told by its time and devices.
+    """Whether both are one and the same allocation, by its time and devices.
 
     Quantities and empty fields may be spelled differently once the API server has stored them.
     """

@@ -1,4 +1,4 @@
-"""A step at one claim of the pod: what it shares with the others is how it is undone."""
+"""A step that writes to one claim, with the undo that all such steps share."""
 
 from abc import abstractmethod
 from dataclasses import dataclass, field

@@ -1,8 +1,8 @@
-"""Undo what an attempt wrote to a claim until nothing of it is left: a small state machine that reads before each edit.
+"""Undoes what an attempt wrote to a claim: a small state machine that reads the claim before each edit.
 
-An allocation that only this pod has goes, and then finalizer and intent; of a shared one, only the pod's reservation.
-A write of the attempt that was never answered may still land: every step moves the claim's version, and where there is
-nothing to take back a fence does, so that it lands never. A claim that another attempt has taken over is left to it.
+An allocation that only this pod uses is removed, then finalizer and intent; of a shared one, only the pod's
+reservation. An unanswered write of the attempt may still be stored: each edit moves the claim's version, and where
+there is nothing to undo a fence does, so that it never is. A claim that another attempt has taken over stays as it is.
 """
 
 from scheduler.attempt import claim_calls, claim_objects

@@ -23,7 +23,7 @@ class Write:
     """One write. edit: gives the object to send.
 
     is_stored: whether a claim that was read holds it. check: raises AttemptEnded where a claim is no longer what the
-    decision was made on. is_anonymous: what is stored does not tell which attempt for the pod has written it.
+    decision was made on. is_anonymous: what is stored does not show which attempt for the pod has written it.
     """
 
     send: Callable[[Binder, Claim], Awaitable[Json]]

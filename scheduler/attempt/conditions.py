@@ -1,7 +1,7 @@
 """Binding conditions: devices that have to be made ready for the node before the pod may be bound.
 
-Their driver says so in the claim's `status.devices`. All conditions true: go on; a failure condition true, or too much
-time gone since the allocation: the devices are given back and the pod is decided anew.
+The driver reports them in `status.devices` of the claim. Devices fail once a failure condition is true, or when they
+are not ready within the timeout; then they are deallocated, and the pod is decided again.
 Source: KEP-5007; feature gate DRADeviceBindingConditions.
 """
 

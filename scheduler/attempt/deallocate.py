@@ -1,7 +1,7 @@
-"""Deallocation of a claim that cannot serve its pod where it was allocated, so that the pod can be placed anew.
+"""Deallocates a claim that cannot serve its pod where it was allocated, so that the pod can be placed elsewhere.
 
-Its node has gone or is full, or its devices failed. Only a claim that nobody has reserved, or the pod in hand alone,
-may be taken back, and one at a time: the pod may fit once it is free.
+Its node is gone or full, or its devices failed. Only a claim that is reserved for nobody else may be deallocated, and
+only one at a time: the pod may fit after the first.
 Source: kube-scheduler's DynamicResources plugin, PostFilter.
 """
 
@@ -36,8 +36,8 @@ async def deallocate_one(binder: Binder, decision: Decision, slot: Slot | None =
 
     decision: the pod and the claims that it was refused for; its node does not matter. slot: of the writers, given back
     at the end or before. None as well where the pod is bound or gone by then. Raises CallFailed where the claim changed
-    meanwhile, or the API server refuses or is not heard: there may be no event then that would bring the pod back, and
-    it has to be tried again.
+    meanwhile, or the API server refuses or does not answer: there may be no event then that would bring the pod back,
+    and it has to be tried again.
     """
     may = (plan.claim for plan in decision.claims if may_be_deallocated(plan.claim, decision.pod.uid))
     claim = min(may, key=key_of, default=None)

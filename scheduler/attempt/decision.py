@@ -1,7 +1,7 @@
-"""What is to be carried out, and what becomes of it: plain values between the decision and the writes.
+"""The decision that an attempt carries out, and its outcome: plain values.
 
-A `Decision` names a pod, its node, and what each claim gets. It ends as exactly one `Outcome`, which says what the
-caller does with the pod; whatever it is, no write of the attempt is under way any more.
+A `Decision` names a pod, its node, and what each claim gets. It ends with exactly one `Outcome`, which says what the
+caller does with the pod; by then no write of the attempt is in flight.
 """
 
 from collections.abc import Mapping
@@ -136,7 +136,7 @@ class Fatal:
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """The claims are allocated and reserved, and stay so; their devices are not ready. Of impatient decisions only."""
+    """The claims stay allocated and reserved; their devices are not ready, and the decision does not wait."""
 
     reason: str
 

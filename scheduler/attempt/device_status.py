@@ -1,7 +1,7 @@
-"""What the status of a pod says of its devices, for its kubelet.
+"""The device fields of a pod's status, which its kubelet reads.
 
-The claim that was made for its extended resources, and what its devices take of the node. What an attempt that came to
-nothing has left there goes.
+They name the claim for extended resources, and what devices take of the node's resources. Fields that a failed attempt
+left are removed.
 Source: KEP-5004, KEP-5517; kube-scheduler's DynamicResources plugin, PreBind.
 """
 

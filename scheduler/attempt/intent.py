@@ -1,7 +1,7 @@
-"""Who is about to allocate a claim, for which pod: an annotation on the claim, written before its allocation.
+"""The intent: an annotation on a claim that says who is about to allocate it, for which pod.
 
-It stays for the allocation's lifetime. After a crash it tells what was begun; an attempt that finds another attempt's
-intent for its pod knows that the claim has been taken over, and leaves it alone.
+It is written before the allocation and stays as long as that. After a crash it shows what was begun. An attempt that
+finds another attempt's intent for its pod leaves the claim alone: it has been taken over.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ class Intent:
     scheduler: its name. epoch: of the process, from when it began to write: not smaller than those of all processes
     before it. process: which one it is of those that have begun at the same time. podUID, node: what the claim is for.
     attempt: counts within the process. renewal: how often the attempt has written it anew, to see whether the claim is
-    still its own; it does not tell attempts apart.
+    still its own; it is no part of the identity.
     """
 
     scheduler: str

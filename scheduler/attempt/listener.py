@@ -1,4 +1,4 @@
-"""Who hears how attempts go, for events, logs and metrics; never waited for."""
+"""Hears how attempts go, for events, logs and metrics."""
 
 from scheduler.attempt.decision import Decision, Outcome
 from scheduler.attempt.step import Point

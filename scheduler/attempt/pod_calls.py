@@ -1,4 +1,4 @@
-"""Reading one pod, and writing to its status under the version that was read: merged in, or as an owner of fields."""
+"""Reads one pod, and patches its status under the version that was read."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -21,14 +21,14 @@ from scheduler.attempt.write_outcome import outcome_of
 from scheduler.client.errors import CallFailed
 
 Unknown = Fatal | Unschedulable | Retry
-"""Nobody can tell whether the pod is being bound: the API server refuses to say, or to have it prevented."""
+"""It is unknown whether the pod is being bound: the API server refuses to say so, or to prevent it."""
 
 Fate = Bound | BoundElsewhere | Gone | Unknown
 """What became of a pod that is not to be bound any more, or not by this attempt."""
 
 
 class Kept(Exception):
-    """The pod turned out to be bound, or nobody can tell: what is left of the attempt's writes stays."""
+    """The pod turned out to be bound, or that is unknown: what is left of the attempt's writes stays."""
 
     def __init__(self, fate: Fate) -> None:
         super().__init__(str(fate))

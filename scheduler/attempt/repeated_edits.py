@@ -1,7 +1,7 @@
-"""One write after the other to a claim, each decided by what the claim is now, until there is nothing left to write.
+"""Edits a claim again and again, each time as its current state requires, until nothing is left to do.
 
-A conflict, or an answer that never came, is resolved by reading the claim again: what was sent has landed, or is sent
-once more under the same version, or can never land.
+A conflict, or an unanswered write, is resolved by reading the claim again: what was sent is stored, or is sent again
+under the same version, or can never be stored.
 """
 
 import logging

@@ -1,8 +1,8 @@
-"""An attempt does its steps one after the other, and undoes them in reverse order where it fails or is cancelled.
+"""Runs an attempt: does its steps in order, and undoes them in reverse order if it fails or is cancelled.
 
-Before anything is undone, the pod's fate is found out: where it is bound after all, or nobody can tell, everything
-stays; where somebody else has bound it, what it needs on its node. However an attempt ends, it returns only when no
-write of its own is in flight: the caller may then forget the reservation that it made in memory.
+Before anything is undone, the attempt finds out what became of the pod. If it is bound after all, or that is unknown,
+everything stays; if somebody else has bound it, what it needs on its node stays. An attempt returns only when none of
+its writes is in flight: the caller may then release the reservation in memory.
 """
 
 import asyncio

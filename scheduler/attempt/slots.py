@@ -1,8 +1,8 @@
-"""How many attempts write at the same time: so many over all, and fewer in a namespace where writes fail.
+"""Limits concurrent attempts: in total, and lower in a namespace where writes fail.
 
-An attempt has its slot while it writes, and gives it back before it waits for devices or takes back what it wrote. The
-limit of a namespace is halved by every write that fails for want of an answer (a webhook that is down, or hangs), and
-grows by one with every success: such a namespace keeps one slot, which finds out when its writes succeed again.
+An attempt holds a slot while it writes, and releases it before it waits for devices or undoes its steps. Each write
+that fails without an answer (a webhook that is down, or hangs) halves the limit of its namespace; each success raises
+it by one. At least one slot stays, which finds out when writes succeed again.
 """
 
 import asyncio

@@ -43,6 +43,6 @@ class Step(ABC):
         """Take back what was written; afterwards nothing of it is in flight. True where something may have been stored.
 
         node: where the pod is bound, "" while it is not; what it needs there stays. Raises Kept where the pod turns out
-        to be bound, or nobody can tell.
+        to be bound, or that is unknown.
         """
         return False

@@ -1,4 +1,4 @@
-"""How often a write is sent, and what follows from its failure before it is sent again."""
+"""How often a write is sent, and what its failure means for the next try."""
 
 from scheduler.attempt.attempt import Attempt
 from scheduler.attempt.binder import Binder, pause_s

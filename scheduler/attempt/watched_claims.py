@@ -1,11 +1,11 @@
-"""What attempts ask of the cluster as it is watched: by the watch of the claims, and the index that it fills."""
+"""What attempts ask of the watched state: claims, rivals, nodes and devices."""
 
 from collections.abc import Sequence
 
 from allocator.model import NodeSelector
 from scheduler.attempt.claim_objects import ClaimKey
 from scheduler.attempt.decision import Decision
-from scheduler.cache.kinds import ClaimObject
+from scheduler.cache.kinds import WatchedClaim
 from scheduler.cache.reflector import Reflector
 from scheduler.decision.cluster import Cluster
 from scheduler.state.invariants import is_reached
@@ -15,7 +15,7 @@ from scheduler.state.rivals import Rival
 class WatchedClaims:
     """The claims, as the watch shows them."""
 
-    def __init__(self, claims: Reflector[ClaimObject], cluster: Cluster) -> None:
+    def __init__(self, claims: Reflector[WatchedClaim], cluster: Cluster) -> None:
         self._claims = claims
         self._cluster = cluster
 

@@ -1,8 +1,8 @@
-"""What an error of a write means for the attempt, told by status and `details.causes`, not by the call.
+"""What a failed write means for the attempt, by status and `details.causes`.
 
-A lack of rights on `resourceclaims/binding` comes as 422, and so do a lost race, a full claim and a claim that is being
-deleted. A 403 is either RBAC's, which only an operator can mend, or a policy's, which speaks of this one object.
-Source: k8s.io/kubernetes pkg/registry/resource/resourceclaim and pkg/apis/resource/validation, observed on 1.36.3.
+422 may mean a missing right on `resourceclaims/binding`, a lost race, a full claim, or a claim that is being deleted.
+403 comes from RBAC, which only an operator can fix, or from a policy about this one object.
+Source: k8s.io/kubernetes pkg/registry/resource/resourceclaim and pkg/apis/resource/validation, as of 1.36.3.
 """
 
 import re

@@ -1,7 +1,7 @@
-"""From what the API server sends to inputs of a watcher: pages of a list, and lines of a watch.
+"""Decodes what the API server sends: pages of a list, and lines of a watch.
 
-What is wrong with one object is told of that object. Only what has no place of its own, such as an event that does not
-say which object at which version it is of, fails the call.
+An error in an object affects only that object. The call fails only where the object cannot be identified, such as an
+event without name or version.
 Source: k8s.io/apimachinery meta/v1 WatchEvent and ListMeta; KEP-3157 for the end of a list by watch.
 """
 

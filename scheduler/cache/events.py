@@ -1,8 +1,7 @@
-"""Events of one resource, as data: what a watcher tells, in the order of resource versions.
+"""Events of one resource, as a watcher reports them, in the order of resource versions.
 
-An object is decoded as soon as it has come, so that a list of a large cluster never stands in memory as JSON. One that
-cannot be decoded is an object too: it comes as `Undecoded`, and replaces what was known under its name. It costs
-itself alone: the others of its page, and of its watch, go on.
+An object is decoded on arrival, so that a large list never stands in memory as JSON. An object that cannot be decoded
+comes as `Undecoded` and replaces what was known under its name. It affects only itself, not its page or its watch.
 """
 
 from collections.abc import Callable, Mapping

@@ -9,7 +9,7 @@ from typing import Any
 
 from allocator.api import decode
 from allocator.model import Allocation, Claim, Container, DeviceResult, PoolID
-from scheduler.cache.kinds import ClaimObject
+from scheduler.cache.kinds import WatchedClaim
 from scheduler.core_v1.pod import Pod
 from scheduler.state.pod_requests import ALL_ROOM
 
@@ -18,13 +18,13 @@ Raw = Mapping[str, Any]
 _A_CLAIM = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim"}
 
 
-def held_by_claim(raw: Raw) -> ClaimObject:
+def held_by_claim(raw: Raw) -> WatchedClaim:
     """The claim with the devices that it has, and the pools of which it has nobody knows what."""
     results = list(_results(raw))
     known = tuple(found for one in results if (found := _device(one)))
     claim = Claim(*_names(raw), allocation=Allocation(known) if known else None)
     pools = dict.fromkeys(pool for one in results if not _device(one) and (pool := _pool(one)))
-    return ClaimObject(claim, b"{}", unknown_pools=tuple(pools))
+    return WatchedClaim(claim, b"{}", unknown_pools=tuple(pools))
 
 
 def held_by_pod(raw: Raw) -> Pod | None:

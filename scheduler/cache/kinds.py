@@ -31,7 +31,7 @@ UNFINISHED: Mapping[str, str] = {"fieldSelector": "status.phase!=Succeeded,statu
 
 
 @dataclass(frozen=True, slots=True)
-class ClaimObject:
+class WatchedClaim:
     """A claim. claim: what the allocator sees; data: JSON of the object in the version that is watched.
 
     error: why nothing but its devices is known, empty for a claim that can be read; unknown_pools: of which it has
@@ -76,13 +76,13 @@ def namespace_of(raw: Raw) -> Namespace:
     return _decoded(*decode_namespace(raw))
 
 
-def claim_of(raw: Raw) -> ClaimObject:
+def claim_of(raw: Raw) -> WatchedClaim:
     """The claim, in any served version."""
     decoded = _trusted(raw)
     claim = _as(Claim, decoded)
     if not claim.namespace:
         raise Undecodable("metadata.namespace: is required")
-    return ClaimObject(claim, _data(raw), decoded.metadata, decoded.reserved_for)
+    return WatchedClaim(claim, _data(raw), decoded.metadata, decoded.reserved_for)
 
 
 def _data(raw: Raw) -> bytes:

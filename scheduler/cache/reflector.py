@@ -1,7 +1,7 @@
-"""The reflector: fills a store with what a watcher tells, and knows whether the watch is alive.
+"""The reflector: fills a store from a watcher, and knows whether the watch is alive.
 
-What goes wrong is logged once: why an object cannot be decoded, and why nothing is heard, until the reason changes.
-What a decoder should not have raised is logged with where it came from.
+Each error is logged once, until its reason changes: an object that cannot be decoded, an API server that does not
+answer. An unexpected exception of a decoder is logged with its traceback.
 """
 
 import asyncio

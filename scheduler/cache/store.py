@@ -1,9 +1,9 @@
-"""The store: the objects of one resource as they are known now, by name. One writer, many readers.
+"""The store: the current objects of one resource, by name. One writer, many readers.
 
-A watch tells the resource versions of one resource in their order, so the store only goes forward, and "everything up
-to this version is here" can be waited for. An object that was deleted and made again under its name is another one (by
-uid): readers hear of an end and of a beginning, synchronously, after the store has changed. What a reader fails at is
-that change alone.
+A watch reports versions in ascending order, so the store only moves forward, and a reader can wait for "everything up
+to this version". An object that was deleted and created again under its name is another object (by uid): handlers see
+an end and a beginning. Handlers are called synchronously, after the store has changed; an exception of a handler
+affects only that change.
 """
 
 import asyncio

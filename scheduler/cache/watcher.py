@@ -1,8 +1,7 @@
-"""The watcher: one resource's events for ever, through cut watches, expired versions and servers that come and go.
+"""The watcher: reports all events of one resource, through broken watches, expired versions and restarts of the server.
 
-The decisions are those of `states`; here are the calls, what they answer with, and the waits between them. A watch that
-is silent for longer than bookmarks are apart is taken for dead and opened again; one that is opened again and again and
-tells nothing is heard no more.
+`states` decides; this module makes the calls and waits between them. A watch that is silent for longer than the
+interval of bookmarks is reopened; one that is reopened again and again and brings nothing counts as dead.
 Source: KEP-956 (bookmarks), KEP-3157 (lists by watch).
 """
 

@@ -24,7 +24,7 @@ from scheduler.cli.inputs import (
 from scheduler.cli.progress import Progress
 from scheduler.core_v1.pod import Pod
 from scheduler.decision import admin_access
-from scheduler.offline.placement import Placed, Placement, Result, unused_claims
+from scheduler.offline.placement import PlacedPod, Placement, Result, unused_claims
 from scheduler.output.objects import list_of
 from scheduler.output.report import unchecked_namespaces
 from scheduler.output.table import table
@@ -94,7 +94,7 @@ def command(  # noqa: PLR0913 - one for each option
     results = _place(world, placement, names["pod"], names["claim"])
     if text := _rendered(results, placement, output):
         click.echo(text, nl=not text.endswith("\n"))
-    placed = sum(isinstance(result, Placed) for result in results)
+    placed = sum(isinstance(result, PlacedPod) for result in results)
     tell([f"{placed} of {len(results)} placed{'' if results else ': nothing in the input waits for devices'}"])
     is_complete = placed == len(results) and (names["pod"] or names["claim"] or not inventory.unseen)
     sys.exit(BAD_INPUT if inventory.errors else int(not is_complete))
@@ -142,7 +142,7 @@ def _columns() -> int | None:
 
 def _names(results: Sequence[Result]) -> list[str]:
     """The placed pods and claims, as `kind/namespace/name`."""
-    placed = [result for result in results if isinstance(result, Placed)]
+    placed = [result for result in results if isinstance(result, PlacedPod)]
     names = {f"pod/{result.pod}" for result in placed if result.pod}
     names |= {f"resourceclaim.resource.k8s.io/{claim}" for result in placed for claim in result.claims}
     return sorted(names)

@@ -53,23 +53,11 @@ KINDS: Mapping[str, tuple[str, str]] = {
 }
 """The fields of a case that hold objects, and what these are."""
 
-OF_NAMESPACE = frozenset(
-    {
-        "services",
-        "replicationControllers",
-        "replicaSets",
-        "statefulSets",
-        "persistentVolumeClaims",
-        "podDisruptionBudgets",
-        "resourceClaims",
-    }
-)
-"""Those that matter to pods of their own namespace alone."""
-
 LISTED: Mapping[tuple[str, str], str] = {
     ("NodeResourcesFit", "score"): "pod-level-score",
-    ("NodeVolumeLimits", "filter"): "own-attached-volume",
+    ("NodeVolumeLimits", "filter"): "attached-volume",
     ("VolumeBinding", "filter"): "claim-named-twice",
+    ("InterPodAffinity", "filter"): "promised-anti-affinity",
 }
 """Plugin and what of its answer may differ -> the name of the difference in docs/differences.md."""
 
@@ -79,6 +67,7 @@ Scores = Mapping[str, Mapping[str, int]]
 _SUCCESS, _RESOLVABLE, _UNRESOLVABLE = "Success", "Unschedulable", "UnschedulableAndUnresolvable"
 _NODE, _SCORE, _PRE_FILTER, _QUEUE, _CHOICE = "filter", "score", "preFilter", "queue", "choice"
 _ORDER = {plugin.name: position for position, plugin in enumerate(PLUGINS)}
+_NO_NAMESPACE = "-"
 _NOT_IN_LIST = "PreFilterResult"
 """What the recorded reason is of a node that is none of those that plugins name."""
 
@@ -203,12 +192,9 @@ def replay(lines: Iterator[bytes], features: Features) -> Iterator[Verdict]:
 
 
 def verdict_of(case: Case, features: Features) -> Verdict:
-    """Decide and compare; without `strict` a difference is listed only where the strict answer has none.
-
-    Another choice is no difference of its own where something else differs, from which it follows.
-    """
+    """Decide and compare; without `strict` a difference is listed only where the strict answer has none."""
     differences = list(_differences(case, features))
-    names = {one.name for one in differences if one.part != _CHOICE or len(differences) == 1}
+    names = {one.name for one in differences}
     if not differences or features.is_strict or "" in names or any(_differences(case, features.strictly())):
         return Verdict(case, differences)
     return Verdict(case, differences, tuple(sorted(names)))
@@ -222,10 +208,9 @@ def case_of(raw: Json) -> Case:
     found["pods"] = [*pods, own]
     found["namespaces"] += _missing_namespaces(found["namespaces"], found["pods"])
     objects = (
-        RawObject(Place(f"{name}[{number}]"), {**one, "apiVersion": KINDS[name][0], "kind": KINDS[name][1]})
+        RawObject(Place(f"{name}[{number}]"), {**_placed(one), "apiVersion": KINDS[name][0], "kind": KINDS[name][1]})
         for name, objects in found.items()
         for number, one in enumerate(objects)
-        if not _is_nowhere(name, one)
     )
     inventory = take_inventory(objects, validate=False)
     if inventory.errors:
@@ -233,11 +218,6 @@ def case_of(raw: Json) -> Case:
     pod = next(one for one in inventory.pods if one.uid == own["metadata"]["uid"])
     expected = field_of(raw, "expected", dict)
     return Case(str(field_of(raw, "id")), pod, inventory, _recorded(expected, pod), "postFilter" in expected)
-
-
-def _is_nowhere(name: str, raw: Json) -> bool:
-    """True for an object of a namespace that names none: no pod is in it."""
-    return name in OF_NAMESPACE and not of_kind(raw.get("metadata", {}), "metadata", dict).get("namespace")
 
 
 def _completed_pod(raw: Json, number: int) -> Json:
@@ -248,6 +228,11 @@ def _completed_pod(raw: Json, number: int) -> Json:
         **of_kind(raw.get("metadata", {}), "metadata", dict),
     }
     return {**raw, "metadata": {"uid": f"{metadata['namespace']}/{metadata['name']}", **metadata}}
+
+
+def _placed(raw: Json) -> Json:
+    """The object with a namespace; the reference found one without any in none."""
+    return {**raw, "metadata": {"namespace": _NO_NAMESPACE, **of_kind(raw.get("metadata", {}), "metadata", dict)}}
 
 
 def _missing_namespaces(given: Iterable[Json], pods: Iterable[Json]) -> list[Json]:
@@ -340,12 +325,17 @@ def _refused(cluster: Cluster, diagnosis: Diagnosis) -> Mapping[str, Status]:
 
 
 def _differences(case: Case, features: Features) -> Iterator[Difference]:
-    expected = case.expected
+    """Where our answer is another one. The choice is compared where nothing differs that it is made of."""
     try:
         actual = _answer(case, features)
     except AllocationError as error:
         yield Difference("DynamicResources", _NODE, f"got an error: {error}")
         return
+    found = list(_differing_parts(case.expected, actual))
+    yield from found or _by_choice(case.expected, actual)
+
+
+def _differing_parts(expected: Answer, actual: Answer) -> Iterator[Difference]:
     if expected.gate != actual.gate:
         text = f"queue: expected {expected.gate or 'no'} gate, got {actual.gate or 'none'}"
         yield Difference(expected.gate or actual.gate, _QUEUE, text)
@@ -354,9 +344,11 @@ def _differences(case: Case, features: Features) -> Iterator[Difference]:
         yield Difference(plugin, _PRE_FILTER, f"preFilter: {told}")
         return
     yield from _by_node(expected.nodes, actual.nodes)
-    if expected.scores.keys() != actual.scores.keys():  # scores depend on which nodes are feasible
-        return
-    yield from _by_score(expected.scores, actual.scores)
+    if expected.scores.keys() == actual.scores.keys():  # scores depend on which nodes are feasible
+        yield from _by_score(expected.scores, actual.scores)
+
+
+def _by_choice(expected: Answer, actual: Answer) -> Iterator[Difference]:
     if expected.best and not (actual.chosen and actual.chosen <= expected.best and expected.chosen <= actual.best):
         told = f"chosen: expected one of {_names(expected.best)}, got {_names(actual.chosen) or 'none'}"
         yield Difference("choice", _CHOICE, told)

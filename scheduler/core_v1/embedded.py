@@ -12,7 +12,7 @@ from typing import NamedTuple
 from allocator.api.findings import FieldError, step_text
 from scheduler.core_v1.fields import MetadataFields, ObjectFields, OwnerFields, metadata_errors, typed
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE, Owner, controller_of, decode_pod
-from scheduler.core_v1.workload import MAX_PODS, ConditionFields, Workload, raw_pod, why_over
+from scheduler.core_v1.workload import MAX_PODS, Workload, WorkloadConditionFields, raw_pod, why_over
 
 _BLUEPRINTS = frozenset({"ClusterTrainingRuntime", "CustomResourceDefinition", "TrainingRuntime"})
 """Kinds that hold templates of which others make pods; kinds whose name ends in `Template` do so, too."""
@@ -39,7 +39,7 @@ class _Metadata(ObjectFields):
 
 
 class _Status(ObjectFields):
-    conditions: list[ConditionFields] | None = None
+    conditions: list[WorkloadConditionFields] | None = None
 
 
 class _Template(NamedTuple):

@@ -86,7 +86,7 @@ class _SpecFields(ObjectFields):
     jobTemplate: _JobTemplateFields | None = None  # noqa: N815 - the API's name
 
 
-class ConditionFields(ObjectFields):
+class WorkloadConditionFields(ObjectFields):
     """A condition, as far as it says that a workload is over."""
 
     type: str = ""
@@ -95,7 +95,7 @@ class ConditionFields(ObjectFields):
 
 class _StatusFields(ObjectFields):
     succeeded: int | None = None
-    conditions: list[ConditionFields] | None = None
+    conditions: list[WorkloadConditionFields] | None = None
 
 
 class _WorkloadFields(ObjectFields):
@@ -204,6 +204,6 @@ def _of_job(spec: _SpecFields | _JobFields, status: _StatusFields) -> tuple[int,
     return min(parallelism, max(spec.completions - succeeded, 0)), ""
 
 
-def why_over(conditions: Iterable[ConditionFields]) -> str:
+def why_over(conditions: Iterable[WorkloadConditionFields]) -> str:
     """How a workload with these conditions has ended; empty where it has not."""
     return next((_OVER[one.type] for one in conditions if one.status == "True" and one.type in _OVER), "")

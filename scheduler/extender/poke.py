@@ -51,7 +51,7 @@ _LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class RefusedPod:
+class WaitingPod:
     """A pod that no node passed for. name: as namespace/name. moment: counts refusals and changes in their order."""
 
     name: str
@@ -82,7 +82,7 @@ class Poke:
     """Pods that were refused, and the changes since.
 
     waiting: the pods that no node passed for when they were asked about last, by uid, in the order of their refusals.
-    sleep: for so many seconds. woke: told of each time that pods were woken.
+    sleep: for so many seconds. woke: called each time that pods were woken.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Poke:
         now: Callable[[], datetime],
         woke: Callable[[], None],
     ) -> None:
-        self.waiting: dict[str, RefusedPod] = {}
+        self.waiting: dict[str, WaitingPod] = {}
         self._cluster = cluster
         self._api = api
         self._sleep = sleep
@@ -106,14 +106,14 @@ class Poke:
     def refused(self, pod: Pod) -> None:
         """No node passed for the pod, as things are now."""
         self.passed(pod.uid)
-        self.waiting[pod.uid] = RefusedPod(str(pod), next(self._moments))
+        self.waiting[pod.uid] = WaitingPod(str(pod), next(self._moments))
 
     def passed(self, pod_uid: str) -> None:
         """Some node passed for the pod, or it waits for none any more."""
         self.waiting.pop(pod_uid, None)
 
     def on_event(self, event: Event) -> None:
-        """Something has changed, as the watches tell it."""
+        """Something has changed, as the watches show it."""
         match event:
             case SliceChanged(old, new):
                 for piece in (old, new):
@@ -170,7 +170,7 @@ class Poke:
         nodes = self._some_of(changes.nodes)
         errors = [error for node in nodes if (error := await self._annotate(node))]
         if len(errors) < len(nodes):
-            # kube-scheduler may ask about a pod that has ended, and nothing would tell of its end once more.
+            # kube-scheduler may ask about a pod that has ended, and no event would show its end once more.
             for uid in behind:
                 if not self._cluster.pods.is_shown(uid):
                     self.passed(uid)

@@ -1,4 +1,4 @@
-"""The extender as a program: fill the caches, mend what was left, answer until told to stop.
+"""The extender as a program: fill the caches, recover, answer until stopped.
 
 Told to stop, it takes no call any more; what is being bound ends or is taken back, within ten seconds.
 """
@@ -40,7 +40,7 @@ _LOG = logging.getLogger(__name__)
 
 
 def run(configuration: ExtenderConfiguration) -> int:
-    """Answer until told to stop; the exit status. Logging has to be set up."""
+    """Answer until stopped; the exit status. Logging has to be set up."""
 
     async def work(stop: asyncio.Event) -> None:
         async with AsyncExitStack() as open_:
@@ -134,7 +134,7 @@ class Extender:
         return ServedVerbs(PREFIX, self.verbs(), clients, self._configuration.most_calls, self._metrics.called, limits)
 
     def probes(self, certificates: Certificates | None) -> health.Endpoints:
-        """What the endpoints tell."""
+        """What the endpoints serve."""
         return health.Endpoints(
             live={},
             ready={

@@ -27,8 +27,8 @@ class Verbs:
     """What the extender answers.
 
     schedulers: the profiles whose pods it allocates for; those of all others pass. unready: why there is no answer yet,
-    empty where there is. binds: None where kube-scheduler allocates itself and only asks for advice. poke: told who is
-    refused.
+    empty where there is. binds: None where kube-scheduler allocates itself and only asks for advice. poke:
+    learns who is refused.
     """
 
     def __init__(

@@ -85,7 +85,7 @@ _NOT_OF_THE_TEMPLATE = (*_BESIDE, "spec.spec.")
 
 
 @dataclass(frozen=True, slots=True)
-class ClaimObject:
+class InputClaim:
     """A claim as an object: claim is what the allocator sees, decoded what else the API server holds of it.
 
     consumers: for whom it is reserved beside those that the object names. error: why nothing but its devices is known.
@@ -124,7 +124,7 @@ class Inventory:
 
     slices: list[Slice] = field(default_factory=list)
     classes: list[DeviceClass] = field(default_factory=list)
-    claims: dict[tuple[str, str], ClaimObject] = field(default_factory=dict)
+    claims: dict[tuple[str, str], InputClaim] = field(default_factory=dict)
     holders: list[Claim] = field(default_factory=list)
     templates: dict[tuple[str, str], ClaimTemplate] = field(default_factory=dict)
     faults: dict[tuple[str, str, str], str] = field(default_factory=dict)
@@ -309,7 +309,7 @@ class _Reader:
             case TaintRule() as rule:
                 inventory.taint_rules.append(rule)
             case Claim() as claim:
-                inventory.claims[claim.namespace, claim.name] = ClaimObject(claim, decoded)
+                inventory.claims[claim.namespace, claim.name] = InputClaim(claim, decoded)
             case ClaimTemplate() as template:
                 self._keep_template(template, [warning.path for warning in decoded.warnings])
 

@@ -1,8 +1,8 @@
-"""The loop: takes the next pod from the queue, decides, reserves in memory, and lets it be bound beside the next ones.
+"""The scheduling loop: takes the next pod from the queue, decides, reserves, and starts the attempt.
 
-Decision and reservation happen without a pause between them, so that nothing is given twice; the writes of a decision
-are a task of their own. Whatever comes of it ends here: the pod is done, goes back to the queue, or is refused, and is
-told so. Source: kube-scheduler's scheduling and binding cycles.
+Attempts run beside the next decisions. When one ends, the loop finishes the pod, requeues it, or refuses it, and
+reports that in events and conditions. No pause comes between decision and reservation, so that nothing is allocated
+twice. Source: kube-scheduler's scheduling and binding cycles.
 """
 
 import asyncio
@@ -38,30 +38,30 @@ _LOG = logging.getLogger(__name__)
 
 
 BEAT_S = 5.0
-"""The loop wakes at least so often, if only to show that it is alive."""
+"""The longest time between two iterations, which show that the loop is alive."""
 
 
 PROBE_S = 1.0
-"""While no pod can be bound before an operator acts, one is tried so often, to find out when he has."""
+"""How often one pod is tried while no pod can be bound before an operator acts."""
 
 LOOK_S = 0.2
-"""So often it looks whether lost changes are made up for."""
+"""How often the loop checks whether the watched state is complete again."""
 
 SLICE_LEAST_S = 0.25
 SLICE_MOST_S = 1.0
-"""A decision that takes longer goes on in the pod's next turn, which is as long as all before."""
+"""A decision that takes longer continues the next time the pod is popped, for as long as all before."""
 
 DECISION_S = 3.0
-"""A pod whose decision has taken so long in all is told so, and comes again after its backoff."""
+"""A decision that takes longer in total fails with a time-out; the pod is retried after its backoff."""
 
 LEFT_S = 2.0
-"""So long a pod is left to another process that is seen at work on its claims: that one may be about to bind it."""
+"""How long a pod is left to another process that works on its claims and may be about to bind it."""
 
 LOST_S = 1.0
-"""After that a pod is looked at again for which another process was faster."""
+"""How soon a pod is retried after it was lost to another process."""
 
 QUIET_ATTEMPTS = 3
-"""A pod's attempts that may be lost to another scheduler without a word to the pod."""
+"""How many attempts a pod may lose to another scheduler before that is reported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ class Loop:
     def _attempt(self, entry: QueuedPod, started: float) -> None:
         pod = entry.pod
         if not pod.node_name and self._cluster.pods.is_placed(pod.uid):
-            self._queue.done(pod.uid)  # what was heard of it is older than its binding
+            self._queue.done(pod.uid)  # the event that queued it is older than its binding
             return
         if problem := self._attempts.slots.objection(pod.namespace):
             self._hold(entry, problem, started)
@@ -213,7 +213,7 @@ class Loop:
         return entry.left_until
 
     def _go_on_later(self, entry: QueuedPod, took_s: float, started: float) -> None:
-        """Let others have their turn before the decision about the pod goes on; it may not take for ever."""
+        """Let others go first before the decision about the pod continues; in total it is limited."""
         entry.spent_s += took_s
         if entry.spent_s < DECISION_S:
             self._queue.held(entry.pod.uid, self._clock(), self._clock())
@@ -262,19 +262,19 @@ class Loop:
         self.wake()
 
     def _report(self, entry: QueuedPod, outcome: Outcome) -> None:
-        """Tell the pod why it is not bound."""
+        """Report why the pod is not bound."""
         match outcome:
             case Unschedulable(reason):
                 self._report_reason(entry.pod, "Unschedulable", reason)
             case Retry(reason, is_lost=is_lost):
-                # What is said would move the pod's version under who was faster, and is about to bind it.
+                # A condition would move the pod's version while the faster one is about to bind it.
                 if not is_lost or entry.attempts > QUIET_ATTEMPTS:
                     self._report_reason(entry.pod, "SchedulerError", reason)
             case Fatal(reason):
                 self._report_reason(entry.pod, "SchedulerError", reason)
 
     def _end(self, entry: QueuedPod, outcome: Outcome, started: float) -> None:
-        """The pod goes on from here; it was told why."""
+        """Finish or requeue the pod; its condition and event are written already."""
         pod, now = PodKey.of(entry.pod), self._clock()
         match outcome:
             case Bound(node):
@@ -341,7 +341,7 @@ class Loop:
         self._metrics.attempted(Result.UNSCHEDULABLE, now - started)
 
     def _hold(self, entry: QueuedPod, problem: str, started: float) -> None:
-        """Leave a pod for a moment, since further writes in its namespace would fail as well; it is told so once."""
+        """Leave a pod for a moment, since further writes in its namespace would fail as well."""
         self._queue.held(entry.pod.uid, started)
         self._report_reason(entry.pod, "SchedulerError", problem)
 

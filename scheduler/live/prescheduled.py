@@ -1,4 +1,4 @@
-"""The pods that came with a node and without devices, counted as pods and claims change: asking costs nothing."""
+"""Counts pods that came with a node and lack devices; kept up to date by events, so that reading costs nothing."""
 
 from collections.abc import Callable, Iterable
 

@@ -1,8 +1,8 @@
-"""The live scheduler as a program: fill the caches, lead, mend what was left, decide until told to stop.
+"""The live scheduler as a program: fill the caches, become the leader, recover, schedule until stopped.
 
-Until it leads it hears all that happens and writes nothing; once it leads no more it ends, and has stopped to write.
-Told to stop, it tries no pod any more; what is under way ends or takes back what it wrote, and what was to be told is
-told, all within ten seconds.
+A replica that does not lead watches and writes nothing; a leader that loses the lease stops writing and exits. On
+SIGTERM no further pod is tried; attempts under way end or are undone, and events and conditions are written, all within
+ten seconds.
 """
 
 import asyncio
@@ -38,10 +38,10 @@ from scheduler.telling.conditions import Refusals
 from scheduler.telling.events import Events
 
 FINISH_S = 5.0
-"""For so long bindings may go on after SIGTERM; then they are taken back."""
+"""How long attempts may continue after SIGTERM; then they are undone."""
 
 REPORT_S = 1.5
-"""For so long events and conditions are written after that."""
+"""How long events and conditions are written after that."""
 
 INSTANCE_MAX = 128
 """Characters of an event's reportingInstance."""
@@ -53,7 +53,7 @@ _LOG = logging.getLogger(__name__)
 
 
 def run(configuration: Configuration) -> int:
-    """Schedule until told to stop; the exit status. Logging has to be set up."""
+    """Schedule until stopped; the exit status. Logging has to be set up."""
 
     async def work(stop: asyncio.Event) -> None:
         async with running.connected(configuration) as site:
@@ -207,7 +207,7 @@ class Scheduler:
     # -- what is so at the moment
 
     def probes(self) -> health.Endpoints:
-        """What the endpoints tell."""
+        """What the endpoints serve."""
         election = self._election
         return health.Endpoints(
             live={"loop": self._stuck, **({"leaderElection": election.stale} if election else {})},

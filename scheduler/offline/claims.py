@@ -15,7 +15,7 @@ from allocator.pods.extended_resources import CLAIM_ANNOTATION
 from scheduler.core_v1.pod import Pod, PodClaim
 from scheduler.core_v1.unread import GROUP, GROUPS_UNSUPPORTED
 from scheduler.input.identity import generate_name, generated, uid_of
-from scheduler.input.inventory import ClaimObject, Inventory
+from scheduler.input.inventory import InputClaim, Inventory
 from scheduler.state.extended_resources import VERSION, ExtendedClaim, annotations
 from scheduler.state.pod_claims import Waiting, is_controlled_by
 
@@ -26,7 +26,7 @@ class Claims:
     """The claims of an inventory, and those made for pods on the way."""
 
     def __init__(self, inventory: Inventory) -> None:
-        self.objects: dict[tuple[str, str], ClaimObject] = dict(_identified(inventory.claims))
+        self.objects: dict[tuple[str, str], InputClaim] = dict(_identified(inventory.claims))
         self._templates = inventory.templates
         self._faults = inventory.faults
         self._holders = inventory.holders
@@ -51,17 +51,17 @@ class Claims:
         return [*(one.claim for one in self.objects.values() if one.claim.allocation), *self._holders]
 
     @property
-    def with_errors(self) -> Iterator[ClaimObject]:
+    def with_errors(self) -> Iterator[InputClaim]:
         """The claims of which nothing but their devices is known, each with a uid of its own."""
         for number, claim in enumerate(self._holders):
             uid = uid_of("ResourceClaim with errors", claim.namespace, f"{claim.name}/{number}")
-            yield ClaimObject(replace(claim, uid=uid), Decoded(None), error="holds an error")
+            yield InputClaim(replace(claim, uid=uid), Decoded(None), error="holds an error")
 
-    def of(self, pod: Pod) -> list[tuple[PodClaim, ClaimObject]] | Waiting:
+    def of(self, pod: Pod) -> list[tuple[PodClaim, InputClaim]] | Waiting:
         """The claims of a pod in the order of its entries; an entry that needs none is left out."""
         if pod.claims and GROUP in pod.unread:
             return Waiting(f"is of a pod group: {GROUPS_UNSUPPORTED}")
-        found: list[tuple[PodClaim, ClaimObject]] = []
+        found: list[tuple[PodClaim, InputClaim]] = []
         for entry in pod.claims:
             resolved = self._by_name(pod, entry) if entry.claim_name else self._by_template(pod, entry)
             if isinstance(resolved, Waiting):
@@ -75,7 +75,7 @@ class Claims:
             found.append((entry, resolved))
         return found
 
-    def of_extended_resources(self, pod: Pod) -> ClaimObject | None:
+    def of_extended_resources(self, pod: Pod) -> InputClaim | None:
         """The claim of the input that was made for the pod's extended resources, None where there is none."""
         return self._of_extended.get(uid_of_pod(pod))
 
@@ -87,15 +87,15 @@ class Claims:
             name = generated(base, seed)
         return name
 
-    def keep(self, found: ClaimObject) -> None:
+    def keep(self, found: InputClaim) -> None:
         """Keep a claim that was made on the way, or as it is now."""
         self.objects[found.claim.namespace, found.claim.name] = found
 
-    def _by_name(self, pod: Pod, entry: PodClaim) -> ClaimObject | Waiting:
+    def _by_name(self, pod: Pod, entry: PodClaim) -> InputClaim | Waiting:
         found = self.objects.get((pod.namespace, entry.claim_name))
         return found or self._missing(pod.namespace, entry.claim_name)
 
-    def _by_template(self, pod: Pod, entry: PodClaim) -> ClaimObject | Waiting | None:
+    def _by_template(self, pod: Pod, entry: PodClaim) -> InputClaim | Waiting | None:
         if entry.name in pod.claim_statuses:
             name = pod.claim_statuses[entry.name]
             if name is None:
@@ -114,12 +114,12 @@ class Claims:
         )
         return Waiting(f"claim {namespace}/{name} does not exist{hint}")
 
-    def _owned(self, pod: Pod, found: ClaimObject) -> ClaimObject | Waiting:
+    def _owned(self, pod: Pod, found: InputClaim) -> InputClaim | Waiting:
         if is_controlled_by(found.decoded.metadata, uid_of_pod(pod)):
             return found
         return Waiting(f"claim {found.claim} was not created for pod {pod} (the pod is not its owner)")
 
-    def _make(self, pod: Pod, entry: PodClaim) -> ClaimObject | Waiting:
+    def _make(self, pod: Pod, entry: PodClaim) -> InputClaim | Waiting:
         template = self._templates.get((pod.namespace, entry.template_name))
         if template is None:
             if fault := self._faults.get(("ResourceClaimTemplate", pod.namespace, entry.template_name)):
@@ -135,7 +135,7 @@ class Claims:
             return Waiting(
                 f"no claim can be made of template {pod.namespace}/{entry.template_name}: {decoded.errors[0]}"
             )
-        found = ClaimObject(decoded.object, decoded)
+        found = InputClaim(decoded.object, decoded)
         self.keep(found)
         self._by_entry[uid_of_pod(pod), entry.name] = found
         return found
@@ -167,13 +167,13 @@ def _identified_pod(pod: Pod, priority: int | None, *, keeps_uid: bool) -> Pod:
     return pod if (uid, priority) == (pod.uid, pod.priority) else replace(pod, uid=uid, priority=priority)
 
 
-def statuses_of(pod: Pod, found: Sequence[tuple[PodClaim, ClaimObject]]) -> Mapping[str, str | None]:
+def statuses_of(pod: Pod, found: Sequence[tuple[PodClaim, InputClaim]]) -> Mapping[str, str | None]:
     """The pod's status.resourceClaimStatuses with these claims: entry to the name of the claim made for it."""
     made = {entry.name: one.claim.name for entry, one in found if entry.template_name}
     return {**{entry: None for entry, name in pod.claim_statuses.items() if name is None}, **made}
 
 
-def _identified(claims: Mapping[tuple[str, str], ClaimObject]) -> Iterator[tuple[tuple[str, str], ClaimObject]]:
+def _identified(claims: Mapping[tuple[str, str], InputClaim]) -> Iterator[tuple[tuple[str, str], InputClaim]]:
     """The claims, each with a uid of its own: one that has none, or that of another one, gets one here."""
     seen: set[str] = set()
     for key, found in claims.items():
@@ -198,13 +198,13 @@ def owned_metadata(pod: Pod, name: str, base: str = "") -> dict[str, object]:
     }
 
 
-def extended_claim_object(pod: Pod, extended: ExtendedClaim) -> ClaimObject:
+def extended_claim_object(pod: Pod, extended: ExtendedClaim) -> InputClaim:
     """The claim for the pod's extended resources, as the scheduler makes it."""
     metadata = {**owned_metadata(pod, extended.claim.name), "annotations": annotations()}
     raw = {"apiVersion": VERSION, "kind": "ResourceClaim", "metadata": metadata, "spec": extended.spec, "status": {}}
     decoded = decode(raw)
     assert isinstance(decoded.object, Claim), decoded.errors
-    return ClaimObject(decoded.object, decoded)
+    return InputClaim(decoded.object, decoded)
 
 
 def _raw_claim(pod: Pod, entry: PodClaim, name: str, template: ClaimTemplate) -> dict[str, object]:

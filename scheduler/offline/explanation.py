@@ -15,9 +15,8 @@ from allocator.model import Claim
 from allocator.outcome import Allocated, AllocationError, Exhausted, Refused
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.answers import Answer, pending_on
-from scheduler.decision.decide import NotPlaced as Nowhere
-from scheduler.decision.decide import Placed as Chosen
-from scheduler.offline.placement import Look, Placed, Placement
+from scheduler.decision.decide import NotPlaced, Placed
+from scheduler.offline.placement import Look, PlacedPod, Placement
 
 Verdict = Literal["Fits", "DoesNotFit", "NotKnown"]
 """NotKnown: the budget of steps was spent on a node, and no other node can."""
@@ -52,17 +51,17 @@ def explain(placement: Placement, look: Look, asked_for: str = "") -> Explanatio
     """
     fleet = placement.cluster.fleet
     about = (look.pod, look.claims, fleet.features, fleet.policy.name)
-    if isinstance(look.settled, Placed):
+    if isinstance(look.settled, PlacedPod):
         return Explanation(*about, "Fits", f"is on node {look.settled.node}", node=look.settled.node)
     if look.settled:
         return Explanation(*about, "DoesNotFit", look.settled.reason)
     if look.pod is None and not look.pending:
         return Explanation(*about, "Fits", _holding(placement, look.claims[0]))
     decided = placement.decide(look)
-    if isinstance(decided, Nowhere) and decided.everywhere:
+    if isinstance(decided, NotPlaced) and decided.everywhere:
         return Explanation(*about, "DoesNotFit", decided.everywhere)
     answers = dict(placement.answers(look))
-    told = asked_for or (decided.node if isinstance(decided, Chosen) else _most_telling(answers))
+    told = asked_for or (decided.node if isinstance(decided, Placed) else _most_telling(answers))
     verdict = _verdict({told: answers[told]} if asked_for else answers)
     updating = placement.updating(lacking_devices(answers))
     return Explanation(*about, verdict, "", answers, told, bool(asked_for), _story(placement, look, told), updating)

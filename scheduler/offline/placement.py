@@ -18,10 +18,8 @@ from scheduler.core_v1.pod import Pod
 from scheduler.decision import admin_access
 from scheduler.decision.answers import Answer, Unfit, answers, unfit
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.decide import Failed, OutOfTime, decide, decide_claim
-from scheduler.decision.decide import NotPlaced as Nowhere
-from scheduler.decision.decide import Placed as Chosen
-from scheduler.input.inventory import ClaimObject
+from scheduler.decision.decide import Failed, NotPlaced, OutOfTime, Placed, decide, decide_claim
+from scheduler.input.inventory import InputClaim
 from scheduler.offline.claims import Claims, extended_claim_object, statuses_of, uid_of_pod
 from scheduler.offline.snapshot_cluster import VERSION
 from scheduler.state.extended_resources import ExtendedClaim, ExtendedResources, claim_name
@@ -29,7 +27,7 @@ from scheduler.state.pod_claims import Waiting, full
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedPod:
     """A pod, or a claim that no pod uses, has its node and all its devices.
 
     claims: those of the pod, in order. extended: of the last of them, where it was made for extended resources.
@@ -42,7 +40,7 @@ class Placed:
 
 
 @dataclass(frozen=True, slots=True)
-class NotPlaced:
+class UnplacedPod:
     """A pod, or a claim that no pod uses, that got nothing.
 
     reason: what holds for every node, else empty. unfit: why not, of nodes that say the same together. asked: the
@@ -59,7 +57,7 @@ class NotPlaced:
     nodes: Mapping[str, Answer] | None = None
 
 
-Result = Placed | NotPlaced
+Result = PlacedPod | UnplacedPod
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +114,10 @@ class Placement:
     def look(self, pod: Pod) -> Look:
         """What is to be placed of the pod as things are; nothing is taken."""
         if reason := _waits(pod):
-            return Look(pod, (), NotPlaced(pod, (), reason))
+            return Look(pod, (), UnplacedPod(pod, (), reason))
         found = self.claims.of(pod)
         if isinstance(found, Waiting):
-            return Look(pod, (), NotPlaced(pod, (), found.reason))
+            return Look(pod, (), UnplacedPod(pod, (), found.reason))
         objects = list({id(one): one for _, one in found}.values())
         claims = tuple(one.claim for one in objects)
         statuses = statuses_of(pod, found)
@@ -127,10 +125,10 @@ class Placement:
             pod = replace(pod, uid=uid_of_pod(pod), claim_statuses=statuses)
         look = Look(pod, claims, full=tuple(full(pod, objects)))
         if pod.node_name:
-            bound = NotPlaced(pod, claims, _bound(pod, look.pending))
-            return replace(look, settled=bound if look.pending else Placed(pod, claims, pod.node_name))
+            bound = UnplacedPod(pod, claims, _bound(pod, look.pending))
+            return replace(look, settled=bound if look.pending else PlacedPod(pod, claims, pod.node_name))
         if reason := self._in_the_way(pod) or self._without_nodes():
-            return replace(look, settled=NotPlaced(pod, claims, reason))
+            return replace(look, settled=UnplacedPod(pod, claims, reason))
         return look
 
     def look_at_claim(self, claim: Claim) -> Look:
@@ -138,11 +136,11 @@ class Placement:
         found = self.claims.objects[claim.namespace, claim.name]
         claims = (found.claim,)
         if found.metadata.deletion_timestamp and found.claim.allocation is None:
-            return Look(None, claims, NotPlaced(None, claims, "is being deleted"))
+            return Look(None, claims, UnplacedPod(None, claims, "is being deleted"))
         reason = self._without_nodes()
-        return Look(None, claims, NotPlaced(None, claims, reason) if reason else None)
+        return Look(None, claims, UnplacedPod(None, claims, reason) if reason else None)
 
-    def decide(self, look: Look) -> Chosen | Nowhere | Failed:
+    def decide(self, look: Look) -> Placed | NotPlaced | Failed:
         """What becomes of it as things are, where that is not settled; nothing is taken."""
         for claim in filter(admin_access.is_asked_for, look.pending):
             self._permit_unknown(claim.namespace)
@@ -158,13 +156,13 @@ class Placement:
         if look.settled:
             return look.settled
         match self.decide(look):
-            case Chosen() as chosen:
+            case Placed() as chosen:
                 return self._commit(look, chosen)
             case Failed(reason):
-                return NotPlaced(look.pod, look.claims, reason)
-            case Nowhere(everywhere=reason) if reason:
-                return NotPlaced(look.pod, look.claims, reason)
-            case Nowhere() as refused:
+                return UnplacedPod(look.pod, look.claims, reason)
+            case NotPlaced(everywhere=reason) if reason:
+                return UnplacedPod(look.pod, look.claims, reason)
+            case NotPlaced() as refused:
                 return self._refused(look, refused)
 
     def answers(self, look: Look) -> Iterator[tuple[str, Answer]]:
@@ -191,7 +189,7 @@ class Placement:
                     found[name] = missing
         return found
 
-    def _refused(self, look: Look, refused: Nowhere) -> NotPlaced:
+    def _refused(self, look: Look, refused: NotPlaced) -> UnplacedPod:
         groups = unfit(self.cluster, look.pod, look.claims, refused)
         lacking = 0
         for one in groups:
@@ -200,7 +198,7 @@ class Placement:
         names = [name for name in self._updating if lacking >> (self.cluster.number_of(name) or 0) & 1]
         nodes = dict(self.answers(look)) if self._tells_every_node else None
         asked = self.cluster.fleet.all.bit_count()
-        return NotPlaced(look.pod, look.claims, "", tuple(groups), asked, self.updating(names), nodes)
+        return UnplacedPod(look.pod, look.claims, "", tuple(groups), asked, self.updating(names), nodes)
 
     def _without_nodes(self) -> str:
         return "" if self.cluster.fleet.all else "the input holds no node"
@@ -221,7 +219,7 @@ class Placement:
             self.unchecked.add(namespace)
             self.cluster.set_namespace(Namespace(namespace, {admin_access.LABEL: "true"}))
 
-    def _commit(self, look: Look, chosen: Chosen) -> Placed:
+    def _commit(self, look: Look, chosen: Placed) -> PlacedPod:
         objects = [self.claims.objects[claim.namespace, claim.name] for claim in look.claims]
         if chosen.extended:
             assert look.pod is not None
@@ -232,9 +230,11 @@ class Placement:
             self.cluster.set_pod(replace(look.pod, node_name=chosen.node, by_claims=chosen.by_claims))
             self.cluster.volumes.assume(look.pod.uid, chosen.node, chosen.volumes)
         names = [(one.claim.namespace, one.claim.name) for one in objects]
-        return Placed(look.pod, tuple(self.claims.objects[name].claim for name in names), chosen.node, chosen.extended)
+        return PlacedPod(
+            look.pod, tuple(self.claims.objects[name].claim for name in names), chosen.node, chosen.extended
+        )
 
-    def _keep(self, found: ClaimObject, user: Pod | None) -> None:
+    def _keep(self, found: InputClaim, user: Pod | None) -> None:
         """The claim is written, reserved for its user."""
         if user is not None and all(consumer.uid != user.uid for consumer in found.reserved_for):
             found = replace(found, consumers=(*found.consumers, Consumer("", "pods", user.name, user.uid)))
@@ -248,7 +248,7 @@ def order_of(pod: Pod) -> tuple[int, bool, str, str, str]:
     return (-(pod.priority or 0), not pod.created, pod.created, pod.namespace, pod.name)
 
 
-def is_pending(pod: Pod, claims: Mapping[tuple[str, str], ClaimObject], extended: ExtendedResources) -> bool:
+def is_pending(pod: Pod, claims: Mapping[tuple[str, str], InputClaim], extended: ExtendedResources) -> bool:
     """True for a pod with claims, or with resources that become one, that still needs a node or a claim's devices."""
     if pod.is_over:
         return False
@@ -288,7 +288,7 @@ def _bound(pod: Pod, pending: Sequence[Claim]) -> str:
     return f"is bound to node {pod.node_name}, and no scheduler allocates claims of bound pods: {names}"
 
 
-def _allocated(objects: Sequence[ClaimObject], allocations: Iterable[Allocation]) -> Iterator[ClaimObject]:
+def _allocated(objects: Sequence[InputClaim], allocations: Iterable[Allocation]) -> Iterator[InputClaim]:
     """The claims, of which those without an allocation get the next."""
     rest = iter(allocations)
     for found in objects:

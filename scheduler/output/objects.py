@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from allocator.api import allocation_to_v1
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_status import POD_SCHEDULED
-from scheduler.input.inventory import ClaimObject
+from scheduler.input.inventory import InputClaim
 from scheduler.offline.claims import Claims, statuses_of, uid_of_pod
-from scheduler.offline.placement import Placed, Result
+from scheduler.offline.placement import PlacedPod, Result
 from scheduler.output.table import reason_of
 from scheduler.state.claims import FINALIZER
 from scheduler.state.pod_claims import Waiting
@@ -28,7 +28,7 @@ def list_of(results: Sequence[Result], claims: Claims) -> object:
     return {"apiVersion": "v1", "kind": "List", "items": items}
 
 
-def claim_object(found: ClaimObject) -> dict[str, object]:
+def claim_object(found: InputClaim) -> dict[str, object]:
     """The claim with its allocation, reserved for its consumers, and protected from deletion once allocated."""
     raw, claim = found.raw, found.claim
     metadata = {**raw["metadata"], "namespace": claim.namespace, "uid": claim.uid}
@@ -51,7 +51,7 @@ def pod_object(pod: Pod, result: Result, claims: Claims) -> dict[str, object]:
     assert isinstance(metadata, dict)
     assert isinstance(spec, dict)
     raw["metadata"] = {**metadata, "namespace": pod.namespace, "uid": uid_of_pod(pod)}
-    if isinstance(result, Placed):
+    if isinstance(result, PlacedPod):
         raw["spec"] = {**spec, "nodeName": result.node}
     before = status if isinstance(status, dict) else {}
     if told := {**_told(pod, result, claims), **_conditions(before, pod, result)}:
@@ -64,7 +64,7 @@ def _conditions(status: Mapping[str, object], pod: Pod, result: Result) -> dict[
     before = status.get("conditions")
     conditions = before if isinstance(before, list) else []
     others = [one for one in conditions if not (isinstance(one, dict) and one.get("type") == POD_SCHEDULED)]
-    if isinstance(result, Placed):
+    if isinstance(result, PlacedPod):
         if len(others) == len(conditions):
             return {}
         return {"conditions": [*others, {"type": POD_SCHEDULED, "status": "True"}]}
@@ -77,7 +77,7 @@ def _told(pod: Pod, result: Result, claims: Claims) -> dict[str, object]:
     """The fields of pod.status that name generated claims."""
     statuses = _claim_statuses(pod, claims)
     told: dict[str, object] = {"resourceClaimStatuses": statuses} if statuses else {}
-    if isinstance(result, Placed) and result.extended:
+    if isinstance(result, PlacedPod) and result.extended:
         told["extendedResourceClaimStatus"] = result.extended.status
     return told
 

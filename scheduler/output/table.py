@@ -7,7 +7,7 @@ import click
 
 from allocator.explain.text import summary
 from allocator.model import Claim, DeviceResult
-from scheduler.offline.placement import NotPlaced, Placed, Result
+from scheduler.offline.placement import PlacedPod, Result, UnplacedPod
 from scheduler.output.node_groups import answer_text
 
 _GAP = "   "
@@ -35,7 +35,7 @@ def _widths(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
     ]
 
 
-def reason_of(result: NotPlaced) -> str:
+def reason_of(result: UnplacedPod) -> str:
     """Why nothing was placed, in one line: an error of a selector shows the place in its source below that."""
     groups = [(one.node, one.answer, one.number) for one in result.unfit]
     line, _, _ = (result.reason or summary(groups, result.asked, result.updating)).partition("\n")
@@ -49,7 +49,7 @@ def printable(line: str) -> str:
 
 def _rows(result: Result, *, is_wide: bool) -> Iterable[list[str]]:
     pod = str(result.pod) if result.pod else "-"
-    if isinstance(result, Placed):
+    if isinstance(result, PlacedPod):
         for claim in result.claims:
             for device in claim.allocation.results if claim.allocation else ():
                 yield [pod, str(claim), result.node, device.request, str(device.id), *_extra(claim, device, is_wide)]

@@ -1,1 +1,1 @@
-"""What mends claims and pods: after a crash, of attempts that came to nothing, of devices that cannot serve."""
+"""Repairs claims and pods: after a crash, after failed attempts, and where pods lose entries of their status."""

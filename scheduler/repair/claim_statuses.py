@@ -3,7 +3,7 @@
 The controller that makes claims from templates applies only the entries that it has just made. Where a pod has several,
 that takes the others away, which it then makes up for in the same way, without end: the pod never lists all its claims,
 and neither a scheduler nor a kubelet can go on with it. What is put back here is owned by us too, and so stays. An
-entry that becomes hollow by that gets its claim again, or is given up, so that the controller makes it anew.
+entry that becomes unusable by that gets its claim again, or is given up, so that the controller makes it anew.
 Source: kubernetes issue 138407, observed on 1.36.3.
 """
 
@@ -86,7 +86,7 @@ class ClaimStatuses:
                     group.create_task(self._mend(self._losers.pop(uid)))
 
     def _is_lost(self, pod: Pod, entry: str, name: str) -> bool:
-        """Whether the pod does not have the entry, or hollow, and its claim is there and was made for the pod."""
+        """Whether the pod lacks the entry, or has an unusable one, and its claim is there and was made for the pod."""
         found = self._cluster.claims.get(pod.namespace, name) if pod.claim_statuses.get(entry, "") == "" else None
         return found is not None and is_controlled_by(found.metadata, pod.uid)
 

@@ -1,1 +1,1 @@
-"""What every program for a cluster stands on: caches, configuration, logs, metrics, probes, leases."""
+"""The base of every program for a cluster: caches, configuration, logs, metrics, probes, leader election."""

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from allocator.api import TaintRule
 from allocator.model import Claim, DeviceClass, Node, Slice
 from scheduler.cache.events import Entry, Found, Undecoded
-from scheduler.cache.kinds import ClaimObject
+from scheduler.cache.kinds import WatchedClaim
 from scheduler.client.resources import Resource
 from scheduler.core_v1.namespace import Namespace
 from scheduler.core_v1.pod import Pod
@@ -97,7 +97,7 @@ class ClusterUpdates:
             return None
         return TaintRulesChanged()
 
-    def _claim(self, old: Found[ClaimObject] | None, new: Found[ClaimObject] | None) -> Event | None:
+    def _claim(self, old: Found[WatchedClaim] | None, new: Found[WatchedClaim] | None) -> Event | None:
         if isinstance(new, Undecoded):
             return self._hold_claim(new)
         if isinstance(new, Entry):
@@ -110,7 +110,7 @@ class ClusterUpdates:
         self._cluster.remove_claim(uid)
         return ClaimChanged(claim, None)
 
-    def _set_claim(self, old: ClaimObject | None, new: Entry[ClaimObject]) -> Event | None:
+    def _set_claim(self, old: WatchedClaim | None, new: Entry[WatchedClaim]) -> Event | None:
         before = self._undecoded_claims.pop(new.uid, old.claim if old else None)
         self._cluster.leave_alone(new.uid, ())
         self._cluster.set_claim(new.value, new.resource_version)
@@ -119,7 +119,7 @@ class ClusterUpdates:
     def _hold_claim(self, undecoded: Undecoded) -> Event:
         """It keeps the devices that it had, and has those that it is seen to have."""
         held, holding = undecoded.held, self._cluster.claims.holding(_held_uid(undecoded))
-        assert isinstance(held, ClaimObject), held
+        assert isinstance(held, WatchedClaim), held
         before = holding.watched.claim if holding and holding.watched else None
         seen = replace(held.claim, uid=_held_uid(undecoded))
         claim = with_devices_of(seen, holding.stored if holding else None)
@@ -155,14 +155,14 @@ def _held_uid(found: Found[T]) -> str:
     return found.uid or str(found.key)
 
 
-def is_same(old: ClaimObject, new: ClaimObject) -> bool:
+def is_same(old: WatchedClaim, new: WatchedClaim) -> bool:
     """Whether no pod can find a difference: what attempts write to claims beside their devices wakes nobody."""
     if old.claim.allocation and any(result.binding_conditions for result in old.claim.allocation.results):
         return False  # their devices' status decides as well
     return _deciding(old) == _deciding(new)
 
 
-def _deciding(found: ClaimObject) -> tuple[object, ...]:
+def _deciding(found: WatchedClaim) -> tuple[object, ...]:
     return found.claim, found.reserved_for, found.metadata.deletion_timestamp, found.metadata.owners
 
 

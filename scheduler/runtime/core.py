@@ -1,7 +1,7 @@
-"""What both programs for a cluster stand on: caches, the index that they fill, the writer, and the regular checks.
+"""The base of both programs: the watched state, the cluster that follows it, the writer, and regular checks.
 
-A program fills the caches, settles what a process before it has left, and then does its own work; beside it run the
-watches, the sweep of what is left over, and the check of the invariants.
+A program fills the caches, recovers what an earlier process left unfinished, and starts its own work. The watches, the
+sweep of leftovers and the check of the invariants run beside it.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from scheduler.attempt.claim_objects import Claim, ClaimKey, key_of
 from scheduler.attempt.intent import ANNOTATION
 from scheduler.attempt.watched_claims import WatchedClaims
 from scheduler.cache.events import Found, Undecoded
-from scheduler.cache.kinds import ClaimObject
+from scheduler.cache.kinds import WatchedClaim
 from scheduler.client.api import Api
 from scheduler.client.connection import Connection
 from scheduler.client.discovery import Served
@@ -241,7 +241,7 @@ class Core:
     def _is_bound(self, pod_uid: str) -> bool:
         return self.cluster.pods.bound(pod_uid) is not None
 
-    def _marked_claims(self) -> Iterator[ClaimObject]:
+    def _marked_claims(self) -> Iterator[WatchedClaim]:
         """Those with an intent; as text, since reading them all would take seconds and half of the memory."""
         return (found for found in self.watched.claims.store.values() if _MARK in found.data)
 

@@ -1,7 +1,7 @@
-"""What is counted and timed, for Prometheus: kube-scheduler's names where it has one, `dra_scheduler_` before our own.
+"""Prometheus metrics: kube-scheduler's names where it has one, `dra_scheduler_` before our own.
 
-Two kinds: what happens is told by calls, each a few additions, since labels are resolved once; what is so at the moment
-(queues, caches, watches) is asked for when somebody reads the metrics, and costs nothing before.
+Counters and histograms are updated by calls, each a few additions, since labels are resolved once. Gauges of the
+current state (queues, caches, watches) are computed when the metrics are read.
 Source: pkg/scheduler/metrics of Kubernetes 1.36 for names, labels and buckets.
 """
 

@@ -11,7 +11,7 @@ from scheduler.cache import kinds
 from scheduler.cache.decoding import holds_nothing
 from scheduler.cache.events import Decoder, Found, Holder
 from scheduler.cache.held import held_by_claim, held_by_pod
-from scheduler.cache.kinds import ClaimObject
+from scheduler.cache.kinds import WatchedClaim
 from scheduler.cache.reflector import Reflector
 from scheduler.cache.watcher import Watcher
 from scheduler.client.connection import Connection
@@ -47,7 +47,7 @@ class WatchedState:
         self.nodes: Reflector[Node] = reflector(NODES, kinds.node_of)
         self.pods: Reflector[Pod] = reflector(PODS, kinds.pod_of, held_by_pod, kinds.UNFINISHED)
         self.namespaces: Reflector[Namespace] = reflector(NAMESPACES, kinds.namespace_of)
-        self.claims: Reflector[ClaimObject] = reflector(served.claims, kinds.claim_of, held_by_claim)
+        self.claims: Reflector[WatchedClaim] = reflector(served.claims, kinds.claim_of, held_by_claim)
         self.slices: Reflector[Slice] = reflector(served.slices, kinds.slice_of)
         self.classes: Reflector[DeviceClass] = reflector(served.classes, kinds.class_of)
         rules = served.taint_rules

@@ -1,4 +1,4 @@
-"""What the watches come to, for those who look: their numbers for the metrics, their troubles for the probes."""
+"""The state of the watches for metrics and probes."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any

@@ -1,1 +1,1 @@
-"""What pods are told: events, conditions, nominations."""
+"""What users read of a pod: events, and the condition PodScheduled."""

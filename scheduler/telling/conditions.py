@@ -1,8 +1,8 @@
-"""Tells pods that they were refused: the condition PodScheduled, written beside the decisions, never in their way.
+"""Writes the condition PodScheduled of refused pods, beside the decisions.
 
-Several pods are told at a time, each by one writer. Of a pod that is refused again before the last word about it was
-sent, only the newest is; what the pod already says is not said again. Each write is for the pod as it was read: a pod
-that was bound meanwhile is left alone.
+Several pods are written at a time, each by one writer. Of several refusals of a pod only the newest is written, and
+only where it changes the condition. Each write names the version of the pod that was read: a pod that is bound by then
+stays as it is.
 """
 
 import asyncio
@@ -24,16 +24,16 @@ TRIES = 3
 """How often a condition is written to a pod that changes meanwhile."""
 
 WRITERS = 16
-"""Pods that are told at the same time."""
+"""Concurrent writes."""
 
 WRITERS_OF_NAMESPACE = 4
-"""The same, in one namespace: where telling takes long, nobody else waits for it."""
+"""The same, in one namespace: where writes take long, other namespaces are not delayed."""
 
 _LOG = logging.getLogger(__name__)
 
 
 class Refusals:
-    """What is still to be told to pods, one condition each; `run` tells it. now: with its time zone."""
+    """Conditions that are still to be written, one for each pod; `run` writes them. now: with its time zone."""
 
     def __init__(self, api: Api, now: Callable[[], datetime]) -> None:
         self._api = api
@@ -45,7 +45,7 @@ class Refusals:
         self._trouble = ""
 
     def refuse(self, pod: Pod, reason: Reason, message: str) -> None:
-        """Let the pod say so, unless it does. pod: as last observed."""
+        """Write the condition, unless the pod has it. pod: as last watched."""
         condition = pod_condition.not_scheduled(reason, message, pod.generation)
         if pod_condition.current(pod.conditions) == condition:
             self._waiting.pop(pod.uid, None)
@@ -60,17 +60,17 @@ class Refusals:
 
     @property
     def waiting(self) -> int:
-        """How many pods are to be told."""
+        """How many conditions are still to be written."""
         return len(self._waiting)
 
     async def run(self) -> None:
-        """Tell pods, of each namespace the one that waits longest first, until cancelled."""
+        """Write conditions until cancelled; in each namespace the one that waits longest first."""
         async with asyncio.TaskGroup() as writers:
             while True:
                 writers.create_task(self._write_in_turn(await self._queue.get()))
 
     async def drain(self) -> None:
-        """Return once all that wait were told, or given up; `run` has to be running."""
+        """Return once all conditions are written or given up; `run` has to be running."""
         await self._queue.join()
 
     async def _write_in_turn(self, uid: str) -> None:
@@ -82,7 +82,7 @@ class Refusals:
             self._queue.task_done()
 
     async def _write_newest(self, uid: str) -> None:
-        """Tell the pod, and again where it was refused again meanwhile."""
+        """Write the newest condition of the pod, and again where a newer one has come meanwhile."""
         if uid in self._being_written:
             return  # by a writer that looks again once it is done
         self._being_written.add(uid)

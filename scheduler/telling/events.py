@@ -34,9 +34,9 @@ QUEUED_OF_NAMESPACE = 100
 """Writes of a namespace that may wait though others fill the queue; of all such together, as many again as it holds."""
 
 KNOWN_MAX = 1 << 14
-"""Events that a repetition can be counted in; of more, those not said for the longest time are forgotten.
+"""Events that a repetition can be counted in; of more, the least recently repeated ones are forgotten.
 
-More than pods are refused by turns, again and again: with fewer, each time would be a new event. 1 KiB each.
+More than the pods that are refused again and again: with fewer, each time would be a new event. 1 KiB each.
 """
 
 SERIES_S = 300.0

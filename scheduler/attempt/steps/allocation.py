@@ -1,6 +1,6 @@
-"""Allocate a claim for the pod: first finalizer and intent, then allocation and reservation in one write.
+"""Allocates a claim: first finalizer and intent, then allocation and reservation in one write.
 
-The intent protects what is not allocated yet: it tells whose work that is, after a crash too.
+The intent protects a claim that is not allocated yet: even after a crash it shows whose work it is.
 Source: KEP-4381; kube-scheduler's DynamicResources plugin, PreBind.
 """
 

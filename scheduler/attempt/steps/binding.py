@@ -1,4 +1,4 @@
-"""The binding of a pod to its node, sent with the pod's uid and resourceVersion as preconditions.
+"""Binds the pod to its node, with the pod's uid and resourceVersion as preconditions.
 
 Source: k8s.io/kubernetes pkg/registry/core/pod/storage, BindingREST.
 """

@@ -1,7 +1,7 @@
-"""Wait until the devices of all claims are ready for the node, as their drivers report in `status.devices`.
+"""Waits until the devices of all claims are ready for the node, as drivers report in `status.devices`.
 
-Nothing is ready for a node that has gone. Waits up to the binding timeout; whoever knows sooner that the pod is no
-longer wanted cancels the attempt. An impatient decision does not wait: it has to come again.
+The wait fails when the node is gone, when a device fails, or at the binding timeout. A caller that learns earlier that
+the pod is no longer wanted cancels the attempt. A decision that does not wait for devices ends as Pending.
 Source: KEP-5007; feature gate DRADeviceBindingConditions.
 """
 

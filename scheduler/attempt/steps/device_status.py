@@ -1,6 +1,6 @@
-"""Write what the status of the pod says of its devices, for its kubelet: right before the pod is bound.
+"""Writes the device fields of the pod's status, right before the pod is bound.
 
-What an attempt that came to nothing has left there goes. Source: kube-scheduler's DynamicResources plugin, PreBind.
+Source: kube-scheduler's DynamicResources plugin, PreBind.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
-"""Make and allocate the claim for a pod's extended resources; found again where the answer never came.
+"""Creates and allocates the claim for a pod's extended resources.
 
-Its name is the same on every attempt for the pod, so that there is at most one; whoever finds one that is not its own
-leaves it alone, and the pod waits until it is gone.
+All attempts for a pod use the same name, so that there is at most one such claim. An attempt that finds one that is not
+its own leaves it alone, and the pod waits until it is gone.
 Source: KEP-5004; kube-scheduler's DynamicResources plugin, PreBind.
 """
 
@@ -52,7 +52,7 @@ class MakeClaim(ClaimStep):
         return self.is_making or super().may_be_relied_on
 
     def stays(self, node: str) -> bool:
-        """Whether the pod's kubelet hears of the claim, and its devices can be used on the node."""
+        """Whether the pod's status names the claim, and its devices can be used on the node."""
         if self.attempt.decision.is_assigned or not self.attempt.pod.names_claim:
             return False
         return self.binder.watched.is_reached(node, self.plan.allocation.node_selector)

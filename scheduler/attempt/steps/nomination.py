@@ -1,8 +1,8 @@
-"""The node that a pod is about to go to, told by the pod while its devices are made ready: status.nominatedNodeName.
+"""Writes status.nominatedNodeName of the pod while its devices are made ready.
 
-That may take minutes, in which autoscalers and other schedulers are to leave the place alone. The API server clears it
-when the pod is bound; an attempt that ends otherwise clears it itself. Nothing depends on it: what cannot be written is
-logged, and the attempt goes on.
+That may take minutes, in which autoscalers and other schedulers should keep the place free. The API server clears the
+field when the pod is bound; an attempt that fails clears it itself. Nothing depends on it: an error is logged, and the
+attempt continues.
 Source: KEP-5278.
 """
 

@@ -1,6 +1,6 @@
-"""Reserve a claim that is allocated already, by somebody else or by an earlier attempt for the pod.
+"""Reserves a claim that is allocated already, by another scheduler or an earlier attempt for the pod.
 
-One that is reserved already is marked as taken over by this attempt.
+A claim that is already reserved for the pod is taken over: it gets the intent of this attempt.
 Source: KEP-4381; kube-scheduler's DynamicResources plugin, PreBind.
 """
 

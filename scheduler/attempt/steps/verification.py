@@ -1,8 +1,8 @@
-"""Allocate, verify, bind: of several writers that take one device, at most the first can bind.
+"""Looks for rivals: of several writers that allocate one device, at most the first may bind.
 
-Each waits until its own watch has passed its write. One resource's events come in the order of their versions, so that
-the later writer always sees the earlier one's claim, and gives way; the earlier one waits for that. The API server
-itself never compares the devices of two claims.
+The API server never compares the devices of two claims. So each writer waits until its watch has passed its own write.
+A watch shows changes in the order of their versions: the later writer always sees the earlier claim, and gives way; the
+earlier writer waits for that.
 """
 
 from dataclasses import dataclass

@@ -13,7 +13,7 @@ from scheduler.attempt.binder import Binder
 from scheduler.attempt.claim_objects import ClaimKey, allocation_of, consumers_of
 from scheduler.attempt.decision import Bound, ClaimPlan, Decision, Outcome
 from scheduler.attempt.watched_claims import WatchedClaims
-from scheduler.cache.kinds import ClaimObject, claim_of
+from scheduler.cache.kinds import WatchedClaim, claim_of
 from scheduler.cache.reflector import Reflector
 from scheduler.cache.watcher import Watcher
 from scheduler.client.connection import Connection, connect
@@ -30,7 +30,7 @@ DEVICES = 4
 class OwnWatch(WatchedClaims):
     """A view of the claims by a watch of one's own."""
 
-    reflector: Reflector[ClaimObject]
+    reflector: Reflector[WatchedClaim]
 
     async def reached(self, resource_version: int, timeout_s: float) -> bool:
         return await self.reflector.store.reached(resource_version, timeout_s)
@@ -59,7 +59,7 @@ class OwnWatch(WatchedClaims):
     def objection(self, decision: Decision) -> str:
         return ""
 
-    def _all(self) -> Sequence[ClaimObject]:
+    def _all(self) -> Sequence[WatchedClaim]:
         return list(self.reflector.store.values())
 
 

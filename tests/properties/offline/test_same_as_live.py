@@ -12,7 +12,7 @@ from allocator.policies import policy_of
 from scheduler.input.documents import Place, RawObject, read
 from scheduler.input.inventory import take_inventory
 from scheduler.offline.claims import Claims
-from scheduler.offline.placement import Placed, Placement
+from scheduler.offline.placement import PlacedPod, Placement
 from scheduler.offline.snapshot_cluster import cluster_of
 from tests.properties.offline.live import Given, Json, LiveScheduler
 from tests.properties.offline.worlds import world
@@ -35,7 +35,7 @@ def offline(objects: list[Json], features: Features, policy: str) -> dict[str, G
     for one in results:
         allocations = [claim.allocation for claim in one.claims if claim.allocation]
         devices = tuple(str(result.id) for allocation in allocations for result in allocation.results)
-        given[str(one.pod)] = (one.node, devices) if isinstance(one, Placed) else ("", ())
+        given[str(one.pod)] = (one.node, devices) if isinstance(one, PlacedPod) else ("", ())
     return given
 
 

@@ -27,7 +27,7 @@ from benchmarks.offline.cases import (
 from benchmarks.offline.figures import TARGET_MIB, TARGET_S, Run, rows
 from benchmarks.offline.measurement import measure, run
 from benchmarks.offline.run import measure_all
-from scheduler.offline.placement import NotPlaced
+from scheduler.offline.placement import UnplacedPod
 from scheduler.output.table import reason_of
 from tests.unit.scheduler import scenario
 from tests.unit.scheduler.scenario import inventory_of
@@ -157,14 +157,14 @@ def test_nodes_with_devices_of_one_model_are_spread_over_all() -> None:
 def test_as_many_pods_are_refused_as_the_case_says(name: str, size: Size) -> None:
     case = CASES[name]
     results = scenario.run(*objects(case, size)).results
-    refused = sum(isinstance(result, NotPlaced) for result in results)
+    refused = sum(isinstance(result, UnplacedPod) for result in results)
     assert len(results) == size.pods
     assert case.least <= refused / size.pods <= case.most
 
 
 def test_pods_that_nothing_will_do_for_are_refused_for_different_reasons() -> None:
     results = scenario.run(*objects(CASES["all"], Size(12, 24))).results
-    refused = [result for result in results if isinstance(result, NotPlaced)]
+    refused = [result for result in results if isinstance(result, UnplacedPod)]
     assert len(refused) == 24
     assert len({reason_of(result).replace(str(result.claims[0]), "its claim") for result in refused}) == 12
 

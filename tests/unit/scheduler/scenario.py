@@ -8,7 +8,7 @@ from scheduler.core_v1.pod import Pod
 from scheduler.input.documents import Place, RawObject
 from scheduler.input.inventory import Inventory, take_inventory
 from scheduler.offline.claims import Claims, identified
-from scheduler.offline.placement import NotPlaced, Placed, Placement, Result, unused_claims
+from scheduler.offline.placement import PlacedPod, Placement, Result, UnplacedPod, unused_claims
 from scheduler.offline.snapshot_cluster import cluster_of
 from scheduler.offline.virtual_pods import expand
 from tests.unit.scheduler.manifests import Json
@@ -43,12 +43,12 @@ class Scenario:
     def node_of(self, pod: str) -> str:
         """The node of the pod, empty where it has none."""
         result = self._of(pod)
-        return result.node if isinstance(result, Placed) else ""
+        return result.node if isinstance(result, PlacedPod) else ""
 
     def reason_of(self, pod: str) -> str:
         """What holds for all nodes and speaks against the pod."""
         result = self._of(pod)
-        assert isinstance(result, NotPlaced)
+        assert isinstance(result, UnplacedPod)
         return result.reason
 
     def devices_of(self, pod: str) -> list[str]:

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from allocator.api import decode
-from scheduler.offline.placement import NotPlaced, Placed
+from scheduler.offline.placement import PlacedPod, UnplacedPod
 from scheduler.output.objects import list_of
 from tests.unit.scheduler.cli.command import dra
 from tests.unit.scheduler.manifests import (
@@ -53,7 +53,7 @@ def listed(scenario: Scenario) -> list[Json]:
 
 
 def why(scenario: Scenario, node: str) -> object:
-    (result,) = [one for one in scenario.results if isinstance(one, NotPlaced)]
+    (result,) = [one for one in scenario.results if isinstance(one, UnplacedPod)]
     assert result.nodes
     return result.nodes[node]
 
@@ -108,7 +108,7 @@ def test_the_claim_comes_last_and_all_claims_fit_together_or_none() -> None:
     objects = [a_claim("c"), a_gpu_pod("p", claim="c")]
     scenario = run(*nodes("node-1"), *objects)
     (result,) = scenario.results
-    assert isinstance(result, Placed)
+    assert isinstance(result, PlacedPod)
     assert [claim.name.partition("-")[0] for claim in result.claims] == ["c", "p"]
     assert scenario.devices_of("p") == ["gpu-0", "gpu-1"]
     assert run(*nodes("node-1", count=1), *objects).node_of("p") == ""

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.offline.placement import NotPlaced
+from scheduler.offline.placement import UnplacedPod
 from tests.unit.scheduler.cli.command import dra
 from tests.unit.scheduler.manifests import Json, a_claim, a_class, a_node, a_pod, a_request, a_slice, text_of
 from tests.unit.scheduler.scenario import Scenario, run
@@ -30,7 +30,7 @@ def placed(*objects: Json, gates: Mapping[str, bool] = GATE) -> Scenario:
 
 
 def why(scenario: Scenario, pod: str = "p") -> object:
-    (result,) = [one for one in scenario.results if isinstance(one, NotPlaced) and one.pod and one.pod.name == pod]
+    (result,) = [one for one in scenario.results if isinstance(one, UnplacedPod) and one.pod and one.pod.name == pod]
     assert result.nodes
     return result.nodes["node-1"]
 
@@ -120,7 +120,7 @@ def test_another_node_may_have_more(cpu: str, node: str) -> None:
 
 def test_a_claim_without_a_pod_takes_nothing_of_the_node() -> None:
     scenario = placed(*a_cluster(CPUS, cpu="1"), a_claim("c"))
-    assert not isinstance(scenario.results[0], NotPlaced)
+    assert not isinstance(scenario.results[0], UnplacedPod)
 
 
 def test_bound_pods_of_the_input_count_on_the_command_line() -> None:

@@ -17,7 +17,7 @@ from scheduler.attempt.claim_objects import allocated, deallocated, marked
 from scheduler.attempt.intent import Intent
 from scheduler.cache.decoding import input_of, page_of
 from scheduler.cache.events import Applied, Deleted, Entry, Found, Undecoded, Unreadable
-from scheduler.cache.kinds import ClaimObject
+from scheduler.cache.kinds import WatchedClaim
 from scheduler.cache.reflector import Reflector
 from scheduler.client.connection import Connection
 from scheduler.client.discovery import Served
@@ -200,7 +200,7 @@ def test_json_of_users_and_drivers_may_be_anything_and_goes_back_as_it_came(worl
         for text in texts:
             found = world.show(kind, replaced(kind.object, path, text))
             assert isinstance(found, Entry), found
-            if isinstance(found.value, ClaimObject):
+            if isinstance(found.value, WatchedClaim):
                 assert text.encode() in found.value.data
                 assert text.encode() in dumps(marked(found.value.raw, INTENT))
 

@@ -5,7 +5,7 @@ import pytest
 from allocator.api.allocation import RESERVED_FOR_MAX
 from allocator.gates import Features
 from allocator.outcome import Exhausted, NotEnough, Refused
-from scheduler.offline.placement import NotPlaced, Placed, is_pending
+from scheduler.offline.placement import PlacedPod, UnplacedPod, is_pending
 from scheduler.state.extended_resources import ExtendedResources
 from tests.unit.scheduler.manifests import (
     DRIVER,
@@ -30,7 +30,7 @@ def pods(*names: str, template: str = "one") -> list[Json]:
     return [a_pod(name, template=template) for name in names]
 
 
-def only(scenario: Scenario) -> Placed | NotPlaced:
+def only(scenario: Scenario) -> PlacedPod | UnplacedPod:
     (result,) = scenario.results
     return result
 
@@ -85,7 +85,7 @@ def test_a_node_that_the_pod_may_not_use_is_passed_over() -> None:
 def test_every_node_that_refused_is_told_with_its_reason() -> None:
     objects = [a_node("n1", unschedulable=True), a_node("n2"), a_class(), a_template(), a_slice(node="n1")]
     result = only(run(*objects, *pods("p")))
-    assert isinstance(result, NotPlaced)
+    assert isinstance(result, UnplacedPod)
     assert result.nodes is not None
     assert list(result.nodes) == ["n1", "n2"]
     assert result.nodes["n1"] == "node is unschedulable"
@@ -207,7 +207,7 @@ def test_claims_that_no_pod_uses_are_placed_after_the_pods_by_name() -> None:
     results = scenario.results
     assert [str(result.claims[0]).partition("-")[0] for result in results] == ["default/p", "default/a", "default/b"]
     assert [result.pod is None for result in results] == [False, True, True]
-    assert all(isinstance(result, Placed) for result in results)
+    assert all(isinstance(result, PlacedPod) for result in results)
 
 
 @pytest.mark.parametrize(
@@ -246,7 +246,7 @@ def test_an_allocated_claim_restricts_the_pod_to_its_nodes() -> None:
 def test_a_node_that_an_allocated_claim_does_not_reach_is_told() -> None:
     claim = an_allocated_claim("c", "gpu-0", node="gone")
     result = only(run(*a_cluster("n1"), claim, a_pod("p", claim="c")))
-    assert isinstance(result, NotPlaced)
+    assert isinstance(result, UnplacedPod)
     assert result.nodes == {"n1": "claim default/c is allocated, and not reachable from the node"}
 
 
@@ -355,7 +355,7 @@ def test_a_spent_budget_is_told_as_not_known() -> None:
     constraints = [{"matchAttribute": f"{DRIVER}/numa", "requests": ["a"]}, {"distinctAttribute": f"{DRIVER}/numa"}]
     claim["spec"]["devices"]["constraints"] = constraints
     result = only(run(*objects, claim, budget_steps=3))
-    assert isinstance(result, NotPlaced)
+    assert isinstance(result, UnplacedPod)
     assert result.nodes is not None
     assert isinstance(result.nodes["node-1"], Exhausted)
 

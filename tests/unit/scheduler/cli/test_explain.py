@@ -16,7 +16,7 @@ from allocator.outcome import Allocated, Exhausted
 from scheduler.cli.inputs import World, inventory_of
 from scheduler.offline.claims import Claims
 from scheduler.offline.explanation import Explanation, explain
-from scheduler.offline.placement import Placed, Placement, Result, order_of
+from scheduler.offline.placement import PlacedPod, Placement, Result, order_of
 from scheduler.offline.snapshot_cluster import cluster_of
 from scheduler.output.explanation import text_of as explanation_text
 from scheduler.output.explanation_json import object_of
@@ -711,8 +711,8 @@ def explained() -> dict[str, tuple[Explanation, Result]]:
 def test_what_is_explained_is_what_is_done(explained: dict[str, tuple[Explanation, Result]]) -> None:
     assert len(explained) == 72
     for told, result in explained.values():
-        assert (told.verdict == "Fits") == isinstance(result, Placed)
-        if isinstance(result, Placed):
+        assert (told.verdict == "Fits") == isinstance(result, PlacedPod)
+        if isinstance(result, PlacedPod):
             assert told.node == result.node
             assert taken(told) == [claim.allocation for claim in result.claims]
         else:
