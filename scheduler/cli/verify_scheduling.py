@@ -53,9 +53,23 @@ KINDS: Mapping[str, tuple[str, str]] = {
 }
 """The fields of a case that hold objects, and what these are."""
 
+OF_NAMESPACE = frozenset(
+    {
+        "services",
+        "replicationControllers",
+        "replicaSets",
+        "statefulSets",
+        "persistentVolumeClaims",
+        "podDisruptionBudgets",
+        "resourceClaims",
+    }
+)
+"""Those that matter to pods of their own namespace alone."""
+
 LISTED: Mapping[tuple[str, str], str] = {
     ("NodeResourcesFit", "score"): "pod-level-score",
-    ("NodeVolumeLimits", "filter"): "attached-volume",
+    ("NodeVolumeLimits", "filter"): "own-attached-volume",
+    ("VolumeBinding", "filter"): "claim-named-twice",
     ("InterPodAffinity", "filter"): "promised-anti-affinity",
 }
 """Plugin and what of its answer may differ -> the name of the difference in docs/differences.md."""
@@ -66,7 +80,6 @@ Scores = Mapping[str, Mapping[str, int]]
 _SUCCESS, _RESOLVABLE, _UNRESOLVABLE = "Success", "Unschedulable", "UnschedulableAndUnresolvable"
 _NODE, _SCORE, _PRE_FILTER, _QUEUE, _CHOICE = "filter", "score", "preFilter", "queue", "choice"
 _ORDER = {plugin.name: position for position, plugin in enumerate(PLUGINS)}
-_NO_NAMESPACE = "-"
 _NOT_IN_LIST = "PreFilterResult"
 """What the recorded reason is of a node that is none of those that plugins name."""
 
@@ -81,6 +94,9 @@ class Status:
 
     def __str__(self) -> str:
         return f"{self.code} by {self.plugin} ({', '.join(sorted(self.reasons))})" if self.plugin else self.code
+
+
+_UNKNOWN = Status("nothing")
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,9 +204,12 @@ def replay(lines: Iterator[bytes], features: Features) -> Iterator[Verdict]:
 
 
 def verdict_of(case: Case, features: Features) -> Verdict:
-    """Decide and compare; without `strict` a difference is listed only where the strict answer has none."""
+    """Decide and compare; without `strict` a difference is listed only where the strict answer has none.
+
+    Another choice is no difference of its own where something else differs, from which it follows.
+    """
     differences = list(_differences(case, features))
-    names = {one.name for one in differences}
+    names = {one.name for one in differences if one.part != _CHOICE or len(differences) == 1}
     if not differences or features.is_strict or "" in names or any(_differences(case, features.strictly())):
         return Verdict(case, differences)
     return Verdict(case, differences, tuple(sorted(names)))
@@ -204,9 +223,10 @@ def case_of(raw: Json) -> Case:
     found["pods"] = [*pods, own]
     found["namespaces"] += _missing_namespaces(found["namespaces"], found["pods"])
     objects = (
-        RawObject(Place(f"{name}[{number}]"), {**_placed(one), "apiVersion": KINDS[name][0], "kind": KINDS[name][1]})
+        RawObject(Place(f"{name}[{number}]"), {**one, "apiVersion": KINDS[name][0], "kind": KINDS[name][1]})
         for name, objects in found.items()
         for number, one in enumerate(objects)
+        if not _is_nowhere(name, one)
     )
     inventory = take_inventory(objects, validate=False)
     if inventory.errors:
@@ -214,6 +234,11 @@ def case_of(raw: Json) -> Case:
     pod = next(one for one in inventory.pods if one.uid == own["metadata"]["uid"])
     expected = field_of(raw, "expected", dict)
     return Case(str(field_of(raw, "id")), pod, inventory, _recorded(expected, pod), "postFilter" in expected)
+
+
+def _is_nowhere(name: str, raw: Json) -> bool:
+    """True for an object of a namespace that names none: no pod is in it."""
+    return name in OF_NAMESPACE and not of_kind(raw.get("metadata", {}), "metadata", dict).get("namespace")
 
 
 def _completed_pod(raw: Json, number: int) -> Json:
@@ -224,11 +249,6 @@ def _completed_pod(raw: Json, number: int) -> Json:
         **of_kind(raw.get("metadata", {}), "metadata", dict),
     }
     return {**raw, "metadata": {"uid": f"{metadata['namespace']}/{metadata['name']}", **metadata}}
-
-
-def _placed(raw: Json) -> Json:
-    """The object with a namespace; the reference found one without any in none."""
-    return {**raw, "metadata": {"namespace": _NO_NAMESPACE, **of_kind(raw.get("metadata", {}), "metadata", dict)}}
 
 
 def _missing_namespaces(given: Iterable[Json], pods: Iterable[Json]) -> list[Json]:
@@ -338,7 +358,10 @@ def _differing_parts(expected: Answer, actual: Answer) -> Iterator[Difference]:
     if expected.pre_filter != actual.pre_filter:
         plugin, told = _differing(expected.pre_filter, actual.pre_filter)
         yield Difference(plugin, _PRE_FILTER, f"preFilter: {told}")
+        return
     yield from _by_node(expected.nodes, actual.nodes)
+    if expected.scores.keys() != actual.scores.keys():  # scores depend on which nodes are feasible
+        return
     yield from _by_score(expected.scores, actual.scores)
 
 
@@ -350,9 +373,10 @@ def _by_choice(expected: Answer, actual: Answer) -> Iterator[Difference]:
 
 def _by_node(expected: Mapping[str, Status], actual: Mapping[str, Status]) -> Iterator[Difference]:
     found: dict[tuple[str, str], list[str]] = {}
-    for node in sorted(expected.keys() & actual.keys()):
-        if expected[node] != actual[node]:
-            found.setdefault(_differing(expected[node], actual[node]), []).append(node)
+    for node in sorted(expected.keys() | actual.keys()):
+        theirs, ours = expected.get(node, _UNKNOWN), actual.get(node, _UNKNOWN)
+        if theirs != ours:
+            found.setdefault(_differing(theirs, ours), []).append(node)
     for (plugin, told), nodes in found.items():
         yield Difference(plugin, _NODE, f"{_names(nodes)}: {told}")
 
@@ -363,10 +387,8 @@ def _differing(expected: Status, actual: Status) -> tuple[str, str]:
     return plugins[0] if plugins else "", f"expected {expected}, got {actual}"
 
 
-def _by_score(
-    expected: Mapping[str, Mapping[str, int]], actual: Mapping[str, Mapping[str, int]]
-) -> Iterator[Difference]:
-    nodes = sorted(expected.keys() & actual.keys())
+def _by_score(expected: Scores, actual: Scores) -> Iterator[Difference]:
+    nodes = sorted(expected)
     for plugin in sorted({plugin for node in nodes for plugin in (*expected[node], *actual[node])}):
         theirs, ours = ([scores[node].get(plugin) for node in nodes] for scores in (expected, actual))
         if theirs != ours:
