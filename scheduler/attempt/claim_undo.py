@@ -11,7 +11,7 @@ from scheduler.attempt.binder import Binder
 from scheduler.attempt.claim_objects import Claim, Json, allocation_of, consumers_of, version_of
 from scheduler.attempt.decision import Gone
 from scheduler.attempt.intent import Intent, intent_of, is_of_another_attempt
-from scheduler.attempt.pod_fate import Kept, fence
+from scheduler.attempt.pod_fate import UndoStopped, fence
 from scheduler.attempt.repeated_edits import Send, edit_until_done
 
 
@@ -19,7 +19,7 @@ async def undo_claim(binder: Binder, attempt: Attempt, written: WrittenClaim, *,
     """Take back what was written to the claim; returns when no write is in flight any more.
 
     False where the server refused for good: the claim is left as it is, and the sweep's to repair. is_fenced: no
-    binding of the pod can be stored that relies on the claim. Raises Kept.
+    binding of the pod can be stored that relies on the claim. Raises UndoStopped.
     """
 
     # Differs from kube-scheduler, which takes back its reservation and leaves the allocation to whoever comes.
@@ -50,7 +50,7 @@ def _fenced(attempt: Attempt, step: tuple[Send, Json]) -> tuple[Send, Json]:
     async def fence_and_send(binder: Binder, claim: Claim) -> Json:
         fate = await fence(binder, attempt)
         if fate is not None and not isinstance(fate, Gone):
-            raise Kept(fate)
+            raise UndoStopped(fate)
         return await send(binder, claim)
 
     return fence_and_send, edited

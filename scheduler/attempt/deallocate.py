@@ -11,7 +11,7 @@ from scheduler.attempt.binder import Binder
 from scheduler.attempt.claim_objects import Claim, allocation_of, consumers_of, is_deleting, is_made_for, key_of
 from scheduler.attempt.claim_undo import undo_claim
 from scheduler.attempt.decision import Decision
-from scheduler.attempt.pod_fate import Kept
+from scheduler.attempt.pod_fate import UndoStopped
 from scheduler.attempt.slots import Slot
 from scheduler.attempt.write_outcome import WriteOutcome, write_outcome
 from scheduler.client.errors import CallFailed
@@ -70,7 +70,7 @@ async def _deallocate(binder: Binder, attempt: Attempt, claim: Claim) -> bool:
     try:
         with attempt.slot.undoing():
             is_undone = await undo_claim(binder, attempt, written)
-    except Kept:
+    except UndoStopped:
         return False
     if not is_undone:
         raise CallFailed(f"claim {key_of(claim)}", "the API server refuses to take it back", is_ambiguous=False)

@@ -27,7 +27,7 @@ Fate = Bound | BoundElsewhere | Gone | Unknown
 """What became of a pod that is not to be bound any more, or not by this attempt."""
 
 
-class Kept(Exception):
+class UndoStopped(Exception):
     """The pod turned out to be bound, or that is unknown: what is left of the attempt's writes stays."""
 
     def __init__(self, fate: Fate) -> None:

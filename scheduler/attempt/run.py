@@ -13,7 +13,7 @@ from itertools import groupby
 from scheduler.attempt.attempt import Attempt
 from scheduler.attempt.binder import Binder
 from scheduler.attempt.decision import AttemptEnded, Bound, BoundElsewhere, Outcome, Pending, Stopped
-from scheduler.attempt.pod_fate import Fate, Kept, Unknown, fence, look
+from scheduler.attempt.pod_fate import Fate, UndoStopped, Unknown, fence, look
 from scheduler.attempt.step import Point, Step
 
 Report = Callable[[Outcome], None]
@@ -68,7 +68,7 @@ async def _take_back(binder: Binder, attempt: Attempt, outcome: Outcome, report:
             return fate
         try:
             await _undo(binder, attempt, outcome)
-        except Kept as kept:
+        except UndoStopped as kept:
             return kept.fate
         return outcome
 

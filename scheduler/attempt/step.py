@@ -42,7 +42,7 @@ class Step(ABC):
     async def undo(self, node: str) -> bool:
         """Take back what was written; afterwards nothing of it is in flight. True where something may have been stored.
 
-        node: where the pod is bound, "" while it is not; what it needs there stays. Raises Kept where the pod turns out
-        to be bound, or that is unknown.
+        node: where the pod is bound, "" while it is not; what it needs there stays. Raises UndoStopped where the pod
+        turns out to be bound, or that is unknown.
         """
         return False

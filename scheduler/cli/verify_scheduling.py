@@ -53,9 +53,22 @@ KINDS: Mapping[str, tuple[str, str]] = {
 }
 """The fields of a case that hold objects, and what these are."""
 
+OF_NAMESPACE = frozenset(
+    {
+        "services",
+        "replicationControllers",
+        "replicaSets",
+        "statefulSets",
+        "persistentVolumeClaims",
+        "podDisruptionBudgets",
+        "resourceClaims",
+    }
+)
+"""Those that matter to pods of their own namespace alone."""
+
 LISTED: Mapping[tuple[str, str], str] = {
     ("NodeResourcesFit", "score"): "pod-level-score",
-    ("NodeVolumeLimits", "filter"): "attached-volume",
+    ("NodeVolumeLimits", "filter"): "own-attached-volume",
     ("VolumeBinding", "filter"): "claim-named-twice",
     ("InterPodAffinity", "filter"): "promised-anti-affinity",
 }
@@ -67,7 +80,6 @@ Scores = Mapping[str, Mapping[str, int]]
 _SUCCESS, _RESOLVABLE, _UNRESOLVABLE = "Success", "Unschedulable", "UnschedulableAndUnresolvable"
 _NODE, _SCORE, _PRE_FILTER, _QUEUE, _CHOICE = "filter", "score", "preFilter", "queue", "choice"
 _ORDER = {plugin.name: position for position, plugin in enumerate(PLUGINS)}
-_NO_NAMESPACE = "-"
 _NOT_IN_LIST = "PreFilterResult"
 """What the recorded reason is of a node that is none of those that plugins name."""
 
@@ -192,9 +204,12 @@ def replay(lines: Iterator[bytes], features: Features) -> Iterator[Verdict]:
 
 
 def verdict_of(case: Case, features: Features) -> Verdict:
-    """Decide and compare; without `strict` a difference is listed only where the strict answer has none."""
+    """Decide and compare; without `strict` a difference is listed only where the strict answer has none.
+
+    Another choice is no difference of its own where something else differs, from which it follows.
+    """
     differences = list(_differences(case, features))
-    names = {one.name for one in differences}
+    names = {one.name for one in differences if one.part != _CHOICE or len(differences) == 1}
     if not differences or features.is_strict or "" in names or any(_differences(case, features.strictly())):
         return Verdict(case, differences)
     return Verdict(case, differences, tuple(sorted(names)))
@@ -208,9 +223,10 @@ def case_of(raw: Json) -> Case:
     found["pods"] = [*pods, own]
     found["namespaces"] += _missing_namespaces(found["namespaces"], found["pods"])
     objects = (
-        RawObject(Place(f"{name}[{number}]"), {**_placed(one), "apiVersion": KINDS[name][0], "kind": KINDS[name][1]})
+        RawObject(Place(f"{name}[{number}]"), {**one, "apiVersion": KINDS[name][0], "kind": KINDS[name][1]})
         for name, objects in found.items()
         for number, one in enumerate(objects)
+        if not _is_nowhere(name, one)
     )
     inventory = take_inventory(objects, validate=False)
     if inventory.errors:
@@ -218,6 +234,11 @@ def case_of(raw: Json) -> Case:
     pod = next(one for one in inventory.pods if one.uid == own["metadata"]["uid"])
     expected = field_of(raw, "expected", dict)
     return Case(str(field_of(raw, "id")), pod, inventory, _recorded(expected, pod), "postFilter" in expected)
+
+
+def _is_nowhere(name: str, raw: Json) -> bool:
+    """True for an object of a namespace that names none: no pod is in it."""
+    return name in OF_NAMESPACE and not of_kind(raw.get("metadata", {}), "metadata", dict).get("namespace")
 
 
 def _completed_pod(raw: Json, number: int) -> Json:
@@ -228,11 +249,6 @@ def _completed_pod(raw: Json, number: int) -> Json:
         **of_kind(raw.get("metadata", {}), "metadata", dict),
     }
     return {**raw, "metadata": {"uid": f"{metadata['namespace']}/{metadata['name']}", **metadata}}
-
-
-def _placed(raw: Json) -> Json:
-    """The object with a namespace; the reference found one without any in none."""
-    return {**raw, "metadata": {"namespace": _NO_NAMESPACE, **of_kind(raw.get("metadata", {}), "metadata", dict)}}
 
 
 def _missing_namespaces(given: Iterable[Json], pods: Iterable[Json]) -> list[Json]:
@@ -344,8 +360,9 @@ def _differing_parts(expected: Answer, actual: Answer) -> Iterator[Difference]:
         yield Difference(plugin, _PRE_FILTER, f"preFilter: {told}")
         return
     yield from _by_node(expected.nodes, actual.nodes)
-    if expected.scores.keys() == actual.scores.keys():  # scores depend on which nodes are feasible
-        yield from _by_score(expected.scores, actual.scores)
+    if expected.scores.keys() != actual.scores.keys():  # scores depend on which nodes are feasible
+        return
+    yield from _by_score(expected.scores, actual.scores)
 
 
 def _by_choice(expected: Answer, actual: Answer) -> Iterator[Difference]:

@@ -2,7 +2,7 @@
 
 The difference decides what a writer does next. A refused write has not happened and may be tried again; one whose
 outcome is unknown has to be looked up first (`is_ambiguous`).
-Source: k8s.io/apimachinery meta/v1 Status.
+Source: k8s.io/apimachinery meta/v1 ApiStatus.
 """
 
 import json
@@ -39,7 +39,7 @@ class CallFailed(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class ApiStatus:
     """What the server says of its refusal. retry_after_s: when it wants to be asked again, None where it is silent."""
 
     reason: str
@@ -49,12 +49,12 @@ class Status:
 
 
 class ApiError(CallFailed):
-    """The server answered that it did not do it. status: of HTTP; the rest: of `Status`.
+    """The server answered that it did not do it. status: of HTTP; the rest: of `ApiStatus`.
 
     Ambiguous is a write that ended in the server's own trouble: it may be stored.
     """
 
-    def __init__(self, call: str, status: int, said: Status) -> None:
+    def __init__(self, call: str, status: int, said: ApiStatus) -> None:
         is_troubled = status >= 500 or status == _REQUEST_TIMEOUT
         is_write = call.split(" ", 1)[0] not in _READS
         super().__init__(call, f"{status} {said.reason}: {said.message}", is_ambiguous=is_write and is_troubled)
@@ -86,14 +86,14 @@ class NotConfigured(Exception):
 
 
 def api_error(call: str, status: int, body: bytes, retry_after: str = "") -> ApiError:
-    """The error of an answer. retry_after: the header of that name; the Status may say it too."""
+    """The error of an answer. retry_after: the header of that name; the ApiStatus may say it too."""
     found = _status_object(body)
     details = _object(found.get("details"))
     causes = details.get("causes")
     listed = tuple(_cause(_object(cause)) for cause in causes) if isinstance(causes, list) else ()
     seconds = _seconds(retry_after, details.get("retryAfterSeconds"))
     message = _without_objects(str(found.get("message") or ""))
-    return ApiError(call, status, Status(str(found.get("reason") or ""), message, listed, seconds))
+    return ApiError(call, status, ApiStatus(str(found.get("reason") or ""), message, listed, seconds))
 
 
 def _cause(raw: Mapping[str, object]) -> Cause:
@@ -114,7 +114,7 @@ def _without_objects(message: str) -> str:
 
 
 def _status_object(body: bytes) -> Mapping[str, object]:
-    """The server's Status; what is none (a path that is not served, a proxy's page) becomes its message."""
+    """The server's ApiStatus; what is none (a path that is not served, a proxy's page) becomes its message."""
     try:
         found = orjson.loads(body)
     except orjson.JSONDecodeError:

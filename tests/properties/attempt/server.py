@@ -15,7 +15,7 @@ from typing import Any
 
 from scheduler.attempt.claim_objects import Json, allocation_of, consumers_of, results_of
 from scheduler.client.connection import JSON, WRITE_TIMEOUT_S
-from scheduler.client.errors import ApiError, Status, Unanswered
+from scheduler.client.errors import ApiError, ApiStatus, Unanswered
 
 NAMESPACE = "work"
 
@@ -129,18 +129,18 @@ class Server:
             return self._created(call, plural)
         key, rest = (plural, names[0]), names[1:]
         if key not in self.objects:
-            return ApiError(str(call), 404, Status("NotFound", f"{names[0]} not found"))
+            return ApiError(str(call), 404, ApiStatus("NotFound", f"{names[0]} not found"))
         return self._written(call, key, rest) if call.is_write else copy.deepcopy(self.objects[key])
 
     def _written(self, call: Call, key: tuple[str, str], rest: list[str]) -> Json | Exception:
         stored = self.objects[key]
         if any(guard_of(call.body)[field] != stored["metadata"][field] for field in ("uid", "resourceVersion")):
-            return ApiError(str(call), 409, Status("Conflict", "the object has been modified"))
+            return ApiError(str(call), 409, ApiStatus("Conflict", "the object has been modified"))
         if rest == ["binding"]:
             return self._bound(call, stored)
         changed = _deleted(stored) if call.method == "DELETE" else _changed(stored, call, rest)
         if isinstance(changed, str):
-            return ApiError(str(call), 422, Status("Invalid", changed))
+            return ApiError(str(call), 422, ApiStatus("Invalid", changed))
         if changed != stored:
             changed["metadata"]["resourceVersion"] = self._next()
             self.objects[key] = changed
@@ -152,13 +152,13 @@ class Server:
     def _created(self, call: Call, plural: str) -> Json | Exception:
         name = call.body["metadata"]["name"]
         if (plural, name) in self.objects:
-            return ApiError(str(call), 409, Status("AlreadyExists", f"{name} already exists"))
+            return ApiError(str(call), 409, ApiStatus("AlreadyExists", f"{name} already exists"))
         metadata = {**call.body["metadata"], "uid": f"{name}-uid-{self.version}"}
         return copy.deepcopy(self.add(plural, {**copy.deepcopy(call.body), "metadata": metadata}))
 
     def _bound(self, call: Call, pod: Json) -> Json | Exception:
         if pod["spec"].get("nodeName"):
-            return ApiError(str(call), 409, Status("Conflict", "the pod is assigned"))
+            return ApiError(str(call), 409, ApiStatus("Conflict", "the pod is assigned"))
         spec = {**pod["spec"], "nodeName": call.body["target"]["name"]}
         metadata = {**pod["metadata"], "resourceVersion": self._next()}
         self.objects["pods", pod["metadata"]["name"]] = {**pod, "spec": spec, "metadata": metadata}

@@ -11,11 +11,11 @@ import pytest
 from scheduler.attempt.attempt import Attempt, WrittenPod
 from scheduler.attempt.binder import Binder
 from scheduler.attempt.decision import AttemptEnded, Bound, BoundElsewhere, Outcome, Pending, Retry, Stopped
-from scheduler.attempt.pod_fate import Kept
+from scheduler.attempt.pod_fate import UndoStopped
 from scheduler.attempt.run import run
 from scheduler.attempt.slots import Slots
 from scheduler.attempt.step import Step
-from scheduler.client.errors import ApiError, Status
+from scheduler.client.errors import ApiError, ApiStatus
 
 FAILED = Retry("failed")
 
@@ -42,7 +42,7 @@ class Noted(Step):
     async def undo(self, node: str) -> bool:
         self.scene.log.append(f"undo {self.name}{node and f' on {node}'}")
         if self.keeps:
-            raise Kept(cast(Any, self.keeps))
+            raise UndoStopped(cast(Any, self.keeps))
         return True
 
 
@@ -58,7 +58,7 @@ class Scene:
     async def request(self, method: str, path: str, **_: object) -> dict[str, Any]:
         self.log.append(f"{method} pod")
         if self.is_denied:
-            raise ApiError(path, 400, Status("BadRequest", "no"))
+            raise ApiError(path, 400, ApiStatus("BadRequest", "no"))
         return {"metadata": {"uid": "uid", "resourceVersion": "1"}, "spec": {"nodeName": self.node}}
 
     def run(self, *steps: Step, cancelled_after: int = 0) -> Outcome:

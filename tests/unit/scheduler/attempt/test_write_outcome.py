@@ -4,7 +4,7 @@ import pytest
 
 from scheduler.attempt.decision import Fatal, Outcome, Retry, Unschedulable
 from scheduler.attempt.write_outcome import WriteOutcome, may_pass, outcome_of, write_outcome
-from scheduler.client.errors import ApiError, CallFailed, Cause, Status, Unanswered, Withheld
+from scheduler.client.errors import ApiError, ApiStatus, CallFailed, Cause, Unanswered, Withheld
 
 CALL = "PUT /apis/resource.k8s.io/v1/namespaces/work/resourceclaims/claim/status"
 NO_RIGHT = (
@@ -14,7 +14,7 @@ NO_RIGHT = (
 
 
 def refusal(status: int, reason: str = "", message: str = "", *causes: Cause) -> ApiError:
-    return ApiError(CALL, status, Status(reason, message, causes))
+    return ApiError(CALL, status, ApiStatus(reason, message, causes))
 
 
 def invalid(*causes: Cause) -> ApiError:
@@ -67,7 +67,7 @@ def test_refusal_is_told_by_its_status_and_causes(
 @pytest.mark.parametrize(
     ("error", "may"),
     [
-        (ApiError("GET /api/v1/namespaces/work/pods/pod", 500, Status("InternalError", "")), True),
+        (ApiError("GET /api/v1/namespaces/work/pods/pod", 500, ApiStatus("InternalError", "")), True),
         (refusal(429, "TooManyRequests"), True),
         (refusal(409, "Conflict"), True),
         (refusal(400, "BadRequest"), False),

@@ -1,7 +1,7 @@
 """Waits between failed calls."""
 
 from scheduler.cache.backoff import WatchBackoff
-from scheduler.client.errors import ApiError, Status, Unanswered
+from scheduler.client.errors import ApiError, ApiStatus, Unanswered
 
 CUT = Unanswered("GET /x", "cut", is_ambiguous=True)
 
@@ -20,7 +20,7 @@ def test_very_many_failures_wait_no_longer_than_the_longest() -> None:
 
 
 def test_server_that_says_when_to_come_again_is_not_asked_before() -> None:
-    busy = ApiError("GET /x", 429, Status("", "", retry_after_s=7.0))
+    busy = ApiError("GET /x", 429, ApiStatus("", "", retry_after_s=7.0))
     assert WatchBackoff().delay_s(1, busy, 0.0) == 7.0
     assert WatchBackoff().delay_s(2, busy, 0.0) == 7.0
     assert WatchBackoff().delay_s(9, busy, 0.0) == 30.0

@@ -24,7 +24,7 @@ from scheduler.cache.states import (
     query_of,
     step,
 )
-from scheduler.client.errors import ApiError, Status, Unanswered
+from scheduler.client.errors import ApiError, ApiStatus, Unanswered
 from tests.unit.scheduler.cache.objects import an_entry, applied, deleted
 
 A, B, C = an_entry("a", 1), an_entry("b", 2), an_entry("c", 3)
@@ -35,7 +35,7 @@ BY_PAGES_FROM_7 = Empty(7, lists_by_watch=False)
 
 
 def refused(status: int) -> Broken:
-    return Broken(ApiError("GET /x", status, Status("", "")))
+    return Broken(ApiError("GET /x", status, ApiStatus("", "")))
 
 
 def walked(state: State[str], inputs: Iterable[Input[str]]) -> tuple[State[str], list[Event[str]]]:

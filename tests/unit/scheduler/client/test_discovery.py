@@ -8,7 +8,7 @@ import pytest
 from allocator.gates import DEVICE_TAINT_RULES, PARTITIONABLE_DEVICES
 from scheduler.client.connection import Connection
 from scheduler.client.discovery import NotServed, Served, discover, nearest_release, served
-from scheduler.client.errors import ApiError, Status
+from scheduler.client.errors import ApiError, ApiStatus
 
 VERSION_1_36 = {"major": "1", "minor": "36", "gitVersion": "v1.36.3"}
 NEEDED = ("resourceclaims", "resourceclaims/status", "resourceslices", "deviceclasses")
@@ -86,7 +86,7 @@ class Documents:
 
     async def request(self, method: str, path: str, **_: object) -> dict[str, object]:
         if path not in self._documents:
-            raise ApiError(f"{method} {path}", 404, Status("NotFound", "no"))
+            raise ApiError(f"{method} {path}", 404, ApiStatus("NotFound", "no"))
         return self._documents[path]
 
 

@@ -14,7 +14,7 @@ from scheduler.attempt.binder import Binder, Time
 from scheduler.attempt.listener import Listener
 from scheduler.attempt.watched_claims import WatchedClaims
 from scheduler.client.api import Api
-from scheduler.client.errors import ApiError, Status
+from scheduler.client.errors import ApiError, ApiStatus
 from scheduler.client.resources import claims
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.decide import Placed
@@ -44,7 +44,7 @@ class Denied(Listener):
             metadata = {"name": POD.name, "namespace": POD.namespace, "uid": POD.uid, "resourceVersion": "1"}
             return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": self._spec}
         message = f'it is forbidden: User "ours" cannot {method} it'
-        raise ApiError(f"{method} {path}", 403, Status("Forbidden", message))
+        raise ApiError(f"{method} {path}", 403, ApiStatus("Forbidden", message))
 
     async def reached(self, *_: object) -> bool:
         return True

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from allocator.model import Reach
-from scheduler.client.errors import ApiError, CallFailed, Status, Unanswered
+from scheduler.client.errors import ApiError, ApiStatus, CallFailed, Unanswered
 from scheduler.core_v1.namespace import Namespace
 from scheduler.decision.cluster import Cluster
 from scheduler.extender.poke import ANNOTATION, ASKED_AGAIN_S, DEBOUNCE_S, MOST_NODES, Poke
@@ -32,7 +32,7 @@ SLICE = SliceChanged(None, a_slice(reach=on_node("node-1")))
 
 
 def a_refusal(status: int) -> ApiError:
-    return ApiError("PATCH /api/v1/nodes/x", status, Status("Reason", "message"))
+    return ApiError("PATCH /api/v1/nodes/x", status, ApiStatus("Reason", "message"))
 
 
 @dataclass

@@ -16,7 +16,7 @@ from scheduler.attempt.watched_claims import WatchedClaims
 from scheduler.cache.kinds import claim_of
 from scheduler.cache.reflector import Reflector
 from scheduler.client.connection import Connection
-from scheduler.client.errors import ApiError, Status
+from scheduler.client.errors import ApiError, ApiStatus
 from scheduler.client.resources import claims
 from scheduler.core_v1.pod import Pod, PodClaim
 from scheduler.decision.cluster import Cluster
@@ -69,11 +69,11 @@ class Server:
             return copy.deepcopy(objects[name])
         self.calls[name] += 1
         if plural == "resourceclaims" and name in self.failing:
-            raise ApiError(f"{method} {path}", 500, Status("InternalError", "failed calling webhook"))
+            raise ApiError(f"{method} {path}", 500, ApiStatus("InternalError", "failed calling webhook"))
         stored = objects[name]
         bound = stored["spec"].get("nodeName") if subresource == "binding" else ""
         if bound or body["metadata"]["resourceVersion"] != stored["metadata"]["resourceVersion"]:
-            raise ApiError(f"{method} {path}", 409, Status("Conflict", "the object has been modified"))
+            raise ApiError(f"{method} {path}", 409, ApiStatus("Conflict", "the object has been modified"))
         return copy.deepcopy(self._stored(plural, name, subresource, body))
 
     def _stored(self, plural: str, name: str, subresource: str, body: Json) -> Json:

@@ -16,7 +16,7 @@ from scheduler.attempt.listener import Listener
 from scheduler.attempt.watched_claims import WatchedClaims
 from scheduler.cache.kinds import claim_of
 from scheduler.client.api import Api
-from scheduler.client.errors import ApiError, Status
+from scheduler.client.errors import ApiError, ApiStatus
 from scheduler.client.resources import claims
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
@@ -60,7 +60,7 @@ class Denied(Listener):
     async def request(self, method: str, path: str, **_: object) -> dict[str, Any]:
         self.calls.append(f"{method} {path}")
         message = f'it is forbidden: User "ours" cannot {method} it'
-        raise ApiError(f"{method} {path}", 403, Status("Forbidden", message))
+        raise ApiError(f"{method} {path}", 403, ApiStatus("Forbidden", message))
 
     async def reached(self, *_: object) -> bool:
         return True

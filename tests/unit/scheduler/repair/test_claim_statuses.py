@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from scheduler.client.api import Api
-from scheduler.client.errors import ApiError, Status
+from scheduler.client.errors import ApiError, ApiStatus
 from scheduler.core_v1.pod import Pod, PodClaim
 from scheduler.core_v1.unusable_entries import MANAGER
 from scheduler.decision.cluster import Cluster
@@ -37,7 +37,7 @@ class Applied:
         assert (method, call["query"]["fieldManager"]) == ("PATCH", MANAGER)
         if self.conflicts:
             self.conflicts -= 1
-            raise ApiError("PATCH", 409, Status("Conflict", "the object has been modified"))
+            raise ApiError("PATCH", 409, ApiStatus("Conflict", "the object has been modified"))
         entries = call["body"]["status"]["resourceClaimStatuses"]
         self.entries.append({one["name"]: one["resourceClaimName"] for one in entries})
         return {}

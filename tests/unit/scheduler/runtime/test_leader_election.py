@@ -11,7 +11,7 @@ import pytest
 
 from scheduler.attempt.binder import Time
 from scheduler.client.connection import JSON, Json
-from scheduler.client.errors import ApiError, CallFailed, Status, Unanswered
+from scheduler.client.errors import ApiError, ApiStatus, CallFailed, Unanswered
 from scheduler.runtime.configuration import LeaderElectionSection
 from scheduler.runtime.leader_election import ELSEWHERE, LeaderElection, LeadershipLost, own_namespace
 
@@ -73,7 +73,7 @@ class Server:
             raise self.broken
         if method == "GET":
             if self.lease is None:
-                raise ApiError(f"GET {path}", 404, Status("NotFound", ""))
+                raise ApiError(f"GET {path}", 404, ApiStatus("NotFound", ""))
             return self.lease
         assert isinstance(body, dict)
         return self._store(method, path, body)
@@ -81,7 +81,7 @@ class Server:
     def _store(self, method: str, path: str, body: Json) -> Json:
         known = self.lease and self.lease["metadata"]["resourceVersion"]
         if body["metadata"].get("resourceVersion") != known:
-            raise ApiError(f"{method} {path}", 409, Status("Conflict", ""))
+            raise ApiError(f"{method} {path}", 409, ApiStatus("Conflict", ""))
         self._version += 1
         self.lease = {**body, "metadata": {**body["metadata"], "resourceVersion": str(self._version)}}
         return self.lease
@@ -166,7 +166,7 @@ def test_process_waits_for_a_holder_that_renews_and_leads_once_that_does_not() -
     ("broken", "why"),
     [
         (Unanswered(f"PUT {PATH}", "cut", is_ambiguous=True), "within the renew deadline of 10 s (PUT /apis"),
-        (ApiError(f"PUT {PATH}", 403, Status("Forbidden", "no")), "within the renew deadline of 10 s (PUT /apis"),
+        (ApiError(f"PUT {PATH}", 403, ApiStatus("Forbidden", "no")), "within the renew deadline of 10 s (PUT /apis"),
     ],
 )
 def test_leader_that_cannot_renew_ends_at_its_deadline_and_says_why(broken: CallFailed, why: str) -> None:
@@ -245,7 +245,7 @@ def test_lease_that_cannot_be_given_up_is_told_and_ends_all_the_same(caplog: pyt
 def test_standby_that_cannot_ask_for_the_lease_is_not_ready_after_the_renew_deadline() -> None:
     async def play() -> None:
         scene = Scene()
-        scene.server.broken = ApiError(f"GET {PATH}", 403, Status("Forbidden", "leases is forbidden"))
+        scene.server.broken = ApiError(f"GET {PATH}", 403, ApiStatus("Forbidden", "leases is forbidden"))
         scene.clock.now += 60  # the caches are filled first
         assert scene.election.unanswered() == ""
         running = asyncio.create_task(scene.election.run())

@@ -8,7 +8,7 @@ import pytest
 
 from scheduler.attempt.decision import PodKey
 from scheduler.cache.events import Key
-from scheduler.client.errors import ApiError, Status
+from scheduler.client.errors import ApiError, ApiStatus
 from scheduler.client.resources import NODES, claims
 from scheduler.telling import events as module
 from scheduler.telling.events import FINISHED_S, NOTE_MAX_BYTES, QUEUE_MAX, QUEUED_OF_NAMESPACE, Events, shortened
@@ -25,7 +25,7 @@ class Denial:
     """An API server that takes no event."""
 
     async def request(self, method: str, path: str, **_: object) -> dict[str, object]:
-        raise ApiError(f"{method} {path}", 403, Status("Forbidden", "events are forbidden"))
+        raise ApiError(f"{method} {path}", 403, ApiStatus("Forbidden", "events are forbidden"))
 
 
 def a_pod(number: int) -> PodKey:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from scheduler.client.errors import ApiError, Status
+from scheduler.client.errors import ApiError, ApiStatus
 from scheduler.telling.conditions import Refusals
 from tests.builders import a_pod
 
@@ -24,7 +24,7 @@ class Refusing:
 
     async def request(self, method: str, path: str, **_: object) -> dict[str, object]:
         if reason := next(self._reasons):
-            raise ApiError(f"{method} {path}", STATUS[reason], Status(reason, "no"))
+            raise ApiError(f"{method} {path}", STATUS[reason], ApiStatus(reason, "no"))
         return {}
 
 
@@ -57,7 +57,7 @@ class Conflicting:
     async def request(self, method: str, path: str, **_: object) -> dict[str, object]:
         self.methods.append(method)
         if method == "PATCH" and len(self.methods) == 1:
-            raise ApiError(f"{method} {path}", 409, Status("Conflict", "changed"))
+            raise ApiError(f"{method} {path}", 409, ApiStatus("Conflict", "changed"))
         return self._found
 
 
