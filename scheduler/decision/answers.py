@@ -90,7 +90,7 @@ def _not_left(
             if own := nodes & required.nodes:
                 yield text, own
         cycle = cycle_of(view, pod, required.requests)
-        for _, one in rejections_by_others(cycle, view.templates.plugins):
+        for _, one in rejections_by_others(cycle, view.templates):
             if own := one.nodes & required.nodes:
                 yield one.reason, own
     left = required.nodes if pod is None else allowed(view, pod, required)

@@ -30,6 +30,7 @@ from scheduler.state.claims import ClaimIndex, ClaimObject
 from scheduler.state.extended_resources import ExtendedResources, claim_name
 from scheduler.state.invariants import Invariants, Violation, is_reached
 from scheduler.state.nodes import NodeInfos
+from scheduler.state.nominations import Nominations
 from scheduler.state.pod_claims import Waiting, claims_of, in_flight
 from scheduler.state.pod_selectors import PodSelectors
 from scheduler.state.pods import NodePods
@@ -87,6 +88,7 @@ class Cluster:
         self.selectors = PodSelectors()
         self.volumes = Volumes(is_strict=features.is_strict, unseen=unseen)
         self.pods = NodePods(self.infos, self.volumes)
+        self.nominations = Nominations(self.pods.is_placed)
         self.extended_resources = ExtendedResources((), features)
         self._makes_claims = makes_claims
         self._refuses_unsupported = refuses_unsupported
@@ -133,11 +135,13 @@ class Cluster:
     def set_pod(self, pod: Pod) -> None:
         """The pod is there, or has changed; of whichever scheduler."""
         self.pods.set(pod)
+        self.nominations.set(pod)
         self._invariants.on_pod(pod.uid, pod)
 
     def remove_pod(self, uid: str) -> None:
         """The pod is gone, or has ended."""
         self.pods.remove(uid)
+        self.nominations.remove(uid)
         self._invariants.on_pod(uid, None)
 
     def set_claim(self, found: ClaimObject, version: int) -> None:

@@ -38,6 +38,7 @@ from scheduler.state.extended_resources import ExtendedClaim, ExtendedResources
 from scheduler.state.masks import union
 from scheduler.state.node_allocatable_resources import WithDevices
 from scheduler.state.nodes import NodeInfos
+from scheduler.state.nominations import Nominations
 from scheduler.state.pod_requests import OF_NODES, PodRequests, pod_requests
 from scheduler.state.pod_selectors import PodSelectors
 from scheduler.state.volumes import NO_PLAN, VolumePlan, Volumes
@@ -69,6 +70,11 @@ class View(Protocol):
     @property
     def templates(self) -> Templates:
         """What filters say of nodes alone."""
+        ...
+
+    @property
+    def nominations(self) -> Nominations:
+        """Pods that have been promised a node."""
         ...
 
     @property
@@ -247,8 +253,17 @@ def able(view: View, pod: Pod, claims: Sequence[Claim], required: Requirements, 
 
 def cycle_of(view: View, pod: Pod, requests: PodRequests) -> Cycle:
     """What plugins see of an attempt. requests: what the pod takes of the nodes in question."""
+    numbered = ((view.number_of(node), pods) for node, pods in view.nominations.before(pod))
+    nominated = {number: pods for number, pods in numbered if number is not None}
     return Cycle(
-        pod, requests, view.infos, view.templates.of(pod), view.selectors, view.volumes, view.fleet.features.is_strict
+        pod,
+        requests,
+        view.infos,
+        view.templates.of(pod),
+        view.selectors,
+        view.volumes,
+        nominated,
+        view.fleet.features.is_strict,
     )
 
 

@@ -13,7 +13,7 @@ from allocator.search.rules import Mask
 from scheduler.decision.templates import Templates
 from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.dynamic_resources import DYNAMIC_RESOURCES
-from scheduler.plugins.plugin import Plugin, Rejected
+from scheduler.plugins.plugin import Dynamic, Plugin, Rejected
 from scheduler.state.masks import union
 
 
@@ -25,20 +25,57 @@ def refused_by_all(cycle: Cycle, plugins: Iterable[Plugin]) -> tuple[Plugin, str
     return None
 
 
-def feasible(cycle: Cycle, plugins: Iterable[Plugin]) -> Mask:
-    """The nodes that every filter lets pass."""
+def feasible(cycle: Cycle, plugins: Sequence[Plugin]) -> Mask:
+    """The nodes that every filter lets pass, with the pods that are nominated to the node as well as without them."""
     left = cycle.template.allowed
     for plugin in plugins:
         if plugin.dynamic and left:
             left &= ~plugin.dynamic.refused(cycle)
-    return left
+    return left & ~_refused_beside_nominated(cycle, plugins, left) if cycle.nominated else left
+
+
+def _refused_beside_nominated(cycle: Cycle, plugins: Iterable[Plugin], nodes: Mask) -> Mask:
+    """Those of the nodes that have no place for the pod once the pods are there that were promised one.
+
+    What is promised on one node does not count for another. Cost: O(nodes with promises) for plugins that look further.
+    """
+    refused, nominated = 0, {number: pods for number, pods in cycle.nominated.items() if nodes >> number & 1}
+    filters = [plugin.dynamic for plugin in plugins if plugin.dynamic]
+    with cycle.beside(nominated):
+        for one in filters:
+            if not one.looks_further:
+                refused |= one.refused(cycle)
+    further = [one for one in filters if one.looks_further and _sees_nominated(cycle, one)]
+    for number, pods in nominated.items():
+        with cycle.beside({number: pods}):
+            if any(one.refused(cycle) >> number & 1 for one in further if not one.is_skipped(cycle)):
+                refused |= 1 << number
+    return refused & sum(1 << number for number in nominated)
+
+
+def _sees_nominated(cycle: Cycle, one: Dynamic) -> bool:
+    # Differs from kube-scheduler: a filter that it skips for the pod does not see the promised pods either, so that
+    # their anti-affinity keeps away only pods that have some of their own.
+    return not (cycle.is_strict and one.is_skipped(cycle))
 
 
 def rejections(cycle: Cycle, templates: Templates) -> Iterator[tuple[Plugin, Rejected]]:
     """Why not, for every node that is not feasible; a node that lacks several resources has a reason for each."""
     by_node = list(templates.rejections(cycle.template))
-    left = cycle.template.allowed | union(one.nodes for _, one in by_node)
-    for plugin in templates.plugins:
+    asked = cycle.template.allowed | union(one.nodes for _, one in by_node)
+    seeing = [one for one in templates.plugins if not one.dynamic or _sees_nominated(cycle, one.dynamic)]
+    for number, pods in cycle.nominated.items():
+        with cycle.beside({number: pods}):
+            found = list(_rejections(cycle, seeing, by_node, asked & 1 << number))
+        yield from found
+        asked &= ~union(one.nodes for _, one in found)
+    yield from _rejections(cycle, templates.plugins, by_node, asked)
+
+
+def _rejections(
+    cycle: Cycle, plugins: Iterable[Plugin], by_node: Sequence[tuple[Plugin, Rejected]], left: Mask
+) -> Iterator[tuple[Plugin, Rejected]]:
+    for plugin in plugins:
         refused = [one for other, one in by_node if other is plugin]
         if plugin.dynamic:
             refused += plugin.dynamic.rejections(cycle, left)
@@ -53,15 +90,11 @@ def after_devices(plugins: Iterable[Plugin]) -> Sequence[Plugin]:
     return list(dropwhile(lambda plugin: plugin is not DYNAMIC_RESOURCES, plugins))[1:]
 
 
-def rejections_by_others(cycle: Cycle, plugins: Iterable[Plugin]) -> Iterator[tuple[Plugin, Rejected]]:
+def rejections_by_others(cycle: Cycle, templates: Templates) -> Iterator[tuple[Plugin, Rejected]]:
     """Why not, for the nodes that the template allows: what else is in the cluster is in the way."""
-    left = cycle.template.allowed
-    for plugin in plugins:
-        if not plugin.dynamic:
-            continue
-        for one in plugin.dynamic.rejections(cycle, left):
-            yield plugin, one
-        left &= ~plugin.dynamic.refused(cycle)
+    for plugin, one in rejections(cycle, templates):
+        if nodes := one.nodes & cycle.template.allowed:
+            yield plugin, replace(one, nodes=nodes)
 
 
 def fit_error(nodes: int, reasons: Counter[str], *, before: str = "", explanation: str = "") -> str:

@@ -84,7 +84,7 @@ def cluster_of(  # noqa: PLR0913 - the last four have defaults
     for found in (*claims.objects.values(), *claims.with_errors):
         cluster.set_claim(found, VERSION)
     for pod in pods:
-        if pod.node_name and not pod.is_finished:
+        if (pod.node_name or pod.nominated_node) and not pod.is_finished:
             cluster.set_pod(pod)
     return cluster
 

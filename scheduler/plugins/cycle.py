@@ -1,6 +1,8 @@
 """One attempt to place a pod, as plugins see it."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 from scheduler.core_v1.pod import Pod
 from scheduler.plugins.template import Template
@@ -15,7 +17,8 @@ class Cycle:
     """The pod, what it requests of the nodes in question, and what is in the cluster.
 
     template: what plugins say of the pod and each node alone. selectors: Services and controllers. volumes: all of
-    storage. is_strict: plugins answer as kube-scheduler also where they would do better.
+    storage. nominated: the pods that go before this one, by the number of the node that they are promised. is_strict:
+    plugins answer as kube-scheduler also where they would do better.
     """
 
     pod: Pod
@@ -24,4 +27,19 @@ class Cycle:
     template: Template
     selectors: PodSelectors
     volumes: Volumes
+    nominated: Mapping[int, Sequence[Pod]] = field(default_factory=dict)
     is_strict: bool = False
+
+    @contextmanager
+    def beside(self, nominated: Mapping[int, Sequence[Pod]]) -> Iterator[None]:
+        """Count these pods on their nodes meanwhile."""
+        added = [(number, pod) for number, pods in nominated.items() for pod in pods]
+        for number, pod in added:
+            self.infos.add_pod(number, pod)
+            self.volumes.add_pod(number, pod)
+        try:
+            yield
+        finally:
+            for number, pod in added:
+                self.infos.remove_pod(number, pod)
+                self.volumes.remove_pod(number, pod)

@@ -35,6 +35,11 @@ def _pre_filter(cycle: Cycle) -> str:
     return f"parsing pod: {problem}" if problem else ""
 
 
+def _is_skipped(cycle: Cycle) -> bool:
+    own = cycle.pod.pod_affinity
+    return not own.required and not own.required_anti and not cycle.infos.terms.kept_from(cycle.pod)
+
+
 def _refused(cycle: Cycle) -> Mask:
     return _without_company(cycle) | _with_unwanted(cycle) | cycle.infos.terms.kept_from(cycle.pod)
 
@@ -178,7 +183,7 @@ def inter_pod_affinity(hard_pod_affinity_weight: int = HARD_POD_AFFINITY_WEIGHT)
         (Reason(NAME, hints, node_fields=("labels",), counts_pods=True),),
         pod_fields=("labels", "pod_affinity"),
         pre_filter=_pre_filter,
-        dynamic=Dynamic(_refused, _rejections),
+        dynamic=Dynamic(_refused, _rejections, looks_further=True, is_skipped=_is_skipped),
         score=Score(2, scores),
     )
 

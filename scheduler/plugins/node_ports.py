@@ -14,10 +14,7 @@ def _refused(cycle: Cycle) -> Mask:
 
 
 def _frees_ports(who: RefusedPod, event: PodChanged) -> bool:
-    old, new = event.old, event.new
-    if old is None or not old.node_name or (new is not None and not new.is_finished):
-        return False
-    return _clash(old, who.pod)
+    return event.is_gone and event.old is not None and _clash(event.old, who.pod)
 
 
 def _gives_back_ports(who: RefusedPod, event: GivenBack) -> bool:

@@ -152,10 +152,8 @@ def offers_asked_differently(who: RefusedPod, event: NodeChanged) -> bool:
 def _gives_back(who: RefusedPod, event: PodChanged) -> bool:
     """A pod leaves its node, or requests less of what this one requests."""
     old, new = event.old, event.new
-    if old is None or not event.is_less:
-        return False
-    if new is None or new.is_finished:
-        return True
+    if event.is_gone or old is None or new is None or not event.is_less:
+        return event.is_gone
     before, after = pod_requests(old).amounts, pod_requests(new).amounts
     wanted = (*who.refusal.requests.amounts, *who.refusal.resources)
     return any(after.get(resource, 0) < before.get(resource, 0) for resource in wanted)

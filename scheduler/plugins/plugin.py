@@ -48,14 +48,18 @@ class Dynamic:
     """A filter that looks at all nodes at once.
 
     refused: the nodes that it refuses. rejections: why, of these nodes; one may be refused for several reasons.
+    looks_further: whether pods on other nodes count for a node. is_skipped: whether the pod asks nothing of it, and
+    nothing that is there keeps the pod away.
     """
 
     refused: Callable[[Cycle], Mask]
     rejections: Callable[[Cycle, Mask], Iterable[Rejected]]
+    looks_further: bool = False
+    is_skipped: Callable[[Cycle], bool] = lambda _: False
 
     @staticmethod
     def of(reason: str, refused: Callable[[Cycle], Mask]) -> "Dynamic":
-        """A filter with one reason, which the end of other pods may undo."""
+        """A filter of each node by itself, with one reason, which the end of other pods may undo."""
 
         def rejections(cycle: Cycle, asked: Mask) -> Iterable[Rejected]:
             nodes = refused(cycle) & asked

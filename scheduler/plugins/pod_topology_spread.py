@@ -45,8 +45,12 @@ class _Hard:
     skewed: Flags
 
 
+def _is_skipped(cycle: Cycle) -> bool:
+    return not any(one.is_hard for one in cycle.pod.spread)
+
+
 def _refused(cycle: Cycle) -> Mask:
-    if not any(one.is_hard for one in cycle.pod.spread):
+    if _is_skipped(cycle):
         return 0
     refused = np.zeros(cycle.infos.size, np.bool_)
     for one in _hard(cycle):
@@ -189,6 +193,6 @@ POD_TOPOLOGY_SPREAD = Plugin(
         ),
     ),
     pod_fields=("labels", "spread", "tolerations"),
-    dynamic=Dynamic(_refused, _rejections),
+    dynamic=Dynamic(_refused, _rejections, looks_further=True, is_skipped=_is_skipped),
     score=Score(2, _scores),
 )

@@ -91,5 +91,5 @@ VOLUME_RESTRICTIONS = Plugin(
     ),
     pod_fields=("volumes",),
     pre_filter=_pre_filter,
-    dynamic=Dynamic(_refused, _rejections),
+    dynamic=Dynamic(_refused, _rejections, looks_further=True),
 )

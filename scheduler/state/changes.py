@@ -39,15 +39,16 @@ class PodChanged(_Changed[Pod]):
 
     @property
     def is_gone(self) -> bool:
-        """True for a pod that was on a node, and needs nothing any more."""
-        return self.old is not None and bool(self.old.node_name) and (self.new is None or self.new.is_finished)
+        """True for a pod that had a node or the promise of one, and has it no more."""
+        had = _node_of(self.old)
+        return bool(had) and (self.new is None or self.new.is_finished or _node_of(self.new) != had)
 
     @property
     def is_less(self) -> bool:
-        """False for a pod on a node that stays there with what it has: most reports say only that a pod runs."""
-        if self.old is None or not self.old.node_name:
-            return False
-        return self.new is None or self.new.is_finished or _resources_of(self.old) != _resources_of(self.new)
+        """False for a pod that stays on its node with what it has: most reports say only that a pod runs."""
+        if self.is_gone or self.new is None or self.old is None or not self.old.node_name:
+            return self.is_gone
+        return _resources_of(self.old) != _resources_of(self.new)
 
     @property
     def is_counted_differently(self) -> bool:
@@ -128,6 +129,10 @@ class GivenBack:
     pod: Pod
     claims: tuple[Claim, ...] = ()
     node: str = ""
+
+
+def _node_of(pod: Pod | None) -> str:
+    return (pod.node_name or pod.nominated_node) if pod else ""
 
 
 def _resources_of(pod: Pod) -> tuple[object, ...]:

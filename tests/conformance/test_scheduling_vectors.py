@@ -15,12 +15,6 @@ MISSING = {
     "InterPodAffinity",
     "NodePorts",
     "NodeResourcesFit",
-    "NodeVolumeLimits",
-    "PodTopologySpread",
-    "VolumeBinding",
-    "VolumeRestrictions",
-    "VolumeZone",
-    "choice",
 }
 """Plugins whose answers are not recorded ones yet."""
 

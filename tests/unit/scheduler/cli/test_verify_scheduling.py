@@ -130,6 +130,11 @@ def test_a_claim_that_is_missing_holds_the_pod_in_the_queue_and_refuses_every_no
     assert verify(a_case(pod=a_pod(claim="c"), expected=expected)).code == 0
 
 
+def test_a_claim_without_a_namespace_is_nobodys() -> None:
+    case = a_case(pod=a_pod(claim="c"), resourceClaims=[a_claim("c", namespace="")], **DEVICES)
+    assert 'could not find ResourceClaim "default/c"' in failure(case)
+
+
 def test_a_pod_with_gates_is_held_and_looked_at_all_the_same() -> None:
     pod = a_pod(containers=[{"name": "c"}], schedulingGates=[{"name": "a"}])
     assert verify(a_case(pod=pod, expected=fits(queue="unschedulable", gate="SchedulingGates"))).code == 0
@@ -145,6 +150,11 @@ def test_the_node_that_was_chosen_has_to_be_one_of_the_best() -> None:
     assert verify(case).code == 0
     assert verify(a_case(nodes=nodes, expected={**expected, "chosen": {"node-3": 2}})).code == 0
     assert "chosen: " in failure(a_case(nodes=nodes, expected={**expected, "chosen": {"node-2": 2}}))
+
+
+def test_a_node_of_which_one_answer_says_nothing_is_a_difference() -> None:
+    nodes = {"node-1": {"code": "Success"}, "node-9": {"code": "Success"}}
+    assert "node-9: expected Success, got nothing" in failure(a_case(expected=fits(nodes=nodes)))
 
 
 def test_pods_of_a_case_take_room_whatever_they_leave_out() -> None:
