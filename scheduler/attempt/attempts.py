@@ -150,7 +150,7 @@ class Attempts:
     # -- a pod that has a node
 
     def reserve(self, pod: Pod, placed: Placed, *, writes_device_status: bool = False) -> Reserved:
-        """Reserve in memory what was decided; `carry_out` has to follow. Raises AlreadyReserved, having reserved nothing.
+        """Reserve in memory what was decided; `carry_out` has to follow. Raises AlreadyReserved, and reserves nothing.
 
         writes_device_status: the pod's status names its devices; else that is up to whoever has decided more.
         """
