@@ -149,10 +149,10 @@ class Attempts:
 
     # -- a pod that has a node
 
-    def reserve(self, pod: Pod, placed: Placed, *, tells_devices: bool = False) -> Reserved:
-        """Take in memory what was decided; `carry_out` has to follow. Raises AlreadyReserved, having taken nothing.
+    def reserve(self, pod: Pod, placed: Placed, *, writes_device_status: bool = False) -> Reserved:
+        """Reserve in memory what was decided; `carry_out` has to follow. Raises AlreadyReserved, and reserves nothing.
 
-        tells_devices: the pod's status is to say what it gets; else that is the business of whoever has decided more.
+        writes_device_status: the pod's status names its devices; else that is up to whoever has decided more.
         """
         try:
             allocations = self._cluster.reserve(pod, placed)
@@ -165,7 +165,7 @@ class Attempts:
         if placed.extended is not None:
             decision = replace(decision, extended=ExtendedPlan(placed.extended, placed.allocations[-1]))
             claims = (*claims, placed.extended.claim)
-        if tells_devices:
+        if writes_device_status:
             decision = replace(decision, pod_status=device_status(pod, placed))
         return Reserved(pod, decision, claims)
 

@@ -242,7 +242,7 @@ class Loop:
             # It stays in flight: it is not tried again, and seen when it goes.
             self._would_be[pod.uid] = (pod, placed)
             return
-        reserved = self._attempts.reserve(pod, placed, tells_devices=True)
+        reserved = self._attempts.reserve(pod, placed, writes_device_status=True)
         self._refusals.forget(pod.uid)
         self._attempts.start(self._bind(entry, reserved, self._slot(pod), started))
 
