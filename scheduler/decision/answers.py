@@ -45,7 +45,7 @@ def unfit(view: View, pod: Pod | None, claims: Sequence[Claim], refused: NotPlac
     Cost: O(different reasons), but for what is not known yet of nodes that have changed.
     """
     found: list[tuple[str | Outcome, Mask]] = []
-    for required in _requirements(view, pod, claims):
+    for required in requirements_of(view, pod, claims):
         found += _not_left(view, pod, claims, required)
         if pod is not None:
             found += _crowded(view, pod, claims, required).items()
@@ -56,7 +56,7 @@ def unfit(view: View, pod: Pod | None, claims: Sequence[Claim], refused: NotPlac
 def answers(view: View, pod: Pod | None, claims: Sequence[Claim]) -> Iterator[tuple[str, Answer]]:
     """What each node says, by name, in the order of their numbers. Cost: an allocation for each that is able."""
     found: dict[int, Answer] = {}
-    for required in _requirements(view, pod, claims):
+    for required in requirements_of(view, pod, claims):
         texts: dict[int, list[str]] = {}
         for text, nodes in _not_left(view, pod, claims, required):
             for number in bits(nodes):
@@ -70,12 +70,13 @@ def answers(view: View, pod: Pod | None, claims: Sequence[Claim]) -> Iterator[tu
         yield view.name_of(number), found[number]
 
 
-def pending_on(view: View, pod: Pod | None, claims: Sequence[Claim], number: int) -> Sequence[Claim]:
-    """The claims that are to be allocated on the node, that for extended resources among them."""
-    return next(one.pending for one in _requirements(view, pod, claims) if one.nodes >> number & 1)
+def requirements_on(view: View, pod: Pod | None, claims: Sequence[Claim], number: int) -> Requirements:
+    """What the pod asks of the node."""
+    return next(one for one in requirements_of(view, pod, claims) if one.nodes >> number & 1)
 
 
-def _requirements(view: View, pod: Pod | None, claims: Sequence[Claim]) -> Sequence[Requirements]:
+def requirements_of(view: View, pod: Pod | None, claims: Sequence[Claim]) -> Sequence[Requirements]:
+    """What the pod asks of the nodes. claims: its own."""
     pending = [claim for claim in claims if claim.allocation is None]
     who = pod or Pod("", "")
     return requirements(view, who, pod_requests(who), pending)

@@ -41,6 +41,7 @@ from scheduler.state.nodes import NodeInfos
 from scheduler.state.nominations import Nominations
 from scheduler.state.pod_requests import OF_NODES, PodRequests, pod_requests
 from scheduler.state.pod_selectors import PodSelectors
+from scheduler.state.pods import NodePods
 from scheduler.state.volumes import NO_PLAN, VolumePlan, Volumes
 
 NO_DEVICES = "cannot allocate all claims"
@@ -70,6 +71,11 @@ class View(Protocol):
     @property
     def templates(self) -> Templates:
         """What filters say of nodes alone."""
+        ...
+
+    @property
+    def pods(self) -> NodePods:
+        """The pods on nodes."""
         ...
 
     @property

@@ -5,21 +5,31 @@ better it is (LeastAllocated).
 Source: kube-scheduler's fit.go and least_allocated.go, with its default resources cpu and memory, of equal weight.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from allocator.model import DeviceClass
 from allocator.search.rules import Mask
+from scheduler.core_v1.pod import Pod
 from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.normalize import MAX_SCORE
-from scheduler.plugins.plugin import Dynamic, Plugin, Reason, RefusedPod, Rejected, Score, always
+from scheduler.plugins.plugin import Change, Dynamic, Place, Plugin, Reason, RefusedPod, Rejected, Score, always
 from scheduler.state.changes import ClassChanged, GivenBack, NodeChanged, PodChanged
 from scheduler.state.extended_resources import may_ask
 from scheduler.state.masks import Flags, Numbers, mask_of, union
 from scheduler.state.nodes import NodeInfos
-from scheduler.state.pod_requests import CPU, MEMORY, MOST, PODS, PodRequests, allocatable_units, pod_requests
+from scheduler.state.pod_requests import (
+    CPU,
+    MEMORY,
+    MOST,
+    PODS,
+    PodRequests,
+    allocatable_units,
+    amount_text,
+    pod_requests,
+)
 
 UNREAD_POD = "node(s) had a pod that cannot be read"
 """Why a node is left alone; the pod is named in the log."""
@@ -127,6 +137,39 @@ def _scored_requests(cycle: Cycle) -> PodRequests:
     return pod_requests(replace(pod, budget={})) if cycle.is_strict and pod.budget else cycle.requests
 
 
+def _changes(cycle: Cycle, place: Place) -> Iterator[Change]:
+    requests, number = cycle.requests, place.number
+    free = {name: int(_column(name, cycle.infos)[0][number]) for name in requests.amounts}
+    lacking = {name: max(free[name], 0) for name, amount in requests.amounts.items() if free[name] < amount}
+    if lacking and all(lacking.values()):
+        told = ", ".join(f"{name} {amount_text(name, amount)}" for name, amount in sorted(lacking.items()))
+        yield Change(
+            f"the pod requests at most {told}", requests=replace(requests, amounts={**requests.amounts, **lacking})
+        )
+    yield from _evictions(cycle, place, lacking)
+
+
+def _evictions(cycle: Cycle, place: Place, lacking: Mapping[str, int]) -> Iterator[Change]:
+    """That enough pods are gone: as few as it takes of those that take the most of what is lacking."""
+    taken = {pod.uid: pod_requests(pod).amounts for _, pod in place.own}
+
+    def share(one: tuple[int, Pod]) -> float:
+        amounts = taken[one[1].uid]
+        return sum(amounts.get(name, 0) / max(cycle.requests.amounts[name], 1) for name in lacking)
+
+    gone: list[tuple[int, Pod]] = []
+    for one in sorted(place.own, key=lambda one: (-share(one), str(one[1]))):
+        gone.append(one)
+        if _fits_without(cycle, gone, place.number):
+            yield Change.without(gone)
+            return
+
+
+def _fits_without(cycle: Cycle, gone: Sequence[tuple[int, Pod]], number: int) -> bool:
+    with cycle.without(gone):
+        return not _refused(cycle) >> number & 1
+
+
 def _offers_more(who: RefusedPod, event: NodeChanged) -> bool:
     """A node that would fit the pod if it were empty comes, or comes to offer more of what the pod requests."""
     if event.new is None:
@@ -185,4 +228,5 @@ NODE_RESOURCES_FIT = Plugin(
     pod_fields=("containers", "budget", "overhead"),
     dynamic=Dynamic(_refused, _rejections),
     score=Score(1, _scores),
+    changes=_changes,
 )

@@ -6,7 +6,7 @@ Source: kube-scheduler's podtopologyspread filtering.go, scoring.go and common.g
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log
 
 import numpy as np
@@ -18,7 +18,7 @@ from scheduler.core_v1.topology_spread import SpreadConstraint
 from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.node_affinity import NODE_AFFINITY
 from scheduler.plugins.normalize import MAX_SCORE
-from scheduler.plugins.plugin import Dynamic, Plugin, Reason, RefusedPod, Rejected, Score
+from scheduler.plugins.plugin import Change, Dynamic, Place, Plugin, Reason, RefusedPod, Rejected, Score
 from scheduler.plugins.taint_toleration import TAINT_TOLERATION
 from scheduler.state.changes import GivenBack, NodeChanged, PodChanged
 from scheduler.state.masks import Flags, Floats, Numbers, mask_of
@@ -39,10 +39,16 @@ SYSTEM_DEFAULTS = (SpreadConstraint(3, HOSTNAME, (), is_hard=False), SpreadConst
 
 @dataclass(frozen=True, slots=True)
 class _Hard:
-    """What a hard constraint says of all nodes. unlabelled: those without the key. skewed: those that it refuses."""
+    """What a hard constraint says of all nodes. labelled: those with the key. skew: as it would be with the pod."""
 
-    unlabelled: Flags
-    skewed: Flags
+    labelled: Flags
+    skew: Numbers
+    max_skew: int
+
+    @property
+    def refused(self) -> Flags:
+        """The nodes with the key that the constraint refuses."""
+        return self.labelled & (self.skew > self.max_skew)
 
 
 def _is_skipped(cycle: Cycle) -> bool:
@@ -54,17 +60,17 @@ def _refused(cycle: Cycle) -> Mask:
         return 0
     refused = np.zeros(cycle.infos.size, np.bool_)
     for one in _hard(cycle):
-        refused |= one.unlabelled | one.skewed
+        refused |= ~one.labelled | one.refused
     return mask_of(refused)
 
 
 def _rejections(cycle: Cycle, asked: Mask) -> Iterator[Rejected]:
     """By the first constraint that refuses a node."""
     for one in _hard(cycle):
-        if unlabelled := asked & mask_of(one.unlabelled):
+        if unlabelled := asked & mask_of(~one.labelled):
             yield Rejected(UNLABELLED, unlabelled)
         asked &= ~unlabelled
-        if skewed := asked & mask_of(one.skewed):
+        if skewed := asked & mask_of(one.refused):
             yield Rejected(SKEWED, skewed, skewed)
         asked &= ~skewed
 
@@ -79,8 +85,7 @@ def _hard(cycle: Cycle) -> Iterator[_Hard]:
         present = _present(domains, taking_part)
         least = int(counts[present].min()) if len(present) >= max(one.min_domains, 1) else 0
         own = int(selects(one.selector, cycle.pod.labels))
-        skewed = domains.spread_out(counts) + own - least > one.max_skew
-        yield _Hard(~domains.labelled, domains.labelled & skewed)
+        yield _Hard(domains.labelled, domains.spread_out(counts) + own - least, one.max_skew)
 
 
 def _with_all_keys(cycle: Cycle, constraints: Iterable[SpreadConstraint]) -> Flags:
@@ -158,6 +163,23 @@ def _normalized(raw: Numbers, scored: Flags) -> Numbers:
     return np.where(scored, MAX_SCORE * (most + least - raw) // most, 0)
 
 
+def _changes(cycle: Cycle, place: Place) -> Iterator[Change]:
+    """With a larger skew, where that is all; without a constraint otherwise."""
+    pod, positions = cycle.pod, [position for position, one in enumerate(cycle.pod.spread) if one.is_hard]
+    for position, hard in zip(positions, _hard(cycle), strict=True):
+        constraint = pod.spread[position]
+        name = f"topology spread constraint #{position} (topologyKey {constraint.topology_key})"
+        if hard.skew[place.number] > constraint.max_skew and hard.labelled[place.number]:
+            skew = int(hard.skew[place.number])
+            yield Change(f"{name}: maxSkew {skew}", _with_constraint(pod, position, replace(constraint, max_skew=skew)))
+        elif not hard.labelled[place.number]:
+            yield Change(f"{name} dropped", _with_constraint(pod, position))
+
+
+def _with_constraint(pod: Pod, position: int, *constraints: SpreadConstraint) -> Pod:
+    return replace(pod, spread=(*pod.spread[:position], *constraints, *pod.spread[position + 1 :]))
+
+
 def _counts_for(pod: Pod, other: Pod | None) -> bool:
     """Whether a hard constraint of the pod counts the other."""
     if other is None or other.namespace != pod.namespace or other.uid == pod.uid:
@@ -195,4 +217,5 @@ POD_TOPOLOGY_SPREAD = Plugin(
     pod_fields=("labels", "spread", "tolerations"),
     dynamic=Dynamic(_refused, _rejections, looks_further=True, is_skipped=_is_skipped),
     score=Score(2, _scores),
+    changes=_changes,
 )

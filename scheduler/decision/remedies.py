@@ -1,0 +1,70 @@
+"""What would let a node take a pod that a plugin refuses it for: single changes, each of them tried.
+
+Devices are the allocator's (`allocator.explain.remedies`).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from allocator.model import Claim, Node
+from allocator.search.rules import bits
+from scheduler.core_v1.pod import Pod
+from scheduler.decision.answers import requirements_of, requirements_on
+from scheduler.decision.decide import View, cycle_of
+from scheduler.decision.feasibility import rejections
+from scheduler.plugins.plugin import Change, Place, Plugin
+from scheduler.state.pod_requests import PodRequests
+
+
+@dataclass(frozen=True, slots=True)
+class PluginRefusal:
+    """Which plugin refuses a node. remedies: the changes after which no plugin would, in words; devices aside."""
+
+    plugin: str
+    remedies: Sequence[str] = ()
+
+
+def refusing_plugins(view: View, pod: Pod, claims: Sequence[Claim]) -> Mapping[str, str]:
+    """The plugin that refuses each node, by the node's name, as far as one does for another reason than devices."""
+    found: dict[str, str] = {}
+    for required in () if pod.node_name else requirements_of(view, pod, claims):
+        for plugin, one in rejections(cycle_of(view, pod, required.requests), view.templates):
+            names = map(view.name_of, bits(one.nodes & required.nodes))
+            found.update(dict.fromkeys(names, plugin.name))
+    return found
+
+
+def plugin_refusal(view: View, pod: Pod, claims: Sequence[Claim], node: Node, number: int) -> PluginRefusal | None:
+    """Who refuses the node for a reason other than its devices, and what would help; None where nobody does.
+
+    Cost: O(pods on nodes) for each change.
+    """
+    requests = requirements_on(view, pod, claims, number).requests
+    plugin = _refusing(view, pod, requests, number)
+    if plugin is None:
+        return None
+    place = Place(number, node, tuple(view.pods.on_nodes()))
+    changes = plugin.changes(cycle_of(view, pod, requests), place) if plugin.changes else ()
+    return PluginRefusal(plugin.name, tuple(one.text for one in changes if _helps(view, pod, requests, one, place)))
+
+
+def _refusing(view: View, pod: Pod, requests: PodRequests, number: int) -> Plugin | None:
+    found = rejections(cycle_of(view, pod, requests), view.templates)
+    return None if pod.node_name else next((plugin for plugin, one in found if one.nodes >> number & 1), None)
+
+
+def _helps(view: View, pod: Pod, requests: PodRequests, change: Change, place: Place) -> bool:
+    """Whether every plugin lets the node pass then, with the pods that were promised it as well as without."""
+    changed, node = change.pod or pod, change.node or place.node
+    cycle = cycle_of(view, changed, change.requests or requests)
+    promised = {number: pods for number, pods in cycle.nominated.items() if number == place.number}
+
+    def passes(plugin: Plugin) -> bool:
+        is_refused = bool(plugin.dynamic and plugin.dynamic.refused(cycle) >> place.number & 1)
+        return not is_refused and not (plugin.static and plugin.static.refusal(changed, node))
+
+    with cycle.without(change.gone):
+        if not all(map(passes, view.templates.plugins)):
+            return False
+        with cycle.beside(promised):
+            return all(map(passes, view.templates.plugins))
