@@ -71,6 +71,7 @@ LISTED: Mapping[tuple[str, str], str] = {
     ("NodeVolumeLimits", "filter"): "own-attached-volume",
     ("VolumeBinding", "filter"): "claim-named-twice",
     ("InterPodAffinity", "filter"): "promised-anti-affinity",
+    ("PodTopologySpread", "score"): "spread-without-zone",
 }
 """Plugin and what of its answer may differ -> the name of the difference in docs/differences.md."""
 

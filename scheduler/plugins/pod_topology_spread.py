@@ -149,8 +149,11 @@ def _skew(cycle: Cycle, constraint: SpreadConstraint, scored: Flags, labelled: F
         # A node without the key, which only defaults leave in, is in a domain of its own kind, which is counted.
         size = len(np.unique(domains.of_nodes[scored]))
         taking_part = labelled & _included(cycle, constraint)
-        near = domains.spread_out(domains.sums(np.where(taking_part, counts, 0)))
-    return np.where(domains.labelled, near * log(size + 2) + (constraint.max_skew - 1), 0.0)
+        within = np.where(taking_part, counts, 0)
+        near = np.where(domains.labelled, domains.spread_out(domains.sums(within)), within[~domains.labelled].sum())
+    skew = (near * log(size + 2) + (constraint.max_skew - 1)).astype(np.float64)
+    # Differs from kube-scheduler, to which nodes without the key have no pod and no skew, so that it prefers them.
+    return np.where(domains.labelled, skew, 0.0) if cycle.is_strict else skew
 
 
 def _normalized(raw: Numbers, scored: Flags) -> Numbers:
