@@ -49,7 +49,7 @@ def _may_matter(event: NodeChanged, reason: Reason) -> bool:
     return any(getattr(old, name) != getattr(new, name) for name in reason.node_fields)
 
 
-_POD_FIELDS = frozenset({"gates", "unread"}.union(*(plugin.pod_fields for plugin in PLUGINS)))
+_POD_FIELDS = frozenset({"gates", "group"}.union(*(plugin.pod_fields for plugin in PLUGINS)))
 
 _BY_EVENT: dict[type[Event], tuple[Reason, ...]] = {
     kind: tuple(reason for reason in REASONS if kind in reason.hints) for reason in REASONS for kind in reason.hints

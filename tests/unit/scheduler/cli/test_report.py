@@ -87,7 +87,7 @@ def test_pods_that_need_no_node_any_more_are_not_told() -> None:
 
 
 def test_only_the_pods_that_are_asked_for_are_told() -> None:
-    volumes: dict[str, Any] = {"schedulingGroup": {}}
+    volumes: dict[str, Any] = {"schedulingGroup": {"podGroupName": "g"}}
     objects = [*a_cluster(), a_pod("p", template="one"), a_pod("q", template="one", **volumes)]
     assert warnings_of(*objects, options=("--pod", "p")) == []
     assert len(warnings_of(*objects, options=("--pod", "q"))) == 1

@@ -146,10 +146,10 @@ def test_missing_class_is_named_and_waited_for() -> None:
     assert "request gpus: device class nic does not exist" in found.refusal.message
 
 
-def test_what_is_not_supported_is_refused_by_name() -> None:
-    found = refused(outcome(a_cluster(1), pod=a_pod(unread=("required pod affinity",))))
+def test_pod_of_a_group_is_refused_by_name() -> None:
+    found = refused(outcome(a_cluster(1), pod=a_pod(group="workers")))
     assert found.refusal.reasons == {UNSUPPORTED}
-    assert "required pod affinity" in found.refusal.message
+    assert "PodGroup claims unsupported" in found.refusal.message
 
 
 def test_claim_that_is_full_keeps_the_pod_from_every_node() -> None:
