@@ -68,6 +68,7 @@ class Core:
 
     name: in intents and logs. api: by which all is written. is_ours: whether a pod is the program's to bind. on_event:
     takes each event to whatever waits for it in the program. makes_claims: for extended resources of device classes.
+    places_pods: it decides on nodes, not on devices alone.
     """
 
     def __init__(  # noqa: PLR0913 - the two ends that it connects
@@ -81,10 +82,13 @@ class Core:
         reporter: Reporter,
         on_event: Callable[[Event], None],
         makes_claims: bool,
+        places_pods: bool,
     ) -> None:
         self.is_filled = False
         self._connection = site.connection
-        self.watched = WatchedState(site.connection, site.served, random.random, time.monotonic)
+        self.watched = WatchedState(
+            site.connection, site.served, random.random, time.monotonic, places_pods=places_pods
+        )
         policy = policy_of(configuration.policy)
         time_limit = DecisionTimeLimit(time.monotonic)
         self.cluster = Cluster(
