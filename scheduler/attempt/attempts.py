@@ -160,7 +160,7 @@ class Attempts:
             self._binder.listener.violated(Violation("I6", f"pod {pod}", str(error)))
             raise
         plans = [ClaimPlan(claim.raw, allocation) for claim, allocation in allocations]
-        decision = self._decision(pod, placed.node, plans)
+        decision = replace(self._decision(pod, placed.node, plans), volumes=placed.volumes)
         claims = placed.claims
         if placed.extended is not None:
             decision = replace(decision, extended=ExtendedPlan(placed.extended, placed.allocations[-1]))
@@ -195,6 +195,7 @@ class Attempts:
                 return
             case BoundElsewhere() | Pending():
                 # What is stored of it counts until the watch shows it; the pod is not on this node.
+                self._cluster.volumes.forget(uid)
                 self._cluster.bound(uid)
                 self._cluster.pods.forget(uid)
             case _:

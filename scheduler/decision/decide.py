@@ -33,7 +33,7 @@ from scheduler.plugins.dynamic_resources import CLAIMS, CLASSES, DEVICES
 from scheduler.plugins.node_name import NODE_NAME
 from scheduler.plugins.node_resources_fit import NODE_RESOURCES_FIT
 from scheduler.plugins.plugin import NO_NODES, UNSUPPORTED, Reason, Refusal, Rejected
-from scheduler.plugins.volume_binding import plan
+from scheduler.plugins.volume_binding import pinned, plan
 from scheduler.state.extended_resources import ExtendedClaim, ExtendedResources
 from scheduler.state.masks import union
 from scheduler.state.node_allocatable_resources import WithDevices
@@ -42,7 +42,7 @@ from scheduler.state.nominations import Nominations
 from scheduler.state.pod_requests import OF_NODES, PodRequests, pod_requests
 from scheduler.state.pod_selectors import PodSelectors
 from scheduler.state.pods import NodePods
-from scheduler.state.volumes import NO_PLAN, VolumePlan, Volumes
+from scheduler.state.volumes import NO_PLAN, VolumePlan, Volumes, claims_of
 
 NO_DEVICES = "cannot allocate all claims"
 NOT_REACHED = "resourceclaim not available on the node"
@@ -230,7 +230,7 @@ def _decided(
     for required in asked:
         for rank, nodes in able(view, pod, claims, required, reached).items():
             groups[rank] = groups.get(rank, 0) | nodes
-    among = _nominated(view, pod) & union(groups.values()) or view.fleet.all
+    among = _rather(view, pod, union(groups.values()))
     chosen = pick(cycle, view.templates.plugins, groups, among, view.start)
     if chosen is None:
         return _not_placed(view, pod, asked, claims, failed)
@@ -240,6 +240,14 @@ def _decided(
     by_claims = _with_devices(view, pod, claims, required, allocations).taken if counts_devices(view) else ()
     volumes = NO_PLAN if pod.node_name else plan(cycle, number)
     return Placed(view.name_of(number), tuple(claims), allocations, required.extended, by_claims, volumes)
+
+
+def _rather(view: View, pod: Pod, able: Mask) -> Mask:
+    """Those of the nodes that are chosen from, before any score: not where a volume could not be made a moment ago."""
+    # Differs from kube-scheduler, which may choose that node again, and always does while it is the best one.
+    declined = 0 if view.fleet.features.is_strict else view.volumes.declined(claims_of(pod))
+    others = able & ~declined or able
+    return _nominated(view, pod) & others or others
 
 
 def _nominated(view: View, pod: Pod) -> Mask:
@@ -392,7 +400,8 @@ def _not_placed(
         told[rejected.reason] += rejected.nodes.bit_count()
         reasons.add(reason)
     lacking = _lacking_devices(view, [(one.required.pending, one.lacking) for one in kept])
-    explanation = _nearest(view, lacking) or (next(iter(failed.values()), "") if left else "")
+    devices = _nearest(view, lacking) or (next(iter(failed.values()), "") if left else "")
+    explanation = " ".join(filter(None, (pinned(cycle_of(view, pod, pod_requests(pod))), devices)))
     refusal = Refusal(
         frozenset(reasons or {NODE_NAME.reason}),  # a node that is to be the pod's, and is not there
         min((one.requests for one in asked), key=lambda requests: len(requests.amounts)),

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from allocator.search.rules import Mask
-from scheduler.core_v1.persistent_volume_claim import LOST, PersistentVolumeClaim
+from scheduler.core_v1.persistent_volume_claim import LOST, SELECTED_NODE, PersistentVolumeClaim
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_volumes import ClaimVolume
 from scheduler.plugins.cycle import Cycle
@@ -64,6 +64,17 @@ def plan(cycle: Cycle, number: int) -> VolumePlan:
     )
     provisioned = tuple(claim for claim, nodes in found.provisioned if nodes >> number & 1)
     return VolumePlan(tuple(matches), provisioned) if found.offers or provisioned else NO_PLAN
+
+
+def pinned(cycle: Cycle) -> str:
+    """Which claim keeps the pod on one node before it is bound, and how; empty where none does."""
+    for claim in _claims(cycle).waiting:
+        if claim.selected_node is not None:
+            return (
+                f"PersistentVolumeClaim {claim} keeps the pod on node {claim.selected_node} by its annotation "
+                f"{SELECTED_NODE}, until its volume is there or its provisioner asks for another node."
+            )
+    return ""
 
 
 def _pre_filter(cycle: Cycle) -> str:

@@ -57,7 +57,7 @@ class World:
 
     def __init__(self) -> None:
         self.watched = WatchedState(
-            cast(Connection, None), Served("v1.37.0", "1.37", "v1", taint_rules("v1")), float, float
+            cast(Connection, None), Served("v1.37.0", "1.37", "v1", taint_rules("v1")), float, float, places_pods=True
         )
         self.cluster = Cluster(kubernetes(), is_ours=lambda _: True)
         self.cluster.set_class(a_class())
@@ -149,7 +149,7 @@ def _listed(reflector: Reflector[Any], kind: Kind, text: bytes) -> Found[Any]:
     return found
 
 
-KINDS_BY_NAME = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.kind)
+KINDS_BY_NAME = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.object["metadata"]["name"])
 
 
 @pytest.fixture

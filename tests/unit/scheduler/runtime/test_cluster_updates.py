@@ -36,7 +36,7 @@ class World:
         self.cluster.set_class(a_class())
         self.cluster.set_slice(a_slice("gpu-0", "gpu-1", reach=on_node()))
         self.watched = WatchedState(
-            cast(Connection, None), Served("v1.37.0", "1.37", "v1", taint_rules("v1")), float, float
+            cast(Connection, None), Served("v1.37.0", "1.37", "v1", taint_rules("v1")), float, float, places_pods=True
         )
         self.heard: list[Event] = []
         self.refused: list[tuple[str, str]] = []
