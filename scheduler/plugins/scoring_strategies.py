@@ -22,7 +22,7 @@ MAX_UTILIZATION = 100
 MAX_SHAPE_SCORE = 10
 
 Worth = Callable[[Numbers, Numbers], Numbers]
-"""What it is worth, from 0 to 100, that so much is requested of so much, which is more than 0."""
+"""What it is worth, from 0 to 100, that so much is requested of so much; of nothing it does not matter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +40,11 @@ class ScoringStrategy:
             if (use := _use(resource, requests, infos, nodes)) is None:
                 continue
             requested, allocatable = use
-            counts, worth = allocatable > 0, self.worth(requested, np.maximum(allocatable, 1))
+            counts, worth = allocatable > 0, self.worth(requested, allocatable)
             if self.leaves_out_0:
+                worth = np.where(counts, worth, 0)
                 counts &= worth > 0
-            total += weight * (worth * counts)
+            total += weight * worth
             weights += weight * counts
         return self._mean(total, np.maximum(weights, 1))
 
@@ -73,12 +74,12 @@ def _use(resource: str, requests: PodRequests, infos: NodeInfos, nodes: Numbers)
 
 def _least_allocated(requested: Numbers, allocatable: Numbers) -> Numbers:
     left: Numbers = np.maximum(allocatable - requested, 0) * MAX_SCORE
-    return left // allocatable
+    return left // np.maximum(allocatable, 1)
 
 
 def _most_allocated(requested: Numbers, allocatable: Numbers) -> Numbers:
     taken: Numbers = np.minimum(requested, allocatable) * MAX_SCORE
-    return taken // allocatable
+    return taken // np.maximum(allocatable, 1)
 
 
 def least_allocated(resources: Mapping[str, int] = CPU_AND_MEMORY) -> ScoringStrategy:
@@ -101,7 +102,7 @@ def requested_to_capacity_ratio(
     by_utilization = np.array([_on_line(shape, percent) for percent in range(MAX_UTILIZATION + 1)], np.int64)
 
     def worth(requested: Numbers, allocatable: Numbers) -> Numbers:
-        percent = np.minimum(requested, allocatable) * MAX_UTILIZATION // allocatable
+        percent = np.minimum(requested, allocatable) * MAX_UTILIZATION // np.maximum(allocatable, 1)
         found: Numbers = by_utilization[percent]
         return found
 
