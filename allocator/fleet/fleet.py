@@ -7,6 +7,7 @@ whose question was asked before costs what has changed since then. `refusals` sa
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 
 from allocator.allocate import BUDGET_STEPS, share_id_of
@@ -54,8 +55,7 @@ class Fleet:
     ) -> None:
         self._current = CurrentSnapshot(snapshot)
         self._nodes = FleetNodes(self._current)
-        self._decider = Decider(policy, budget_steps, share_id, is_cancelled)
-        self._answers = AnswerCache(self._current, self._nodes, self._decider)
+        self._ask(Decider(policy, budget_steps, share_id, is_cancelled))
         for number, node in enumerate(nodes):
             self.set_node(number, node)
 
@@ -96,6 +96,17 @@ class Fleet:
     def settle(self) -> None:
         """Work out what the events since the last question have touched; a question does so itself."""
         self._nodes.settle()
+
+    def by(self, policy: Policy) -> "Fleet":
+        """The same nodes and devices, by another policy: what happens to one happens to both; answers are its own."""
+        own = self._decider
+        other = copy(self)
+        other._ask(Decider(policy, own.budget_steps, own.share_id, own.is_cancelled))  # noqa: SLF001 - its own class
+        return other
+
+    def _ask(self, decider: Decider) -> None:
+        self._decider = decider
+        self._answers = AnswerCache(self._current, self._nodes, decider)
 
     # -- questions
 

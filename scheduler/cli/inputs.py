@@ -34,6 +34,7 @@ from scheduler.output.report import (
 )
 from scheduler.output.switched_off import switched_off
 from scheduler.output.unknown_attributes import unknown_attributes
+from scheduler.plugins.profile import Profile
 from scheduler.state.extended_resources import ExtendedResources
 
 Key = tuple[str, str]
@@ -167,7 +168,9 @@ class World:
         inventory = self.inventory
         if node and all(one.name != node for one in inventory.nodes):
             stop(f"node {node} is not in the input")
-        cluster = cluster_of(inventory, self.claims, self.pods, features, only_node=node, policy=policy)
+        cluster = cluster_of(
+            inventory, self.claims, self.pods, features, only_node=node, profiles=(Profile(policy=policy),)
+        )
         if not gc.isenabled():  # the process is ours
             garbage.keep()
         return Placement(cluster, self.claims, inventory.namespaces, tells_every_node=tells_every_node)

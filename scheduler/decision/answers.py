@@ -55,7 +55,7 @@ def unfit(view: View, pod: Pod | None, claims: Sequence[Claim], refused: NotPlac
 
 def answers(view: View, pod: Pod | None, claims: Sequence[Claim]) -> Iterator[tuple[str, Answer]]:
     """What each node says, by name, in the order of their numbers. Cost: an allocation for each that is able."""
-    found: dict[int, Answer] = {}
+    fleet, found = view.fleet_of(pod), dict[int, Answer]()
     for required in requirements_of(view, pod, claims):
         texts: dict[int, list[str]] = {}
         for text, nodes in _not_left(view, pod, claims, required):
@@ -63,8 +63,8 @@ def answers(view: View, pod: Pod | None, claims: Sequence[Claim]) -> Iterator[tu
                 texts.setdefault(number, []).append(text)
         found |= {number: "; ".join(told) for number, told in texts.items()}
         left = _left(view, pod, claims, required)
-        lacking = union(nodes for _, nodes in view.fleet.unable(required.pending, left)) if required.pending else 0
-        found |= {number: view.fleet.refusal(required.pending, number) for number in bits(lacking)}
+        lacking = union(nodes for _, nodes in fleet.unable(required.pending, left)) if required.pending else 0
+        found |= {number: fleet.refusal(required.pending, number) for number in bits(lacking)}
         found |= {number: _answer(view, pod, claims, required, number) for number in bits(left & ~lacking)}
     for number in sorted(found):
         yield view.name_of(number), found[number]
@@ -87,11 +87,11 @@ def _not_left(
 ) -> Iterator[tuple[str, Mask]]:
     """The nodes of `required` that are none for the pod, whatever devices they have, by what there is to say."""
     if pod is not None:
-        for text, nodes in view.templates.refused(pod).items():
+        for text, nodes in view.templates_of(pod).refused(pod).items():
             if own := nodes & required.nodes:
                 yield text, own
         cycle = cycle_of(view, pod, required.requests)
-        for _, one in rejections_by_others(cycle, view.templates):
+        for _, one in rejections_by_others(cycle, view.templates_of(pod)):
             if own := one.nodes & required.nodes:
                 yield one.reason, own
     left = required.nodes if pod is None else allowed(view, pod, required)
@@ -112,7 +112,7 @@ def _answer(view: View, pod: Pod | None, claims: Sequence[Claim], required: Requ
     outcome: Outcome = Allocated((), 0, view.fleet.features)
     if required.pending:
         try:
-            outcome = view.fleet.allocate(number, required.pending)
+            outcome = view.fleet_of(pod).allocate(number, required.pending)
         except AllocationError as error:
             return error
     if pod is None or not isinstance(outcome, Allocated) or not counts_devices(view):
@@ -126,7 +126,7 @@ def _crowded(view: View, pod: Pod, claims: Sequence[Claim], required: Requiremen
     if not counts_devices(view):
         return found
     left = _left(view, pod, claims, required)
-    for number in bits(left & view.fleet.able(required.pending) if required.pending else left):
+    for number in bits(left & view.fleet_of(pod).able(required.pending) if required.pending else left):
         if text := beside_devices(view, pod, claims, required, number):
             found[text] = found.get(text, 0) | 1 << number
     return found

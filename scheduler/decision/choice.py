@@ -34,7 +34,7 @@ def weighted(
     """The same by plugin, without those that do not tell these nodes apart."""
     for plugin in plugins:
         if plugin.score:
-            counts = ranks if plugin is DYNAMIC_RESOURCES else cycle.template.counts_of(plugin.name)[nodes]
+            counts = ranks if plugin.name == DYNAMIC_RESOURCES.name else cycle.template.counts_of(plugin.name)[nodes]
             scores = plugin.score.scores(cycle, nodes, counts)
             if scores is not None:
                 yield plugin, plugin.score.weight * scores

@@ -7,7 +7,7 @@ Source: kube-scheduler's cache (assumed pods) and its plugin DynamicResources (i
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from itertools import repeat
 
@@ -17,7 +17,6 @@ from allocator.cluster.snapshot import Snapshot
 from allocator.fleet.fleet import Fleet
 from allocator.gates import DEVICE_TAINT_RULES, Features
 from allocator.model import Allocation, Claim, DeviceClass, DeviceID, DeviceResult, Node, NodeSelector, PoolID, Slice
-from allocator.policies.contract import FIRST_FIT, Policy
 from allocator.search.rules import Mask
 from scheduler.core_v1.namespace import Namespace
 from scheduler.core_v1.pod import Pod
@@ -25,6 +24,7 @@ from scheduler.decision.decide import Placed
 from scheduler.decision.templates import Templates
 from scheduler.decision.time_limit import DecisionTimeLimit
 from scheduler.plugins.node_affinity import named_nodes
+from scheduler.plugins.profile import Profile
 from scheduler.state.claims import ClaimIndex, ClaimObject
 from scheduler.state.extended_resources import ExtendedResources, claim_name
 from scheduler.state.invariants import Invariants, Violation, is_reached
@@ -48,10 +48,25 @@ FASTER = "another process, which was faster a moment ago"
 """Who holds a device that is set aside, for those who read why they cannot have it."""
 
 
+@dataclass(frozen=True, slots=True)
+class _InForce:
+    """A profile, as pods of it are decided. fleet: by its policy."""
+
+    templates: Templates
+    fleet: Fleet
+
+    @staticmethod
+    def of(profile: Profile, fleet: Fleet, time_limit: DecisionTimeLimit) -> "_InForce":
+        """On this fleet, which is taken as it is where the policy is its own."""
+        own = fleet if fleet.policy.name == profile.policy.name else fleet.by(profile.policy)
+        return _InForce(Templates(time_limit.is_over, profile.plugins), own)
+
+
 class Cluster:
     """Everything that a decision looks at.
 
-    is_ours: whether a pod is for this scheduler to bind. time_limit: of decisions; None where they may take all time.
+    is_ours: whether a pod is for this scheduler to bind. profiles: at least one, the first of which is also for pods
+    whose `spec.schedulerName` has none. time_limit: of decisions; None where they may take all time.
     makes_claims: for extended resources of classes.
     refuses_unsupported: pods that require what is not looked at; where it does not, that is left out of account.
     unseen: kinds of storage objects of which nothing is known, so that what hangs on them is not looked at.
@@ -63,7 +78,7 @@ class Cluster:
         features: Features,
         *,
         is_ours: Callable[[Pod], bool],
-        policy: Policy = FIRST_FIT,
+        profiles: Sequence[Profile] = (Profile(),),
         budget_steps: int = BUDGET_STEPS,
         share_id: Callable[[str], str] = share_id_of,
         time_limit: DecisionTimeLimit | None = None,
@@ -75,14 +90,15 @@ class Cluster:
         self.start = 0.0
         self.fleet = Fleet(
             Snapshot.of((), (), (), features),
-            policy=policy,
+            policy=profiles[0].policy,
             budget_steps=budget_steps,
             share_id=share_id,
             is_cancelled=self.time_limit.is_over,
         )
         self._labels: dict[str, Mapping[str, str]] = {}
         self.infos = NodeInfos(self._labels)
-        self.templates = Templates(self.time_limit.is_over)
+        self._profiles = {one.scheduler_name: _InForce.of(one, self.fleet, self.time_limit) for one in profiles}
+        self._default = self._profiles[profiles[0].scheduler_name]
         self.claims = ClaimIndex(self.fleet)
         self.selectors = PodSelectors()
         self.volumes = Volumes(is_strict=features.is_strict, unseen=unseen)
@@ -113,7 +129,8 @@ class Cluster:
         self.fleet.set_node(number, node)
         self.infos.set_node(number, node)
         self.volumes.set_node(number, node)
-        self.templates.set_node(number, node)
+        for profile in self._profiles.values():
+            profile.templates.set_node(number, node)
         if old is None:
             self.pods.node_comes(node.name, number)
         if old is None or old.labels != node.labels:
@@ -127,7 +144,8 @@ class Cluster:
         self.fleet.remove_node(number)
         self.infos.remove_node(number)
         self.volumes.remove_node(number, name)
-        self.templates.remove_node(number)
+        for profile in self._profiles.values():
+            profile.templates.remove_node(number)
         self._reached.clear()
         heappush(self._free, number)
 
@@ -226,6 +244,14 @@ class Cluster:
     def labels_of(self, namespace: str) -> Mapping[str, str]:
         """The labels of a namespace, none where it is not known."""
         return self._labels.get(namespace, {})
+
+    def templates_of(self, pod: Pod) -> Templates:
+        """The plugins of the pod's profile, and what filters say of nodes alone."""
+        return self._profiles.get(pod.scheduler_name, self._default).templates
+
+    def fleet_of(self, pod: Pod | None) -> Fleet:
+        """Nodes and devices by the policy of the pod's profile; of the first one for a claim that no pod uses."""
+        return self._profiles.get(pod.scheduler_name, self._default).fleet if pod else self.fleet
 
     def unsupported(self, pod: Pod) -> str:
         """What the pod requires that this program does not do; empty where there is nothing."""

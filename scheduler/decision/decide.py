@@ -33,7 +33,7 @@ from scheduler.plugins.dynamic_resources import CLAIMS, CLASSES, DEVICES
 from scheduler.plugins.node_name import NODE_NAME
 from scheduler.plugins.node_resources_fit import NODE_RESOURCES_FIT
 from scheduler.plugins.plugin import NO_NODES, UNSUPPORTED, Reason, Refusal, Rejected
-from scheduler.plugins.volume_binding import pinned, plan
+from scheduler.plugins.volume_binding import VOLUME_BINDING, pinned, plan
 from scheduler.state.extended_resources import ExtendedClaim, ExtendedResources
 from scheduler.state.masks import union
 from scheduler.state.node_allocatable_resources import WithDevices
@@ -69,11 +69,6 @@ class View(Protocol):
         ...
 
     @property
-    def templates(self) -> Templates:
-        """What filters say of nodes alone."""
-        ...
-
-    @property
     def pods(self) -> NodePods:
         """The pods on nodes."""
         ...
@@ -101,6 +96,14 @@ class View(Protocol):
     @property
     def start(self) -> float:
         """Where nodes that are equally good are looked for first, of all numbers, in [0, 1)."""
+        ...
+
+    def templates_of(self, pod: Pod) -> Templates:
+        """The plugins of the pod's profile, and what filters say of nodes alone."""
+        ...
+
+    def fleet_of(self, pod: Pod | None) -> Fleet:
+        """Nodes and devices by the policy of the pod's profile."""
         ...
 
     def unsupported(self, pod: Pod) -> str:
@@ -208,9 +211,9 @@ def decide_claim(view: View, claim: Claim) -> Verdict:
         nodes = view.fleet.all
         message = fit_error(nodes.bit_count(), Counter({NO_DEVICES: nodes.bit_count()}))
         refusal = Refusal(frozenset({DEVICES}), pod_requests(_NO_POD), _classes([claim]), message=message)
-        return NotPlaced(refusal, lacking=_lacking_devices(view, [([claim], nodes)]))
+        return NotPlaced(refusal, lacking=_lacking_devices(view, None, [([claim], nodes)]))
     number = first_of(preferred_by_policy(groups, view.fleet.all), view.start)
-    return Placed(view.name_of(number), (claim,), _allocated(view, number, [claim]))
+    return Placed(view.name_of(number), (claim,), _allocated(view, None, number, [claim]))
 
 
 _NO_POD = Pod("", "")
@@ -231,14 +234,14 @@ def _decided(
         for rank, nodes in able(view, pod, claims, required, reached).items():
             groups[rank] = groups.get(rank, 0) | nodes
     among = _rather(view, pod, union(groups.values()))
-    chosen = pick(cycle, view.templates.plugins, groups, among, view.start)
+    chosen = pick(cycle, view.templates_of(pod).plugins, groups, among, view.start)
     if chosen is None:
         return _not_placed(view, pod, asked, claims, failed)
     number, _ = chosen
     required = next(one for one in asked if one.nodes >> number & 1)
-    allocations = _allocated(view, number, required.pending)
+    allocations = _allocated(view, pod, number, required.pending)
     by_claims = _with_devices(view, pod, claims, required, allocations).taken if counts_devices(view) else ()
-    volumes = NO_PLAN if pod.node_name else plan(cycle, number)
+    volumes = plan(cycle, number) if _binds_volumes(view, pod) else NO_PLAN
     return Placed(view.name_of(number), tuple(claims), allocations, required.extended, by_claims, volumes)
 
 
@@ -250,6 +253,13 @@ def _rather(view: View, pod: Pod, able: Mask) -> Mask:
     return _nominated(view, pod) & others or others
 
 
+def _binds_volumes(view: View, pod: Pod) -> bool:
+    """Whether unbound claims for volumes get theirs with the pod's node: where the plugin is off, nobody does that."""
+    return not pod.node_name and any(
+        one.name == VOLUME_BINDING.name and one.dynamic for one in view.templates_of(pod).plugins
+    )
+
+
 def _nominated(view: View, pod: Pod) -> Mask:
     """The node that the pod was promised, which is taken however good others are (kube-scheduler, too)."""
     number = view.number_of(pod.nominated_node)
@@ -259,7 +269,7 @@ def _nominated(view: View, pod: Pod) -> Mask:
 def able(view: View, pod: Pod, claims: Sequence[Claim], required: Requirements, reached: Mask) -> Groups:
     """The nodes of `required` that can take the pod. reached: by its allocated claims. Raises AllocationError."""
     left = allowed(view, pod, required) & reached
-    groups: Groups = view.fleet.scores(required.pending, left) if required.pending else {(0, ()): left}
+    groups: Groups = view.fleet_of(pod).scores(required.pending, left) if required.pending else {(0, ()): left}
     if not counts_devices(view) or not (claims or required.pending):
         return groups
     return {rank: _with_room(view, pod, claims, required, nodes) for rank, nodes in groups.items()}
@@ -273,7 +283,7 @@ def cycle_of(view: View, pod: Pod, requests: PodRequests) -> Cycle:
         pod,
         requests,
         view.infos,
-        view.templates.of(pod),
+        view.templates_of(pod).of(pod),
         view.selectors,
         view.volumes,
         nominated,
@@ -291,7 +301,7 @@ def beside_devices(view: View, pod: Pod, claims: Sequence[Claim], required: Requ
 
     The node is one that can give the devices.
     """
-    found = _with_devices(view, pod, claims, required, _allocated(view, number, required.pending))
+    found = _with_devices(view, pod, claims, required, _allocated(view, pod, number, required.pending))
     return found.refusal(number, view.infos, view.consumers_of)
 
 
@@ -309,11 +319,11 @@ def _with_devices(
     return WithDevices.of(pod, [*had, *given], view.fleet.slices.by_pool)
 
 
-def _allocated(view: View, number: int, pending: Sequence[Claim]) -> tuple[Allocation, ...]:
-    """What the claims get on a node that is able."""
+def _allocated(view: View, pod: Pod | None, number: int, pending: Sequence[Claim]) -> tuple[Allocation, ...]:
+    """What the pod's claims get on a node that is able."""
     if not pending:
         return ()
-    outcome = view.fleet.allocate(number, pending)
+    outcome = view.fleet_of(pod).allocate(number, pending)
     assert isinstance(outcome, Allocated), f"node {view.name_of(number)} was able: {outcome}"
     return outcome.allocations
 
@@ -324,7 +334,7 @@ def for_every_node(
     """What keeps the pod from every node, whatever is free. pending, full: as for `refused_everywhere`."""
     if problem := view.unsupported(cycle.pod):
         return UNSUPPORTED, problem
-    if refused := refused_by_all(cycle, view.templates.plugins):
+    if refused := refused_by_all(cycle, view.templates_of(cycle.pod).plugins):
         plugin, problem = refused
         return plugin.reason, problem
     return refused_everywhere(view, pending, full)
@@ -372,7 +382,7 @@ def allowed(view: View, pod: Pod, required: Requirements) -> Mask:
     if required.problem:
         return 0
     if not pod.node_name:
-        return feasible(cycle_of(view, pod, required.requests), view.templates.plugins) & required.nodes
+        return feasible(cycle_of(view, pod, required.requests), view.templates_of(pod).plugins) & required.nodes
     number = view.number_of(pod.node_name)
     return 0 if number is None else 1 << number
 
@@ -399,7 +409,7 @@ def _not_placed(
     for reason, rejected in (found for one in kept for found in one.found()):
         told[rejected.reason] += rejected.nodes.bit_count()
         reasons.add(reason)
-    lacking = _lacking_devices(view, [(one.required.pending, one.lacking) for one in kept])
+    lacking = _lacking_devices(view, pod, [(one.required.pending, one.lacking) for one in kept])
     devices = _nearest(view, lacking) or (next(iter(failed.values()), "") if left else "")
     explanation = " ".join(filter(None, (pinned(cycle_of(view, pod, pod_requests(pod))), devices)))
     refusal = Refusal(
@@ -433,12 +443,12 @@ class Kept:
     def of(view: View, pod: Pod, required: Requirements, reached: Mask, fitting: Mask = 0) -> "Kept":
         """Of a pod. reached: by its allocated claims. fitting: the nodes that can take it, see `able`."""
         left = allowed(view, pod, required)
-        giving = left & reached & (view.fleet.able(required.pending) if required.pending else left)
+        giving = left & reached & (view.fleet_of(pod).able(required.pending) if required.pending else left)
         found = [] if pod.node_name or required.problem else list(refused_by_filters(view, pod, required))
-        names = {plugin.name for plugin in after_devices(view.templates.plugins)}
+        names = {plugin.name for plugin in after_devices(view.templates_of(pod).plugins)}
         refused = [(reason, one) for reason, one in found if reason.plugin not in names]
         late = [(reason, one) for reason, one in found if reason.plugin in names]
-        others = list(_told_after_devices(view, required, late, reached)) if late else []
+        others = list(_told_after_devices(view, pod, required, late, reached)) if late else []
         return Kept(required, refused, others, left, left & ~reached, left & reached & ~giving, giving & ~fitting)
 
     def found(self) -> Iterator[tuple[Reason, Rejected]]:
@@ -458,16 +468,16 @@ class Kept:
 
 def refused_by_filters(view: View, pod: Pod, required: Requirements) -> Iterator[tuple[Reason, Rejected]]:
     """Why not, for the nodes of `required` that a filter refuses."""
-    for plugin, one in rejections(cycle_of(view, pod, required.requests), view.templates):
+    for plugin, one in rejections(cycle_of(view, pod, required.requests), view.templates_of(pod)):
         if nodes := one.nodes & required.nodes:
             yield plugin.reason, Rejected(one.reason, nodes, one.resolvable & required.nodes)
 
 
 def _told_after_devices(
-    view: View, required: Requirements, late: Iterable[tuple[Reason, Rejected]], reached: Mask
+    view: View, pod: Pod, required: Requirements, late: Iterable[tuple[Reason, Rejected]], reached: Mask
 ) -> Iterator[tuple[Reason, Rejected]]:
     """What there is to say of nodes that a filter refuses which comes after devices: those may be missing as well."""
-    giving = view.fleet.able(required.pending) if required.pending else view.fleet.all
+    giving = view.fleet_of(pod).able(required.pending) if required.pending else view.fleet.all
     for reason, one in late:
         for text, nodes in ((NOT_REACHED, one.nodes & ~reached), (NO_DEVICES, one.nodes & reached & ~giving)):
             if nodes:
@@ -481,18 +491,21 @@ def _taken_by_devices(kept: Iterable[Kept]) -> frozenset[str]:
     return OF_NODES if any(one.crowded for one in kept) else frozenset()
 
 
-def _lacking_devices(view: View, groups: Iterable[tuple[Sequence[Claim], Mask]]) -> list[tuple[Outcome, Mask]]:
+def _lacking_devices(
+    view: View, pod: Pod | None, groups: Iterable[tuple[Sequence[Claim], Mask]]
+) -> list[tuple[Outcome, Mask]]:
     """Why these nodes cannot give these claims their devices; that of the nearest node tells who has them.
 
     groups: nodes that are not able, and the claims without devices. Cost: O(different reasons).
     """
-    found = [(claims, *one) for claims, nodes in groups if nodes for one in view.fleet.unable(claims, nodes)]
+    fleet = view.fleet_of(pod)
+    found = [(claims, *one) for claims, nodes in groups if nodes for one in fleet.unable(claims, nodes)]
     if not found:
         return []
     first = {view.name_of(next(bits(nodes))): number for number, (_, _, nodes) in enumerate(found)}
     nearest = first[nearest_of({name: found[number][1] for name, number in first.items()})]
     claims, _, nodes = found[nearest]
-    told = view.fleet.refusal(claims, next(bits(nodes)))
+    told = fleet.refusal(claims, next(bits(nodes)))
     return [(told if number == nearest else outcome, nodes) for number, (_, outcome, nodes) in enumerate(found)]
 
 

@@ -64,4 +64,4 @@ def _scores(view: View, cycle: Cycle, groups: Groups, feasible: Mask) -> Mapping
         return {}
     nodes = numbers_of(feasible)
     ranks = ranks_of(groups, nodes, view.infos.size)
-    return {plugin.name: own for plugin, own in weighted(cycle, view.templates.plugins, nodes, ranks)}
+    return {plugin.name: own for plugin, own in weighted(cycle, view.templates_of(cycle.pod).plugins, nodes, ranks)}

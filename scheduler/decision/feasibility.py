@@ -87,7 +87,7 @@ def _rejections(
 
 def after_devices(plugins: Iterable[Plugin]) -> Sequence[Plugin]:
     """Those that are asked once DynamicResources has let a node pass."""
-    return list(dropwhile(lambda plugin: plugin is not DYNAMIC_RESOURCES, plugins))[1:]
+    return list(dropwhile(lambda plugin: plugin.name != DYNAMIC_RESOURCES.name, plugins))[1:]
 
 
 def rejections_by_others(cycle: Cycle, templates: Templates) -> Iterator[tuple[Plugin, Rejected]]:

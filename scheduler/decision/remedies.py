@@ -28,7 +28,7 @@ def refusing_plugins(view: View, pod: Pod, claims: Sequence[Claim]) -> Mapping[s
     """The plugin that refuses each node, by the node's name, as far as one does for another reason than devices."""
     found: dict[str, str] = {}
     for required in () if pod.node_name else requirements_of(view, pod, claims):
-        for plugin, one in rejections(cycle_of(view, pod, required.requests), view.templates):
+        for plugin, one in rejections(cycle_of(view, pod, required.requests), view.templates_of(pod)):
             names = map(view.name_of, bits(one.nodes & required.nodes))
             found.update(dict.fromkeys(names, plugin.name))
     return found
@@ -49,7 +49,7 @@ def plugin_refusal(view: View, pod: Pod, claims: Sequence[Claim], node: Node, nu
 
 
 def _refusing(view: View, pod: Pod, requests: PodRequests, number: int) -> Plugin | None:
-    found = rejections(cycle_of(view, pod, requests), view.templates)
+    found = rejections(cycle_of(view, pod, requests), view.templates_of(pod))
     return None if pod.node_name else next((plugin for plugin, one in found if one.nodes >> number & 1), None)
 
 
@@ -64,7 +64,7 @@ def _helps(view: View, pod: Pod, requests: PodRequests, change: Change, place: P
         return not is_refused and not (plugin.static and plugin.static.refusal(changed, node))
 
     with cycle.without(change.gone):
-        if not all(map(passes, view.templates.plugins)):
+        if not all(map(passes, view.templates_of(pod).plugins)):
             return False
         with cycle.beside(promised):
-            return all(map(passes, view.templates.plugins))
+            return all(map(passes, view.templates_of(pod).plugins))

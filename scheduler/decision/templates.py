@@ -6,6 +6,7 @@ say) has a template of its own that is not kept: just its nodes are looked at.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from scheduler.core_v1.pod import Pod
 from scheduler.plugins.default import PLUGINS, refusal
 from scheduler.plugins.node_affinity import NODE_AFFINITY, named_nodes
 from scheduler.plugins.plugin import Plugin, Rejected
+from scheduler.plugins.taint_toleration import TAINT_TOLERATION
 from scheduler.plugins.template import NO_NODE, Template
 from scheduler.plugins.template import NOT_NAMED as NOT_NAMED_BIT
 from scheduler.state.masks import mask_of
@@ -34,20 +36,36 @@ NOT_NAMED = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
 _FEWEST_ROWS = 64
 
 
+_OBSERVED = (NODE_AFFINITY, TAINT_TOLERATION)
+"""Plugins whose filters PodTopologySpread looks at, also where they are off."""
+
+
 class StaticPart:
-    """What plugins say by pod and node alone. pod_fields, node_fields: all of both that they read."""
+    """What plugins say by pod and node alone. pod_fields, node_fields: all of both that they read.
+
+    filters: those that refuse nodes, in their order. observed: bits by plugin, of one of them or of a further one.
+    """
 
     def __init__(self, plugins: Iterable[Plugin]) -> None:
         self.plugins = tuple(plugins)
         self.filters = tuple((one, one.static) for one in self.plugins if one.static)
         self.counts = tuple((one, one.score.count) for one in self.plugins if one.score and one.score.count)
-        kept = {one for one, _ in (*self.filters, *self.counts)}
+        statics = [static for _, static in self.filters]
+        further = [one for one in _OBSERVED if one.static not in statics]
+        self._asked = (*statics, *(one.static for one in further if one.static))
+        self.observed = {one.name: 1 << self._asked.index(one.static) for one in _OBSERVED if one.static}
+        kept = {one for one, _ in (*self.filters, *self.counts)}.union(further)
         self.pod_fields = sorted({name for one in kept for name in one.pod_fields})
         self.node_fields = sorted({"name"}.union(*(reason.node_fields for one in kept for reason in one.reasons)))
 
     def refusals(self, pod: Pod, node: Node) -> int:
         """A bit for each filter that refuses the node."""
-        return sum(1 << position for position, (_, one) in enumerate(self.filters) if one.refusal(pod, node))
+        return sum(1 << position for position, one in enumerate(self._asked) if one.refusal(pod, node))
+
+    @cached_property
+    def by_name(self) -> Plugin | None:
+        """The plugin that refuses nodes that the pod's affinity does not name, None where it is off."""
+        return next((plugin for plugin, _ in self.filters if plugin.name == NODE_AFFINITY.name), None)
 
 
 class Templates:
@@ -91,7 +109,7 @@ class Templates:
 
         Cost: O(nodes that changed since it was asked for last); all, the first time.
         """
-        named = named_nodes(pod.affinity)
+        named = named_nodes(pod.affinity) if self._static.by_name else None
         if named is not None and not pod.spread:  # what spreads pods looks at all nodes
             return self._of_named(pod, named)
         template = self._known.get(self._key(pod), _words_of(pod), lambda: self._new(pod, self._nodes))
@@ -100,10 +118,10 @@ class Templates:
 
     def rejections(self, template: Template) -> Iterator[tuple[Plugin, Rejected]]:
         """Why not, for the nodes that the template does not allow; no node has two reasons."""
-        if nodes := mask_of(template.unnamed()):
-            yield NODE_AFFINITY, Rejected(NOT_NAMED, nodes)
-        for plugin, one in self._static.filters:
-            if nodes := mask_of(template.first_refused_by(plugin.name)):
+        if (nodes := mask_of(template.unnamed())) and (by_name := self._static.by_name):
+            yield by_name, Rejected(NOT_NAMED, nodes)
+        for position, (plugin, one) in enumerate(self._static.filters):
+            if nodes := mask_of(template.first_refused_by(position)):
                 yield plugin, Rejected(one.reason, nodes)
 
     def refused(self, pod: Pod) -> Mapping[str, Mask]:
@@ -129,8 +147,8 @@ class Templates:
 
     def _new(self, pod: Pod, numbers: Iterable[int]) -> Template:
         counts = {plugin.name: np.zeros(self._size, np.int64) for plugin, _ in self._static.counts}
-        filters = tuple(plugin.name for plugin, _ in self._static.filters)
-        return Template(pod, filters, counts, np.full(self._size, NO_NODE, np.int16), stale=set(numbers))
+        refusals = np.full(self._size, NO_NODE, np.int16)
+        return Template(pod, len(self._static.filters), self._static.observed, counts, refusals, stale=set(numbers))
 
     def _refresh(self, template: Template) -> None:
         if not template.stale:
@@ -140,7 +158,7 @@ class Templates:
             template.counts = {plugin: np.pad(counts, (0, more)) for plugin, counts in template.counts.items()}
             template.refusals = np.pad(template.refusals, (0, more), constant_values=NO_NODE)
         self._look_at(template)
-        template.allowed = mask_of(template.refusals == 0)
+        template.allowed = mask_of(template.refusals & template.refusing == 0)
         if template.stale:
             raise Cancelled(f"cancelled with {len(template.stale)} nodes to look at")
 

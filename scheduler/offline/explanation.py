@@ -55,7 +55,7 @@ def explain(placement: Placement, look: Look, asked_for: str = "") -> Explanatio
 
     Cost: an allocation for each node, and what `explain_on` costs on one.
     """
-    fleet = placement.cluster.fleet
+    fleet = placement.cluster.fleet_of(look.pod)
     about = (look.pod, look.claims, fleet.features, fleet.policy.name)
     if isinstance(look.settled, PlacedPod):
         return Explanation(*about, "Fits", f"is on node {look.settled.node}", node=look.settled.node)
@@ -128,5 +128,5 @@ def _story(placement: Placement, look: Look, name: str) -> NodeExplanation | Non
     pending = requirements_on(cluster, look.pod, look.claims, number).pending
     if not pending:
         return None
-    fleet, held = cluster.fleet, {str(claim): claim for claim in placement.claims.allocated}
+    fleet, held = cluster.fleet_of(look.pod), {str(claim): claim for claim in placement.claims.allocated}
     return explain_on(fleet.snapshot, node, pending, held, budget_steps=fleet.budget_steps, policy=fleet.policy)

@@ -11,7 +11,6 @@ from dataclasses import replace
 from allocator.allocate import BUDGET_STEPS
 from allocator.gates import Features
 from allocator.model import Node
-from allocator.policies.contract import FIRST_FIT, Policy
 from cel.values.quantity import Quantity
 from scheduler.core_v1.csi_driver import CSIDriver
 from scheduler.core_v1.csi_node import CSINode
@@ -26,6 +25,7 @@ from scheduler.core_v1.volume_attachment import VolumeAttachment
 from scheduler.decision.cluster import Cluster
 from scheduler.input.inventory import Inventory
 from scheduler.offline.claims import Claims
+from scheduler.plugins.profile import Profile
 from scheduler.state.extended_resources import ExtendedResources
 from scheduler.state.pod_requests import CPU, MEMORY, MOST, OF_NODES, PODS
 from scheduler.state.volumes import CLAIMS, CLASSES, VOLUMES, Volumes
@@ -47,7 +47,7 @@ def cluster_of(  # noqa: PLR0913 - the last four have defaults
     *,
     only_node: str = "",
     assumes_room: bool = True,
-    policy: Policy = FIRST_FIT,
+    profiles: Sequence[Profile] = (Profile(),),
     budget_steps: int = BUDGET_STEPS,
 ) -> Cluster:
     """The cluster with the pods that have their node. Nodes have numbers in the order of their names.
@@ -59,7 +59,7 @@ def cluster_of(  # noqa: PLR0913 - the last four have defaults
     cluster = Cluster(
         features,
         is_ours=lambda _: False,
-        policy=policy,
+        profiles=profiles,
         budget_steps=budget_steps,
         makes_claims=True,
         refuses_unsupported=False,

@@ -195,10 +195,18 @@ def _namespace_matters(who: RefusedPod, event: NamespaceChanged) -> bool:
     return any(term.namespace_selector is not None for term in (*own.required, *own.required_anti))
 
 
-def inter_pod_affinity(hard_pod_affinity_weight: int = HARD_POD_AFFINITY_WEIGHT) -> Plugin:
-    """The plugin. hard_pod_affinity_weight: `hardPodAffinityWeight` of its arguments, 0 to 100."""
+def inter_pod_affinity(
+    hard_pod_affinity_weight: int = HARD_POD_AFFINITY_WEIGHT, *, ignore_preferred_terms_of_existing_pods: bool = False
+) -> Plugin:
+    """The plugin, by its arguments. hard_pod_affinity_weight: 0 to 100.
+
+    ignore_preferred_terms_of_existing_pods: pods without preferred terms are not scored, whatever pods on nodes prefer.
+    """
 
     def scores(cycle: Cycle, nodes: Numbers, _counts: Numbers) -> Numbers | None:
+        own = cycle.pod.pod_affinity
+        if ignore_preferred_terms_of_existing_pods and not own.preferred and not own.preferred_anti:
+            return None
         attraction = _attraction(cycle, hard_pod_affinity_weight)
         return None if attraction is None else _scaled(attraction[nodes])
 

@@ -3,12 +3,12 @@
 Source: k8s.io/api core/v1 NodeAffinity.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from allocator.cluster.node_affinity import NAME_FIELD, labels_match, selects_leniently
 from allocator.model import Node, NodeSelector, Term
-from scheduler.core_v1.pod import Pod
+from scheduler.core_v1.pod import Pod, Preference
 from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.normalize import normalized
 from scheduler.plugins.plugin import Change, Place, Plugin, Score, Static
@@ -27,8 +27,11 @@ def preferred_weight(pod: Pod, node: Node) -> int:
 
     Differs from kube-scheduler: a term that makes no sense matches nothing, where there it ends the attempt.
     """
-    matching = [one.weight for one in pod.preferences if selects_leniently((one.term,), node)]
-    return sum(matching)
+    return _weight(pod.preferences, node)
+
+
+def _weight(preferences: Iterable[Preference], node: Node) -> int:
+    return sum([one.weight for one in preferences if selects_leniently((one.term,), node)])
 
 
 def named_nodes(affinity: NodeSelector | None) -> frozenset[str] | None:
@@ -83,3 +86,24 @@ _BY_NODE = Plugin.of_nodes(
 )
 
 NODE_AFFINITY = replace(_BY_NODE, pre_filter=_conflict)
+
+
+def node_affinity_plugins(
+    required: NodeSelector | None = None, preferences: Sequence[Preference] = ()
+) -> tuple[Plugin, ...]:
+    """The plugin with an affinity that every pod has beside its own; what that requires is asked before."""
+
+    def enforced(_pod: Pod, node: Node) -> str:
+        is_left_out = required is not None and not selects_leniently(required, node)
+        return "node did not match the scheduler-enforced node affinity" if is_left_out else ""
+
+    def weight(pod: Pod, node: Node) -> int:
+        return preferred_weight(pod, node) + _weight(preferences, node)
+
+    def scores(_cycle: Cycle, _nodes: Numbers, preferred: Numbers) -> Numbers:
+        return normalized(preferred)
+
+    own = replace(NODE_AFFINITY, score=Score(2, scores, weight)) if preferences else NODE_AFFINITY
+    static = Static("node(s) didn't match scheduler-enforced node affinity", enforced)
+    before = Plugin.of_nodes(NODE_AFFINITY.name, static, pod_fields=(), node_fields=("labels",))
+    return (before, own) if required is not None else (own,)

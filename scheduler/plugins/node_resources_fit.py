@@ -1,8 +1,8 @@
 """NodeResourcesFit: what a pod requests has to be left on its node, and a place for one more pod.
 
-A resource that no node offers is left nowhere. The more of its cpu and memory a node has left with the pod on it, the
-better it is (LeastAllocated).
-Source: kube-scheduler's fit.go and least_allocated.go, with its default resources cpu and memory, of equal weight.
+A resource that no node offers is left nowhere. How good a node is says a scoring strategy: the more of its cpu and
+memory it has left with the pod on it, the better, where nothing else is configured.
+Source: kube-scheduler's fit.go.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,28 +11,50 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from allocator.model import DeviceClass
+from allocator.pods.extended_resources import is_extended
 from allocator.search.rules import Mask
 from scheduler.core_v1.pod import Pod
 from scheduler.plugins.cycle import Cycle
-from scheduler.plugins.normalize import MAX_SCORE
-from scheduler.plugins.plugin import Change, Dynamic, Place, Plugin, Reason, RefusedPod, Rejected, Score, always
-from scheduler.state.changes import ClassChanged, GivenBack, NodeChanged, PodChanged
+from scheduler.plugins.plugin import (
+    Change,
+    Dynamic,
+    Hint,
+    Place,
+    Plugin,
+    Reason,
+    RefusedPod,
+    Rejected,
+    Score,
+    always,
+)
+from scheduler.plugins.scoring_strategies import ScoringStrategy, least_allocated
+from scheduler.state.changes import ClassChanged, Event, GivenBack, NodeChanged, PodChanged
 from scheduler.state.extended_resources import may_ask
 from scheduler.state.masks import Flags, Numbers, mask_of, union
 from scheduler.state.nodes import NodeInfos
-from scheduler.state.pod_requests import (
-    CPU,
-    MEMORY,
-    MOST,
-    PODS,
-    PodRequests,
-    allocatable_units,
-    amount_text,
-    pod_requests,
-)
+from scheduler.state.pod_requests import MOST, PODS, PodRequests, allocatable_units, amount_text, pod_requests
+
+NAME = "NodeResourcesFit"
 
 UNREAD_POD = "node(s) had a pod that cannot be read"
 """Why a node is left alone; the pod is named in the log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    """Extended resources that nodes need not have, by name and by the domain before the slash."""
+
+    resources: frozenset[str] = frozenset()
+    groups: frozenset[str] = frozenset()
+
+    def left_of(self, requests: PodRequests) -> PodRequests:
+        """The requests without them."""
+        if not self.resources and not self.groups:
+            return requests
+        return requests.without([name for name in requests.amounts if self._has(name)])
+
+    def _has(self, resource: str) -> bool:
+        return is_extended(resource) and (resource in self.resources or resource.partition("/")[0] in self.groups)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,38 +115,10 @@ def _column(resource: str, infos: NodeInfos) -> tuple[Numbers, Numbers]:
     return column.free, column.allocatable
 
 
-def least_allocated(requests: PodRequests, infos: NodeInfos, nodes: Numbers) -> Numbers:
-    """The scores of these nodes; a resource that a node does not offer is left out of its mean.
-
-    requests: of the pod; see `_scored_requests`.
-    """
-    cpu, memory = infos.columns[CPU].allocatable[nodes], infos.columns[MEMORY].allocatable[nodes]
-    total = _left(cpu, infos.scored_cpu[nodes] + requests.scored_cpu)
-    total += _left(memory, infos.scored_memory[nodes] + requests.scored_memory)
-    offered = (cpu > 0).astype(np.int64) + (memory > 0)
-    return total // np.maximum(offered, 1)
-
-
-def _left(allocatable: Numbers, requested: Numbers) -> Numbers:
-    """The hundredths of what is allocatable that are left; 0 where it is nothing, or less than requested."""
-    left: Numbers = np.maximum(allocatable - requested, 0) * MAX_SCORE
-    return left // np.maximum(allocatable, 1)
-
-
-def _refused(cycle: Cycle) -> Mask:
-    return mask_of(~fitting(cycle.requests, cycle.infos))
-
-
-def _rejections(cycle: Cycle, asked: Mask) -> Iterable[Rejected]:
-    found = [
-        (one.reason, mask_of(one.lacking) & asked, mask_of(one.never)) for one in shortages(cycle.requests, cycle.infos)
-    ]
+def _rejections(requests: PodRequests, infos: NodeInfos, asked: Mask) -> Iterable[Rejected]:
+    found = [(one.reason, mask_of(one.lacking) & asked, mask_of(one.never)) for one in shortages(requests, infos)]
     hopeless = union(never & lacking for _, lacking, never in found)
     return (Rejected(reason, lacking, lacking & ~hopeless) for reason, lacking, _ in found if lacking)
-
-
-def _scores(cycle: Cycle, nodes: Numbers, _counts: Numbers) -> Numbers:
-    return least_allocated(_scored_requests(cycle), cycle.infos, nodes)
 
 
 def _scored_requests(cycle: Cycle) -> PodRequests:
@@ -137,51 +131,53 @@ def _scored_requests(cycle: Cycle) -> PodRequests:
     return pod_requests(replace(pod, budget={})) if cycle.is_strict and pod.budget else cycle.requests
 
 
-def _changes(cycle: Cycle, place: Place) -> Iterator[Change]:
-    requests, number = cycle.requests, place.number
-    free = {name: int(_column(name, cycle.infos)[0][number]) for name in requests.amounts}
+def _changes(cycle: Cycle, requests: PodRequests, place: Place) -> Iterator[Change]:
+    """requests: those that are not ignored."""
+    free = {name: int(_column(name, cycle.infos)[0][place.number]) for name in requests.amounts}
     lacking = {name: max(free[name], 0) for name, amount in requests.amounts.items() if free[name] < amount}
     if lacking and all(lacking.values()):
         told = ", ".join(f"{name} {amount_text(name, amount)}" for name, amount in sorted(lacking.items()))
-        yield Change(
-            f"the pod requests at most {told}", requests=replace(requests, amounts={**requests.amounts, **lacking})
-        )
-    yield from _evictions(cycle, place, lacking)
+        less = replace(cycle.requests, amounts={**cycle.requests.amounts, **lacking})
+        yield Change(f"the pod requests at most {told}", requests=less)
+    yield from _evictions(cycle, requests, place, lacking)
 
 
-def _evictions(cycle: Cycle, place: Place, lacking: Mapping[str, int]) -> Iterator[Change]:
+def _evictions(cycle: Cycle, requests: PodRequests, place: Place, lacking: Mapping[str, int]) -> Iterator[Change]:
     """That enough pods are gone: as few as it takes of those that take the most of what is lacking."""
     taken = {pod.uid: pod_requests(pod).amounts for _, pod in place.own}
 
     def share(one: tuple[int, Pod]) -> float:
         amounts = taken[one[1].uid]
-        return sum(amounts.get(name, 0) / max(cycle.requests.amounts[name], 1) for name in lacking)
+        return sum(amounts.get(name, 0) / max(requests.amounts[name], 1) for name in lacking)
 
     gone: list[tuple[int, Pod]] = []
     for one in sorted(place.own, key=lambda one: (-share(one), str(one[1]))):
         gone.append(one)
-        if _fits_without(cycle, gone, place.number):
+        if _fits_without(cycle, requests, gone, place.number):
             yield Change.without(gone)
             return
 
 
-def _fits_without(cycle: Cycle, gone: Sequence[tuple[int, Pod]], number: int) -> bool:
+def _fits_without(cycle: Cycle, requests: PodRequests, gone: Sequence[tuple[int, Pod]], number: int) -> bool:
     with cycle.without(gone):
-        return not _refused(cycle) >> number & 1
+        return bool(fitting(requests, cycle.infos)[number])
 
 
-def _offers_more(who: RefusedPod, event: NodeChanged) -> bool:
+def _offers_more(ignored: Ignored) -> Hint:
     """A node that would fit the pod if it were empty comes, or comes to offer more of what the pod requests."""
-    if event.new is None:
-        return False
-    after = dict(allocatable_units(event.new.allocatable))
-    if not fits_empty(who.refusal.requests, after):
-        return False
-    if offers_asked_differently(who, event):
-        return True
-    before = dict(allocatable_units(event.old.allocatable)) if event.old else {}
-    wanted = (PODS, *who.refusal.requests.amounts)
-    return any(after.get(resource, 0) > before.get(resource, 0) for resource in wanted)
+
+    def hint(who: RefusedPod, event: NodeChanged) -> bool:
+        if event.new is None:
+            return False
+        after, requests = dict(allocatable_units(event.new.allocatable)), ignored.left_of(who.refusal.requests)
+        if not fits_empty(requests, after):
+            return False
+        if offers_asked_differently(who, event):
+            return True
+        before = dict(allocatable_units(event.old.allocatable)) if event.old else {}
+        return any(after.get(resource, 0) > before.get(resource, 0) for resource in (PODS, *requests.amounts))
+
+    return hint
 
 
 def offers_asked_differently(who: RefusedPod, event: NodeChanged) -> bool:
@@ -211,22 +207,39 @@ def _resource_of(device_class: DeviceClass | None) -> str | None:
     return device_class.extended_resource_name if device_class else None
 
 
-NODE_RESOURCES_FIT = Plugin(
-    "NodeResourcesFit",
-    (
-        Reason(
-            "NodeResourcesFit",
-            {
-                NodeChanged: _offers_more,
-                PodChanged: _gives_back,
-                ClassChanged: stands_for_asked,
-                GivenBack: always,
-            },
-            node_fields=("allocatable",),
-        ),
-    ),
-    pod_fields=("containers", "budget", "overhead"),
-    dynamic=Dynamic(_refused, _rejections),
-    score=Score(1, _scores),
-    changes=_changes,
-)
+NONE_IGNORED = Ignored()
+LEAST_ALLOCATED = least_allocated()
+
+
+def node_resources_fit(strategy: ScoringStrategy = LEAST_ALLOCATED, ignored: Ignored = NONE_IGNORED) -> Plugin:
+    """The plugin. strategy: of its score."""
+
+    def refused(cycle: Cycle) -> Mask:
+        return mask_of(~fitting(ignored.left_of(cycle.requests), cycle.infos))
+
+    def rejections(cycle: Cycle, asked: Mask) -> Iterable[Rejected]:
+        return _rejections(ignored.left_of(cycle.requests), cycle.infos, asked)
+
+    def changes(cycle: Cycle, place: Place) -> Iterator[Change]:
+        return _changes(cycle, ignored.left_of(cycle.requests), place)
+
+    def scores(cycle: Cycle, nodes: Numbers, _counts: Numbers) -> Numbers:
+        return strategy.scores(_scored_requests(cycle), cycle.infos, nodes)
+
+    hints: dict[type[Event], Hint] = {
+        NodeChanged: _offers_more(ignored),
+        PodChanged: _gives_back,
+        ClassChanged: stands_for_asked,
+        GivenBack: always,
+    }
+    return Plugin(
+        NAME,
+        (Reason(NAME, hints, node_fields=("allocatable",)),),
+        pod_fields=("containers", "budget", "overhead"),
+        dynamic=Dynamic(refused, rejections),
+        score=Score(1, scores),
+        changes=changes,
+    )
+
+
+NODE_RESOURCES_FIT = node_resources_fit()

@@ -5,7 +5,7 @@ over nodes and zones beside the pods that its Services and its controller select
 Source: kube-scheduler's podtopologyspread filtering.go, scoring.go and common.go; KEP-895.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import log
 
@@ -18,9 +18,9 @@ from scheduler.core_v1.topology_spread import SpreadConstraint
 from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.node_affinity import NODE_AFFINITY
 from scheduler.plugins.normalize import MAX_SCORE
-from scheduler.plugins.plugin import Change, Dynamic, Place, Plugin, Reason, RefusedPod, Rejected, Score
+from scheduler.plugins.plugin import Change, Dynamic, Hint, Place, Plugin, Reason, RefusedPod, Rejected, Score
 from scheduler.plugins.taint_toleration import TAINT_TOLERATION
-from scheduler.state.changes import GivenBack, NodeChanged, PodChanged
+from scheduler.state.changes import Event, GivenBack, NodeChanged, PodChanged
 from scheduler.state.masks import Flags, Floats, Numbers, mask_of
 from scheduler.state.pod_counts import SelectedPods
 from scheduler.state.topology import Domains
@@ -33,8 +33,25 @@ ZONE = "topology.kubernetes.io/zone"
 SKEWED = "node(s) didn't match pod topology spread constraints"
 UNLABELLED = "node(s) didn't match pod topology spread constraints (missing required label)"
 
-SYSTEM_DEFAULTS = (SpreadConstraint(3, HOSTNAME, (), is_hard=False), SpreadConstraint(5, ZONE, (), is_hard=False))
-"""What spreads a pod that does not say how; their selectors are the pod's (`defaultingType: System`)."""
+
+@dataclass(frozen=True, slots=True)
+class DefaultConstraints:
+    """What spreads a pod that does not say how; selectors are the pod's. is_system: nodes may lack keys in scores."""
+
+    constraints: Sequence[SpreadConstraint]
+    is_system: bool = False
+
+    def of(self, cycle: Cycle, *, is_hard: bool) -> Sequence[SpreadConstraint]:
+        """The constraints of the pod that are hard, or those that are not."""
+        if cycle.pod.spread:
+            return [one for one in cycle.pod.spread if one.is_hard is is_hard]
+        own = [one for one in self.constraints if one.is_hard is is_hard]
+        selector = cycle.selectors.default_selector(cycle.pod) if own else ()
+        return [replace(one, selector=selector) for one in own] if selector else ()
+
+    def may_be_hard(self, pod: Pod) -> Sequence[SpreadConstraint]:
+        """The hard constraints that the pod has if something selects it; of the defaults without a selector."""
+        return [one for one in pod.spread or self.constraints if one.is_hard]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,22 +68,18 @@ class _Hard:
         return self.labelled & (self.skew > self.max_skew)
 
 
-def _is_skipped(cycle: Cycle) -> bool:
-    return not any(one.is_hard for one in cycle.pod.spread)
-
-
-def _refused(cycle: Cycle) -> Mask:
-    if _is_skipped(cycle):
+def _refused(cycle: Cycle, constraints: Sequence[SpreadConstraint]) -> Mask:
+    if not constraints:
         return 0
     refused = np.zeros(cycle.infos.size, np.bool_)
-    for one in _hard(cycle):
+    for one in _hard(cycle, constraints):
         refused |= ~one.labelled | one.refused
     return mask_of(refused)
 
 
-def _rejections(cycle: Cycle, asked: Mask) -> Iterator[Rejected]:
+def _rejections(cycle: Cycle, constraints: Sequence[SpreadConstraint], asked: Mask) -> Iterator[Rejected]:
     """By the first constraint that refuses a node."""
-    for one in _hard(cycle):
+    for one in _hard(cycle, constraints):
         if unlabelled := asked & mask_of(~one.labelled):
             yield Rejected(UNLABELLED, unlabelled)
         asked &= ~unlabelled
@@ -75,8 +88,7 @@ def _rejections(cycle: Cycle, asked: Mask) -> Iterator[Rejected]:
         asked &= ~skewed
 
 
-def _hard(cycle: Cycle) -> Iterator[_Hard]:
-    constraints = [one for one in cycle.pod.spread if one.is_hard]
+def _hard(cycle: Cycle, constraints: Sequence[SpreadConstraint]) -> Iterator[_Hard]:
     labelled = _with_all_keys(cycle, constraints)
     for one in constraints:
         domains = cycle.infos.topology.domains(one.topology_key)
@@ -116,28 +128,20 @@ def _present(domains: Domains, nodes: Flags) -> Numbers:
     return found[found >= 0]
 
 
-def _scores(cycle: Cycle, nodes: Numbers, _counts: Numbers) -> Numbers | None:
-    constraints, is_default = _soft(cycle)
+def _scores(
+    cycle: Cycle, constraints: Sequence[SpreadConstraint], nodes: Numbers, *, needs_keys: bool
+) -> Numbers | None:
+    """needs_keys: whether nodes are left out that lack one."""
     if not constraints:
         return None
     scored = np.zeros(cycle.infos.size, np.bool_)
     scored[nodes] = True
-    labelled = _with_all_keys(cycle, () if is_default else constraints)
+    labelled = _with_all_keys(cycle, constraints if needs_keys else ())
     scored &= labelled
     total = np.zeros(cycle.infos.size)
     for one in constraints:
         total += _skew(cycle, one, scored, labelled)
     return _normalized(np.rint(total[nodes]).astype(np.int64), scored[nodes])
-
-
-def _soft(cycle: Cycle) -> tuple[Sequence[SpreadConstraint], bool]:
-    """The constraints that score nodes, and whether they are the defaults."""
-    if cycle.pod.spread:
-        return [one for one in cycle.pod.spread if not one.is_hard], False
-    selector = cycle.selectors.default_selector(cycle.pod)
-    if not selector:
-        return (), True
-    return [SpreadConstraint(one.max_skew, one.topology_key, selector, is_hard=False) for one in SYSTEM_DEFAULTS], True
 
 
 def _skew(cycle: Cycle, constraint: SpreadConstraint, scored: Flags, labelled: Flags) -> Floats:
@@ -167,9 +171,9 @@ def _normalized(raw: Numbers, scored: Flags) -> Numbers:
 
 
 def _changes(cycle: Cycle, place: Place) -> Iterator[Change]:
-    """With a larger skew, where that is all; without a constraint otherwise."""
+    """With a larger skew, where that is all; without a constraint otherwise. Constraints of the pod's own."""
     pod, positions = cycle.pod, [position for position, one in enumerate(cycle.pod.spread) if one.is_hard]
-    for position, hard in zip(positions, _hard(cycle), strict=True):
+    for position, hard in zip(positions, _hard(cycle, [pod.spread[one] for one in positions]), strict=True):
         constraint = pod.spread[position]
         name = f"topology spread constraint #{position} (topologyKey {constraint.topology_key})"
         if hard.skew[place.number] > constraint.max_skew and hard.labelled[place.number]:
@@ -183,42 +187,64 @@ def _with_constraint(pod: Pod, position: int, *constraints: SpreadConstraint) ->
     return replace(pod, spread=(*pod.spread[:position], *constraints, *pod.spread[position + 1 :]))
 
 
-def _counts_for(pod: Pod, other: Pod | None) -> bool:
-    """Whether a hard constraint of the pod counts the other."""
+def _counts_for(pod: Pod, other: Pod | None, defaults: DefaultConstraints) -> bool:
+    """Whether a hard constraint of the pod counts the other, or may."""
     if other is None or other.namespace != pod.namespace or other.uid == pod.uid:
         return False
-    return any(one.is_hard and selects(one.selector, other.labels) for one in pod.spread)
+    constraints = defaults.may_be_hard(pod)
+    return any(not pod.spread or selects(one.selector, other.labels) for one in constraints)
 
 
-def _pod_matters(who: RefusedPod, event: PodChanged) -> bool:
-    return _counts_for(who.pod, event.old) or _counts_for(who.pod, event.new)
+def _hints(defaults: DefaultConstraints) -> Mapping[type[Event], Hint]:
+    """Which events may help a pod that has these constraints where it has none of its own."""
+
+    def pod_matters(who: RefusedPod, event: PodChanged) -> bool:
+        return _counts_for(who.pod, event.old, defaults) or _counts_for(who.pod, event.new, defaults)
+
+    def gives_back(who: RefusedPod, event: GivenBack) -> bool:
+        return _counts_for(who.pod, event.pod, defaults)
+
+    def changes_domains(who: RefusedPod, event: NodeChanged) -> bool:
+        """A node comes or goes that takes part, or comes to take part, or does so no more."""
+        old, new = event.old, event.new
+        if old is not None and new is not None and old.labels == new.labels and old.taints == new.taints:
+            return False
+        keys = [one.topology_key for one in defaults.may_be_hard(who.pod)]
+        return any(node is not None and all(key in node.labels for key in keys) for node in (old, new))
+
+    return {NodeChanged: changes_domains, PodChanged: pod_matters, GivenBack: gives_back}
 
 
-def _gives_back(who: RefusedPod, event: GivenBack) -> bool:
-    return _counts_for(who.pod, event.pod)
-
-
-def _changes_domains(who: RefusedPod, event: NodeChanged) -> bool:
-    """A node comes or goes that takes part, or comes to take part, or does so no more."""
-    old, new = event.old, event.new
-    if old is not None and new is not None and old.labels == new.labels and old.taints == new.taints:
-        return False
-    keys = [one.topology_key for one in who.pod.spread if one.is_hard]
-    return any(node is not None and all(key in node.labels for key in keys) for node in (old, new))
-
-
-POD_TOPOLOGY_SPREAD = Plugin(
-    NAME,
-    (
-        Reason(
-            NAME,
-            {NodeChanged: _changes_domains, PodChanged: _pod_matters, GivenBack: _gives_back},
-            node_fields=("labels", "taints"),
-            counts_pods=True,
-        ),
-    ),
-    pod_fields=("labels", "spread", "tolerations"),
-    dynamic=Dynamic(_refused, _rejections, looks_further=True, is_skipped=_is_skipped),
-    score=Score(2, _scores),
-    changes=_changes,
+SYSTEM_DEFAULTS = DefaultConstraints(
+    (SpreadConstraint(3, HOSTNAME, (), is_hard=False), SpreadConstraint(5, ZONE, (), is_hard=False)), is_system=True
 )
+"""What there is where nothing is configured (`defaultingType: System`)."""
+
+
+def pod_topology_spread(defaults: DefaultConstraints = SYSTEM_DEFAULTS) -> Plugin:
+    """The plugin. defaults: for pods without constraints of their own."""
+
+    def is_skipped(cycle: Cycle) -> bool:
+        return not defaults.of(cycle, is_hard=True)
+
+    def refused(cycle: Cycle) -> Mask:
+        return _refused(cycle, defaults.of(cycle, is_hard=True))
+
+    def rejections(cycle: Cycle, asked: Mask) -> Iterator[Rejected]:
+        return _rejections(cycle, defaults.of(cycle, is_hard=True), asked)
+
+    def scores(cycle: Cycle, nodes: Numbers, _counts: Numbers) -> Numbers | None:
+        needs_keys = bool(cycle.pod.spread) or not defaults.is_system
+        return _scores(cycle, defaults.of(cycle, is_hard=False), nodes, needs_keys=needs_keys)
+
+    return Plugin(
+        NAME,
+        (Reason(NAME, _hints(defaults), node_fields=("labels", "taints"), counts_pods=True),),
+        pod_fields=("labels", "spread", "tolerations"),
+        dynamic=Dynamic(refused, rejections, looks_further=True, is_skipped=is_skipped),
+        score=Score(2, scores),
+        changes=_changes,
+    )
+
+
+POD_TOPOLOGY_SPREAD = pod_topology_spread()

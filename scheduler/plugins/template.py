@@ -18,13 +18,15 @@ NO_NODE, NOT_NAMED = 1 << 14, 1 << 13
 class Template:
     """What holds for all pods of a template. allowed: the nodes that every static filter lets pass.
 
-    filters: the plugins with a static filter, in their order. refusals: by node number, one bit for each filter that
-    refuses the node. by_text: the nodes that are not allowed by what keeps the pods from them, None until somebody
+    filters: how many static filters there are. observed: by name, the bits of filters that others look at, which are
+    further ones where they refuse nothing. refusals: by node number, one bit for each filter that refuses the node, or
+    would. by_text: the nodes that are not allowed by what keeps the pods from them, None until somebody
     asks. counts: by plugin and node number, what counts for its score. stale: numbers of nodes to be looked at.
     """
 
     pod: Pod
-    filters: tuple[str, ...]
+    filters: int
+    observed: Mapping[str, int]
     counts: dict[str, Numbers]
     refusals: NDArray[np.int16]
     allowed: Mask = 0
@@ -36,15 +38,20 @@ class Template:
         found = self.counts.get(plugin)
         return np.zeros(len(self.refusals), np.int64) if found is None else found
 
-    def first_refused_by(self, plugin: str) -> Flags:
-        """The nodes that the plugin's filter refuses, and none before it."""
-        bit = 1 << self.filters.index(plugin)
+    @property
+    def refusing(self) -> int:
+        """The bits of which one is enough to refuse a node."""
+        return (1 << self.filters) - 1 | NO_NODE | NOT_NAMED
+
+    def first_refused_by(self, position: int) -> Flags:
+        """The nodes that the filter at this position refuses, and none before it."""
+        bit = 1 << position
         first: Flags = (self.refusals & (2 * bit - 1 | NO_NODE | NOT_NAMED)) == bit
         return first
 
     def passed(self, plugin: str, size: int) -> Flags:
-        """The nodes that the plugin's filter lets pass, whatever others say; `size` flags."""
-        refused = self.refusals & (1 << self.filters.index(plugin) | NO_NODE | NOT_NAMED) != 0
+        """The nodes that the observed filter lets pass, whatever others say; `size` flags."""
+        refused = self.refusals & (self.observed[plugin] | NO_NODE | NOT_NAMED) != 0
         passed: Flags = ~np.pad(refused, (0, size - len(refused)), constant_values=True)
         return passed
 

@@ -268,7 +268,7 @@ class Queue:
             self._push_active(entry)
 
     def _concerned(self, event: Event) -> list[str]:
-        found = dict.fromkeys(self._waiting.refused_for(concerned(event)))
+        found = dict.fromkeys(self._waiting.refused_for(concerned(event, self._waiting.reasons)))
         if isinstance(event, ClaimChanged):
             found.update(dict.fromkeys(self._waiting.users_of(event.key)))
         return list(found)
@@ -408,6 +408,11 @@ class _Waiting:
         """The pods in this place."""
         return self._by_place.get(place, {})
 
+    @property
+    def reasons(self) -> Iterable[Reason]:
+        """What pods wait for, or have waited for."""
+        return self._by_reason
+
     def refused_for(self, reasons: Iterable[Reason]) -> Iterator[str]:
         """The pods that were refused for one of these."""
         for reason in reasons:
@@ -418,8 +423,9 @@ class _Waiting:
         return self._by_claim.get(claim, {})
 
     def counts(self) -> Mapping[Reason, int]:
-        """How many pods wait for each reason."""
-        return {reason: len(self._by_reason.get(reason, {})) for reason in REASONS}
+        """How many pods wait for each reason, and for those of the default plugins where it is none."""
+        counts = {reason: len(pods) for reason, pods in self._by_reason.items()}
+        return {**dict.fromkeys(REASONS, 0), **counts}
 
 
 def _as_json(entry: QueuedPod) -> dict[str, object]:

@@ -3,8 +3,10 @@
 Source: kube-scheduler's queueing hints (KEP-4247).
 """
 
+from collections.abc import Iterable
+
 from scheduler.core_v1.pod import Pod
-from scheduler.plugins.default import PLUGINS, REASONS
+from scheduler.plugins.default import PLUGINS
 from scheduler.plugins.plugin import Reason, Refusal, RefusedPod
 from scheduler.state.changes import ClaimChanged, Event, GivenBack, NodeChanged, PodChanged
 
@@ -20,16 +22,16 @@ def helps(pod: Pod, refusal: Refusal, event: Event) -> bool:
     return any(hint(who, event) for hint in hints if hint)
 
 
-def concerned(event: Event) -> tuple[Reason, ...]:
-    """The reasons that the event may matter to; pods whose own claim or own self it is aside."""
+def concerned(event: Event, reasons: Iterable[Reason]) -> tuple[Reason, ...]:
+    """Those of the reasons that the event may matter to; pods whose own claim or own self it is aside."""
     if isinstance(event, ClaimChanged) and not event.is_released:
         return ()
-    reasons = _BY_EVENT.get(type(event), ())
+    hinting = tuple(reason for reason in reasons if type(event) in reason.hints)
     if isinstance(event, PodChanged) and not event.is_less:
-        return tuple(reason for reason in reasons if reason.counts_pods) if event.is_counted_differently else ()
+        return tuple(reason for reason in hinting if reason.counts_pods) if event.is_counted_differently else ()
     if isinstance(event, NodeChanged):
-        return tuple(reason for reason in reasons if _may_matter(event, reason))
-    return reasons
+        return tuple(reason for reason in hinting if _may_matter(event, reason))
+    return hinting
 
 
 def asks_differently(old: Pod, new: Pod) -> bool:
@@ -50,7 +52,3 @@ def _may_matter(event: NodeChanged, reason: Reason) -> bool:
 
 
 _POD_FIELDS = frozenset({"gates", "group"}.union(*(plugin.pod_fields for plugin in PLUGINS)))
-
-_BY_EVENT: dict[type[Event], tuple[Reason, ...]] = {
-    kind: tuple(reason for reason in REASONS if kind in reason.hints) for reason in REASONS for kind in reason.hints
-}

@@ -33,6 +33,7 @@ from scheduler.client.resources import Resource
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.time_limit import DecisionTimeLimit
+from scheduler.plugins.profile import Profile
 from scheduler.repair.claim_statuses import ClaimStatuses
 from scheduler.repair.recovery import recover
 from scheduler.repair.sweep import EVERY_S, Leftover, Sweep
@@ -90,10 +91,10 @@ class Core:
         self.watched = WatchedState(
             site.connection, site.served, random.random, time.monotonic, places_pods=places_pods
         )
-        policy = policy_of(configuration.policy)
+        profiles = (Profile(policy=policy_of(configuration.policy)),)
         time_limit = DecisionTimeLimit(time.monotonic)
         self.cluster = Cluster(
-            site.features, is_ours=is_ours, policy=policy, time_limit=time_limit, makes_claims=makes_claims
+            site.features, is_ours=is_ours, profiles=profiles, time_limit=time_limit, makes_claims=makes_claims
         )
         self.binder = Binder(
             api,

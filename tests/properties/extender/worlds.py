@@ -18,6 +18,7 @@ from scheduler.core_v1.namespace import Namespace
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.admin_access import LABEL
 from scheduler.decision.cluster import Cluster
+from scheduler.plugins.profile import Profile
 from scheduler.state.invariants import is_reached
 from tests.builders import a_pod, a_user, an_allocated_claim, named, watched
 from tests.properties.allocator.choices import Choices, Values
@@ -65,7 +66,9 @@ class World:
     def cluster(self) -> Cluster:
         """As the watches would have filled it."""
         features = self.instance.features
-        found = Cluster(features, is_ours=lambda _: True, policy=self.policy, budget_steps=self.budget_steps)
+        found = Cluster(
+            features, is_ours=lambda _: True, profiles=(Profile(policy=self.policy),), budget_steps=self.budget_steps
+        )
         found.set_namespace(Namespace("default", {LABEL: "true"}))
         for device_class in self.instance.classes:
             found.set_class(device_class)

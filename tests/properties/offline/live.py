@@ -14,6 +14,7 @@ from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.decide import Placed, decide
 from scheduler.offline.placement import order_of
+from scheduler.plugins.profile import Profile
 from scheduler.state.pod_claims import Waiting, full
 
 Json = dict[str, Any]  # Any: the JSON of an API object
@@ -26,7 +27,7 @@ class LiveScheduler:
     """A cluster that watches fill, and the API server's objects."""
 
     def __init__(self, objects: Iterable[Json], features: Features, policy: Policy) -> None:
-        self.cluster = Cluster(features, is_ours=lambda _: True, policy=policy, makes_claims=True)
+        self.cluster = Cluster(features, is_ours=lambda _: True, profiles=(Profile(policy=policy),), makes_claims=True)
         self._claims: dict[str, Json] = {}
         self._version = 10
         pods = []

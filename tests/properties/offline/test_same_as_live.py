@@ -14,6 +14,7 @@ from scheduler.input.inventory import take_inventory
 from scheduler.offline.claims import Claims
 from scheduler.offline.placement import PlacedPod, Placement
 from scheduler.offline.snapshot_cluster import cluster_of
+from scheduler.plugins.profile import Profile
 from tests.properties.offline.live import Given, Json, LiveScheduler
 from tests.properties.offline.worlds import world
 
@@ -28,7 +29,7 @@ def offline(objects: list[Json], features: Features, policy: str) -> dict[str, G
     inventory = take_inventory(numbered, features=features)
     assert [str(error) for error in inventory.errors] == []
     claims = Claims(inventory)
-    cluster = cluster_of(inventory, claims, inventory.pods, features, policy=policy_of(policy))
+    cluster = cluster_of(inventory, claims, inventory.pods, features, profiles=(Profile(policy=policy_of(policy)),))
     placement = Placement(cluster, claims, inventory.namespaces)
     results = placement.run([pod for pod in inventory.pods if not pod.node_name], (), lambda *_: None)
     given: dict[str, Given] = {}

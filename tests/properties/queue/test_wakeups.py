@@ -71,4 +71,4 @@ def test_events_are_looked_at_for_every_reason_that_they_help(steps: list[Step],
         for event in events_of(cluster, step):
             for reason in REASONS:
                 if helps(pod, Refusal(frozenset({reason}), pod_requests(pod)), event):
-                    assert reason in concerned(event)
+                    assert reason in concerned(event, REASONS)

@@ -6,8 +6,8 @@ from allocator.policies.contract import Score
 from scheduler.core_v1.pod import Pod, Preference
 from scheduler.decision.choice import Groups, pick
 from scheduler.decision.templates import Templates
-from scheduler.plugins.node_resources_fit import least_allocated
 from scheduler.plugins.normalize import normalized
+from scheduler.plugins.scoring_strategies import least_allocated
 from scheduler.state.nodes import NodeInfos
 from scheduler.state.pod_requests import pod_requests
 from tests.builders import a_container, a_cycle, a_node, a_pod, a_term, amounts, requires
@@ -41,7 +41,7 @@ class Cluster:
 
     def left(self, pod: Pod) -> list[int]:
         numbers = np.arange(self.all.bit_length())
-        return [int(score) for score in least_allocated(pod_requests(pod), self.infos, numbers)]
+        return [int(score) for score in least_allocated().scores(pod_requests(pod), self.infos, numbers)]
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from scheduler.decision.cluster import Cluster
 from scheduler.decision.decide import NotPlaced, Placed, decide
 from scheduler.plugins.dynamic_resources import DEVICES
 from scheduler.plugins.node_resources_fit import NODE_RESOURCES_FIT
+from scheduler.plugins.profile import Profile
 from scheduler.state.extended_resources import claim_name
 from scheduler.state.pod_claims import Waiting
 from tests.builders import (
@@ -34,7 +35,10 @@ GPUS = ("gpu-0", "gpu-1")
 
 def a_cluster(*, policy: str = "first-fit", has_gate: bool = True) -> Cluster:
     cluster = Cluster(
-        kubernetes(DRAExtendedResource=has_gate), is_ours=bool, policy=policy_of(policy), makes_claims=True
+        kubernetes(DRAExtendedResource=has_gate),
+        is_ours=bool,
+        profiles=(Profile(policy=policy_of(policy)),),
+        makes_claims=True,
     )
     cluster.set_class(a_class("gpu", extended_resource_name=GPU))
     return cluster

@@ -9,7 +9,9 @@ from scheduler.core_v1.pod import Pod, Preference
 from scheduler.decision import templates
 from scheduler.decision.templates import MOST_TEMPLATES, NOT_NAMED, Templates
 from scheduler.plugins.default import PLUGINS
+from scheduler.plugins.node_affinity import NODE_AFFINITY
 from scheduler.plugins.plugin import Plugin, Static
+from scheduler.plugins.profile import PluginSet, PluginSets, plugins_of
 from tests.builders import a_node, a_pod, a_term, amounts, named, requires
 
 TAINT = Taint("k", "v", "NoSchedule")
@@ -21,7 +23,7 @@ def rejected(templates: Templates, pod: Pod) -> list[tuple[str, str, int]]:
 
 def counting(refusal: Callable[[Pod, Node], str]) -> Plugin:
     static = Static("counted", refusal)
-    return Plugin.of_nodes("Counting", static, pod_fields=("node_selector",), node_fields=("labels",))
+    return Plugin.of_nodes(NODE_AFFINITY.name, static, pod_fields=("node_selector",), node_fields=("labels",))
 
 
 def of_nodes(*nodes: Node, plugins: Sequence[Plugin] = PLUGINS) -> Templates:
@@ -198,3 +200,20 @@ def test_a_template_that_takes_too_long_goes_on_where_it_was_stopped() -> None:
             found.of(a_pod())
     left = 1
     assert found.of(a_pod(name="another")).allowed == 0b11101
+
+
+def without(*names: str) -> tuple[Plugin, ...]:
+    sets = PluginSets(filter=PluginSet(disabled=frozenset(names)))
+    return plugins_of(sets, {})
+
+
+def test_filter_that_is_off_refuses_nothing_and_is_still_seen_by_others() -> None:
+    templates = zoned("a", "b", plugins=without("NodeAffinity"))
+    template = templates.of(a_pod(node_selector={"zone": "a"}))
+    assert template.allowed == 0b11
+    assert list(template.passed("NodeAffinity", 64)[:2]) == [True, False]
+    assert not list(templates.rejections(template))
+
+
+def test_nodes_that_a_pod_names_are_not_the_only_ones_where_nobody_asks() -> None:
+    assert zoned("a", "b", plugins=without("NodeAffinity")).of(a_pod(affinity=named("n1"))).allowed == 0b11

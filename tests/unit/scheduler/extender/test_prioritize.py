@@ -7,6 +7,7 @@ from allocator.policies import policy_of
 from allocator.policies.contract import FIRST_FIT, Policy
 from scheduler.decision.cluster import Cluster
 from scheduler.extender.prioritize import prioritize
+from scheduler.plugins.profile import Profile
 from tests.builders import a_claim, a_request, a_result, a_user, an_alternative, first_available, named
 from tests.unit.scheduler.extender.clusters import a_cluster, a_user_of
 
@@ -37,7 +38,7 @@ def test_node_that_cannot_or_is_not_known_gets_nothing() -> None:
 
 @pytest.mark.parametrize(("policy", "best"), [("pack", 1), ("spread", 3), ("first-fit", None)])
 def test_policy_orders_nodes(policy: str, best: int | None) -> None:
-    found = scores(a_cluster(2, 1, 3, 4, policy=policy_of(policy)), a_claim())
+    found = scores(a_cluster(2, 1, 3, 4, profiles=(Profile(policy=policy_of(policy)),)), a_claim())
     assert (found.index(10) if any(found) else None) == best
     assert (len(set(found)) == len(found)) is (best is not None)
 
@@ -45,7 +46,7 @@ def test_policy_orders_nodes(policy: str, best: int | None) -> None:
 @pytest.mark.parametrize("policy", [FIRST_FIT, policy_of("pack")])
 def test_pod_whose_claims_are_allocated_has_no_better_node(policy: Policy) -> None:
     claim = a_claim(allocation=Allocation((a_result(pool="node-1"),), node_selector=named("node-1")))
-    assert scores(a_cluster(1, 2, 3, 4, policy=policy), claim) == [0, 0, 0, 0]
+    assert scores(a_cluster(1, 2, 3, 4, profiles=(Profile(policy=policy),)), claim) == [0, 0, 0, 0]
 
 
 def test_pod_whose_claims_are_gone_meanwhile_has_no_better_node() -> None:
@@ -58,7 +59,7 @@ def test_selector_that_fails_makes_no_node_better() -> None:
 
 
 def test_more_places_than_points_keep_their_order() -> None:
-    cluster = a_cluster(*range(1, 31), policy=policy_of("spread"))
+    cluster = a_cluster(*range(1, 31), profiles=(Profile(policy=policy_of("spread")),))
     names = [f"node-{number}" for number in range(30)]
     found = prioritize(cluster, a_user_of(cluster, a_claim()), names)
     points = [found[name] for name in names]

@@ -3,19 +3,22 @@ import pytest
 
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.templates import Templates
-from scheduler.plugins.node_resources_balanced_allocation import NODE_RESOURCES_BALANCED_ALLOCATION
+from scheduler.plugins.node_resources_balanced_allocation import (
+    NODE_RESOURCES_BALANCED_ALLOCATION,
+    node_resources_balanced_allocation,
+)
+from scheduler.plugins.plugin import Plugin
 from scheduler.state.nodes import NodeInfos
 from tests.builders import a_container, a_cycle, a_node, a_pod, amounts
 
 
-def score(pod: Pod, *on_node: Pod, **offer: str) -> int | None:
+def score(pod: Pod, *on_node: Pod, plugin: Plugin = NODE_RESOURCES_BALANCED_ALLOCATION, **offer: str) -> int | None:
     infos = NodeInfos({})
     infos.set_node(0, a_node(allocatable=amounts(**(offer or {"cpu": "4", "memory": "4Gi"}))))
     for other in on_node:
         infos.add_pod(0, other)
-    plugin = NODE_RESOURCES_BALANCED_ALLOCATION.score
-    assert plugin is not None
-    found = plugin.scores(a_cycle(pod, infos, Templates()), np.arange(1), np.zeros(1, np.int64))
+    assert plugin.score is not None
+    found = plugin.score.scores(a_cycle(pod, infos, Templates()), np.arange(1), np.zeros(1, np.int64))
     return None if found is None else int(found[0])
 
 
@@ -61,3 +64,24 @@ def test_pods_that_request_neither_cpu_nor_memory_are_not_scored() -> None:
 def test_overhead_and_requests_of_the_pod_as_a_whole_count() -> None:
     assert score(a_pod(overhead=amounts(cpu="2", memory="1Mi"))) == score(PROCESSOR)
     assert score(a_pod(a_container(cpu="1"), budget=amounts(cpu="2", memory="1Mi"))) == score(PROCESSOR)
+
+
+GPU = "example.com/gpu"
+
+
+@pytest.mark.parametrize(
+    ("resources", "pod", "expected"),
+    [
+        (("cpu", "memory", GPU), {"cpu": "2", "memory": "2Gi", GPU: "2"}, 75),
+        # Shares of 0.5, 0.5 and 1: a deviation of 0.2357, so 76 of 100 with the pod, and 100 without it.
+        (("cpu", "memory", GPU), {"cpu": "2", "memory": "2Gi", GPU: "4"}, 50 + (50 + 76 - 100) // 2),
+        # Shares of 0.5 and 1, and memory of no account: half of the difference is 0.25.
+        (("cpu", GPU), {"cpu": "2", "memory": "1Gi", GPU: "4"}, 50 + (50 + 75 - 100) // 2),
+        (("cpu", "memory", GPU), {"cpu": "2", "memory": "2Gi"}, 75),
+        ((GPU,), {"cpu": "2"}, None),
+        (("pods", GPU), {GPU: "1"}, 75),
+    ],
+)
+def test_other_resources_can_be_balanced(resources: tuple[str, ...], pod: dict[str, str], expected: int | None) -> None:
+    plugin = node_resources_balanced_allocation(resources)
+    assert score(taking("pod", **pod), plugin=plugin, cpu="4", memory="4Gi", **{GPU: "4"}) == expected

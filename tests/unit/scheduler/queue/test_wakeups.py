@@ -53,7 +53,7 @@ BOUND = a_pod(a_container(cpu="2"), name="other", node_name="n", host_ports=(Hos
 
 def is_helped(reason: Reason, event: Event, pod: Pod = WANTS) -> bool:
     refusal = Refusal(frozenset({reason}), pod_requests(pod), frozenset({"gpu"}))
-    is_found = reason in concerned(event) or own(pod, event)
+    is_found = reason in concerned(event, REASONS) or own(pod, event)
     answer = helps(pod, refusal, event)
     assert is_found or not answer, "an event that helps has to be told to those that it helps"
     return answer
@@ -133,7 +133,7 @@ def test_a_node_that_comes_to_offer_an_extended_resource_itself_helps_pods_that_
     offering = replace(FITTING, allocatable={**FITTING.allocatable, **amounts(**{"example.com/gpu": "1"})})
     refusal = Refusal(frozenset({reason}), pod_requests(WANTS), resources=frozenset({"example.com/gpu"}))
     for event in (NodeChanged(FITTING, offering), NodeChanged(offering, FITTING)):
-        assert reason in concerned(event)
+        assert reason in concerned(event, REASONS)
         assert helps(WANTS, refusal, event)
 
 
