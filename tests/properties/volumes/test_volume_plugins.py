@@ -9,7 +9,9 @@ from allocator.search.rules import bits
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_volumes import PodVolumes
 from scheduler.decision.cluster import Cluster
-from scheduler.plugins.plugin import Cycle, Plugin
+from scheduler.decision.decide import cycle_of
+from scheduler.plugins.cycle import Cycle
+from scheduler.plugins.plugin import Plugin
 from scheduler.plugins.volume_binding import plan
 from scheduler.state.pod_requests import pod_requests
 from tests.builders import kubernetes
@@ -76,8 +78,8 @@ def agree(world: World, extra: PodVolumes) -> None:
 
 def agree_on(world: World, pod: Pod) -> None:
     cluster = world.cluster
-    cycle = Cycle(pod, pod_requests(pod), cluster.infos, cluster.volumes)
-    for plugin in cluster.templates.plugins:
+    cycle = cycle_of(cluster, pod, pod_requests(pod))
+    for plugin in cluster.templates_of(pod).plugins:
         if plugin.name in naive.PLUGINS and all(name in world.storage.claims for name in naive.claim_names(pod)):
             expected = {name: naive.PLUGINS[plugin.name](world.storage, pod, node) for name, node in nodes(world)}
             assert told(world, plugin, cycle) == expected, plugin.name
@@ -137,7 +139,7 @@ def test_what_was_taken_and_given_back_leaves_no_trace(
     for step in [*first, *history]:
         world.do(step)
     for pod in pods_that_ask(extra):
-        cycle = Cycle(pod, pod_requests(pod), world.cluster.infos, world.cluster.volumes)
+        cycle = cycle_of(world.cluster, pod, pod_requests(pod))
         for name in world.storage.nodes:
             world.cluster.volumes.assume(pod.uid, name, plan(cycle, world.cluster.number_of(name) or 0))
             world.cluster.volumes.forget(pod.uid)
