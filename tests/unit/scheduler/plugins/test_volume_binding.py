@@ -12,7 +12,8 @@ from scheduler.core_v1.persistent_volume_claim import PersistentVolumeClaim
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.volume_sources import ZONE
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.decide import NotPlaced, Placed, decide
+from scheduler.decision.decide import decide
+from scheduler.decision.verdict import NotPlaced, Placed
 from scheduler.plugins.plugin import Refusal, RefusedPod
 from scheduler.plugins.volume_binding import MISSING, NO_SPACE, UNAVAILABLE, UNREACHED, VOLUME_BINDING, pinned, plan
 from scheduler.state.changes import (
