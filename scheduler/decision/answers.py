@@ -10,8 +10,8 @@ from allocator.model import Claim
 from allocator.outcome import Allocated, AllocationError, Outcome
 from allocator.search.rules import Mask, bits
 from scheduler.core_v1.pod import Pod
+from scheduler.decision.able import allowed, beside_devices, counts_devices, cycle_of, reached_by_all
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.decide import allowed, beside_devices, counts_devices, cycle_of, reached_by_all
 from scheduler.decision.feasibility import rejections_by_others
 from scheduler.decision.requirements import Requirements, requirements
 from scheduler.decision.verdict import NotPlaced

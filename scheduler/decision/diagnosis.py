@@ -10,9 +10,11 @@ from dataclasses import dataclass, field
 from allocator.model import Claim
 from allocator.search.rules import Mask
 from scheduler.core_v1.pod import Pod
+from scheduler.decision.able import able, cycle_of, reached_by_all
 from scheduler.decision.choice import ranks_of, weighted
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.decide import Kept, able, cycle_of, for_every_node, reached_by_all
+from scheduler.decision.everywhere import for_every_node
+from scheduler.decision.not_placed import Kept
 from scheduler.decision.requirements import requirements
 from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.dynamic_resources import CLAIMS

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from allocator.search.rules import bits
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_volumes import PodVolumes
+from scheduler.decision.able import cycle_of
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.decide import cycle_of
 from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.plugin import Plugin
 from scheduler.plugins.volume_binding import plan
