@@ -1,6 +1,7 @@
 """Storage of a world: classes, volumes and claims as administrators and users write them, and a provisioner."""
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from tests.controlplane.rest import (
     CSI_CAPACITY,
@@ -71,7 +72,7 @@ class Storage:
             an_object(VOLUME_CLAIM, name, {"storageClassName": storage_class, **asked, **spec}, NAMESPACE)
         )
 
-    def a_pod(self, name: str, *volumes: str, claims: Sequence[str] = (), **spec: object) -> Json:
+    def a_pod(self, name: str, *volumes: str, claims: Sequence[str] = (), **spec: Any) -> Json:
         """A pod with volumes of these claims. claims: for devices."""
         mounted = [{"name": one, "persistentVolumeClaim": {"claimName": one}} for one in volumes]
         return self._world.a_pod(name, *claims, volumes=mounted, **spec)

@@ -170,8 +170,7 @@ def test_nothing_is_written_where_devices_and_volume_are_on_different_nodes(worl
 
 def test_pod_that_a_left_annotation_keeps_on_a_node_is_told_so(world: World, storage: Storage) -> None:
     world.a_class()
-    fields = {"bindsToNode": True, "bindingConditions": ["ready"], "bindingFailureConditions": ["bad"]}
-    world.a_slice("node-1", a_device(**fields))
+    world.a_slice("node-1", a_device(bindsToNode=True, bindingConditions=["ready"], bindingFailureConditions=["bad"]))
     world.a_claim()
     storage.a_claim("v", MADE)
     storage.a_pod("pod", "v", claims=["claim"])
