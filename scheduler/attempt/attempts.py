@@ -39,7 +39,7 @@ from scheduler.attempt.slots import Slot, Slots
 from scheduler.client.errors import CallFailed
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import ASIDE_S, FASTER, NOT_READY, Cluster
-from scheduler.decision.decide import Placed
+from scheduler.decision.verdict import Placed
 from scheduler.state.changes import ClaimChanged, Event, GivenBack
 from scheduler.state.claims import AlreadyReserved, ClaimObject
 from scheduler.state.invariants import Violation

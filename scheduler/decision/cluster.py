@@ -20,9 +20,9 @@ from allocator.model import Allocation, Claim, DeviceClass, DeviceID, DeviceResu
 from allocator.search.rules import Mask
 from scheduler.core_v1.namespace import Namespace
 from scheduler.core_v1.pod import Pod
-from scheduler.decision.decide import Placed
 from scheduler.decision.templates import Templates
 from scheduler.decision.time_limit import DecisionTimeLimit
+from scheduler.decision.verdict import Placed
 from scheduler.plugins.node_affinity import named_nodes
 from scheduler.plugins.profile import Profile
 from scheduler.state.claims import ClaimIndex, ClaimObject

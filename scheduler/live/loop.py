@@ -21,8 +21,9 @@ from scheduler.attempt.decision import Bound, BoundElsewhere, Fatal, Gone, Outco
 from scheduler.attempt.slots import Slot
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.decide import Failed, NotPlaced, OutOfTime, Placed, decide
+from scheduler.decision.decide import decide
 from scheduler.decision.namespace_time import DecisionTime
+from scheduler.decision.verdict import Failed, NotPlaced, OutOfTime, Placed
 from scheduler.plugins.dynamic_resources import CLAIMS
 from scheduler.plugins.plugin import Refusal
 from scheduler.queue.queue import Queue, QueuedPod

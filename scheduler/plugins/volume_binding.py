@@ -25,7 +25,7 @@ from scheduler.state.changes import (
     PersistentVolumeClaimChanged,
     StorageClassChanged,
 )
-from scheduler.state.volumes import CLAIMS, CLASSES, NO_PLAN, VOLUMES, Match, VolumePlan, Volumes, claims_of
+from scheduler.state.volumes import CLAIMS, CLASSES, NO_PLAN, UNMADE, VOLUMES, Match, VolumePlan, Volumes, claims_of
 
 UNREACHED = "node(s) didn't match PersistentVolume's node affinity"
 UNAVAILABLE = "node(s) didn't find available persistent volumes to bind"
@@ -90,7 +90,11 @@ def _problem(volumes: Volumes, pod: Pod, volume: ClaimVolume) -> str:
     name = volume.claim_of(pod.name)
     claim = volumes.objects.claims.watched.get((pod.namespace, name))
     if claim is None and volume.is_ephemeral:
-        return f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"'
+        return (
+            ""
+            if UNMADE in volumes.unseen
+            else f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"'
+        )
     if claim is None:
         return f'persistentvolumeclaim "{name}" not found'
     if claim.phase == LOST:

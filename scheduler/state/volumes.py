@@ -57,6 +57,9 @@ NO_PLAN = VolumePlan()
 
 CLAIMS, VOLUMES, CLASSES = "PersistentVolumeClaim", "PersistentVolume", "StorageClass"
 
+UNMADE = "PersistentVolumeClaim of an ephemeral volume"
+"""A claim that is made when its pod is there: who looks at what has not happened yet knows nothing of it."""
+
 
 class Volumes:
     """All of storage. is_strict: where kube-scheduler slips, do as it does.

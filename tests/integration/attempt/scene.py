@@ -28,7 +28,7 @@ from scheduler.client.connection import JSON, WRITE_TIMEOUT_S, connect
 from scheduler.client.resources import Resource, claims
 from scheduler.core_v1.pod import Pod, decode_pod
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.decide import Placed
+from scheduler.decision.verdict import Placed
 from scheduler.state.extended_resources import ExtendedClaim, ExtendedResources
 from scheduler.state.nodes import NodeInfos
 from scheduler.state.rivals import Rival

@@ -25,7 +25,8 @@ from scheduler.client.raw_json import dumps
 from scheduler.client.resources import taint_rules
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.decide import Placed, decide
+from scheduler.decision.decide import decide
+from scheduler.decision.verdict import Placed
 from scheduler.queue.queue import Queue
 from scheduler.runtime.watched_state import WatchedState
 from scheduler.state.changes import Event, PodChanged

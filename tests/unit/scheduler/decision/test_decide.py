@@ -9,8 +9,9 @@ from cel.values.quantity import Quantity
 from scheduler.core_v1.namespace import Namespace
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.decide import Failed, NotPlaced, OutOfTime, Placed, Verdict, decide
+from scheduler.decision.decide import decide
 from scheduler.decision.time_limit import DecisionTimeLimit
+from scheduler.decision.verdict import Failed, NotPlaced, OutOfTime, Placed, Verdict
 from scheduler.plugins.dynamic_resources import ADMIN_ACCESS, CLAIMS, CLASSES, DEVICES
 from scheduler.plugins.node_affinity import NODE_AFFINITY
 from scheduler.plugins.node_declared_features import NODE_DECLARED_FEATURES

@@ -21,7 +21,7 @@ from scheduler.client.errors import ApiError, ApiStatus
 from scheduler.client.resources import claims
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.decide import Failed, OutOfTime, Verdict
+from scheduler.decision.verdict import Failed, OutOfTime, Verdict
 from scheduler.live.loop import LEFT_S, PROBE_S, Loop, Parts
 from scheduler.queue.queue import Queue
 from scheduler.runtime.metrics import Metrics

@@ -12,7 +12,8 @@ from scheduler.core_v1.persistent_volume_claim import PersistentVolumeClaim
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.volume_sources import ZONE
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.decide import NotPlaced, Placed, decide
+from scheduler.decision.decide import decide
+from scheduler.decision.verdict import NotPlaced, Placed
 from scheduler.plugins.plugin import Refusal, RefusedPod
 from scheduler.plugins.volume_binding import MISSING, NO_SPACE, UNAVAILABLE, UNREACHED, VOLUME_BINDING, pinned, plan
 from scheduler.state.changes import (
@@ -27,7 +28,7 @@ from scheduler.state.changes import (
     StorageClassChanged,
 )
 from scheduler.state.pod_requests import pod_requests
-from scheduler.state.volumes import CLAIMS, CLASSES, VOLUMES
+from scheduler.state.volumes import CLAIMS, CLASSES, UNMADE, VOLUMES
 from tests.builders import a_pod, amounts
 from tests.storage import (
     DRIVER,
@@ -348,6 +349,10 @@ def test_what_hangs_on_kinds_that_nobody_has_seen_is_not_looked_at(unseen: set[s
         world.volumes.set_claim(claim)
     assert nodes_for(world) == EVERYWHERE
     assert planned(world, "a1") == ({}, [])
+
+
+def test_a_claim_that_is_not_made_yet_is_not_looked_at_where_nothing_has_happened_yet() -> None:
+    assert left(VOLUME_BINDING, a_world(unseen={UNMADE}), a_pod_with(ephemeral="scratch")) == EVERYWHERE
 
 
 # What may help

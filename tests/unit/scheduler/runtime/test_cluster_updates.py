@@ -14,7 +14,8 @@ from scheduler.client.connection import Connection
 from scheduler.client.discovery import Served
 from scheduler.client.resources import Resource, taint_rules
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.decide import NotPlaced, Placed, decide
+from scheduler.decision.decide import decide
+from scheduler.decision.verdict import NotPlaced, Placed
 from scheduler.runtime.watched_state import WatchedState
 from scheduler.state.changes import ClaimChanged, Event, PodChanged
 from scheduler.state.pod_claims import Waiting
