@@ -303,9 +303,7 @@ def evenness(pod: Pod, on: NaiveNode, among: Sequence[NaiveNode], everywhere: Co
     scored = [one for one in among if all(other.topology_key in one.node.labels for other in soft)]
     if not soft or on not in scored:
         return 0
-    raw = {
-        one.node.name: round(sum(badness(pod, one, soft, each, scored, everywhere) for each in soft)) for one in scored
-    }
+    raw = {one.node.name: round(badness(pod, one, scored, everywhere)) for one in scored}
     least, most = min(raw.values()), max(raw.values())
     return 100 * (most + least - raw[on.node.name]) // most if most else 100
 

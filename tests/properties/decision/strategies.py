@@ -146,5 +146,33 @@ def pods_named(name: str) -> st.SearchStrategy[Pod]:
     )
 
 
+def neighbours_named(name: str) -> st.SearchStrategy[Pod]:
+    """A pod that says nothing but of other pods."""
+    return st.builds(
+        Pod,
+        namespace=st.just("default"),
+        name=st.just(name),
+        uid=st.just(f"uid-{name}"),
+        labels=labels,
+        pod_affinity=st.one_of(st.just(PodAffinity()), pod_affinities),
+        spread=st.one_of(st.just(()), constraints),
+        tolerations=tolerations,
+        node_selector=st.one_of(st.just({}), st.just({}), st.just({"disk": "a"})),
+    )
+
+
+places = st.fixed_dictionaries({}, optional={"zone": values, "disk": values, HOSTNAME: values})
+wide_nodes = st.tuples(*(st.builds(Node, st.just(name), labels=places, allocatable=roomy) for name in NAMES))
+"""All nodes, with room for many pods; two of them may share a host, which only makes it harder."""
+
+crowds = st.lists(
+    st.tuples(st.integers(0, len(NAMES) - 1), st.sampled_from("abcdefgh").flatmap(neighbours_named)),
+    min_size=2,
+    max_size=8,
+    unique_by=lambda one: one[1].uid,
+)
+"""Pods that say nothing but of other pods, by the number of their node."""
+
+
 def without_gpu(amounts: dict[str, Quantity]) -> dict[str, Quantity]:
     return {name: amount for name, amount in amounts.items() if name != GPU}

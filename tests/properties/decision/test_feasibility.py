@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from allocator.model import Node
 from allocator.policies.contract import Score
 from allocator.search.rules import Mask, bits
 from scheduler.core_v1.pod import Pod
@@ -31,6 +32,19 @@ def test_any_history_of_nodes_and_pods_leaves_what_each_node_says(
             cluster.templates.of(pod)
         else:
             getattr(cluster, step)(*arguments)
+    agree(cluster, pod, ranks)
+
+
+@given(strategies.wide_nodes, strategies.crowds, strategies.neighbours_named("new"), ranks)
+@settings(max_examples=150)
+def test_in_any_crowd_each_node_says_the_same_of_the_pods_around_it(
+    nodes: tuple[Node, ...], crowd: list[tuple[int, Pod]], pod: Pod, ranks: list[int]
+) -> None:
+    cluster = Cluster()
+    for node in nodes:
+        cluster.set_node(node)
+    for number, other in crowd:
+        cluster.add_pod(number, other)
     agree(cluster, pod, ranks)
 
 
