@@ -146,28 +146,43 @@ def pods_named(name: str) -> st.SearchStrategy[Pod]:
     )
 
 
+common = st.sampled_from([(), (Requirement("app", "In", ("a",)),), (Requirement("app", "NotIn", ("a",)),)])
+common_terms = st.builds(AffinityTerm, topology_keys, st.just(frozenset({"default"})), common)
+few_terms = st.lists(common_terms, max_size=2).map(tuple)
+few_weighted = st.lists(st.builds(WeightedTerm, st.sampled_from([1, 10]), common_terms), max_size=1).map(tuple)
+neighbourly = st.builds(PodAffinity, few_terms, few_weighted, few_terms, few_weighted)
+spreading = st.lists(
+    st.builds(SpreadConstraint, st.integers(1, 2), topology_keys, common, st.booleans(), st.sampled_from([1, 1, 3])),
+    min_size=1,
+    max_size=2,
+    unique_by=lambda one: (one.topology_key, one.is_hard),
+).map(tuple)
+
+
 def neighbours_named(name: str) -> st.SearchStrategy[Pod]:
-    """A pod that says nothing but of other pods."""
-    return st.builds(
-        Pod,
-        namespace=st.just("default"),
-        name=st.just(name),
-        uid=st.just(f"uid-{name}"),
-        labels=labels,
-        pod_affinity=st.one_of(st.just(PodAffinity()), pod_affinities),
-        spread=st.one_of(st.just(()), constraints),
-        tolerations=tolerations,
-        node_selector=st.one_of(st.just({}), st.just({}), st.just({"disk": "a"})),
-    )
+    """A pod that says nothing but of other pods: of those near, or of how it spreads."""
+    who = {"namespace": st.just("default"), "name": st.just(name), "uid": st.just(f"uid-{name}")}
+    labelled: st.SearchStrategy[dict[str, str]] = st.builds(dict, app=values)
+    silent = st.builds(Pod, **who, labels=labelled)
+    near = st.builds(Pod, **who, labels=labelled, pod_affinity=neighbourly)
+    return st.one_of(silent, near, st.builds(Pod, **who, labels=labelled, spread=spreading))
 
 
-places = st.fixed_dictionaries({}, optional={"zone": values, "disk": values, HOSTNAME: values})
+spreading_pods = st.builds(
+    Pod,
+    namespace=st.just("default"),
+    name=st.just("new"),
+    uid=st.just("new"),
+    labels=st.just({"app": "a"}),
+    spread=spreading,
+)
+places = st.fixed_dictionaries({"zone": values}, optional={"disk": values, HOSTNAME: values})
 wide_nodes = st.tuples(*(st.builds(Node, st.just(name), labels=places, allocatable=roomy) for name in NAMES))
 """All nodes, with room for many pods; two of them may share a host, which only makes it harder."""
 
 crowds = st.lists(
     st.tuples(st.integers(0, len(NAMES) - 1), st.sampled_from("abcdefgh").flatmap(neighbours_named)),
-    min_size=2,
+    min_size=5,
     max_size=8,
     unique_by=lambda one: one[1].uid,
 )

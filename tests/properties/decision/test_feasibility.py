@@ -35,7 +35,12 @@ def test_any_history_of_nodes_and_pods_leaves_what_each_node_says(
     agree(cluster, pod, ranks)
 
 
-@given(strategies.wide_nodes, strategies.crowds, strategies.neighbours_named("new"), ranks)
+@given(
+    strategies.wide_nodes,
+    strategies.crowds,
+    st.one_of(strategies.neighbours_named("new"), strategies.spreading_pods),
+    ranks,
+)
 @settings(max_examples=150)
 def test_in_any_crowd_each_node_says_the_same_of_the_pods_around_it(
     nodes: tuple[Node, ...], crowd: list[tuple[int, Pod]], pod: Pod, ranks: list[int]
