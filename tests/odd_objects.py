@@ -352,4 +352,113 @@ TAINT_RULE = Kind(
     },
 )
 
-KINDS = (NODE, POD, CLAIM, CLASS, SLICE, NAMESPACE, TAINT_RULE)
+VOLUME = Kind(
+    "v1",
+    "PersistentVolume",
+    {
+        "metadata": _metadata("odd-volume"),
+        "spec": {
+            "storageClassName": "odd-class",
+            "capacity": {"storage": "1Gi"},
+            "accessModes": ["ReadWriteOnce"],
+            "volumeMode": "Filesystem",
+            "volumeAttributesClassName": "a",
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [_TERM]}},
+            "claimRef": {"namespace": "default", "name": "odd-claim", "uid": "u"},
+            "csi": {"driver": DRIVER, "volumeHandle": "h"},
+        },
+        "status": {"phase": "Available"},
+    },
+)
+
+MIGRATED_VOLUME = Kind(
+    "v1",
+    "PersistentVolume",
+    {
+        "metadata": _metadata("odd-migrated-volume"),
+        "spec": {
+            "capacity": {"storage": "1Gi"},
+            "gcePersistentDisk": {"pdName": "d", "partition": 1, "readOnly": True},
+            "awsElasticBlockStore": {"volumeID": "v"},
+        },
+        "status": {"phase": "Available"},
+    },
+)
+
+VOLUME_CLAIM = Kind(
+    "v1",
+    "PersistentVolumeClaim",
+    {
+        "metadata": _metadata("c", "default"),
+        "spec": {
+            "storageClassName": "odd-class",
+            "volumeName": "odd-volume",
+            "accessModes": ["ReadWriteOncePod"],
+            "volumeMode": "Filesystem",
+            "volumeAttributesClassName": "a",
+            "resources": {"requests": {"storage": "1Gi"}},
+            "selector": _SELECTOR,
+        },
+        "status": {"phase": "Bound"},
+    },
+)
+
+STORAGE_CLASS = Kind(
+    "storage.k8s.io/v1",
+    "StorageClass",
+    {
+        "metadata": _metadata("odd-class"),
+        "provisioner": DRIVER,
+        "volumeBindingMode": "WaitForFirstConsumer",
+        "allowedTopologies": [{"matchLabelExpressions": [{"key": "a", "values": ["b"]}]}],
+    },
+)
+
+CSI_NODE = Kind(
+    "storage.k8s.io/v1",
+    "CSINode",
+    {
+        "metadata": _metadata("odd-node"),
+        "spec": {"drivers": [{"name": DRIVER, "nodeID": "n", "topologyKeys": ["a"], "allocatable": {"count": 1}}]},
+    },
+)
+
+CSI_DRIVER = Kind("storage.k8s.io/v1", "CSIDriver", {"metadata": _metadata(DRIVER), "spec": {"storageCapacity": True}})
+
+CSI_CAPACITY = Kind(
+    "storage.k8s.io/v1",
+    "CSIStorageCapacity",
+    {
+        "metadata": _metadata("odd-capacity", "default"),
+        "storageClassName": "odd-class",
+        "nodeTopology": _SELECTOR,
+        "capacity": "1Gi",
+        "maximumVolumeSize": "1Gi",
+    },
+)
+
+ATTACHMENT = Kind(
+    "storage.k8s.io/v1",
+    "VolumeAttachment",
+    {
+        "metadata": _metadata("odd-attachment"),
+        "spec": {"attacher": DRIVER, "nodeName": "odd-node", "source": {"persistentVolumeName": "odd-volume"}},
+    },
+)
+
+SERVICE = Kind("v1", "Service", {"metadata": _metadata("odd-service", "default"), "spec": {"selector": {"a": "b"}}})
+
+REPLICATION_CONTROLLER = Kind(
+    "v1",
+    "ReplicationController",
+    {"metadata": _metadata("odd-controller", "default"), "spec": {"selector": {"a": "b"}}},
+)
+
+REPLICA_SET, STATEFUL_SET = (
+    Kind("apps/v1", kind, {"metadata": _metadata("odd-set", "default"), "spec": {"selector": _SELECTOR}})
+    for kind in ("ReplicaSet", "StatefulSet")
+)
+
+STORAGE = (VOLUME, MIGRATED_VOLUME, VOLUME_CLAIM, STORAGE_CLASS, CSI_NODE, CSI_DRIVER, CSI_CAPACITY, ATTACHMENT)
+SELECTORS = (SERVICE, REPLICATION_CONTROLLER, REPLICA_SET, STATEFUL_SET)
+KINDS = (NODE, POD, CLAIM, CLASS, SLICE, NAMESPACE, TAINT_RULE, *STORAGE, *SELECTORS)

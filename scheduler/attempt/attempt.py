@@ -12,6 +12,7 @@ from scheduler.attempt.decision import Decision
 from scheduler.attempt.intent import Intent
 from scheduler.attempt.slots import Slot, Slots
 from scheduler.attempt.step import Step
+from scheduler.state.storage_objects import ObjectKey
 
 
 @dataclass(slots=True, eq=False)
@@ -67,7 +68,8 @@ class Attempt:
     """A decision under way.
 
     slot: of the writers; given back before the attempt ends. begun: the steps, in their order. claims: those that may
-    have been written to, in the order of the writes.
+    have been written to, in the order of the writes. volumes: PersistentVolumes by their names and claims of
+    such by namespace and name, with the versions that were stored of them.
     """
 
     decision: Decision
@@ -76,6 +78,7 @@ class Attempt:
     pod: WrittenPod
     begun: list[Step] = field(default_factory=list)
     claims: list[WrittenClaim] = field(default_factory=list)
+    volumes: dict[ObjectKey, int] = field(default_factory=dict)
 
     def note(self, claim: WrittenClaim, version: str) -> None:
         """The claim is about to be written to, under that version."""

@@ -39,7 +39,7 @@ from scheduler.attempt.slots import Slot, Slots
 from scheduler.client.errors import CallFailed
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import ASIDE_S, FASTER, NOT_READY, Cluster
-from scheduler.decision.decide import Placed
+from scheduler.decision.verdict import Placed
 from scheduler.state.changes import ClaimChanged, Event, GivenBack
 from scheduler.state.claims import AlreadyReserved, ClaimObject
 from scheduler.state.invariants import Violation
@@ -149,10 +149,10 @@ class Attempts:
 
     # -- a pod that has a node
 
-    def reserve(self, pod: Pod, placed: Placed, *, tells_devices: bool = False) -> Reserved:
-        """Take in memory what was decided; `carry_out` has to follow. Raises AlreadyReserved, having taken nothing.
+    def reserve(self, pod: Pod, placed: Placed, *, writes_device_status: bool = False) -> Reserved:
+        """Reserve in memory what was decided; `carry_out` has to follow. Raises AlreadyReserved, and reserves nothing.
 
-        tells_devices: the pod's status is to say what it gets; else that is the business of whoever has decided more.
+        writes_device_status: the pod's status names its devices; else that is up to whoever has decided more.
         """
         try:
             allocations = self._cluster.reserve(pod, placed)
@@ -160,12 +160,12 @@ class Attempts:
             self._binder.listener.violated(Violation("I6", f"pod {pod}", str(error)))
             raise
         plans = [ClaimPlan(claim.raw, allocation) for claim, allocation in allocations]
-        decision = self._decision(pod, placed.node, plans)
+        decision = replace(self._decision(pod, placed.node, plans), volumes=placed.volumes)
         claims = placed.claims
         if placed.extended is not None:
             decision = replace(decision, extended=ExtendedPlan(placed.extended, placed.allocations[-1]))
             claims = (*claims, placed.extended.claim)
-        if tells_devices:
+        if writes_device_status:
             decision = replace(decision, pod_status=device_status(pod, placed))
         return Reserved(pod, decision, claims)
 
@@ -195,6 +195,7 @@ class Attempts:
                 return
             case BoundElsewhere() | Pending():
                 # What is stored of it counts until the watch shows it; the pod is not on this node.
+                self._cluster.volumes.forget(uid)
                 self._cluster.bound(uid)
                 self._cluster.pods.forget(uid)
             case _:

@@ -12,11 +12,15 @@ from scheduler.attempt.step import Step
 from scheduler.attempt.steps.allocation import Allocate
 from scheduler.attempt.steps.binding import Bind
 from scheduler.attempt.steps.binding_conditions import AwaitConditions
+from scheduler.attempt.steps.bound_volumes import AwaitVolumes
 from scheduler.attempt.steps.device_status import WriteDeviceStatus
 from scheduler.attempt.steps.extended_claim import MakeClaim
 from scheduler.attempt.steps.nomination import Nominate
 from scheduler.attempt.steps.reservation import Reserve
 from scheduler.attempt.steps.verification import Verify
+from scheduler.attempt.steps.volume_binding import BindVolume
+from scheduler.attempt.steps.volume_provisioning import SelectNode
+from scheduler.attempt.steps.waits import Waits
 
 
 async def bind_pod(
@@ -24,7 +28,7 @@ async def bind_pod(
 ) -> Outcome:
     """What became of the decision; see `run`. slot: of the writers; it is given back at the end or before.
 
-    Cost: two writes for each claim, and one.
+    Cost: two writes for each claim, one for each volume that is not bound yet, and one.
     """
     attempt = new_attempt(binder, decision, slot)
     return await run(binder, attempt, list(steps(binder, attempt)), report)
@@ -46,6 +50,10 @@ def steps(binder: Binder, attempt: Attempt) -> Iterator[Step]:
         yield AwaitConditions(binder, attempt)
         return
     yield Nominate(binder, attempt)
-    yield AwaitConditions(binder, attempt)
+    # Only once the devices are ours: what is asked of volumes stays, and keeps the pod on this node.
+    yield from (BindVolume(binder, attempt, match) for match in decision.volumes.matches)
+    yield from (SelectNode(binder, attempt, claim) for claim in decision.volumes.provisioned)
+    devices = AwaitConditions(binder, attempt)
+    yield Waits([devices, AwaitVolumes(binder, attempt)]) if decision.volumes else devices
     yield WriteDeviceStatus(binder, attempt)
     yield Bind(binder, attempt)

@@ -1,4 +1,4 @@
-"""What an attempt works with: the API server, the claims as the watch shows them, time, and our identity.
+"""What an attempt works with: the API server, claims and volumes as the watches show them, time, and our identity.
 
 Time, sleep and random numbers are functions, so that tests need no clock.
 """
@@ -12,12 +12,13 @@ from scheduler.attempt.claim_objects import Claim, ClaimKey
 from scheduler.attempt.key_locks import KeyLocks
 from scheduler.attempt.listener import Listener
 from scheduler.attempt.watched_claims import WatchedClaims
+from scheduler.attempt.watched_volumes import WatchedVolumes
 from scheduler.backoff import backoff_s
 from scheduler.client.api import Api
 from scheduler.client.resources import Resource
 
 BINDING_TIMEOUT_S = 600.0
-"""How long a device may take to become ready for its pod, as kube-scheduler has it."""
+"""How long a device may take to become ready for its pod, or a volume to be bound, as kube-scheduler has it."""
 
 REPAIRS_MAX = 32
 """Calls at the same time that take writes back."""
@@ -42,7 +43,7 @@ class Binder:
 
     epoch: larger than that of every process before; set anew when this one is elected to write. process: a name that no
     other process has, of whatever epoch; two may begin in the same moment, and count their attempts alike.
-    binding_timeout_s: how long devices may take to become ready.
+    binding_timeout_s: how long devices may take to become ready, and volumes to be bound.
     claim_locks: of the attempts of this process, at the claims that they reserve; each passes on what it has stored.
     repairs: limits the calls that take writes back, so that a namespace where they fail delays no other.
     """
@@ -50,6 +51,7 @@ class Binder:
     api: Api
     claims: Resource
     watched: WatchedClaims
+    volumes: WatchedVolumes
     time: Time
     scheduler: str
     epoch: int

@@ -12,6 +12,7 @@ from scheduler.attempt.claim_objects import Claim
 from scheduler.core_v1.pod import Pod
 from scheduler.plugins.plugin import Reason
 from scheduler.state.extended_resources import ExtendedClaim
+from scheduler.state.volumes import NO_PLAN, VolumePlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,8 @@ class Decision:
 
     is_assigned: the pod has its node already, and only its claims are to be allocated. waits_for_devices: if they are
     not ready yet. extended: a claim that is not there yet. pod_status: what the pod's status is to say of its devices
-    before it is bound, None for a field that goes; None where that is not ours to say.
+    before it is bound, None for a field that goes; None where that is not ours to say. volumes: what is to be written
+    for it to have its volumes.
     """
 
     pod: PodKey
@@ -65,6 +67,7 @@ class Decision:
     waits_for_devices: bool = True
     extended: ExtendedPlan | None = None
     pod_status: Mapping[str, object] | None = None
+    volumes: VolumePlan = NO_PLAN
 
     @property
     def allocations(self) -> tuple[Allocation, ...]:

@@ -18,10 +18,18 @@ from allocator.api.metadata import Metadata
 from allocator.model import Claim, DeviceClass, Node, PoolID, Slice
 from scheduler.cache.events import Undecodable
 from scheduler.client.raw_json import dumps, loads_leniently
+from scheduler.core_v1.csi_driver import CSIDriver, decode_csi_driver
+from scheduler.core_v1.csi_node import CSINode, decode_csi_node
+from scheduler.core_v1.csi_storage_capacity import CSIStorageCapacity, decode_csi_storage_capacity
 from scheduler.core_v1.namespace import Namespace, decode_namespace
 from scheduler.core_v1.node import decode_node
+from scheduler.core_v1.persistent_volume import PersistentVolume, decode_persistent_volume
+from scheduler.core_v1.persistent_volume_claim import PersistentVolumeClaim, decode_persistent_volume_claim
 from scheduler.core_v1.pod import Pod, decode_pod
+from scheduler.core_v1.pod_selector import PodSelector, decode_pod_selector
+from scheduler.core_v1.storage_class import StorageClass, decode_storage_class
 from scheduler.core_v1.unusable_entries import unusable_entries
+from scheduler.core_v1.volume_attachment import VolumeAttachment, decode_volume_attachment
 
 Raw = Mapping[str, Any]
 Value = TypeVar("Value")
@@ -74,6 +82,46 @@ def namespace_of(raw: Raw) -> Namespace:
     """The namespace."""
     _without_managed_fields(raw)
     return _decoded(*decode_namespace(raw))
+
+
+def volume_of(raw: Raw) -> PersistentVolume:
+    """The volume."""
+    return _decoded(*decode_persistent_volume(raw, validate=False))
+
+
+def volume_claim_of(raw: Raw) -> PersistentVolumeClaim:
+    """The PersistentVolumeClaim."""
+    return _decoded(*decode_persistent_volume_claim(raw, validate=False))
+
+
+def storage_class_of(raw: Raw) -> StorageClass:
+    """The storage class."""
+    return _decoded(*decode_storage_class(raw, validate=False))
+
+
+def csi_node_of(raw: Raw) -> CSINode:
+    """The CSINode."""
+    return _decoded(*decode_csi_node(raw, validate=False))
+
+
+def csi_driver_of(raw: Raw) -> CSIDriver:
+    """The CSIDriver."""
+    return _decoded(*decode_csi_driver(raw, validate=False))
+
+
+def csi_capacity_of(raw: Raw) -> CSIStorageCapacity:
+    """The CSIStorageCapacity."""
+    return _decoded(*decode_csi_storage_capacity(raw, validate=False))
+
+
+def attachment_of(raw: Raw) -> VolumeAttachment:
+    """The VolumeAttachment."""
+    return _decoded(*decode_volume_attachment(raw, validate=False))
+
+
+def pod_selector_of(raw: Raw) -> PodSelector:
+    """The Service or controller of pods."""
+    return _decoded(*decode_pod_selector(raw["kind"], raw, validate=False))
 
 
 def claim_of(raw: Raw) -> WatchedClaim:

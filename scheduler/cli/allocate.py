@@ -84,8 +84,8 @@ def command(  # noqa: PLR0913 - one for each option
     LeaderWorkerSet, RayCluster and so on. Allocated claims keep their devices.
 
     Each decision is the live scheduler's own: node selector, node affinity, taints, cordoned nodes, host ports, CPU,
-    memory and other resources, anti-affinity of the pods that are there, the reach of allocated claims, and scores.
-    Extended resources of device classes become claims. Required affinity to other pods, topology spread and volumes are
+    memory and other resources, volumes, anti-affinity of the pods that are there, the reach of allocated claims, and
+    scores. Extended resources of device classes become claims. Required affinity to other pods and topology spread are
     not checked: a warning counts the pods that need them.
     """
     inventory = inventory_of(paths, overlays, features, keep_going=keep_going)

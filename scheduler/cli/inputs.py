@@ -31,7 +31,7 @@ from scheduler.output.report import (
     unchecked_volumes,
     unknown_priorities,
     unoffered_resources,
-    unread_requirements,
+    unread_groups,
 )
 from scheduler.output.switched_off import switched_off
 from scheduler.output.unknown_attributes import unknown_attributes
@@ -236,7 +236,7 @@ class World:
         """Tell what placement does not look at, though these pods ask for it."""
         waiting = [pod for pod in pods if not pod.node_name and not pod.is_over]
         placed = [pod for pod in waiting if pod.claims or self.extended.asked_by(pod)]
-        tell(unread_requirements(placed))
+        tell(unread_groups(placed))
         tell(unchecked_volumes(placed, unseen_storage(self.inventory)))
         if placed and "Node" in self.inventory.kinds:
             has_bound_pods = any(pod.node_name for pod in self.inventory.pods)

@@ -20,9 +20,10 @@ from allocator.search.rules import bits
 from scheduler.cli.recorded import InvalidCase, Json, cases_of, field_of, objects_of, of_kind, verdicts_of
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE, Pod
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.decide import Placed, decide
+from scheduler.decision.decide import decide
 from scheduler.decision.diagnosis import Diagnosis, diagnosis_of
 from scheduler.decision.templates import NOT_NAMED
+from scheduler.decision.verdict import Placed
 from scheduler.input.documents import Place, RawObject
 from scheduler.input.inventory import Inventory, take_inventory
 from scheduler.offline.claims import Claims
@@ -71,6 +72,7 @@ LISTED: Mapping[tuple[str, str], str] = {
     ("NodeVolumeLimits", "filter"): "own-attached-volume",
     ("VolumeBinding", "filter"): "claim-named-twice",
     ("InterPodAffinity", "filter"): "promised-anti-affinity",
+    ("PodTopologySpread", "score"): "spread-without-zone",
 }
 """Plugin and what of its answer may differ -> the name of the difference in docs/differences.md."""
 

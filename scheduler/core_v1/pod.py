@@ -47,7 +47,6 @@ from scheduler.core_v1.resources import (
 )
 from scheduler.core_v1.spec_read import SpecRead
 from scheduler.core_v1.topology_spread import SpreadConstraint, SpreadConstraintFields, spread_constraints, with_labels
-from scheduler.core_v1.unread import requirements_of
 
 DEFAULT_NAMESPACE = "default"
 
@@ -89,8 +88,8 @@ class Pod:
     containers: init containers first; what one requests is, while it is resized, the most that it may hold. budget: the
     requests of the pod as a whole, by resource. overhead: what its runtime needs. by_claims: what its devices take of
     the node. device_fields: of its status, those that tell of its devices. images: of containers and volumes, with
-    their tags. required_features: that its node has to declare. unread: requirements that placement does not
-    look at. raw: the object as it came, for output; empty where it was not kept.
+    their tags. required_features: that its node has to declare. group: the name of its PodGroup. raw: the object as it
+    came, for output; empty where it was not kept.
     """
 
     namespace: str
@@ -122,7 +121,7 @@ class Pod:
     images: tuple[str, ...] = ()
     required_features: frozenset[str] = frozenset()
     volumes: PodVolumes = NO_VOLUMES
-    unread: tuple[str, ...] = ()
+    group: str = ""
     phase: str = ""
     conditions: tuple[Condition, ...] = ()
     is_deleting: bool = False
@@ -184,6 +183,10 @@ class _PodClaimFields(ObjectFields):
     resourceClaimTemplateName: str | None = None  # noqa: N815 - the API's name
 
 
+class _GroupFields(ObjectFields):
+    podGroupName: str | None = None  # noqa: N815 - the API's name
+
+
 class _SpecFields(ObjectFields):
     schedulerName: str | None = None  # noqa: N815 - the API's name
     preemptionPolicy: str | None = None  # noqa: N815 - the API's name
@@ -194,6 +197,7 @@ class _SpecFields(ObjectFields):
     topologySpreadConstraints: list[SpreadConstraintFields] | None = None  # noqa: N815 - the API's name
     priority: int | None = None
     priorityClassName: str | None = None  # noqa: N815 - the API's name
+    schedulingGroup: _GroupFields | None = None  # noqa: N815 - the API's name
     schedulingGates: list[_GateFields] | None = None  # noqa: N815 - the API's name
     resourceClaims: list[_PodClaimFields] | None = None  # noqa: N815 - the API's name
     initContainers: list[ContainerFields] | None = None  # noqa: N815 - the API's name
@@ -221,7 +225,7 @@ class _OwnFields(ObjectFields):
     status: PodStatusFields | None = None
 
 
-_READ_RAW = {"hostNetwork", "hostUsers", "schedulingGroup"}
+_READ_RAW = {"hostNetwork", "hostUsers"}
 _READ = frozenset(_SpecFields.__annotations__) - {"nodeName"} | _READ_RAW
 _READ_OF_CONTAINERS = frozenset(ContainerFields.__annotations__) | {"ports", "restartPolicyRules"}
 """What is read typed, and what is read as it comes beside it."""
@@ -344,7 +348,7 @@ def _pod_of(fields: _SpecFields, spec: SpecRead) -> Pod:
         overhead=fields.overhead or {},
         host_ports=host_ports_of(spec.raw),
         required_features=required_features_of(spec.raw),
-        unread=requirements_of(spec.raw),
+        group=(fields.schedulingGroup.podGroupName if fields.schedulingGroup else None) or "",
     )
 
 

@@ -10,9 +10,11 @@ from allocator.model import Claim
 from allocator.outcome import Allocated, AllocationError, Outcome
 from allocator.search.rules import Mask, bits
 from scheduler.core_v1.pod import Pod
-from scheduler.decision.decide import NotPlaced, View, allowed, beside_devices, counts_devices, cycle_of, reached_by_all
+from scheduler.decision.able import allowed, beside_devices, counts_devices, cycle_of, reached_by_all
+from scheduler.decision.cluster import Cluster
 from scheduler.decision.feasibility import rejections_by_others
 from scheduler.decision.requirements import Requirements, requirements
+from scheduler.decision.verdict import NotPlaced
 from scheduler.state.masks import union
 from scheduler.state.pod_requests import pod_requests
 
@@ -38,94 +40,95 @@ class Unfit:
         return self.nodes.bit_count()
 
 
-def unfit(view: View, pod: Pod | None, claims: Sequence[Claim], refused: NotPlaced) -> list[Unfit]:
+def unfit(cluster: Cluster, pod: Pod | None, claims: Sequence[Claim], refused: NotPlaced) -> list[Unfit]:
     """Why no node can take the pod; a node that lacks several resources is in as many groups.
 
     pod: None for a claim that no pod uses. claims: the pod's own. refused: what was decided; nothing has changed since.
     Cost: O(different reasons), but for what is not known yet of nodes that have changed.
     """
     found: list[tuple[str | Outcome, Mask]] = []
-    for required in _requirements(view, pod, claims):
-        found += _not_left(view, pod, claims, required)
+    for required in requirements_of(cluster, pod, claims):
+        found += _not_left(cluster, pod, claims, required)
         if pod is not None:
-            found += _crowded(view, pod, claims, required).items()
+            found += _crowded(cluster, pod, claims, required).items()
     found += refused.lacking
-    return [Unfit(answer, view.name_of(next(bits(nodes))), nodes) for answer, nodes in found]
+    return [Unfit(answer, cluster.name_of(next(bits(nodes))), nodes) for answer, nodes in found]
 
 
-def answers(view: View, pod: Pod | None, claims: Sequence[Claim]) -> Iterator[tuple[str, Answer]]:
+def answers(cluster: Cluster, pod: Pod | None, claims: Sequence[Claim]) -> Iterator[tuple[str, Answer]]:
     """What each node says, by name, in the order of their numbers. Cost: an allocation for each that is able."""
-    fleet, found = view.fleet_of(pod), dict[int, Answer]()
-    for required in _requirements(view, pod, claims):
+    fleet, found = cluster.fleet_of(pod), dict[int, Answer]()
+    for required in requirements_of(cluster, pod, claims):
         texts: dict[int, list[str]] = {}
-        for text, nodes in _not_left(view, pod, claims, required):
+        for text, nodes in _not_left(cluster, pod, claims, required):
             for number in bits(nodes):
                 texts.setdefault(number, []).append(text)
         found |= {number: "; ".join(told) for number, told in texts.items()}
-        left = _left(view, pod, claims, required)
+        left = _left(cluster, pod, claims, required)
         lacking = union(nodes for _, nodes in fleet.unable(required.pending, left)) if required.pending else 0
         found |= {number: fleet.refusal(required.pending, number) for number in bits(lacking)}
-        found |= {number: _answer(view, pod, claims, required, number) for number in bits(left & ~lacking)}
+        found |= {number: _answer(cluster, pod, claims, required, number) for number in bits(left & ~lacking)}
     for number in sorted(found):
-        yield view.name_of(number), found[number]
+        yield cluster.name_of(number), found[number]
 
 
-def pending_on(view: View, pod: Pod | None, claims: Sequence[Claim], number: int) -> Sequence[Claim]:
-    """The claims that are to be allocated on the node, that for extended resources among them."""
-    return next(one.pending for one in _requirements(view, pod, claims) if one.nodes >> number & 1)
+def requirements_on(cluster: Cluster, pod: Pod | None, claims: Sequence[Claim], number: int) -> Requirements:
+    """What the pod asks of the node."""
+    return next(one for one in requirements_of(cluster, pod, claims) if one.nodes >> number & 1)
 
 
-def _requirements(view: View, pod: Pod | None, claims: Sequence[Claim]) -> Sequence[Requirements]:
+def requirements_of(cluster: Cluster, pod: Pod | None, claims: Sequence[Claim]) -> Sequence[Requirements]:
+    """What the pod asks of the nodes. claims: its own."""
     pending = [claim for claim in claims if claim.allocation is None]
     who = pod or Pod("", "")
-    return requirements(view, who, pod_requests(who), pending)
+    return requirements(cluster, who, pod_requests(who), pending)
 
 
 def _not_left(
-    view: View, pod: Pod | None, claims: Sequence[Claim], required: Requirements
+    cluster: Cluster, pod: Pod | None, claims: Sequence[Claim], required: Requirements
 ) -> Iterator[tuple[str, Mask]]:
     """The nodes of `required` that are none for the pod, whatever devices they have, by what there is to say."""
     if pod is not None:
-        for text, nodes in view.templates_of(pod).refused(pod).items():
+        for text, nodes in cluster.templates_of(pod).refused(pod).items():
             if own := nodes & required.nodes:
                 yield text, own
-        cycle = cycle_of(view, pod, required.requests)
-        for _, one in rejections_by_others(cycle, view.templates_of(pod)):
+        cycle = cycle_of(cluster, pod, required.requests)
+        for _, one in rejections_by_others(cycle, cluster.templates_of(pod)):
             if own := one.nodes & required.nodes:
                 yield one.reason, own
-    left = required.nodes if pod is None else allowed(view, pod, required)
+    left = required.nodes if pod is None else allowed(cluster, pod, required)
     if required.problem:
         yield required.problem, required.nodes
     for claim in claims:
-        if own := left & ~reached_by_all(view, [claim]):
+        if own := left & ~reached_by_all(cluster, [claim]):
             yield f"claim {claim} is allocated, and not reachable from the node", own
             left &= ~own
 
 
-def _left(view: View, pod: Pod | None, claims: Sequence[Claim], required: Requirements) -> Mask:
+def _left(cluster: Cluster, pod: Pod | None, claims: Sequence[Claim], required: Requirements) -> Mask:
     """The nodes of `required` where only devices may be missing."""
-    return (required.nodes if pod is None else allowed(view, pod, required)) & reached_by_all(view, claims)
+    return (required.nodes if pod is None else allowed(cluster, pod, required)) & reached_by_all(cluster, claims)
 
 
-def _answer(view: View, pod: Pod | None, claims: Sequence[Claim], required: Requirements, number: int) -> Answer:
-    outcome: Outcome = Allocated((), 0, view.fleet.features)
+def _answer(cluster: Cluster, pod: Pod | None, claims: Sequence[Claim], required: Requirements, number: int) -> Answer:
+    outcome: Outcome = Allocated((), 0, cluster.fleet.features)
     if required.pending:
         try:
-            outcome = view.fleet_of(pod).allocate(number, required.pending)
+            outcome = cluster.fleet_of(pod).allocate(number, required.pending)
         except AllocationError as error:
             return error
-    if pod is None or not isinstance(outcome, Allocated) or not counts_devices(view):
+    if pod is None or not isinstance(outcome, Allocated) or not counts_devices(cluster):
         return outcome
-    return beside_devices(view, pod, claims, required, number) or outcome
+    return beside_devices(cluster, pod, claims, required, number) or outcome
 
 
-def _crowded(view: View, pod: Pod, claims: Sequence[Claim], required: Requirements) -> Mapping[str, Mask]:
+def _crowded(cluster: Cluster, pod: Pod, claims: Sequence[Claim], required: Requirements) -> Mapping[str, Mask]:
     """The nodes that have no room beside the devices, by what there is to say of them. Cost: an allocation for each."""
     found: dict[str, Mask] = {}
-    if not counts_devices(view):
+    if not counts_devices(cluster):
         return found
-    left = _left(view, pod, claims, required)
-    for number in bits(left & view.fleet_of(pod).able(required.pending) if required.pending else left):
-        if text := beside_devices(view, pod, claims, required, number):
+    left = _left(cluster, pod, claims, required)
+    for number in bits(left & cluster.fleet_of(pod).able(required.pending) if required.pending else left):
+        if text := beside_devices(cluster, pod, claims, required, number):
             found[text] = found.get(text, 0) | 1 << number
     return found

@@ -2,8 +2,7 @@
 
 Of equals the lowest number is taken; or, where another scheduler takes devices at the same time, the first one from a
 number on that is none of that one's. To the policy first-fit all nodes are equal, so that the scores decide.
-Differs from kube-scheduler: it takes any of the best, and has scores that this program does not have
-(InterPodAffinity, PodTopologySpread).
+Differs from kube-scheduler: it takes any of the best.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -20,10 +20,9 @@ from allocator.model import Allocation, Claim, DeviceClass, DeviceID, DeviceResu
 from allocator.search.rules import Mask
 from scheduler.core_v1.namespace import Namespace
 from scheduler.core_v1.pod import Pod
-from scheduler.decision.decide import Placed
 from scheduler.decision.templates import Templates
 from scheduler.decision.time_limit import DecisionTimeLimit
-from scheduler.decision.unsupported import unsupported
+from scheduler.decision.verdict import Placed
 from scheduler.plugins.node_affinity import named_nodes
 from scheduler.plugins.profile import Profile
 from scheduler.state.claims import ClaimIndex, ClaimObject
@@ -31,7 +30,7 @@ from scheduler.state.extended_resources import ExtendedResources, claim_name
 from scheduler.state.invariants import Invariants, Violation, is_reached
 from scheduler.state.nodes import NodeInfos
 from scheduler.state.nominations import Nominations
-from scheduler.state.pod_claims import Waiting, claims_of, in_flight
+from scheduler.state.pod_claims import GROUPS_UNSUPPORTED, Waiting, claims_of, in_flight
 from scheduler.state.pod_selectors import PodSelectors
 from scheduler.state.pods import NodePods
 from scheduler.state.rivals import Rival, Rivals
@@ -256,7 +255,7 @@ class Cluster:
 
     def unsupported(self, pod: Pod) -> str:
         """What the pod requires that this program does not do; empty where there is nothing."""
-        return unsupported(pod) if self._refuses_unsupported else ""
+        return GROUPS_UNSUPPORTED if pod.group and self._refuses_unsupported else ""
 
     def consumers_of(self, claim: Claim) -> Iterable[str]:
         """The uids of the pods that the claim is reserved for, as the watch shows it."""

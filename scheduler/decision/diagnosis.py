@@ -10,8 +10,11 @@ from dataclasses import dataclass, field
 from allocator.model import Claim
 from allocator.search.rules import Mask
 from scheduler.core_v1.pod import Pod
+from scheduler.decision.able import able, cycle_of, reached_by_all
 from scheduler.decision.choice import ranks_of, weighted
-from scheduler.decision.decide import Kept, View, able, cycle_of, for_every_node, reached_by_all
+from scheduler.decision.cluster import Cluster
+from scheduler.decision.everywhere import for_every_node
+from scheduler.decision.not_placed import Kept
 from scheduler.decision.requirements import requirements
 from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.dynamic_resources import CLAIMS
@@ -38,30 +41,32 @@ class Diagnosis:
     scores: Mapping[str, Numbers] = field(default_factory=dict)
 
 
-def diagnosis_of(view: View, pod: Pod, claims: Sequence[Claim] | Waiting, full: Iterable[Claim] = ()) -> Diagnosis:
+def diagnosis_of(
+    cluster: Cluster, pod: Pod, claims: Sequence[Claim] | Waiting, full: Iterable[Claim] = ()
+) -> Diagnosis:
     """What the plugins say of a pod without a node. claims, full: as for `decide`, or why they have to be waited for.
 
     Raises AllocationError. Cost: as `decide`, for a pod that fits nowhere.
     """
     requests, found = pod_requests(pod), [] if isinstance(claims, Waiting) else claims
-    cycle, pending = cycle_of(view, pod, requests), [claim for claim in found if claim.allocation is None]
-    if everywhere := for_every_node(view, cycle, pending, full):
+    cycle, pending = cycle_of(cluster, pod, requests), [claim for claim in found if claim.allocation is None]
+    if everywhere := for_every_node(cluster, cycle, pending, full):
         return Diagnosis(everywhere)
     if isinstance(claims, Waiting):
         return Diagnosis((CLAIMS, claims.reason))
-    reached, groups, rejected = reached_by_all(view, claims), Groups(), list[tuple[Reason, Rejected]]()
-    for required in requirements(view, pod, requests, pending):
-        own = able(view, pod, claims, required, reached)
-        rejected += Kept.of(view, pod, required, reached, union(own.values())).found()
+    reached, groups, rejected = reached_by_all(cluster, claims), Groups(), list[tuple[Reason, Rejected]]()
+    for required in requirements(cluster, pod, requests, pending):
+        own = able(cluster, pod, claims, required, reached)
+        rejected += Kept.of(cluster, pod, required, reached, union(own.values())).found()
         for rank, nodes in own.items():
             groups[rank] = groups.get(rank, 0) | nodes
     feasible = union(groups.values())
-    return Diagnosis(None, rejected, feasible, _scores(view, cycle, groups, feasible))
+    return Diagnosis(None, rejected, feasible, _scores(cluster, cycle, groups, feasible))
 
 
-def _scores(view: View, cycle: Cycle, groups: Groups, feasible: Mask) -> Mapping[str, Numbers]:
+def _scores(cluster: Cluster, cycle: Cycle, groups: Groups, feasible: Mask) -> Mapping[str, Numbers]:
     if not feasible:
         return {}
     nodes = numbers_of(feasible)
-    ranks = ranks_of(groups, nodes, view.infos.size)
-    return {plugin.name: own for plugin, own in weighted(cycle, view.templates_of(cycle.pod).plugins, nodes, ranks)}
+    ranks = ranks_of(groups, nodes, cluster.infos.size)
+    return {plugin.name: own for plugin, own in weighted(cycle, cluster.templates_of(cycle.pod).plugins, nodes, ranks)}

@@ -2,34 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
-from allocator.fleet.fleet import Fleet
 from allocator.model import Claim
 from allocator.search.rules import Mask
 from scheduler.core_v1.pod import Pod
-from scheduler.state.extended_resources import ExtendedClaim, ExtendedResources
-from scheduler.state.nodes import NodeInfos
+from scheduler.decision.cluster import Cluster
+from scheduler.state.extended_resources import ExtendedClaim
 from scheduler.state.pod_requests import PodRequests
-
-
-class Nodes(Protocol):
-    """The nodes, and what classes stand for; see `scheduler.decision.decide.View`."""
-
-    @property
-    def fleet(self) -> Fleet:
-        """Nodes and devices."""
-        ...
-
-    @property
-    def infos(self) -> NodeInfos:
-        """What pods take of the nodes."""
-        ...
-
-    @property
-    def extended_resources(self) -> ExtendedResources:
-        """Those that device classes stand for."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +26,17 @@ class Requirements:
     problem: str = ""
 
 
-def requirements(view: Nodes, pod: Pod, requests: PodRequests, pending: Sequence[Claim]) -> Sequence[Requirements]:
+def requirements(cluster: Cluster, pod: Pod, requests: PodRequests, pending: Sequence[Claim]) -> Sequence[Requirements]:
     """Each node is in one of them. pending: the pod's own claims without devices."""
-    if pod.node_name or not view.extended_resources.asked_by(pod):
-        return (Requirements(view.fleet.all, requests, tuple(pending)),)
-    return tuple(_requirements(view, pod, requests, tuple(pending)))
+    if pod.node_name or not cluster.extended_resources.asked_by(pod):
+        return (Requirements(cluster.fleet.all, requests, tuple(pending)),)
+    return tuple(_requirements(cluster, pod, requests, tuple(pending)))
 
 
-def _requirements(view: Nodes, pod: Pod, requests: PodRequests, pending: tuple[Claim, ...]) -> Iterator[Requirements]:
-    for nodes, backed, extended in view.extended_resources.by_nodes(pod, view.infos, view.fleet.all):
+def _requirements(
+    cluster: Cluster, pod: Pod, requests: PodRequests, pending: tuple[Claim, ...]
+) -> Iterator[Requirements]:
+    for nodes, backed, extended in cluster.extended_resources.by_nodes(pod, cluster.infos, cluster.fleet.all):
         own = requests.without(backed)
         match extended:
             case ExtendedClaim(claim=claim):

@@ -15,8 +15,9 @@ from allocator.model import Claim
 from allocator.outcome import AllocationError, Exhausted
 from allocator.search.rules import Mask
 from scheduler.core_v1.pod import Pod
+from scheduler.decision.able import reached_by_all
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.decide import NOT_REACHED, reached_by_all
+from scheduler.decision.not_placed import NOT_REACHED
 from scheduler.extender.question import Asked, Hopeless, needs_of
 
 

@@ -85,6 +85,7 @@ class Extender:
             reporter=Reporter(self._metrics),
             on_event=self.on_event,
             makes_claims=False,
+            places_pods=False,
             profiles=(Profile(policy=policy_of(configuration.policy)),),
         )
         self._poke = Poke(self._core.cluster, site.connection, asyncio.sleep, now, self._metrics.woke)

@@ -8,8 +8,9 @@ import numpy as np
 from allocator.model import Claim
 from allocator.search.rules import Mask
 from scheduler.core_v1.pod import Pod
+from scheduler.decision.able import reached_by_all
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.decide import reached_by_all, refused_everywhere
+from scheduler.decision.everywhere import refused_everywhere
 from scheduler.state.masks import Flags, Numbers, flags_of, mask_of
 from scheduler.state.pod_claims import Waiting, full
 

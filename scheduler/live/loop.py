@@ -21,8 +21,9 @@ from scheduler.attempt.decision import Bound, BoundElsewhere, Fatal, Gone, Outco
 from scheduler.attempt.slots import Slot
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.decide import Failed, NotPlaced, OutOfTime, Placed, decide
+from scheduler.decision.decide import decide
 from scheduler.decision.namespace_time import DecisionTime
+from scheduler.decision.verdict import Failed, NotPlaced, OutOfTime, Placed
 from scheduler.plugins.dynamic_resources import CLAIMS
 from scheduler.plugins.plugin import Refusal
 from scheduler.queue.queue import Queue, QueuedPod
@@ -242,7 +243,7 @@ class Loop:
             # It stays in flight: it is not tried again, and seen when it goes.
             self._would_be[pod.uid] = (pod, placed)
             return
-        reserved = self._attempts.reserve(pod, placed, tells_devices=True)
+        reserved = self._attempts.reserve(pod, placed, writes_device_status=True)
         self._refusals.forget(pod.uid)
         self._attempts.start(self._bind(entry, reserved, self._slot(pod), started))
 

@@ -116,6 +116,7 @@ class Scheduler:
             reporter=self._reporter(site.served.claims),
             on_event=self.on_event,
             makes_claims=True,
+            places_pods=True,
             profiles=profiles,
         )
         self._cluster, self._watched = self._core.cluster, self._core.watched

@@ -13,11 +13,10 @@ from allocator.did_you_mean import did_you_mean
 from allocator.model import Claim
 from allocator.pods.extended_resources import CLAIM_ANNOTATION
 from scheduler.core_v1.pod import Pod, PodClaim
-from scheduler.core_v1.unread import GROUP, GROUPS_UNSUPPORTED
 from scheduler.input.identity import generate_name, generated, uid_of
 from scheduler.input.inventory import InputClaim, Inventory
 from scheduler.state.extended_resources import VERSION, ExtendedClaim, annotations
-from scheduler.state.pod_claims import Waiting, is_controlled_by
+from scheduler.state.pod_claims import GROUPS_UNSUPPORTED, Waiting, is_controlled_by
 
 ENTRY_ANNOTATION = "resource.kubernetes.io/pod-claim-name"
 
@@ -59,7 +58,7 @@ class Claims:
 
     def of(self, pod: Pod) -> list[tuple[PodClaim, InputClaim]] | Waiting:
         """The claims of a pod in the order of its entries; an entry that needs none is left out."""
-        if pod.claims and GROUP in pod.unread:
+        if pod.claims and pod.group:
             return Waiting(f"is of a pod group: {GROUPS_UNSUPPORTED}")
         found: list[tuple[PodClaim, InputClaim]] = []
         for entry in pod.claims:

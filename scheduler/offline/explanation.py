@@ -5,7 +5,7 @@ closest, or the one that was asked for.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from allocator.explain.explanation import NodeExplanation, explain_on
@@ -14,8 +14,10 @@ from allocator.gates import Features
 from allocator.model import Claim
 from allocator.outcome import Allocated, AllocationError, Exhausted, Refused
 from scheduler.core_v1.pod import Pod
-from scheduler.decision.answers import Answer, pending_on
-from scheduler.decision.decide import NotPlaced, Placed
+from scheduler.decision.answers import Answer, requirements_on
+from scheduler.decision.cluster import Cluster
+from scheduler.decision.remedies import PluginRefusal, plugin_refusal, refusing_plugins
+from scheduler.decision.verdict import NotPlaced, Placed
 from scheduler.offline.placement import Look, PlacedPod, Placement
 
 Verdict = Literal["Fits", "DoesNotFit", "NotKnown"]
@@ -28,7 +30,9 @@ class Explanation:
 
     settled: what holds whatever the nodes say, else empty. answers: of the nodes, in the order of their names. node:
     whose story is told, empty where nothing is to be said of any; story: None where no devices are asked for there.
-    verdict: on the node where one was asked for, else on all. updating: pools whose devices could not be had, in words.
+    verdict: on the node where one was asked for, else on all. refusal: of the node, where it is a plugin's. plugins:
+    those that refuse the nodes, by name, for other reasons than devices. updating: pools whose devices could not be
+    had, in words.
     """
 
     pod: Pod | None
@@ -41,6 +45,8 @@ class Explanation:
     node: str = ""
     is_asked_for: bool = False
     story: NodeExplanation | None = None
+    refusal: PluginRefusal | None = None
+    plugins: Mapping[str, str] = field(default_factory=dict)
     updating: tuple[str, ...] = ()
 
 
@@ -64,7 +70,24 @@ def explain(placement: Placement, look: Look, asked_for: str = "") -> Explanatio
     told = asked_for or (decided.node if isinstance(decided, Placed) else _most_telling(answers))
     verdict = _verdict({told: answers[told]} if asked_for else answers)
     updating = placement.updating(lacking_devices(answers))
-    return Explanation(*about, verdict, "", answers, told, bool(asked_for), _story(placement, look, told), updating)
+    return Explanation(
+        *about,
+        verdict,
+        answers=answers,
+        node=told,
+        is_asked_for=bool(asked_for),
+        story=_story(placement, look, told),
+        refusal=_plugin_refusal(placement.cluster, look, told),
+        plugins=refusing_plugins(placement.cluster, look.pod, look.claims) if look.pod else {},
+        updating=updating,
+    )
+
+
+def _plugin_refusal(cluster: Cluster, look: Look, name: str) -> PluginRefusal | None:
+    node, number = cluster.node(name), cluster.number_of(name)
+    if look.pod is None or node is None or number is None:
+        return None
+    return plugin_refusal(cluster, look.pod, look.claims, node, number)
 
 
 def lacking_devices(answers: Mapping[str, Answer]) -> list[str]:
@@ -102,7 +125,7 @@ def _story(placement: Placement, look: Look, name: str) -> NodeExplanation | Non
     node, number = cluster.node(name), cluster.number_of(name)
     assert node is not None
     assert number is not None
-    pending = pending_on(cluster, look.pod, look.claims, number)
+    pending = requirements_on(cluster, look.pod, look.claims, number).pending
     if not pending:
         return None
     fleet, held = cluster.fleet_of(look.pod), {str(claim): claim for claim in placement.claims.allocated}

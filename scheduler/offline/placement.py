@@ -18,7 +18,8 @@ from scheduler.core_v1.pod import Pod
 from scheduler.decision import admin_access
 from scheduler.decision.answers import Answer, Unfit, answers, unfit
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.decide import Failed, NotPlaced, OutOfTime, Placed, decide, decide_claim
+from scheduler.decision.decide import decide, decide_claim
+from scheduler.decision.verdict import Failed, NotPlaced, OutOfTime, Placed
 from scheduler.input.inventory import InputClaim
 from scheduler.offline.claims import Claims, extended_claim_object, statuses_of, uid_of_pod
 from scheduler.offline.snapshot_cluster import VERSION

@@ -28,7 +28,7 @@ from scheduler.offline.claims import Claims
 from scheduler.plugins.profile import Profile
 from scheduler.state.extended_resources import ExtendedResources
 from scheduler.state.pod_requests import CPU, MEMORY, MOST, OF_NODES, PODS
-from scheduler.state.volumes import CLAIMS, CLASSES, VOLUMES, Volumes
+from scheduler.state.volumes import CLAIMS, CLASSES, UNMADE, VOLUMES, Volumes
 
 VERSION = 1
 """Of the claims as they stand in the input; what is written has a later one."""
@@ -63,7 +63,7 @@ def cluster_of(  # noqa: PLR0913 - the last four have defaults
         budget_steps=budget_steps,
         makes_claims=True,
         refuses_unsupported=False,
-        unseen=unseen_storage(inventory) if assumes_room else frozenset(),
+        unseen=unseen_storage(inventory) | {UNMADE} if assumes_room else frozenset(),
     )
     for namespace, labels in inventory.namespaces.items():
         cluster.set_namespace(Namespace(namespace, labels))

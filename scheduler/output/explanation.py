@@ -12,6 +12,7 @@ from allocator.model import Claim, DeviceID
 from allocator.outcome import Allocated, AllocationError, Exhausted
 from allocator.policies.contract import FIRST_FIT
 from scheduler.decision.answers import Answer
+from scheduler.decision.remedies import PluginRefusal
 from scheduler.offline.explanation import Explanation, Verdict
 from scheduler.output.node_groups import answer_text, by_reason
 from scheduler.output.table import printable
@@ -33,7 +34,7 @@ def _rest(explanation: Explanation) -> Iterator[str]:
     yield from (f"  {line}" for claim in explanation.claims for line in _allocated(claim))
     if explanation.answers:
         yield from ("", *_node_lines(explanation))
-    if others := other_answers(explanation):
+    if others := _by_plugin(explanation):
         yield from ("", "other nodes", *(f"  {_counted(names)}: {reason}" for reason, names in by_reason(others)))
 
 
@@ -65,8 +66,17 @@ def reason_of(explanation: Explanation) -> str:
 
 
 def other_answers(explanation: Explanation) -> dict[str, Answer]:
-    """What the nodes say whose story is not told."""
+    """What the other nodes say."""
     return {name: answer for name, answer in (explanation.answers or {}).items() if name != explanation.node}
+
+
+def _by_plugin(explanation: Explanation) -> dict[str, Answer]:
+    """The same, with the plugin that refuses each node."""
+    plugins = explanation.plugins
+    return {
+        name: f"{plugins[name]}: {answer}" if name in plugins and isinstance(answer, str) else answer
+        for name, answer in other_answers(explanation).items()
+    }
 
 
 def _node_lines(explanation: Explanation) -> Iterator[str]:
@@ -74,12 +84,22 @@ def _node_lines(explanation: Explanation) -> Iterator[str]:
     answer = (explanation.answers or {})[node]
     yield f"node {node}, {_role(explanation, answer)}"
     if isinstance(answer, str):
-        yield f"  {answer}"
+        yield from (f"  {line}" for line in _plugin_lines(explanation.refusal, answer))
     if story is None:
         return
     if isinstance(answer, str):
         yield f"  its devices: {'would do' if isinstance(story.answer, Allocated) else 'would not do either'}"
     yield from (f"  {line}" for line in _story_lines(story, node))
+
+
+def _plugin_lines(refusal: PluginRefusal | None, answer: str) -> Iterator[str]:
+    if refusal is None:
+        yield answer
+        return
+    yield f"{refusal.plugin}: {answer}"
+    if refusal.remedies:
+        yield "  would pass if"
+        yield from (f"    {text}" for text in refusal.remedies)
 
 
 def _role(explanation: Explanation, answer: Answer) -> str:

@@ -57,7 +57,13 @@ def object_of(explanation: Explanation) -> Json:
         "reason": reason_of(explanation),
         "node": _node(explanation) if explanation.node else None,
         "otherNodes": [
-            {"name": name, "verdict": _verdict(answer), "reason": answer_text(answer), "score": _score(answer)}
+            {
+                "name": name,
+                "verdict": _verdict(answer),
+                "reason": answer_text(answer),
+                "plugin": explanation.plugins.get(name) if isinstance(answer, str) else None,
+                "score": _score(answer),
+            }
             for name, answer in other_answers(explanation).items()
         ],
     }
@@ -81,6 +87,11 @@ def _node(explanation: Explanation) -> Json:
     named: Json = {"name": explanation.node, "verdict": "Fits" if answer is None else _verdict(answer)}
     if answer is not None:
         named |= {"reason": answer_text(answer), "refusedBy": _refused_by(answer), "score": _score(answer)}
+        refusal = explanation.refusal
+        named |= {
+            "plugin": refusal.plugin if refusal else None,
+            "wouldPassIf": list(refusal.remedies) if refusal else [],
+        }
     return named | (_story(explanation.story, explanation.node) if explanation.story else {})
 
 

@@ -71,12 +71,10 @@ def _in_short(mark: str, findings: Iterable[Finding]) -> Iterator[str]:
             yield f"{mark}: {document}: and {number - MAX_TOLD} more"
 
 
-def unread_requirements(pods: Iterable[Pod]) -> Iterator[str]:
-    """One line that counts the pods by what they ask for and placement does not look at; none where none does."""
-    counts = Counter(what for pod in pods for what in pod.unread)
-    told = [f"{what} ({_pods(number)})" for what, number in sorted(counts.items())]
-    if told:
-        yield f"warning: placement does not look at {', '.join(told)}"
+def unread_groups(pods: Iterable[Pod]) -> Iterator[str]:
+    """One line that counts the pods of PodGroups, which are placed one by one; none where there are none."""
+    if number := sum(bool(pod.group) for pod in pods):
+        yield f"warning: placement does not look at pod groups ({_pods(number)})"
 
 
 def unchecked_volumes(pods: Iterable[Pod], unseen: Collection[str]) -> Iterator[str]:

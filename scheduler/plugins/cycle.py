@@ -31,6 +31,19 @@ class Cycle:
     is_strict: bool = False
 
     @contextmanager
+    def without(self, gone: Sequence[tuple[int, Pod]]) -> Iterator[None]:
+        """Do not count these pods on their nodes meanwhile."""
+        for number, pod in gone:
+            self.infos.remove_pod(number, pod)
+            self.volumes.remove_pod(number, pod)
+        try:
+            yield
+        finally:
+            for number, pod in gone:
+                self.infos.add_pod(number, pod)
+                self.volumes.add_pod(number, pod)
+
+    @contextmanager
     def beside(self, nominated: Mapping[int, Sequence[Pod]]) -> Iterator[None]:
         """Count these pods on their nodes meanwhile."""
         added = [(number, pod) for number, pods in nominated.items() for pod in pods]

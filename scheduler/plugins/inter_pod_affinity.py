@@ -6,6 +6,7 @@ Source: kube-scheduler's interpodaffinity filtering.go and scoring.go.
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import chain
 
 import numpy as np
@@ -15,7 +16,7 @@ from scheduler.core_v1.affinity_term import AffinityTerm
 from scheduler.core_v1.pod import Pod
 from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.normalize import MAX_SCORE
-from scheduler.plugins.plugin import Dynamic, Hint, Plugin, Reason, RefusedPod, Rejected, Score
+from scheduler.plugins.plugin import Change, Dynamic, Hint, Plugin, Reason, RefusedPod, RefusingNode, Rejected, Score
 from scheduler.state.changes import Event, GivenBack, NamespaceChanged, NodeChanged, PodChanged
 from scheduler.state.masks import Flags, Numbers, mask_of
 from scheduler.state.pod_counts import MatchingPods
@@ -119,6 +120,35 @@ def _scaled(raw: Numbers) -> Numbers:
     return scaled
 
 
+def _changes(cycle: Cycle, place: RefusingNode) -> Iterator[Change]:
+    """Without a term, or without the pods in the node's domain that are in the way."""
+    pod, own = cycle.pod, cycle.pod.pod_affinity
+    for number, term in enumerate(own.required):
+        rest = (*own.required[:number], *own.required[number + 1 :])
+        changed = replace(pod, pod_affinity=replace(own, required=rest))
+        yield Change(f"required pod affinity #{number} (topologyKey {term.topology_key}) dropped", changed)
+    for number, term in enumerate(own.required_anti):
+        rest = (*own.required_anti[:number], *own.required_anti[number + 1 :])
+        changed = replace(pod, pod_affinity=replace(own, required_anti=rest))
+        yield Change(f"required pod anti-affinity #{number} (topologyKey {term.topology_key}) dropped", changed)
+    if in_the_way := [one for one in place.others if _are_apart(cycle, one, place.number)]:
+        yield Change.without(in_the_way)
+
+
+def _are_apart(cycle: Cycle, one: tuple[int, Pod], node: int) -> bool:
+    """Whether the pod on that node and the one in hand do not go together with it on the other node."""
+    number, other = one
+    return _keeps(cycle, cycle.pod, other, number, node) or _keeps(cycle, other, cycle.pod, number, node)
+
+
+def _keeps(cycle: Cycle, holder: Pod, other: Pod, number: int, node: int) -> bool:
+    """Whether a term of the holder's anti-affinity keeps the other out of its domain, which both nodes are in."""
+    labels = cycle.infos.namespaces.get(other.namespace, {})
+    matching = (one for one in holder.pod_affinity.required_anti if one.matches(other.namespace, other.labels, labels))
+    domains = (cycle.infos.topology.domains(one.topology_key).of_nodes for one in matching)
+    return any(one[number] == one[node] >= 0 for one in domains)
+
+
 def _comes_to_match(who: RefusedPod, event: PodChanged) -> bool:
     """A pod comes to a node, goes, or gets other labels, and so may be the company that is missing, or the last of it.
 
@@ -193,6 +223,7 @@ def inter_pod_affinity(
         pre_filter=_pre_filter,
         dynamic=Dynamic(_refused, _rejections, looks_further=True, is_skipped=_is_skipped),
         score=Score(2, scores),
+        changes=_changes,
     )
 
 

@@ -11,7 +11,7 @@ from allocator.model import Node, NodeSelector, Term
 from scheduler.core_v1.pod import Pod, Preference
 from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.normalize import normalized
-from scheduler.plugins.plugin import Plugin, Score, Static
+from scheduler.plugins.plugin import Change, Plugin, RefusingNode, Score, Static
 from scheduler.state.masks import Numbers
 
 
@@ -60,6 +60,18 @@ def _scores(cycle: Cycle, _nodes: Numbers, preferred: Numbers) -> Numbers | None
     return normalized(preferred) if cycle.pod.preferences else None
 
 
+def _changes(cycle: Cycle, place: RefusingNode) -> Iterator[Change]:
+    """Without the labels and the terms that do not match."""
+    pod, labels = cycle.pod, place.node.labels
+    missing = {key: value for key, value in pod.node_selector.items() if labels.get(key) != value}
+    matches = pod.affinity is None or selects_leniently(pod.affinity, place.node)
+    dropped = [f"nodeSelector {key}={value}" for key, value in sorted(missing.items())]
+    dropped += [] if matches else ["required node affinity"]
+    selector = {key: value for key, value in pod.node_selector.items() if key not in missing}
+    changed = replace(pod, node_selector=selector, affinity=pod.affinity if matches else None)
+    yield Change(f"{', '.join(dropped)} dropped", changed)
+
+
 def _conflict(cycle: Cycle) -> str:
     """Why no node can match: each term names nodes, and those of one term exclude each other."""
     return "pod affinity terms conflict" if named_nodes(cycle.pod.affinity) == frozenset() else ""
@@ -67,7 +79,7 @@ def _conflict(cycle: Cycle) -> str:
 
 _BY_NODE = Plugin.of_nodes(
     "NodeAffinity",
-    Static("node(s) didn't match Pod's node affinity/selector", node_affinity),
+    Static("node(s) didn't match Pod's node affinity/selector", node_affinity, _changes),
     pod_fields=("node_selector", "affinity", "preferences"),
     node_fields=("labels",),
     score=Score(2, _scores, preferred_weight),

@@ -1,9 +1,11 @@
 """NodePorts: the host ports of a pod have to be free on its node."""
 
+from collections.abc import Iterator
+
 from allocator.search.rules import Mask
 from scheduler.core_v1.pod import Pod
 from scheduler.plugins.cycle import Cycle
-from scheduler.plugins.plugin import Dynamic, Plugin, Reason, RefusedPod, is_added
+from scheduler.plugins.plugin import Change, Dynamic, Plugin, Reason, RefusedPod, RefusingNode, is_added
 from scheduler.state.changes import GivenBack, NodeChanged, PodChanged
 from scheduler.state.ports import UsedPorts
 
@@ -27,9 +29,14 @@ def _clash(one: Pod, other: Pod) -> bool:
     return bool(held.clashes(other.host_ports))
 
 
+def _changes(cycle: Cycle, place: RefusingNode) -> Iterator[Change]:
+    yield Change.without([(number, other) for number, other in place.own if _clash(other, cycle.pod)])
+
+
 NODE_PORTS = Plugin(
     "NodePorts",
     (Reason("NodePorts", {NodeChanged: is_added, PodChanged: _frees_ports, GivenBack: _gives_back_ports}),),
     pod_fields=("host_ports",),
     dynamic=Dynamic.of("node(s) didn't have free ports for the requested pod ports", _refused),
+    changes=_changes,
 )

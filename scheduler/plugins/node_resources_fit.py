@@ -5,7 +5,7 @@ memory it has left with the pod on it, the better, where nothing else is configu
 Source: kube-scheduler's fit.go.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,14 +13,26 @@ import numpy as np
 from allocator.model import DeviceClass
 from allocator.pods.extended_resources import is_extended
 from allocator.search.rules import Mask
+from scheduler.core_v1.pod import Pod
 from scheduler.plugins.cycle import Cycle
-from scheduler.plugins.plugin import Dynamic, Hint, Plugin, Reason, RefusedPod, Rejected, Score, always
+from scheduler.plugins.plugin import (
+    Change,
+    Dynamic,
+    Hint,
+    Plugin,
+    Reason,
+    RefusedPod,
+    RefusingNode,
+    Rejected,
+    Score,
+    always,
+)
 from scheduler.plugins.scoring_strategies import ScoringStrategy, least_allocated
 from scheduler.state.changes import ClassChanged, Event, GivenBack, NodeChanged, PodChanged
 from scheduler.state.extended_resources import may_ask
 from scheduler.state.masks import Flags, Numbers, mask_of, union
 from scheduler.state.nodes import NodeInfos
-from scheduler.state.pod_requests import MOST, PODS, PodRequests, allocatable_units, pod_requests
+from scheduler.state.pod_requests import MOST, PODS, PodRequests, allocatable_units, amount_text, pod_requests
 
 NAME = "NodeResourcesFit"
 
@@ -119,6 +131,40 @@ def _scored_requests(cycle: Cycle) -> PodRequests:
     return pod_requests(replace(pod, budget={})) if cycle.is_strict and pod.budget else cycle.requests
 
 
+def _changes(cycle: Cycle, requests: PodRequests, place: RefusingNode) -> Iterator[Change]:
+    """requests: those that are not ignored."""
+    free = {name: int(_column(name, cycle.infos)[0][place.number]) for name in requests.amounts}
+    lacking = {name: max(free[name], 0) for name, amount in requests.amounts.items() if free[name] < amount}
+    if lacking and all(lacking.values()):
+        told = ", ".join(f"{name} {amount_text(name, amount)}" for name, amount in sorted(lacking.items()))
+        less = replace(cycle.requests, amounts={**cycle.requests.amounts, **lacking})
+        yield Change(f"the pod requests at most {told}", requests=less)
+    yield from _evictions(cycle, requests, place, lacking)
+
+
+def _evictions(
+    cycle: Cycle, requests: PodRequests, place: RefusingNode, lacking: Mapping[str, int]
+) -> Iterator[Change]:
+    """That enough pods are gone: as few as it takes of those that take the most of what is lacking."""
+    taken = {pod.uid: pod_requests(pod).amounts for _, pod in place.own}
+
+    def share(one: tuple[int, Pod]) -> float:
+        amounts = taken[one[1].uid]
+        return sum(amounts.get(name, 0) / max(requests.amounts[name], 1) for name in lacking)
+
+    gone: list[tuple[int, Pod]] = []
+    for one in sorted(place.own, key=lambda one: (-share(one), str(one[1]))):
+        gone.append(one)
+        if _fits_without(cycle, requests, gone, place.number):
+            yield Change.without(gone)
+            return
+
+
+def _fits_without(cycle: Cycle, requests: PodRequests, gone: Sequence[tuple[int, Pod]], number: int) -> bool:
+    with cycle.without(gone):
+        return bool(fitting(requests, cycle.infos)[number])
+
+
 def _offers_more(ignored: Ignored) -> Hint:
     """A node that would fit the pod if it were empty comes, or comes to offer more of what the pod requests."""
 
@@ -176,6 +222,9 @@ def node_resources_fit(strategy: ScoringStrategy = LEAST_ALLOCATED, ignored: Ign
     def rejections(cycle: Cycle, asked: Mask) -> Iterable[Rejected]:
         return _rejections(ignored.left_of(cycle.requests), cycle.infos, asked)
 
+    def changes(cycle: Cycle, place: RefusingNode) -> Iterator[Change]:
+        return _changes(cycle, ignored.left_of(cycle.requests), place)
+
     def scores(cycle: Cycle, nodes: Numbers, _counts: Numbers) -> Numbers:
         return strategy.scores(_scored_requests(cycle), cycle.infos, nodes)
 
@@ -191,6 +240,7 @@ def node_resources_fit(strategy: ScoringStrategy = LEAST_ALLOCATED, ignored: Ign
         pod_fields=("containers", "budget", "overhead"),
         dynamic=Dynamic(refused, rejections),
         score=Score(1, scores),
+        changes=changes,
     )
 
 

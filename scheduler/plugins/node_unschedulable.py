@@ -1,8 +1,12 @@
 """NodeUnschedulable: a cordoned node takes only pods that tolerate the taint of cordoned nodes."""
 
+from collections.abc import Iterator
+from dataclasses import replace
+
 from allocator.model import Node, Taint
 from scheduler.core_v1.pod import Pod
-from scheduler.plugins.plugin import Plugin, Static
+from scheduler.plugins.cycle import Cycle
+from scheduler.plugins.plugin import Change, Plugin, RefusingNode, Static
 from scheduler.plugins.taint_toleration import tolerates
 
 _CORDONED = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
@@ -15,9 +19,13 @@ def node_unschedulable(pod: Pod, node: Node) -> str:
     return ""
 
 
+def _changes(_cycle: Cycle, place: RefusingNode) -> Iterator[Change]:
+    yield Change(f"node {place.node.name} uncordoned", node=replace(place.node, unschedulable=False))
+
+
 NODE_UNSCHEDULABLE = Plugin.of_nodes(
     "NodeUnschedulable",
-    Static("node(s) were unschedulable", node_unschedulable),
+    Static("node(s) were unschedulable", node_unschedulable, _changes),
     pod_fields=("tolerations",),
     node_fields=("unschedulable",),
 )

@@ -6,7 +6,7 @@ which events may help a pod that it refused. A new plugin is a file with such a 
 Source: k8s.io/kube-scheduler framework: PreFilter, Filter, Score, EnqueueExtensions (KEP-624, KEP-4247).
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,10 +24,12 @@ class Static:
     """A filter that looks at the pod and one node. reason: its refusal of several nodes, in kube-scheduler's words.
 
     refusal: why the pod cannot be on the node, empty where it can. No other pod's end would change the answer.
+    changes: as of `Plugin`.
     """
 
     reason: str
     refusal: Callable[[Pod, Node], str]
+    changes: Callable[[Cycle, "RefusingNode"], Iterable["Change"]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,41 @@ class Dynamic:
             return (Rejected(reason, nodes, nodes),) if nodes else ()
 
         return Dynamic(refused, rejections)
+
+
+@dataclass(frozen=True, slots=True)
+class RefusingNode:
+    """A node that refuses a pod. others: the pods on all nodes, with the numbers of these."""
+
+    number: int
+    node: Node
+    others: Sequence[tuple[int, Pod]]
+
+    @property
+    def own(self) -> Iterator[tuple[int, Pod]]:
+        """The pods that are on the node."""
+        return (one for one in self.others if one[0] == self.number)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A single change that may let a node take a pod, for a person: `text`, such as `pod default/web gone`.
+
+    pod, node: as they would be, None as they are. requests: what the pod would request, None for what it does. gone:
+    the pods that would not be there, with the numbers of their nodes.
+    """
+
+    text: str
+    pod: Pod | None = None
+    node: Node | None = None
+    requests: PodRequests | None = None
+    gone: Sequence[tuple[int, Pod]] = ()
+
+    @staticmethod
+    def without(gone: Sequence[tuple[int, Pod]]) -> "Change":
+        """That these pods are gone."""
+        names = ", ".join(sorted(str(pod) for _, pod in gone))
+        return Change(f"pod{'s' if len(gone) > 1 else ''} {names} gone", gone=gone)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +170,8 @@ Hint = Callable[[RefusedPod, Any], bool]
 class Plugin:
     """A plugin by kube-scheduler's name. reasons: why it refuses. pod_fields: all that it reads of a pod.
 
-    pre_filter: why no node can take the pod, whatever pods end; empty where it does not know.
+    pre_filter: why no node can take the pod, whatever pods end; empty where it does not know. changes: that may let a
+    place that it refuses take the pod; each is verified by who asks.
     """
 
     name: str
@@ -143,6 +181,7 @@ class Plugin:
     static: Static | None = None
     dynamic: Dynamic | None = None
     score: Score | None = None
+    changes: Callable[[Cycle, RefusingNode], Iterable[Change]] | None = None
 
     @property
     def reason(self) -> Reason:
@@ -160,7 +199,8 @@ class Plugin:
     ) -> "Plugin":
         """A plugin that looks at pod and node alone: a refused pod is helped by a node that comes to pass."""
         hints: Mapping[type[Event], Hint] = {NodeChanged: _now_passes(static)}
-        return Plugin(name, (Reason(name, hints, node_fields),), pod_fields, static=static, score=score)
+        reasons = (Reason(name, hints, node_fields),)
+        return Plugin(name, reasons, pod_fields, static=static, score=score, changes=static.changes)
 
 
 def _now_passes(static: Static) -> Hint:

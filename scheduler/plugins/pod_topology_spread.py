@@ -18,7 +18,7 @@ from scheduler.core_v1.topology_spread import SpreadConstraint
 from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.node_affinity import NODE_AFFINITY
 from scheduler.plugins.normalize import MAX_SCORE
-from scheduler.plugins.plugin import Dynamic, Hint, Plugin, Reason, RefusedPod, Rejected, Score
+from scheduler.plugins.plugin import Change, Dynamic, Hint, Plugin, Reason, RefusedPod, RefusingNode, Rejected, Score
 from scheduler.plugins.taint_toleration import TAINT_TOLERATION
 from scheduler.state.changes import Event, GivenBack, NodeChanged, PodChanged
 from scheduler.state.masks import Flags, Floats, Numbers, mask_of
@@ -56,10 +56,16 @@ class DefaultConstraints:
 
 @dataclass(frozen=True, slots=True)
 class _Hard:
-    """What a hard constraint says of all nodes. unlabelled: those without the key. skewed: those that it refuses."""
+    """What a hard constraint says of all nodes. labelled: those with the key. skew: as it would be with the pod."""
 
-    unlabelled: Flags
-    skewed: Flags
+    labelled: Flags
+    skew: Numbers
+    max_skew: int
+
+    @property
+    def refused(self) -> Flags:
+        """The nodes with the key that the constraint refuses."""
+        return self.labelled & (self.skew > self.max_skew)
 
 
 def _refused(cycle: Cycle, constraints: Sequence[SpreadConstraint]) -> Mask:
@@ -67,17 +73,17 @@ def _refused(cycle: Cycle, constraints: Sequence[SpreadConstraint]) -> Mask:
         return 0
     refused = np.zeros(cycle.infos.size, np.bool_)
     for one in _hard(cycle, constraints):
-        refused |= one.unlabelled | one.skewed
+        refused |= ~one.labelled | one.refused
     return mask_of(refused)
 
 
 def _rejections(cycle: Cycle, constraints: Sequence[SpreadConstraint], asked: Mask) -> Iterator[Rejected]:
     """By the first constraint that refuses a node."""
     for one in _hard(cycle, constraints):
-        if unlabelled := asked & mask_of(one.unlabelled):
+        if unlabelled := asked & mask_of(~one.labelled):
             yield Rejected(UNLABELLED, unlabelled)
         asked &= ~unlabelled
-        if skewed := asked & mask_of(one.skewed):
+        if skewed := asked & mask_of(one.refused):
             yield Rejected(SKEWED, skewed, skewed)
         asked &= ~skewed
 
@@ -91,8 +97,7 @@ def _hard(cycle: Cycle, constraints: Sequence[SpreadConstraint]) -> Iterator[_Ha
         present = _present(domains, taking_part)
         least = int(counts[present].min()) if len(present) >= max(one.min_domains, 1) else 0
         own = int(selects(one.selector, cycle.pod.labels))
-        skewed = domains.spread_out(counts) + own - least > one.max_skew
-        yield _Hard(~domains.labelled, domains.labelled & skewed)
+        yield _Hard(domains.labelled, domains.spread_out(counts) + own - least, one.max_skew)
 
 
 def _with_all_keys(cycle: Cycle, constraints: Iterable[SpreadConstraint]) -> Flags:
@@ -148,8 +153,11 @@ def _skew(cycle: Cycle, constraint: SpreadConstraint, scored: Flags, labelled: F
         # A node without the key, which only defaults leave in, is in a domain of its own kind, which is counted.
         size = len(np.unique(domains.of_nodes[scored]))
         taking_part = labelled & _included(cycle, constraint)
-        near = domains.spread_out(domains.sums(np.where(taking_part, counts, 0)))
-    return np.where(domains.labelled, near * log(size + 2) + (constraint.max_skew - 1), 0.0)
+        within = np.where(taking_part, counts, 0)
+        near = np.where(domains.labelled, domains.spread_out(domains.sums(within)), within[~domains.labelled].sum())
+    skew = (near * log(size + 2) + (constraint.max_skew - 1)).astype(np.float64)
+    # Differs from kube-scheduler, to which nodes without the key have no pod and no skew, so that it prefers them.
+    return np.where(domains.labelled, skew, 0.0) if cycle.is_strict else skew
 
 
 def _normalized(raw: Numbers, scored: Flags) -> Numbers:
@@ -160,6 +168,23 @@ def _normalized(raw: Numbers, scored: Flags) -> Numbers:
     if most == 0:
         return np.where(scored, MAX_SCORE, 0)
     return np.where(scored, MAX_SCORE * (most + least - raw) // most, 0)
+
+
+def _changes(cycle: Cycle, place: RefusingNode) -> Iterator[Change]:
+    """With a larger skew, where that is all; without a constraint otherwise. Constraints of the pod's own."""
+    pod, positions = cycle.pod, [position for position, one in enumerate(cycle.pod.spread) if one.is_hard]
+    for position, hard in zip(positions, _hard(cycle, [pod.spread[one] for one in positions]), strict=True):
+        constraint = pod.spread[position]
+        name = f"topology spread constraint #{position} (topologyKey {constraint.topology_key})"
+        if hard.skew[place.number] > constraint.max_skew and hard.labelled[place.number]:
+            skew = int(hard.skew[place.number])
+            yield Change(f"{name}: maxSkew {skew}", _with_constraint(pod, position, replace(constraint, max_skew=skew)))
+        elif not hard.labelled[place.number]:
+            yield Change(f"{name} dropped", _with_constraint(pod, position))
+
+
+def _with_constraint(pod: Pod, position: int, *constraints: SpreadConstraint) -> Pod:
+    return replace(pod, spread=(*pod.spread[:position], *constraints, *pod.spread[position + 1 :]))
 
 
 def _counts_for(pod: Pod, other: Pod | None, defaults: DefaultConstraints) -> bool:
@@ -218,6 +243,7 @@ def pod_topology_spread(defaults: DefaultConstraints = SYSTEM_DEFAULTS) -> Plugi
         pod_fields=("labels", "spread", "tolerations"),
         dynamic=Dynamic(refused, rejections, looks_further=True, is_skipped=is_skipped),
         score=Score(2, scores),
+        changes=_changes,
     )
 
 

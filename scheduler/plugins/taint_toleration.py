@@ -3,13 +3,14 @@
 Source: k8s.io/api core/v1 Toleration.ToleratesTaint.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from allocator.model import Node, Taint, Toleration
 from scheduler.core_v1.pod import Pod
 from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.normalize import normalized
-from scheduler.plugins.plugin import Plugin, Score, Static
+from scheduler.plugins.plugin import Change, Plugin, RefusingNode, Score, Static
 from scheduler.state.masks import Numbers
 
 _BLOCKING = frozenset({"NoSchedule", "NoExecute"})
@@ -45,13 +46,22 @@ def _matches(toleration: Toleration, taint: Taint) -> bool:
     return toleration.operator == "Exists"
 
 
+def _changes(cycle: Cycle, place: RefusingNode) -> Iterator[Change]:
+    pod = cycle.pod
+    taints = [one for one in place.node.taints if one.effect in _BLOCKING and not tolerates(pod.tolerations, one)]
+    names = ", ".join(f"{one.key}{f'={one.value}' if one.value else ''}:{one.effect}" for one in taints)
+    added = [Toleration(one.key, "Equal", one.value, one.effect) for one in taints]
+    changed = replace(pod, tolerations=(*pod.tolerations, *added))
+    yield Change(f"taint{'s' if len(taints) > 1 else ''} {names} tolerated", changed)
+
+
 def _scores(_cycle: Cycle, _nodes: Numbers, untolerated: Numbers) -> Numbers:
     return normalized(untolerated, is_reversed=True)
 
 
 TAINT_TOLERATION = Plugin.of_nodes(
     "TaintToleration",
-    Static("node(s) had untolerated taint(s)", taint_toleration),
+    Static("node(s) had untolerated taint(s)", taint_toleration, _changes),
     pod_fields=("tolerations",),
     node_fields=("taints",),
     score=Score(3, _scores, untolerated_taints),

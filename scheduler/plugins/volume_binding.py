@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from allocator.search.rules import Mask
-from scheduler.core_v1.persistent_volume_claim import LOST, PersistentVolumeClaim
+from scheduler.core_v1.persistent_volume_claim import LOST, SELECTED_NODE, PersistentVolumeClaim
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_volumes import ClaimVolume
 from scheduler.plugins.cycle import Cycle
@@ -25,7 +25,7 @@ from scheduler.state.changes import (
     PersistentVolumeClaimChanged,
     StorageClassChanged,
 )
-from scheduler.state.volumes import CLAIMS, CLASSES, NO_PLAN, VOLUMES, Match, VolumePlan, Volumes, claims_of
+from scheduler.state.volumes import CLAIMS, CLASSES, NO_PLAN, UNMADE, VOLUMES, Match, VolumePlan, Volumes, claims_of
 
 UNREACHED = "node(s) didn't match PersistentVolume's node affinity"
 UNAVAILABLE = "node(s) didn't find available persistent volumes to bind"
@@ -66,6 +66,17 @@ def plan(cycle: Cycle, number: int) -> VolumePlan:
     return VolumePlan(tuple(matches), provisioned) if found.offers or provisioned else NO_PLAN
 
 
+def pinned(cycle: Cycle) -> str:
+    """Which claim keeps the pod on one node before it is bound, and how; empty where none does."""
+    for claim in _claims(cycle).waiting:
+        if claim.selected_node is not None:
+            return (
+                f"PersistentVolumeClaim {claim} keeps the pod on node {claim.selected_node} by its annotation "
+                f"{SELECTED_NODE}, until its volume is there or its provisioner asks for another node."
+            )
+    return ""
+
+
 def _pre_filter(cycle: Cycle) -> str:
     pod, volumes = cycle.pod, cycle.volumes
     if CLAIMS in volumes.unseen or not pod.volumes.claims:
@@ -79,7 +90,11 @@ def _problem(volumes: Volumes, pod: Pod, volume: ClaimVolume) -> str:
     name = volume.claim_of(pod.name)
     claim = volumes.objects.claims.watched.get((pod.namespace, name))
     if claim is None and volume.is_ephemeral:
-        return f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"'
+        return (
+            ""
+            if UNMADE in volumes.unseen
+            else f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"'
+        )
     if claim is None:
         return f'persistentvolumeclaim "{name}" not found'
     if claim.phase == LOST:

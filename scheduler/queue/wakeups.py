@@ -51,4 +51,4 @@ def _may_matter(event: NodeChanged, reason: Reason) -> bool:
     return any(getattr(old, name) != getattr(new, name) for name in reason.node_fields)
 
 
-_POD_FIELDS = frozenset({"gates", "unread"}.union(*(plugin.pod_fields for plugin in PLUGINS)))
+_POD_FIELDS = frozenset({"gates", "group"}.union(*(plugin.pod_fields for plugin in PLUGINS)))

@@ -9,24 +9,32 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from allocator.api import TaintRule
-from allocator.model import Claim, DeviceClass, Node, Slice
+from allocator.model import Claim
 from scheduler.cache.events import Entry, Found, Undecoded
 from scheduler.cache.kinds import WatchedClaim
 from scheduler.client.resources import Resource
-from scheduler.core_v1.namespace import Namespace
 from scheduler.core_v1.pod import Pod
+from scheduler.core_v1.pod_selector import KINDS, PodSelector
 from scheduler.decision.cluster import Cluster
 from scheduler.state.changes import (
     ClaimChanged,
     ClassChanged,
+    CSIDriverChanged,
+    CSINodeChanged,
+    CSIStorageCapacityChanged,
     Event,
     NamespaceChanged,
     NodeChanged,
+    PersistentVolumeChanged,
+    PersistentVolumeClaimChanged,
     PodChanged,
     SliceChanged,
+    StorageClassChanged,
     TaintRulesChanged,
+    VolumeAttachmentChanged,
 )
 from scheduler.state.claims import with_devices_of
+from scheduler.state.volumes import CLAIMS, CLASSES, VOLUMES, Volumes
 
 T = TypeVar("T")
 
@@ -41,10 +49,14 @@ class ClusterUpdates:
         self._undecoded_claims: dict[str, Claim] = {}
         self._undecoded_pods: dict[str, Pod] = {}
         self._by_kind: Mapping[str, Update] = {
-            "Node": self._node,
-            "Namespace": self._namespace,
-            "DeviceClass": self._class,
-            "ResourceSlice": self._slice,
+            "Node": _replaces(cluster.set_node, lambda node: cluster.remove_node(node.name), NodeChanged),
+            "Namespace": _replaces(
+                cluster.set_namespace, lambda one: cluster.remove_namespace(one.name), NamespaceChanged
+            ),
+            "DeviceClass": _replaces(cluster.set_class, lambda one: cluster.remove_class(one.name), ClassChanged),
+            "ResourceSlice": _replaces(cluster.set_slice, lambda one: cluster.remove_slice(one.name), SliceChanged),
+            **_of_storage(cluster.volumes),
+            **dict.fromkeys(KINDS, _replaces(cluster.selectors.set, cluster.selectors.remove, _wakes_nobody)),
             "DeviceTaintRule": self._taint_rule,
             "ResourceClaim": self._claim,
             "Pod": self._pod,
@@ -53,38 +65,6 @@ class ClusterUpdates:
     def update(self, resource: Resource, old: Found[T] | None, new: Found[T] | None) -> Event | None:
         """Change the cluster; the event, None where no pod can find a difference."""
         return self._by_kind[resource.kind](old, new)
-
-    def _node(self, old: Found[Node] | None, new: Found[Node] | None) -> Event | None:
-        before, now = _value(old), _value(new)
-        if now is not None:
-            self._cluster.set_node(now)
-        elif before is not None:
-            self._cluster.remove_node(before.name)
-        return NodeChanged(before, now) if before != now else None
-
-    def _namespace(self, old: Found[Namespace] | None, new: Found[Namespace] | None) -> Event | None:
-        before, now = _value(old), _value(new)
-        if now is not None:
-            self._cluster.set_namespace(now)
-        elif before is not None:
-            self._cluster.remove_namespace(before.name)
-        return NamespaceChanged(before, now) if before != now else None
-
-    def _class(self, old: Found[DeviceClass] | None, new: Found[DeviceClass] | None) -> Event | None:
-        before, now = _value(old), _value(new)
-        if now is not None:
-            self._cluster.set_class(now)
-        elif before is not None:
-            self._cluster.remove_class(before.name)
-        return ClassChanged(before, now) if before != now else None
-
-    def _slice(self, old: Found[Slice] | None, new: Found[Slice] | None) -> Event | None:
-        before, now = _value(old), _value(new)
-        if now is not None:
-            self._cluster.set_slice(now)
-        elif before is not None:
-            self._cluster.remove_slice(before.name)
-        return SliceChanged(before, now) if before != now else None
 
     def _taint_rule(self, old: Found[TaintRule] | None, new: Found[TaintRule] | None) -> Event | None:
         """A rule that is gone taints nothing; while it merely cannot be decoded, it is in force as it was last seen."""
@@ -148,6 +128,44 @@ class ClusterUpdates:
             pod = replace(known, node_name=held.node_name) if known else replace(held, uid=_held_uid(undecoded))
             self._undecoded_pods[pod.uid] = pod
             self._cluster.set_pod(pod)
+
+
+def _of_storage(volumes: Volumes) -> Mapping[str, Update]:
+    return {
+        VOLUMES: _replaces(volumes.set_volume, lambda one: volumes.remove_volume(one.name), PersistentVolumeChanged),
+        CLAIMS: _replaces(volumes.set_claim, lambda one: volumes.remove_claim(one.key), PersistentVolumeClaimChanged),
+        CLASSES: _replaces(volumes.set_class, lambda one: volumes.remove_class(one.name), StorageClassChanged),
+        "CSINode": _replaces(volumes.set_csi_node, lambda one: volumes.remove_csi_node(one.name), CSINodeChanged),
+        "CSIDriver": _replaces(volumes.set_driver, lambda one: volumes.remove_driver(one.name), CSIDriverChanged),
+        "CSIStorageCapacity": _replaces(
+            volumes.set_capacity, lambda one: volumes.remove_capacity(one.key), CSIStorageCapacityChanged
+        ),
+        "VolumeAttachment": _replaces(
+            volumes.set_attachment, lambda one: volumes.remove_attachment(one.name), VolumeAttachmentChanged
+        ),
+    }
+
+
+def _replaces(
+    set_: Callable[[T], object],
+    remove: Callable[[T], object],
+    changed: Callable[[T | None, T | None], Event | None],
+) -> Update:
+    """The update of a kind of which objects are replaced; one that cannot be decoded is as one that is gone."""
+
+    def update(old: Found[T] | None, new: Found[T] | None) -> Event | None:
+        before, now = _value(old), _value(new)
+        if now is not None:
+            set_(now)
+        elif before is not None:
+            remove(before)
+        return changed(before, now) if before != now else None
+
+    return update
+
+
+def _wakes_nobody(_old: PodSelector | None, _new: PodSelector | None) -> None:
+    """Services and controllers decide which node is better, not whether there is one."""
 
 
 def _held_uid(found: Found[T]) -> str:

@@ -21,6 +21,7 @@ from scheduler.attempt.binder import Binder, Time
 from scheduler.attempt.claim_objects import Claim, ClaimKey, key_of
 from scheduler.attempt.intent import ANNOTATION
 from scheduler.attempt.watched_claims import WatchedClaims
+from scheduler.attempt.watched_volumes import WatchedVolumes
 from scheduler.cache.events import Found, Undecoded
 from scheduler.cache.kinds import WatchedClaim
 from scheduler.client.api import Api
@@ -68,7 +69,7 @@ class Core:
 
     name: in intents and logs. api: by which all is written. is_ours: whether a pod is the program's to bind. on_event:
     takes each event to whatever waits for it in the program. makes_claims: for extended resources of device classes.
-    profiles: by which pods are decided.
+    places_pods: it decides on nodes, not on devices alone. profiles: by which pods are decided.
     """
 
     def __init__(  # noqa: PLR0913 - the two ends that it connects
@@ -82,11 +83,14 @@ class Core:
         reporter: Reporter,
         on_event: Callable[[Event], None],
         makes_claims: bool,
+        places_pods: bool,
         profiles: Sequence[Profile],
     ) -> None:
         self.is_filled = False
         self._connection = site.connection
-        self.watched = WatchedState(site.connection, site.served, random.random, time.monotonic)
+        self.watched = WatchedState(
+            site.connection, site.served, random.random, time.monotonic, places_pods=places_pods
+        )
         time_limit = DecisionTimeLimit(time.monotonic)
         self.cluster = Cluster(
             site.features, is_ours=is_ours, profiles=profiles, time_limit=time_limit, makes_claims=makes_claims
@@ -95,6 +99,7 @@ class Core:
             api,
             site.served.claims,
             WatchedClaims(self.watched.claims, self.cluster),
+            WatchedVolumes(self.cluster),
             TIME,
             name,
             time.time_ns() // 1_000_000,
@@ -111,7 +116,7 @@ class Core:
         self.watched.on_change(self.on_change)
 
     def on_change(self, resource: Resource, old: Found[Any] | None, new: Found[Any] | None) -> None:
-        """Where each change of a watched object goes: to the cluster, the repairs, and what waits in the program.
+        """Where each change of a watched object goes: to the cluster, the repairs, attempts, and pods that wait.
 
         All in one call: no decision comes between a change and the pods that it wakes.
         """
@@ -119,6 +124,7 @@ class Core:
             self._reporter.undecoded(resource, new)
         if event := self._updates.update(resource, old, new):
             self._claim_statuses.on_event(event)
+            self.binder.volumes.on_event(event)
             self._on_event(event)
 
     def background(self) -> list[Coroutine[Any, Any, None]]:

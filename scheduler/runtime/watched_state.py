@@ -1,7 +1,7 @@
 """What is watched: the reflectors of all kinds that a decision looks at."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -16,7 +16,23 @@ from scheduler.cache.reflector import Reflector
 from scheduler.cache.watcher import Watcher
 from scheduler.client.connection import Connection
 from scheduler.client.discovery import Served
-from scheduler.client.resources import NAMESPACES, NODES, PODS, Resource
+from scheduler.client.resources import (
+    ATTACHMENTS,
+    CSI_CAPACITIES,
+    CSI_DRIVERS,
+    CSI_NODES,
+    NAMESPACES,
+    NODES,
+    PODS,
+    REPLICA_SETS,
+    REPLICATION_CONTROLLERS,
+    SERVICES,
+    STATEFUL_SETS,
+    STORAGE_CLASSES,
+    VOLUME_CLAIMS,
+    VOLUMES,
+    Resource,
+)
 from scheduler.core_v1.namespace import Namespace
 from scheduler.core_v1.pod import Pod
 
@@ -25,9 +41,27 @@ T = TypeVar("T")
 ChangeHandler = Callable[[Resource, Found[Any] | None, Found[Any] | None], None]  # Any: of whatever kind
 """Called with the resource, and its object as it was and as it is: None before it was there, and after it is gone."""
 
+_BESIDE_DEVICES: Mapping[Resource, Decoder[Any]] = {  # Any: of whatever kind
+    STORAGE_CLASSES: kinds.storage_class_of,
+    VOLUMES: kinds.volume_of,
+    VOLUME_CLAIMS: kinds.volume_claim_of,
+    CSI_NODES: kinds.csi_node_of,
+    CSI_DRIVERS: kinds.csi_driver_of,
+    CSI_CAPACITIES: kinds.csi_capacity_of,
+    ATTACHMENTS: kinds.attachment_of,
+    SERVICES: kinds.pod_selector_of,
+    REPLICATION_CONTROLLERS: kinds.pod_selector_of,
+    REPLICA_SETS: kinds.pod_selector_of,
+    STATEFUL_SETS: kinds.pod_selector_of,
+}
+
 
 class WatchedState:
-    """The reflectors. chance: gives a random number from 0 to 1. clock: seconds that only go forward."""
+    """The reflectors. chance: gives a random number from 0 to 1. clock: seconds that only go forward.
+
+    places_pods: whether volumes, Services and controllers are watched as well, which decide where a pod can be but not
+    which devices it gets.
+    """
 
     def __init__(
         self,
@@ -35,6 +69,8 @@ class WatchedState:
         served: Served,
         chance: Callable[[], float],
         clock: Callable[[], float],
+        *,
+        places_pods: bool,
     ) -> None:
         def reflector(
             resource: Resource,
@@ -52,16 +88,13 @@ class WatchedState:
         self.classes: Reflector[DeviceClass] = reflector(served.classes, kinds.class_of)
         rules = served.taint_rules
         self.taint_rules: Reflector[TaintRule] | None = reflector(rules, kinds.taint_rule_of) if rules else None
+        beside = _BESIDE_DEVICES.items() if places_pods else ()
+        self.beside_devices: Sequence[Reflector[Any]] = [reflector(one, decode) for one, decode in beside]
 
     def __iter__(self) -> Iterator[Reflector[Any]]:  # Any: of whatever kind
-        yield from (
-            self.nodes,
-            self.namespaces,
-            self.classes,
-            self.slices,
-            self.claims,
-            self.pods,
-        )
+        yield from (self.nodes, self.namespaces, self.classes, self.slices)
+        yield from self.beside_devices
+        yield from (self.claims, self.pods)
         if self.taint_rules is not None:
             yield self.taint_rules
 

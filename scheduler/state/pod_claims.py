@@ -12,10 +12,12 @@ from allocator.api.allocation import RESERVED_FOR_MAX
 from allocator.api.metadata import Metadata
 from allocator.model import Claim
 from scheduler.core_v1.pod import Pod, PodClaim
-from scheduler.core_v1.unread import GROUPS_UNSUPPORTED
 from scheduler.state.changes import ClaimKey
 from scheduler.state.claims import ClaimIndex, ClaimObject
 from scheduler.state.extended_resources import claim_name, may_ask
+
+GROUPS_UNSUPPORTED = "PodGroup claims unsupported"
+"""Why a pod is refused that is in a PodGroup, or has claims of one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from allocator.model import Container
 from allocator.pods.node_allocatable_resources import Amounts, PodResources, pod_need
-from cel.values.quantity import Quantity
+from cel.values.quantity import Format, Quantity
 from scheduler.core_v1.pod import Pod
 
 CPU = "cpu"
@@ -131,6 +131,11 @@ def _missing(pod: PodResources) -> Iterator[tuple[str, Quantity]]:
         is_known = any(said) or name in pod.budget or name in pod.overhead
         if not all(said) and not (has_budget and is_known):
             yield name, amount
+
+
+def amount_text(resource: str, amount: int) -> str:
+    """An amount as it is counted, in Kubernetes' notation."""
+    return f"{amount}m" if resource == CPU else str(Quantity.of(amount, Format.BINARY_SI))
 
 
 def allocatable_units(allocatable: Mapping[str, Quantity]) -> Iterable[tuple[str, int]]:

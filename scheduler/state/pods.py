@@ -6,6 +6,7 @@ known, or not yet, are counted as soon as they are.
 Source: kube-scheduler's cache, assumed pods.
 """
 
+from collections.abc import Iterator
 from typing import Protocol
 
 from scheduler.core_v1.pod import Pod
@@ -88,6 +89,12 @@ class NodePods:
         """The pod as the watch shows it, or else as a decision has put it on a node."""
         assumed = self._assumed.get(uid)
         return self._watched.get(uid) or (assumed[0] if assumed else None)
+
+    def on_nodes(self) -> Iterator[tuple[int, Pod]]:
+        """All pods that are counted, with the numbers of their nodes."""
+        for node, pods in self._on_node.items():
+            if node in self._numbers:
+                yield from ((self._numbers[node], pod) for pod in pods.values())
 
     def is_shown(self, uid: str) -> bool:
         """Whether the watch shows the pod."""

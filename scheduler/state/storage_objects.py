@@ -13,6 +13,9 @@ from scheduler.state.assumed import AssumedObjects
 ClaimKey = tuple[str, str]
 """Namespace and name."""
 
+ObjectKey = str | ClaimKey
+"""A volume by its name, or a claim by its own."""
+
 
 class StorageObjects:
     """All of them. claims, volumes: with what decisions have changed."""

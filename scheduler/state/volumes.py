@@ -8,7 +8,8 @@ Source: kube-scheduler's volume plugins and their binder.
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
+from operator import or_
 from typing import NamedTuple
 
 from allocator.model import Node
@@ -27,7 +28,7 @@ from scheduler.state.capacities import Capacities
 from scheduler.state.disks import UsedDisks
 from scheduler.state.free_volumes import FreeVolumes
 from scheduler.state.node_labels import NodeLabels
-from scheduler.state.storage_objects import ClaimKey, StorageObjects
+from scheduler.state.storage_objects import ClaimKey, ObjectKey, StorageObjects
 from scheduler.state.volume_use import VolumeUse
 
 
@@ -56,6 +57,9 @@ NO_PLAN = VolumePlan()
 
 CLAIMS, VOLUMES, CLASSES = "PersistentVolumeClaim", "PersistentVolume", "StorageClass"
 
+UNMADE = "PersistentVolumeClaim of an ephemeral volume"
+"""A claim that is made when its pod is there: who looks at what has not happened yet knows nothing of it."""
+
 
 class Volumes:
     """All of storage. is_strict: where kube-scheduler slips, do as it does.
@@ -73,7 +77,8 @@ class Volumes:
         self._capacities = Capacities(self.labels)
         self._use = VolumeUse(self.objects)
         self._users: Counter[ClaimKey] = Counter()
-        self._undo: dict[str, dict[str | ClaimKey, Callable[[], None]]] = {}
+        self._undo: dict[str, dict[ObjectKey, Callable[[], None]]] = {}
+        self._declined: dict[ClaimKey, set[str]] = {}
 
     # -- what the watches show
 
@@ -123,11 +128,14 @@ class Volumes:
     def set_claim(self, claim: PersistentVolumeClaim) -> None:
         """The claim is there, or has changed."""
         old = self.objects.claims.set(claim.key, claim)
+        if claim.is_bound:
+            self._declined.pop(claim.key, None)
         self._use.claim_changed(claim.key, [old.volume] if old else [])
 
     def remove_claim(self, key: ClaimKey) -> None:
         """The claim is gone, if it was there."""
         old = self.objects.claims.remove(key)
+        self._declined.pop(key, None)
         self._use.claim_changed(key, [old.volume] if old else [])
 
     def set_class(self, storage_class: StorageClass) -> None:
@@ -214,6 +222,11 @@ class Volumes:
         # comes back to where it was would be refused by a node that is full with its own volume.
         return self._use.attached.full(handles, counts_attached=self.is_strict)
 
+    def declined(self, claims: Iterable[ClaimKey]) -> Mask:
+        """The nodes for which no volume could be made for one of the claims: others are better, if there are any."""
+        nodes = (self.node(node) for claim in claims for node in self._declined.get(claim, ()))
+        return reduce(or_, nodes, 0)
+
     # -- what decisions take
 
     def assume(self, pod_uid: str, node: str, plan: VolumePlan) -> None:
@@ -229,7 +242,11 @@ class Volumes:
             self.objects.claims.assume(claim.key, pinned)
             undo[claim.key] = partial(self.objects.claims.forget, claim.key, pinned)
 
-    def written(self, pod_uid: str, key: str | ClaimKey) -> None:
+    def decline(self, claim: ClaimKey, node: str) -> None:
+        """The claim's provisioner has made no volume for the node, and asks for another one."""
+        self._declined.setdefault(claim, set()).add(node)
+
+    def written(self, pod_uid: str, key: ObjectKey) -> None:
         """What was taken for the pod of this volume or claim is stored: it stays so, whatever becomes of the pod."""
         self._undo.get(pod_uid, {}).pop(key, None)
 

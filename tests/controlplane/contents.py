@@ -15,11 +15,17 @@ from tests.controlplane.patience import PATIENCE_S, NeverHeld
 from tests.controlplane.rest import (
     CLAIM,
     CLASS,
+    CSI_CAPACITY,
+    CSI_DRIVER,
     NAMESPACE,
     NODE,
     POD,
+    SERVICE,
     SLICE,
+    STORAGE_CLASS,
     TEMPLATE,
+    VOLUME,
+    VOLUME_CLAIM,
     ApiError,
     Json,
     Kind,
@@ -37,8 +43,11 @@ _WORKLOADS = tuple(Kind("apps/v1", kind) for kind in ("Deployment", "ReplicaSet"
 _RBAC = ("ClusterRoleBinding", "ClusterRole", "RoleBinding", "Role")
 _RIGHTS = tuple(Kind("rbac.authorization.k8s.io/v1", kind) for kind in _RBAC)
 _TAINT_RULE = Kind("resource.k8s.io/v1beta2", "DeviceTaintRule")  # not in every profile
-_CLEARED = (*_WORKLOADS, Kind("batch/v1", "Job"), POD, CLAIM, TEMPLATE, SLICE, CLASS, NODE)
-_OF_THE_SERVER = "kubernetes.io/bootstrapping"  # a label of the rights that the server keeps for itself
+_STORAGE = (VOLUME_CLAIM, VOLUME, STORAGE_CLASS, CSI_DRIVER, CSI_CAPACITY)
+_CLEARED = (*_WORKLOADS, Kind("batch/v1", "Job"), POD, CLAIM, TEMPLATE, SLICE, CLASS, NODE, *_STORAGE, SERVICE)
+_OF_THE_SERVER = frozenset({"kubernetes.io/bootstrapping", "component"})
+"""Labels of what the server keeps for itself: its rights, and the Service that leads to it."""
+
 _STAYING = frozenset({NAMESPACE.kind, "ServiceAccount"})  # the controllers have some, and would miss them
 _RESTORED_FIRST = (NAMESPACE.kind, CLASS.kind, NODE.kind, SLICE.kind, TEMPLATE.kind, CLAIM.kind)
 _KEPT = frozenset({"name", "namespace", "labels", "annotations", "finalizers"})
@@ -118,7 +127,7 @@ def _delete_all(api: RestClient, kinds: Iterable[Kind]) -> Iterator[str]:
     """Delete what is there and name it; controllers may need another round."""
     for kind in kinds:
         for metadata in (obj["metadata"] for obj in api.list(kind)):
-            if _OF_THE_SERVER in metadata.get("labels", {}):
+            if _OF_THE_SERVER & metadata.get("labels", {}).keys():
                 continue
             yield f"{kind.kind} {metadata.get('namespace', '')}/{metadata['name']}"
             _delete(api, kind, metadata)

@@ -48,6 +48,9 @@ WORKLOAD_CONTROLLERS = (
 )
 """What makes pods of workloads."""
 
+VOLUME_CONTROLLERS = ("persistentvolume-binder-controller", "ephemeral-volume-controller")
+"""What binds volumes to claims, and makes claims for ephemeral volumes."""
+
 # ServiceAccount would mount tokens, TaintNodesByCondition keep every pod from nodes that no kubelet reports,
 # and DefaultTolerationSeconds write into pods what a test did not.
 _NOT_ADMITTING = "ServiceAccount,TaintNodesByCondition,DefaultTolerationSeconds"
@@ -65,7 +68,7 @@ class ControlPlane:
         binaries: Binaries,
         folder: Path,
         profile: Profile = DEFAULT,
-        controllers: Sequence[str] = DEVICE_CONTROLLERS + WORKLOAD_CONTROLLERS,
+        controllers: Sequence[str] = DEVICE_CONTROLLERS + WORKLOAD_CONTROLLERS + VOLUME_CONTROLLERS,
         flags: Mapping[str, Sequence[str]] | None = None,
         *,
         environment: Mapping[str, str] = MappingProxyType({}),

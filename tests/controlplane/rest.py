@@ -36,6 +36,12 @@ CLAIM = Kind("resource.k8s.io/v1", "ResourceClaim")
 TEMPLATE = Kind("resource.k8s.io/v1", "ResourceClaimTemplate")
 CLASS = Kind("resource.k8s.io/v1", "DeviceClass")
 SLICE = Kind("resource.k8s.io/v1", "ResourceSlice")
+VOLUME = Kind("v1", "PersistentVolume")
+VOLUME_CLAIM = Kind("v1", "PersistentVolumeClaim")
+STORAGE_CLASS = Kind("storage.k8s.io/v1", "StorageClass")
+CSI_DRIVER = Kind("storage.k8s.io/v1", "CSIDriver")
+CSI_CAPACITY = Kind("storage.k8s.io/v1", "CSIStorageCapacity")
+SERVICE = Kind("v1", "Service")
 
 
 @dataclass(frozen=True, slots=True)

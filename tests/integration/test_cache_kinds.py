@@ -12,11 +12,22 @@ from scheduler.cache import kinds
 from scheduler.cache.reflector import Reflector
 from scheduler.cache.watcher import Watcher
 from scheduler.client.connection import Connection, connect
-from scheduler.client.resources import NAMESPACES, NODES, PODS, Resource, claims, classes, slices, taint_rules
+from scheduler.client.resources import (
+    NAMESPACES,
+    NODES,
+    PODS,
+    REPLICA_SETS,
+    SERVICES,
+    Resource,
+    claims,
+    classes,
+    slices,
+    taint_rules,
+)
 from tests.controlplane.contents import manifests, restore
 from tests.controlplane.patience import PATIENCE_S
 from tests.controlplane.plane import ControlPlane
-from tests.controlplane.rest import CLAIM, CLASS, NAMESPACE, NODE, POD, SLICE, Kind, RestClient
+from tests.controlplane.rest import CLAIM, CLASS, NAMESPACE, NODE, POD, SERVICE, SLICE, Kind, RestClient
 from tests.integration.conftest import FLEET
 
 Decode = Callable[[Mapping[str, Any]], object]
@@ -59,6 +70,8 @@ def test_fleet_is_read_without_a_refusal(plane: ControlPlane, api: RestClient, v
     assert names(kubeconfig, PODS, kinds.pod_of) == names_of(api, POD)
     assert names(kubeconfig, NODES, kinds.node_of) == names_of(api, NODE)
     assert names(kubeconfig, NAMESPACES, kinds.namespace_of) == names_of(api, NAMESPACE)
+    assert names(kubeconfig, SERVICES, kinds.pod_selector_of) == names_of(api, SERVICE) != []
+    assert names(kubeconfig, REPLICA_SETS, kinds.pod_selector_of) == names_of(api, Kind("apps/v1", "ReplicaSet")) != []
 
 
 @pytest.mark.parametrize("version", ["v1beta2", "v1alpha3"])

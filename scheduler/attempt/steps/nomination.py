@@ -1,4 +1,4 @@
-"""Writes status.nominatedNodeName of the pod while its devices are made ready.
+"""Writes status.nominatedNodeName of the pod while its devices are made ready, or its volumes are bound.
 
 That may take minutes, in which autoscalers and other schedulers should keep the place free. The API server clears the
 field when the pod is bound; an attempt that fails clears it itself. Nothing depends on it: an error is logged, and the
@@ -27,7 +27,10 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(eq=False)
 class Nominate(Step):
-    """The node in the pod's status, where devices have to be made ready. is_written: the pod may say it."""
+    """The node in the pod's status, where devices have to be made ready or volumes to be bound.
+
+    is_written: the pod may say it.
+    """
 
     binder: Binder
     attempt: Attempt
@@ -37,7 +40,8 @@ class Nominate(Step):
         """Let the pod say where it is about to go. Raises AttemptEnded where the devices will not be ready."""
         # Differs from kube-scheduler, which does so for every pod with claims: most are bound before anybody could
         # read it.
-        if self.attempt.decision.waits_for_devices and unready(self.binder, self.attempt):
+        decision = self.attempt.decision
+        if decision.waits_for_devices and (decision.volumes or unready(self.binder, self.attempt)):
             self.is_written = True
             await _write(self.binder, self.attempt, "", self.attempt.intent.node)
 

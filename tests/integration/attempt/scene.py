@@ -22,11 +22,13 @@ from scheduler.attempt.device_status import device_status
 from scheduler.attempt.listener import Listener
 from scheduler.attempt.step import Point
 from scheduler.attempt.watched_claims import WatchedClaims
+from scheduler.attempt.watched_volumes import WatchedVolumes
 from scheduler.client.api import Api
 from scheduler.client.connection import JSON, WRITE_TIMEOUT_S, connect
 from scheduler.client.resources import Resource, claims
 from scheduler.core_v1.pod import Pod, decode_pod
-from scheduler.decision.decide import Placed
+from scheduler.decision.cluster import Cluster
+from scheduler.decision.verdict import Placed
 from scheduler.state.extended_resources import ExtendedClaim, ExtendedResources
 from scheduler.state.nodes import NodeInfos
 from scheduler.state.rivals import Rival
@@ -257,6 +259,7 @@ class Scene(Listener):
                 api=api(connection),
                 claims=resource,
                 watched=self.watched,
+                volumes=WatchedVolumes(Cluster(kubernetes(), is_ours=bool)),
                 time=self.time.as_time(),
                 scheduler=SCHEDULER,
                 epoch=epoch,

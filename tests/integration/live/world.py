@@ -16,7 +16,22 @@ from tests.controlplane.ours import Program
 from tests.controlplane.patience import ask_until
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.proxy import Proxy
-from tests.controlplane.rest import CLAIM, CLASS, NODE, POD, SLICE, TEMPLATE, ApiError, Json, Kind
+from tests.controlplane.rest import (
+    CLAIM,
+    CLASS,
+    CSI_CAPACITY,
+    CSI_DRIVER,
+    NODE,
+    POD,
+    SLICE,
+    STORAGE_CLASS,
+    TEMPLATE,
+    VOLUME,
+    VOLUME_CLAIM,
+    ApiError,
+    Json,
+    Kind,
+)
 
 NAMESPACE = "live"
 DRIVER = "gpu.example"
@@ -25,7 +40,17 @@ EVENT = Kind("events.k8s.io/v1", "Event")
 PRIORITY = Kind("scheduling.k8s.io/v1", "PriorityClass")
 FINALIZER = "resource.kubernetes.io/delete-protection"
 
-_COUNTED = {"nodes": NODE, "resourceslices": SLICE, "deviceclasses": CLASS, "resourceclaims": CLAIM}
+_COUNTED = {
+    "nodes": NODE,
+    "resourceslices": SLICE,
+    "deviceclasses": CLASS,
+    "resourceclaims": CLAIM,
+    "persistentvolumes": VOLUME,
+    "persistentvolumeclaims": VOLUME_CLAIM,
+    "storageclasses": STORAGE_CLASS,
+    "csidrivers": CSI_DRIVER,
+    "csistoragecapacities": CSI_CAPACITY,
+}
 
 
 def settings_file(folder: Path, **settings: object) -> Path:

@@ -37,12 +37,15 @@ from scheduler.attempt.listener import Listener
 from scheduler.attempt.run import run
 from scheduler.attempt.steps.extended_claim import MakeClaim
 from scheduler.attempt.watched_claims import WatchedClaims
+from scheduler.attempt.watched_volumes import WatchedVolumes
 from scheduler.client.errors import CallFailed
 from scheduler.client.resources import claims
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_status import EXTENDED_STATUS
+from scheduler.decision.cluster import Cluster
 from scheduler.state.extended_resources import ExtendedClaim, claim_name
 from scheduler.state.rivals import Rival
+from tests.builders import kubernetes
 from tests.properties.attempt.server import NAMESPACE, Server, Way, asks_for_more, claims_of, nodes_of
 
 NODES = ("node-0", "node-1")
@@ -87,7 +90,8 @@ class Process(WatchedClaims, Listener):
         self.now = 0.0
         self.numbers = iter(range(1, 1000))
         time = Time(lambda: self.now, lambda: MOMENT, self.sleep, lambda: 0.5)
-        self.binder = Binder(history.server, claims("v1"), self, time, "ours", 1, str(number), self)
+        volumes = WatchedVolumes(Cluster(kubernetes(), is_ours=bool))
+        self.binder = Binder(history.server, claims("v1"), self, volumes, time, "ours", 1, str(number), self)
 
     async def sleep(self, seconds: float) -> None:
         self.now += seconds

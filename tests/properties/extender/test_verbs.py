@@ -7,7 +7,7 @@ import pytest
 from allocator.fleet.questions import rank_of
 from allocator.outcome import Allocated, Exhausted
 from allocator.policies.contract import Score
-from scheduler.decision.decide import refused_everywhere
+from scheduler.decision.everywhere import refused_everywhere
 from scheduler.extender.filter import Undecided, filter_nodes
 from scheduler.extender.preempt import kept_nodes
 from scheduler.extender.prioritize import prioritize

@@ -12,7 +12,8 @@ from scheduler.attempt.intent import Intent
 from scheduler.cache import kinds
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.decide import Placed, decide
+from scheduler.decision.decide import decide
+from scheduler.decision.verdict import Placed
 from scheduler.offline.placement import order_of
 from scheduler.plugins.profile import Profile
 from scheduler.state.pod_claims import Waiting, full

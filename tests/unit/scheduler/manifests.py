@@ -145,3 +145,30 @@ def a_cluster(*nodes: str, count: int = 2) -> list[Json]:
 def text_of(*objects: Any) -> str:
     """The objects as YAML documents: JSON is YAML too."""
     return "".join(f"---\n{json.dumps(one, ensure_ascii=False)}\n" for one in objects)
+
+
+def a_storage_class(name: str = "w", *, provisioner: str = "d.io", mode: str = "WaitForFirstConsumer") -> Json:
+    found = an_object("storage.k8s.io/v1", "StorageClass", name)
+    return {**found, "provisioner": provisioner, "volumeBindingMode": mode}
+
+
+def a_volume(name: str = "pv", *, node: str = "", phase: str = "Available", **spec: Any) -> Json:
+    """A PersistentVolume of the class `w`, reached from the node of that hostname or from all."""
+    expression = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
+    affinity = {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}
+    usual = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "storageClassName": "w"}
+    about = {**usual, **({"nodeAffinity": affinity} if node else {}), **spec}
+    return {**an_object("v1", "PersistentVolume", name), "spec": about, "status": {"phase": phase}}
+
+
+def a_volume_claim(name: str = "data", *, volume: str = "", **spec: Any) -> Json:
+    """A PersistentVolumeClaim of the class `w`, bound to the volume where one is given."""
+    usual = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, "storageClassName": "w"}
+    annotations = {"pv.kubernetes.io/bind-completed": "yes"} if volume else {}
+    found = an_object("v1", "PersistentVolumeClaim", name, "default", {"uid": name, "annotations": annotations})
+    return {**found, "spec": {**usual, **({"volumeName": volume} if volume else {}), **spec}}
+
+
+def volumes_of(*claims: str) -> list[Json]:
+    """The volumes of a pod, one for each claim."""
+    return [{"name": claim, "persistentVolumeClaim": {"claimName": claim}} for claim in claims]

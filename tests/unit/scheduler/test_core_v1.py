@@ -7,7 +7,6 @@ from scheduler.core_v1.host_ports import HostPort
 from scheduler.core_v1.node import decode_node
 from scheduler.core_v1.pod import Owner, Pod, PodClaim, Preference, decode_pod
 from scheduler.core_v1.pod_status import Condition
-from scheduler.core_v1.unread import GROUP
 from scheduler.core_v1.workload import MAX_PODS, Workload, decode_workload
 from tests.unit.scheduler.manifests import Json, a_node, a_pod, a_pod_template, a_workload, owned_by
 
@@ -333,19 +332,9 @@ def test_a_name_that_the_api_server_would_refuse_is_an_error(pod: Json, field: s
     assert error.startswith(f"{field}: ")
 
 
-@pytest.mark.parametrize(
-    ("spec", "unread"),
-    [
-        ({}, ()),
-        ({"topologySpreadConstraints": [{"whenUnsatisfiable": "ScheduleAnyway"}]}, ()),
-        ({"schedulingGroup": {"podGroupName": "workers"}}, (GROUP,)),
-        ({"volumes": [{"name": "a", "emptyDir": {}}, {"name": "b", "persistentVolumeClaim": {}}]}, ()),
-        ({"volumes": 5, "containers": [{"ports": 5}], "affinity": []}, ()),
-    ],
-)
-def test_what_placement_does_not_look_at_is_recognised(spec: Json, unread: tuple[str, ...]) -> None:
-    with_type_errors = {name: value for name, value in spec.items() if name != "affinity" or value}
-    assert pod_of(a_pod("p", **with_type_errors)).unread == unread
+def test_pods_know_their_group() -> None:
+    assert pod_of(a_pod("p", schedulingGroup={"podGroupName": "workers"})).group == "workers"
+    assert pod_of(a_pod("p", schedulingGroup={})).group == ""
 
 
 def with_ports(*ports: Json, **more: Any) -> Json:

@@ -207,8 +207,8 @@ def test_the_gate_switches_it_off_on_the_command_line() -> None:
 
 def test_what_is_not_looked_at_is_told_of_pods_with_extended_resources_and_not_of_those_without_devices() -> None:
     pods = [
-        a_pod("none", schedulingGroup={}),
-        a_pod("p", containers=[a_container(gpu=1)], schedulingGroup={}),
+        a_pod("none", schedulingGroup={"podGroupName": "g"}),
+        a_pod("p", containers=[a_container(gpu=1)], schedulingGroup={"podGroupName": "g"}),
     ]
     run = dra("allocate", "-", stdin=text_of(*nodes("node-1"), *pods))
     assert "placement does not look at pod groups (1 pod)" in run.err

@@ -18,7 +18,10 @@ from tests.unit.scheduler.manifests import (
     a_pod_template,
     a_request,
     a_slice,
+    a_storage_class,
     a_template,
+    a_volume,
+    a_volume_claim,
     a_workload,
     an_allocation,
     an_object,
@@ -67,6 +70,29 @@ def test_every_kind_that_counts_is_taken_in_any_order() -> None:
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "ReplicaSet", "DaemonSet", "Job", "CronJob"])
 def test_every_workload_is_taken(kind: str) -> None:
     assert [workload.kind for workload in inventory_of(a_workload(kind)).workloads] == [kind]
+
+
+def test_every_kind_that_says_something_of_volumes_is_taken() -> None:
+    group = "storage.k8s.io/v1"
+    spec: Json = {"spec": {"attacher": "d.io", "nodeName": "n", "source": {}}}
+    inventory = inventory_of(
+        a_volume(),
+        a_volume_claim(),
+        a_storage_class(),
+        an_object(group, "CSINode", "n"),
+        an_object(group, "CSIDriver", "d.io"),
+        {**an_object(group, "CSIStorageCapacity", "c", "default"), "storageClassName": "w"},
+        {**an_object(group, "VolumeAttachment", "va"), **spec},
+    )
+    assert len(inventory.storage) == 7
+    assert not inventory.skipped
+
+
+def test_what_is_wrong_with_a_storage_object_is_told_with_its_name_and_field() -> None:
+    (error,) = errors_of(a_volume(capacity={"storage": "much"}))
+    assert error.startswith("test.yaml, document 1: PersistentVolume pv: spec.capacity[storage]: must be a quantity")
+    (error,) = errors_of({**a_volume_claim(), "apiVersion": "storage.k8s.io/v1"})
+    assert "apiVersion: must be v1 for a PersistentVolumeClaim" in error
 
 
 def test_a_workload_of_the_old_group_is_taken() -> None:

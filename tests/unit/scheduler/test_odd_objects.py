@@ -25,7 +25,8 @@ from scheduler.client.raw_json import dumps
 from scheduler.client.resources import taint_rules
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.decide import Placed, decide
+from scheduler.decision.decide import decide
+from scheduler.decision.verdict import Placed
 from scheduler.queue.queue import Queue
 from scheduler.runtime.watched_state import WatchedState
 from scheduler.state.changes import Event, PodChanged
@@ -57,7 +58,7 @@ class World:
 
     def __init__(self) -> None:
         self.watched = WatchedState(
-            cast(Connection, None), Served("v1.37.0", "1.37", "v1", taint_rules("v1")), float, float
+            cast(Connection, None), Served("v1.37.0", "1.37", "v1", taint_rules("v1")), float, float, places_pods=True
         )
         self.cluster = Cluster(kubernetes(), is_ours=lambda _: True)
         self.cluster.set_class(a_class())
@@ -149,7 +150,7 @@ def _listed(reflector: Reflector[Any], kind: Kind, text: bytes) -> Found[Any]:
     return found
 
 
-KINDS_BY_NAME = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.kind)
+KINDS_BY_NAME = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.object["metadata"]["name"])
 
 
 @pytest.fixture

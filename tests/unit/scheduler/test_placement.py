@@ -18,10 +18,14 @@ from tests.unit.scheduler.manifests import (
     a_pod,
     a_request,
     a_slice,
+    a_storage_class,
     a_template,
+    a_volume,
+    a_volume_claim,
     an_allocated_claim,
     an_allocation,
     owned_by,
+    volumes_of,
 )
 from tests.unit.scheduler.scenario import Scenario, inventory_of, run
 
@@ -377,3 +381,40 @@ def test_a_run_changes_nothing_that_it_was_given() -> None:
     before = deepcopy(objects)
     run(*objects)
     assert objects == before
+
+
+# Volumes
+
+
+def with_hostnames(*names: str) -> list[Json]:
+    objects = a_cluster(*names)
+    return [*(a_node(name, labels={"kubernetes.io/hostname": name}) for name in names), *objects[len(names) :]]
+
+
+def with_volume(name: str, *claims: str) -> Json:
+    return a_pod(name, template="one", volumes=volumes_of(*claims))
+
+
+def test_a_pod_goes_where_its_volume_and_its_devices_are() -> None:
+    bound = [a_volume(node="b", phase="Bound"), a_volume_claim(volume="pv"), a_storage_class()]
+    assert run(*with_hostnames("a", "b"), *bound, with_volume("p", "data")).node_of("p") == "b"
+
+
+def test_a_volume_is_matched_with_one_claim_only() -> None:
+    storage = [a_volume(node="b"), a_volume_claim("one"), a_volume_claim("two")]
+    static = a_storage_class(provisioner="kubernetes.io/no-provisioner")
+    scenario = run(*with_hostnames("a", "b"), *storage, static, with_volume("p", "one"), with_volume("q", "two"))
+    assert [scenario.node_of(pod) for pod in ("p", "q")] == ["b", ""]
+
+
+def test_a_volume_is_made_once_for_all_pods_that_share_its_claim() -> None:
+    """Each node has devices for one pod."""
+    objects = [a_node(name) for name in ("a", "b")] + a_cluster("a", "b", count=1)[2:]
+    shared = [a_volume(), a_volume_claim(accessModes=["ReadWriteMany"]), a_storage_class()]
+    scenario = run(*objects, *shared, with_volume("p", "data"), with_volume("q", "data"))
+    assert [scenario.node_of(pod) for pod in ("p", "q")] == ["a", ""]
+
+
+def test_a_claim_that_is_not_there_refuses_its_pod() -> None:
+    scenario = run(*a_cluster(), a_volume_claim(), with_volume("p", "gone"))
+    assert scenario.reason_of("p") == 'persistentvolumeclaim "gone" not found'

@@ -1,6 +1,5 @@
 import pytest
 
-from scheduler.core_v1.unread import GROUP
 from scheduler.input.documents import Finding, Place, RawObject
 from scheduler.input.inventory import Inventory, take_inventory
 from scheduler.output.report import (
@@ -10,7 +9,7 @@ from scheduler.output.report import (
     unchecked_namespaces,
     unchecked_room,
     unknown_priorities,
-    unread_requirements,
+    unread_groups,
 )
 from tests.unit.scheduler.manifests import (
     DRIVER,
@@ -143,16 +142,16 @@ def test_an_input_without_pods_that_have_a_node_does_not_tell_what_is_taken() ->
 
 
 def unread(*pods: Json) -> list[str]:
-    return list(unread_requirements(inventory_of(*pods).pods))
+    return list(unread_groups(inventory_of(*pods).pods))
 
 
 def test_one_line_counts_the_pods_by_what_is_not_looked_at() -> None:
     lines = unread(
-        a_pod("a", claim="c", schedulingGroup={}),
-        a_pod("b", claim="c", schedulingGroup={}),
+        a_pod("a", claim="c", schedulingGroup={"podGroupName": "g"}),
+        a_pod("b", claim="c", schedulingGroup={"podGroupName": "g"}),
         a_pod("c", claim="c"),
     )
-    assert lines == [f"warning: placement does not look at {GROUP} (2 pods)"]
+    assert lines == ["warning: placement does not look at pod groups (2 pods)"]
 
 
 def test_of_pods_that_ask_for_no_more_than_is_looked_at_nothing_is_told() -> None:

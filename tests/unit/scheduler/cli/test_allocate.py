@@ -383,8 +383,8 @@ def test_pods_that_only_name_their_priority_class_come_in_its_order() -> None:
 
 
 def test_pods_that_ask_for_more_than_is_looked_at_are_counted_once() -> None:
-    pods = [a_pod(name, template="one", schedulingGroup={}) for name in "ab"]
-    bound = a_pod("c", claim="c", nodeName="node-1", schedulingGroup={})
+    pods = [a_pod(name, template="one", schedulingGroup={"podGroupName": "g"}) for name in "ab"]
+    bound = a_pod("c", claim="c", nodeName="node-1", schedulingGroup={"podGroupName": "g"})
     run = allocate([*a_cluster(), *pods, an_allocated_claim("c", "gpu-0"), bound])
     assert run.err.splitlines()[0] == "warning: placement does not look at pod groups (2 pods)"
     assert allocate([*a_cluster(), *pods], "--pod", "a").err.splitlines()[0].endswith("pod groups (1 pod)")

@@ -180,7 +180,7 @@ def test_nodes_that_were_passed_over_are_told_with_their_reasons() -> None:
     assert headline(run) == "pod default/p fits: node b, the only one that can"
     assert section(run, "other nodes") == [
         "2 nodes (a, d): request gpu needs 1 device, 0 are left (0 devices)",
-        "1 node (c): node is unschedulable",
+        "1 node (c): NodeUnschedulable: node is unschedulable",
     ]
 
 
@@ -480,9 +480,15 @@ def test_node_that_is_refused_for_another_reason_is_told_with_its_devices(count:
     objects.append(a_pod("p", claim="c"))
     run = run_on("p", objects, "--node", "a")
     assert run.code == 1
-    assert section(run, "node a, which was asked for")[:2] == ["node is unschedulable", f"its devices: {devices}"]
+    assert section(run, "node a, which was asked for")[:4] == [
+        "NodeUnschedulable: node is unschedulable",
+        "would pass if",
+        "node a uncordoned",
+        f"its devices: {devices}",
+    ]
     node = object_on("p", objects, "--node", "a")["node"]
-    assert (node["verdict"], node["refusedBy"]) == ("DoesNotFit", "Node")
+    assert (node["verdict"], node["refusedBy"], node["plugin"]) == ("DoesNotFit", "Node", "NodeUnschedulable")
+    assert node["wouldPassIf"] == ["node a uncordoned"]
     assert node["devices"] == ("Fits" if count == 2 else "DoesNotFit")
 
 

@@ -19,9 +19,13 @@ from tests.unit.scheduler.manifests import (
     a_pod,
     a_request,
     a_slice,
+    a_storage_class,
+    a_volume,
+    a_volume_claim,
     a_workload,
     an_object,
     text_of,
+    volumes_of,
 )
 
 
@@ -47,6 +51,25 @@ def test_room_that_the_input_does_not_tell_is_told_once_where_a_pod_waits_for_de
 def anti_affinity(when: str) -> Json:
     term = {"topologyKey": "kubernetes.io/hostname"}
     return {"podAntiAffinity": {when: [term]}}
+
+
+# Volumes
+
+
+@pytest.mark.parametrize(
+    ("objects", "told"),
+    [
+        ((), "no PersistentVolume, no PersistentVolumeClaim, no StorageClass"),
+        ((a_volume_claim(volume="pv"),), "no PersistentVolume, no StorageClass"),
+        ((a_volume_claim(), a_volume(), a_storage_class()), ""),
+    ],
+)
+def test_volumes_that_the_input_tells_too_little_of_are_not_checked(objects: tuple[Json, ...], told: str) -> None:
+    pod = a_pod("p", template="one", volumes=volumes_of("data"))
+    found = allocate(*a_cluster(), *objects, pod)
+    warning = f"warning: the input holds {told}: volumes of 1 pod are not checked against them"
+    assert [line for line in found.err.splitlines() if "volumes" in line] == ([warning] if told else [])
+    assert "1 of 1 placed" in found.err
 
 
 # Requirements of pods that placement does not look at
@@ -87,7 +110,7 @@ def test_pods_that_need_no_node_any_more_are_not_told() -> None:
 
 
 def test_only_the_pods_that_are_asked_for_are_told() -> None:
-    volumes: dict[str, Any] = {"schedulingGroup": {}}
+    volumes: dict[str, Any] = {"schedulingGroup": {"podGroupName": "g"}}
     objects = [*a_cluster(), a_pod("p", template="one"), a_pod("q", template="one", **volumes)]
     assert warnings_of(*objects, options=("--pod", "p")) == []
     assert len(warnings_of(*objects, options=("--pod", "q"))) == 1

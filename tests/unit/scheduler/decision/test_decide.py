@@ -9,8 +9,9 @@ from cel.values.quantity import Quantity
 from scheduler.core_v1.namespace import Namespace
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.decide import Failed, NotPlaced, OutOfTime, Placed, Verdict, decide
+from scheduler.decision.decide import decide
 from scheduler.decision.time_limit import DecisionTimeLimit
+from scheduler.decision.verdict import Failed, NotPlaced, OutOfTime, Placed, Verdict
 from scheduler.plugins.dynamic_resources import ADMIN_ACCESS, CLAIMS, CLASSES, DEVICES
 from scheduler.plugins.node_affinity import NODE_AFFINITY
 from scheduler.plugins.node_declared_features import NODE_DECLARED_FEATURES
@@ -146,10 +147,10 @@ def test_missing_class_is_named_and_waited_for() -> None:
     assert "request gpus: device class nic does not exist" in found.refusal.message
 
 
-def test_what_is_not_supported_is_refused_by_name() -> None:
-    found = refused(outcome(a_cluster(1), pod=a_pod(unread=("required pod affinity",))))
+def test_pod_of_a_group_is_refused_by_name() -> None:
+    found = refused(outcome(a_cluster(1), pod=a_pod(group="workers")))
     assert found.refusal.reasons == {UNSUPPORTED}
-    assert "required pod affinity" in found.refusal.message
+    assert "PodGroup claims unsupported" in found.refusal.message
 
 
 def test_claim_that_is_full_keeps_the_pod_from_every_node() -> None:

@@ -8,7 +8,9 @@ from cel.values.quantity import Quantity
 from scheduler.core_v1.pod import Pod, PodClaim
 from scheduler.decision.answers import answers, unfit
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.decide import NO_ROOM_BESIDE, NotPlaced, Placed, decide
+from scheduler.decision.decide import decide
+from scheduler.decision.not_placed import NO_ROOM_BESIDE
+from scheduler.decision.verdict import NotPlaced, Placed
 from scheduler.plugins.dynamic_resources import DEVICES
 from scheduler.plugins.node_resources_fit import NODE_RESOURCES_FIT
 from scheduler.state.pod_requests import pod_requests

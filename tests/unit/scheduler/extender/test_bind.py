@@ -13,11 +13,12 @@ from scheduler.attempt.attempts import INTERNAL, Attempts
 from scheduler.attempt.binder import Binder, Time
 from scheduler.attempt.listener import Listener
 from scheduler.attempt.watched_claims import WatchedClaims
+from scheduler.attempt.watched_volumes import WatchedVolumes
 from scheduler.client.api import Api
 from scheduler.client.errors import ApiError, ApiStatus
 from scheduler.client.resources import claims
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.decide import Placed
+from scheduler.decision.verdict import Placed
 from scheduler.extender.bind import Binds, is_tried
 from scheduler.extender.wire import ExtenderBindingArgs
 from scheduler.state.invariants import Violation
@@ -67,7 +68,7 @@ def binds(cluster: Cluster, denied: Denied) -> tuple[Binds, Attempts]:
     moment = datetime(2026, 1, 1, tzinfo=UTC)
     time = Time(lambda: 0.0, lambda: moment, asyncio.sleep, lambda: 0.5)
     watched = cast(WatchedClaims, denied)
-    binder = Binder(cast(Api, denied), claims("v1"), watched, time, "ours", 1, "1", denied)
+    binder = Binder(cast(Api, denied), claims("v1"), watched, WatchedVolumes(cluster), time, "ours", 1, "1", denied)
     attempts = Attempts(
         cluster,
         binder,

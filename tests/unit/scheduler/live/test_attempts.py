@@ -13,6 +13,7 @@ from scheduler.attempt.attempts import FASTER_S, Attempts
 from scheduler.attempt.binder import Binder, Time
 from scheduler.attempt.listener import Listener
 from scheduler.attempt.watched_claims import WatchedClaims
+from scheduler.attempt.watched_volumes import WatchedVolumes
 from scheduler.cache.kinds import claim_of
 from scheduler.cache.reflector import Reflector
 from scheduler.client.connection import Connection
@@ -142,7 +143,7 @@ class Room:
         api = cast(Connection, self.server)
         time = Time(lambda: self.now, lambda: MOMENT, lambda _: asyncio.sleep(0), lambda: 0.5)
         observed = Shown(cast(Reflector[Any], None), cluster)
-        binder = Binder(api, claims("v1"), observed, time, "ours", 1, "1", Silent())
+        binder = Binder(api, claims("v1"), observed, WatchedVolumes(cluster), time, "ours", 1, "1", Silent())
         metrics = Metrics("ours", lambda: pytest.fail("nobody reads them"))
         told = Events(api, "ours", "ours", lambda: MOMENT), Refusals(api, lambda: MOMENT)
         self.attempts = Attempts(

@@ -14,13 +14,14 @@ from scheduler.attempt.binder import Binder, Time
 from scheduler.attempt.intent import Intent
 from scheduler.attempt.listener import Listener
 from scheduler.attempt.watched_claims import WatchedClaims
+from scheduler.attempt.watched_volumes import WatchedVolumes
 from scheduler.cache.kinds import claim_of
 from scheduler.client.api import Api
 from scheduler.client.errors import ApiError, ApiStatus
 from scheduler.client.resources import claims
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.decide import Failed, OutOfTime, Verdict
+from scheduler.decision.verdict import Failed, OutOfTime, Verdict
 from scheduler.live.loop import LEFT_S, PROBE_S, Loop, Parts
 from scheduler.queue.queue import Queue
 from scheduler.runtime.metrics import Metrics
@@ -80,7 +81,9 @@ class Room:
         api = cast(Api, denied)
         moment = datetime(2026, 1, 1, tzinfo=UTC)
         time = Time(lambda: self.now, lambda: moment, asyncio.sleep, lambda: 0.5)
-        binder = Binder(api, claims("v1"), cast(WatchedClaims, denied), time, "ours", 1, "1", denied)
+        binder = Binder(
+            api, claims("v1"), cast(WatchedClaims, denied), WatchedVolumes(cluster), time, "ours", 1, "1", denied
+        )
         self.queue = Queue(self.now, gate=cluster.gate, on_move=lambda *_: None)
         metrics = Metrics("ours", lambda: pytest.fail("nobody reads them"))
         events, refusals = Events(api, "ours", "ours", lambda: moment), Refusals(api, lambda: moment)

@@ -12,8 +12,10 @@ from scheduler.core_v1.persistent_volume_claim import PersistentVolumeClaim
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.volume_sources import ZONE
 from scheduler.decision.cluster import Cluster
+from scheduler.decision.decide import decide
+from scheduler.decision.verdict import NotPlaced, Placed
 from scheduler.plugins.plugin import Refusal, RefusedPod
-from scheduler.plugins.volume_binding import MISSING, NO_SPACE, UNAVAILABLE, UNREACHED, VOLUME_BINDING, plan
+from scheduler.plugins.volume_binding import MISSING, NO_SPACE, UNAVAILABLE, UNREACHED, VOLUME_BINDING, pinned, plan
 from scheduler.state.changes import (
     CSIDriverChanged,
     CSINodeChanged,
@@ -26,8 +28,8 @@ from scheduler.state.changes import (
     StorageClassChanged,
 )
 from scheduler.state.pod_requests import pod_requests
-from scheduler.state.volumes import CLAIMS, CLASSES, VOLUMES
-from tests.builders import a_pod
+from scheduler.state.volumes import CLAIMS, CLASSES, UNMADE, VOLUMES
+from tests.builders import a_pod, amounts
 from tests.storage import (
     DRIVER,
     NO_PROVISIONER,
@@ -349,6 +351,10 @@ def test_what_hangs_on_kinds_that_nobody_has_seen_is_not_looked_at(unseen: set[s
     assert planned(world, "a1") == ({}, [])
 
 
+def test_a_claim_that_is_not_made_yet_is_not_looked_at_where_nothing_has_happened_yet() -> None:
+    assert left(VOLUME_BINDING, a_world(unseen={UNMADE}), a_pod_with(ephemeral="scratch")) == EVERYWHERE
+
+
 # What may help
 
 
@@ -390,3 +396,47 @@ def is_helped(event: Event, pod: Pod) -> bool:
 )
 def test_what_may_bring_a_volume_helps(event: Event, *, helps: bool) -> None:
     assert is_helped(event, a_pod_with("v")) is helps
+
+
+# What keeps the pod where it is
+
+
+def test_annotation_that_keeps_the_pod_on_a_node_is_said() -> None:
+    world = a_world_with(a_pvc("v", selected_node="a2"))
+    text = pinned(cycle_of(world, a_pod_with("v")))
+    assert "PersistentVolumeClaim default/v" in text
+    assert "node a2" in text
+    assert "volume.kubernetes.io/selected-node" in text
+
+
+def test_nothing_keeps_a_pod_whose_claims_name_no_node_or_are_bound() -> None:
+    world = a_world_with(a_pvc("v"), a_bound_pvc("u", selected_node="a2"), a_pv())
+    assert pinned(cycle_of(world, a_pod_with("v", "u"))) == ""
+
+
+def test_pod_that_is_kept_on_a_node_that_refuses_it_is_told_by_what() -> None:
+    world = with_room(a_world_with(a_pvc("v", selected_node="gone")))
+    verdict = decide(world, a_pod_with("v"), ())
+    assert isinstance(verdict, NotPlaced)
+    assert UNAVAILABLE in verdict.refusal.message
+    assert "default/v keeps the pod on node gone" in verdict.refusal.message
+
+
+def test_node_where_no_volume_could_be_made_is_taken_only_if_there_is_no_other() -> None:
+    world = with_room(a_world_with(a_pvc("v")))
+    nodes = []
+    for _ in range(4):
+        verdict = decide(world, a_pod_with("v", nominated_node="a1"), ())
+        assert isinstance(verdict, Placed)
+        nodes.append(verdict.node)
+        world.volumes.decline(("default", "v"), verdict.node)
+    assert (nodes[0], sorted(nodes[:3]), nodes[3]) == ("a1", EVERYWHERE, "a1")
+
+
+def with_room(world: Cluster) -> Cluster:
+    """The nodes have room for pods."""
+    for name in EVERYWHERE:
+        node = world.node(name)
+        assert node is not None
+        world.set_node(replace(node, allocatable=amounts(pods="10")))
+    return world

@@ -6,7 +6,7 @@ from allocator.model import Node
 from allocator.search.rules import bits
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.volume_sources import ZONE
-from scheduler.decision import decide
+from scheduler.decision import able
 from scheduler.decision.cluster import Cluster
 from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.plugin import Plugin
@@ -35,7 +35,7 @@ def a_world(*more: Node, is_strict: bool = False, unseen: Iterable[str] = ()) ->
 
 def cycle_of(cluster: Cluster, pod: Pod) -> Cycle:
     """An attempt at the pod."""
-    return decide.cycle_of(cluster, pod, pod_requests(pod))
+    return able.cycle_of(cluster, pod, pod_requests(pod))
 
 
 def before(plugin: Plugin, cluster: Cluster, pod: Pod) -> str:

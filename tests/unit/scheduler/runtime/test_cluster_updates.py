@@ -14,7 +14,8 @@ from scheduler.client.connection import Connection
 from scheduler.client.discovery import Served
 from scheduler.client.resources import Resource, taint_rules
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.decide import NotPlaced, Placed, decide
+from scheduler.decision.decide import decide
+from scheduler.decision.verdict import NotPlaced, Placed
 from scheduler.runtime.watched_state import WatchedState
 from scheduler.state.changes import ClaimChanged, Event, PodChanged
 from scheduler.state.pod_claims import Waiting
@@ -36,7 +37,7 @@ class World:
         self.cluster.set_class(a_class())
         self.cluster.set_slice(a_slice("gpu-0", "gpu-1", reach=on_node()))
         self.watched = WatchedState(
-            cast(Connection, None), Served("v1.37.0", "1.37", "v1", taint_rules("v1")), float, float
+            cast(Connection, None), Served("v1.37.0", "1.37", "v1", taint_rules("v1")), float, float, places_pods=True
         )
         self.heard: list[Event] = []
         self.refused: list[tuple[str, str]] = []

@@ -46,6 +46,7 @@ def a_core(heard: Heard) -> Core:
         reporter=heard,
         on_event=lambda _: None,
         makes_claims=True,
+        places_pods=True,
         profiles=(Profile(),),
     )
 

@@ -5,11 +5,19 @@ from typing import Any, cast
 
 import pytest
 
-from allocator.model import DeviceClass, Node, Slice
 from scheduler.cache.events import Applied, Deleted, Entry, Key
+from scheduler.cache.store import Store
 from scheduler.client.connection import Connection
 from scheduler.client.discovery import Served
+from scheduler.core_v1.csi_driver import CSIDriver
+from scheduler.core_v1.csi_node import CSINode
+from scheduler.core_v1.csi_storage_capacity import CSIStorageCapacity
 from scheduler.core_v1.namespace import Namespace
+from scheduler.core_v1.persistent_volume import PersistentVolume
+from scheduler.core_v1.persistent_volume_claim import PersistentVolumeClaim
+from scheduler.core_v1.pod_selector import PodSelector
+from scheduler.core_v1.storage_class import StorageClass
+from scheduler.core_v1.volume_attachment import VolumeAttachment
 from scheduler.decision.cluster import Cluster
 from scheduler.runtime.watched_state import WatchedState
 from scheduler.state import changes
@@ -22,42 +30,87 @@ class Told:
 
     def __init__(self) -> None:
         self.calls: list[tuple[object, ...]] = []
+        self.volumes = self.selectors = self
 
     def __getattr__(self, name: str) -> Callable[..., None]:
         return lambda *given: self.calls.append((name, *given))
 
 
-KINDS: list[tuple[str, str, Any, Callable[[Any], object], type]] = [
-    ("nodes", "node", a_node("a"), lambda node: node.name, changes.NodeChanged),
-    ("namespaces", "namespace", Namespace("a", {"x": "y"}), lambda namespace: namespace.name, changes.NamespaceChanged),
-    ("classes", "class", a_class("a"), lambda device_class: device_class.name, changes.ClassChanged),
-    ("slices", "slice", a_slice(name="a"), lambda piece: piece.name, changes.SliceChanged),
-    ("pods", "pod", a_pod(name="a"), lambda pod: pod.uid, changes.PodChanged),
+def by_name(found: Any) -> object:
+    return found.name
+
+
+def by_key(found: Any) -> object:
+    return found.key
+
+
+CAPACITY = CSIStorageCapacity("default", "a", "fast")
+KINDS: list[tuple[str, str, Any, Callable[[Any], object], Callable[[Any, Any], object]]] = [
+    ("Node", "node", a_node("a"), by_name, changes.NodeChanged),
+    ("Namespace", "namespace", Namespace("a", {"x": "y"}), by_name, changes.NamespaceChanged),
+    ("DeviceClass", "class", a_class("a"), by_name, changes.ClassChanged),
+    ("ResourceSlice", "slice", a_slice(name="a"), by_name, changes.SliceChanged),
+    ("Pod", "pod", a_pod(name="a"), lambda pod: pod.uid, changes.PodChanged),
+    ("PersistentVolume", "volume", PersistentVolume("a"), by_name, changes.PersistentVolumeChanged),
+    ("PersistentVolumeClaim", "claim", PersistentVolumeClaim("b", "a"), by_key, changes.PersistentVolumeClaimChanged),
+    ("StorageClass", "class", StorageClass("a"), by_name, changes.StorageClassChanged),
+    ("CSINode", "csi_node", CSINode("a"), by_name, changes.CSINodeChanged),
+    ("CSIDriver", "driver", CSIDriver("a"), by_name, changes.CSIDriverChanged),
+    ("CSIStorageCapacity", "capacity", CAPACITY, by_key, changes.CSIStorageCapacityChanged),
+    ("VolumeAttachment", "attachment", VolumeAttachment("a", "d", "n"), by_name, changes.VolumeAttachmentChanged),
 ]
 
 
-@pytest.mark.parametrize(("store", "kind", "found", "known_by", "changed"), KINDS, ids=[kind[0] for kind in KINDS])
+@pytest.mark.parametrize(("kind", "name", "found", "known_by", "changed"), KINDS, ids=[kind[0] for kind in KINDS])
 def test_object_is_set_when_it_is_there_and_removed_when_it_is_gone(
-    store: str,
     kind: str,
-    found: Node | Namespace | DeviceClass | Slice,
+    name: str,
+    found: object,
     known_by: Callable[[Any], object],
-    changed: Callable[[object, object], object],
+    changed: Callable[[Any, Any], object],
 ) -> None:
     told = Told()
-    served = Served("v1.37.0", "1.37", "v1", None)
-    watched_state = WatchedState(cast(Connection, None), served, lambda: 0.0, lambda: 0.0)
-    update_from(watched_state, cast(Cluster, told), lambda event: told.calls.append(("heard", event)))
+    state = a_state()
+    update_from(state, cast(Cluster, told), lambda event: told.calls.append(("heard", event)))
     key, uid = Key("", "a"), str(known_by(found))
-    watched = getattr(watched_state, store).store
-    watched.take(Applied(Entry(key, uid, 1, found)))
-    watched.take(Applied(Entry(key, uid, 2, found)))
-    watched.take(Deleted(key, uid, 3))
+    store = store_of(state, kind)
+    store.take(Applied(Entry(key, uid, 1, found)))
+    store.take(Applied(Entry(key, uid, 2, found)))
+    store.take(Deleted(key, uid, 3))
     assert told.calls == [
-        (f"set_{kind}", found),
+        (f"set_{name}", found),
         ("heard", changed(None, found)),
-        (f"set_{kind}", found),
-        *([("heard", changed(found, found))] if kind == "pod" else []),  # nobody waits for what is the same
-        (f"remove_{kind}", known_by(found)),
+        (f"set_{name}", found),
+        *([("heard", changed(found, found))] if kind == "Pod" else []),  # nobody waits for what is the same
+        (f"remove_{name}", known_by(found)),
         ("heard", changed(found, None)),
     ]
+
+
+@pytest.mark.parametrize("kind", ["Service", "ReplicationController", "ReplicaSet", "StatefulSet"])
+def test_services_and_controllers_are_known_and_wake_nobody(kind: str) -> None:
+    told = Told()
+    state = a_state()
+    update_from(state, cast(Cluster, told), lambda event: told.calls.append(("heard", event)))
+    store, found = store_of(state, kind), PodSelector(kind, "default", "a", ())
+    store.take(Applied(Entry(Key("default", "a"), "uid", 1, found)))
+    store.take(Deleted(Key("default", "a"), "uid", 2))
+    assert told.calls == [("set", found), ("remove", found)]
+
+
+def test_who_answers_for_devices_alone_watches_nothing_else() -> None:
+    of_devices = {reflector.resource.kind for reflector in a_state(places_pods=False)}
+    assert of_devices == {"Node", "Namespace", "DeviceClass", "ResourceSlice", "ResourceClaim", "Pod"}
+    more = {reflector.resource.kind for reflector in a_state()} - of_devices
+    assert more - {kind for kind, *_ in KINDS} == {"Service", "ReplicationController", "ReplicaSet", "StatefulSet"}
+    assert len(more) == 11
+
+
+def a_state(*, places_pods: bool = True) -> WatchedState:
+    served = Served("v1.37.0", "1.37", "v1", None)
+    return WatchedState(cast(Connection, None), served, lambda: 0.0, lambda: 0.0, places_pods=places_pods)
+
+
+def store_of(state: WatchedState, kind: str) -> Store[Any]:
+    (found,) = (reflector.store for reflector in state if reflector.resource.kind == kind)
+    return found

@@ -1,0 +1,163 @@
+"""Why no node takes a pod: counted by reason, as kube-scheduler words it, with what the nearest node lacks.
+
+Source: kube-scheduler's FitError; its DynamicResources plugin for texts.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from allocator.explain.text import nearest_miss, nearest_of
+from allocator.model import Claim
+from allocator.outcome import Outcome
+from allocator.search.rules import Mask, bits
+from scheduler.core_v1.pod import Pod
+from scheduler.decision.able import (
+    allowed,
+    cycle_of,
+    reached_by_all,
+)
+from scheduler.decision.cluster import Cluster
+from scheduler.decision.everywhere import classes_of
+from scheduler.decision.feasibility import after_devices, fit_error, rejections
+from scheduler.decision.requirements import Requirements
+from scheduler.decision.verdict import NotPlaced
+from scheduler.plugins.dynamic_resources import DEVICES
+from scheduler.plugins.node_name import NODE_NAME
+from scheduler.plugins.node_resources_fit import NODE_RESOURCES_FIT
+from scheduler.plugins.plugin import NO_NODES, Reason, Refusal, Rejected
+from scheduler.plugins.volume_binding import pinned
+from scheduler.state.masks import union
+from scheduler.state.pod_requests import OF_NODES, PodRequests, pod_requests
+
+NO_DEVICES = "cannot allocate all claims"
+NOT_REACHED = "resourceclaim not available on the node"
+NO_ROOM_BESIDE = "node(s) didn't have room for the pod with its devices"
+"""What devices take of the node is more than it has left (KEP-5517)."""
+
+
+def refused_by_all_nodes(
+    cluster: Cluster, problem: tuple[Reason, str], requests: PodRequests, pending: Sequence[Claim]
+) -> NotPlaced:
+    """A pod that is kept from every node at once by this. pending: its claims without devices."""
+    reason, text = problem
+    message = fit_error(cluster.fleet.all.bit_count(), Counter(), before=text)
+    return NotPlaced(Refusal(frozenset({reason}), requests, classes_of(pending), message=message), everywhere=text)
+
+
+def not_placed(
+    cluster: Cluster, pod: Pod, asked: Sequence[Requirements], claims: Sequence[Claim], failed: Mapping[str, str]
+) -> NotPlaced:
+    """A pod that no node can take. asked: what it asks of which nodes. claims, failed: as for `decide`."""
+    everywhere = reached_by_all(cluster, claims, failed)
+    kept = [Kept.of(cluster, pod, required, everywhere) for required in asked]
+    left = union(one.left for one in kept)
+    told: Counter[str] = Counter()
+    reasons: set[Reason] = set() if cluster.fleet.all else {NO_NODES}
+    for reason, rejected in (found for one in kept for found in one.found()):
+        told[rejected.reason] += rejected.nodes.bit_count()
+        reasons.add(reason)
+    lacking = lacking_devices(cluster, pod, [(one.required.pending, one.lacking) for one in kept])
+    devices = _nearest(cluster, lacking) or (next(iter(failed.values()), "") if left else "")
+    explanation = " ".join(filter(None, (pinned(cycle_of(cluster, pod, pod_requests(pod))), devices)))
+    refusal = Refusal(
+        frozenset(reasons or {NODE_NAME.reason}),  # a node that is to be the pod's, and is not there
+        min((one.requests for one in asked), key=lambda requests: len(requests.amounts)),
+        classes_of(claim for required in asked for claim in required.pending),
+        frozenset(() if pod.node_name else cluster.extended_resources.asked_by(pod)) | _taken_by_devices(kept),
+        fit_error(cluster.fleet.all.bit_count(), told, explanation=explanation),
+    )
+    stuck = [one for one in claims if one.allocation and left & ~reached_by_all(cluster, [one], failed)]
+    return NotPlaced(refusal, tuple(stuck), lacking=lacking)
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The nodes of some requirements by what keeps the pod from them. refused: by filters. left: by none of them.
+
+    late: what keeps the pod from nodes that a filter refuses which comes after devices.
+    Of those that are left some do not reach what the claims have, some lack devices, and some have no room beside them.
+    """
+
+    required: Requirements
+    refused: Sequence[tuple[Reason, Rejected]]
+    late: Sequence[tuple[Reason, Rejected]]
+    left: Mask
+    unreached: Mask
+    lacking: Mask
+    crowded: Mask
+
+    @staticmethod
+    def of(cluster: Cluster, pod: Pod, required: Requirements, reached: Mask, fitting: Mask = 0) -> "Kept":
+        """Of a pod. reached: by its allocated claims. fitting: the nodes that can take it, see `able`."""
+        left = allowed(cluster, pod, required)
+        giving = left & reached & (cluster.fleet_of(pod).able(required.pending) if required.pending else left)
+        found = [] if pod.node_name or required.problem else list(refused_by_filters(cluster, pod, required))
+        names = {plugin.name for plugin in after_devices(cluster.templates_of(pod).plugins)}
+        refused = [(reason, one) for reason, one in found if reason.plugin not in names]
+        late = [(reason, one) for reason, one in found if reason.plugin in names]
+        others = list(_told_after_devices(cluster, pod, required, late, reached)) if late else []
+        return Kept(required, refused, others, left, left & ~reached, left & reached & ~giving, giving & ~fitting)
+
+    def found(self) -> Iterator[tuple[Reason, Rejected]]:
+        """What keeps the pod from which nodes; a node may lack several resources."""
+        yield from self.refused
+        if self.required.problem:
+            yield DEVICES, Rejected(self.required.problem, self.required.nodes)
+        if self.unreached:
+            yield DEVICES, Rejected(NOT_REACHED, self.unreached)
+        if self.lacking:
+            yield DEVICES, Rejected(NO_DEVICES, self.lacking)
+        if self.crowded:
+            yield NODE_RESOURCES_FIT.reason, Rejected(NO_ROOM_BESIDE, self.crowded, self.crowded)
+            yield DEVICES, Rejected(NO_ROOM_BESIDE, 0)  # other devices may take less
+        yield from self.late
+
+
+def refused_by_filters(cluster: Cluster, pod: Pod, required: Requirements) -> Iterator[tuple[Reason, Rejected]]:
+    """Why not, for the nodes of `required` that a filter refuses."""
+    for plugin, one in rejections(cycle_of(cluster, pod, required.requests), cluster.templates_of(pod)):
+        if nodes := one.nodes & required.nodes:
+            yield plugin.reason, Rejected(one.reason, nodes, one.resolvable & required.nodes)
+
+
+def _told_after_devices(
+    cluster: Cluster, pod: Pod, required: Requirements, late: Iterable[tuple[Reason, Rejected]], reached: Mask
+) -> Iterator[tuple[Reason, Rejected]]:
+    """What there is to say of nodes that a filter refuses which comes after devices: those may be missing as well."""
+    giving = cluster.fleet_of(pod).able(required.pending) if required.pending else cluster.fleet.all
+    for reason, one in late:
+        for text, nodes in ((NOT_REACHED, one.nodes & ~reached), (NO_DEVICES, one.nodes & reached & ~giving)):
+            if nodes:
+                yield DEVICES, Rejected(text, nodes)
+        if nodes := one.nodes & reached & giving:
+            yield reason, Rejected(one.reason, nodes, one.resolvable & nodes)
+
+
+def _taken_by_devices(kept: Iterable[Kept]) -> frozenset[str]:
+    """The resources of which devices may take what is missing."""
+    return OF_NODES if any(one.crowded for one in kept) else frozenset()
+
+
+def lacking_devices(
+    cluster: Cluster, pod: Pod | None, groups: Iterable[tuple[Sequence[Claim], Mask]]
+) -> list[tuple[Outcome, Mask]]:
+    """Why these nodes cannot give these claims their devices; that of the nearest node tells who has them.
+
+    groups: nodes that are not able, and the claims without devices. Cost: O(different reasons).
+    """
+    fleet = cluster.fleet_of(pod)
+    found = [(claims, *one) for claims, nodes in groups if nodes for one in fleet.unable(claims, nodes)]
+    if not found:
+        return []
+    first = {cluster.name_of(next(bits(nodes))): number for number, (_, _, nodes) in enumerate(found)}
+    nearest = first[nearest_of({name: found[number][1] for name, number in first.items()})]
+    claims, _, nodes = found[nearest]
+    told = fleet.refusal(claims, next(bits(nodes)))
+    return [(told if number == nearest else outcome, nodes) for number, (_, outcome, nodes) in enumerate(found)]
+
+
+def _nearest(cluster: Cluster, lacking: Iterable[tuple[Outcome, Mask]]) -> str:
+    """What the nearest of the nodes that lack devices lacks."""
+    found = {cluster.name_of(next(bits(nodes))): outcome for outcome, nodes in lacking}
+    return nearest_miss(found) if found else ""

@@ -1,0 +1,59 @@
+"""What becomes of a pod: what an attempt decides, for those who carry it out."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from allocator.model import Allocation, Claim
+from allocator.outcome import Outcome
+from allocator.search.rules import Mask
+from scheduler.core_v1.pod_status import TakenByClaim
+from scheduler.plugins.plugin import Refusal
+from scheduler.state.extended_resources import ExtendedClaim
+from scheduler.state.volumes import NO_PLAN, VolumePlan
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """The pod goes to the node. claims: its own. allocations: of those that had none, in their order.
+
+    extended: the claim to be made for its extended resources, which gets the last allocation. by_claims: what devices
+    take of the node. volumes: what is to be written for it to have its volumes there.
+    """
+
+    node: str
+    claims: tuple[Claim, ...]
+    allocations: tuple[Allocation, ...]
+    extended: ExtendedClaim | None = None
+    by_claims: tuple[TakenByClaim, ...] = ()
+    volumes: VolumePlan = NO_PLAN
+
+
+@dataclass(frozen=True, slots=True)
+class NotPlaced:
+    """The pod fits nowhere. stuck: its allocated claims that keep it from a node where it could be otherwise.
+
+    everywhere: what speaks against every node at once, whatever is free; else empty. lacking: what the nodes say that
+    lack devices, of those that say the same together.
+    """
+
+    refusal: Refusal
+    stuck: tuple[Claim, ...] = ()
+    everywhere: str = ""
+    lacking: Sequence[tuple[Outcome, Mask]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The attempt cannot be decided: kube-scheduler's status Error."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class OutOfTime:
+    """The attempt has taken its time. What was worked out by then is kept: the next one goes on from there."""
+
+    reason: str
+
+
+Verdict = Placed | NotPlaced | Failed | OutOfTime

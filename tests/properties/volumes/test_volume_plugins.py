@@ -1,0 +1,146 @@
+"""Any history of storage, nodes and pods leaves what a look at every object says, and no trace of what is gone."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from hypothesis import given, settings
+
+from allocator.search.rules import bits
+from scheduler.core_v1.pod import Pod
+from scheduler.core_v1.pod_volumes import PodVolumes
+from scheduler.decision.able import cycle_of
+from scheduler.decision.cluster import Cluster
+from scheduler.plugins.cycle import Cycle
+from scheduler.plugins.plugin import Plugin
+from scheduler.plugins.volume_binding import plan
+from scheduler.state.pod_requests import pod_requests
+from tests.builders import kubernetes
+from tests.properties.volumes import naive
+from tests.properties.volumes.naive import Storage
+from tests.properties.volumes.strategies import extras, furniture, pods_that_ask, steps
+
+Step = tuple[Any, ...]
+
+_SET = {
+    "volumes": "set_volume",
+    "claims": "set_claim",
+    "classes": "set_class",
+    "csi_nodes": "set_csi_node",
+    "drivers": "set_driver",
+    "capacities": "set_capacity",
+    "attachments": "set_attachment",
+}
+
+
+@dataclass
+class World:
+    """The same objects twice: as decisions see them, and as they are."""
+
+    cluster: Cluster = field(default_factory=lambda: Cluster(kubernetes(), is_ours=lambda _: True))
+    storage: Storage = field(default_factory=Storage)
+
+    def do(self, step: Step) -> None:
+        match step:
+            case ("ask", extra):
+                agree(self, extra)
+            case ("remove", kind, number):
+                self.remove(kind, number)
+            case ("nodes", node):
+                self.storage.nodes[node.name] = node
+                self.cluster.set_node(node)
+            case ("pods", pod):
+                self.storage.pods[pod.name] = pod
+                self.cluster.set_pod(pod)
+            case (kind, found):
+                getattr(self.storage, kind)[found.name] = found
+                getattr(self.cluster.volumes, _SET[kind])(found)
+
+    def remove(self, kind: str, number: int) -> None:
+        objects = getattr(self.storage, kind)
+        if number >= len(objects):
+            return
+        found = objects.pop(sorted(objects)[number])
+        match kind:
+            case "nodes":
+                self.cluster.remove_node(found.name)
+            case "pods":
+                self.cluster.remove_pod(found.uid)
+            case "claims" | "capacities":
+                getattr(self.cluster.volumes, _SET[kind].replace("set", "remove"))(found.key)
+            case _:
+                getattr(self.cluster.volumes, _SET[kind].replace("set", "remove"))(found.name)
+
+
+def agree(world: World, extra: PodVolumes) -> None:
+    for pod in pods_that_ask(extra):
+        agree_on(world, pod)
+
+
+def agree_on(world: World, pod: Pod) -> None:
+    cluster = world.cluster
+    cycle = cycle_of(cluster, pod, pod_requests(pod))
+    for plugin in cluster.templates_of(pod).plugins:
+        if plugin.name in naive.PLUGINS and all(name in world.storage.claims for name in naive.claim_names(pod)):
+            expected = {name: naive.PLUGINS[plugin.name](world.storage, pod, node) for name, node in nodes(world)}
+            assert told(world, plugin, cycle) == expected, plugin.name
+    for name, node in nodes(world):
+        if not naive.binding(world.storage, pod, node):
+            agree_on_plan(world, cycle, name)
+
+
+def agree_on_plan(world: World, cycle: Cycle, name: str) -> None:
+    """The sizes of the volumes are the same; which one of those alike is nobody's business."""
+    waiting = [world.storage.claims[one] for one in naive.claim_names(cycle.pod) if one in world.storage.claims]
+    waiting = [one for one in waiting if not one.is_bound and naive.waits(world.storage, one)]
+    unpinned = [one for one in waiting if one.selected_node is None]
+    expected = naive.matches(world.storage, unpinned, world.storage.nodes[name])
+    found = plan(cycle, world.cluster.number_of(name) or 0)
+    assert {one.claim.name: one.volume.capacity for one in found.matches} == {
+        claim.name: volume.capacity for claim, volume in expected if volume
+    }
+    assert {one.name for one in found.provisioned} == {one.name for one in waiting} - {
+        claim.name for claim, volume in expected if volume
+    }
+    assert len({one.volume.name for one in found.matches}) == len(found.matches)
+
+
+def nodes(world: World) -> list[tuple[str, Any]]:
+    return list(world.storage.nodes.items())
+
+
+def told(world: World, plugin: Plugin, cycle: Cycle) -> dict[str, set[str]]:
+    assert plugin.dynamic
+    found: dict[str, set[str]] = {name: set() for name in world.storage.nodes}
+    for one in plugin.dynamic.rejections(cycle, world.cluster.fleet.all):
+        for number in bits(one.nodes):
+            found[world.cluster.name_of(number)].add(one.reason)
+    refused = {world.cluster.name_of(number) for number in bits(plugin.dynamic.refused(cycle))}
+    assert refused == {name for name, reasons in found.items() if reasons}
+    return found
+
+
+@given(furniture, steps, extras)
+@settings(max_examples=120)
+def test_any_history_leaves_what_a_look_at_every_object_says(
+    first: list[Step], history: list[Step], extra: PodVolumes
+) -> None:
+    world = World()
+    for step in [*first, *history]:
+        world.do(step)
+    agree(world, extra)
+
+
+@given(furniture, steps, extras)
+@settings(max_examples=40)
+def test_what_was_taken_and_given_back_leaves_no_trace(
+    first: list[Step], history: list[Step], extra: PodVolumes
+) -> None:
+    world = World()
+    for step in [*first, *history]:
+        world.do(step)
+    for pod in pods_that_ask(extra):
+        cycle = cycle_of(world.cluster, pod, pod_requests(pod))
+        for name in world.storage.nodes:
+            world.cluster.volumes.assume(pod.uid, name, plan(cycle, world.cluster.number_of(name) or 0))
+            world.cluster.volumes.forget(pod.uid)
+    agree(world, extra)
