@@ -11,6 +11,7 @@ from scheduler.plugins.default import PLUGINS
 from scheduler.plugins.profile import Profile
 from scheduler.runtime.configuration import Configuration, InvalidConfiguration, load
 from scheduler.runtime.plugin_arguments import ARGUMENTS
+from tests.unit.scheduler.documented import DOCS
 
 HEAD = {"apiVersion": "dra-scheduler.dev/v1alpha1", "kind": "DraSchedulerConfiguration"}
 
@@ -246,3 +247,20 @@ def added(**requirement: Any) -> dict[str, Any]:
 )
 def test_problem_of_arguments_names_the_field(tmp_path: Path, plugin: str, args: dict[str, Any], said: str) -> None:
     assert bad(tmp_path, plugin, **args).startswith(said)
+
+
+def test_example_of_the_page_is_a_configuration(tmp_path: Path) -> None:
+    section = (DOCS / "scheduler.md").read_text().partition("\n## Profiles\n")[2]
+    (tmp_path / "config.yaml").write_text(section.partition("```yaml\n")[2].partition("```")[0])
+    first, second = load(Configuration, tmp_path / "config.yaml", {}).in_force()
+    assert (first.scheduler_name, first.plugins) == ("dra-scheduler", PLUGINS)
+    assert (second.scheduler_name, second.policy.name) == ("dra-bin-packing", "pack")
+
+
+def test_page_lists_the_plugins_that_take_arguments() -> None:
+    section = (DOCS / "scheduler.md").read_text().partition("\n## Profiles\n")[2].partition("\n## ")[0]
+    listed = {line.split(" | ")[0].removeprefix("| "): line for line in section.splitlines() if line.startswith("| ")}
+    assert set(ARGUMENTS) <= listed.keys()
+    for plugin, shape in ARGUMENTS.items():
+        fields = {str(one.alias) for one in shape.model_fields.values()} - {"apiVersion", "kind"}
+        assert all(f"`{name}`" in listed[plugin] for name in fields)
