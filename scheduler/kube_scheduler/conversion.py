@@ -30,7 +30,7 @@ from scheduler.kube_scheduler.configuration import (
 )
 from scheduler.plugins.profile import FILTERS, SCORES, InvalidProfile
 from scheduler.runtime.plugin_arguments import ARGUMENTS
-from scheduler.runtime.profiles import NAMES, ProfileSection
+from scheduler.runtime.profiles import LIMITED, NAMES, ProfileSection
 
 HEAD = {"apiVersion": "dra-scheduler.dev/v1alpha1", "kind": "DraSchedulerConfiguration"}
 
@@ -193,7 +193,7 @@ class _Conversion:
     def _config(self, path: str, found: PluginConfig) -> Json:
         """Arguments as far as they are known; nothing where there are none."""
         args = dict(found.args) if isinstance(found.args, Mapping) else {}
-        if found.name in ("VolumeBinding", DYNAMIC_RESOURCES):
+        if found.name in LIMITED:
             self._times(f"{path}.args", args)
             return {}
         shape = ARGUMENTS.get(found.name)

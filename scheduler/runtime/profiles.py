@@ -15,6 +15,7 @@ from allocator.policies import UnknownPolicy, policy_of
 from allocator.policies.contract import FIRST_FIT
 from scheduler.input.fields import typed
 from scheduler.plugins.default import PLUGINS
+from scheduler.plugins.dynamic_resources import DYNAMIC_RESOURCES
 from scheduler.plugins.plugin import Plugin
 from scheduler.plugins.profile import (
     ALL,
@@ -26,11 +27,17 @@ from scheduler.plugins.profile import (
     Profile,
     plugins_of,
 )
+from scheduler.plugins.volume_binding import VOLUME_BINDING
 from scheduler.runtime.plugin_arguments import ARGUMENTS
 from scheduler.runtime.section import Section, object_name, refused
 
 MAX_WEIGHT = 1_000_000
 """Of a plugin: sums of scores stay far within 64 bits."""
+
+LIMITED = (DYNAMIC_RESOURCES.name, VOLUME_BINDING.name)
+"""The plugins that wait before a pod is bound, by name."""
+
+_LIMIT = "takes no arguments: its time limit is bindingTimeoutSeconds, for all profiles"
 
 NAMES = frozenset(plugin.name for plugin in PLUGINS)
 
@@ -117,7 +124,8 @@ class PluginConfigSection(Section):
         """What is wrong with the plugin, or with its arguments."""
         shape = ARGUMENTS.get(self.name)
         if shape is None:
-            yield FieldError(f"{path}.name", self.name, _must_be(ARGUMENTS, " that takes arguments"))
+            problem = _LIMIT if self.name in LIMITED else _must_be(ARGUMENTS, " that takes arguments")
+            yield FieldError(f"{path}.name", self.name, problem)
             return
         arguments, errors = typed(shape, self.args)
         for error in errors:

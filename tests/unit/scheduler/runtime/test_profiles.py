@@ -171,6 +171,10 @@ def test_printed_profiles_are_read_as_the_same(tmp_path: Path) -> None:
         ),
         (
             {"pluginConfig": [{"name": "VolumeBinding", "args": {"bindTimeoutSeconds": 5}}]},
+            "profiles[0].pluginConfig[0].name: takes no arguments: its time limit is bindingTimeoutSeconds",
+        ),
+        (
+            {"pluginConfig": [{"name": "NodePorts"}]},
             "profiles[0].pluginConfig[0].name: must be a plugin of this program that takes arguments: InterPodAffinity",
         ),
         (
