@@ -125,6 +125,13 @@ def _binds_volumes(cluster: Cluster, pod: Pod) -> bool:
     )
 
 
+def _kept_by_a_volume(cluster: Cluster, pod: Pod) -> str:
+    """Which of the pod's claims keeps it on one node, and how; empty where none does."""
+    if not pod.volumes.claims or not _binds_volumes(cluster, pod):
+        return ""
+    return pinned(cycle_of(cluster, pod, pod_requests(pod)))
+
+
 def _nominated(cluster: Cluster, pod: Pod) -> Mask:
     """The node that the pod was promised, which is taken however good others are (kube-scheduler, too)."""
     number = cluster.number_of(pod.nominated_node)
@@ -276,7 +283,7 @@ def _not_placed(
         reasons.add(reason)
     lacking = _lacking_devices(cluster, pod, [(one.required.pending, one.lacking) for one in kept])
     devices = _nearest(cluster, lacking) or (next(iter(failed.values()), "") if left else "")
-    explanation = " ".join(filter(None, (pinned(cycle_of(cluster, pod, pod_requests(pod))), devices)))
+    explanation = f"{_kept_by_a_volume(cluster, pod)} {devices}".strip()
     refusal = Refusal(
         frozenset(reasons or {NODE_NAME.reason}),  # a node that is to be the pod's, and is not there
         min((one.requests for one in asked), key=lambda requests: len(requests.amounts)),
