@@ -168,6 +168,8 @@ class _Constraint(Section):
     topology_key: LabelKey
     when_unsatisfiable: Literal["DoNotSchedule", "ScheduleAnyway"]
     min_domains: int | None = Field(default=None, ge=1)
+    node_affinity_policy: Literal["Honor", "Ignore"] = "Honor"
+    node_taints_policy: Literal["Honor", "Ignore"] = "Ignore"
 
     @model_validator(mode="after")
     def _min_domains_is_for_hard_ones(self) -> Self:
@@ -178,7 +180,9 @@ class _Constraint(Section):
     def constraint(self) -> SpreadConstraint:
         """As the plugin takes it."""
         is_hard = self.when_unsatisfiable == DO_NOT_SCHEDULE
-        return SpreadConstraint(self.max_skew, self.topology_key, (), is_hard, self.min_domains or 1)
+        honors_affinity, honors_taints = self.node_affinity_policy == "Honor", self.node_taints_policy == "Honor"
+        least = self.min_domains or 1
+        return SpreadConstraint(self.max_skew, self.topology_key, (), is_hard, least, honors_affinity, honors_taints)
 
 
 class PodTopologySpreadArgs(Arguments):

@@ -110,7 +110,13 @@ def test_plugins_are_switched(tmp_path: Path) -> None:
             {
                 "defaultingType": "List",
                 "defaultConstraints": [
-                    {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "minDomains": 2}
+                    {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "minDomains": 2},
+                    {
+                        "maxSkew": 1,
+                        "topologyKey": "rack",
+                        "whenUnsatisfiable": "DoNotSchedule",
+                        "nodeTaintsPolicy": "Honor",
+                    },
                 ],
             },
         ),
