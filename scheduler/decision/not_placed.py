@@ -4,8 +4,8 @@ Source: kube-scheduler's FitError; its DynamicResources plugin for texts.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from allocator.explain.text import nearest_miss, nearest_of
 from allocator.model import Claim
@@ -102,8 +102,8 @@ class Kept:
         giving = left & reached & (cluster.fleet_of(pod).able(required.pending) if required.pending else left)
         found = [] if pod.node_name or required.problem else list(refused_by_filters(cluster, pod, required))
         names = {plugin.name for plugin in after_devices(cluster.templates_of(pod).plugins)}
-        refused = [(reason, one) for reason, one in found if reason.plugin not in names]
-        late = [(reason, one) for reason, one in found if reason.plugin in names]
+        refused = [(reason, one) for reason, one in found if not _is_late(reason, one, names)]
+        late = [(reason, one) for reason, one in found if _is_late(reason, one, names)]
         others = list(_told_after_devices(cluster, pod, required, late, reached)) if late else []
         return Kept(required, refused, others, left, left & ~reached, left & reached & ~giving, giving & ~fitting)
 
@@ -126,7 +126,12 @@ def refused_by_filters(cluster: Cluster, pod: Pod, required: Requirements) -> It
     """Why not, for the nodes of `required` that a filter refuses."""
     for plugin, one in rejections(cycle_of(cluster, pod, required.requests), cluster.templates_of(pod)):
         if nodes := one.nodes & required.nodes:
-            yield plugin.reason, Rejected(one.reason, nodes, one.resolvable & required.nodes)
+            yield plugin.reason, replace(one, nodes=nodes, resolvable=one.resolvable & required.nodes)
+
+
+def _is_late(reason: Reason, one: Rejected, after_devices: Collection[str]) -> bool:
+    """Whether the nodes are asked for devices first."""
+    return one.is_late or reason.plugin in after_devices
 
 
 def _told_after_devices(
