@@ -56,7 +56,7 @@ def labels_match(wanted: Mapping[str, str], labels: Mapping[str, str]) -> bool:
 
 
 def all_hold(requirements: Iterable[Requirement], labels: Mapping[str, str]) -> bool:
-    """True if the labels satisfy all requirements, which have to be valid."""
+    """True if the labels satisfy all requirements; one that makes no sense is not satisfied."""
     return all(_holds(requirement, labels) for requirement in requirements)
 
 
@@ -79,12 +79,14 @@ def _holds(requirement: Requirement, labels: Mapping[str, str]) -> bool:
             return value is not None
         case "DoesNotExist":
             return value is None
-        case _:
+        case "Gt" | "Lt":
             return _compares(requirement, value)
+        case _:  # old objects may have anything
+            return False
 
 
 def _compares(requirement: Requirement, value: str | None) -> bool:
-    bound, actual = _integer(requirement.values[0]), _integer(value or "")
+    bound, actual = _integer("".join(requirement.values)), _integer(value or "")
     if bound is None or actual is None:
         return False
     return actual > bound if requirement.operator == "Gt" else actual < bound

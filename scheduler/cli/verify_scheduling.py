@@ -73,6 +73,7 @@ LISTED: Mapping[tuple[str, str], str] = {
     ("VolumeBinding", "filter"): "claim-named-twice",
     ("InterPodAffinity", "filter"): "promised-anti-affinity",
     ("PodTopologySpread", "score"): "spread-without-zone",
+    ("VolumeRestrictions", "filter"): "promised-claim",
 }
 """Plugin and what of its answer may differ -> the name of the difference in docs/differences.md."""
 

@@ -88,23 +88,24 @@ class PodAffinityFields(ObjectFields):
 def pod_affinity_of(
     affinity: PodAffinityFields | None, anti_affinity: PodAffinityFields | None, namespace: str
 ) -> PodAffinity:
-    """What both say. namespace: of the pod."""
+    """What both say. namespace: of the pod. A list in which one term makes no sense says nothing."""
     if affinity is None and anti_affinity is None:
         return NO_POD_AFFINITY
     required, preferred = _required(affinity), _preferred(affinity)
     required_anti, preferred_anti = _required(anti_affinity), _preferred(anti_affinity)
-    problems = {
+    lists = {
         "requiredAffinityTerms": required,
         "requiredAntiAffinityTerms": required_anti,
         "preferredAffinityTerms": [one.podAffinityTerm for one in preferred],
         "preferredAntiAffinityTerms": [one.podAffinityTerm for one in preferred_anti],
     }
+    problems = {name: problem for name, terms in lists.items() if (problem := _problem(terms))}
     return PodAffinity(
-        tuple(_term(one, namespace) for one in required),
-        tuple(_weighted(one, namespace) for one in preferred),
-        tuple(_term(one, namespace) for one in required_anti),
-        tuple(_weighted(one, namespace) for one in preferred_anti),
-        _joined([f"{name}: {problem}" for name, terms in problems.items() if (problem := _problem(terms))]),
+        tuple(_term(one, namespace) for one in required if "requiredAffinityTerms" not in problems),
+        tuple(_weighted(one, namespace) for one in preferred if "preferredAffinityTerms" not in problems),
+        tuple(_term(one, namespace) for one in required_anti if "requiredAntiAffinityTerms" not in problems),
+        tuple(_weighted(one, namespace) for one in preferred_anti if "preferredAntiAffinityTerms" not in problems),
+        _joined([f"{name}: {problem}" for name, problem in problems.items()]),
     )
 
 

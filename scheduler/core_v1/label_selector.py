@@ -3,6 +3,7 @@
 Source: k8s.io/apimachinery meta/v1 LabelSelector, and its labels package for the texts of what makes no sense.
 """
 
+import json
 from collections.abc import Mapping
 
 from allocator.api import names
@@ -59,8 +60,9 @@ def _problem(requirement: Requirement) -> str:
     if problem := names.label_key(key):
         return f'key: Invalid value: "{key}": {problem}'
     if operator in ("In", "NotIn") and not values:
-        return "values: Invalid value: []: for 'in', 'notin' operators, values set can't be empty"
+        return "values: Invalid value: null: for 'in', 'notin' operators, values set can't be empty"
     if operator in ("Exists", "DoesNotExist") and values:
-        return f"values: Invalid value: {list(values)}: values set must be empty for exists and does not exist"
+        written = json.dumps(values, separators=(",", ":"))
+        return f"values: Invalid value: {written}: values set must be empty for exists and does not exist"
     broken = ((number, value) for number, value in enumerate(values) if names.label_value(value))
     return next((f'values[{number}][{key}]: Invalid value: "{value}": {_LABEL_VALUE}' for number, value in broken), "")

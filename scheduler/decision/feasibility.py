@@ -54,13 +54,16 @@ def _refused_beside_nominated(cycle: Cycle, plugins: Iterable[Plugin], nodes: Ma
 
 
 def _sees_nominated(cycle: Cycle, one: Dynamic) -> bool:
-    # Differs from kube-scheduler: a filter that it skips for the pod does not see the promised pods either, so that
-    # their anti-affinity keeps away only pods that have some of their own.
+    # Differs from kube-scheduler: a filter that it skips for the pod does not see the promised pods either: neither
+    # their anti-affinity, where the pod has no terms of its own, nor that they use a claim that is for one pod.
     return not (cycle.is_strict and one.is_skipped(cycle))
 
 
 def rejections(cycle: Cycle, templates: Templates) -> Iterator[tuple[Plugin, Rejected]]:
-    """Why not, for every node that is not feasible; a node that lacks several resources has a reason for each."""
+    """Why not, for every node that is not feasible; a node that lacks several resources has a reason for each.
+
+    What is found only without the promised pods is late: beside them the node was asked up to its devices.
+    """
     by_node = list(templates.rejections(cycle.template))
     asked = cycle.template.allowed | union(one.nodes for _, one in by_node)
     seeing = [one for one in templates.plugins if not one.dynamic or _sees_nominated(cycle, one.dynamic)]
@@ -69,7 +72,10 @@ def rejections(cycle: Cycle, templates: Templates) -> Iterator[tuple[Plugin, Rej
             found = list(_rejections(cycle, seeing, by_node, asked & 1 << number))
         yield from found
         asked &= ~union(one.nodes for _, one in found)
-    yield from _rejections(cycle, templates.plugins, by_node, asked)
+    promised = union(1 << number for number in cycle.nominated)
+    for plugin, one in _rejections(cycle, templates.plugins, by_node, asked & promised):
+        yield plugin, replace(one, is_late=True)
+    yield from _rejections(cycle, templates.plugins, by_node, asked & ~promised)
 
 
 def _rejections(

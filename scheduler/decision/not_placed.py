@@ -4,8 +4,8 @@ Source: kube-scheduler's FitError; its DynamicResources plugin for texts.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from allocator.explain.text import nearest_miss, nearest_of
 from allocator.model import Claim
@@ -14,6 +14,7 @@ from allocator.search.rules import Mask, bits
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.able import (
     allowed,
+    binds_volumes,
     cycle_of,
     reached_by_all,
 )
@@ -59,7 +60,7 @@ def not_placed(
         reasons.add(reason)
     lacking = lacking_devices(cluster, pod, [(one.required.pending, one.lacking) for one in kept])
     devices = _nearest(cluster, lacking) or (next(iter(failed.values()), "") if left else "")
-    explanation = " ".join(filter(None, (pinned(cycle_of(cluster, pod, pod_requests(pod))), devices)))
+    explanation = f"{_kept_by_a_volume(cluster, pod)} {devices}".strip()
     refusal = Refusal(
         frozenset(reasons or {NODE_NAME.reason}),  # a node that is to be the pod's, and is not there
         min((one.requests for one in asked), key=lambda requests: len(requests.amounts)),
@@ -69,6 +70,13 @@ def not_placed(
     )
     stuck = [one for one in claims if one.allocation and left & ~reached_by_all(cluster, [one], failed)]
     return NotPlaced(refusal, tuple(stuck), lacking=lacking)
+
+
+def _kept_by_a_volume(cluster: Cluster, pod: Pod) -> str:
+    """Which of the pod's claims keeps it on one node, and how; empty where none does."""
+    if not pod.volumes.claims or not binds_volumes(cluster, pod):
+        return ""
+    return pinned(cycle_of(cluster, pod, pod_requests(pod)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +102,8 @@ class Kept:
         giving = left & reached & (cluster.fleet_of(pod).able(required.pending) if required.pending else left)
         found = [] if pod.node_name or required.problem else list(refused_by_filters(cluster, pod, required))
         names = {plugin.name for plugin in after_devices(cluster.templates_of(pod).plugins)}
-        refused = [(reason, one) for reason, one in found if reason.plugin not in names]
-        late = [(reason, one) for reason, one in found if reason.plugin in names]
+        refused = [(reason, one) for reason, one in found if not _is_late(reason, one, names)]
+        late = [(reason, one) for reason, one in found if _is_late(reason, one, names)]
         others = list(_told_after_devices(cluster, pod, required, late, reached)) if late else []
         return Kept(required, refused, others, left, left & ~reached, left & reached & ~giving, giving & ~fitting)
 
@@ -118,7 +126,12 @@ def refused_by_filters(cluster: Cluster, pod: Pod, required: Requirements) -> It
     """Why not, for the nodes of `required` that a filter refuses."""
     for plugin, one in rejections(cycle_of(cluster, pod, required.requests), cluster.templates_of(pod)):
         if nodes := one.nodes & required.nodes:
-            yield plugin.reason, Rejected(one.reason, nodes, one.resolvable & required.nodes)
+            yield plugin.reason, replace(one, nodes=nodes, resolvable=one.resolvable & required.nodes)
+
+
+def _is_late(reason: Reason, one: Rejected, after_devices: Collection[str]) -> bool:
+    """Whether the nodes are asked for devices first."""
+    return one.is_late or reason.plugin in after_devices
 
 
 def _told_after_devices(

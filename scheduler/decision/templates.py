@@ -22,7 +22,7 @@ from scheduler.plugins.plugin import Plugin, Rejected
 from scheduler.plugins.taint_toleration import TAINT_TOLERATION
 from scheduler.plugins.template import NO_NODE, Template
 from scheduler.plugins.template import NOT_NAMED as NOT_NAMED_BIT
-from scheduler.state.masks import mask_of
+from scheduler.state.masks import mask_of, union
 
 MOST_TEMPLATES = 256
 """Templates that are kept; beyond, the least recently used one is forgotten."""
@@ -118,10 +118,11 @@ class Templates:
 
     def rejections(self, template: Template) -> Iterator[tuple[Plugin, Rejected]]:
         """Why not, for the nodes that the template does not allow; no node has two reasons."""
-        if (nodes := mask_of(template.unnamed())) and (by_name := self._static.by_name):
-            yield by_name, Rejected(NOT_NAMED, nodes)
+        unnamed = self._unnamed(template)
+        if unnamed and self._static.by_name:
+            yield self._static.by_name, Rejected(NOT_NAMED, unnamed)
         for position, (plugin, one) in enumerate(self._static.filters):
-            if nodes := mask_of(template.first_refused_by(position)):
+            if nodes := mask_of(template.first_refused_by(position)) & ~unnamed:
                 yield plugin, Rejected(one.reason, nodes)
 
     def refused(self, pod: Pod) -> Mapping[str, Mask]:
@@ -130,6 +131,14 @@ class Templates:
         if template.by_text is None:
             template.by_text = self._by_text(template)
         return template.by_text
+
+    def _unnamed(self, template: Template) -> Mask:
+        """The nodes that are none of those that the pod names."""
+        named = named_nodes(template.pod.affinity)
+        if named is None:
+            return 0
+        numbers = (self._numbers[name] for name in named if name in self._numbers)
+        return mask_of(template.refusals != NO_NODE) & ~union(1 << number for number in numbers)
 
     def _by_text(self, template: Template) -> Mapping[str, Mask]:
         found: dict[str, Mask] = {}

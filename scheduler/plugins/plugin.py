@@ -37,12 +37,13 @@ class Rejected:
     """Nodes that are refused for one reason, in kube-scheduler's words.
 
     resolvable: those that the end of other pods could make feasible, kube-scheduler's code Unschedulable; the others
-    are UnschedulableAndUnresolvable.
+    are UnschedulableAndUnresolvable. is_late: DynamicResources has let them pass before.
     """
 
     reason: str
     nodes: Mask
     resolvable: Mask = 0
+    is_late: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,8 +54,3 @@ class Template:
         refused = self.refusals & (self.observed[plugin] | NO_NODE | NOT_NAMED) != 0
         passed: Flags = ~np.pad(refused, (0, size - len(refused)), constant_values=True)
         return passed
-
-    def unnamed(self) -> Flags:
-        """The nodes that are none of those that the pod names."""
-        unnamed: Flags = self.refusals == NOT_NAMED
-        return unnamed

@@ -36,6 +36,10 @@ def _is_taken(cycle: Cycle) -> bool:
     return any(claim and ONE_POD in claim.access_modes and volumes.is_in_use(key) for key, claim in found)
 
 
+def _is_skipped(cycle: Cycle) -> bool:
+    return not cycle.pod.volumes.disks and not _is_taken(cycle)
+
+
 def _refused(cycle: Cycle) -> Mask:
     if _is_taken(cycle):
         return cycle.volumes.labels.all
@@ -96,6 +100,6 @@ VOLUME_RESTRICTIONS = Plugin(
     ),
     pod_fields=("volumes",),
     pre_filter=_pre_filter,
-    dynamic=Dynamic(_refused, _rejections, looks_further=True),
+    dynamic=Dynamic(_refused, _rejections, looks_further=True, is_skipped=_is_skipped),
     changes=_changes,
 )

@@ -1,35 +1,62 @@
-"""Filters and scores say of every node what kube-scheduler's own plugins say, reasons and numbers included."""
+"""Filters and scores say what kube-scheduler's own plugins say of generated pods and clusters, by default.
 
+`PLUGINS_N` and `PLUGINS_SEED` choose how many cases and which. What differs is shown as small as it gets.
+The comparison itself is that of `dra verify scheduling --strict`.
+"""
+
+import os
+import re
 import subprocess
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections import Counter
+from collections.abc import Iterator
+from random import Random
 
+import orjson
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
 
-from allocator.model import Node
-from allocator.search.rules import bits
-from scheduler.core_v1.node import decode_node
-from scheduler.core_v1.pod import Pod, decode_pod
-from scheduler.decision.feasibility import feasible, refused_by_all, rejections
-from scheduler.decision.templates import Templates
-from scheduler.plugins.cycle import Cycle
-from scheduler.state.masks import Numbers, numbers_of
-from scheduler.state.nodes import NodeInfos
-from tests.builders import a_cycle
+from allocator.gates import Features
+from scheduler.cli.recorded import InvalidCase
+from scheduler.cli.verify_scheduling import replay
 from tests.differential.peer import GO_IS_MISSING, ROOT, Json, Peer, PeerError, has_go
-from tests.differential.raw_objects import Resize, raw_node, raw_pod
-from tests.properties.decision import naive, strategies
+from tests.generators.shrinking import shrink_json
+from tests.generators.worlds import ESSENTIAL, cases
+
+CASES = int(os.environ.get("PLUGINS_N", "300"))
+SEED = int(os.environ.get("PLUGINS_SEED", "1"))
+SHOWN = 5
 
 MODULE = ROOT / "tests" / "controlplane"
-ELSEWHERE = ("DynamicResources", "NodeResourcesBalancedAllocation", "ImageLocality")
-"""Plugins that are compared by other tests."""
-
 FLAGS = ("-trimpath", "-mod=readonly")  # those of the control plane, whose packages are compiled already
+STRICT = Features.of("1.36", is_strict=True)
+
+REFUSING = {
+    "DynamicResources",
+    "InterPodAffinity",
+    "NodeAffinity",
+    "NodeDeclaredFeatures",
+    "NodePorts",
+    "NodeResourcesFit",
+    "NodeUnschedulable",
+    "NodeVolumeLimits",
+    "PodTopologySpread",
+    "TaintToleration",
+    "VolumeBinding",
+    "VolumeRestrictions",
+    "VolumeZone",
+}
+SCORING = {
+    "DynamicResources",
+    "ImageLocality",
+    "InterPodAffinity",
+    "NodeAffinity",
+    "NodeResourcesBalancedAllocation",
+    "NodeResourcesFit",
+    "PodTopologySpread",
+    "TaintToleration",
+}
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def plugins(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
     if not has_go():
         pytest.skip(GO_IS_MISSING)
@@ -42,100 +69,49 @@ def plugins(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
         yield running
 
 
-class Case(NamedTuple):
-    """A pod, and a cluster of nodes and of pods on them."""
-
-    pod: Pod
-    nodes: Sequence[Node]
-    on_nodes: Sequence[tuple[Pod, int, Sequence[Resize]]]
-
-    def raw(self) -> Json:
-        placed = ((pod, self.nodes[place % len(self.nodes)].name, resizes) for pod, place, resizes in self.on_nodes)
-        return {
-            "namespaces": [{"metadata": {"name": name, "labels": of_it}} for name, of_it in naive.NAMESPACES.items()],
-            "pod": raw_pod(self.pod),
-            "nodes": [raw_node(node) for node in self.nodes],
-            "pods": [raw_pod(*one) for one in placed],
-        }
+def difference(case: Json, answer: Json) -> str:
+    """What differs between our answer and theirs, empty where nothing does."""
+    (verdict,) = replay(iter([orjson.dumps({"id": "generated", **case, "expected": answer})]), STRICT)
+    return "; ".join(one.text for one in verdict.differences)
 
 
-maybe = st.one_of(st.none(), strategies.asked)
-resizes = st.lists(st.builds(Resize, maybe, maybe, st.sampled_from([False, False, True])), max_size=3)
-placed = st.tuples(st.sampled_from("abcdefgh").flatmap(strategies.pods_named), st.integers(0, 4), resizes)
-cases = st.builds(
-    Case,
-    strategies.pods_named("new"),
-    st.lists(strategies.nodes, min_size=1, max_size=5, unique_by=lambda node: node.name),
-    st.lists(placed, max_size=8, unique_by=lambda one: one[0].uid),
-)
+def shrunk(peer: Peer, case: Json, found: str) -> str:
+    """The case as small as it gets while it differs in the same way."""
+
+    def differs_likewise(candidate: Json) -> bool:
+        answer = peer.ask(candidate)
+        try:
+            return "fault" not in answer and manner(difference(candidate, answer)) == manner(found)
+        except InvalidCase:
+            return False
+
+    small = shrink_json(case, differs_likewise, ESSENTIAL)
+    return f"{difference(small, peer.ask(small))}\n    {orjson.dumps(small).decode()}"
 
 
-@given(cases)
-@settings(
-    max_examples=200,
-    phases=[Phase.generate],
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
-def test_any_pod_meets_the_same_refusals_and_scores(plugins: Peer, case: Case) -> None:
-    raw = case.raw()
-    assert answer(raw) == told_by(plugins.ask(raw), raw["pod"])
+def manner(found: str) -> str:
+    """The first difference without names and numbers."""
+    return re.sub(r"\S*\d\S*", "", found.partition(";")[0])
 
 
-def answer(raw: Json) -> Json:
-    """Our answer in the form of theirs."""
-    infos, templates = NodeInfos(naive.NAMESPACES), Templates()
-    names = {number: node["metadata"]["name"] for number, node in enumerate(raw["nodes"])}
-    for number, raw_one in enumerate(raw["nodes"]):
-        node, errors = decode_node(raw_one)
-        assert node, errors
-        infos.set_node(number, node)
-        templates.set_node(number, node)
-    numbers = {name: number for number, name in names.items()}
-    for raw_other in raw["pods"]:
-        infos.add_pod(numbers[raw_other["spec"]["nodeName"]], pod_of(raw_other))
-    pod = pod_of(raw["pod"])
-    cycle = a_cycle(pod, infos, templates)
-    left = numbers_of(feasible(cycle, templates.plugins))
-    scores = scores_of(cycle, templates, left)
-    return {
-        "refused": refused_by(cycle, templates, names),
-        "scores": {
-            plugin: {names[n]: int(s) for n, s in zip(left, own, strict=True)} for plugin, own in scores.items()
-        },
-    }
+def seen_in(answer: Json) -> Iterator[tuple[str, str]]:
+    """Which plugins had a say in the answer: refused a node, or scored some."""
+    for status in (answer["preFilter"], *answer.get("nodes", {}).values()):
+        yield status.get("plugin", ""), status["code"]
+    for scores in answer.get("scores", {}).values():
+        yield from ((plugin, "scores") for plugin, score in scores["plugins"].items() if score)
 
 
-def pod_of(raw: Json) -> Pod:
-    pod, errors = decode_pod(raw)
-    assert pod, errors
-    return pod
-
-
-def refused_by(cycle: Cycle, templates: Templates, names: dict[int, str]) -> dict[str, Json]:
-    if refused := refused_by_all(cycle, templates.plugins):
-        plugin, reason = refused
-        return {name: {"plugin": plugin.name, "reasons": [reason], "resolvable": False} for name in names.values()}
-    told: dict[str, Json] = {}
-    for plugin, one in rejections(cycle, templates):
-        for number in bits(one.nodes):
-            first = {"plugin": plugin.name, "reasons": [], "resolvable": bool(one.resolvable >> number & 1)}
-            told.setdefault(names[number], first)["reasons"].append(one.reason)
-    return {name: {**refusal, "reasons": sorted(refusal["reasons"])} for name, refusal in told.items()}
-
-
-def scores_of(cycle: Cycle, templates: Templates, left: Numbers) -> dict[str, Numbers]:
-    not_asked = set(ELSEWHERE)
-    if cycle.pod.budget:  # see plugins/node_resources_fit: there it does not count for the pod in hand
-        not_asked.add("NodeResourcesFit")
-    found = {
-        one.name: one.score.scores(cycle, left, cycle.template.counts_of(one.name)[left])
-        for one in templates.plugins
-        if one.score and one.name not in not_asked
-    }
-    return {name: own for name, own in found.items() if own is not None}
-
-
-def told_by(answer: Json, pod: Json) -> Json:
-    refused = {name: {**one, "reasons": sorted(one["reasons"])} for name, one in answer["refused"].items()}
-    left_out = {"NodeResourcesFit"} if "resources" in pod["spec"] else set()
-    return {"refused": refused, "scores": {name: own for name, own in answer["scores"].items() if name not in left_out}}
+def test_generated_pods_meet_the_same_refusals_and_scores(plugins: Peer) -> None:
+    many = cases(Random(SEED), CASES)  # noqa: S311
+    seen: Counter[tuple[str, str]] = Counter()
+    differing: list[tuple[Json, str]] = []
+    for case, answer in zip(many, plugins.ask_all(many), strict=True):
+        assert "fault" not in answer, (answer, case)
+        seen.update(seen_in(answer))
+        if found := difference(case, answer):
+            differing.append((case, found))
+    shown = "\n".join(dict.fromkeys(shrunk(plugins, *one) for one in differing[:SHOWN]))
+    assert not differing, f"{len(differing)} of {len(many)} cases differ, among them\n{shown}"
+    assert {plugin for plugin, code in seen if code.startswith("Unschedulable")} - {""} == REFUSING, seen
+    assert {plugin for plugin, code in seen if code == "scores"} == SCORING, seen

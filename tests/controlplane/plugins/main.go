@@ -1,249 +1,297 @@
-// Command plugins asks kube-scheduler's own plugins about one pod and a few nodes.
+// Command plugins asks kube-scheduler's own plugins, in their default profile, about one pod and a cluster.
 //
-// Each line of standard input is a request: {"pod": Pod, "nodes": [Node], "pods": [Pod], "namespaces": [Namespace]},
-// where the pods are those on the nodes, by spec.nodeName. Each line of standard output answers one: which plugin refuses which node and why,
-// and what the scorers give to the nodes that are left. No API server is asked, and no framework runs: the plugins
-// that look at a pod, a node and its other pods alone are called in kube-scheduler's order.
+// Each line of standard input is a case: {"pod": Pod, "nodes": [Node], "pods": [Pod], ...}, with lists of complete API
+// objects by the names in kinds. Each line of standard output answers one, in the same order: where the queue puts the
+// pod, what PreFilter says, what becomes of each node, and by plugin the weighted scores of those that are feasible.
+// A whole scheduler is made for each case over a fake clientset, and its phases are called one by one.
 package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"log"
 	"os"
-	"slices"
 
+	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/informers"
+	resourcev1 "k8s.io/api/resource/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/interpodaffinity"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodeaffinity"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodename"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodeports"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/noderesources"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodeunschedulable"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/tainttoleration"
-	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
-	"k8s.io/kubernetes/pkg/scheduler/metrics"
+	"k8s.io/kubernetes/pkg/scheduler/profile"
 )
 
-const longestLine = 1 << 24
+const (
+	longestLine = 1 << 24
+	atOnce      = 16 // most of a case is waiting for informers to poll
+)
 
-// The defaults of 1.36, as far as these plugins ask.
-var features = feature.Features{
-	EnableInPlacePodLevelResourcesVerticalScaling: true,
-	EnableInPlacePodVerticalScaling:               true,
-	EnablePodLevelResources:                       true,
-	EnableSchedulingQueueHint:                     true,
-	EnableSidecarContainers:                       true,
+// kinds are the fields of a case that hold objects, and what reads them.
+var kinds = map[string]func([]byte) ([]runtime.Object, error){
+	"nodes":                  list[v1.Node],
+	"pods":                   list[v1.Pod],
+	"namespaces":             list[v1.Namespace],
+	"services":               list[v1.Service],
+	"replicationControllers": list[v1.ReplicationController],
+	"replicaSets":            list[appsv1.ReplicaSet],
+	"statefulSets":           list[appsv1.StatefulSet],
+	"persistentVolumes":      list[v1.PersistentVolume],
+	"persistentVolumeClaims": list[v1.PersistentVolumeClaim],
+	"storageClasses":         list[storagev1.StorageClass],
+	"csiNodes":               list[storagev1.CSINode],
+	"csiDrivers":             list[storagev1.CSIDriver],
+	"csiStorageCapacities":   list[storagev1.CSIStorageCapacity],
+	"volumeAttachments":      list[storagev1.VolumeAttachment],
+	"resourceClaims":         list[resourcev1.ResourceClaim],
+	"resourceSlices":         list[resourcev1.ResourceSlice],
+	"deviceClasses":          list[resourcev1.DeviceClass],
 }
 
-var leastAllocated = &config.NodeResourcesFitArgs{ScoringStrategy: &config.ScoringStrategy{
-	Type:      config.LeastAllocated,
-	Resources: []config.ResourceSpec{{Name: "cpu", Weight: 1}, {Name: "memory", Weight: 1}},
-}}
-
-type request struct {
-	Pod   *v1.Pod    `json:"pod"`
-	Nodes []*v1.Node `json:"nodes"`
-	Pods  []*v1.Pod  `json:"pods"`
-
-	Namespaces []*v1.Namespace `json:"namespaces"`
+// status is what the plugins say of a node, or of all.
+type status struct {
+	Code    string   `json:"code"`
+	Plugin  string   `json:"plugin,omitempty"`
+	Reasons []string `json:"reasons,omitempty"`
 }
 
-// refusal is what one plugin says of one node; resolvable: the end of other pods could change it.
-type refusal struct {
-	Plugin     string   `json:"plugin"`
-	Reasons    []string `json:"reasons"`
-	Resolvable bool     `json:"resolvable"`
+type score struct {
+	Total   int64            `json:"total"`
+	Plugins map[string]int64 `json:"plugins"` // weighted
 }
 
-// answer holds refusals by node, and normalized scores by plugin and node.
+// answer is what becomes of the pod. Fault: why there is none.
 type answer struct {
-	Refused map[string]refusal          `json:"refused"`
-	Scores  map[string]map[string]int64 `json:"scores"`
+	Fault     string            `json:"fault,omitempty"`
+	Queue     string            `json:"queue,omitempty"` // active or unschedulable
+	Gate      string            `json:"gate,omitempty"`  // the plugin that holds the pod in the queue
+	PreFilter status            `json:"preFilter"`
+	Nodes     map[string]status `json:"nodes,omitempty"`
+	Scores    map[string]score  `json:"scores,omitempty"`
 }
 
 // attempt is one pod on its way through the plugins.
 type attempt struct {
-	state   fwk.CycleState
-	pod     *v1.Pod
-	nodes   []fwk.NodeInfo
-	skipped map[string]bool
-	answer  answer
+	pod       *v1.Pod
+	scheduler *scheduler.Scheduler
+	profile   framework.Framework
+	snapshot  *cache.Snapshot
+	state     fwk.CycleState
+	feasible  []fwk.NodeInfo
+	answer    answer
 }
 
 func main() {
-	ctx := context.Background()
-	metrics.Register() // some plugins count how busy they are
-	plugins := build(ctx)
-	lines := bufio.NewScanner(os.Stdin)
-	lines.Buffer(nil, longestLine)
+	cases := bufio.NewScanner(os.Stdin)
+	cases.Buffer(nil, longestLine)
+	pending, done := make(chan chan answer, atOnce), make(chan struct{})
+	go write(pending, done)
+	for cases.Scan() {
+		one, line := make(chan answer, 1), bytes.Clone(cases.Bytes())
+		pending <- one
+		go func() { one <- answerTo(line) }()
+	}
+	close(pending)
+	<-done
+	if err := cases.Err(); err != nil {
+		log.Fatalf("cannot read cases: %v", err)
+	}
+}
+
+func write(pending chan chan answer, done chan struct{}) {
+	defer close(done)
 	answers := json.NewEncoder(os.Stdout)
-	for lines.Scan() {
-		var asked request
-		if err := json.Unmarshal(lines.Bytes(), &asked); err != nil {
-			log.Fatalf("cannot read the request %q: %v", lines.Text(), err)
-		}
-		if err := answers.Encode(decide(ctx, plugins, asked)); err != nil {
+	for one := range pending {
+		if err := answers.Encode(<-one); err != nil {
 			log.Fatalf("cannot write the answer: %v", err)
 		}
 	}
-	if err := lines.Err(); err != nil {
-		log.Fatalf("cannot read requests: %v", err)
-	}
 }
 
-func build(ctx context.Context) []fwk.Plugin {
-	return []fwk.Plugin{
-		must(nodeunschedulable.New(ctx, nil, nil, features)),
-		must(nodename.New(ctx, nil, nil, features)),
-		must(tainttoleration.New(ctx, nil, nil, features)),
-		must(nodeaffinity.New(ctx, &config.NodeAffinityArgs{}, nil, features)),
-		must(nodeports.New(ctx, nil, nil, features)),
-		must(noderesources.NewFit(ctx, leastAllocated, nil, features)),
-	}
-}
-
-// interPodAffinity looks at all nodes at once, and so is made anew for each request.
-func interPodAffinity(ctx context.Context, asked request) fwk.Plugin {
-	informers := informers.NewSharedInformerFactory(nil, 0)
-	for _, namespace := range asked.Namespaces {
-		if err := informers.Core().V1().Namespaces().Informer().GetStore().Add(namespace); err != nil {
-			log.Fatalf("cannot add namespace %s: %v", namespace.Name, err)
-		}
-	}
-	snapshot := cache.NewSnapshot(asked.Pods, asked.Nodes)
-	handle, err := runtime.NewFramework(ctx, nil, nil,
-		runtime.WithSnapshotSharedLister(snapshot), runtime.WithInformerFactory(informers))
+func answerTo(line []byte) answer {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	pod, objects, err := decode(line)
 	if err != nil {
-		log.Fatalf("cannot make a handle: %v", err)
+		return answer{Fault: err.Error()}
 	}
-	return must(interpodaffinity.New(ctx, &config.InterPodAffinityArgs{}, handle, features))
-}
-
-func must(plugin fwk.Plugin, err error) fwk.Plugin {
+	one, err := begin(ctx, pod, objects)
+	if err == nil {
+		one.queue()
+		err = one.decide(ctx)
+	}
 	if err != nil {
-		log.Fatalf("cannot make a plugin: %v", err)
-	}
-	return plugin
-}
-
-func decide(ctx context.Context, plugins []fwk.Plugin, asked request) answer {
-	one := &attempt{
-		state:   framework.NewCycleState(),
-		pod:     asked.Pod,
-		nodes:   infos(asked),
-		skipped: map[string]bool{},
-		answer:  answer{map[string]refusal{}, map[string]map[string]int64{}},
-	}
-	plugins = append(slices.Clone(plugins), interPodAffinity(ctx, asked))
-	for _, plugin := range plugins {
-		one.preFilter(ctx, plugin)
-	}
-	for _, plugin := range plugins {
-		one.filter(ctx, plugin)
-	}
-	for _, plugin := range plugins {
-		one.score(ctx, plugin)
+		return answer{Fault: err.Error()}
 	}
 	return one.answer
 }
 
-func infos(asked request) []fwk.NodeInfo {
-	found := make([]fwk.NodeInfo, 0, len(asked.Nodes))
-	for _, node := range asked.Nodes {
-		info := framework.NewNodeInfo()
-		info.SetNode(node)
-		for _, pod := range asked.Pods {
-			if pod.Spec.NodeName == node.Name {
-				info.AddPod(pod)
-			}
-		}
-		found = append(found, info)
+func decode(line []byte) (*v1.Pod, []runtime.Object, error) {
+	fields := map[string]json.RawMessage{}
+	if err := json.Unmarshal(line, &fields); err != nil {
+		return nil, nil, fmt.Errorf("cannot read the case: %w", err)
 	}
-	return found
-}
-
-// left are the nodes that no plugin has refused so far.
-func (a *attempt) left() []fwk.NodeInfo {
-	var left []fwk.NodeInfo
-	for _, info := range a.nodes {
-		if _, refused := a.answer.Refused[info.Node().Name]; !refused {
-			left = append(left, info)
-		}
+	pod := &v1.Pod{}
+	if err := strictly(fields["pod"], pod); err != nil {
+		return nil, nil, fmt.Errorf("pod: %w", err)
 	}
-	return left
+	delete(fields, "pod")
+	objects := []runtime.Object{pod}
+	for name, raw := range fields {
+		read, known := kinds[name]
+		if !known {
+			return nil, nil, fmt.Errorf("%s: no such field", name)
+		}
+		found, err := read(raw)
+		if err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", name, err)
+		}
+		objects = append(objects, found...)
+	}
+	return pod, objects, nil
 }
 
-func (a *attempt) refuse(info fwk.NodeInfo, plugin fwk.Plugin, status *fwk.Status) {
-	resolvable := status.Code() == fwk.Unschedulable
-	a.answer.Refused[info.Node().Name] = refusal{plugin.Name(), status.Reasons(), resolvable}
+func list[T any, P interface {
+	*T
+	runtime.Object
+}](raw []byte) ([]runtime.Object, error) {
+	var items []T
+	err := strictly(raw, &items)
+	objects := make([]runtime.Object, len(items))
+	for i := range items {
+		objects[i] = P(&items[i])
+	}
+	return objects, err
 }
 
-func (a *attempt) preFilter(ctx context.Context, plugin fwk.Plugin) {
-	before, is := plugin.(fwk.PreFilterPlugin)
+func strictly(raw []byte, into any) error {
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.DisallowUnknownFields()
+	return decoder.Decode(into)
+}
+
+// begin makes a scheduler that has seen all objects. One worker, so that the order of nodes is certain.
+func begin(ctx context.Context, pod *v1.Pod, objects []runtime.Object) (*attempt, error) {
+	client := fake.NewSimpleClientset(objects...)
+	informers := scheduler.NewInformerFactory(client, 0)
+	recorders := profile.RecorderFactory(func(string) events.EventRecorderLogger { return &events.FakeRecorder{} })
+	made, err := scheduler.New(ctx, client, informers, nil, recorders, scheduler.WithParallelism(1))
+	if err != nil {
+		return nil, fmt.Errorf("cannot make a scheduler: %w", err)
+	}
+	informers.Start(ctx.Done())
+	informers.WaitForCacheSync(ctx.Done())
+	if err := made.WaitForHandlersSync(ctx); err != nil {
+		return nil, fmt.Errorf("cannot fill the caches: %w", err)
+	}
+	nominate(klog.FromContext(ctx), made, objects)
+	own, known := made.Profiles[pod.Spec.SchedulerName]
+	if !known {
+		return nil, fmt.Errorf("no profile %q", pod.Spec.SchedulerName)
+	}
+	snapshot := own.SnapshotSharedLister().(*cache.Snapshot)
+	if err := made.Cache.UpdateSnapshot(klog.FromContext(ctx), snapshot); err != nil {
+		return nil, fmt.Errorf("cannot take a snapshot: %w", err)
+	}
+	return &attempt{
+		pod: pod, scheduler: made, profile: own, snapshot: snapshot, state: framework.NewCycleState(),
+		answer: answer{Nodes: map[string]status{}},
+	}, nil
+}
+
+// nominate lets promises count that were made to pods before the objects came for which the queue held them.
+func nominate(logger klog.Logger, made *scheduler.Scheduler, objects []runtime.Object) {
+	for _, one := range objects {
+		pod, is := one.(*v1.Pod)
+		if !is || pod.Spec.NodeName != "" || pod.Status.NominatedNodeName == "" {
+			continue
+		}
+		info, _ := framework.NewPodInfo(pod) // terms that make no sense are left out, as in the queue
+		made.SchedulingQueue.AddNominatedPod(logger, info, nil)
+	}
+}
+
+// queue says where the pod is before it is tried.
+func (a *attempt) queue() {
+	queued, is := a.scheduler.SchedulingQueue.GetPod(a.pod.Name, a.pod.Namespace)
 	if !is {
 		return
 	}
-	narrowed, status := before.PreFilter(ctx, a.state, a.pod, a.nodes)
-	a.skipped[plugin.Name()] = status.IsSkip()
-	for _, info := range a.left() {
-		if !status.IsSkip() && !status.IsSuccess() {
-			a.refuse(info, plugin, status)
-		} else if narrowed != nil && !narrowed.AllNodes() && !narrowed.NodeNames.Has(info.Node().Name) {
-			reason := fmt.Sprintf("node(s) didn't satisfy plugin(s) [%s]", plugin.Name())
-			a.refuse(info, plugin, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reason))
+	a.answer.Queue, a.answer.Gate = "active", queued.GatingPlugin
+	for _, one := range a.scheduler.SchedulingQueue.UnschedulablePods() {
+		if one.UID == a.pod.UID {
+			a.answer.Queue = "unschedulable"
 		}
 	}
 }
 
-func (a *attempt) filter(ctx context.Context, plugin fwk.Plugin) {
-	filter, is := plugin.(fwk.FilterPlugin)
-	if !is || a.skipped[plugin.Name()] {
-		return
+func (a *attempt) decide(ctx context.Context) error {
+	named, before, _ := a.profile.RunPreFilterPlugins(ctx, a.state, a.pod)
+	a.answer.PreFilter = statusOf(before)
+	if before.IsRejected() {
+		return nil
 	}
-	for _, info := range a.left() {
-		if status := filter.Filter(ctx, a.state, a.pod, info); !status.IsSuccess() {
-			a.refuse(info, plugin, status)
-		}
+	if !before.IsSuccess() {
+		return before.AsError()
 	}
+	if err := a.filter(ctx, named); err != nil || len(a.feasible) == 0 {
+		return err
+	}
+	return a.score(ctx)
 }
 
-func (a *attempt) score(ctx context.Context, plugin fwk.Plugin) {
-	scorer, is := plugin.(fwk.ScorePlugin)
-	if !is {
-		return
+// filter asks about every node. named: those to which the plugins narrow the choice.
+func (a *attempt) filter(ctx context.Context, named *fwk.PreFilterResult) error {
+	nodes, err := a.snapshot.NodeInfos().List()
+	if err != nil {
+		return fmt.Errorf("cannot list nodes: %w", err)
 	}
-	if before, is := plugin.(fwk.PreScorePlugin); is {
-		if status := before.PreScore(ctx, a.state, a.pod, a.left()); status.IsSkip() {
-			return
+	for _, info := range nodes {
+		name := info.Node().Name
+		if !named.AllNodes() && !named.NodeNames.Has(name) {
+			code := fwk.UnschedulableAndUnresolvable.String()
+			a.answer.Nodes[name] = status{Code: code, Reasons: []string{"PreFilterResult"}}
+			continue
+		}
+		found := a.profile.RunFilterPluginsWithNominatedPods(ctx, a.state, a.pod, info)
+		a.answer.Nodes[name] = statusOf(found)
+		if found.IsSuccess() {
+			a.feasible = append(a.feasible, info)
 		}
 	}
-	var scores fwk.NodeScoreList
-	for _, info := range a.left() {
-		score, status := scorer.Score(ctx, a.state, a.pod, info)
-		if !status.IsSuccess() {
-			log.Fatalf("%s cannot score: %s", plugin.Name(), status.Message())
-		}
-		scores = append(scores, fwk.NodeScore{Name: info.Node().Name, Score: score})
-	}
-	if extensions := scorer.ScoreExtensions(); extensions != nil {
-		extensions.NormalizeScore(ctx, a.state, a.pod, scores)
-	}
-	a.answer.Scores[plugin.Name()] = byNode(scores)
+	return nil
 }
 
-func byNode(scores fwk.NodeScoreList) map[string]int64 {
-	found := map[string]int64{}
-	for _, score := range scores {
-		found[score.Name] = score.Score
+func (a *attempt) score(ctx context.Context) error {
+	if before := a.profile.RunPreScorePlugins(ctx, a.state, a.pod, a.feasible); !before.IsSuccess() {
+		return before.AsError()
 	}
-	return found
+	scores, done := a.profile.RunScorePlugins(ctx, a.state, a.pod, a.feasible)
+	if !done.IsSuccess() {
+		return done.AsError()
+	}
+	a.answer.Scores = map[string]score{}
+	for _, node := range scores {
+		own := score{Total: node.TotalScore, Plugins: map[string]int64{}}
+		for _, plugin := range node.Scores {
+			own.Plugins[plugin.Name] = plugin.Score
+		}
+		a.answer.Scores[node.Name] = own
+	}
+	return nil
+}
+
+func statusOf(found *fwk.Status) status {
+	if found == nil {
+		return status{Code: fwk.Success.String()}
+	}
+	return status{Code: found.Code().String(), Plugin: found.Plugin(), Reasons: found.Reasons()}
 }
