@@ -40,6 +40,9 @@ ALL_NODES = 100
 _KNOWN: Mapping[str, Iterable[str]] = {"multi_point": NAMES, "filter": FILTERS, "score": SCORES}
 _IMPLIED = {"pre_filter": "filter", "pre_score": "score"}
 
+_BUILT_IN = frozenset({"PrioritySort", "SchedulingGates", "DefaultBinder"})
+"""Plugins whose work the queue and the binding do here in any case."""
+
 _NO_PLUGIN = "this program has no such plugin here"
 
 Json = dict[str, object]
@@ -181,7 +184,7 @@ class _Conversion:
         for number, one in enumerate(found.enabled):
             if one.name in known:
                 kept["enabled"].append({"name": one.name, **({"weight": one.weight} if one.weight else {})})
-            else:
+            elif one.name not in _BUILT_IN:
                 self._leave_out(f"{path}.enabled[{number}] ({one.name})", _NO_PLUGIN)
         for number, one in enumerate(found.disabled):
             if one.name in (ALL, *known):
@@ -219,8 +222,8 @@ class _Conversion:
 
 
 def _is_implied(own: PluginSet, other: PluginSet, point: str) -> bool:
-    """Whether a set says nothing more than that of the point that it prepares."""
-    if not own.enabled and not own.disabled:
+    """Whether a set says nothing that is not so in any case, or more than that of the point that it prepares."""
+    if not own.disabled and _names(own.enabled) <= _BUILT_IN:
         return True
     if point not in _IMPLIED:
         return False

@@ -94,6 +94,12 @@ def test_what_only_repeats_the_score_is_no_loss() -> None:
     assert lost_of(plugins={"preScore": switched}) == ["plugins.preScore"]
 
 
+def test_what_is_so_in_any_case_is_no_loss() -> None:
+    sorts, switched = [{"name": "PrioritySort"}], [{"name": "SchedulingGates"}, {"name": "DefaultBinder"}]
+    assert profile(plugins={"queueSort": {"enabled": sorts}, "multiPoint": {"enabled": switched}}) == {}
+    assert lost_of(plugins={"queueSort": {"disabled": sorts}}) == ["plugins.queueSort"]
+
+
 def test_all_nodes_are_no_loss() -> None:
     assert "percentageOfNodesToScore" not in carried(percentageOfNodesToScore=100)
 
