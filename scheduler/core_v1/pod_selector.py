@@ -12,10 +12,11 @@ from scheduler.core_v1.label_selector import LabelSelector, LabelSelectorFields,
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE
 
 SERVICE = "Service"
+REPLICATION_CONTROLLER = "ReplicationController"
 
 KINDS: Mapping[str, str] = {
     SERVICE: "",
-    "ReplicationController": "",
+    REPLICATION_CONTROLLER: "",
     "ReplicaSet": "apps",
     "StatefulSet": "apps",
     "Deployment": "apps",

@@ -3,9 +3,12 @@
 Source: kube-scheduler's helper DefaultSelector.
 """
 
+from collections.abc import Iterable
+
+from allocator.model import Requirement
 from scheduler.core_v1.label_selector import LabelSelector, selects
 from scheduler.core_v1.pod import Pod
-from scheduler.core_v1.pod_selector import SERVICE, PodSelector
+from scheduler.core_v1.pod_selector import REPLICATION_CONTROLLER, SERVICE, PodSelector
 
 
 class PodSelectors:
@@ -35,7 +38,15 @@ class PodSelectors:
         Cost: O(Services of the namespace).
         """
         services = self._services.get(pod.namespace, {}).values()
-        found = [one.selector or () for one in services if selects(one.selector, pod.labels)]
-        if pod.owner and (controller := self._controllers.get((pod.owner.kind, pod.namespace, pod.owner.name))):
-            found.append(controller.selector or ())
-        return tuple(dict.fromkeys(requirement for selector in found for requirement in selector))
+        labels = _by_key(one.selector for one in services if selects(one.selector, pod.labels))
+        owner = pod.owner and self._controllers.get((pod.owner.kind, pod.namespace, pod.owner.name))
+        if not owner:
+            return tuple(labels.values())
+        if owner.kind == REPLICATION_CONTROLLER:  # where it contradicts a Service, it prevails
+            return tuple((labels | _by_key([owner.selector])).values())
+        return tuple(dict.fromkeys((*labels.values(), *(owner.selector or ()))))
+
+
+def _by_key(selectors: Iterable[LabelSelector]) -> dict[str, Requirement]:
+    """The labels that selectors ask for, each of which has one requirement a key."""
+    return {one.key: one for selector in selectors for one in selector or ()}

@@ -66,7 +66,8 @@ class Storage:
             owners = [{**owner, "controller": True}] if is_own else []
             self._claim(pod, f"{metadata['name']}-{name}", {"ownerReferences": owners})
             return {"ephemeral": {"volumeClaimTemplate": {"spec": {}}}}
-        claim = self.draw.pick(("data", "logs", f"{metadata['name']}-own"))
+        # Names differ by namespace: kube-scheduler mixes up claims of one name (docs/differences.md).
+        claim = f"{self.draw.pick(('data', 'logs', metadata['name']))}-{metadata['namespace']}"
         self._claim(pod, claim, {})
         return {"persistentVolumeClaim": {"claimName": claim, "readOnly": self.draw.chance(0.1)}}
 

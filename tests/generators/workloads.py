@@ -148,7 +148,7 @@ def _node_term(draw: Draw) -> Json:
     by_name = {
         "key": "metadata.name",
         "operator": draw.pick(("In", "In", "NotIn")),
-        "values": draw.some(("n0", "n1", "n2"), most=2),
+        "values": [draw.pick(("n0", "n1", "n2"))],
     }
     by_label = draw.pick(
         (

@@ -110,6 +110,6 @@ def _placed(draw: Draw, number: int, names: list[str]) -> Json:
     elif draw.chance(0.97):
         pod["spec"]["nodeName"] = node
         pod["status"] = {"phase": "Running"}
-    if draw.chance(0.08):
+    if "nominatedNodeName" not in pod["status"] and draw.chance(0.08):
         pod["metadata"] |= {"deletionTimestamp": "2026-11-20T00:00:00Z", "finalizers": ["example.com/hold"]}
     return pod

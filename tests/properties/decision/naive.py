@@ -3,16 +3,19 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from math import ceil
+from math import ceil, log
 
 from allocator.model import Node, Requirement, Taint, Term, Toleration
 from scheduler.core_v1.affinity_term import AffinityTerm
 from scheduler.core_v1.host_ports import ANY_ADDRESS
+from scheduler.core_v1.label_selector import LabelSelector
 from scheduler.core_v1.pod import Pod
+from scheduler.core_v1.topology_spread import SpreadConstraint
 
 MI = 2**20
 NAMESPACES = {"default": {"zone": "a"}}
 NOT_NAMED = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
+HOSTNAME = "kubernetes.io/hostname"
 CPU_OR_MEMORY = ("cpu", "memory")
 
 
@@ -36,6 +39,9 @@ def reasons(pod: Pod, on: NaiveNode, among: Collection[NaiveNode]) -> list[str]:
         [] if is_selected(pod, on.node) else ["node(s) didn't match Pod's node affinity/selector"],
         ["node(s) didn't have free ports for the requested pod ports"] if has_clash(pod, on) else [],
         list(lacking(pod, on)),
+        uneven(pod, on.node, among),
+        [] if has_company(pod, on.node, among) else ["node(s) didn't match pod affinity rules"],
+        ["node(s) didn't match pod anti-affinity rules"] if meets_unwanted(pod, on.node, among) else [],
         ["node(s) didn't satisfy existing pods anti-affinity rules"] if is_kept_away(pod, on.node, among) else [],
     ):
         if found:
@@ -43,12 +49,78 @@ def reasons(pod: Pod, on: NaiveNode, among: Collection[NaiveNode]) -> list[str]:
     return []
 
 
+def in_domain(key: str, node: Node, among: Collection[NaiveNode]) -> list[Pod]:
+    """The pods on nodes that share the value of the key with this one."""
+    if key not in node.labels:
+        return []
+    return [pod for other in among if other.node.labels.get(key) == node.labels[key] for pod in other.pods]
+
+
+def has_company(pod: Pod, node: Node, among: Collection[NaiveNode]) -> bool:
+    """Whether each required term finds a pod in its domain that matches all terms; the first of its kind needs none."""
+    terms = pod.pod_affinity.required
+
+    def is_company(other: Pod) -> bool:
+        return all(is_meant(term, other) for term in terms)
+
+    if not all(term.topology_key in node.labels for term in terms):
+        return False
+    found = [any(map(is_company, in_domain(term.topology_key, node, among))) for term in terms]
+    anywhere = [any(map(is_company, in_domain(term.topology_key, o.node, among))) for o in among for term in terms]
+    return all(found) or (not any(anywhere) and is_company(pod))
+
+
+def meets_unwanted(pod: Pod, node: Node, among: Collection[NaiveNode]) -> bool:
+    """Whether a required term of anti-affinity finds a pod in its domain."""
+    return any(
+        is_meant(term, other)
+        for term in pod.pod_affinity.required_anti
+        for other in in_domain(term.topology_key, node, among)
+    )
+
+
+def uneven(pod: Pod, node: Node, among: Collection[NaiveNode]) -> list[str]:
+    """What the first hard spread constraint that refuses the node says."""
+    hard = [one for one in pod.spread if one.is_hard]
+    for one in hard:
+        if one.topology_key not in node.labels:
+            return ["node(s) didn't match pod topology spread constraints (missing required label)"]
+        counts = domain_counts(pod, one, [other for other in among if takes_part(pod, other.node, one, hard)])
+        least = min(counts.values()) if len(counts) >= max(one.min_domains, 1) else 0
+        own = int(is_selected_by(one.selector, pod.labels))
+        if counts.get(node.labels[one.topology_key], 0) + own - least > one.max_skew:
+            return ["node(s) didn't match pod topology spread constraints"]
+    return []
+
+
+def takes_part(pod: Pod, node: Node, one: SpreadConstraint, all_of_them: Collection[SpreadConstraint]) -> bool:
+    """Whether the node counts: it has the keys of all constraints, and this one's policies leave it in."""
+    return (
+        all(other.topology_key in node.labels for other in all_of_them)
+        and (not one.honors_affinity or is_selected(pod, node))
+        and (not one.honors_taints or not is_tainted(pod, node))
+    )
+
+
+def domain_counts(pod: Pod, one: SpreadConstraint, among: Collection[NaiveNode]) -> dict[str, int]:
+    """How many pods the constraint selects, by the value of its key; an empty selector selects none here."""
+    counts: dict[str, int] = {}
+    for other in among:
+        value = other.node.labels[one.topology_key]
+        found = [held for held in other.pods if held.namespace == pod.namespace and not held.is_deleting]
+        selected = [held for held in found if one.selector and is_selected_by(one.selector, held.labels)]
+        counts[value] = counts.get(value, 0) + len(selected)
+    return counts
+
+
+def is_selected_by(selector: LabelSelector, labels: Mapping[str, str]) -> bool:
+    return selector is not None and all(is_met(one, labels) for one in selector)
+
+
 def is_kept_away(pod: Pod, node: Node, among: Collection[NaiveNode]) -> bool:
     """Whether a pod in one of the node's domains has a term that selects this one."""
     return any(
-        term.topology_key in node.labels
-        and node.labels[term.topology_key] == other.node.labels.get(term.topology_key)
-        and is_meant(term, pod)
+        is_meant(term, pod) and holder in in_domain(term.topology_key, node, among)
         for other in among
         for holder in other.pods
         for term in holder.pod_affinity.required_anti
@@ -180,8 +252,14 @@ def scored(pod: Pod, resource: str) -> int:
     return counted(resource, need_of(pod, resource, None if has_budget and is_said else little))
 
 
-def total(pod: Pod, on: NaiveNode, among: Sequence[NaiveNode], ranks: Mapping[str, int]) -> int:
-    """The weighted sum of the scores of one of the nodes."""
+def total(
+    pod: Pod,
+    on: NaiveNode,
+    among: Sequence[NaiveNode],
+    ranks: Mapping[str, int],
+    everywhere: Collection[NaiveNode],
+) -> int:
+    """The weighted sum of the scores of one of the feasible nodes."""
     soft = {one.node.name: soft_taints(pod, one.node) for one in among}
     preferred = {one.node.name: preferred_weight(pod, one.node) for one in among}
     name = on.node.name
@@ -191,7 +269,58 @@ def total(pod: Pod, on: NaiveNode, among: Sequence[NaiveNode], ranks: Mapping[st
         + 3 * (100 - scaled(soft, name))
         + 2 * scaled(preferred, name)
         + 2 * scaled({one.node.name: ranks[one.node.name] for one in among}, name)
+        + 2 * stretched({one.node.name: attraction(pod, one.node, everywhere) for one in among}, name)
+        + 2 * evenness(pod, on, among, everywhere)
     )
+
+
+def attraction(pod: Pod, node: Node, everywhere: Collection[NaiveNode]) -> int:
+    """What preferred terms add up to, both ways, and required affinity of others with a weight of 1."""
+    own = [(one.weight, one.term) for one in pod.pod_affinity.preferred]
+    own += [(-one.weight, one.term) for one in pod.pod_affinity.preferred_anti]
+    total = 0
+    for weight, term in own:
+        total += weight * sum(is_meant(term, other) for other in in_domain(term.topology_key, node, everywhere))
+    for holder in (held for one in everywhere for held in one.pods):
+        theirs = [(1, term) for term in holder.pod_affinity.required]
+        theirs += [(one.weight, one.term) for one in holder.pod_affinity.preferred]
+        theirs += [(-one.weight, one.term) for one in holder.pod_affinity.preferred_anti]
+        for weight, term in theirs:
+            if is_meant(term, pod) and holder in in_domain(term.topology_key, node, everywhere):
+                total += weight
+    return total
+
+
+def stretched(raw: Mapping[str, int], name: str) -> int:
+    """From 0 for the least to 100 for the most."""
+    least, most = min(raw.values()), max(raw.values())
+    return int(100 * ((raw[name] - least) / (most - least))) if most > least else 0
+
+
+def evenness(pod: Pod, on: NaiveNode, among: Sequence[NaiveNode], everywhere: Collection[NaiveNode]) -> int:
+    """The better the fewer pods are near; nodes without a key are the worst."""
+    soft = [one for one in pod.spread if not one.is_hard]
+    scored = [one for one in among if all(other.topology_key in one.node.labels for other in soft)]
+    if not soft or on not in scored:
+        return 0
+    raw = {one.node.name: round(badness(pod, one, scored, everywhere)) for one in scored}
+    least, most = min(raw.values()), max(raw.values())
+    return 100 * (most + least - raw[on.node.name]) // most if most else 100
+
+
+def badness(pod: Pod, on: NaiveNode, scored: Collection[NaiveNode], everywhere: Collection[NaiveNode]) -> float:
+    """The pods in the node's domains, which count the more the more domains there are."""
+    soft, total = [one for one in pod.spread if not one.is_hard], 0.0
+    for one in soft:
+        value = on.node.labels[one.topology_key]
+        if one.topology_key == HOSTNAME:
+            size, count = len(scored), domain_counts(pod, one, [on])[value]
+        else:
+            size = len({other.node.labels[one.topology_key] for other in scored})
+            counts = domain_counts(pod, one, [other for other in everywhere if takes_part(pod, other.node, one, soft)])
+            count = counts.get(value, 0)
+        total += count * log(size + 2) + one.max_skew - 1
+    return total
 
 
 def scaled(raw: Mapping[str, int], name: str) -> int:

@@ -4,9 +4,11 @@ from hypothesis import strategies as st
 
 from allocator.model import Container, Node, Requirement, Taint, Term, Toleration
 from cel.values.quantity import Quantity
-from scheduler.core_v1.affinity_term import AffinityTerm, PodAffinity
+from scheduler.core_v1.affinity_term import AffinityTerm, PodAffinity, WeightedTerm
 from scheduler.core_v1.host_ports import HostPort
 from scheduler.core_v1.pod import Pod, Preference
+from scheduler.core_v1.topology_spread import SpreadConstraint
+from tests.properties.decision.naive import HOSTNAME
 
 NAMES = ("n0", "n1", "n2", "n3", "n4")
 GPU = "example.com/gpu"
@@ -57,7 +59,7 @@ def nodes_named(name: str) -> st.SearchStrategy[Node]:
     return st.builds(
         Node,
         name=st.just(name),
-        labels=labels,
+        labels=st.one_of(labels, labels.map(lambda found: {**found, HOSTNAME: name})),
         taints=st.one_of(st.just(()), st.just(()), taints),
         unschedulable=st.sampled_from([False, False, False, True]),
         allocatable=st.one_of(roomy, roomy, offered),
@@ -91,8 +93,37 @@ ports = st.lists(
 
 namespaces = st.lists(st.sampled_from(["default", "elsewhere"]), max_size=2).map(frozenset)
 selectors = st.one_of(st.none(), st.lists(requirements, max_size=2).map(tuple))
-affinity_terms = st.lists(st.builds(AffinityTerm, keys, namespaces, selectors, selectors), max_size=2).map(tuple)
-pod_affinities = st.builds(PodAffinity, required_anti=affinity_terms)
+topology_keys = st.sampled_from(["zone", "disk", HOSTNAME])
+affinity_terms = st.lists(st.builds(AffinityTerm, topology_keys, namespaces, selectors, selectors), max_size=2).map(
+    tuple
+)
+weighted_terms = st.lists(
+    st.builds(
+        WeightedTerm, st.sampled_from([1, 10, 100]), st.builds(AffinityTerm, topology_keys, namespaces, selectors)
+    ),
+    max_size=2,
+).map(tuple)
+pod_affinities = st.builds(
+    PodAffinity,
+    required=st.one_of(st.just(()), affinity_terms),
+    preferred=weighted_terms,
+    required_anti=st.one_of(st.just(()), affinity_terms),
+    preferred_anti=weighted_terms,
+)
+constraints = st.lists(
+    st.builds(
+        SpreadConstraint,
+        st.integers(1, 3),
+        topology_keys,
+        selectors,
+        is_hard=st.booleans(),
+        min_domains=st.sampled_from([1, 1, 2, 3]),
+        honors_affinity=st.booleans(),
+        honors_taints=st.booleans(),
+    ),
+    max_size=2,
+    unique_by=lambda one: (one.topology_key, one.is_hard),
+).map(tuple)
 
 
 def pods_named(name: str) -> st.SearchStrategy[Pod]:
@@ -103,6 +134,7 @@ def pods_named(name: str) -> st.SearchStrategy[Pod]:
         uid=st.just(f"uid-{name}"),
         labels=labels,
         pod_affinity=st.one_of(st.just(PodAffinity()), pod_affinities),
+        spread=st.one_of(st.just(()), constraints),
         node_selector=st.one_of(st.just({}), st.just({}), labels),
         affinity=st.one_of(st.none(), st.none(), st.none(), st.lists(terms, max_size=2).map(tuple)),
         preferences=st.lists(st.builds(Preference, st.integers(1, 100), terms), max_size=2).map(tuple),

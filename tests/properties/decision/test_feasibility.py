@@ -57,7 +57,8 @@ def told(refused: Sequence[Rejected]) -> Iterator[tuple[str, int]]:
 def naive_pick(cluster: Cluster, pod: Pod, able: int, ranks: list[int]) -> tuple[int, int] | None:
     among = {number: cluster.nodes[number] for number in bits(able)}
     by_name = {name: ranks[number] for number, name in enumerate(strategies.NAMES)}
-    totals = {n: naive.total(pod, one, list(among.values()), by_name) for n, one in among.items()}
+    everywhere = cluster.nodes.values()
+    totals = {n: naive.total(pod, one, list(among.values()), by_name, everywhere) for n, one in among.items()}
     best = min(totals, key=lambda number: (-(number % 2), -totals[number], number), default=None)
     return None if best is None else (best, totals[best])
 

@@ -44,6 +44,14 @@ class LiveScheduler:
                     self.cluster.set_class(kinds.class_of(_stored(raw)))
                 case "ResourceClaim":
                     self._show(_stored(raw))
+                case "Service":
+                    self.cluster.selectors.set(kinds.pod_selector_of(raw))
+                case "PersistentVolume":
+                    self.cluster.volumes.set_volume(kinds.volume_of(raw))
+                case "PersistentVolumeClaim":
+                    self.cluster.volumes.set_claim(kinds.volume_claim_of(raw))
+                case "StorageClass":
+                    self.cluster.volumes.set_class(kinds.storage_class_of(raw))
                 case "Pod":
                     pods.append(kinds.pod_of(raw))
         self._pods: Sequence[Pod] = pods
@@ -51,8 +59,7 @@ class LiveScheduler:
     def run(self) -> dict[str, Given]:
         """Pod to what it gets, in the order in which pods are tried."""
         for pod in self._pods:
-            if pod.node_name:
-                self.cluster.set_pod(pod)
+            self.cluster.set_pod(pod)
         return {str(pod): self._attempt(pod) for pod in sorted(self._pods, key=order_of) if not pod.node_name}
 
     def _attempt(self, pod: Pod) -> Given:

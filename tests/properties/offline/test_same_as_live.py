@@ -20,6 +20,9 @@ from tests.properties.offline.worlds import world
 
 EACH = 40
 POLICIES = ("first-fit", "pack", "spread", "topology:gpu.example/numa")
+SAID = ("affinity", "topologySpreadConstraints", "volumes")
+"""What some of the pods say that get a node."""
+
 INVENTORIES = Path(__file__).parents[3].parent / "shared" / "inventories"
 
 
@@ -50,7 +53,15 @@ def test_both_doors_give_the_same_nodes_and_devices(policy: str) -> None:
         assert offline(objects, features, policy) == live, f"seed {seed}"
         for node, devices in live.values():
             seen["devices" if devices else "a node" if node else "none"] += 1
+        seen.update(field for raw in objects for field in SAID if field in raw.get("spec", ()) and given_to(raw, live))
     assert min(seen[what] for what in ("devices", "a node", "none")) >= EACH // 2, f"too little happens: {seen}"
+    assert min(seen[what] for what in SAID) >= EACH // 4, f"too little happens: {seen}"
+
+
+def given_to(raw: Json, live: dict[str, Given]) -> str:
+    """The node that a pod of the world has got."""
+    node, _ = live.get(f"work/{raw['metadata']['name']}", ("", ()))
+    return node
 
 
 @pytest.mark.skipif(not INVENTORIES.is_dir(), reason=f"the fleet is not at hand: {INVENTORIES} is absent")

@@ -9,7 +9,9 @@ from scheduler.core_v1.volume_sources import ZONE
 from scheduler.decision import able
 from scheduler.decision.cluster import Cluster
 from scheduler.plugins.cycle import Cycle
-from scheduler.plugins.plugin import Plugin
+from scheduler.plugins.plugin import Plugin, Refusal, RefusedPod
+from scheduler.state.changes import Event
+from scheduler.state.masks import numbers_of
 from scheduler.state.pod_requests import pod_requests
 from tests.builders import a_node, kubernetes
 
@@ -61,6 +63,21 @@ def said(plugin: Plugin, cluster: Cluster, pod: Pod) -> Said:
 
 def left(plugin: Plugin, cluster: Cluster, pod: Pod) -> list[str]:
     """The nodes that the plugin lets pass."""
-    assert not before(plugin, cluster, pod)
+    assert not plugin.pre_filter or not before(plugin, cluster, pod)
     refused = said(plugin, cluster, pod)
     return sorted(name for name in cluster.names() if name not in refused)
+
+
+def scored(plugin: Plugin, cluster: Cluster, pod: Pod) -> dict[str, int] | None:
+    """The scores of the nodes, not weighted; None where the plugin has nothing to say of the pod."""
+    assert plugin.score
+    cycle, nodes = cycle_of(cluster, pod), numbers_of(cluster.fleet.all)
+    found = plugin.score.scores(cycle, nodes, cycle.template.counts_of(plugin.name)[nodes])
+    return None if found is None else dict(zip(map(cluster.name_of, nodes), map(int, found), strict=True))
+
+
+def is_helped(plugin: Plugin, pod: Pod, event: Event) -> bool:
+    """Whether the pod, which the plugin has refused, is tried again after the event."""
+    hint = plugin.reason.hints.get(type(event))
+    refusal = Refusal(frozenset({plugin.reason}), pod_requests(pod))
+    return bool(hint and hint(RefusedPod(pod, refusal), event))
