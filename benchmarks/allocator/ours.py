@@ -15,22 +15,22 @@ from allocator.gates import Features
 from allocator.model import Claim, Node, Slice
 from allocator.outcome import AllocationError
 from benchmarks.allocator.cases import CLASS, FEATURES, Json, claim, large_slices, request
-from scheduler.cli.verify_allocation import Case, case_of
+from scheduler.cli.verify_allocation import AllocationCase, case_of
 
 
-def decoded(case: Json) -> Case:
+def decoded(case: Json) -> AllocationCase:
     """The case in the allocator's form."""
     names = [node["metadata"]["name"] for node in case["nodes"]]
     expected = {"results": dict.fromkeys(names), "errors": {}}
     return case_of({**case, "features": "none", "expected": expected})
 
 
-def snapshot_of(case: Case, slices: Sequence[Slice] | None = None) -> Snapshot:
+def snapshot_of(case: AllocationCase, slices: Sequence[Slice] | None = None) -> Snapshot:
     """A snapshot in which nothing has been worked out."""
     return Snapshot.of(case.slices if slices is None else slices, case.classes, case.in_use, Features.of(FEATURES))
 
 
-def place_pods(case: Case, pods: int) -> float:
+def place_pods(case: AllocationCase, pods: int) -> float:
     """Pods per second, each looking at every node: decision and the next snapshot."""
     started = time.perf_counter()
     place = placing(fleet_of(case), case.claims)
@@ -39,7 +39,7 @@ def place_pods(case: Case, pods: int) -> float:
     return pods / (time.perf_counter() - started)
 
 
-def fleet_of(case: Case) -> Fleet:
+def fleet_of(case: AllocationCase) -> Fleet:
     """All nodes of the case."""
     return Fleet(snapshot_of(case), [node for node in case.nodes if node])
 
@@ -49,14 +49,14 @@ def placing(fleet: Fleet, claims: Sequence[Claim]) -> Callable[[int], object]:
     return lambda number: _place(fleet, _copies(claims, number))
 
 
-def attempt_seconds(case: Case, repeat: int) -> float:
+def attempt_seconds(case: AllocationCase, repeat: int) -> float:
     """The median time of an attempt on the first node, all that can be known before worked out."""
     snapshot, node = snapshot_of(case), case.nodes[0]
     _attempt(snapshot, node, case.claims)
     return statistics.median(_timed(lambda: _attempt(snapshot, node, case.claims)) for _ in range(repeat))
 
 
-def cold_attempt_seconds(case: Case, repeat: int) -> float:
+def cold_attempt_seconds(case: AllocationCase, repeat: int) -> float:
     """The same with nothing worked out but the class's selector, which is compiled."""
     snapshots = [snapshot_of(case) for _ in range(repeat)]
     return statistics.median(_timed(lambda s=one: _attempt(s, case.nodes[0], case.claims)) for one in snapshots)  # type: ignore[misc]

@@ -9,7 +9,6 @@ import orjson
 
 from allocator.gates import Features
 from allocator.model import Claim
-from allocator.policies.contract import Policy
 from scheduler.cli.ending import BAD_INPUT, stop, tell
 from scheduler.cli.inputs import (
     World,
@@ -19,7 +18,7 @@ from scheduler.cli.inputs import (
     key_of,
     overlay_option,
     paths_argument,
-    policy_option,
+    profile_options,
 )
 from scheduler.cli.progress import Progress
 from scheduler.core_v1.pod import Pod
@@ -29,6 +28,7 @@ from scheduler.output.objects import list_of
 from scheduler.output.report import unchecked_namespaces
 from scheduler.output.table import table
 from scheduler.output.yaml_dump import dump
+from scheduler.plugins.profile import Profile
 
 FORMATS = ("table", "wide", "json", "yaml", "name")
 
@@ -62,7 +62,7 @@ Examples:
 @click.option("--node", default="", metavar="NAME", help="Consider only this node.")
 @click.option("-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True, help="Output format.")
 @overlay_option
-@policy_option
+@profile_options
 @feature_options
 @keep_going_option
 def command(  # noqa: PLR0913 - one for each option
@@ -70,7 +70,7 @@ def command(  # noqa: PLR0913 - one for each option
     paths: tuple[str, ...],
     overlays: tuple[str, ...],
     output: str,
-    policy: Policy,
+    profiles: Sequence[Profile],
     features: Features,
     keep_going: bool,
     **names: str,
@@ -90,7 +90,7 @@ def command(  # noqa: PLR0913 - one for each option
     """
     inventory = inventory_of(paths, overlays, features, keep_going=keep_going)
     world = World.of(inventory, features)
-    placement = world.placement(features, names["node"], policy, tells_every_node=output == "wide")
+    placement = world.placement(features, names["node"], profiles, tells_every_node=output == "wide")
     results = _place(world, placement, names["pod"], names["claim"])
     if text := _rendered(results, placement, output):
         click.echo(text, nl=not text.endswith("\n"))

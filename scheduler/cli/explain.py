@@ -1,7 +1,7 @@
 """`dra explain`: why a pod or a claim gets what it gets, or why it gets nothing and what would help."""
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -10,7 +10,6 @@ import orjson
 
 from allocator.gates import Features
 from allocator.model import Claim
-from allocator.policies.contract import Policy
 from scheduler.cli.ending import BAD_INPUT, stop, tell
 from scheduler.cli.inputs import (
     Key,
@@ -20,7 +19,7 @@ from scheduler.cli.inputs import (
     keep_going_option,
     key_of,
     overlay_option,
-    policy_option,
+    profile_options,
 )
 from scheduler.cli.progress import Progress, told_after
 from scheduler.core_v1.pod import Pod
@@ -30,6 +29,7 @@ from scheduler.offline.placement import Look, Placement, order_of, unused_claims
 from scheduler.output.explanation import text_of
 from scheduler.output.explanation_json import list_of, object_of
 from scheduler.output.report import unchecked_namespaces
+from scheduler.plugins.profile import Profile
 
 FORMATS = ("table", "json")
 
@@ -68,7 +68,7 @@ class _Subject:
 @click.option("--in-order", is_flag=True, help="First place the pods and claims that come before it.")
 @click.option("-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True, help="Output format.")
 @overlay_option
-@policy_option
+@profile_options
 @feature_options
 @keep_going_option
 def command(  # noqa: PLR0913 - one for each option
@@ -77,7 +77,7 @@ def command(  # noqa: PLR0913 - one for each option
     overlays: tuple[str, ...],
     node: str,
     output: str,
-    policy: Policy,
+    profiles: Sequence[Profile],
     features: Features,
     in_order: bool,
     is_all: bool,
@@ -102,7 +102,7 @@ def command(  # noqa: PLR0913 - one for each option
         raise click.UsageError("Missing argument 'PATH...'.")
     inventory = inventory_of(paths, overlays, features, keep_going=keep_going)
     world = World.of(inventory, features)
-    placement = world.placement(features, policy=policy)
+    placement = world.placement(features, profiles=profiles)
     if is_all:
         fits = _explain_all(world, placement, output)
         sys.exit(BAD_INPUT if inventory.errors else int(not fits or bool(inventory.unseen)))

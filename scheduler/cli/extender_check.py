@@ -10,10 +10,10 @@ import orjson
 
 from scheduler.cli.ending import stop, tell
 from scheduler.cli.inputs import gates_of
-from scheduler.kube_scheduler.configuration import KIND, KubeSchedulerConfiguration, read
+from scheduler.cli.kube_configuration import kube_configuration
+from scheduler.kube_scheduler.configuration import KubeSchedulerConfiguration
 from scheduler.kube_scheduler.report import object_of, text_of, unjudged
 from scheduler.kube_scheduler.traps import GATES_FLAG, Judged, Severity, Trap, traps_of
-from scheduler.runtime.configuration import InvalidConfiguration, the_object
 
 FORMATS = ("table", "json")
 FLAGS_OPTION = "--kube-scheduler-flags"
@@ -72,7 +72,7 @@ def check(file: Path, *, gates: Mapping[str, bool] | None, url: str | None, outp
     FILE is a KubeSchedulerConfiguration, or - for standard input. An entry of `extenders` with a bindVerb is checked as
     authoritative, others as advisory. docs/extender.md describes the findings and the JSON.
     """
-    configuration = _configuration(file)
+    configuration = kube_configuration(file)
     judged = Judged(configuration, _number(file, configuration, url), gates)
     traps = traps_of(judged)
     tell(
@@ -81,17 +81,6 @@ def check(file: Path, *, gates: Mapping[str, bool] | None, url: str | None, outp
     )
     click.echo(_rendered(judged, traps, output))
     sys.exit(int(any(trap.severity is Severity.ERROR for trap in traps)))
-
-
-def _configuration(file: Path) -> KubeSchedulerConfiguration:
-    try:
-        raw = the_object(file, KIND)
-    except InvalidConfiguration as invalid:
-        stop(*invalid.problems)
-    found, errors = read(raw)
-    if found is None:
-        stop(*(f"{file}: {error}" for error in errors))
-    return found
 
 
 def _number(file: Path, configuration: KubeSchedulerConfiguration, url: str | None) -> int:

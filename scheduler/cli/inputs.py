@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import wraps
+from pathlib import Path
 from typing import Any
 
 import click
@@ -82,21 +83,51 @@ overlay_option = click.option(
 )
 
 
-def _policy(_context: click.Context, _option: click.Parameter, text: str) -> Policy:
+def _policy(_context: click.Context, _option: click.Parameter, text: str | None) -> Policy | None:
     try:
-        return policy_of(text)
+        return policy_of(text) if text else None
     except UnknownPolicy as error:
         raise click.BadParameter(str(error)) from error
 
 
-policy_option = click.option(
-    "--policy",
-    default=FIRST_FIT.name,
-    show_default=True,
-    metavar="NAME[:ATTRIBUTE,...]",
-    callback=_policy,
-    help=f"Which of the valid nodes and devices to select: {', '.join(NAMES)} (docs/policies.md).",
+_PROFILE_OPTIONS = (
+    click.option(
+        "--policy",
+        show_default=FIRST_FIT.name,
+        metavar="NAME[:ATTRIBUTE,...]",
+        callback=_policy,
+        help=f"Which of the valid nodes and devices to select: {', '.join(NAMES)} (docs/policies.md).",
+    ),
+    click.option(
+        "--config",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Configuration file of the live scheduler, whose profiles and policy are used. --policy overrides it.",
+    ),
 )
+
+
+def profile_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Gives the command the options that say how pods are decided, and calls it with `profiles`."""
+
+    @wraps(command)
+    def with_profiles(*, policy: Policy | None, config: Path | None, **others: Any) -> None:
+        profiles = _profiles(config, policy) if config else (Profile(policy=policy or FIRST_FIT),)
+        command(profiles=profiles, **others)
+
+    for option in reversed(_PROFILE_OPTIONS):
+        with_profiles = option(with_profiles)
+    return with_profiles
+
+
+def _profiles(config: Path, policy: Policy | None) -> Sequence[Profile]:
+    """Those of the file; the command ends where it cannot be used."""
+    from scheduler.runtime.configuration import Configuration, InvalidConfiguration, load
+
+    try:
+        return load(Configuration, config, {"policy": policy.name} if policy else {}).in_force()
+    except InvalidConfiguration as invalid:
+        stop(*invalid.problems)
 
 
 def feature_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -162,15 +193,18 @@ class World:
         return [pod for pod in self.pods if is_pending(pod, self.claims.objects, self.extended)]
 
     def placement(
-        self, features: Features, node: str = "", policy: Policy = FIRST_FIT, *, tells_every_node: bool = False
+        self,
+        features: Features,
+        node: str = "",
+        profiles: Sequence[Profile] = (Profile(),),
+        *,
+        tells_every_node: bool = False,
     ) -> Placement:
         """A placement on the nodes, or on the named one; what is in use is what is allocated in the input."""
         inventory = self.inventory
         if node and all(one.name != node for one in inventory.nodes):
             stop(f"node {node} is not in the input")
-        cluster = cluster_of(
-            inventory, self.claims, self.pods, features, only_node=node, profiles=(Profile(policy=policy),)
-        )
+        cluster = cluster_of(inventory, self.claims, self.pods, features, only_node=node, profiles=profiles)
         if not gc.isenabled():  # the process is ours
             garbage.keep()
         return Placement(cluster, self.claims, inventory.namespaces, tells_every_node=tells_every_node)

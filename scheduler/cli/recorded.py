@@ -55,7 +55,7 @@ def field_of(raw: Json, name: str, kind: type[Any] = object) -> Any:
 
 def of_kind(value: object, name: str, kind: type[Any]) -> Any:
     """The value, which has to be of that kind."""
-    if not isinstance(value, kind):
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         raise InvalidCase(f"{name} must be {_KINDS[kind]}, not {shown(value)}")
     return value
 

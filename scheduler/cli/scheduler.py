@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from scheduler.cli.scheduler_config import config as config_command
 from scheduler.cli.settings import options, settings
 from scheduler.output.yaml_dump import dump
 from scheduler.runtime.configuration import Configuration
@@ -36,7 +37,10 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
 
 @click.group(name="scheduler")
 def command() -> None:
-    """Run the live scheduler of a cluster (docs/scheduler.md)."""
+    """Run and configure the live scheduler of a cluster (docs/scheduler.md)."""
+
+
+command.add_command(config_command)
 
 
 @command.command(name="run", epilog=_EPILOG)

@@ -45,7 +45,7 @@ GATES: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class AllocationAnswer:
     """What an attempt on one node came to. kind: `allocated`, `refused`, `node` or `fatal`."""
 
     kind: str
@@ -54,7 +54,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class AllocationVerdict:
     """How one case went: difference is empty where it passed."""
 
     name: str
@@ -62,7 +62,7 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class AllocationCase:
     """A recorded case, decoded. expected: by node name. allocator: which one answered, `stable` to `experimental`."""
 
     name: str
@@ -71,7 +71,7 @@ class Case:
     classes: tuple[DeviceClass, ...]
     claims: tuple[Claim, ...]
     in_use: tuple[Claim, ...]
-    expected: Mapping[str, Answer]
+    expected: Mapping[str, AllocationAnswer]
     is_interrupted: bool
     gates: frozenset[str]
     allocator: str
@@ -92,7 +92,7 @@ class Case:
     "is_strict",
     default=True,
     show_default=True,
-    help="Answer as the reference also where we would do better (docs/differences.md).",
+    help="AllocationAnswer as the reference also where we would do better (docs/differences.md).",
 )
 def command(files: tuple[str, ...], release: str, *, is_strict: bool) -> None:
     """Replay recorded allocations and compare the answers.
@@ -107,13 +107,13 @@ def command(files: tuple[str, ...], release: str, *, is_strict: bool) -> None:
     sys.exit(int(counts["failed"] > 0))
 
 
-def replay(lines: Iterator[bytes], release: str, *, is_strict: bool = True) -> Iterator[Verdict]:
+def replay(lines: Iterator[bytes], release: str, *, is_strict: bool = True) -> Iterator[AllocationVerdict]:
     """The verdict of each case. Raises InvalidCase for a line that is none, with its number."""
     for case in cases_of(lines, case_of):
         yield verdict_of(case, _features(case, RELEASES[release], is_strict=is_strict))
 
 
-def _features(case: Case, release: Release, *, is_strict: bool) -> Features:
+def _features(case: AllocationCase, release: Release, *, is_strict: bool) -> Features:
     return Features(
         release,
         case.gates,
@@ -123,18 +123,18 @@ def _features(case: Case, release: Release, *, is_strict: bool) -> Features:
     )
 
 
-def verdict_of(case: Case, features: Features) -> Verdict:
+def verdict_of(case: AllocationCase, features: Features) -> AllocationVerdict:
     """Allocate on every node of the case and compare."""
     snapshot = Snapshot.of(case.slices, case.classes, case.in_use, features)
     for node in case.nodes:
         name = node.name
         difference = _difference(case.expected[name], _answer(snapshot, node, case))
         if difference:
-            return Verdict(case.name, f"on node {name or '(none)'}: {difference}")
-    return Verdict(case.name)
+            return AllocationVerdict(case.name, f"on node {name or '(none)'}: {difference}")
+    return AllocationVerdict(case.name)
 
 
-def case_of(raw: Json) -> Case:
+def case_of(raw: Json) -> AllocationCase:
     """The case that a line holds. Raises ValueError, InvalidCase among them, for what is none."""
     nodes = tuple(_node(node) for node in list_of(raw, "nodes") or [field_of(raw, "node")])
     gates_on, has_defaults = _gates(field_of(raw, "features")), bool(raw.get("applyDefaults"))
@@ -145,7 +145,7 @@ def case_of(raw: Json) -> Case:
     for name in ("slices", "deviceClasses", "claims"):
         field_of(raw, name, list)
     state = of_kind(raw.get("allocatedState") or {}, "allocatedState", dict)
-    return Case(
+    return AllocationCase(
         name=field_of(raw, "name", str),
         nodes=nodes,
         slices=decoded("slices", "ResourceSlice"),
@@ -171,7 +171,7 @@ def _allocator(implementation: object, gates_on: frozenset[str]) -> str:
     return "stable" if gates_on <= gates.OF_SIMPLEST_ALLOCATOR else "incubating"
 
 
-def _tell(verdict: Verdict, counts: Counter[str]) -> None:
+def _tell(verdict: AllocationVerdict, counts: Counter[str]) -> None:
     counts["failed" if verdict.difference else "passed"] += 1
     if verdict.difference:
         click.echo(f"FAILED {verdict.name}: {verdict.difference}")
@@ -231,7 +231,7 @@ def _holder(name: str, device: DeviceID, share_id: str, capacity: Json) -> Claim
     return Claim("", name, name, allocation=Allocation((result,)))
 
 
-def _expected(raw: Json, names: Sequence[str]) -> Mapping[str, Answer]:
+def _expected(raw: Json, names: Sequence[str]) -> Mapping[str, AllocationAnswer]:
     if "errors" not in raw:
         kind = "node" if raw.get("errFailedAllocationOnNode") else "fatal"
         return {names[0]: _recorded(field_of(raw, "results"), field_of(raw, "error", str), kind)}
@@ -244,35 +244,35 @@ def _expected(raw: Json, names: Sequence[str]) -> Mapping[str, Answer]:
     }
 
 
-def _recorded(results: object, error: str, kind: str) -> Answer:
+def _recorded(results: object, error: str, kind: str) -> AllocationAnswer:
     if error:
-        return Answer("node" if kind == "node" else "fatal", text=error)
-    return Answer("refused") if results is None else Answer("allocated", _normal(results))
+        return AllocationAnswer("node" if kind == "node" else "fatal", text=error)
+    return AllocationAnswer("refused") if results is None else AllocationAnswer("allocated", _normal(results))
 
 
-def _answer(snapshot: Snapshot, node: Node | None, case: Case) -> Answer:
+def _answer(snapshot: Snapshot, node: Node | None, case: AllocationCase) -> AllocationAnswer:
     try:
         outcome = allocate(snapshot, node, case.claims, is_cancelled=lambda: case.is_interrupted)
     except (AllocationError, Cancelled) as error:
-        return Answer("fatal", text=str(error))
+        return AllocationAnswer("fatal", text=str(error))
     match outcome:
         case Allocated():
-            return Answer("allocated", _normal([allocation_to_v1(one) for one in outcome.allocations]))
+            return AllocationAnswer("allocated", _normal([allocation_to_v1(one) for one in outcome.allocations]))
         case Refused(cause=InvalidPoolSeen()):
-            return Answer("node")
+            return AllocationAnswer("node")
         case Refused():
-            return Answer("refused")
+            return AllocationAnswer("refused")
         case _:
-            return Answer("exhausted", text=f"after {outcome.steps} steps")
+            return AllocationAnswer("exhausted", text=f"after {outcome.steps} steps")
 
 
-def _difference(expected: Answer, actual: Answer) -> str:
+def _difference(expected: AllocationAnswer, actual: AllocationAnswer) -> str:
     if (expected.kind, expected.results) == (actual.kind, actual.results):
         return ""
     return f"expected {_told(expected)}, got {_told(actual)}"
 
 
-def _told(answer: Answer) -> str:
+def _told(answer: AllocationAnswer) -> str:
     detail = answer.text or (orjson.dumps(answer.results).decode() if answer.results is not None else "")
     return f"{answer.kind} {detail}".rstrip()
 

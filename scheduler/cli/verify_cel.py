@@ -7,23 +7,18 @@ outcome was another in Kubernetes 1.36 says so in `v136`; costs were recorded fo
 
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from typing import Final, Literal
 
 import click
-import orjson
 
 import cel
-from scheduler.cli.ending import stop
+from scheduler.cli.recorded import InvalidCase, Json, cases_of, field_of, of_kind, verdicts_of
 
 Kubernetes = Literal["1.36", "1.37"]
 _ENVIRONMENTS: Final[Mapping[str, cel.Environment]] = {"1.36": cel.V1_36, "1.37": cel.V1_37}
-
-
-class InvalidCase(ValueError):
-    """A file that can't be read, or a line that is no recorded case; the text says which."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +32,7 @@ class Expected:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class CelCase:
     """One recorded pair."""
 
     id: str
@@ -47,7 +42,7 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class CelVerdict:
     """How one case went; differences is empty where it passed."""
 
     id: str
@@ -55,77 +50,37 @@ class Verdict:
     differences: tuple[str, ...]
 
 
-def verify(paths: Sequence[Path], kubernetes: Kubernetes = "1.37") -> Iterator[Verdict]:
-    """Replays the cases of the files in order; raises InvalidCase."""
+def replay(lines: Iterator[bytes], kubernetes: Kubernetes = "1.37") -> Iterator[CelVerdict]:
+    """The verdict of each case. Raises InvalidCase for a line that is none, with its number."""
     environment = _ENVIRONMENTS[kubernetes]
-    for path in paths:
-        for case in _cases(path, environment):
-            yield Verdict(case.id, case.expression, tuple(_differences(case, environment)))
+    for case in cases_of(lines, partial(_case, environment=environment)):
+        yield CelVerdict(case.id, case.expression, tuple(_differences(case, environment)))
 
 
-def _cases(path: Path, environment: cel.Environment) -> Iterator[Case]:
-    try:
-        with click.open_file(str(path), "rb") as file:
-            for number, line in enumerate(file, start=1):
-                if line.strip():
-                    yield _case_at(line, f"{path}: line {number}", environment)
-    except OSError as error:
-        raise InvalidCase(f"{path}: {error.strerror}") from None
+def _case(row: Json, environment: cel.Environment) -> CelCase:
+    expression = field_of(row, "expr", str)
+    device = cel.device_from_json(field_of(row, "device"), has_lists=environment.has_list_attributes)
+    return CelCase(str(row.get("id", "")), expression, device, _expected(row, environment))
 
 
-def _case_at(line: bytes, place: str, environment: cel.Environment) -> Case:
-    try:
-        return _case(orjson.loads(line), environment)
-    except (ValueError, TypeError) as error:
-        raise InvalidCase(f"{place} is no case: {error}") from None
-
-
-def _case(found: object, environment: cel.Environment) -> Case:
-    row = _object(found, "the line")
-    expression = _field(row, "expr")
-    if not isinstance(expression, str):
-        raise TypeError(f"expr must be a text, not {expression!r}")
-    device = cel.device_from_json(_field(row, "device"), has_lists=environment.has_list_attributes)
-    return Case(str(row.get("id", "")), expression, device, _expected(row, environment))
-
-
-def _expected(row: dict[str, object], environment: cel.Environment) -> Expected:
+def _expected(row: Json, environment: cel.Environment) -> Expected:
     outcome = row
     if environment is cel.V1_36 and "v136" in row:
-        outcome = _object(row["v136"], "v136")
+        outcome = of_kind(row["v136"], "v136", dict)
     error = outcome.get("error")
-    phase = None if error is None else str(_field(_object(error, "error"), "phase"))
+    phase = None if error is None else field_of(of_kind(error, "error", dict), "phase", str)
     result = outcome.get("result")
     if phase is None and not isinstance(result, bool):
-        raise TypeError("neither result (true or false) nor error is there")
+        raise InvalidCase("neither result (true or false) nor error is there")
     cost = None
     if environment is cel.V1_37 and "cost" in row:
-        low = _number(row, "cost")
-        cost = range(low, (_number(row, "cost_hi") if "cost_hi" in row else low) + 1)
-    max_cost = _number(row, "max_cost") if environment is cel.V1_37 and "max_cost" in row else None
+        low = field_of(row, "cost", int)
+        cost = range(low, (field_of(row, "cost_hi", int) if "cost_hi" in row else low) + 1)
+    max_cost = field_of(row, "max_cost", int) if environment is cel.V1_37 and "max_cost" in row else None
     return Expected(result if isinstance(result, bool) else None, phase, max_cost, cost)
 
 
-def _object(value: object, name: str) -> dict[str, object]:
-    if not isinstance(value, dict):
-        raise TypeError(f"{name} must be an object, not {value!r}")
-    return value
-
-
-def _field(row: dict[str, object], name: str) -> object:
-    if name not in row:
-        raise ValueError(f"{name} is missing")
-    return row[name]
-
-
-def _number(row: dict[str, object], name: str) -> int:
-    value = row[name]
-    if type(value) is not int:
-        raise TypeError(f"{name} must be a number, not {value!r}")
-    return value
-
-
-def _differences(case: Case, environment: cel.Environment) -> Iterator[str]:
+def _differences(case: CelCase, environment: cel.Environment) -> Iterator[str]:
     expected = case.expected
     try:
         program = cel.compile(case.expression, environment)
@@ -155,7 +110,7 @@ def _text(result: object) -> str:
 
 
 @click.command(name="cel")
-@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path, allow_dash=True))
+@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(allow_dash=True))
 @click.option(
     "--kubernetes",
     type=click.Choice(sorted(_ENVIRONMENTS)),
@@ -163,19 +118,16 @@ def _text(result: object) -> str:
     show_default=True,
     help="The release whose CEL gave the answers.",
 )
-def command(files: tuple[Path, ...], kubernetes: Kubernetes) -> None:
+def command(files: tuple[str, ...], kubernetes: Kubernetes) -> None:
     """Replay recorded selectors on recorded devices and compare result, error and cost.
 
     FILE holds one JSON case a line; - is standard input. Exit code: 0 when all passed, 1 when a case failed, 2 for
     input that is no case.
     """
     counts: Counter[bool] = Counter()
-    try:
-        for verdict in verify(files, kubernetes):
-            counts[not verdict.differences] += 1
-            for difference in verdict.differences:
-                click.echo(f"{verdict.id}: {verdict.expression}\n    {difference}")
-    except InvalidCase as error:
-        stop(str(error))
+    for verdict in verdicts_of(files, partial(replay, kubernetes=kubernetes)):
+        counts[not verdict.differences] += 1
+        for difference in verdict.differences:
+            click.echo(f"{verdict.id}: {verdict.expression}\n    {difference}")
     click.echo(f"{counts[True]} passed, {counts[False]} failed, 0 skipped")
     sys.exit(int(counts[False] > 0))

@@ -161,15 +161,13 @@ class _PreferredFields(ObjectFields):
     preference: TermFields
 
 
-class NodeAffinityFields(ObjectFields):
-    """spec.affinity.nodeAffinity of a pod."""
-
+class _NodeAffinityFields(ObjectFields):
     requiredDuringSchedulingIgnoredDuringExecution: _RequiredFields | None = None  # noqa: N815 - the API's name
     preferredDuringSchedulingIgnoredDuringExecution: list[_PreferredFields] | None = None  # noqa: N815 - the API's name
 
 
 class _AffinityFields(ObjectFields):
-    nodeAffinity: NodeAffinityFields | None = None  # noqa: N815 - the API's name
+    nodeAffinity: _NodeAffinityFields | None = None  # noqa: N815 - the API's name
     podAffinity: PodAffinityFields | None = None  # noqa: N815 - the API's name
     podAntiAffinity: PodAffinityFields | None = None  # noqa: N815 - the API's name
 
@@ -359,12 +357,12 @@ def controller_of(owners: list[OwnerFields] | None) -> Owner | None:
     return next((Owner(owner.kind, owner.name, owner.uid) for owner in owners or () if owner.controller), None)
 
 
-def _affinity(fields: NodeAffinityFields | None) -> NodeSelector | None:
+def _affinity(fields: _NodeAffinityFields | None) -> NodeSelector | None:
     required = fields.requiredDuringSchedulingIgnoredDuringExecution if fields else None
     return selector_of(required.nodeSelectorTerms) if required else None
 
 
-def _preferences(fields: NodeAffinityFields | None) -> tuple[Preference, ...]:
+def _preferences(fields: _NodeAffinityFields | None) -> tuple[Preference, ...]:
     preferred = (fields.preferredDuringSchedulingIgnoredDuringExecution if fields else None) or ()
     return tuple(Preference(one.weight, *selector_of([one.preference])) for one in preferred)
 
@@ -401,7 +399,7 @@ def _label_errors(path: str, labels: Mapping[str, str]) -> Iterator[FieldError]:
         yield from name_error(at, value, names.label_value)
 
 
-def _affinity_errors(fields: NodeAffinityFields | None) -> Iterator[FieldError]:
+def _affinity_errors(fields: _NodeAffinityFields | None) -> Iterator[FieldError]:
     """Keys that are no label's. Values may be none: the API server keeps old pods with them, whom no node matches."""
     required = fields.requiredDuringSchedulingIgnoredDuringExecution if fields else None
     terms = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"

@@ -13,6 +13,7 @@ from scheduler.decision.cluster import Cluster
 from scheduler.decision.feasibility import feasible
 from scheduler.decision.requirements import Requirements
 from scheduler.plugins.cycle import Cycle
+from scheduler.plugins.volume_binding import VOLUME_BINDING
 from scheduler.state.node_allocatable_resources import WithDevices
 from scheduler.state.pod_requests import PodRequests
 
@@ -99,3 +100,10 @@ def allocated(cluster: Cluster, pod: Pod | None, number: int, pending: Sequence[
     outcome = cluster.fleet_of(pod).allocate(number, pending)
     assert isinstance(outcome, Allocated), f"node {cluster.name_of(number)} was able: {outcome}"
     return outcome.allocations
+
+
+def binds_volumes(cluster: Cluster, pod: Pod) -> bool:
+    """Whether unbound claims for volumes get theirs with the pod's node: where the plugin is off, nobody does that."""
+    return not pod.node_name and any(
+        one.name == VOLUME_BINDING.name and one.dynamic for one in cluster.templates_of(pod).plugins
+    )

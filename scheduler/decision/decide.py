@@ -16,6 +16,7 @@ from scheduler.core_v1.pod import Pod
 from scheduler.decision.able import (
     able,
     allocated,
+    binds_volumes,
     counts_devices,
     cycle_of,
     reached_by_all,
@@ -31,7 +32,7 @@ from scheduler.decision.time_limit import TooLong
 from scheduler.decision.verdict import Failed, NotPlaced, OutOfTime, Placed, Verdict
 from scheduler.plugins.dynamic_resources import DEVICES
 from scheduler.plugins.plugin import Refusal
-from scheduler.plugins.volume_binding import VOLUME_BINDING, plan
+from scheduler.plugins.volume_binding import plan
 from scheduler.state.masks import union
 from scheduler.state.pod_requests import pod_requests
 from scheduler.state.volumes import NO_PLAN, claims_of
@@ -100,7 +101,7 @@ def _decided(
     required = next(one for one in asked if one.nodes >> number & 1)
     allocations = allocated(cluster, pod, number, required.pending)
     by_claims = with_devices(cluster, pod, claims, required, allocations).taken if counts_devices(cluster) else ()
-    volumes = plan(cycle, number) if _binds_volumes(cluster, pod) else NO_PLAN
+    volumes = plan(cycle, number) if binds_volumes(cluster, pod) else NO_PLAN
     return Placed(cluster.name_of(number), tuple(claims), allocations, required.extended, by_claims, volumes)
 
 
@@ -110,13 +111,6 @@ def _rather(cluster: Cluster, pod: Pod, able: Mask) -> Mask:
     declined = 0 if cluster.fleet.features.is_strict else cluster.volumes.declined(claims_of(pod))
     others = able & ~declined or able
     return _nominated(cluster, pod) & others or others
-
-
-def _binds_volumes(cluster: Cluster, pod: Pod) -> bool:
-    """Whether unbound claims for volumes get theirs with the pod's node: where the plugin is off, nobody does that."""
-    return not pod.node_name and any(
-        one.name == VOLUME_BINDING.name and one.dynamic for one in cluster.templates_of(pod).plugins
-    )
 
 
 def _nominated(cluster: Cluster, pod: Pod) -> Mask:

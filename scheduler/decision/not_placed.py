@@ -14,6 +14,7 @@ from allocator.search.rules import Mask, bits
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.able import (
     allowed,
+    binds_volumes,
     cycle_of,
     reached_by_all,
 )
@@ -59,7 +60,7 @@ def not_placed(
         reasons.add(reason)
     lacking = lacking_devices(cluster, pod, [(one.required.pending, one.lacking) for one in kept])
     devices = _nearest(cluster, lacking) or (next(iter(failed.values()), "") if left else "")
-    explanation = " ".join(filter(None, (pinned(cycle_of(cluster, pod, pod_requests(pod))), devices)))
+    explanation = f"{_kept_by_a_volume(cluster, pod)} {devices}".strip()
     refusal = Refusal(
         frozenset(reasons or {NODE_NAME.reason}),  # a node that is to be the pod's, and is not there
         min((one.requests for one in asked), key=lambda requests: len(requests.amounts)),
@@ -69,6 +70,13 @@ def not_placed(
     )
     stuck = [one for one in claims if one.allocation and left & ~reached_by_all(cluster, [one], failed)]
     return NotPlaced(refusal, tuple(stuck), lacking=lacking)
+
+
+def _kept_by_a_volume(cluster: Cluster, pod: Pod) -> str:
+    """Which of the pod's claims keeps it on one node, and how; empty where none does."""
+    if not pod.volumes.claims or not binds_volumes(cluster, pod):
+        return ""
+    return pinned(cycle_of(cluster, pod, pod_requests(pod)))
 
 
 @dataclass(frozen=True, slots=True)

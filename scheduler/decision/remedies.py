@@ -13,7 +13,7 @@ from scheduler.decision.able import cycle_of
 from scheduler.decision.answers import requirements_of, requirements_on
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.feasibility import rejections
-from scheduler.plugins.plugin import Change, Place, Plugin
+from scheduler.plugins.plugin import Change, Plugin, RefusingNode
 from scheduler.state.pod_requests import PodRequests
 
 
@@ -46,7 +46,7 @@ def plugin_refusal(
     plugin = _refusing(cluster, pod, requests, number)
     if plugin is None:
         return None
-    place = Place(number, node, tuple(cluster.pods.on_nodes()))
+    place = RefusingNode(number, node, tuple(cluster.pods.on_nodes()))
     changes = plugin.changes(cycle_of(cluster, pod, requests), place) if plugin.changes else ()
     return PluginRefusal(plugin.name, tuple(one.text for one in changes if _helps(cluster, pod, requests, one, place)))
 
@@ -56,7 +56,7 @@ def _refusing(cluster: Cluster, pod: Pod, requests: PodRequests, number: int) ->
     return None if pod.node_name else next((plugin for plugin, one in found if one.nodes >> number & 1), None)
 
 
-def _helps(cluster: Cluster, pod: Pod, requests: PodRequests, change: Change, place: Place) -> bool:
+def _helps(cluster: Cluster, pod: Pod, requests: PodRequests, change: Change, place: RefusingNode) -> bool:
     """Whether every plugin lets the node pass then, with the pods that were promised it as well as without."""
     changed, node = change.pod or pod, change.node or place.node
     cycle = cycle_of(cluster, changed, change.requests or requests)

@@ -11,7 +11,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from allocator.api.findings import FieldError
-from scheduler.runtime.configuration import Address, Common, SchedulerName, Section, is_loopback, without_other
+from scheduler.runtime.configuration import Address, Common, SchedulerName, is_loopback, without_other
+from scheduler.runtime.section import Section
 
 ROLLBACK_S = 5.0
 """What of a caller's time is kept for taking back what bind wrote."""

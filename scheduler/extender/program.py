@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 
+from allocator.policies import policy_of
 from scheduler.attempt.attempts import Attempts
 from scheduler.core_v1.pod import Pod
 from scheduler.extender import server
@@ -19,6 +20,7 @@ from scheduler.extender.metrics import ExtenderMetrics, ExtenderReading
 from scheduler.extender.poke import Poke
 from scheduler.extender.server import ServedVerbs, Verb
 from scheduler.extender.verbs import Verbs, is_ours
+from scheduler.plugins.profile import Profile
 from scheduler.runtime import health, running
 from scheduler.runtime.core import Core, Site, now
 from scheduler.runtime.listening import Limits
@@ -84,6 +86,7 @@ class Extender:
             on_event=self.on_event,
             makes_claims=False,
             places_pods=False,
+            profiles=(Profile(policy=policy_of(configuration.policy)),),
         )
         self._poke = Poke(self._core.cluster, site.connection, asyncio.sleep, now, self._metrics.woke)
         self._attempts = Attempts(

@@ -35,7 +35,8 @@ DYNAMIC_RESOURCES = "DynamicResources"
 """The plugin that allocates devices."""
 
 _POINTS = ("pre_enqueue", "pre_filter", "filter", "post_filter", "score", "reserve", "pre_bind")
-_ALL = "*"
+ALL = "*"
+"""Stands for every plugin that is on by default."""
 
 Percentage = Annotated[int, Field(ge=0, le=100)]
 Int32 = Annotated[int, Field(ge=-(2**31), lt=2**31)]
@@ -262,4 +263,4 @@ def _is_on(found: PluginSet, *, is_default: bool) -> bool:
     """Whoever switches it on at the point itself has the last word."""
     if any(plugin.name == DYNAMIC_RESOURCES for plugin in found.enabled):
         return True
-    return is_default and not any(plugin.name in (DYNAMIC_RESOURCES, _ALL) for plugin in found.disabled)
+    return is_default and not any(plugin.name in (DYNAMIC_RESOURCES, ALL) for plugin in found.disabled)

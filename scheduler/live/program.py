@@ -96,6 +96,8 @@ class Scheduler:
     def __init__(self, configuration: Configuration, site: Site) -> None:
         name, elects = configuration.scheduler_name, configuration.leader_election
         self._configuration = configuration
+        profiles = configuration.in_force()
+        self._names = frozenset(one.scheduler_name for one in profiles)
         self._writes = False
         self._election: LeaderElection | None = None
         api = site.connection
@@ -115,6 +117,7 @@ class Scheduler:
             on_event=self.on_event,
             makes_claims=True,
             places_pods=True,
+            profiles=profiles,
         )
         self._cluster, self._watched = self._core.cluster, self._core.watched
         backoff = PodBackoff(
@@ -247,7 +250,7 @@ class Scheduler:
     # -- whose is what
 
     def _is_ours(self, pod: Pod) -> bool:
-        return pod.scheduler_name == self._configuration.scheduler_name
+        return pod.scheduler_name in self._names
 
     def _waits(self, pod: Pod) -> bool:
         if not self._is_ours(pod) or pod.is_over:

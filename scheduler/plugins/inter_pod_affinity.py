@@ -16,7 +16,7 @@ from scheduler.core_v1.affinity_term import AffinityTerm
 from scheduler.core_v1.pod import Pod
 from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.normalize import MAX_SCORE
-from scheduler.plugins.plugin import Change, Dynamic, Hint, Place, Plugin, Reason, RefusedPod, Rejected, Score
+from scheduler.plugins.plugin import Change, Dynamic, Hint, Plugin, Reason, RefusedPod, RefusingNode, Rejected, Score
 from scheduler.state.changes import Event, GivenBack, NamespaceChanged, NodeChanged, PodChanged
 from scheduler.state.masks import Flags, Numbers, mask_of
 from scheduler.state.pod_counts import MatchingPods
@@ -120,7 +120,7 @@ def _scaled(raw: Numbers) -> Numbers:
     return scaled
 
 
-def _changes(cycle: Cycle, place: Place) -> Iterator[Change]:
+def _changes(cycle: Cycle, place: RefusingNode) -> Iterator[Change]:
     """Without a term, or without the pods in the node's domain that are in the way."""
     pod, own = cycle.pod, cycle.pod.pod_affinity
     for number, term in enumerate(own.required):

@@ -11,7 +11,7 @@ from allocator.model import Node, NodeSelector, Term
 from scheduler.core_v1.pod import Pod, Preference
 from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.normalize import normalized
-from scheduler.plugins.plugin import Change, Place, Plugin, Score, Static
+from scheduler.plugins.plugin import Change, Plugin, RefusingNode, Score, Static
 from scheduler.state.masks import Numbers
 
 
@@ -60,7 +60,7 @@ def _scores(cycle: Cycle, _nodes: Numbers, preferred: Numbers) -> Numbers | None
     return normalized(preferred) if cycle.pod.preferences else None
 
 
-def _changes(cycle: Cycle, place: Place) -> Iterator[Change]:
+def _changes(cycle: Cycle, place: RefusingNode) -> Iterator[Change]:
     """Without the labels and the terms that do not match."""
     pod, labels = cycle.pod, place.node.labels
     missing = {key: value for key, value in pod.node_selector.items() if labels.get(key) != value}

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from allocator.search.rules import Mask
 from scheduler.core_v1.pod import Pod
 from scheduler.plugins.cycle import Cycle
-from scheduler.plugins.plugin import Change, Dynamic, Place, Plugin, Reason, RefusedPod, is_added
+from scheduler.plugins.plugin import Change, Dynamic, Plugin, Reason, RefusedPod, RefusingNode, is_added
 from scheduler.state.changes import GivenBack, NodeChanged, PodChanged
 from scheduler.state.ports import UsedPorts
 
@@ -29,7 +29,7 @@ def _clash(one: Pod, other: Pod) -> bool:
     return bool(held.clashes(other.host_ports))
 
 
-def _changes(cycle: Cycle, place: Place) -> Iterator[Change]:
+def _changes(cycle: Cycle, place: RefusingNode) -> Iterator[Change]:
     yield Change.without([(number, other) for number, other in place.own if _clash(other, cycle.pod)])
 
 

@@ -57,13 +57,13 @@ def _balance(requested: Sequence[Numbers], allocatable: Sequence[Numbers]) -> Nu
 
 def _deviation(shares: Sequence[Floats], offered: Sequence[Flags]) -> Floats:
     """How far the shares of a node differ, of the resources that it offers: half of the difference, if they are two."""
+    if len(shares) == _PAIR:
+        return np.where(offered[0] & offered[1], np.abs(shares[0] - shares[1]) / 2, 0.0)
     number = np.sum(offered, axis=0)
     highest = np.max([np.where(has, share, 0.0) for share, has in zip(shares, offered, strict=True)], axis=0)
     lowest = np.min([np.where(has, share, 1.0) for share, has in zip(shares, offered, strict=True)], axis=0)
     half = np.where(number == _PAIR, (highest - lowest) / 2, 0.0)
-    return (
-        half if len(shares) <= _PAIR else np.where(number > _PAIR, _standard_deviation(shares, offered, number), half)
-    )
+    return np.where(number > _PAIR, _standard_deviation(shares, offered, number), half)
 
 
 def _standard_deviation(shares: Sequence[Floats], offered: Sequence[Flags], number: Numbers) -> Floats:

@@ -19,10 +19,10 @@ from scheduler.plugins.plugin import (
     Change,
     Dynamic,
     Hint,
-    Place,
     Plugin,
     Reason,
     RefusedPod,
+    RefusingNode,
     Rejected,
     Score,
     always,
@@ -131,7 +131,7 @@ def _scored_requests(cycle: Cycle) -> PodRequests:
     return pod_requests(replace(pod, budget={})) if cycle.is_strict and pod.budget else cycle.requests
 
 
-def _changes(cycle: Cycle, requests: PodRequests, place: Place) -> Iterator[Change]:
+def _changes(cycle: Cycle, requests: PodRequests, place: RefusingNode) -> Iterator[Change]:
     """requests: those that are not ignored."""
     free = {name: int(_column(name, cycle.infos)[0][place.number]) for name in requests.amounts}
     lacking = {name: max(free[name], 0) for name, amount in requests.amounts.items() if free[name] < amount}
@@ -142,7 +142,9 @@ def _changes(cycle: Cycle, requests: PodRequests, place: Place) -> Iterator[Chan
     yield from _evictions(cycle, requests, place, lacking)
 
 
-def _evictions(cycle: Cycle, requests: PodRequests, place: Place, lacking: Mapping[str, int]) -> Iterator[Change]:
+def _evictions(
+    cycle: Cycle, requests: PodRequests, place: RefusingNode, lacking: Mapping[str, int]
+) -> Iterator[Change]:
     """That enough pods are gone: as few as it takes of those that take the most of what is lacking."""
     taken = {pod.uid: pod_requests(pod).amounts for _, pod in place.own}
 
@@ -220,7 +222,7 @@ def node_resources_fit(strategy: ScoringStrategy = LEAST_ALLOCATED, ignored: Ign
     def rejections(cycle: Cycle, asked: Mask) -> Iterable[Rejected]:
         return _rejections(ignored.left_of(cycle.requests), cycle.infos, asked)
 
-    def changes(cycle: Cycle, place: Place) -> Iterator[Change]:
+    def changes(cycle: Cycle, place: RefusingNode) -> Iterator[Change]:
         return _changes(cycle, ignored.left_of(cycle.requests), place)
 
     def scores(cycle: Cycle, nodes: Numbers, _counts: Numbers) -> Numbers:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from allocator.model import Node, Taint
 from scheduler.core_v1.pod import Pod
 from scheduler.plugins.cycle import Cycle
-from scheduler.plugins.plugin import Change, Place, Plugin, Static
+from scheduler.plugins.plugin import Change, Plugin, RefusingNode, Static
 from scheduler.plugins.taint_toleration import tolerates
 
 _CORDONED = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
@@ -19,7 +19,7 @@ def node_unschedulable(pod: Pod, node: Node) -> str:
     return ""
 
 
-def _changes(_cycle: Cycle, place: Place) -> Iterator[Change]:
+def _changes(_cycle: Cycle, place: RefusingNode) -> Iterator[Change]:
     yield Change(f"node {place.node.name} uncordoned", node=replace(place.node, unschedulable=False))
 
 

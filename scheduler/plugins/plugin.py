@@ -29,7 +29,7 @@ class Static:
 
     reason: str
     refusal: Callable[[Pod, Node], str]
-    changes: Callable[[Cycle, "Place"], Iterable["Change"]] | None = None
+    changes: Callable[[Cycle, "RefusingNode"], Iterable["Change"]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class Dynamic:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RefusingNode:
     """A node that refuses a pod. others: the pods on all nodes, with the numbers of these."""
 
     number: int
@@ -182,7 +182,7 @@ class Plugin:
     static: Static | None = None
     dynamic: Dynamic | None = None
     score: Score | None = None
-    changes: Callable[[Cycle, Place], Iterable[Change]] | None = None
+    changes: Callable[[Cycle, RefusingNode], Iterable[Change]] | None = None
 
     @property
     def reason(self) -> Reason:

@@ -18,7 +18,7 @@ from scheduler.core_v1.topology_spread import SpreadConstraint
 from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.node_affinity import NODE_AFFINITY
 from scheduler.plugins.normalize import MAX_SCORE
-from scheduler.plugins.plugin import Change, Dynamic, Hint, Place, Plugin, Reason, RefusedPod, Rejected, Score
+from scheduler.plugins.plugin import Change, Dynamic, Hint, Plugin, Reason, RefusedPod, RefusingNode, Rejected, Score
 from scheduler.plugins.taint_toleration import TAINT_TOLERATION
 from scheduler.state.changes import Event, GivenBack, NodeChanged, PodChanged
 from scheduler.state.masks import Flags, Floats, Numbers, mask_of
@@ -170,7 +170,7 @@ def _normalized(raw: Numbers, scored: Flags) -> Numbers:
     return np.where(scored, MAX_SCORE * (most + least - raw) // most, 0)
 
 
-def _changes(cycle: Cycle, place: Place) -> Iterator[Change]:
+def _changes(cycle: Cycle, place: RefusingNode) -> Iterator[Change]:
     """With a larger skew, where that is all; without a constraint otherwise. Constraints of the pod's own."""
     pod, positions = cycle.pod, [position for position, one in enumerate(cycle.pod.spread) if one.is_hard]
     for position, hard in zip(positions, _hard(cycle, [pod.spread[one] for one in positions]), strict=True):

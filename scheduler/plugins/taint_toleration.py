@@ -10,7 +10,7 @@ from allocator.model import Node, Taint, Toleration
 from scheduler.core_v1.pod import Pod
 from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.normalize import normalized
-from scheduler.plugins.plugin import Change, Place, Plugin, Score, Static
+from scheduler.plugins.plugin import Change, Plugin, RefusingNode, Score, Static
 from scheduler.state.masks import Numbers
 
 _BLOCKING = frozenset({"NoSchedule", "NoExecute"})
@@ -46,7 +46,7 @@ def _matches(toleration: Toleration, taint: Taint) -> bool:
     return toleration.operator == "Exists"
 
 
-def _changes(cycle: Cycle, place: Place) -> Iterator[Change]:
+def _changes(cycle: Cycle, place: RefusingNode) -> Iterator[Change]:
     pod = cycle.pod
     taints = [one for one in place.node.taints if one.effect in _BLOCKING and not tolerates(pod.tolerations, one)]
     names = ", ".join(f"{one.key}{f'={one.value}' if one.value else ''}:{one.effect}" for one in taints)

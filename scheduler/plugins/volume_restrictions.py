@@ -9,7 +9,7 @@ from allocator.search.rules import Mask
 from scheduler.core_v1.persistent_volume_claim import ONE_POD
 from scheduler.core_v1.pod import Pod
 from scheduler.plugins.cycle import Cycle
-from scheduler.plugins.plugin import Change, Dynamic, Place, Plugin, Reason, RefusedPod, Rejected, is_added
+from scheduler.plugins.plugin import Change, Dynamic, Plugin, Reason, RefusedPod, RefusingNode, Rejected, is_added
 from scheduler.state.changes import GivenBack, NodeChanged, PersistentVolumeClaimChanged, PodChanged
 from scheduler.state.disks import UsedDisks
 from scheduler.state.volumes import CLAIMS
@@ -54,7 +54,7 @@ def _rejections(cycle: Cycle, asked: Mask) -> Iterator[Rejected]:
         yield Rejected(IN_USE, others, others)
 
 
-def _changes(cycle: Cycle, place: Place) -> Iterator[Change]:
+def _changes(cycle: Cycle, place: RefusingNode) -> Iterator[Change]:
     if users := [(number, other) for number, other in place.others if _shares(other, cycle.pod)]:
         yield Change.without(users)
 

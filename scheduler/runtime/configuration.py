@@ -12,17 +12,18 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
-from pydantic import AfterValidator, ConfigDict, Field
-from pydantic.alias_generators import to_camel
-from pydantic_core import PydanticCustomError
+from pydantic import AfterValidator, Field
 
 from allocator.api import names
 from allocator.api.findings import FieldError
 from allocator.gates import RELEASES, Features, UnknownGate
-from allocator.policies import UnknownPolicy, policy_of
+from allocator.policies import policy_of
 from allocator.policies.contract import FIRST_FIT
 from scheduler.input.documents import Finding, read
-from scheduler.input.fields import Fields, typed
+from scheduler.input.fields import typed
+from scheduler.plugins.profile import Profile
+from scheduler.runtime.profiles import ProfileSection, policy_name, profile_problems
+from scheduler.runtime.section import Section, object_name, refused
 
 FLAGS = "flags"
 
@@ -60,49 +61,26 @@ class LogLevel(StrEnum):
     ERROR = "error"
 
 
-def _spelled(name: str) -> str:
-    """A field's name in the file: the unit is written out."""
-    return to_camel(f"{name.removesuffix('_s')}_seconds" if name.endswith("_s") else name)
-
-
-def _refused(problem: str) -> PydanticCustomError:
-    return PydanticCustomError("refused", "{problem}", {"problem": problem})
-
-
-def _name(name: str) -> str:
-    if problem := names.long_name(name):
-        raise _refused(problem)
-    return name
-
-
 def _namespace(name: str) -> str:
     if name and (problem := names.short_name(name)):
-        raise _refused(problem)
+        raise refused(problem)
     return name
-
-
-def _policy(text: str) -> str:
-    try:
-        policy_of(text)
-    except UnknownPolicy as error:
-        raise _refused(str(error)) from error
-    return text
 
 
 def _release(name: str) -> str:
     if name and name not in RELEASES:
-        raise _refused(f"is no known release: one of {', '.join(sorted(RELEASES))}, or empty")
+        raise refused(f"is no known release: one of {', '.join(sorted(RELEASES))}, or empty")
     return name
 
 
 def _address(text: str) -> str:
     found = _ADDRESS.fullmatch(text)
     if not found or int(found[2]) > _MAX_PORT:
-        raise _refused("must be HOST:PORT, such as 0.0.0.0:10260 or [::]:10260")
+        raise refused("must be HOST:PORT, such as 0.0.0.0:10260 or [::]:10260")
     return text
 
 
-SchedulerName = Annotated[str, AfterValidator(_name)]
+SchedulerName = Annotated[str, AfterValidator(object_name)]
 """A `spec.schedulerName`."""
 
 Address = Annotated[str, AfterValidator(_address)]
@@ -133,12 +111,6 @@ def without_other(section: str, *fields: tuple[str, object]) -> Iterator[FieldEr
             yield FieldError(f"{section}.{missing}", None, f"is required, since {section}.{other} is set")
 
 
-class Section(Fields):
-    """A part of the file."""
-
-    model_config = ConfigDict(extra="forbid", alias_generator=_spelled, use_attribute_docstrings=True)
-
-
 class ClientConnectionSection(Section):
     """How to reach the API server."""
 
@@ -161,7 +133,7 @@ class Logging(Section):
 
 def _path(text: str) -> str:
     if not text.startswith("/"):
-        raise _refused("must begin with /")
+        raise refused("must begin with /")
     return text
 
 
@@ -198,7 +170,7 @@ class LeaderElectionSection(Section):
     retry_period_s: float = Field(default=2, gt=0, le=_LONGEST_LEASE_S)
     """How often the leader renews the lease, and others try to acquire it."""
 
-    resource_name: Annotated[str, AfterValidator(_name)] = "dra-scheduler"
+    resource_name: Annotated[str, AfterValidator(object_name)] = "dra-scheduler"
     """Name of the Lease. Schedulers with different names need different leases."""
 
     resource_namespace: Annotated[str, AfterValidator(_namespace)] = ""
@@ -224,7 +196,7 @@ class Common(Section):
     kind: str
     """Which program it is for."""
 
-    policy: Annotated[str, AfterValidator(_policy)] = FIRST_FIT.name
+    policy: Annotated[str, AfterValidator(policy_name)] = FIRST_FIT.name
     """Which of the valid nodes and devices to select: `NAME` or `NAME:ATTRIBUTE,...` (docs/policies.md)."""
 
     kubernetes: Annotated[str, AfterValidator(_release)] = ""
@@ -277,7 +249,10 @@ class Configuration(Common):
     """Always `DraSchedulerConfiguration`."""
 
     scheduler_name: SchedulerName = "dra-scheduler"
-    """Schedules the pods with this `spec.schedulerName`; also the reporter of events."""
+    """Schedules the pods with this `spec.schedulerName`, if there are no `profiles`; also the reporter of events."""
+
+    profiles: list[ProfileSection] = Field(default_factory=list)
+    """Several scheduler names, each with its own plugins, weights, arguments and policy (see Profiles)."""
 
     pod_initial_backoff_s: float = Field(default=1, gt=0, le=_LONGEST_S)
     """Backoff of a pod after its first failed attempt; doubled with each further one."""
@@ -297,6 +272,12 @@ class Configuration(Common):
     dry_run: bool = False
     """Log decisions and write nothing."""
 
+    def in_force(self) -> tuple[Profile, ...]:
+        """The profiles, of which there is one for the scheduler's name where none is written."""
+        if not self.profiles:
+            return (Profile(self.scheduler_name, policy=policy_of(self.policy)),)
+        return tuple(one.profile(self.policy) for one in self.profiles)
+
     def disagreements(self) -> Iterator[FieldError]:
         """What is wrong with fields together."""
         first, most = self.pod_initial_backoff_s, self.pod_max_backoff_s
@@ -304,6 +285,7 @@ class Configuration(Common):
             problem = f"must not be less than podInitialBackoffSeconds ({first:g})"
             yield FieldError("podMaxBackoffSeconds", most, problem)
         yield from self.leader_election.disagreements()
+        yield from profile_problems(self.profiles)
         yield from super().disagreements()
 
 

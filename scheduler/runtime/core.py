@@ -16,7 +16,6 @@ from typing import Any, get_args
 from uuid import uuid4
 
 from allocator.gates import Features
-from allocator.policies import policy_of
 from scheduler import garbage
 from scheduler.attempt.binder import Binder, Time
 from scheduler.attempt.claim_objects import Claim, ClaimKey, key_of
@@ -70,7 +69,7 @@ class Core:
 
     name: in intents and logs. api: by which all is written. is_ours: whether a pod is the program's to bind. on_event:
     takes each event to whatever waits for it in the program. makes_claims: for extended resources of device classes.
-    places_pods: it decides on nodes, not on devices alone.
+    places_pods: it decides on nodes, not on devices alone. profiles: by which pods are decided.
     """
 
     def __init__(  # noqa: PLR0913 - the two ends that it connects
@@ -85,13 +84,13 @@ class Core:
         on_event: Callable[[Event], None],
         makes_claims: bool,
         places_pods: bool,
+        profiles: Sequence[Profile],
     ) -> None:
         self.is_filled = False
         self._connection = site.connection
         self.watched = WatchedState(
             site.connection, site.served, random.random, time.monotonic, places_pods=places_pods
         )
-        profiles = (Profile(policy=policy_of(configuration.policy)),)
         time_limit = DecisionTimeLimit(time.monotonic)
         self.cluster = Cluster(
             site.features, is_ours=is_ours, profiles=profiles, time_limit=time_limit, makes_claims=makes_claims

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from scheduler.cli.verify_cel import InvalidCase, Kubernetes, command, verify
+from scheduler.cli.verify_cel import Kubernetes, command, replay
 
 VECTORS = Path(__file__).parents[3] / "shared" / "vectors" / "cel.jsonl"
 needs_vectors = pytest.mark.skipif(not VECTORS.is_file(), reason="no recorded vectors beside the project")
@@ -25,7 +25,8 @@ CASE: dict[str, Any] = {
 @needs_vectors
 @pytest.mark.parametrize("kubernetes", ["1.37", "1.36"])
 def test_every_recorded_answer_is_ours(kubernetes: Kubernetes) -> None:
-    verdicts = list(verify([VECTORS], kubernetes))
+    with VECTORS.open("rb") as lines:
+        verdicts = list(replay(lines, kubernetes))
     assert len(verdicts) > 1500
     assert [verdict for verdict in verdicts if verdict.differences] == []
 
@@ -77,16 +78,16 @@ def test_row_may_have_another_outcome_in_1_36(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "problem"),
     [
-        ([], "the line must be an object, not []"),
+        ([], "the line must be an object, not a list of 0 entries"),
         ({}, "expr is missing"),
-        ({**CASE, "expr": 1}, "expr must be a text, not 1"),
+        ({**CASE, "expr": 1}, "expr must be text, not 1"),
         ({"expr": "true"}, "device is missing"),
         ({**CASE, "device": "d"}, "device: not an object"),
         ({**CASE, "result": None}, "neither result (true or false) nor error is there"),
-        ({**CASE, "cost": "3"}, "cost must be a number, not '3'"),
-        ({**CASE, "cost_hi": []}, "cost_hi must be a number, not []"),
-        ({**CASE, "max_cost": True}, "max_cost must be a number, not True"),
-        ({**CASE, "error": "no"}, "error must be an object, not 'no'"),
+        ({**CASE, "cost": "3"}, 'cost must be a number, not "3"'),
+        ({**CASE, "cost_hi": []}, "cost_hi must be a number, not a list of 0 entries"),
+        ({**CASE, "max_cost": True}, "max_cost must be a number, not true"),
+        ({**CASE, "error": "no"}, 'error must be an object, not "no"'),
         ({**CASE, "error": {}}, "phase is missing"),
         ({**CASE, "device": {"driver": "d", "capacity": {"m": {"value": "many"}}}}, "quantities must match"),
     ],
@@ -101,5 +102,3 @@ def test_missing_file_is_named(tmp_path: Path) -> None:
     result = CliRunner().invoke(command, [str(tmp_path / "none.jsonl")])
     assert result.exit_code == 2
     assert "none.jsonl: No such file or directory" in result.output
-    with pytest.raises(InvalidCase):
-        list(verify([tmp_path / "none.jsonl"]))

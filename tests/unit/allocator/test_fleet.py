@@ -662,3 +662,23 @@ def test_question_that_missed_too_many_changes_is_right_again() -> None:
 def test_node_without_slices_gives_nothing() -> None:
     fleet = Fleet(a_snapshot(), [Node("lonely")])
     assert fleet.able([a_claim()]) == 0
+
+
+@pytest.mark.parametrize("asked_in_between", [1, LEAST_CHANGES])
+def test_policies_share_what_happens_and_have_answers_of_their_own(asked_in_between: int) -> None:
+    """However much has happened since one of them was asked."""
+    first = a_fleet([a_pool(number, count=3) for number in range(4)], 4)
+    packing, spreading = first.by(policy_of("pack")), first.by(policy_of("spread"))
+    assert [fleet.policy.name for fleet in (first, packing, spreading)] == ["first-fit", "pack", "spread"]
+    held = [on(2, f"gpu-00{n}", f"holder-{n}") for n in range(2)]
+    packing.add_allocated(held[:1])
+    assert [node_of(fleet) for fleet in (first, packing, spreading)] == ["node-000", "node-002", "node-000"]
+    for _ in range(asked_in_between):
+        first.add_allocated(held[1:])
+        assert node_of(first) == "node-000"
+        first.remove_allocated(held[1:])
+    spreading.add_allocated([on(0, name="another")])
+    assert [node_of(fleet) for fleet in (first, packing, spreading)] == ["node-000", "node-000", "node-001"]
+    first.remove_allocated(held[:1])
+    spreading.remove_node(0)
+    assert [node_of(fleet) for fleet in (first, packing, spreading)] == ["node-001"] * 3

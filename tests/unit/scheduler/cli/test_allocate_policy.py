@@ -1,6 +1,7 @@
 """`dra allocate --policy`: other devices and nodes, of those that are possible."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
@@ -72,3 +73,41 @@ def test_what_is_no_policy_is_bad_input(policy: str, problem: str) -> None:
     assert run.code == 2
     assert "Invalid value for '--policy'" in run.err
     assert problem in run.err
+
+
+PROFILES = """\
+apiVersion: dra-scheduler.dev/v1alpha1
+kind: DraSchedulerConfiguration
+profiles:
+- schedulerName: first
+- {schedulerName: packing, policy: pack}
+"""
+
+
+@pytest.mark.parametrize(("name", "node"), [("first", "n1"), ("packing", "n2"), ("unknown", "n1")])
+def test_pods_are_placed_by_the_profile_that_they_name(tmp_path: Path, name: str, node: str) -> None:
+    (tmp_path / "config.yaml").write_text(PROFILES)
+    pod = a_pod("p", template="one")
+    pod["spec"]["schedulerName"] = name
+    held = an_allocated_claim("held", "gpu-0", node="n2")
+    objects = [*a_cluster("n1", "n2", count=2), held, pod]
+    run = allocate(objects, "--config", str(tmp_path / "config.yaml"))
+    assert nodes(run) == {"p": node}
+    explained = dra("explain", "default/p", "-", "--config", str(tmp_path / "config.yaml"), stdin=text_of(*objects))
+    assert f"node {node}" in explained.out.splitlines()[0]
+
+
+def test_policy_goes_before_the_files(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text(PROFILES.partition("profiles:")[0])
+    held = an_allocated_claim("held", "gpu-0", node="n2")
+    objects = [*a_cluster("n1", "n2", count=2), held, a_pod("p", template="one")]
+    options = ("--config", str(tmp_path / "config.yaml"))
+    assert nodes(allocate(objects, *options)) == {"p": "n1"}
+    assert nodes(allocate(objects, *options, "--policy", "pack")) == {"p": "n2"}
+
+
+def test_configuration_that_cannot_be_used_is_bad_input(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text(PROFILES.replace("pack", "best"))
+    run = allocate(a_cluster(), "--config", str(tmp_path / "config.yaml"))
+    assert run.code == 2
+    assert "profiles[1].policy: 'best' is not among the policies" in run.err

@@ -41,3 +41,9 @@ def test_pod_without_a_node_waits_unless_it_is_anothers_over_or_placed_by_now() 
     assert not waits(replace(pod, scheduler_name="other"))
     assert not waits(replace(pod, phase="Succeeded"))
     assert not waits(pod, is_placed=True)
+
+
+@pytest.mark.parametrize(("name", "expected"), [("a", True), ("b", True), ("c", False)])
+def test_pods_of_every_profile_are_ours(name: str, *, expected: bool) -> None:
+    parts = SimpleNamespace(_names=frozenset("ab"))
+    assert Scheduler._is_ours(cast(Scheduler, parts), a_pod(scheduler_name=name)) is expected

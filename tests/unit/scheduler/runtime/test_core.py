@@ -10,6 +10,7 @@ import pytest
 from scheduler.client.connection import Connection
 from scheduler.client.discovery import Served
 from scheduler.client.errors import CallFailed, Unanswered
+from scheduler.plugins.profile import Profile
 from scheduler.runtime import core
 from scheduler.runtime.configuration import Configuration
 from scheduler.runtime.core import Core, Site
@@ -46,6 +47,7 @@ def a_core(heard: Heard) -> Core:
         on_event=lambda _: None,
         makes_claims=True,
         places_pods=True,
+        profiles=(Profile(),),
     )
 
 

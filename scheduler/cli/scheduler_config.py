@@ -1,0 +1,66 @@
+"""`dra scheduler config`: a configuration of kube-scheduler as one of the live scheduler."""
+
+import sys
+from pathlib import Path
+
+import click
+import orjson
+
+from scheduler.cli.ending import stop, tell
+from scheduler.cli.kube_configuration import kube_configuration
+from scheduler.input.fields import typed
+from scheduler.kube_scheduler.conversion import Json, converted
+from scheduler.output.yaml_dump import dump
+from scheduler.runtime.configuration import Configuration
+
+FORMATS = ("yaml", "json")
+
+_EPILOG = """
+\b
+Exit codes: 0 if every field was carried over, 1 if some were not, 2 if the file is not a configuration of
+kube-scheduler.
+
+\b
+Examples:
+  dra scheduler config --from kube-scheduler.yaml > dra-scheduler.yaml
+  dra scheduler run --config dra-scheduler.yaml --dry-run
+"""
+
+
+@click.command(name="config", epilog=_EPILOG)
+@click.option(
+    "--from",
+    "file",
+    required=True,
+    type=click.Path(path_type=Path, allow_dash=True),
+    metavar="FILE",
+    help="KubeSchedulerConfiguration, or - for standard input.",
+)
+@click.option("-o", "--output", type=click.Choice(FORMATS), default="yaml", show_default=True, help="Output format.")
+def config(file: Path, *, output: str) -> None:
+    """Print the configuration for a KubeSchedulerConfiguration.
+
+    Profiles keep their names, plugins, weights and arguments; backoff, leader election and kubeconfig are kept as well.
+    Fields without a counterpart are listed on standard error. docs/scheduler.md describes the result.
+    """
+    found = converted(kube_configuration(file))
+    _check(file, found.document)
+    tell(f"warning: {one}" for one in found.warnings)
+    tell(found.left_out)
+    click.echo(_rendered(found.document, output), nl=output != "yaml")
+    sys.exit(int(bool(found.left_out)))
+
+
+def _check(file: Path, document: Json) -> None:
+    """End the command where the scheduler would not take the result: what kube-scheduler does not either."""
+    configuration, errors = typed(Configuration, document)
+    if configuration is not None:
+        errors = tuple(configuration.disagreements())
+    if errors:
+        stop(*(f"{file}: {error}" for error in errors))
+
+
+def _rendered(document: Json, output: str) -> str:
+    if output == "json":
+        return orjson.dumps(document, option=orjson.OPT_INDENT_2).decode()
+    return dump(document)

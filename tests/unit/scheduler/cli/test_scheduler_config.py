@@ -1,0 +1,194 @@
+"""`dra scheduler config`: a KubeSchedulerConfiguration becomes ours, and what does not is named."""
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from scheduler.runtime.configuration import Configuration, load
+from tests.unit.scheduler.cli.command import Run, dra
+from tests.unit.scheduler.manifests import Json, text_of
+
+HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+
+
+def convert(**fields: Any) -> Run:
+    return dra("scheduler", "config", "--from", "-", "-o", "json", stdin=text_of({**HEAD, **fields}))
+
+
+def carried(**fields: Any) -> Json:
+    """What comes out where nothing is lost."""
+    run = convert(**fields)
+    told = [line for line in run.err.splitlines() if not line.startswith("warning: ")]
+    assert (run.code, told) == (0, [])
+    found: Json = orjson.loads(run.out)
+    return found
+
+
+def lost(**fields: Any) -> list[str]:
+    """The fields that are named."""
+    run = convert(**fields)
+    named = [line.partition(": not carried over: ") for line in run.err.splitlines()]
+    assert run.code == int(any(sign for _, sign, _ in named))
+    return [field for field, sign, _ in named if sign]
+
+
+def profile(**fields: Any) -> Json:
+    (only,) = carried(profiles=[{"schedulerName": "mine", **fields}])["profiles"]
+    assert only.pop("schedulerName") == "mine"
+    found: Json = only
+    return found
+
+
+def lost_of(**fields: Any) -> list[str]:
+    return [one.removeprefix("profiles[0].") for one in lost(profiles=[{"schedulerName": "mine", **fields}])]
+
+
+def test_default_configuration_is_one_profile_with_kube_schedulers_name() -> None:
+    run = convert()
+    assert carried()["profiles"] == [{"schedulerName": "default-scheduler"}]
+    assert run.err.startswith("warning: schedulerName: default-scheduler is also kube-scheduler's")
+
+
+def test_result_is_a_configuration_of_the_scheduler(tmp_path: Path) -> None:
+    config = {"name": "NodeResourcesFit", "args": {"scoringStrategy": {"type": "MostAllocated"}}}
+    kube = {**HEAD, "profiles": [{"schedulerName": "mine", "pluginConfig": [config]}]}
+    (tmp_path / "kube.yaml").write_text(text_of(kube))
+    run = dra("scheduler", "config", "--from", tmp_path / "kube.yaml")
+    (tmp_path / "ours.yaml").write_text(run.out)
+    assert [one.scheduler_name for one in load(Configuration, tmp_path / "ours.yaml", {}).in_force()] == ["mine"]
+
+
+def test_times_leader_election_and_kubeconfig_are_kept() -> None:
+    found = carried(
+        podInitialBackoffSeconds=2,
+        podMaxBackoffSeconds=20,
+        leaderElection={"leaderElect": False, "leaseDuration": "30s", "resourceLock": "leases", "resourceName": "mine"},
+        clientConnection={"kubeconfig": "/etc/k"},
+        profiles=[{"schedulerName": "mine"}],
+    )
+    assert (found["podInitialBackoffSeconds"], found["podMaxBackoffSeconds"]) == (2, 20)
+    assert found["leaderElection"] == {"leaderElect": False, "leaseDurationSeconds": 30, "resourceName": "mine"}
+    assert found["clientConnection"] == {"kubeconfig": "/etc/k"}
+
+
+def test_lease_of_kube_scheduler_is_left_to_it() -> None:
+    assert "leaderElection" not in carried(leaderElection={"resourceName": "kube-scheduler"})
+
+
+def test_plugins_and_arguments_are_kept() -> None:
+    plugins = {
+        "multiPoint": {"disabled": [{"name": "NodePorts"}]},
+        "score": {"enabled": [{"name": "ImageLocality", "weight": 4}], "disabled": [{"name": "*"}]},
+    }
+    args = {"scoringStrategy": {"type": "LeastAllocated", "resources": [{"name": "cpu", "weight": 2}]}}
+    typed = {"apiVersion": HEAD["apiVersion"], "kind": "NodeResourcesFitArgs", **args, "ignoredResources": None}
+    found = profile(plugins=plugins, pluginConfig=[{"name": "NodeResourcesFit", "args": typed}])
+    assert found == {"plugins": plugins, "pluginConfig": [{"name": "NodeResourcesFit", "args": args}]}
+
+
+def test_what_only_repeats_the_score_is_no_loss() -> None:
+    switched = {"disabled": [{"name": "ImageLocality"}]}
+    assert profile(plugins={"preScore": switched, "score": switched}) == {"plugins": {"score": switched}}
+    assert lost_of(plugins={"preScore": switched}) == ["plugins.preScore"]
+
+
+def test_what_is_so_in_any_case_is_no_loss() -> None:
+    sorts, switched = [{"name": "PrioritySort"}], [{"name": "SchedulingGates"}, {"name": "DefaultBinder"}]
+    assert profile(plugins={"queueSort": {"enabled": sorts}, "multiPoint": {"enabled": switched}}) == {}
+    assert lost_of(plugins={"queueSort": {"disabled": sorts}}) == ["plugins.queueSort"]
+
+
+def test_all_nodes_are_no_loss() -> None:
+    assert "percentageOfNodesToScore" not in carried(percentageOfNodesToScore=100)
+
+
+@pytest.mark.parametrize(
+    ("args", "limit"),
+    [
+        ([("VolumeBinding", {"bindTimeoutSeconds": 100})], 100),
+        ([("DynamicResources", {"bindingTimeout": "2m"})], 120),
+        ([("DynamicResources", {"bindingTimeout": "2m"}), ("VolumeBinding", {"bindTimeoutSeconds": 120})], 120),
+    ],
+)
+def test_time_limit_is_for_all(args: list[tuple[str, Json]], limit: int) -> None:
+    config = [{"name": name, "args": own} for name, own in args]
+    assert carried(profiles=[{"schedulerName": "mine", "pluginConfig": config}])["bindingTimeoutSeconds"] == limit
+
+
+def test_devices_stay_on() -> None:
+    fields = {"plugins": {"multiPoint": {"disabled": [{"name": "DynamicResources"}]}}}
+    assert lost_of(**fields) == ["plugins"]
+    (only,) = orjson.loads(convert(profiles=[{"schedulerName": "mine", **fields}]).out)["profiles"]
+    assert only["plugins"]["filter"] == {"enabled": [{"name": "DynamicResources"}]}
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"parallelism": 8}, ["parallelism"]),
+        (
+            {"enableProfiling": True, "enableContentionProfiling": True},
+            ["enableProfiling", "enableContentionProfiling"],
+        ),
+        ({"enableProfiling": False}, []),
+        ({"delayCacheUntilActive": True}, ["delayCacheUntilActive"]),
+        ({"percentageOfNodesToScore": 50}, ["percentageOfNodesToScore"]),
+        ({"extenders": [{"urlPrefix": "http://a"}]}, ["extenders[0]"]),
+        ({"clientConnection": {"qps": 100, "burst": 0}}, ["clientConnection.qps"]),
+        ({"leaderElection": {"resourceLock": "endpoints"}}, ["leaderElection.resourceLock"]),
+    ],
+)
+def test_field_without_a_counterpart_is_named(fields: dict[str, Any], expected: list[str]) -> None:
+    assert lost(**fields) == expected
+
+
+def config(name: str, **args: Any) -> dict[str, Any]:
+    return {"pluginConfig": [{"name": name, "args": args}]}
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"percentageOfNodesToScore": 10}, ["percentageOfNodesToScore"]),
+        ({"plugins": {"queueSort": {"enabled": [{"name": "Mine"}]}}}, ["plugins.queueSort"]),
+        ({"plugins": {"multiPoint": {"enabled": [{"name": "Mine"}]}}}, ["plugins.multiPoint.enabled[0] (Mine)"]),
+        ({"plugins": {"score": {"disabled": [{"name": "NodePorts"}]}}}, ["plugins.score.disabled[0] (NodePorts)"]),
+        (config("DefaultPreemption", minCandidateNodesAbsolute=5), ["pluginConfig[0] (DefaultPreemption)"]),
+        (config("DynamicResources", filterTimeout="5s"), ["pluginConfig[0].args.filterTimeout"]),
+        (config("DynamicResources", bindingTimeout="soon"), ["pluginConfig[0].args.bindingTimeout"]),
+        (config("VolumeBinding", shape=[]), ["pluginConfig[0].args.shape"]),
+        (config("NodeResourcesFit", newer=1, ignoredResources=[]), ["pluginConfig[0].args.newer"]),
+        (
+            {
+                "pluginConfig": [
+                    {"name": "VolumeBinding", "args": {"bindTimeoutSeconds": 100}},
+                    {"name": "DynamicResources", "args": {"bindingTimeout": "200s"}},
+                ]
+            },
+            ["pluginConfig[1].args.bindingTimeout"],
+        ),
+    ],
+)
+def test_field_of_a_profile_without_a_counterpart_is_named(fields: dict[str, Any], expected: list[str]) -> None:
+    assert lost_of(**fields) == expected
+
+
+def test_arguments_that_are_wrong_together_are_left_out() -> None:
+    constraint = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}
+    assert lost_of(**config("PodTopologySpread", defaultConstraints=[constraint])) == ["pluginConfig[0].args"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"profils": []}, "dra: -: profils: unknown field"),
+        ({"leaderElection": {"leaseDuration": "5s"}}, "dra: -: leaderElection.leaseDurationSeconds: must be greater"),
+        ({"kind": "Pod"}, "dra: -: "),
+    ],
+)
+def test_bad_input(fields: dict[str, Any], told: str) -> None:
+    run = convert(**fields)
+    assert (run.code, run.out) == (2, "")
+    assert run.err.startswith(told)
