@@ -7,7 +7,6 @@ whose question was asked before costs what has changed since then. `refusals` sa
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass
 
 from allocator.allocate import BUDGET_STEPS, share_id_of
@@ -100,8 +99,9 @@ class Fleet:
     def by(self, policy: Policy) -> "Fleet":
         """The same nodes and devices, by another policy: what happens to one happens to both; answers are its own."""
         own = self._decider
-        other = copy(self)
-        other._ask(Decider(policy, own.budget_steps, own.share_id, own.is_cancelled))  # noqa: SLF001 - its own class
+        other = Fleet(self._current.value)
+        other._current, other._nodes = self._current, self._nodes
+        other._ask(Decider(policy, own.budget_steps, own.share_id, own.is_cancelled))
         return other
 
     def _ask(self, decider: Decider) -> None:

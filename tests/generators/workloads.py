@@ -102,7 +102,7 @@ def _container(draw: Draw, name: str) -> Json:
         port = {"hostPort": draw.pick((80, 8080)), "protocol": draw.pick(("TCP", "UDP"))}
         address = draw.pick(({}, {"hostIP": "10.0.0.1"}, {"hostIP": "10.0.0.2"}))
         container["ports"] = [{"containerPort": 80, **port, **address}]
-    if draw.about("Nodes", 0.05):
+    if draw.about("Nodes", 0.15):
         codes = {"operator": "In", "values": [7]}
         container["restartPolicyRules"] = [{"action": "RestartAllContainers", "exitCodes": codes}]
         container["restartPolicy"] = "Never"
