@@ -1,7 +1,5 @@
 """What claims can ask for, one feature after the other, and what becomes of pods whose claims ask for it."""
 
-import pytest
-
 from tests.controlplane.rest import POD, Json, Kind
 from tests.integration.live.world import (
     DRIVER,
@@ -309,38 +307,3 @@ def test_class_that_is_missing_is_named_and_waited_for(world: World) -> None:
 
 def selectors(expression: str) -> list[Json]:
     return [{"cel": {"expression": expression}}]
-
-
-@pytest.mark.parametrize(
-    ("spec", "text"),
-    [
-        pytest.param(
-            {
-                "topologySpreadConstraints": [
-                    {"maxSkew": 1, "topologyKey": "kind", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}}
-                ]
-            },
-            "this scheduler does not support topology spread, which the pod requires",
-            id="topology spread",
-        ),
-        pytest.param(
-            {
-                "affinity": {
-                    "podAntiAffinity": {
-                        "requiredDuringSchedulingIgnoredDuringExecution": [
-                            {"topologyKey": "kind", "labelSelector": {"matchLabels": {"a": "b"}}}
-                        ]
-                    }
-                }
-            },
-            "this scheduler does not support affinity between pods, which the pod requires",
-            id="affinity between pods",
-        ),
-    ],
-)
-def test_what_is_not_supported_is_refused_by_its_name(world: World, spec: Json, text: str) -> None:
-    world.a_cluster()
-    world.a_claim()
-    world.a_pod("pod", "claim", **spec)
-    assert world.refused("pod")["message"] == f"0/1 nodes are available: {text}."
-    assert is_free(world.claim())
