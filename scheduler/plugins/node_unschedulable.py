@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
+from allocator.features.device_taints import tolerates
 from allocator.model import Node, Taint
 from scheduler.core_v1.pod import Pod
 from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.plugin import Change, Plugin, RefusingNode, Static
-from scheduler.plugins.taint_toleration import tolerates
 
 _CORDONED = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 

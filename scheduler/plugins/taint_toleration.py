@@ -3,24 +3,24 @@
 Source: k8s.io/api core/v1 Toleration.ToleratesTaint.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 
-from allocator.model import Node, Taint, Toleration
+from allocator.features.device_taints import BLOCKING, tolerates
+from allocator.model import Node, Toleration
 from scheduler.core_v1.pod import Pod
 from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.normalize import normalized
 from scheduler.plugins.plugin import Change, Plugin, RefusingNode, Score, Static
 from scheduler.state.masks import Numbers
 
-_BLOCKING = frozenset({"NoSchedule", "NoExecute"})
 _PREFER_NO_SCHEDULE = "PreferNoSchedule"
 
 
 def taint_toleration(pod: Pod, node: Node) -> str:
     """Refuses a node with a taint that the pod does not tolerate."""
     for taint in node.taints:
-        if taint.effect in _BLOCKING and not tolerates(pod.tolerations, taint):
+        if taint.effect in BLOCKING and not tolerates(pod.tolerations, taint):
             return f"node has untolerated taint {{{taint.key}: {taint.value}}}"
     return ""
 
@@ -31,24 +31,9 @@ def untolerated_taints(pod: Pod, node: Node) -> int:
     return sum(not tolerates(pod.tolerations, taint) for taint in soft)
 
 
-def tolerates(tolerations: Sequence[Toleration], taint: Taint) -> bool:
-    """True where one toleration matches the taint."""
-    return any(_matches(toleration, taint) for toleration in tolerations)
-
-
-def _matches(toleration: Toleration, taint: Taint) -> bool:
-    if toleration.effect and toleration.effect != taint.effect:
-        return False
-    if toleration.key and toleration.key != taint.key:
-        return False
-    if toleration.operator in ("", "Equal"):
-        return toleration.value == taint.value
-    return toleration.operator == "Exists"
-
-
 def _changes(cycle: Cycle, place: RefusingNode) -> Iterator[Change]:
     pod = cycle.pod
-    taints = [one for one in place.node.taints if one.effect in _BLOCKING and not tolerates(pod.tolerations, one)]
+    taints = [one for one in place.node.taints if one.effect in BLOCKING and not tolerates(pod.tolerations, one)]
     names = ", ".join(f"{one.key}{f'={one.value}' if one.value else ''}:{one.effect}" for one in taints)
     added = [Toleration(one.key, "Equal", one.value, one.effect) for one in taints]
     changed = replace(pod, tolerations=(*pod.tolerations, *added))
