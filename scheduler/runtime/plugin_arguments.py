@@ -4,6 +4,7 @@ What this program does not do for a plugin is no field here, and so an error tha
 Source: kube-scheduler's apis/config/v1 types_pluginargs.go, defaults.go, validation_pluginargs.go.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Annotated, Literal, Self
@@ -50,15 +51,15 @@ def _group(name: str) -> str:
 LabelKey = Annotated[str, AfterValidator(_label_key)]
 
 
-class Arguments(Section):
+class Arguments(Section, ABC):
     """Of one plugin. apiVersion and kind may stand there, as in KubeSchedulerConfiguration."""
 
     api_version: Literal["", "kubescheduler.config.k8s.io/v1"] = ""
     kind: str = ""
 
+    @abstractmethod
     def plugins(self) -> Sequence[Plugin]:
         """The plugin with these arguments, which may be several values."""
-        raise NotImplementedError
 
 
 class _Resource(Section):
