@@ -10,7 +10,8 @@ from contextlib import contextmanager, suppress
 from typing import Any
 from urllib.parse import urlsplit
 
-from scheduler.extender.server import ServedVerbs, Verb, serving
+from scheduler.extender import wire
+from scheduler.runtime.server import ServedVerbs, Verb, serving
 from scheduler.runtime.tls import Certificates
 from tests.unit.scheduler.loops import Loop
 
@@ -29,7 +30,8 @@ def echo(body: bytes) -> bytes:
 
 def served(*names: str, verb: Verb = echo, most_calls: int = 5, **more: Any) -> ServedVerbs:
     """One verb for those of these names; for all where there are none."""
-    return ServedVerbs("/v1", {"filter": verb}, names, most_calls, more.pop("called", lambda *_: None), **more)
+    called = more.pop("called", lambda *_: None)
+    return ServedVerbs("/v1", {"filter": verb}, wire.error_result, names, most_calls, called, **more)
 
 
 def run(
