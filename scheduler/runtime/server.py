@@ -46,11 +46,11 @@ class Malformed(ValueError):
 class ServedVerbs:
     """What is served. prefix: of all paths, such as `/v1`. verbs: by name, which is the rest of the path.
 
-    error: the body of an answer that is nothing but an error. clients: names that a client's certificate may have; any where there are none. most_calls: calls of one verb under
-    way at the same time, beyond which further calls get 503. called: called for each call that was answered:
-    the verb, the status, and how long it took. limits: of connections. most_bytes: of bodies in memory at the same
-    time. read_s: for so long the body of a call may take to come. idle_s: for so long a connection is kept that brings
-    no call.
+    error: the body of an answer that is nothing but an error. clients: names that a client's certificate may have; any
+    where there are none. most_calls: calls of one verb under way at the same time, beyond which further calls get 503.
+    called: called for each call that was answered: the verb, the status, and how long it took. limits: of connections.
+    most_bytes: of bodies in memory at the same time. read_s: for so long the body of a call may take to come. idle_s:
+    for so long a connection is kept that brings no call.
     """
 
     prefix: str
