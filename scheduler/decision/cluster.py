@@ -113,8 +113,8 @@ class Cluster:
         self._slices = TaintedSlices(self.fleet, has_rules=features.has(DEVICE_TAINT_RULES))
         self._classes: dict[str, DeviceClass] = {}
         self._reached: dict[NodeSelector, Mask] = {}
-        self.rival_claims = Rivals(self.fleet, self.claims)
-        self._invariants = Invariants(self.claims, self.rival_claims, pod=self.pods.bound, node=self.node, is_ours=is_ours)
+        self.rival_claims = rivals = Rivals(self.fleet, self.claims)
+        self._invariants = Invariants(self.claims, rivals, pod=self.pods.bound, node=self.node, is_ours=is_ours)
 
     # -- what the watches show
 

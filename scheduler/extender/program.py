@@ -53,7 +53,8 @@ def run(configuration: ExtenderConfiguration) -> int:
             probes = health.serving(configuration.health_address, extender.probes(certificates), secured)
             url = await open_.enter_async_context(probes)
             _LOG.info("serves /healthz, /livez, /readyz, /metrics and /debug/queue at %s", url)
-            serving = server.serving(configuration.address, certificates, extender.served())
+            context = certificates.context if certificates else None
+            serving = server.serving(configuration.address, context, extender.served())
             _LOG.info("serves %s at %s", ", ".join(extender.verbs()), await open_.enter_async_context(serving))
             await extender.run(stop)
 

@@ -9,7 +9,7 @@ times out, holds its devices for that long; the same claim may be allocated anew
 others, since only one of its updates can be stored.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from allocator.cluster.usage import occupying
@@ -37,10 +37,14 @@ class Allowed:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why an update is refused. cause: of few different ones, for the metrics."""
+    """Why an update is refused. cause: of few different ones. message: for the writer; names: of who holds it, for us.
+
+    The writer may show the message to whoever has made the pod: it names no claim of another namespace.
+    """
 
     cause: str
     message: str
+    names: tuple[str, ...] = ()
 
 
 OUTDATED, DEVICE, CAPACITY, COUNTERS, UNKNOWN = "outdated", "device", "capacity", "counters", "unknown"
@@ -49,7 +53,7 @@ CAUSES = (OUTDATED, DEVICE, CAPACITY, COUNTERS, UNKNOWN)
 
 
 class Ledger:
-    """The claims and slices of a cluster, and what was allowed. cluster: follows the watches, and nobody else's plans."""
+    """The claims and slices of a cluster, and what was allowed. cluster: follows the watches, and nothing else."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -60,9 +64,13 @@ class Ledger:
         """How many updates were allowed of which it is not known what became of them."""
         return sum(map(len, self._open.values()))
 
+    def opened(self) -> Iterator[Allowed]:
+        """These updates."""
+        return (one for some in self._open.values() for one in some)
+
     def until(self) -> float | None:
         """The first moment from which on one of them cannot be stored any more; None where there are none."""
-        return min((one.until for some in self._open.values() for one in some), default=None)
+        return min((one.until for one in self.opened()), default=None)
 
     def unknown(self, update: Update) -> Sequence[DeviceID]:
         """The devices of which it cannot be told what they take: they are not published, or not all of their pool."""
@@ -77,7 +85,7 @@ class Ledger:
             return refusal
         conflicts = self._conflicts(update)
         if conflicts:
-            return _of_conflict(conflicts[0])
+            return _of_conflict(conflicts[0], update.claim.namespace)
         unknown = self.unknown(update)
         return _of_unknown(unknown[0], self._generation(unknown[0])) if unknown else None
 
@@ -160,23 +168,22 @@ def _version(holding: Holding | None) -> int:
     return holding.version if holding is not None else 0
 
 
-def _of_conflict(conflict: Conflict) -> Refusal:
-    holders = sorted(_name(held) for held in conflict.others.values())
-    named = f"{'claim' if len(holders) == 1 else 'claims'} {', '.join(holders[:_MOST_NAMED])}"
-    named += f" and {len(holders) - _MOST_NAMED} more" * (len(holders) > _MOST_NAMED)
+def _of_conflict(conflict: Conflict, namespace: str) -> Refusal:
+    claims = sorted((held.counted for held in conflict.others.values() if held.counted), key=str)
+    names, holders = tuple(map(str, claims)), _named(claims, namespace)
     if not conflict.lack:
-        return Refusal(DEVICE, f"device {conflict.device} is held by {named}")
+        return Refusal(DEVICE, f"device {conflict.device} is held by {holders}", names)
     cause = CAPACITY if conflict.lack.startswith("capacity ") else COUNTERS
-    held = f": {named} have the rest" if holders else ""
-    return Refusal(cause, f"device {conflict.device} needs more of {conflict.lack} than is left{held}")
+    rest = f", the rest is held by {holders}" if claims else ""
+    return Refusal(cause, f"device {conflict.device} needs more of {conflict.lack} than is left{rest}", names)
 
 
-_MOST_NAMED = 3
-
-
-def _name(held: Holding) -> str:
-    assert held.counted is not None
-    return str(held.counted)
+def _named(claims: Sequence[Claim], namespace: str) -> str:
+    """The claims, of which those of other namespaces are counted."""
+    own = [f"claim {claim}" for claim in claims if claim.namespace == namespace]
+    number = len(claims) - len(own)
+    others = [f"{number} {'claim' if number == 1 else 'claims'} of other namespaces"] if number else []
+    return ", ".join([*own, *others])
 
 
 def _of_unknown(device: DeviceID, generation: int) -> Refusal:

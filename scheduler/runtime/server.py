@@ -8,6 +8,7 @@ shown a traceback.
 
 import asyncio
 import logging
+import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
@@ -18,7 +19,7 @@ from aiohttp.typedefs import Handler
 
 from scheduler.attempt.attempts import INTERNAL
 from scheduler.runtime.listening import Limits, listening
-from scheduler.runtime.tls import Certificates, is_allowed, names_in
+from scheduler.runtime.tls import is_allowed, names_in
 
 LARGEST_BODY = 10 * 1024 * 1024
 """Bytes of a call: the objects of some thousand nodes, or the names of half a million."""
@@ -66,14 +67,13 @@ class ServedVerbs:
 
 
 @asynccontextmanager
-async def serving(address: str, certificates: Certificates | None, served: ServedVerbs) -> AsyncIterator[str]:
+async def serving(address: str, context: ssl.SSLContext | None, served: ServedVerbs) -> AsyncIterator[str]:
     """Serves while the context is open. address: HOST:PORT, port 0 for any that is free; gives the URL up to the verb.
 
-    certificates: None for plain HTTP. Raises CannotServe.
+    context: None for plain HTTP. Raises CannotServe.
     """
-    context = certificates.context if certificates else None
     async with listening("address", address, _application(served), context, served.limits) as where:
-        yield f"{'https' if certificates else 'http'}://{where}{served.prefix}"
+        yield f"{'https' if context else 'http'}://{where}{served.prefix}"
 
 
 def _application(served: ServedVerbs) -> web.Application:

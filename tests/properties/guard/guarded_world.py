@@ -145,10 +145,10 @@ class World:
     def commit(self, asked: Asked) -> None:
         """The API server stores what was allowed, if it can still."""
         uid = asked.update.claim.uid
-        if not asked.is_stored and self.clock < asked.until and self.versions.get(uid) == asked.update.version:
-            if uid in self.truth:
-                asked.is_stored = True
-                self.store(asked.update.claim)
+        is_in_time = not asked.is_stored and self.clock < asked.until
+        if is_in_time and uid in self.truth and self.versions[uid] == asked.update.version:
+            asked.is_stored = True
+            self.store(asked.update.claim)
 
     # -- the guard's watch and clock
 
@@ -176,9 +176,7 @@ class World:
         else:
             self.cluster.set_claim(an_object(claim), version)
             self.watched[uid], self.watched_at[uid] = claim, version
-            self.asked = [
-                one for one in self.asked if one.update.claim.uid != uid or one.update.version >= version
-            ]
+            self.asked = [one for one in self.asked if one.update.claim.uid != uid or one.update.version >= version]
         self.ledger.shown(uid)
 
     # -- what has to hold

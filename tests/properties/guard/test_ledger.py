@@ -10,8 +10,9 @@ STEPS = (
     *("ask",) * 10,
     *("commit",) * 6,
     *("show",) * 8,
-    *("tick",) * 2,
-    *("touch", "release", "delete", "create", "list"),
+    *("tick",) * 3,
+    *("list",) * 2,
+    *("touch", "release", "delete", "create"),
 )
 Step = tuple[str, int, tuple[DeviceResult, ...]]
 

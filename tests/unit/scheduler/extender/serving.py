@@ -40,7 +40,7 @@ def run(
     """Use what is served. use: gets the URL up to the verb."""
 
     async def within() -> None:
-        async with serving("127.0.0.1:0", certificates, what) as url:
+        async with serving("127.0.0.1:0", certificates.context if certificates else None, what) as url:
             await use(url)
 
     with asyncio.Runner(loop_factory=loop) as runner:
