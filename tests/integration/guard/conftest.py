@@ -1,0 +1,62 @@
+"""A control plane whose API server gives up early, a door to the guard, and the guard behind it."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.controlplane.binaries import Binaries
+from tests.controlplane.contents import clear, manifests, restore
+from tests.controlplane.ours import Guard
+from tests.controlplane.plane import ControlPlane, free_ports
+from tests.controlplane.profiles import EVERY_VERSION
+from tests.controlplane.rest import RestClient
+from tests.integration.guard.door import Door, door
+from tests.integration.guard.scene import (
+    LEASE,
+    MANIFESTS,
+    REQUEST_TIMEOUT_S,
+    WEBHOOK,
+    WEBHOOKS,
+    await_answers,
+    released_lease,
+    serve,
+    webhook_at,
+)
+
+
+@pytest.fixture(scope="session")
+def impatient(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """A control plane whose API server gives up a request after ten seconds."""
+    flags = {"kube-apiserver": [f"--request-timeout={REQUEST_TIMEOUT_S}s"]}
+    with ControlPlane(binaries, tmp_path_factory.mktemp("impatient") / "plane", EVERY_VERSION, flags=flags) as running:
+        yield running
+
+
+@pytest.fixture
+def plane(impatient: ControlPlane) -> Iterator[ControlPlane]:
+    """It, empty again afterwards."""
+    yield impatient
+    impatient.stop("kube-scheduler")
+    clear(impatient.client())
+
+
+@pytest.fixture
+def way(api: RestClient) -> Iterator[Door]:
+    """Where the API server asks about allocations from now on; nobody is there yet."""
+    with door() as opened:
+        restore(api, manifests(MANIFESTS / "rbac.yaml"))
+        restore(api, [released_lease(), webhook_at(opened.port)])
+        yield opened
+        api.delete(WEBHOOKS, WEBHOOK)
+        api.delete(LEASE, "dra-guard", "kube-system")
+
+
+@pytest.fixture
+def guard(plane: ControlPlane, way: Door) -> Iterator[Guard]:
+    """The guard, which answers."""
+    running = serve(plane, way, free_ports(1)[0])
+    try:
+        await_answers(plane)
+        yield running
+    finally:
+        running.stop()
