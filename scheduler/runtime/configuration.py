@@ -156,7 +156,7 @@ class Tls(Section):
         """What is wrong with fields together."""
         yield from without_other("tls", ("certFile", self.cert_file), ("keyFile", self.key_file))
         if self.client_ca_file and not self.cert_file:
-            problem = "clients are asked for a certificate only where tls.certFile is set"
+            problem = "needs tls.certFile: without it no client is asked for a certificate"
             yield FieldError("tls.clientCaFile", self.client_ca_file, problem)
         yield from without_other("tls", ("clientCaFile", self.client_ca_file), ("clientNames", self.client_names))
 

@@ -77,10 +77,11 @@ class Extender(Program):
 
 
 class Guard(Program):
-    """`dra guard serve`. port: of the webhook."""
+    """`dra guard serve`. port: of the webhook. options: those that it was started with."""
 
     def __init__(self, plane: ControlPlane, port: int, options: Sequence[str] = (), *, name: str = "dra-guard") -> None:
         self.port = port
+        self.options = options
         address = f"--address=127.0.0.1:{port}"
         super().__init__(["guard", "serve", address], plane, options, plane.kubeconfig(GUARD), name)
 

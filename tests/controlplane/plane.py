@@ -159,6 +159,11 @@ class ControlPlane:
             if process.name == name:
                 process.stop()
 
+    def restart_api_server(self) -> None:
+        """Stop the API server and start it again, at the same address and over the same data; it is ready then."""
+        self.stop("kube-apiserver")
+        self._start_apiserver()
+
     def running(self) -> list[str]:
         """The names of the programs that run."""
         return [process.name for process in self._processes if process.is_running]
