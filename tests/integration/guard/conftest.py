@@ -1,6 +1,7 @@
 """A control plane whose API server gives up early, a door to the guard, and the guard behind it."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +15,7 @@ from tests.integration.guard.door import Door, door
 from tests.integration.guard.scene import (
     LEASE,
     MANIFESTS,
+    PATIENT,
     REQUEST_TIMEOUT_S,
     WEBHOOK,
     WEBHOOKS,
@@ -52,9 +54,11 @@ def way(api: RestClient) -> Iterator[Door]:
 
 
 @pytest.fixture
-def guard(plane: ControlPlane, way: Door) -> Iterator[Guard]:
-    """The guard, which answers."""
-    running = serve(plane, way, free_ports(1)[0])
+def guard(plane: ControlPlane, way: Door, tmp_path: Path) -> Iterator[Guard]:
+    """The guard, which answers; it leads on while the API server starts again, however slow this machine is."""
+    config = tmp_path / "guard.yaml"
+    config.write_text(PATIENT)
+    running = serve(plane, way, free_ports(1)[0], f"--config={config}")
     try:
         await_answers(plane)
         yield running

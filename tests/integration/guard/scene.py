@@ -23,6 +23,14 @@ DRIVER, POOL = "gpu.example.com", "pool"
 FINALIZER = "resource.kubernetes.io/delete-protection"
 
 
+PATIENT = """\
+apiVersion: dra-scheduler.dev/v1alpha1
+kind: DraGuardConfiguration
+leaderElection: {leaseDurationSeconds: 20, renewDeadlineSeconds: 18}
+"""
+"""The configuration of a guard that is not to lose its lease."""
+
+
 def webhook_at(port: int) -> Json:
     """The webhook of the manifests, by the address of a port of this machine."""
     (found,) = manifests(MANIFESTS / "webhook.yaml")

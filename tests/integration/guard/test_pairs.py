@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.controlplane.ours import Guard, Scheduler
+from tests.controlplane.ours import WITHOUT_LEASE, Guard, Scheduler
 from tests.controlplane.plane import ControlPlane, free_ports
 from tests.controlplane.polling import poll_until
 from tests.controlplane.rest import CLAIM, POD, RestClient
@@ -41,7 +41,7 @@ def pair(request: pytest.FixtureRequest, plane: ControlPlane, fleet: RestClient)
     names: tuple[str, str] = request.param
     for name in names:
         if name == OURS:
-            started.append(Scheduler(plane))
+            started.append(Scheduler(plane, WITHOUT_LEASE))
             started[-1].await_readyz()
         else:
             plane.start_scheduler({**FAST, "profiles": [{"schedulerName": name}]})
