@@ -41,10 +41,8 @@ def test_further_share_of_a_device_in_use_is_not_charged_although_the_driver_has
 
 
 def test_claim_that_takes_more_than_there_is_all_by_itself_is_refused() -> None:
-    assert (
-        cause(Ledger(a_cluster(a_device("a", consumes_counters=consumes(2)), **counters(1))), "a", a_result("a"))
-        == COUNTERS
-    )
+    cluster = a_cluster(a_device("a", consumes_counters=consumes(2)), counters=1)
+    assert cause(Ledger(cluster), "a", a_result("a")) == COUNTERS
 
 
 def test_same_claim_may_have_the_same_or_others_while_one_update_is_open() -> None:
