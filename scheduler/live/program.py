@@ -94,9 +94,7 @@ class _EventReporter(Reporter):
 class Scheduler:
     """All parts of one scheduler, put together. clock: seconds that only go forward, for the queue and its backoffs."""
 
-    def __init__(
-        self, configuration: Configuration, site: Site, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, configuration: Configuration, site: Site, clock: Callable[[], float] = time.monotonic) -> None:
         name, elects = configuration.scheduler_name, configuration.leader_election
         self._configuration = configuration
         self._clock = clock

@@ -287,9 +287,7 @@ class Scene(Listener):
 def pod_key(pod: Json) -> PodKey:
     metadata = pod["metadata"]
     scheduler_name = pod["spec"]["schedulerName"]
-    return PodKey(
-        metadata["namespace"], metadata["name"], metadata["uid"], metadata["resourceVersion"], scheduler_name
-    )
+    return PodKey(metadata["namespace"], metadata["name"], metadata["uid"], metadata["resourceVersion"], scheduler_name)
 
 
 def decoded(pod: Json) -> Pod:

@@ -10,9 +10,9 @@ from scheduler.live.program import Scheduler
 from scheduler.runtime import running
 from scheduler.runtime.configuration import Configuration, load
 from tests.controlplane.identities import OURS
-from tests.controlplane.patience import ask_until
+from tests.controlplane.polling import poll_until
 from tests.controlplane.rest import Json
-from tests.integration.live.world import World, a_request, some_devices, settings_file
+from tests.integration.live.world import World, a_request, settings_file, some_devices
 
 NAME = "on-a-clock"
 WAITS_S = [1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
@@ -75,4 +75,7 @@ def test_refused_pod_is_tried_again_after_one_two_four_eight_ten_and_ten_seconds
 
 
 def await_pod(of_pod: Callable[[], Json], **fields: object) -> Json:
-    return ask_until(lambda pod: fields.items() <= pod.items(), of_pod, f"the pod with {fields}")
+    def holds(pod: Json) -> bool:
+        return fields.items() <= pod.items()
+
+    return poll_until(holds, of_pod, f"the pod with {fields}")

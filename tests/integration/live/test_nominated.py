@@ -26,15 +26,15 @@ def nominate(world: World, name: str, node: str) -> None:
     world.update_pod(name, lambda pod: {**pod["status"], "nominatedNodeName": node})
 
 
-def a_promised_pod(world: World, name: str, node: str, **spec: object) -> None:
+def a_promised_pod(world: World, name: str, node: str) -> None:
     """A pod of nobody's that takes all of the node and is not there yet."""
-    world.a_pod(name, schedulerName="nobody", requests={"cpu": "96"}, **spec)
+    world.a_pod(name, schedulerName="nobody", requests={"cpu": "96"})
     nominate(world, name, node)
 
 
-def a_refused_pod(world: World, name: str = "waiting", **spec: object) -> None:
+def a_refused_pod(world: World, name: str = "waiting") -> None:
     """A pod for which there is no room while another is promised the node."""
-    world.a_pod(name, requests={"cpu": "1"}, **spec)
+    world.a_pod(name, requests={"cpu": "1"})
     world.refused(name, "1 Insufficient cpu")
     world.await_queue(name, queue="unschedulable")
 
@@ -44,7 +44,9 @@ def open_gate(world: World, name: str = "pod") -> None:
     world.api.replace({**pod, "spec": {**pod["spec"], "schedulingGates": []}})
 
 
-def test_pod_says_where_it_goes_while_its_devices_are_made_ready_and_not_any_more_when_it_is_there(world: World) -> None:
+def test_pod_says_where_it_goes_while_its_devices_are_made_ready_and_not_any_more_when_it_is_there(
+    world: World,
+) -> None:
     world.a_class()
     world.a_node()
     world.a_slice("node-0", a_device(**CONDITIONS))
