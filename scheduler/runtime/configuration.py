@@ -249,7 +249,8 @@ class Configuration(Common):
     """Always `DraSchedulerConfiguration`."""
 
     scheduler_name: SchedulerName = "dra-scheduler"
-    """Schedules the pods with this `spec.schedulerName`, if there are no `profiles`; also the reporter of events."""
+    """Schedules the pods with this `spec.schedulerName`, if there are no `profiles`; also the reporter of events about
+    other objects than pods."""
 
     profiles: list[ProfileSection] = Field(default_factory=list)
     """Several scheduler names, each with its own plugins, weights, arguments and policy (see Profiles)."""

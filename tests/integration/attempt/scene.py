@@ -271,7 +271,7 @@ class Scene(Listener):
     def pending(self, decision: Decision, message: str) -> None:
         self.reported.append(message)
 
-    def passed(self, point: Point, *, is_done: bool, duration_s: float) -> None:
+    def passed(self, decision: Decision, point: Point, *, is_done: bool, duration_s: float) -> None:
         self.reported.append(f"{point} {'done' if is_done else 'not done'}")
 
     def rolled_back(self, decision: Decision, outcome: Outcome) -> None:
@@ -286,7 +286,8 @@ class Scene(Listener):
 
 def pod_key(pod: Json) -> PodKey:
     metadata = pod["metadata"]
-    return PodKey(metadata["namespace"], metadata["name"], metadata["uid"], metadata["resourceVersion"])
+    scheduler_name = pod["spec"]["schedulerName"]
+    return PodKey(metadata["namespace"], metadata["name"], metadata["uid"], metadata["resourceVersion"], scheduler_name)
 
 
 def decoded(pod: Json) -> Pod:

@@ -16,7 +16,7 @@ def said(scene: Scene, *acts: Callable[[Events], None]) -> Events:
 
     async def act() -> Events:
         async with scene.binder() as binder:
-            events = Events(binder.api, SCHEDULER, "instance-0", scene.time.now)
+            events = Events(binder.api, "program", "host-0", scene.time.now)
             running = asyncio.create_task(events.run())
             for one in acts:
                 one(events)
@@ -43,7 +43,7 @@ def test_bound_pod_has_the_event_that_kubectl_describe_shows(scene: Scene) -> No
         "action": "Binding",
         "note": "Successfully assigned work/pod to node-0",
         "reportingController": SCHEDULER,
-        "reportingInstance": "instance-0",
+        "reportingInstance": f"{SCHEDULER}-host-0",
         "eventTime": "2026-01-01T00:00:00.000000Z",
     }
 

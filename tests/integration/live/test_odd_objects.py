@@ -145,7 +145,7 @@ def test_whatever_the_api_server_takes_costs_itself_alone(world: World) -> None:
     world.a_claim("good")
     world.a_pod("good", "good")
     world.bound("good")
-    assert world.metric('scheduler_schedule_attempts_total{result="error",profile="dra-scheduler"}') == 0
+    assert world.attempts("error") == 0
     assert "Traceback" not in world.program.log.read_text()
 
 

@@ -196,6 +196,10 @@ class World:
 
         return of_pod(self.api.await_all(EVENT, lambda found: bool(of_pod(found)), NAMESPACE))
 
+    def attempts(self, result: str, profile: str = SCHEDULER) -> float:
+        """How many attempts at pods of the profile ended so."""
+        return self.metric(f'scheduler_schedule_attempts_total{{profile="{profile}",result="{result}"}}')
+
     def await_queue(self, name: str, **fields: object) -> Json:
         """What our scheduler says of the pod, once these fields are so. PollTimeoutError otherwise."""
         queue = poll_until(

@@ -89,7 +89,7 @@ def test_the_table_names_contenders_and_leaves_out_what_was_not_measured() -> No
 
 
 def test_percentile_of_decisions_is_the_bound_that_it_is_surely_within() -> None:
-    metrics = Metrics("mine", lambda: NOTHING)
+    metrics = Metrics(lambda: NOTHING)
     for seconds in (*[0.0005] * 98, 0.0018, 4.9492):
         metrics.decided(seconds)
     found = decisions_in(metrics.exposition("")[0].decode())

@@ -65,7 +65,7 @@ class Scene:
         pod = SimpleNamespace(namespace="ns", name="pod", uid="uid")
         decision = SimpleNamespace(pod=pod, node="node-0", extended=None, is_assigned=self.is_assigned)
         listener = SimpleNamespace(
-            passed=lambda point, *, is_done, **_: self.log.append(f"{point} {is_done}"),
+            passed=lambda _decision, point, *, is_done, **_: self.log.append(f"{point} {is_done}"),
             rolled_back=lambda _, outcome: self.log.append(f"rolled back {type(outcome).__name__}"),
         )
         binder = SimpleNamespace(api=self, listener=listener, time=SimpleNamespace(monotonic=lambda: 0.0))

@@ -85,7 +85,7 @@ class Room:
             api, claims("v1"), cast(WatchedClaims, denied), WatchedVolumes(cluster), time, "ours", 1, "1", denied
         )
         self.queue = Queue(self.now, gate=cluster.gate, on_move=lambda *_: None)
-        metrics = Metrics("ours", lambda: pytest.fail("nobody reads them"))
+        metrics = Metrics(lambda: pytest.fail("nobody reads them"))
         events, refusals = Events(api, "ours", "ours", lambda: moment), Refusals(api, lambda: moment)
         self.attempts = Attempts(
             cluster, binder, self._given_back, concurrency=8, is_tried=self.queue.is_tried, waits_for_devices=True

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from scheduler.core_v1.pod import Pod, PodClaim
-from scheduler.plugins.dynamic_resources import CLAIMS, CLASSES, DEVICES
+from scheduler.plugins.dynamic_resources import CLAIMS, CLASSES, DEVICES, DYNAMIC_RESOURCES
 from scheduler.plugins.node_affinity import NODE_AFFINITY
 from scheduler.plugins.node_ports import NODE_PORTS
 from scheduler.plugins.plugin import Reason, Refusal
@@ -285,16 +285,25 @@ def test_a_pod_that_comes_again_after_it_was_gone_starts_anew(room: Room) -> Non
     assert (found.attempts, found.failed) == (1, 0)
 
 
-def test_pods_are_counted_by_place_and_the_refused_by_reason(room: Room) -> None:
+def test_pods_are_counted_by_place_and_the_refused_by_scheduler_and_plugin(room: Room) -> None:
     for name in "abcd":
-        room.queue.add(a_pod(name=name), 0.0)
+        room.queue.add(a_pod(name=name, scheduler_name="mine"), 0.0)
     room.queue.add(a_pod(name="e", gates=("g",)), 0.0)
     room.refuse(0.0, "a", NODE_PORTS.reason)
     assert room.pop() == "b"
     room.queue.failed("uid-b", 0.0)
     assert room.pop() == "c"
     assert room.queue.pending() == dict.fromkeys(PodPlace, 1)
-    assert {reason for reason, number in room.queue.unschedulable().items() if number} == {NODE_PORTS.reason}
+    assert room.queue.unschedulable() == {("mine", NODE_PORTS.name): 1}
+
+
+def test_pod_counts_once_for_each_plugin_that_refuses_it_and_not_any_more_when_it_is_tried_again(room: Room) -> None:
+    room.queue.add(a_pod(scheduler_name="mine"), 0.0)
+    assert room.pop() == "pod"
+    room.queue.refused("uid-pod", a_refusal(CLAIMS, DEVICES, NODE_PORTS.reason), 0.0)
+    assert room.queue.unschedulable() == {("mine", DYNAMIC_RESOURCES.name): 1, ("mine", NODE_PORTS.name): 1}
+    room.queue.on_event(HELP, 60.0)
+    assert set(room.queue.unschedulable().values()) == {0}
 
 
 def test_each_move_is_reported_once(room: Room) -> None:
