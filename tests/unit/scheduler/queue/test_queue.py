@@ -23,8 +23,8 @@ class Room:
 
     def __init__(self) -> None:
         self.claims: set[tuple[str, str]] = set()
-        self.told: list[tuple[str, str]] = []
-        self.queue = Queue(0.0, gate=self.gate, on_move=lambda place, why: self.told.append((str(place), why)))
+        self.reported: list[tuple[str, str]] = []
+        self.queue = Queue(0.0, gate=self.gate, on_move=lambda place, why: self.reported.append((str(place), why)))
 
     def gate(self, pod: Pod) -> str:
         missing = [one.claim_name for one in pod.claims if (pod.namespace, one.claim_name) not in self.claims]
@@ -217,8 +217,8 @@ def test_a_claim_that_goes_while_its_pod_waits_gates_the_pod(room: Room) -> None
     room.claims.clear()
     room.queue.on_event(ClaimChanged(an_allocated_claim("gpu-0", name="mine"), None), 60.0)
     assert (room.pop(60.0), room.place()) == (None, PodPlace.GATED)
-    (told,) = room.queue.dump()
-    assert (told["gate"], told["reasons"], told["message"]) == ("no claim mine", [], "")
+    (reported,) = room.queue.dump()
+    assert (reported["gate"], reported["reasons"], reported["message"]) == ("no claim mine", [], "")
 
 
 def test_a_refused_pod_that_asks_for_something_else_is_tried_again(room: Room) -> None:
@@ -306,7 +306,7 @@ def test_pod_counts_once_for_each_plugin_that_refuses_it_and_not_any_more_when_i
     assert set(room.queue.unschedulable().values()) == {0}
 
 
-def test_each_move_is_told_once(room: Room) -> None:
+def test_each_move_is_reported_once(room: Room) -> None:
     gated = a_pod(gates=("g",))
     room.queue.add(gated, 0.0)
     room.queue.add(replace(gated, gates=("h",)), 0.0)
@@ -315,7 +315,7 @@ def test_each_move_is_told_once(room: Room) -> None:
     room.queue.on_event(HELP, 0.0)
     assert room.pop(1.0) == "pod"
     room.queue.failed("uid-pod", 1.0)
-    assert room.told == [
+    assert room.reported == [
         ("gated", "PodAdd"),
         ("active", "PodUpdate"),
         ("unschedulable", "ScheduleAttemptFailure"),
@@ -325,7 +325,7 @@ def test_each_move_is_told_once(room: Room) -> None:
     ]
 
 
-def test_a_person_is_told_why_a_pod_waits(room: Room) -> None:
+def test_a_person_is_shown_why_a_pod_waits(room: Room) -> None:
     room.queue.add(a_pod(priority=3), 1.0)
     assert room.pop(2.0) == "pod"
     room.queue.refused("uid-pod", a_refusal(DEVICES, NODE_PORTS.reason, message="0/2 nodes are available"), 2.0)

@@ -91,7 +91,9 @@ def test_one_that_leads_lists_the_claims_until_it_has_them_and_has_the_epoch_of_
     assert next(answers, "none is left") == "none is left"
 
 
-def test_violation_is_told_once_it_was_seen_twice_and_not_again_while_it_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_violation_is_reported_once_it_was_seen_twice_and_not_again_while_it_lasts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     lasting, passing = (Violation("I1", subject, "twice") for subject in ("lasting", "passing"))
     looks = iter([[lasting, passing], [lasting], [lasting], [], [lasting], [lasting]])
     heard = Heard()
