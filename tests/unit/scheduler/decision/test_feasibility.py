@@ -1,4 +1,5 @@
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -11,7 +12,7 @@ from scheduler.decision.templates import Templates
 from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.default import PLUGINS
 from scheduler.plugins.node_affinity import NODE_AFFINITY
-from scheduler.plugins.plugin import Rejected
+from scheduler.plugins.plugin import Dynamic, Plugin, Reason, Rejected
 from scheduler.state.nodes import NodeInfos
 from tests.builders import a_container, a_cycle, a_node, a_pod, amounts, requires
 
@@ -36,6 +37,24 @@ class FeasibilityCluster:
 
     def cycle(self, pod: Pod) -> Cycle:
         return a_cycle(pod, self.infos, self.templates)
+
+
+def test_nodes_that_are_known_to_pass_are_not_asked_why_not() -> None:
+    asked: list[int] = []
+
+    def rejections_of(_cycle: Cycle, nodes: int) -> Sequence[Rejected]:
+        asked.append(nodes)
+        return [Rejected("no", nodes)]
+
+    plugin = Plugin("No", (Reason("No"),), dynamic=Dynamic(lambda _: 0, rejections_of))
+    cluster = Cluster(offering("a"), offering("b"))
+    cluster.templates = Templates(plugins=(plugin,))
+    for number, name in enumerate("ab"):
+        cluster.templates.set_node(number, offering(name))
+    cycle = cluster.cycle(a_pod())
+    assert [one.nodes for _, one in rejections(cycle, cluster.templates, 0b01)] == [0b10]
+    assert not list(rejections(cycle, cluster.templates, 0b11))
+    assert asked == [0b10]
 
 
 def offering(name: str, cpu: str = "4", memory: str = "8Gi", pods: str = "10", **more: str) -> Node:
