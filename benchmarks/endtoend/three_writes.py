@@ -17,7 +17,7 @@ import aiohttp
 import orjson
 import uvloop
 
-from benchmarks.endtoend.workload import DRIVER, NAMESPACE, REQUEST, SCHEDULER, Taken, Json, place
+from benchmarks.endtoend.workload import DRIVER, NAMESPACE, REQUEST, SCHEDULER, Json, Taken, place
 
 PODS_AT_ONCE = 32
 _CLAIMS = f"/apis/resource.k8s.io/v1/namespaces/{NAMESPACE}/resourceclaims"

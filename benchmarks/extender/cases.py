@@ -15,9 +15,9 @@ from benchmarks.endtoend.workload import (
     DRIVER,
     NAMESPACE,
     SCHEDULER,
-    Taken,
     Json,
     Size,
+    Taken,
     device_name,
     node_name,
 )

@@ -47,7 +47,7 @@ def test_nodes_that_are_known_to_pass_are_not_asked_why_not() -> None:
         return [Rejected("no", nodes)]
 
     plugin = Plugin("No", (Reason("No"),), dynamic=Dynamic(lambda _: 0, rejections_of))
-    cluster = Cluster(offering("a"), offering("b"))
+    cluster = FeasibilityCluster(offering("a"), offering("b"))
     cluster.templates = Templates(plugins=(plugin,))
     for number, name in enumerate("ab"):
         cluster.templates.set_node(number, offering(name))
