@@ -46,7 +46,7 @@ class _RequirementFields(ObjectFields):
     values: list[str] | None = None
 
 
-class _TermFields(ObjectFields):
+class _TopologyTermFields(ObjectFields):
     matchLabelExpressions: list[_RequirementFields] | None = None  # noqa: N815 - the API's name
 
 
@@ -54,7 +54,7 @@ class _ClassFields(ObjectFields):
     metadata: AnnotatedFields
     provisioner: str = ""
     volumeBindingMode: str | None = None  # noqa: N815 - the API's name
-    allowedTopologies: list[_TermFields] | None = None  # noqa: N815 - the API's name
+    allowedTopologies: list[_TopologyTermFields] | None = None  # noqa: N815 - the API's name
 
 
 def decode_storage_class(
@@ -78,7 +78,7 @@ def decode_storage_class(
     ), ()
 
 
-def _term(fields: _TermFields) -> Term:
+def _term(fields: _TopologyTermFields) -> Term:
     return Term(
         tuple(Requirement(one.key, "In", tuple(one.values or ())) for one in fields.matchLabelExpressions or ())
     )

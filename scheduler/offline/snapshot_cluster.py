@@ -34,7 +34,7 @@ from scheduler.state.volumes import CAPACITIES, CLAIMS, CLASSES, VOLUMES, Volume
 VERSION = 1
 """Of the claims as they stand in the input; what is written has a later one."""
 
-TOLD = (CPU, MEMORY, PODS)
+NEEDED_ALLOCATABLE = (CPU, MEMORY, PODS)
 """What every node of a cluster says that it has."""
 
 _ROOM = Quantity.of(MOST)
@@ -76,8 +76,8 @@ def cluster_of(  # noqa: PLR0913 - the last four have defaults
         cluster.set_class(device_class)
     for rule in inventory.taint_rules:
         cluster.set_taint_rule(rule)
-    for piece in inventory.slices:
-        cluster.set_slice(piece)
+    for slice_ in inventory.slices:
+        cluster.set_slice(slice_)
     for one in (*inventory.storage, *volume_claims.waiting):
         _add(cluster.volumes, one)
     room = _room(pods, cluster.extended_resources)
@@ -95,7 +95,7 @@ def cluster_of(  # noqa: PLR0913 - the last four have defaults
 def unseen_storage(inventory: Inventory) -> frozenset[str]:
     """The kinds of storage objects of which the input holds none, while every cluster has some that uses volumes."""
     needed = [CLAIMS, VOLUMES, CLASSES]
-    if any(isinstance(one, CSIDriver) and one.tells_capacity for one in inventory.storage):
+    if any(isinstance(one, CSIDriver) and one.publishes_capacity for one in inventory.storage):
         needed.append(CAPACITIES)
     return frozenset(needed) - inventory.kinds
 
@@ -120,11 +120,11 @@ def _add(volumes: Volumes, found: StorageObject) -> None:
 
 def with_room(node: Node, room: Mapping[str, Quantity]) -> Node:
     """The node with room for all of which it does not say how much it has. room: what that is where it says nothing."""
-    missing = dict.fromkeys(TOLD, _ROOM) if node.allocatable else room
+    missing = dict.fromkeys(NEEDED_ALLOCATABLE, _ROOM) if node.allocatable else room
     return replace(node, allocatable={**missing, **node.allocatable})
 
 
 def _room(pods: Iterable[Pod], extended: ExtendedResources) -> Mapping[str, Quantity]:
     """Room for all that the pods ask for, but for what classes stand for: that is given by claim."""
     asked = {name for pod in pods for one in pod.containers for name in one.requests if name not in extended}
-    return dict.fromkeys((*TOLD, *OF_NODES, *sorted(asked)), _ROOM)
+    return dict.fromkeys((*NEEDED_ALLOCATABLE, *OF_NODES, *sorted(asked)), _ROOM)

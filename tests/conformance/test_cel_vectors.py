@@ -26,9 +26,9 @@ CASE: dict[str, Any] = {
 @pytest.mark.parametrize("kubernetes", ["1.37", "1.36"])
 def test_every_recorded_answer_is_ours(kubernetes: Kubernetes) -> None:
     with VECTORS.open("rb") as lines:
-        verdicts = list(replay(lines, kubernetes))
-    assert len(verdicts) > 1500
-    assert [verdict for verdict in verdicts if verdict.differences] == []
+        replayed = list(replay(lines, kubernetes))
+    assert len(replayed) > 1500
+    assert [replayed for replayed in replayed if replayed.differences] == []
 
 
 def written(path: Path, *rows: object) -> Path:
@@ -57,7 +57,7 @@ def test_equal_answers_pass(tmp_path: Path) -> None:
         ({"expr": "1 / 0 == 1", "max_cost": 2, "cost": 2}, "expected true, got a runtime error: division by zero"),
     ],
 )
-def test_each_difference_is_told_and_fails(tmp_path: Path, change: dict[str, Any], difference: str) -> None:
+def test_each_difference_is_reported_and_fails(tmp_path: Path, change: dict[str, Any], difference: str) -> None:
     code, output = replayed(tmp_path, CASE, {**CASE, **change})
     assert code == 1
     assert difference in output

@@ -14,11 +14,11 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from tests.controlplane.patience import PATIENCE_S
+from tests.controlplane.polling import TIMEOUT_S
 from tests.controlplane.rest import Cause, Json
 
 
-class Cut(Exception):
+class FaultsCut(Exception):
     """The connection to the client is to be reset, without another byte."""
 
 
@@ -54,13 +54,13 @@ def refuse(
 
 async def cut_before(_: Forward) -> Answer:
     """The request never reaches the API server, and the connection is reset."""
-    raise Cut
+    raise FaultsCut
 
 
 async def lose_answer(forward: Forward) -> Answer:
     """The API server carries it out, and the connection is reset before a byte of the answer."""
     await forward()
-    raise Cut
+    raise FaultsCut
 
 
 async def withhold_answer(forward: Forward) -> Answer:
@@ -139,7 +139,7 @@ class Stream:
         if self.last:
             yield self.last
         if self.then is Then.RESET:
-            raise Cut
+            raise FaultsCut
         if self.then is Then.SILENCE:
             await asyncio.Event().wait()
 
@@ -195,8 +195,8 @@ def status_object(
     status: int, reason: str, message: str, causes: Sequence[Cause] = (), retry_after_s: int | None = None
 ) -> Json:
     """The Status of a refusal."""
-    told = [{"reason": cause.reason, "message": cause.message, "field": cause.field} for cause in causes]
-    details: Json = {"causes": told} if told else {}
+    reported = [{"reason": cause.reason, "message": cause.message, "field": cause.field} for cause in causes]
+    details: Json = {"causes": reported} if reported else {}
     if retry_after_s is not None:
         details["retryAfterSeconds"] = retry_after_s
     kind = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
@@ -219,10 +219,10 @@ class Meeting:
         if not self._happened.done():
             self._happened.set_result(None)
 
-    def wait(self, timeout_s: float = PATIENCE_S) -> None:
+    def wait(self, timeout_s: float = TIMEOUT_S) -> None:
         """Block until it has; TimeoutError otherwise."""
         self._happened.result(timeout_s)
 
-    async def reached(self, timeout_s: float = PATIENCE_S) -> None:
+    async def reached(self, timeout_s: float = TIMEOUT_S) -> None:
         """Wait until it has; TimeoutError otherwise."""
         await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(self._happened)), timeout_s)

@@ -9,8 +9,8 @@ import pytest
 from tests.controlplane.binaries import Binaries
 from tests.controlplane.contents import clear, manifests, restore
 from tests.controlplane.identities import ADMIN, OURS, STOCK
-from tests.controlplane.patience import NeverHeld
 from tests.controlplane.plane import ControlPlane, free_ports
+from tests.controlplane.polling import PollTimeoutError
 from tests.controlplane.process import StartError
 from tests.controlplane.profiles import ALL, DEFAULT, GA
 from tests.controlplane.rest import CLAIM, POD, SLICE, ApiError, Json, Kind, RestClient
@@ -50,7 +50,9 @@ def kept_of_device(api: RestClient, **fields: object) -> Json:
     return kept
 
 
-def test_component_that_does_not_start_is_told_and_the_others_are_stopped(binaries: Binaries, tmp_path: Path) -> None:
+def test_component_that_does_not_start_is_reported_and_the_others_are_stopped(
+    binaries: Binaries, tmp_path: Path
+) -> None:
     plane = ControlPlane(binaries, tmp_path, flags={"kube-apiserver": ["--no-such-flag"]})
     with pytest.raises(StartError, match=r"(?s)kube-apiserver ended.*kube-apiserver\.log.*--no-such-flag"):
         plane.__enter__()
@@ -92,8 +94,8 @@ def test_clearing_leaves_nothing_that_a_test_put_there(api: RestClient) -> None:
     assert [api.list(kind) for kind in (CLAIM, POD, SLICE, RULE)] == [[]] * 4
 
 
-def test_waiting_in_vain_is_told(api: RestClient) -> None:
-    with pytest.raises(NeverHeld, match="Pod: not within 0 s"):
+def test_waiting_in_vain_is_reported(api: RestClient) -> None:
+    with pytest.raises(PollTimeoutError, match="Pod: not within 0 s"):
         api.await_all(POD, lambda _: False, timeout_s=0)
 
 

@@ -16,7 +16,7 @@ from scheduler.kube_scheduler.configuration import ALL_POINTS, points_of, profil
 from scheduler.kube_scheduler.setup import Setup, document, flags
 from tests.controlplane.binaries import Binaries
 from tests.controlplane.certificates import Certificates
-from tests.controlplane.patience import PATIENCE_S
+from tests.controlplane.polling import TIMEOUT_S
 from tests.controlplane.rest import Json
 
 _PLUGINS = re.compile(r"starts to work with those plugins\" Plugins=(.*)")
@@ -80,7 +80,7 @@ class KubeScheduler:
             "--secure-port=0",
         ]
         run = subprocess.run(
-            [self._program, *own, "-v=2", *further], capture_output=True, text=True, timeout=PATIENCE_S, check=False
+            [self._program, *own, "-v=2", *further], capture_output=True, text=True, timeout=TIMEOUT_S, check=False
         )
         return Start(run.returncode, run.stderr, yaml.safe_load(completed.read_text()) if completed.exists() else None)
 
@@ -170,7 +170,7 @@ def test_what_we_refuse_kube_scheduler_refuses(kube_scheduler: KubeScheduler, fi
 
 
 @pytest.mark.parametrize(
-    ("extenders", "told"),
+    ("extenders", "reported"),
     [
         ([{"urlPrefix": "http://e", "prioritizeVerb": "p"}], "extenders[0].weight: Invalid value: 0"),
         ([{"urlPrefix": "http://e", "bindVerb": "b"}] * 2, "only one extender can implement bind"),
@@ -182,11 +182,11 @@ def test_what_we_refuse_kube_scheduler_refuses(kube_scheduler: KubeScheduler, fi
     ids=["weight", "binders", "insecure"],
 )
 def test_kube_scheduler_does_not_start_where_we_say_so(
-    kube_scheduler: KubeScheduler, extenders: list[Json], told: str
+    kube_scheduler: KubeScheduler, extenders: list[Json], reported: str
 ) -> None:
     start = kube_scheduler.start(document(kube_scheduler.setup()) | {"extenders": extenders})
     assert start.code == 1
-    assert told in start.log
+    assert reported in start.log
 
 
 def test_certificate_that_is_not_there_keeps_kube_scheduler_from_starting(kube_scheduler: KubeScheduler) -> None:

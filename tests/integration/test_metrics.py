@@ -13,12 +13,12 @@ from scheduler.runtime.metrics import Metrics, Point, PointStatus, Reading, Resu
 from tests.controlplane.binaries import Binaries
 from tests.controlplane.contents import manifests, restore
 from tests.controlplane.identities import STOCK
-from tests.controlplane.patience import PATIENCE_S
 from tests.controlplane.plane import ControlPlane, free_ports
+from tests.controlplane.polling import TIMEOUT_S
 from tests.controlplane.rest import POD
 from tests.integration.conftest import FLEET
 
-READING = Reading({"active": 0}, {"NodeResourcesFit": 0}, {"nodes": 0}, [], 0, 0, 0, 0, {})
+READING = Reading({"active": 0}, {("mine", "NodeResourcesFit"): 0}, {"nodes": 0}, [], 0, 0, 0, 0, {})
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def theirs(binaries: Binaries, tmp_path: Path) -> Iterator[dict[str, Metric]]:
 def metrics_of(plane: ControlPlane, port: int) -> str:
     """What the component says of itself."""
     tls = ssl.create_default_context(cafile=plane.folder / "kube-scheduler" / "kube-scheduler.crt")
-    connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=PATIENCE_S, context=tls)
+    connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=TIMEOUT_S, context=tls)
     connection.request("GET", "/metrics", headers={"Authorization": f"Bearer {plane.token_file(STOCK).read_text()}"})
     with connection.getresponse() as answer:
         assert answer.status == 200
@@ -56,11 +56,11 @@ def families(text: str) -> dict[str, Metric]:
 
 def ours() -> dict[str, Metric]:
     """All that we tell under kube-scheduler's names."""
-    metrics = Metrics("mine", lambda: READING)
-    metrics.attempted(Result.SCHEDULED, 1)
+    metrics = Metrics(lambda: READING)
+    metrics.attempted("mine", Result.SCHEDULED, 1)
     metrics.scheduled(1, 1)
     metrics.decided(1)
-    metrics.passed(Point.PRE_BIND, PointStatus.SUCCESS, 1)
+    metrics.passed("mine", Point.PRE_BIND, PointStatus.SUCCESS, 1)
     metrics.queued("active", "PodAdd")
     found = families(metrics.exposition("")[0].decode())
     return {name: family for name, family in found.items() if name.startswith("scheduler_")}

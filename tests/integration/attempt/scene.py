@@ -28,7 +28,7 @@ from scheduler.client.connection import JSON, WRITE_TIMEOUT_S, connect
 from scheduler.client.resources import Resource, claims
 from scheduler.core_v1.pod import Pod, decode_pod
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.verdict import Placed
+from scheduler.decision.schedule_result import Placed
 from scheduler.state.extended_resources import ExtendedClaim, ExtendedResources
 from scheduler.state.nodes import NodeInfos
 from scheduler.state.rivals import Rival
@@ -36,8 +36,8 @@ from tests.builders import a_class, kubernetes
 from tests.controlplane import faults
 from tests.controlplane.contents import ensure_namespace
 from tests.controlplane.identities import OURS
-from tests.controlplane.patience import PATIENCE_S
 from tests.controlplane.plane import ControlPlane
+from tests.controlplane.polling import TIMEOUT_S
 from tests.controlplane.proxy import Proxy, Rule
 from tests.controlplane.rest import CLAIM, POD, Json, Kind, RestClient
 
@@ -178,7 +178,7 @@ class Scene(Listener):
         self.proxy = proxy
         self.time = VirtualTime()
         self.watched = ListedClaims(self.api)
-        self.told: list[str] = []
+        self.reported: list[str] = []
         self.attempts = 0
         self.kubeconfig = plane.kubeconfig(OURS)
         self._proxied = proxy.kubeconfig(OURS)
@@ -209,9 +209,9 @@ class Scene(Listener):
     ) -> Decision:
         """The pod as it is given here; each decision is an attempt of its own."""
         self.attempts += 1
-        told = device_status(decoded(pod), Placed(node, (), (), extended.claim if extended else None))
+        reported = device_status(decoded(pod), Placed(node, (), (), extended.claim if extended else None))
         decision = Decision(pod_key(pod), node, plans, self.attempts, is_assigned=is_assigned)
-        return replace(decision, extended=extended, pod_status=told)
+        return replace(decision, extended=extended, pod_status=reported)
 
     def claim(self, name: str = "claim") -> Json:
         return self.api.get(CLAIM, name, NAMESPACE)
@@ -269,13 +269,13 @@ class Scene(Listener):
             )
 
     def pending(self, decision: Decision, message: str) -> None:
-        self.told.append(message)
+        self.reported.append(message)
 
-    def passed(self, point: Point, *, is_done: bool, duration_s: float) -> None:
-        self.told.append(f"{point} {'done' if is_done else 'not done'}")
+    def passed(self, decision: Decision, point: Point, *, is_done: bool, duration_s: float) -> None:
+        self.reported.append(f"{point} {'done' if is_done else 'not done'}")
 
     def rolled_back(self, decision: Decision, outcome: Outcome) -> None:
-        self.told.append("rolled back")
+        self.reported.append("rolled back")
 
     def calls(self) -> list[tuple[str, str, int]]:
         """The writes that came through the proxy: method, last parts of the path, status."""
@@ -286,7 +286,8 @@ class Scene(Listener):
 
 def pod_key(pod: Json) -> PodKey:
     metadata = pod["metadata"]
-    return PodKey(metadata["namespace"], metadata["name"], metadata["uid"], metadata["resourceVersion"])
+    scheduler_name = pod["spec"]["schedulerName"]
+    return PodKey(metadata["namespace"], metadata["name"], metadata["uid"], metadata["resourceVersion"], scheduler_name)
 
 
 def decoded(pod: Json) -> Pod:
@@ -326,7 +327,7 @@ class Landing:
         return answer
 
     def status(self) -> int:
-        return self._status.result(PATIENCE_S)
+        return self._status.result(TIMEOUT_S)
 
 
 def cancel_at(scene: Scene, decision: Decision, rule: Rule) -> Outcome | None:

@@ -7,8 +7,8 @@ import pytest
 from tests.controlplane.contents import manifests, restore
 from tests.controlplane.identities import STOCK
 from tests.controlplane.ours import Scheduler
-from tests.controlplane.patience import ask_until
 from tests.controlplane.plane import ControlPlane
+from tests.controlplane.polling import poll_until
 from tests.controlplane.rest import CLAIM, POD, ApiError, Json, Kind, RestClient
 from tests.integration.conftest import ROOT
 from tests.integration.live.crowd import (
@@ -68,7 +68,7 @@ def await_guard(plane: ControlPlane, api: RestClient) -> None:
     """Ask until a policy that was just written keeps the other scheduler from our driver."""
     claim, stock = api.create(a_claim("asked")), plane.client(STOCK)
     asked = {**claim, "status": an_allocation(GPU, "node-0", "dev-0")}
-    ask_until(bool, lambda: is_refused(stock, asked), "the guard in force")
+    poll_until(bool, lambda: is_refused(stock, asked), "the guard in force")
     api.delete(CLAIM, "asked", NAMESPACE)
 
 
@@ -125,10 +125,10 @@ def test_device_that_somebody_gives_away_a_second_time_is_found(
             f"{device}: claims {NAMESPACE}/{given['metadata']['name']}, {NAMESPACE}/theirs" in program.log.read_text()
         )
         both = {given["metadata"]["name"], "theirs"}
-        told = api.await_all(EVENT, lambda events: {*map(warned_of, events)} >= both, NAMESPACE, WITHIN_S)
-        assert all(device in one["note"] and one["type"] == "Warning" for one in told if warned_of(one))
-        assert f"warn: devices: {device}" in program.told("/readyz?verbose")
-        assert program.told("/readyz") == "ok"
+        reported = api.await_all(EVENT, lambda events: {*map(warned_of, events)} >= both, NAMESPACE, WITHIN_S)
+        assert all(device in one["note"] and one["type"] == "Warning" for one in reported if warned_of(one))
+        assert f"warn: devices: {device}" in program.reported("/readyz?verbose")
+        assert program.reported("/readyz") == "ok"
         assert wrongs(api)
         api.delete(CLAIM, "theirs", NAMESPACE)
     assert any(wrong.startswith(HELD_TWICE) for wrong in history.wrongs())
@@ -151,5 +151,5 @@ def give_again(api: RestClient, given: Json) -> None:
 def violations(program: Scheduler) -> int:
     """How often a device was found to be used twice."""
     name = 'dra_scheduler_invariant_violations_total{invariant="I1"} '
-    lines = program.told("/metrics").splitlines()
+    lines = program.reported("/metrics").splitlines()
     return sum(int(float(line.removeprefix(name))) for line in lines if line.startswith(name))

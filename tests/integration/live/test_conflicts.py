@@ -22,8 +22,8 @@ from tests.controlplane.faults import (
 )
 from tests.controlplane.identities import OURS
 from tests.controlplane.ours import Scheduler
-from tests.controlplane.patience import ask_until
 from tests.controlplane.plane import ControlPlane
+from tests.controlplane.polling import poll_until
 from tests.controlplane.proxy import Proxy, Request
 from tests.controlplane.rest import CLAIM, POD, Json, Kind, RestClient
 from tests.integration.attempt.conftest import await_right
@@ -72,7 +72,7 @@ class Scene:
 
     def await_readyz(self, text: str) -> None:
         """Wait until /readyz says so."""
-        self.program.await_ready(lambda: text in self.program.told("/readyz?verbose"), WITHIN_S)
+        self.program.await_ready(lambda: text in self.program.reported("/readyz?verbose"), WITHIN_S)
 
 
 @pytest.fixture(scope="module")
@@ -178,7 +178,7 @@ def test_without_the_right_to_bind_claims_readyz_says_so_and_nothing_is_left_on_
     await_right(scene.plane.client(OURS), resource="resourceclaims", subresource="binding", is_given=False)
     send(scene.plane, [a_pod(name, GPU) for name in NAMES])
     scene.await_readyz("[-]writes failed")
-    assert "resourceclaims/binding" in scene.program.told("/readyz")
+    assert "resourceclaims/binding" in scene.program.reported("/readyz")
     scene.api.await_all(CLAIM, lambda claims: not any(map(is_marked, claims)), NAMESPACE, WITHIN_S)
     assert placed(scene.api.list(POD, NAMESPACE)) == []
 
@@ -206,7 +206,7 @@ def test_attempt_goes_on_though_watches_are_cut_in_the_middle_of_it(scene: Scene
     rule = scene.proxy.on(*W2, held, times=None)
     send(scene.plane, [a_pod(name, GPU) for name in NAMES])
     rule.met.wait()
-    ask_until(bool, lambda: scene.proxy.cut_watches(which), "watches")
+    poll_until(bool, lambda: scene.proxy.cut_watches(which), "watches")
     held.release()
     await_placed(scene.api, PODS)
 
@@ -216,7 +216,7 @@ def test_attempt_goes_on_though_the_watch_of_claims_falls_silent(scene: Scene) -
     rule = scene.proxy.on(*W2, held, times=None)
     send(scene.plane, [a_pod("pod", GPU)])
     rule.met.wait()
-    ask_until(bool, lambda: scene.proxy.silence_watches("/resourceclaims"), "a watch")
+    poll_until(bool, lambda: scene.proxy.silence_watches("/resourceclaims"), "a watch")
     held.release()
     await_placed(scene.api, 1)
     scene.proxy.cut_watches("/resourceclaims")
@@ -227,7 +227,7 @@ def test_versions_that_are_compacted_while_watches_are_cut_are_listed_anew(scene
     rule = scene.proxy.on(*W2, held, times=None)
     send(scene.plane, [a_pod(name, GPU) for name in NAMES])
     rule.met.wait()
-    watches = ask_until(bool, scene.proxy.watches, "watches")
+    watches = poll_until(bool, scene.proxy.watches, "watches")
     gone = scene.proxy.on("GET", "", COMPACTED, where=is_resumed, times=len(watches))
     scene.proxy.cut_watches()
     held.release()
@@ -237,14 +237,14 @@ def test_versions_that_are_compacted_while_watches_are_cut_are_listed_anew(scene
 
 def test_no_devices_are_given_while_slices_are_listed_anew(scene: Scene) -> None:
     held = Hold()
-    ask_until(bool, lambda: scene.proxy.watches("/resourceslices"), "a watch")  # the test before has cut it
+    poll_until(bool, lambda: scene.proxy.watches("/resourceslices"), "a watch")  # the test before has cut it
     scene.proxy.on("GET", "/resourceslices", COMPACTED, where=is_resumed)
     listing = scene.proxy.on("GET", "/resourceslices", held, where=lambda request: "sendInitialEvents" in request.query)
     scene.proxy.cut_watches("/resourceslices")
     listing.met.wait()
     before = len(scene.proxy.writes("/resourceclaims/"))
     send(scene.plane, [a_pod("pod", GPU)])
-    scene.program.await_ready(lambda: '"active"' in scene.program.told("/debug/queue"), WITHIN_S)
+    scene.program.await_ready(lambda: '"active"' in scene.program.reported("/debug/queue"), WITHIN_S)
     assert len(scene.proxy.writes("/resourceclaims/")) == before
     held.release()
     await_placed(scene.api, 1)

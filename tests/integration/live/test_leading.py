@@ -19,8 +19,8 @@ from tests.controlplane.contents import clear
 from tests.controlplane.faults import Hold, cut_before
 from tests.controlplane.identities import OURS
 from tests.controlplane.ours import Program, Scheduler
-from tests.controlplane.patience import ask_until
 from tests.controlplane.plane import ControlPlane
+from tests.controlplane.polling import poll_until
 from tests.controlplane.process import StartError
 from tests.controlplane.proxy import Proxy
 from tests.controlplane.rest import ApiError, Json, Kind
@@ -57,13 +57,13 @@ def start(plane: ControlPlane, proxy: Proxy, tmp_path: Path) -> Iterator[Start]:
 
 def is_leading(program: Program) -> bool:
     status = r'^leader_election_master_status{name="dra-scheduler"} (\S+)$'
-    found = re.search(status, program.told("/metrics"), re.MULTILINE)
+    found = re.search(status, program.reported("/metrics"), re.MULTILINE)
     assert found
     return float(found[1]) == 1
 
 
 def await_leading(program: Program) -> None:
-    ask_until(bool, partial(is_leading, program), f"{program.name} leads")
+    poll_until(bool, partial(is_leading, program), f"{program.name} leads")
 
 
 def lease(plane: ControlPlane) -> Json:
@@ -98,9 +98,9 @@ def test_one_leads_and_the_other_is_ready_and_decides_and_writes_nothing(
     world.a_pod("pod", "claim")
     world.bound("pod")
     assert not is_leading(standby)
-    assert standby.told("/readyz") == "ok"
-    told = standby.told("/readyz?verbose")
-    assert f"stands by: lease kube-system/dra-scheduler is held by {lease(plane)['holderIdentity']}" in told
+    assert standby.reported("/readyz") == "ok"
+    reported = standby.reported("/readyz?verbose")
+    assert f"stands by: lease kube-system/dra-scheduler is held by {lease(plane)['holderIdentity']}" in reported
     assert World(plane, proxy, standby).metric("scheduler_scheduling_algorithm_duration_seconds_count") == 0
     assert proxy.writes() == []
 
@@ -126,7 +126,7 @@ def test_pod_that_a_killed_leader_was_about_to_bind_is_bound_by_the_other(
     assert lease(plane)["leaseTransitions"] == 1
 
 
-def test_leader_that_is_told_to_end_lets_another_lead_at_once(plane: ControlPlane, proxy: Proxy, start: Start) -> None:
+def test_leader_that_is_asked_to_end_lets_another_lead_at_once(plane: ControlPlane, proxy: Proxy, start: Start) -> None:
     first = start("first", LONG)
     await_leading(first)
     second = start("second", LONG)
@@ -198,7 +198,7 @@ def test_leader_whose_lease_is_somebody_elses_ends(plane: ControlPlane, start: S
             return False  # it was renewed meanwhile
         return True
 
-    ask_until(bool, take, "the lease is somebody else's")
+    poll_until(bool, take, "the lease is somebody else's")
     assert "lost to somebody" in ended(leader)["message"]
     assert leader.exit_code == 1
     assert lease(plane)["holderIdentity"] == "somebody"

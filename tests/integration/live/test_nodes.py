@@ -12,8 +12,8 @@ from tests.integration.live.world import (
     a_device,
     a_request,
     is_free,
+    reported,
     some_devices,
-    told,
     users_of,
 )
 
@@ -197,10 +197,10 @@ def test_devices_that_are_published_later_wake_the_pod_that_waits_for_them(world
     world.a_claim("two", a_request(count=2))
     world.a_pod("pod", "two")
     assert world.refused("pod")["message"].startswith(f"0/1 nodes are available: 1 {NO_DEVICES}.")
-    piece = world.a_slice("node-0", a_device())
+    slice_ = world.a_slice("node-0", a_device())
     world.refused("pod", "the most is 1")
-    grown = {**piece["spec"], "pool": pool("node-0", generation=2), "devices": some_devices(2)}
-    world.api.replace({**piece, "spec": grown})
+    grown = {**slice_["spec"], "pool": pool("node-0", generation=2), "devices": some_devices(2)}
+    world.api.replace({**slice_, "spec": grown})
     assert world.devices_of() == ["node-0/gpu-0", "node-0/gpu-1"]
 
 
@@ -253,7 +253,7 @@ def test_claim_of_a_pod_that_waits_for_room_stays_free(world: World) -> None:
     node = world.api.get(NODE, "node-0")
     room = {**node["status"]["allocatable"], "cpu": "128"}
     world.api.replace_status({**node, "status": {**node["status"], "allocatable": room, "capacity": room}})
-    assert told(world.bound()) is None
+    assert reported(world.bound()) is None
 
 
 def on(node: str) -> Json:

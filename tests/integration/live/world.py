@@ -13,8 +13,8 @@ from pathlib import Path
 
 from tests.controlplane.contents import READY, ensure_namespace
 from tests.controlplane.ours import Program
-from tests.controlplane.patience import ask_until
 from tests.controlplane.plane import ControlPlane
+from tests.controlplane.polling import poll_until
 from tests.controlplane.proxy import Proxy
 from tests.controlplane.rest import (
     CLAIM,
@@ -136,7 +136,7 @@ class World:
         self.api.create({**kind, "metadata": {"name": name}, "value": value})
         spec = {"containers": [{"name": "c", "image": "none"}], "priorityClassName": name}
         pod = an_object(POD, f"of-{name}", spec, NAMESPACE)
-        ask_until(bool, lambda: self._is_admitted(pod), f"a pod of the class {name} is admitted")
+        poll_until(bool, lambda: self._is_admitted(pod), f"a pod of the class {name} is admitted")
 
     # -- what is so now
 
@@ -148,11 +148,11 @@ class World:
 
     def queue(self) -> dict[str, Json]:
         """What our scheduler says of the pods that wait, by their names."""
-        return {one["pod"].partition("/")[2]: one for one in json.loads(self.program.told("/debug/queue"))}
+        return {one["pod"].partition("/")[2]: one for one in json.loads(self.program.reported("/debug/queue"))}
 
     def metric(self, series: str) -> float:
         """The value of a series, named with its labels in the order of the exposition; 0 while it is not there."""
-        found = re.search(rf"^{re.escape(series)} (\S+)$", self.program.told("/metrics"), re.MULTILINE)
+        found = re.search(rf"^{re.escape(series)} (\S+)$", self.program.reported("/metrics"), re.MULTILINE)
         return float(found[1]) if found else 0.0
 
     # -- what comes
@@ -172,8 +172,8 @@ class World:
 
     def refused(self, name: str = "pod", text: str = "") -> Json:
         """The condition that tells the pod why it has no node, as soon as there is one with this text."""
-        pod = self.pod_when(name, lambda pod: bool((found := told(pod)) and text in found["message"]))
-        found = told(pod)
+        pod = self.pod_when(name, lambda pod: bool((found := reported(pod)) and text in found["message"]))
+        found = reported(pod)
         assert found is not None
         return found
 
@@ -196,9 +196,13 @@ class World:
 
         return of_pod(self.api.await_all(EVENT, lambda found: bool(of_pod(found)), NAMESPACE))
 
+    def attempts(self, result: str, profile: str = SCHEDULER) -> float:
+        """How many attempts at pods of the profile ended so."""
+        return self.metric(f'scheduler_schedule_attempts_total{{profile="{profile}",result="{result}"}}')
+
     def await_queue(self, name: str, **fields: object) -> Json:
-        """What our scheduler says of the pod, once these fields are so. NeverHeld otherwise."""
-        queue = ask_until(
+        """What our scheduler says of the pod, once these fields are so. PollTimeoutError otherwise."""
+        queue = poll_until(
             lambda queue: fields.items() <= queue.get(name, {}).items(),
             self.queue,
             f"{name} in /debug/queue with {fields}",
@@ -206,12 +210,12 @@ class World:
         return queue[name]
 
     def await_metric(self, series: str, value: float) -> None:
-        """Return when the series has the value. NeverHeld otherwise."""
-        ask_until(lambda found: found == value, lambda: self.metric(series), f"{series} {value}")
+        """Return when the series has the value. PollTimeoutError otherwise."""
+        poll_until(lambda found: found == value, lambda: self.metric(series), f"{series} {value}")
 
     def await_seen(self) -> None:
         """Return when our scheduler has seen as many nodes, devices, classes and claims as there are."""
-        ask_until(lambda seen: all(one == there for one, there in seen.values()), self._seen, "objects seen and there")
+        poll_until(lambda seen: all(one == there for one, there in seen.values()), self._seen, "objects seen and there")
 
     # -- what others do
 
@@ -331,7 +335,7 @@ def is_free(claim: Json) -> bool:
     return not is_allocated(claim) and not claim["metadata"].get("finalizers")
 
 
-def told(pod: Json) -> Json | None:
+def reported(pod: Json) -> Json | None:
     """The condition that says that the pod has no node, if it has it."""
     for one in pod["status"].get("conditions", ()):
         if one["type"] == "PodScheduled" and one["status"] == "False":

@@ -11,7 +11,7 @@ from scheduler.core_v1.namespace import Namespace
 from scheduler.core_v1.pod import Pod, PodClaim
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.not_placed import NOT_REACHED
-from scheduler.decision.verdict import Placed
+from scheduler.decision.schedule_result import Placed
 from scheduler.extender.filter import Filtered, Undecided, filter_nodes
 from scheduler.extender.question import Asked
 from tests.builders import (
@@ -48,7 +48,7 @@ def take(cluster: Cluster, node: str, *devices: str) -> None:
 # -- devices
 
 
-def test_nodes_with_free_devices_pass_and_the_others_are_told_what_is_missing() -> None:
+def test_nodes_with_free_devices_pass_and_the_others_are_shown_what_is_missing() -> None:
     cluster = a_cluster(2, 1, 2)
     take(cluster, "node-2", "gpu-0")
     found = filtered(cluster, a_claim(a_request(count=2)))

@@ -13,7 +13,7 @@ from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.volume_sources import ZONE
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.decide import decide
-from scheduler.decision.verdict import NotPlaced, Placed
+from scheduler.decision.schedule_result import NotPlaced, Placed
 from scheduler.plugins.plugin import Refusal, RefusedPod
 from scheduler.plugins.volume_binding import MISSING, NO_SPACE, UNAVAILABLE, UNREACHED, VOLUME_BINDING, pinned, plan
 from scheduler.state.changes import (
@@ -64,7 +64,7 @@ def nodes_for(world: Cluster, *claims: str) -> list[str]:
 def reasons(world: Cluster, *claims: str) -> dict[str, list[str]]:
     found = said(VOLUME_BINDING, world, a_pod_with(*(claims or ("v",))))
     assert not any(resolvable for _, resolvable in found.values()), "no other pod's end brings a volume"
-    return {node: told for node, (told, _) in found.items()}
+    return {node: reported for node, (reported, _) in found.items()}
 
 
 def planned(world: Cluster, node: str, *claims: str) -> tuple[dict[str, str], list[str]]:
@@ -267,7 +267,7 @@ def test_room_follows_the_labels_of_nodes() -> None:
     assert nodes_for(world) == ["a1", "b1"]
 
 
-def test_room_is_not_looked_at_where_the_driver_does_not_tell_it() -> None:
+def test_room_is_not_looked_at_where_the_driver_does_not_report_it() -> None:
     world = a_world_with_capacities(tells=False)
     assert nodes_for(world) == EVERYWHERE
     world.volumes.remove_driver(DRIVER)
@@ -384,9 +384,9 @@ def is_helped(event: Event, pod: Pod) -> bool:
         (NodeChanged(in_zone("n"), in_zone("n")), False),
         (CSINodeChanged(None, CSINode("n", {DRIVER: 1})), False),
         (CSINodeChanged(CSINode("n"), CSINode("n", migrated=frozenset({"x"}))), True),
-        (CSIDriverChanged(CSIDriver(DRIVER, tells_capacity=True), CSIDriver(DRIVER)), True),
-        (CSIDriverChanged(CSIDriver(DRIVER, tells_capacity=True), None), True),
-        (CSIDriverChanged(CSIDriver(DRIVER), CSIDriver(DRIVER, tells_capacity=True)), False),
+        (CSIDriverChanged(CSIDriver(DRIVER, publishes_capacity=True), CSIDriver(DRIVER)), True),
+        (CSIDriverChanged(CSIDriver(DRIVER, publishes_capacity=True), None), True),
+        (CSIDriverChanged(CSIDriver(DRIVER), CSIDriver(DRIVER, publishes_capacity=True)), False),
         (CSIStorageCapacityChanged(None, a_capacity()), True),
         (CSIStorageCapacityChanged(a_capacity(), a_capacity(largest="2Gi")), True),
         (CSIStorageCapacityChanged(a_capacity(), a_capacity(largest="1Mi")), False),
@@ -415,22 +415,22 @@ def test_nothing_keeps_a_pod_whose_claims_name_no_node_or_are_bound() -> None:
     assert pinned(cycle_of(world, a_pod_with("v", "u"))) == ""
 
 
-def test_pod_that_is_kept_on_a_node_that_refuses_it_is_told_by_what() -> None:
+def test_pod_that_is_kept_on_a_node_that_refuses_it_is_reported_by_what() -> None:
     world = with_room(a_world_with(a_pvc("v", selected_node="gone")))
-    verdict = decide(world, a_pod_with("v"), ())
-    assert isinstance(verdict, NotPlaced)
-    assert UNAVAILABLE in verdict.refusal.message
-    assert "default/v keeps the pod on node gone" in verdict.refusal.message
+    result = decide(world, a_pod_with("v"), ())
+    assert isinstance(result, NotPlaced)
+    assert UNAVAILABLE in result.refusal.message
+    assert "default/v keeps the pod on node gone" in result.refusal.message
 
 
 def test_node_where_no_volume_could_be_made_is_taken_only_if_there_is_no_other() -> None:
     world = with_room(a_world_with(a_pvc("v")))
     nodes = []
     for _ in range(4):
-        verdict = decide(world, a_pod_with("v", nominated_node="a1"), ())
-        assert isinstance(verdict, Placed)
-        nodes.append(verdict.node)
-        world.volumes.decline(("default", "v"), verdict.node)
+        result = decide(world, a_pod_with("v", nominated_node="a1"), ())
+        assert isinstance(result, Placed)
+        nodes.append(result.node)
+        world.volumes.decline(("default", "v"), result.node)
     assert (nodes[0], sorted(nodes[:3]), nodes[3]) == ("a1", EVERYWHERE, "a1")
 
 

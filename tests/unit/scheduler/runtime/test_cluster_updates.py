@@ -15,7 +15,7 @@ from scheduler.client.discovery import Served
 from scheduler.client.resources import Resource, taint_rules
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.decide import decide
-from scheduler.decision.verdict import NotPlaced, Placed
+from scheduler.decision.schedule_result import NotPlaced, Placed
 from scheduler.runtime.watched_state import WatchedState
 from scheduler.state.changes import ClaimChanged, Event, PodChanged
 from scheduler.state.pod_claims import Waiting
@@ -71,14 +71,14 @@ class World:
     def free(self) -> int:
         """How many of the devices a pod can get."""
         claims = [a_claim(name=f"new-{number}") for number in range(3)]
-        verdicts = (decide(self.cluster, a_user("new"), claims[:number]) for number in range(1, 4))
-        return sum(isinstance(one, Placed) for one in verdicts)
+        results = (decide(self.cluster, a_user("new"), claims[:number]) for number in range(1, 4))
+        return sum(isinstance(one, Placed) for one in results)
 
     def refusal(self, cpu: str = "1") -> str:
         """Why a pod with so much cpu fits nowhere; empty where it does."""
         pod = a_pod(name="new", budget=amounts(cpu=cpu))
-        verdict = decide(self.cluster, pod, ())
-        return verdict.refusal.message if isinstance(verdict, NotPlaced) else ""
+        result = decide(self.cluster, pod, ())
+        return result.refusal.message if isinstance(result, NotPlaced) else ""
 
     def _show(self, reflector: Reflector[Any], name: str, uid: str, raw: Mapping[str, object]) -> None:
         metadata = {"name": name, "namespace": "default", "uid": uid, "resourceVersion": str(next(self._versions))}
@@ -145,7 +145,7 @@ def test_share_of_a_device_counts_as_a_share() -> None:
     assert world.cluster.fleet.usage.shares_in(PoolID(DRIVER, POOL))["gpu-0"].consumed == {"memory": 10**9}
 
 
-def test_pool_of_which_nobody_can_tell_which_devices_are_taken_is_left_alone() -> None:
+def test_pool_of_which_nobody_knows_which_devices_are_taken_is_left_alone() -> None:
     world = World()
     world.claim(a_result(7))
     assert world.free() == 0
@@ -157,7 +157,7 @@ def test_pool_of_which_nobody_can_tell_which_devices_are_taken_is_left_alone() -
     assert world.free() == 2
 
 
-def test_pod_is_told_that_its_claim_cannot_be_read() -> None:
+def test_pod_is_shown_that_its_claim_cannot_be_read() -> None:
     world = World()
     world.claim(spec=UNREAD)
     waiting = world.cluster.claims_of(a_user("pod", "claim"))
