@@ -25,7 +25,7 @@ WORK_OF_A_BOUND = 15
 MOST_KEPT = 1 << 22
 """Devices, values and amounts in the fingerprints remembered; some 100 MiB. Beyond, the oldest are forgotten."""
 
-PATIENCE_STEPS = 1_000
+FIRST_TRY_STEPS = 1_000
 """Steps without an answer after which the search looks for a few requests that have no answer on their own.
 
 Each set of requests gets as many steps; if that is not enough, both get ten times as many.
@@ -134,15 +134,15 @@ class Search:
             return Found((), 0)
         if self.is_hopeless(0):
             return NotFound(self.steps)
-        patience, budget = PATIENCE_STEPS, self.terms.budget_steps
+        limit_steps, budget = FIRST_TRY_STEPS, self.terms.budget_steps
         is_impossible = False
         while not is_impossible and not self.terms.is_exhaustive:
-            answer = self._first(min(self.steps + patience, budget))
+            answer = self._first(min(self.steps + limit_steps, budget))
             if not isinstance(answer, BudgetSpent) or self.steps >= budget:
                 return answer
             self._take_all_back()
-            is_impossible = self._has_hopeless_subset(patience)
-            patience *= 10
+            is_impossible = self._has_hopeless_subset(limit_steps)
+            limit_steps *= 10
         if is_impossible and not self.terms.may_end:
             return NotFound(self.steps)
         # There is no answer; but the search may still meet a device that ends the attempt.
@@ -154,7 +154,7 @@ class Search:
         self._frames.clear()
         self.trail.rewind(0)
 
-    def _has_hopeless_subset(self, patience: int) -> bool:
+    def _has_hopeless_subset(self, limit_steps: int) -> bool:
         """True if a few of the requests have no answer on their own, so that there is none for all.
 
         The search itself comes to such a subset only after the requests before it, once for each choice of theirs.
@@ -165,7 +165,7 @@ class Search:
                 return False
             if number in self._answered:
                 continue
-            terms = replace(self.terms, budget_steps=min(patience, most - self.steps), order=None)
+            terms = replace(self.terms, budget_steps=min(limit_steps, most - self.steps), order=None)
             search = Search(subset, terms, self._efforts)
             try:
                 answer = search.run()

@@ -15,7 +15,7 @@ def node(name: str) -> Json:
     return {"metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}}}
 
 
-def piece(name: str, node_name: str, *, count: int = 1, **spec: object) -> Json:
+def slice_of_node(name: str, node_name: str, *, count: int = 1, **spec: object) -> Json:
     """A slice of the pool that is named like its node; spec: devices or sharedCounters."""
     pool = {"name": node_name, "generation": 1, "resourceSliceCount": count}
     return {"metadata": {"name": name}, "spec": {"driver": DRIVER, "pool": pool, "nodeName": node_name, **spec}}
@@ -66,7 +66,7 @@ def gpu(index: int) -> Json:
 def cluster(nodes: int, pods: int) -> Json:
     """Nodes with ten devices each, pods that want one."""
     names = [f"node-{number:05d}" for number in range(nodes)]
-    slices = [piece(f"slice-{name}", name, devices=[gpu(index) for index in range(10)]) for name in names]
+    slices = [slice_of_node(f"slice-{name}", name, devices=[gpu(index) for index in range(10)]) for name in names]
     return case(f"{nodes} nodes x 10", [node(n) for n in names], slices, [claim("claim", request("gpu"))], pods=pods)
 
 
@@ -85,7 +85,7 @@ def grouped(groups: int, each: int, free: Sequence[int]) -> Json:
     return case(
         "8 of one group of 16 groups of 8, 7 free in most",
         [node("node-0")],
-        [piece("slice", "node-0", devices=devices)],
+        [slice_of_node("slice", "node-0", devices=devices)],
         [claim("claim", request("gpus", 8), match="numa")],
         allocatedState={"allocatedDevices": used, "allocatedSharedDeviceIDs": [], "aggregatedCapacity": []},
     )
@@ -102,7 +102,7 @@ def last_never_matches(requests: int, devices: int) -> Json:
         for number in range(devices)
     ]
     parts = [every[start : start + 128] for start in range(0, len(every), 128)]
-    slices = [piece(f"slice-{n}", "node-0", count=len(parts), devices=part) for n, part in enumerate(parts)]
+    slices = [slice_of_node(f"slice-{n}", "node-0", count=len(parts), devices=part) for n, part in enumerate(parts)]
     wanted = [
         request(f"req-{kind}", selector=f'device.attributes["{DRIVER}"].type == "t{kind}"') for kind in range(requests)
     ]
@@ -115,7 +115,7 @@ def one_short(requests: int, each: int) -> Json:
     devices = [gpu(index) for index in range(requests * each - 1)]
     wanted = [request(f"req-{number}", each) for number in range(requests)]
     name = f"{requests} requests of {each} on {len(devices)} devices"
-    return case(name, [node("node-0")], [piece("slice", "node-0", devices=devices)], [claim("claim", *wanted)])
+    return case(name, [node("node-0")], [slice_of_node("slice", "node-0", devices=devices)], [claim("claim", *wanted)])
 
 
 _PLACES: Mapping[str, tuple[int, Sequence[range]]] = {
@@ -154,8 +154,8 @@ def _mig_slices(name: str) -> list[Json]:
     devices = [partition for number in range(8) for partition in _partitions(number)]
     parts = [devices[start : start + 56] for start in range(0, len(devices), 56)]
     count = len(parts) + 1
-    first = piece(f"{name}-counters", name, count=count, sharedCounters=sets)
-    return [first, *(piece(f"{name}-{n}", name, count=count, devices=part) for n, part in enumerate(parts))]
+    first = slice_of_node(f"{name}-counters", name, count=count, sharedCounters=sets)
+    return [first, *(slice_of_node(f"{name}-{n}", name, count=count, devices=part) for n, part in enumerate(parts))]
 
 
 def _profile(name: str) -> str:
@@ -186,7 +186,7 @@ def shared(shares: int) -> Json:
     }
     wanted = claim("claim", request("share", capacity={"memory": "1Gi"}))
     state = _shares("node-0", "dev", shares, shares)
-    slices = [piece("slice", "node-0", devices=[device])]
+    slices = [slice_of_node("slice", "node-0", devices=[device])]
     return case(f"one device with {shares} shares", [node("node-0")], slices, [wanted], allocatedState=state)
 
 
@@ -212,7 +212,7 @@ def _shares(pool: str, device: str, shares: int, each: int) -> Json:
 def wanted_of_fewer(count: int) -> Json:
     """One device more wanted than there is."""
     devices = [gpu(index) for index in range(count - 1)]
-    slices = [piece("slice", "node-0", devices=devices)]
+    slices = [slice_of_node("slice", "node-0", devices=devices)]
     name = f"{count} devices wanted of {count - 1}"
     return case(name, [node("node-0")], slices, [claim("claim", request("gpus", count))])
 
@@ -254,5 +254,5 @@ def large_slices(nodes: int) -> Iterator[Json]:
         yield {
             "apiVersion": "resource.k8s.io/v1",
             "kind": "ResourceSlice",
-            **piece(f"slice-{name}", name, devices=devices),
+            **slice_of_node(f"slice-{name}", name, devices=devices),
         }

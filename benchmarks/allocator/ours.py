@@ -77,7 +77,7 @@ def large(nodes: int, pods: int) -> Large:
     gc.disable()
     slices = [decoded_slice(raw) for raw in large_slices(nodes)]
     classes = [decode({"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", **CLASS}).object]
-    names = [piece.reach.node_name for piece in slices]
+    names = [slice_.reach.node_name for slice_ in slices]
     fleet = Fleet(
         Snapshot.of(slices, classes, (), Features.of(FEATURES)),  # type: ignore[arg-type] # the class is one
         [Node(name, {"kubernetes.io/hostname": name}) for name in names],

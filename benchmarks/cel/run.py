@@ -110,7 +110,7 @@ def _views(published: Sequence[dict[str, Any]]) -> list[NodeView]:  # Any: JSON
     size = fleet.DEVICES_IN_SLICE
     slices = [_slice(first, published[first : first + size]) for first in range(0, len(published), size)]
     snapshot = Snapshot.of(slices, [], [], FEATURES)
-    return [snapshot.view(Node(piece.reach.node_name)) for piece in slices]
+    return [snapshot.view(Node(slice_.reach.node_name)) for slice_ in slices]
 
 
 def _slice(number: int, published: Iterable[dict[str, Any]]) -> Slice:  # Any: JSON

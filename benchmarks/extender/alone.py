@@ -58,8 +58,8 @@ class Alone:
         cluster.set_class(kinds.class_of(workload.device_class()))
         for node in workload.nodes(self._case.size):
             cluster.set_node(kinds.node_of(node))
-        for piece in workload.slices(self._case.size):
-            cluster.set_slice(kinds.slice_of(piece))
+        for slice_ in workload.slices(self._case.size):
+            cluster.set_slice(kinds.slice_of(slice_))
         for claims in (held_claims(self._case), asked_claims(), changed_claims()):
             self._show(claims)
         gc.enable()

@@ -39,7 +39,7 @@ from scheduler.attempt.slots import Slot, Slots
 from scheduler.client.errors import CallFailed
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import ASIDE_S, FASTER, NOT_READY, Cluster
-from scheduler.decision.verdict import Placed
+from scheduler.decision.schedule_result import Placed
 from scheduler.state.changes import ClaimChanged, Event, GivenBack
 from scheduler.state.claims import AlreadyReserved, ClaimObject
 from scheduler.state.invariants import Violation
@@ -107,7 +107,7 @@ class Attempts:
         self._binder = binder
         self._given_back = given_back
         self._is_tried = is_tried
-        self._is_patient = waits_for_devices
+        self._waits_for_devices = waits_for_devices
         self._trouble = ("", "")
         self._together: asyncio.TimerHandle | None = None
         self._numbers = count(1)
@@ -249,7 +249,7 @@ class Attempts:
             tuple(plans),
             next(self._numbers),
             is_assigned=bool(pod.node_name),
-            waits_for_devices=self._is_patient,
+            waits_for_devices=self._waits_for_devices,
         )
 
     def _set_aside(

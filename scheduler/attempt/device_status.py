@@ -11,7 +11,7 @@ from typing import Any
 from scheduler.attempt.decision import Decision
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_status import EXTENDED_STATUS, TAKEN_STATUSES
-from scheduler.decision.verdict import Placed
+from scheduler.decision.schedule_result import Placed
 
 Status = Mapping[str, object]
 """Fields of pod.status; None takes one away."""

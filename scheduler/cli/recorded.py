@@ -16,7 +16,7 @@ Json = Mapping[str, Any]
 """An object of a recorded case, whose shape is the format's."""
 
 Case = TypeVar("Case")
-Verdict = TypeVar("Verdict")
+Result = TypeVar("Result")
 
 _KINDS: Mapping[type, str] = {dict: "an object", list: "a list", str: "text", int: "a number"}
 
@@ -25,7 +25,7 @@ class InvalidCase(ValueError):
     """A line that is no case of the format."""
 
 
-def verdicts_of(files: Iterable[str], replay: Callable[[Iterator[bytes]], Iterator[Verdict]]) -> Iterator[Verdict]:
+def replay_all(files: Iterable[str], replay: Callable[[Iterator[bytes]], Iterator[Result]]) -> Iterator[Result]:
     """How the cases of the files went, in order; ends the command at input that is no case."""
     for file in files:
         try:

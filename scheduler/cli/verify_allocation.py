@@ -25,7 +25,7 @@ from allocator.model import Allocation, Claim, DeviceClass, DeviceID, DeviceResu
 from allocator.outcome import Allocated, AllocationError, InvalidPoolSeen, Refused
 from cel import Cancelled
 from cel.values.quantity import Quantity
-from scheduler.cli.recorded import InvalidCase, Json, cases_of, field_of, list_of, objects_of, of_kind, verdicts_of
+from scheduler.cli.recorded import InvalidCase, Json, cases_of, field_of, list_of, objects_of, of_kind, replay_all
 from scheduler.core_v1.node import decode_node
 
 GATES: Mapping[str, str] = {
@@ -54,7 +54,7 @@ class AllocationAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class AllocationVerdict:
+class ReplayedAllocation:
     """How one case went: difference is empty where it passed."""
 
     name: str
@@ -101,16 +101,16 @@ def command(files: tuple[str, ...], release: str, *, is_strict: bool) -> None:
     failed, K skipped`. Exit code: 0 when nothing failed, 1 on a failure, 2 for input that is no case.
     """
     counts: Counter[str] = Counter()
-    for verdict in verdicts_of(files, partial(replay, release=release, is_strict=is_strict)):
-        _tell(verdict, counts)
+    for replayed in replay_all(files, partial(replay, release=release, is_strict=is_strict)):
+        _tell(replayed, counts)
     click.echo(f"{counts['passed']} passed, {counts['failed']} failed, 0 skipped")
     sys.exit(int(counts["failed"] > 0))
 
 
-def replay(lines: Iterator[bytes], release: str, *, is_strict: bool = True) -> Iterator[AllocationVerdict]:
-    """The verdict of each case. Raises InvalidCase for a line that is none, with its number."""
+def replay(lines: Iterator[bytes], release: str, *, is_strict: bool = True) -> Iterator[ReplayedAllocation]:
+    """How each case went. Raises InvalidCase for a line that is none, with its number."""
     for case in cases_of(lines, case_of):
-        yield verdict_of(case, _features(case, RELEASES[release], is_strict=is_strict))
+        yield replayed_case(case, _features(case, RELEASES[release], is_strict=is_strict))
 
 
 def _features(case: AllocationCase, release: Release, *, is_strict: bool) -> Features:
@@ -123,15 +123,15 @@ def _features(case: AllocationCase, release: Release, *, is_strict: bool) -> Fea
     )
 
 
-def verdict_of(case: AllocationCase, features: Features) -> AllocationVerdict:
+def replayed_case(case: AllocationCase, features: Features) -> ReplayedAllocation:
     """Allocate on every node of the case and compare."""
     snapshot = Snapshot.of(case.slices, case.classes, case.in_use, features)
     for node in case.nodes:
         name = node.name
         difference = _difference(case.expected[name], _answer(snapshot, node, case))
         if difference:
-            return AllocationVerdict(case.name, f"on node {name or '(none)'}: {difference}")
-    return AllocationVerdict(case.name)
+            return ReplayedAllocation(case.name, f"on node {name or '(none)'}: {difference}")
+    return ReplayedAllocation(case.name)
 
 
 def case_of(raw: Json) -> AllocationCase:
@@ -171,10 +171,10 @@ def _allocator(implementation: object, gates_on: frozenset[str]) -> str:
     return "stable" if gates_on <= gates.OF_SIMPLEST_ALLOCATOR else "incubating"
 
 
-def _tell(verdict: AllocationVerdict, counts: Counter[str]) -> None:
-    counts["failed" if verdict.difference else "passed"] += 1
-    if verdict.difference:
-        click.echo(f"FAILED {verdict.name}: {verdict.difference}")
+def _tell(replayed: ReplayedAllocation, counts: Counter[str]) -> None:
+    counts["failed" if replayed.difference else "passed"] += 1
+    if replayed.difference:
+        click.echo(f"FAILED {replayed.name}: {replayed.difference}")
 
 
 def _gates(features: object) -> frozenset[str]:

@@ -15,7 +15,7 @@ from typing import Final, Literal
 import click
 
 import cel
-from scheduler.cli.recorded import InvalidCase, Json, cases_of, field_of, of_kind, verdicts_of
+from scheduler.cli.recorded import InvalidCase, Json, cases_of, field_of, of_kind, replay_all
 
 Kubernetes = Literal["1.36", "1.37"]
 _ENVIRONMENTS: Final[Mapping[str, cel.Environment]] = {"1.36": cel.V1_36, "1.37": cel.V1_37}
@@ -42,7 +42,7 @@ class CelCase:
 
 
 @dataclass(frozen=True, slots=True)
-class CelVerdict:
+class ReplayedExpression:
     """How one case went; differences is empty where it passed."""
 
     id: str
@@ -50,11 +50,11 @@ class CelVerdict:
     differences: tuple[str, ...]
 
 
-def replay(lines: Iterator[bytes], kubernetes: Kubernetes = "1.37") -> Iterator[CelVerdict]:
-    """The verdict of each case. Raises InvalidCase for a line that is none, with its number."""
+def replay(lines: Iterator[bytes], kubernetes: Kubernetes = "1.37") -> Iterator[ReplayedExpression]:
+    """How each case went. Raises InvalidCase for a line that is none, with its number."""
     environment = _ENVIRONMENTS[kubernetes]
     for case in cases_of(lines, partial(_case, environment=environment)):
-        yield CelVerdict(case.id, case.expression, tuple(_differences(case, environment)))
+        yield ReplayedExpression(case.id, case.expression, tuple(_differences(case, environment)))
 
 
 def _case(row: Json, environment: cel.Environment) -> CelCase:
@@ -125,9 +125,9 @@ def command(files: tuple[str, ...], kubernetes: Kubernetes) -> None:
     input that is no case.
     """
     counts: Counter[bool] = Counter()
-    for verdict in verdicts_of(files, partial(replay, kubernetes=kubernetes)):
-        counts[not verdict.differences] += 1
-        for difference in verdict.differences:
-            click.echo(f"{verdict.id}: {verdict.expression}\n    {difference}")
+    for replayed in replay_all(files, partial(replay, kubernetes=kubernetes)):
+        counts[not replayed.differences] += 1
+        for difference in replayed.differences:
+            click.echo(f"{replayed.id}: {replayed.expression}\n    {difference}")
     click.echo(f"{counts[True]} passed, {counts[False]} failed, 0 skipped")
     sys.exit(int(counts[False] > 0))

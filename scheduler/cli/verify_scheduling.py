@@ -17,13 +17,13 @@ import click
 from allocator.gates import DEFAULT_RELEASE, RELEASES, Features
 from allocator.outcome import AllocationError
 from allocator.search.rules import bits
-from scheduler.cli.recorded import InvalidCase, Json, cases_of, field_of, objects_of, of_kind, verdicts_of
+from scheduler.cli.recorded import InvalidCase, Json, cases_of, field_of, objects_of, of_kind, replay_all
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE, Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.decide import decide
 from scheduler.decision.diagnosis import Diagnosis, diagnosis_of
+from scheduler.decision.schedule_result import Placed
 from scheduler.decision.templates import NOT_NAMED
-from scheduler.decision.verdict import Placed
 from scheduler.input.documents import Place, RawObject
 from scheduler.input.inventory import Inventory, take_inventory
 from scheduler.offline.claims import Claims
@@ -143,7 +143,7 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ReplayedCase:
     """How one case went. listed: the names of the differences, where all are in docs/differences.md."""
 
     case: Case
@@ -187,12 +187,12 @@ def command(files: tuple[str, ...], release: str, *, is_strict: bool) -> None:
     """
     counts: Counter[str] = Counter()
     plugins: Counter[str] = Counter()
-    for verdict in verdicts_of(files, partial(replay, features=Features.of(release, is_strict=is_strict))):
-        if verdict.differences:
-            click.echo(str(verdict))
-        counts["failed" if verdict.is_failed else "passed"] += 1
-        counts["not compared"] += verdict.case.has_post_filter
-        plugins.update({one.plugin for one in verdict.differences})
+    for replayed in replay_all(files, partial(replay, features=Features.of(release, is_strict=is_strict))):
+        if replayed.differences:
+            click.echo(str(replayed))
+        counts["failed" if replayed.is_failed else "passed"] += 1
+        counts["not compared"] += replayed.case.has_post_filter
+        plugins.update({one.plugin for one in replayed.differences})
     if plugins:
         click.echo(f"cases that differ by plugin: {', '.join(f'{name} {n}' for name, n in plugins.most_common())}")
     passed = f"{counts['passed']} passed, {counts['failed']} failed, 0 skipped"
@@ -200,13 +200,13 @@ def command(files: tuple[str, ...], release: str, *, is_strict: bool) -> None:
     sys.exit(int(counts["failed"] > 0))
 
 
-def replay(lines: Iterator[bytes], features: Features) -> Iterator[Verdict]:
-    """The verdict of each case. Raises InvalidCase for a line that is none, with its number."""
+def replay(lines: Iterator[bytes], features: Features) -> Iterator[ReplayedCase]:
+    """How each case went. Raises InvalidCase for a line that is none, with its number."""
     for case in cases_of(lines, case_of):
-        yield verdict_of(case, features)
+        yield replayed_case(case, features)
 
 
-def verdict_of(case: Case, features: Features) -> Verdict:
+def replayed_case(case: Case, features: Features) -> ReplayedCase:
     """Decide and compare; without `strict` a difference is listed only where the strict answer has none.
 
     Another choice is no difference of its own where something else differs, from which it follows.
@@ -214,8 +214,8 @@ def verdict_of(case: Case, features: Features) -> Verdict:
     differences = list(_differences(case, features))
     names = {one.name for one in differences if one.part != _CHOICE or len(differences) == 1}
     if not differences or features.is_strict or "" in names or any(_differences(case, features.strictly())):
-        return Verdict(case, differences)
-    return Verdict(case, differences, tuple(sorted(names)))
+        return ReplayedCase(case, differences)
+    return ReplayedCase(case, differences, tuple(sorted(names)))
 
 
 def case_of(raw: Json) -> Case:

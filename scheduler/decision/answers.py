@@ -14,7 +14,7 @@ from scheduler.decision.able import allowed, beside_devices, counts_devices, cyc
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.feasibility import rejections_by_others
 from scheduler.decision.requirements import Requirements, requirements
-from scheduler.decision.verdict import NotPlaced
+from scheduler.decision.schedule_result import NotPlaced
 from scheduler.state.masks import union
 from scheduler.state.pod_requests import pod_requests
 

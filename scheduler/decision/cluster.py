@@ -20,9 +20,9 @@ from allocator.model import Allocation, Claim, DeviceClass, DeviceID, DeviceResu
 from allocator.search.rules import Mask
 from scheduler.core_v1.namespace import Namespace
 from scheduler.core_v1.pod import Pod
+from scheduler.decision.schedule_result import Placed
 from scheduler.decision.templates import Templates
 from scheduler.decision.time_limit import DecisionTimeLimit
-from scheduler.decision.verdict import Placed
 from scheduler.plugins.node_affinity import named_nodes
 from scheduler.plugins.profile import Profile
 from scheduler.state.claims import ClaimIndex, ClaimObject
@@ -179,9 +179,9 @@ class Cluster:
         self._slices.leave_alone(uid, ())
         self._invariants.on_claim(uid, before)
 
-    def set_slice(self, piece: Slice) -> None:
+    def set_slice(self, slice_: Slice) -> None:
         """The slice is published, or has changed."""
-        self._slices.set(piece)
+        self._slices.set(slice_)
 
     def remove_slice(self, name: str) -> None:
         """The slice is gone. Raises KeyError where it was not there."""

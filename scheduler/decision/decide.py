@@ -28,8 +28,8 @@ from scheduler.decision.everywhere import classes_of, for_every_node, refused_ev
 from scheduler.decision.feasibility import fit_error
 from scheduler.decision.not_placed import NO_DEVICES, lacking_devices, not_placed, refused_by_all_nodes
 from scheduler.decision.requirements import requirements
+from scheduler.decision.schedule_result import Failed, NotPlaced, OutOfTime, Placed, ScheduleResult
 from scheduler.decision.time_limit import TooLong
-from scheduler.decision.verdict import Failed, NotPlaced, OutOfTime, Placed, Verdict
 from scheduler.plugins.dynamic_resources import DEVICES
 from scheduler.plugins.plugin import Refusal
 from scheduler.plugins.volume_binding import plan
@@ -44,7 +44,7 @@ def decide(
     claims: Sequence[Claim],
     full: Iterable[Claim] = (),
     failed: Mapping[str, str] = MappingProxyType({}),
-) -> Verdict:
+) -> ScheduleResult:
     """What becomes of the pod. claims: its own, each once. full: those that no further pod can use.
 
     failed: uids of allocated claims whose devices will not be made ready, with the reason: on no node can they be used.
@@ -59,7 +59,7 @@ def decide(
         return Failed(str(error))
 
 
-def decide_claim(cluster: Cluster, claim: Claim) -> Verdict:
+def decide_claim(cluster: Cluster, claim: Claim) -> ScheduleResult:
     """What becomes of a claim that no pod uses: the node that the policy finds best, the first of equals."""
     if problem := refused_everywhere(cluster, [claim], ()):
         return refused_by_all_nodes(cluster, problem, pod_requests(_NO_POD), [claim])

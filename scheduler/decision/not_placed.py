@@ -22,7 +22,7 @@ from scheduler.decision.cluster import Cluster
 from scheduler.decision.everywhere import classes_of
 from scheduler.decision.feasibility import after_devices, fit_error, rejections
 from scheduler.decision.requirements import Requirements
-from scheduler.decision.verdict import NotPlaced
+from scheduler.decision.schedule_result import NotPlaced
 from scheduler.plugins.dynamic_resources import DEVICES
 from scheduler.plugins.node_name import NODE_NAME
 from scheduler.plugins.node_resources_fit import NODE_RESOURCES_FIT

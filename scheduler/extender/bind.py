@@ -26,7 +26,7 @@ from scheduler.client.errors import CallFailed
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.not_placed import NOT_REACHED
-from scheduler.decision.verdict import Placed
+from scheduler.decision.schedule_result import Placed
 from scheduler.extender.configuration import ROLLBACK_S
 from scheduler.extender.question import Hopeless, Needs, needs_of
 from scheduler.extender.wire import ExtenderBindingArgs

@@ -116,9 +116,9 @@ class Poke:
         """Something has changed, as the watches show it."""
         match event:
             case SliceChanged(old, new):
-                for piece in (old, new):
-                    if piece is not None:
-                        self.note(piece.reach.node_name or None)
+                for slice_ in (old, new):
+                    if slice_ is not None:
+                        self.note(slice_.reach.node_name or None)
             case TaintRulesChanged():
                 self.note(None)
             case NamespaceChanged(old, new) if old != new:

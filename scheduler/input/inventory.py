@@ -302,8 +302,8 @@ class _Reader:
     def _keep(self, decoded: Decoded) -> None:
         inventory = self.inventory
         match decoded.object:
-            case Slice() as piece:
-                inventory.slices.append(piece)
+            case Slice() as slice_:
+                inventory.slices.append(slice_)
             case DeviceClass() as device_class:
                 inventory.classes.append(device_class)
             case TaintRule() as rule:
@@ -383,7 +383,7 @@ class _Reader:
         for copy in self._seen.values():
             copy.keep()
         if "Node" not in self.inventory.kinds:
-            names = sorted({piece.reach.node_name for piece in self.inventory.slices if piece.reach.node_name})
+            names = sorted({slice_.reach.node_name for slice_ in self.inventory.slices if slice_.reach.node_name})
             self.inventory.nodes = [Node(name) for name in names]
 
     def _warn(self, found: RawObject, kind: str, message: str) -> None:

@@ -23,17 +23,17 @@ from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.decide import decide
 from scheduler.decision.namespace_time import DecisionTime
-from scheduler.decision.verdict import Failed, NotPlaced, OutOfTime, Placed
+from scheduler.decision.schedule_result import Failed, NotPlaced, OutOfTime, Placed
 from scheduler.plugins.dynamic_resources import CLAIMS
 from scheduler.plugins.plugin import Refusal
 from scheduler.queue.queue import Queue, QueuedPod
+from scheduler.reporting.conditions import Refusals
+from scheduler.reporting.events import Events
 from scheduler.runtime.metrics import Metrics, Point, PointStatus, Result
 from scheduler.state.changes import GivenBack
 from scheduler.state.claims import AlreadyReserved, ClaimObject
 from scheduler.state.pod_claims import Waiting, full
 from scheduler.state.pod_requests import pod_requests
-from scheduler.telling.conditions import Refusals
-from scheduler.telling.events import Events
 
 _LOG = logging.getLogger(__name__)
 

@@ -23,6 +23,8 @@ from scheduler.core_v1.pod import Pod
 from scheduler.live.loop import BEAT_S, Loop, Parts
 from scheduler.live.prescheduled import Prescheduled
 from scheduler.queue.queue import PodBackoff, PodPlace, Queue
+from scheduler.reporting.conditions import Refusals
+from scheduler.reporting.events import Events
 from scheduler.runtime import health, running
 from scheduler.runtime.configuration import Configuration
 from scheduler.runtime.core import TIME, Core, Site, now
@@ -34,8 +36,6 @@ from scheduler.runtime.secure import secure
 from scheduler.state.changes import Event, PodChanged
 from scheduler.state.invariants import Violation
 from scheduler.state.pod_claims import Waiting
-from scheduler.telling.conditions import Refusals
-from scheduler.telling.events import Events
 
 FINISH_S = 5.0
 """How long attempts may continue after SIGTERM; then they are undone."""

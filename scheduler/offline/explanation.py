@@ -17,7 +17,7 @@ from scheduler.core_v1.pod import Pod
 from scheduler.decision.answers import Answer, requirements_on
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.remedies import PluginRefusal, plugin_refusal, refusing_plugins
-from scheduler.decision.verdict import NotPlaced, Placed
+from scheduler.decision.schedule_result import NotPlaced, Placed
 from scheduler.offline.placement import Look, PlacedPod, Placement
 
 Verdict = Literal["Fits", "DoesNotFit", "NotKnown"]

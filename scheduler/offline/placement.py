@@ -19,7 +19,7 @@ from scheduler.decision import admin_access
 from scheduler.decision.answers import Answer, Unfit, answers, unfit
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.decide import decide, decide_claim
-from scheduler.decision.verdict import Failed, NotPlaced, OutOfTime, Placed
+from scheduler.decision.schedule_result import Failed, NotPlaced, OutOfTime, Placed
 from scheduler.input.inventory import InputClaim
 from scheduler.offline.claims import Claims, extended_claim_object, statuses_of, uid_of_pod
 from scheduler.offline.snapshot_cluster import VERSION
@@ -146,11 +146,11 @@ class Placement:
         for claim in filter(admin_access.is_asked_for, look.pending):
             self._permit_unknown(claim.namespace)
         if look.pod is None:
-            verdict = decide_claim(self.cluster, look.claims[0])
+            result = decide_claim(self.cluster, look.claims[0])
         else:
-            verdict = decide(self.cluster, look.pod, look.claims, look.full)
-        assert not isinstance(verdict, OutOfTime), "decisions have all the time that they need here"
-        return verdict
+            result = decide(self.cluster, look.pod, look.claims, look.full)
+        assert not isinstance(result, OutOfTime), "decisions have all the time that they need here"
+        return result
 
     def take(self, look: Look) -> Result:
         """What becomes of it is taken from what there is."""

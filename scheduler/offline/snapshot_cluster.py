@@ -73,8 +73,8 @@ def cluster_of(  # noqa: PLR0913 - the last four have defaults
         cluster.set_class(device_class)
     for rule in inventory.taint_rules:
         cluster.set_taint_rule(rule)
-    for piece in inventory.slices:
-        cluster.set_slice(piece)
+    for slice_ in inventory.slices:
+        cluster.set_slice(slice_)
     for one in inventory.storage:
         _add(cluster.volumes, one)
     room = _room(pods, cluster.extended_resources)

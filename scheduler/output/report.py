@@ -43,16 +43,16 @@ def report(inventory: Inventory) -> Iterator[str]:
 def _incomplete_pools(slices: Iterable[Slice]) -> Iterator[str]:
     """One line on the pools of which slices are missing or left over: kube-scheduler gives no device of them."""
     pools: dict[PoolID, list[Slice]] = {}
-    for piece in slices:
-        kept = pools.setdefault(piece.pool_id, [])
-        if kept and piece.generation > kept[0].generation:
+    for slice_ in slices:
+        kept = pools.setdefault(slice_.pool_id, [])
+        if kept and slice_.generation > kept[0].generation:
             kept.clear()
-        if not kept or piece.generation == kept[0].generation:
-            kept.append(piece)
+        if not kept or slice_.generation == kept[0].generation:
+            kept.append(slice_)
     told = [
         f"{driver}/{pool} ({len(kept)} of {kept[0].slice_count} slices of generation {kept[0].generation} are there)"
         for (driver, pool), kept in sorted(pools.items())
-        if all(len(kept) != piece.slice_count for piece in kept)
+        if all(len(kept) != slice_.slice_count for slice_ in kept)
     ]
     if told:
         rest = f" and {len(told) - MAX_POOLS} more" if len(told) > MAX_POOLS else ""

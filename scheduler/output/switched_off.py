@@ -41,15 +41,15 @@ def _state(gate: str, features: Features) -> str:
 
 
 def _devices(holds: Callable[[Device], object]) -> Callable[[Inventory], int]:
-    return lambda inventory: sum(bool(holds(device)) for piece in inventory.slices for device in piece.devices)
+    return lambda inventory: sum(bool(holds(device)) for slice_ in inventory.slices for device in slice_.devices)
 
 
 def _slices(holds: Callable[[Slice], object]) -> Callable[[Inventory], int]:
-    return lambda inventory: sum(bool(holds(piece)) for piece in inventory.slices)
+    return lambda inventory: sum(bool(holds(slice_)) for slice_ in inventory.slices)
 
 
-def _has_groups(piece: Slice) -> bool:
-    return any(consumed.compatibility_groups for device in piece.devices for consumed in device.consumes_counters)
+def _has_groups(slice_: Slice) -> bool:
+    return any(consumed.compatibility_groups for device in slice_.devices for consumed in device.consumes_counters)
 
 
 def _has_list(device: Device) -> bool:

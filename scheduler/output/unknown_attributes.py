@@ -24,9 +24,9 @@ def unknown_attributes(inventory: Inventory) -> Iterator[str]:
 def _attributes_of(slices: Iterable[Slice]) -> set[str]:
     """The full names of all attributes; one without a domain is of the driver's."""
     return {
-        name if "/" in name else f"{piece.driver}/{name}"
-        for piece in slices
-        for device in piece.devices
+        name if "/" in name else f"{slice_.driver}/{name}"
+        for slice_ in slices
+        for device in slice_.devices
         for name in device.attributes
     }
 

@@ -170,11 +170,11 @@ class _Door:
 
     async def _shake_hands(self, connection: socket.socket, protocol: asyncio.Protocol) -> None:
         connection.setblocking(False)
-        patience_s = self._limits.handshake_s if self._context else None
+        timeout_s = self._limits.handshake_s if self._context else None
         loop = asyncio.get_running_loop()
         try:
             await loop.connect_accepted_socket(
-                lambda: protocol, connection, ssl=self._context, ssl_handshake_timeout=patience_s
+                lambda: protocol, connection, ssl=self._context, ssl_handshake_timeout=timeout_s
             )
         except (OSError, TimeoutError) as error:  # ssl's are among them
             _LOG.debug("a connection came to nothing: %s", error)

@@ -83,8 +83,8 @@ class WithDevices:
 def _resources_of(claim: Claim, pools: Mapping[PoolID, Iterable[Slice]]) -> ClaimResources | None:
     def device(wanted: DeviceID) -> Device | None:
         """The device as the newest generation of its pool publishes it."""
-        newest = sorted(pools.get(PoolID(wanted.driver, wanted.pool), ()), key=lambda piece: -piece.generation)
-        return next((one for piece in newest for one in piece.devices if one.name == wanted.device), None)
+        newest = sorted(pools.get(PoolID(wanted.driver, wanted.pool), ()), key=lambda slice_: -slice_.generation)
+        return next((one for slice_ in newest for one in slice_.devices if one.name == wanted.device), None)
 
     return claim_resources(str(claim), claim.allocation, device) if claim.allocation else None
 

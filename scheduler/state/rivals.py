@@ -77,11 +77,11 @@ class Rivals:
         if not has_counters(slices):
             return {}
         held = self._fleet.usage.allocated_in(pool_id)
-        drawing = [device for piece in slices for device in piece.devices if device.name in held]
+        drawing = [device for slice_ in slices for device in slice_.devices if device.name in held]
         left = {
             (counter_set.name, name): amount.nanos
-            for piece in slices
-            for counter_set in piece.counter_sets
+            for slice_ in slices
+            for counter_set in slice_.counter_sets
             for name, amount in counter_set.counters.items()
         }
         for device in drawing:
@@ -94,7 +94,7 @@ class Rivals:
 
     def publishes(self, pool_id: PoolID, counter_set: str) -> bool:
         """Whether the newest generation of the pool shows the counter set: it may come slice by slice."""
-        return any(one.name == counter_set for piece in self._newest(pool_id) for one in piece.counter_sets)
+        return any(one.name == counter_set for slice_ in self._newest(pool_id) for one in slice_.counter_sets)
 
     def _drawing_with(self, claim: Claim) -> Iterator[DeviceID]:
         """The devices that draw on overdrawn counters which the claim draws on too."""
@@ -106,13 +106,13 @@ class Rivals:
 
     def _device(self, device: DeviceID) -> Device | None:
         pool_id = PoolID(device.driver, device.pool)
-        every = (one for piece in self._newest(pool_id) for one in piece.devices)
+        every = (one for slice_ in self._newest(pool_id) for one in slice_.devices)
         return next((one for one in every if one.name == device.device), None)
 
     def _newest(self, pool_id: PoolID) -> Sequence[Slice]:
         slices = self._fleet.slices.by_pool.get(pool_id, ())
-        newest = max((piece.generation for piece in slices), default=0)
-        return [piece for piece in slices if piece.generation == newest]
+        newest = max((slice_.generation for slice_ in slices), default=0)
+        return [slice_ for slice_ in slices if slice_.generation == newest]
 
 
 def _draws_on(device: Device, counter_set: str) -> bool:

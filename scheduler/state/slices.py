@@ -24,10 +24,10 @@ class TaintedSlices:
         self._given: dict[str, Slice] = {}
         self._left_alone: dict[str, tuple[PoolID, ...]] = {}
 
-    def set(self, piece: Slice) -> None:
+    def set(self, slice_: Slice) -> None:
         """The slice is published, or has changed."""
-        self._published[piece.name] = piece
-        self._give(piece)
+        self._published[slice_.name] = slice_
+        self._give(slice_)
 
     def remove(self, name: str) -> None:
         """The slice is gone. Raises KeyError where it was not there."""
@@ -54,19 +54,19 @@ class TaintedSlices:
         if pools:
             self._left_alone[claim_uid] = pools
         if before != pools:
-            for piece in list(self._published.values()):
-                self._give(piece)
+            for slice_ in list(self._published.values()):
+                self._give(slice_)
 
     def _give_again(self, rules: Iterable[TaintRule]) -> None:
         if not self._has_rules:
             return
         rules = tuple(rules)
-        for piece in self._published.values():
-            if any(may_select(rule, piece) for rule in rules):
-                self._give(piece)
+        for slice_ in self._published.values():
+            if any(may_select(rule, slice_) for rule in rules):
+                self._give(slice_)
 
-    def _is_left_alone(self, piece: Slice) -> bool:
-        named = {PoolID(piece.driver, piece.pool), PoolID(piece.driver, "")}
+    def _is_left_alone(self, slice_: Slice) -> bool:
+        named = {PoolID(slice_.driver, slice_.pool), PoolID(slice_.driver, "")}
         return any(not named.isdisjoint(pools) for pools in self._left_alone.values())
 
     def _take_back(self, name: str) -> None:
@@ -74,17 +74,17 @@ class TaintedSlices:
         if given is not None:
             self._fleet.remove_slice(given)
 
-    def _give(self, piece: Slice) -> None:
+    def _give(self, slice_: Slice) -> None:
         """Let the fleet have the slice as it is now, in place of what it has."""
-        if self._is_left_alone(piece):
-            self._take_back(piece.name)
+        if self._is_left_alone(slice_):
+            self._take_back(slice_.name)
             return
         rules = [self._rules[name] for name in sorted(self._rules)] if self._has_rules else []
-        (now,) = tainted((piece,), rules)
-        old = self._given.get(piece.name)
+        (now,) = tainted((slice_,), rules)
+        old = self._given.get(slice_.name)
         if old is not None:
             if old == now:
                 return
             self._fleet.remove_slice(old)
-        self._given[piece.name] = now
+        self._given[slice_.name] = now
         self._fleet.add_slice(now)

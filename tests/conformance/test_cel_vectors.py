@@ -26,9 +26,9 @@ CASE: dict[str, Any] = {
 @pytest.mark.parametrize("kubernetes", ["1.37", "1.36"])
 def test_every_recorded_answer_is_ours(kubernetes: Kubernetes) -> None:
     with VECTORS.open("rb") as lines:
-        verdicts = list(replay(lines, kubernetes))
-    assert len(verdicts) > 1500
-    assert [verdict for verdict in verdicts if verdict.differences] == []
+        replayed = list(replay(lines, kubernetes))
+    assert len(replayed) > 1500
+    assert [replayed for replayed in replayed if replayed.differences] == []
 
 
 def written(path: Path, *rows: object) -> Path:

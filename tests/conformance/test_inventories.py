@@ -253,8 +253,8 @@ def published(
     """Devices by id, and counters by (driver, pool, set, counter)."""
     devices: dict[tuple[str, str, str], Json] = {}
     counters: dict[tuple[str, str, str, str], Quantity] = {}
-    for piece in named(objects, "ResourceSlice").values():
-        spec = piece["spec"]
+    for slice_ in named(objects, "ResourceSlice").values():
+        spec = slice_["spec"]
         pool = (spec["driver"], spec["pool"]["name"])
         devices |= {(*pool, device["name"]): device for device in spec.get("devices", ())}
         for one in spec.get("sharedCounters", ()):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from scheduler.input.documents import Finding, read
-from tests.controlplane.patience import PATIENCE_S, NeverHeld
+from tests.controlplane.polling import TIMEOUT_S, PollTimeoutError
 from tests.controlplane.rest import (
     CLAIM,
     CLASS,
@@ -87,15 +87,15 @@ def _ensure(api: RestClient, obj: Mapping[str, Any]) -> None:
 
 
 def clear(api: RestClient, *, with_rights: bool = True) -> None:
-    """Delete all that tests put there, save namespaces and accounts. NeverHeld where something does not go away.
+    """Delete all that tests put there, save namespaces and accounts. PollTimeoutError where something does not go away.
 
     with_rights: also what anybody was granted, which a program that goes on needs.
     """
     kinds = (*_CLEARED, *([_TAINT_RULE] if api.serves(_TAINT_RULE) else []), *(_RIGHTS if with_rights else []))
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + TIMEOUT_S
     while left := list(_delete_all(api, kinds)):
         if time.monotonic() > deadline:
-            raise NeverHeld(f"still there after {PATIENCE_S:.0f} s: {left[:5]}")
+            raise PollTimeoutError(f"still there after {TIMEOUT_S:.0f} s: {left[:5]}")
 
 
 def _restore(api: RestClient, obj: Mapping[str, Any]) -> None:

@@ -19,8 +19,8 @@ from tests.controlplane.binaries import BuildError, Unavailable
 from tests.controlplane.contents import manifests, restore
 from tests.controlplane.fleet import EXAMPLES, publish
 from tests.controlplane.ours import scheduler
-from tests.controlplane.patience import NeverHeld
 from tests.controlplane.plane import ControlPlane
+from tests.controlplane.polling import PollTimeoutError
 from tests.controlplane.process import StartError
 from tests.controlplane.rest import CLAIM, POD, Json
 from tests.controlplane.rights import grant
@@ -40,7 +40,7 @@ def main(policy: str) -> None:
             with ControlPlane(programs, Path(folder) / "plane") as plane:
                 _run(plane, policy)
             click.echo("All stopped.")
-    except (Unavailable, BuildError, StartError, NeverHeld, subprocess.CalledProcessError) as error:
+    except (Unavailable, BuildError, StartError, PollTimeoutError, subprocess.CalledProcessError) as error:
         click.echo(f"demo: {error}", err=True)
         sys.exit(1)
     except KeyboardInterrupt:

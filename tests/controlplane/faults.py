@@ -14,7 +14,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from tests.controlplane.patience import PATIENCE_S
+from tests.controlplane.polling import TIMEOUT_S
 from tests.controlplane.rest import Cause, Json
 
 
@@ -219,10 +219,10 @@ class Meeting:
         if not self._happened.done():
             self._happened.set_result(None)
 
-    def wait(self, timeout_s: float = PATIENCE_S) -> None:
+    def wait(self, timeout_s: float = TIMEOUT_S) -> None:
         """Block until it has; TimeoutError otherwise."""
         self._happened.result(timeout_s)
 
-    async def reached(self, timeout_s: float = PATIENCE_S) -> None:
+    async def reached(self, timeout_s: float = TIMEOUT_S) -> None:
         """Wait until it has; TimeoutError otherwise."""
         await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(self._happened)), timeout_s)

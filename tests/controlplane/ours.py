@@ -7,8 +7,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from tests.controlplane.identities import OURS
-from tests.controlplane.patience import PATIENCE_S
 from tests.controlplane.plane import ControlPlane, free_ports
+from tests.controlplane.polling import TIMEOUT_S
 from tests.controlplane.process import Process, says_ok
 
 PROGRAM = Path(sys.executable).with_name("dra")
@@ -43,7 +43,7 @@ class Program(Process):
 
     def told(self, path: str) -> str:
         """What it answers to a GET, such as of /metrics or /debug/queue, with whatever status."""
-        with closing(http.client.HTTPConnection("127.0.0.1", self._port, timeout=PATIENCE_S)) as connection:
+        with closing(http.client.HTTPConnection("127.0.0.1", self._port, timeout=TIMEOUT_S)) as connection:
             connection.request("GET", path)
             return connection.getresponse().read().decode()
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from tests.controlplane.leash import AT_ONCE
-from tests.controlplane.patience import PATIENCE_S
+from tests.controlplane.polling import TIMEOUT_S
 
 LEASH = Path(__file__).with_name("leash.py")
 GRACE_S = 60.0
@@ -91,7 +91,7 @@ class Process:
             raise ProcessLookupError(f"{self.name} has ended")
         return int(children)
 
-    def await_ready(self, is_ready: Callable[[], bool], timeout_s: float = PATIENCE_S) -> None:
+    def await_ready(self, is_ready: Callable[[], bool], timeout_s: float = TIMEOUT_S) -> None:
         """Wait until `is_ready` says so; StartError where the program ends first or the time is up."""
         deadline = time.monotonic() + timeout_s
         while not is_ready():

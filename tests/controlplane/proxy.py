@@ -26,8 +26,8 @@ from yarl import URL
 from scheduler.client.connection import PromptResponse
 from tests.controlplane.faults import Answer, Cut, Fault, Meeting, one_chunk
 from tests.controlplane.identities import ADMIN, Identity, write_kubeconfig
-from tests.controlplane.patience import PATIENCE_S
 from tests.controlplane.plane import ControlPlane
+from tests.controlplane.polling import TIMEOUT_S
 from tests.controlplane.rest import Json, RestClient
 
 WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
@@ -117,7 +117,7 @@ class Proxy:
 
     def __enter__(self) -> Self:
         self._thread.start()
-        self._port.result(PATIENCE_S)
+        self._port.result(TIMEOUT_S)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -190,7 +190,7 @@ class Proxy:
         return self._call(act_on_all())
 
     def _call(self, done: Coroutine[Any, Any, int]) -> int:
-        return asyncio.run_coroutine_threadsafe(done, self._loop).result(PATIENCE_S)
+        return asyncio.run_coroutine_threadsafe(done, self._loop).result(TIMEOUT_S)
 
     def _run(self) -> None:
         with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(self._selector)) as runner:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
-from tests.controlplane.patience import PATIENCE_S, NeverHeld
+from tests.controlplane.polling import TIMEOUT_S, PollTimeoutError
 
 Json = dict[str, Any]  # Any: what an object holds depends on its kind
 Objects = list[Json]
@@ -126,28 +126,28 @@ class RestClient:
             return False
         return True
 
-    def changes(self, kind: Kind, namespace: str = "", timeout_s: float = PATIENCE_S) -> Iterator[Json]:
+    def changes(self, kind: Kind, namespace: str = "", timeout_s: float = TIMEOUT_S) -> Iterator[Json]:
         """The events of the kind as they come: all from this call on, though they may be asked for later.
 
-        A watch that the server ends, as it does with readers that are slow, is resumed. NeverHeld when time is up.
+        A watch that the server ends, as it does with readers that are slow, is resumed. Raises PollTimeoutError.
         """
         _, version = self._list(kind, namespace)
         return self._changes(kind, namespace, version, time.monotonic() + timeout_s)
 
     def _changes(self, kind: Kind, namespace: str, version: str, deadline: float) -> Iterator[Json]:
-        """Raises NeverHeld at the deadline, so that it never just ends."""
+        """Raises PollTimeoutError at the deadline, so that it never just ends."""
         while time.monotonic() < deadline:
             for event in self._watch(kind, namespace, version, deadline):
                 if event["type"] == "ERROR":
                     raise ApiError(f"watch of {kind.kind}", event["object"]["code"], event["object"])
                 version = event["object"]["metadata"]["resourceVersion"]
                 yield event
-        raise NeverHeld(f"{kind.kind}: its changes did not come to an end")
+        raise PollTimeoutError(f"{kind.kind}: its changes did not come to an end")
 
     def await_all(
-        self, kind: Kind, holds: Callable[[Sequence[Json]], bool], namespace: str = "", timeout_s: float = PATIENCE_S
+        self, kind: Kind, holds: Callable[[Sequence[Json]], bool], namespace: str = "", timeout_s: float = TIMEOUT_S
     ) -> Objects:
-        """The objects of the kind as soon as `holds` is true of them all; found by a watch. NeverHeld otherwise."""
+        """The objects of the kind as soon as `holds` is true of them all; found by a watch. Raises PollTimeoutError."""
         objects, version = self._list(kind, namespace)
         state = {_key(obj): obj for obj in objects}
         if holds(objects):
@@ -160,9 +160,9 @@ class RestClient:
                     state[_key(obj)] = obj
                 if holds(list(state.values())):
                     return list(state.values())
-        except NeverHeld:
+        except PollTimeoutError:
             last = list(state.values())[-1:]
-            raise NeverHeld(
+            raise PollTimeoutError(
                 f"{kind.kind}: not within {timeout_s:.0f} s; there are {len(state)}, the last {last}"
             ) from None
         raise AssertionError("changes end by raising only")
@@ -177,7 +177,7 @@ class RestClient:
         seconds = max(1, int(deadline - time.monotonic()))
         query = {"watch": "1", "resourceVersion": version, "timeoutSeconds": str(seconds)}
         # The server ends it in time; until then it may be silent for as long as nothing happens.
-        with self._answer("GET", path, None, query, seconds + PATIENCE_S) as answer:
+        with self._answer("GET", path, None, query, seconds + TIMEOUT_S) as answer:
             yield from map(json.loads, answer)
 
     def _path_of(self, obj: Mapping[str, Any]) -> str:
@@ -215,7 +215,7 @@ class RestClient:
         path: str,
         body: Mapping[str, Any] | bytes | None,
         query: Mapping[str, str] | None = None,
-        timeout_s: float = PATIENCE_S,
+        timeout_s: float = TIMEOUT_S,
     ) -> Iterator[http.client.HTTPResponse]:
         connection = http.client.HTTPSConnection(self._host, timeout=timeout_s, context=self._tls)
         headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}

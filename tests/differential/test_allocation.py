@@ -46,8 +46,8 @@ def allocate_peer() -> Iterator[Peer]:
 def difference(case: Json, answer: Json) -> str:
     """What differs between our answer and the peer's, empty where nothing does."""
     expected = {key: answer[key] for key in ("results", "errors", "errorKinds")}
-    (verdict,) = replay(iter([orjson.dumps({**case, "expected": expected})]), KUBERNETES)
-    return verdict.difference
+    (replayed,) = replay(iter([orjson.dumps({**case, "expected": expected})]), KUBERNETES)
+    return replayed.difference
 
 
 def shrunk(peer: Peer, case: Json, found: str) -> str:
@@ -79,8 +79,8 @@ def for_1_36(case: Json) -> Json:
     """The case without gates of 1.37, and without what 1.36 does worse: pools of one name, amounts below zero."""
     case = orjson.loads(orjson.dumps(case).replace(b'"-1"', b'"1"'))
     has = {feature: is_on for feature, is_on in case["features"].items() if feature not in LEFT_OUT["1.36"]}
-    for piece in case["slices"]:
-        piece["spec"]["pool"]["name"] += f"-{piece['spec']['driver']}"
+    for slice_ in case["slices"]:
+        slice_["spec"]["pool"]["name"] += f"-{slice_['spec']['driver']}"
     for device in chain.from_iterable(case["allocatedState"].values()):
         device["pool"] += f"-{device['driver']}"
     return {**case, "features": has}

@@ -71,8 +71,8 @@ def plugins(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
 
 def difference(case: Json, answer: Json) -> str:
     """What differs between our answer and theirs, empty where nothing does."""
-    (verdict,) = replay(iter([orjson.dumps({"id": "generated", **case, "expected": answer})]), STRICT)
-    return "; ".join(one.text for one in verdict.differences)
+    (replayed,) = replay(iter([orjson.dumps({"id": "generated", **case, "expected": answer})]), STRICT)
+    return "; ".join(one.text for one in replayed.differences)
 
 
 def shrunk(peer: Peer, case: Json, found: str) -> str:

@@ -54,8 +54,8 @@ def unchecked_case(rng: Random) -> Json:
 
 
 def _devices(changed: Json) -> Iterator[Json]:
-    for piece in changed["slices"]:
-        yield from piece["spec"].get("devices", ())
+    for slice_ in changed["slices"]:
+        yield from slice_["spec"].get("devices", ())
 
 
 def _wanted(changed: Json) -> Iterator[Json]:
@@ -65,15 +65,15 @@ def _wanted(changed: Json) -> Iterator[Json]:
 
 
 def _contradict_counts(rng: Random, changed: Json) -> None:
-    for piece in changed["slices"]:
+    for slice_ in changed["slices"]:
         if rng.random() < 0.4:
-            piece["spec"]["pool"]["resourceSliceCount"] = rng.choice((1, 2, 2, 3))
+            slice_["spec"]["pool"]["resourceSliceCount"] = rng.choice((1, 2, 2, 3))
 
 
 def _select_twice(rng: Random, changed: Json) -> None:
-    for piece in changed["slices"]:
-        if rng.random() < 0.5 and "sharedCounters" not in piece["spec"]:
-            piece["spec"] |= deepcopy(rng.choice(SELECTIONS))
+    for slice_ in changed["slices"]:
+        if rng.random() < 0.5 and "sharedCounters" not in slice_["spec"]:
+            slice_["spec"] |= deepcopy(rng.choice(SELECTIONS))
 
 
 def _spoil_attributes(rng: Random, changed: Json) -> None:

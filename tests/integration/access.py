@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tests.controlplane.identities import Identity
-from tests.controlplane.patience import ask_until
 from tests.controlplane.plane import ControlPlane
+from tests.controlplane.polling import poll_until
 from tests.controlplane.rest import RestClient
 
 Right = tuple[str, str, str, str]
@@ -30,7 +30,7 @@ def rights(plane: ControlPlane, identity: Identity, namespace: str) -> set[Right
 
 def await_rights(plane: ControlPlane, identity: Identity, namespace: str, needed: set[Right]) -> None:
     """Return when the identity may do all this: the server hears of rights that were given some time later."""
-    ask_until(lambda found: found >= needed, lambda: rights(plane, identity, namespace), f"{identity.name}: {needed}")
+    poll_until(lambda found: found >= needed, lambda: rights(plane, identity, namespace), f"{identity.name}: {needed}")
 
 
 def each(rule: Mapping[str, Any]) -> Iterator[Right]:

@@ -22,8 +22,8 @@ from scheduler.client.resources import PODS, Resource, classes
 from tests.controlplane.binaries import Binaries
 from tests.controlplane.faults import Answer, Fault, Forward, Hold, Stream, Then, error_event, one_chunk, refuse
 from tests.controlplane.identities import ADMIN
-from tests.controlplane.patience import PATIENCE_S
 from tests.controlplane.plane import ControlPlane
+from tests.controlplane.polling import TIMEOUT_S
 from tests.controlplane.profiles import DEFAULT
 from tests.controlplane.proxy import Proxy, Request
 
@@ -52,7 +52,7 @@ class Classes:
 
     async def create(self, name: str, label: str = "") -> int:
         raw = {"metadata": {"name": name, "labels": {"v": label}}, "spec": {}}
-        return version_of(await self._connection.request("POST", CLASSES.path(), body=raw, timeout_s=PATIENCE_S))
+        return version_of(await self._connection.request("POST", CLASSES.path(), body=raw, timeout_s=TIMEOUT_S))
 
     async def create_all(self, names: list[str]) -> None:
         for start in range(0, len(names), 20):
@@ -82,7 +82,7 @@ async def reflecting(kubeconfig: Path, resource: Resource = CLASSES, **options: 
         reflector = Reflector(watcher, time.monotonic)
         running = asyncio.create_task(reflector.run())
         try:
-            await asyncio.wait_for(reflector.store.synced.wait(), PATIENCE_S)
+            await asyncio.wait_for(reflector.store.synced.wait(), TIMEOUT_S)
             yield reflector
         finally:
             running.cancel()
@@ -92,7 +92,7 @@ async def reflecting(kubeconfig: Path, resource: Resource = CLASSES, **options: 
 
 async def told(cache: Cache, resource_version: int) -> Mapping[str, str]:
     """The labels by name, once everything up to that version is known."""
-    assert await cache.store.reached(resource_version, PATIENCE_S), cache.trouble
+    assert await cache.store.reached(resource_version, TIMEOUT_S), cache.trouble
     return dict(cache.store.values())
 
 
@@ -344,11 +344,11 @@ def test_server_whose_data_are_older_than_what_it_told_ends_the_reflector(proxy:
             watcher = Watcher(connection, CLASSES, name_and_label, lambda: 0.5)
             reflector = Reflector(watcher, time.monotonic)
             running = asyncio.create_task(reflector.run())
-            await asyncio.wait_for(reflector.store.synced.wait(), PATIENCE_S)
+            await asyncio.wait_for(reflector.store.synced.wait(), TIMEOUT_S)
             proxy.on("GET", "/deviceclasses", as_of_yesterday, where=lambda request: request.query.get("limit") == "1")
             proxy.cut_watches()
             with pytest.raises(HistoryLost, match="a list is of resourceVersion 1, and "):
-                await asyncio.wait_for(running, PATIENCE_S)
+                await asyncio.wait_for(running, TIMEOUT_S)
 
     play(proxy, plane, course)
 
@@ -367,7 +367,7 @@ def compact(plane: ControlPlane, revision: int) -> None:
     """Let etcd forget what was before the revision."""
     body = json.dumps({"revision": str(revision), "physical": True}).encode()
     url = f"http://127.0.0.1:{plane._etcd_port}/v3/kv/compaction"
-    with urllib.request.urlopen(url, body, timeout=PATIENCE_S) as answer:
+    with urllib.request.urlopen(url, body, timeout=TIMEOUT_S) as answer:
         assert answer.status == 200
 
 

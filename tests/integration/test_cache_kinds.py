@@ -25,8 +25,8 @@ from scheduler.client.resources import (
     taint_rules,
 )
 from tests.controlplane.contents import manifests, restore
-from tests.controlplane.patience import PATIENCE_S
 from tests.controlplane.plane import ControlPlane
+from tests.controlplane.polling import TIMEOUT_S
 from tests.controlplane.rest import CLAIM, CLASS, NAMESPACE, NODE, POD, SERVICE, SLICE, Kind, RestClient
 from tests.integration.conftest import FLEET
 
@@ -36,7 +36,7 @@ Decode = Callable[[Mapping[str, Any]], object]
 async def listed(connection: Connection, resource: Resource, decode: Decode) -> Reflector[object]:
     reflector: Reflector[object] = Reflector(Watcher(connection, resource, decode, lambda: 0.5), time.monotonic)
     running = asyncio.create_task(reflector.run())
-    await asyncio.wait_for(reflector.store.synced.wait(), PATIENCE_S)
+    await asyncio.wait_for(reflector.store.synced.wait(), TIMEOUT_S)
     running.cancel()
     await asyncio.wait([running])
     return reflector

@@ -14,8 +14,8 @@ from scheduler.client.resources import NAMESPACES, claims, classes
 from tests.controlplane.binaries import Binaries
 from tests.controlplane.faults import Stream, Then, lose_answer, refuse, withhold_answer
 from tests.controlplane.identities import ADMIN
-from tests.controlplane.patience import PATIENCE_S
 from tests.controlplane.plane import ControlPlane, free_ports
+from tests.controlplane.polling import TIMEOUT_S
 from tests.controlplane.profiles import ALL, DEFAULT
 from tests.controlplane.proxy import Proxy
 from tests.integration.conftest import Planes
@@ -189,7 +189,7 @@ def test_lines_of_a_watch_come_one_by_one_and_end_with_it(proxy: Proxy) -> None:
     async def lines() -> list[bytes]:
         async with connect(kubeconfig=proxy.kubeconfig(ADMIN)) as connection:
             await created(connection)
-            async with connection.stream(CLASSES.path(), {"watch": "1"}, idle_s=PATIENCE_S) as found:
+            async with connection.stream(CLASSES.path(), {"watch": "1"}, idle_s=TIMEOUT_S) as found:
                 return [line async for line in found]
 
     (line,) = asyncio.run(lines())

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.controlplane.binaries import Binaries
-from tests.controlplane.patience import PATIENCE_S
+from tests.controlplane.polling import TIMEOUT_S
 from tests.controlplane.process import says_ok
 from tests.controlplane.rest import NODE, SLICE, RestClient
 from tests.integration.conftest import ROOT
@@ -57,7 +57,7 @@ def test_cluster_holds_the_fleet_until_ctrl_c(cluster: Start, tmp_path: Path) ->
     assert len(api.list(NODE)) == 4
     assert len(api.list(SLICE)) == 7
     program.send_signal(signal.SIGINT)
-    assert program.wait(PATIENCE_S) == 0
+    assert program.wait(TIMEOUT_S) == 0
     port = urlsplit(server).port
     assert port is not None
     assert not says_ok(port, "/readyz", folder / "apiserver" / "apiserver.crt")
@@ -74,4 +74,4 @@ def test_folder_in_use_is_refused(cluster: Start, tmp_path: Path) -> None:
     (tmp_path / "mine").touch()
     program = cluster(tmp_path)
     assert "is not empty" in lines_until(program, "is not empty")
-    assert program.wait(PATIENCE_S) == 1
+    assert program.wait(TIMEOUT_S) == 1

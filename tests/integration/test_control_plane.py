@@ -9,8 +9,8 @@ import pytest
 from tests.controlplane.binaries import Binaries
 from tests.controlplane.contents import clear, manifests, restore
 from tests.controlplane.identities import ADMIN, OURS, STOCK
-from tests.controlplane.patience import NeverHeld
 from tests.controlplane.plane import ControlPlane, free_ports
+from tests.controlplane.polling import PollTimeoutError
 from tests.controlplane.process import StartError
 from tests.controlplane.profiles import ALL, DEFAULT, GA
 from tests.controlplane.rest import CLAIM, POD, SLICE, ApiError, Json, Kind, RestClient
@@ -93,7 +93,7 @@ def test_clearing_leaves_nothing_that_a_test_put_there(api: RestClient) -> None:
 
 
 def test_waiting_in_vain_is_told(api: RestClient) -> None:
-    with pytest.raises(NeverHeld, match="Pod: not within 0 s"):
+    with pytest.raises(PollTimeoutError, match="Pod: not within 0 s"):
         api.await_all(POD, lambda _: False, timeout_s=0)
 
 

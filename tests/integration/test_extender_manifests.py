@@ -18,8 +18,8 @@ from scheduler.runtime.tls import Certificates, Files, is_allowed
 from scheduler.version import VERSION
 from tests.controlplane.contents import manifests, restore
 from tests.controlplane.identities import DRIVER, EXTENDER, SECOND
-from tests.controlplane.patience import ask_until
 from tests.controlplane.plane import ControlPlane
+from tests.controlplane.polling import poll_until
 from tests.controlplane.rest import ApiError, Json, Kind, RestClient
 from tests.integration.access import asked, await_rights, rights
 from tests.integration.conftest import ROOT
@@ -103,7 +103,7 @@ def cert_manager(plane: ControlPlane, api: RestClient, kubectl: Path) -> Iterato
         head = {"apiVersion": DEFINITION.api_version, "kind": DEFINITION.kind}
         api.create({**head, "metadata": {"name": f"{plural}.cert-manager.io"}, "spec": spec})
     api.await_all(DEFINITION, lambda found: sum(map(is_established, found)) == len(plurals))
-    ask_until(lambda found: len(found) == len(plurals), lambda: kinds_of_cert_manager(plane, kubectl), "both kinds")
+    poll_until(lambda found: len(found) == len(plurals), lambda: kinds_of_cert_manager(plane, kubectl), "both kinds")
     yield
     for plural in plurals.values():
         api.delete(DEFINITION, f"{plural}.cert-manager.io")

@@ -6,8 +6,8 @@ import pytest
 
 from tests.controlplane.contents import ensure_namespace, manifests, restore
 from tests.controlplane.identities import OURS, STOCK, Identity
-from tests.controlplane.patience import ask_until
 from tests.controlplane.plane import ControlPlane
+from tests.controlplane.polling import poll_until
 from tests.controlplane.rest import CLAIM, ApiError, Json, Kind, RestClient
 from tests.controlplane.rights import grant
 from tests.integration.conftest import ROOT
@@ -52,7 +52,7 @@ def guard(plane: ControlPlane, api: RestClient) -> Iterator[None]:
 
 def await_refusal(plane: ControlPlane, *, is_refused: bool) -> None:
     """A policy comes into force, and goes, some time after it was written."""
-    ask_until(
+    poll_until(
         lambda told: bool(told) is is_refused,
         lambda: refusal(plane, STOCK, a_result(OWN)),
         f"refusal is {is_refused}",

@@ -16,7 +16,7 @@ from scheduler.kube_scheduler.configuration import ALL_POINTS, points_of, profil
 from scheduler.kube_scheduler.setup import Setup, document, flags
 from tests.controlplane.binaries import Binaries
 from tests.controlplane.certificates import Certificates
-from tests.controlplane.patience import PATIENCE_S
+from tests.controlplane.polling import TIMEOUT_S
 from tests.controlplane.rest import Json
 
 _PLUGINS = re.compile(r"starts to work with those plugins\" Plugins=(.*)")
@@ -80,7 +80,7 @@ class KubeScheduler:
             "--secure-port=0",
         ]
         run = subprocess.run(
-            [self._program, *own, "-v=2", *further], capture_output=True, text=True, timeout=PATIENCE_S, check=False
+            [self._program, *own, "-v=2", *further], capture_output=True, text=True, timeout=TIMEOUT_S, check=False
         )
         return Start(run.returncode, run.stderr, yaml.safe_load(completed.read_text()) if completed.exists() else None)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.controlplane.patience import PATIENCE_S
+from tests.controlplane.polling import TIMEOUT_S
 from tests.controlplane.process import LEASH, Process, StartError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -19,7 +19,7 @@ IGNORES = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {RUNS}
 OWNER = """
 import sys, time
 from pathlib import Path
-from tests.controlplane.patience import PATIENCE_S
+from tests.controlplane.polling import TIMEOUT_S
 from tests.controlplane.process import Process
 Process("program", [sys.executable, "-c", sys.argv[1], sys.argv[2]], Path(sys.argv[3]))
 time.sleep(600)
@@ -38,7 +38,7 @@ def test_program_ends_when_its_owner_is_killed(pipe: Path, tmp_path: Path) -> No
     with pipe.open() as ends:
         assert ends.read(2) == "up"
         owner.send_signal(signal.SIGKILL)
-        owner.wait(PATIENCE_S)
+        owner.wait(TIMEOUT_S)
         assert ends.read() == ""
 
 
@@ -59,7 +59,7 @@ def test_program_that_ignores_the_signal_is_killed_after_the_grace(pipe: Path) -
         assert ends.read(2) == "up"
         leash.stdin.close()
         assert ends.read() == ""
-        assert leash.wait(PATIENCE_S) == -signal.SIGKILL % 256
+        assert leash.wait(TIMEOUT_S) == -signal.SIGKILL % 256
 
 
 def test_killed_program_is_gone_without_a_word(pipe: Path, tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from scheduler.runtime.metrics import Metrics, Point, PointStatus, Reading, Resu
 from tests.controlplane.binaries import Binaries
 from tests.controlplane.contents import manifests, restore
 from tests.controlplane.identities import STOCK
-from tests.controlplane.patience import PATIENCE_S
 from tests.controlplane.plane import ControlPlane, free_ports
+from tests.controlplane.polling import TIMEOUT_S
 from tests.controlplane.rest import POD
 from tests.integration.conftest import FLEET
 
@@ -37,7 +37,7 @@ def theirs(binaries: Binaries, tmp_path: Path) -> Iterator[dict[str, Metric]]:
 def metrics_of(plane: ControlPlane, port: int) -> str:
     """What the component says of itself."""
     tls = ssl.create_default_context(cafile=plane.folder / "kube-scheduler" / "kube-scheduler.crt")
-    connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=PATIENCE_S, context=tls)
+    connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=TIMEOUT_S, context=tls)
     connection.request("GET", "/metrics", headers={"Authorization": f"Bearer {plane.token_file(STOCK).read_text()}"})
     with connection.getresponse() as answer:
         assert answer.status == 200

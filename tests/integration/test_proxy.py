@@ -29,8 +29,8 @@ from tests.controlplane.faults import (
     refuse,
 )
 from tests.controlplane.identities import ADMIN, OURS
-from tests.controlplane.patience import PATIENCE_S
 from tests.controlplane.plane import ControlPlane
+from tests.controlplane.polling import TIMEOUT_S
 from tests.controlplane.proxy import Proxy
 from tests.controlplane.rest import NODE, ApiError, Cause, Json, RestClient
 
@@ -49,7 +49,7 @@ def a_node(name: str = "a", **labels: str) -> Json:
 def a_watch(proxy: Proxy, plane: ControlPlane, version: str = "") -> Iterator[http.client.HTTPResponse]:
     """A running watch of the nodes, through the proxy."""
     tls = ssl.create_default_context(cafile=plane.ca_file)
-    connection = http.client.HTTPSConnection(urlsplit(proxy.server).netloc, timeout=PATIENCE_S, context=tls)
+    connection = http.client.HTTPSConnection(urlsplit(proxy.server).netloc, timeout=TIMEOUT_S, context=tls)
     headers = {"Authorization": f"Bearer {plane.token_file(ADMIN).read_text()}"}
     connection.request("GET", f"{NODES}?watch=1&resourceVersion={version}", headers=headers)
     try:
@@ -154,7 +154,7 @@ def test_held_request_goes_on_when_it_is_released(proxy: Proxy, api: RestClient)
         rule.met.wait()
         assert api.list(NODE) == []
         hold.release()
-        assert created.result(PATIENCE_S)["metadata"]["uid"]
+        assert created.result(TIMEOUT_S)["metadata"]["uid"]
 
 
 def test_held_write_is_carried_out_though_its_client_has_given_up(
@@ -246,7 +246,7 @@ def test_proxy_ends_with_watches_and_held_requests_open(plane: ControlPlane) -> 
             held = threads.submit(proxy.client().create, a_node())
             rule.met.wait()
             watch = watching.enter_context(a_watch(proxy, plane))
-        assert isinstance(held.exception(PATIENCE_S), LOST)
+        assert isinstance(held.exception(TIMEOUT_S), LOST)
         with pytest.raises(GONE):
             watch.read()
     assert plane.client().list(NODE) == []
@@ -267,7 +267,7 @@ def test_proxy_ends_no_earlier_than_connections_that_it_was_told_nothing_of(plan
                 pass
             with pytest.raises(TimeoutError):
                 ending.result(NOT_ENDED_S)
-        ending.result(PATIENCE_S)
+        ending.result(TIMEOUT_S)
         gc.collect()
     assert [str(one.message) for one in told] == []
 

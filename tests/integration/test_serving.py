@@ -15,8 +15,8 @@ from tests.controlplane.contents import clear, manifests, restore
 from tests.controlplane.faults import cut_before
 from tests.controlplane.identities import DRIVER, EXTENDER, OURS, SECOND, Identity
 from tests.controlplane.ours import Extender, Program, Scheduler
-from tests.controlplane.patience import PATIENCE_S, ask_until
 from tests.controlplane.plane import ControlPlane, free_ports
+from tests.controlplane.polling import TIMEOUT_S, poll_until
 from tests.controlplane.process import says_ok
 from tests.controlplane.proxy import Proxy
 from tests.controlplane.rights import BASE, grant
@@ -37,7 +37,7 @@ class Served:
     def status(self, path: str, token: str = "") -> int:
         tls = self.certificates.context(None)
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        connection = http.client.HTTPSConnection("127.0.0.1", self.port, timeout=PATIENCE_S, context=tls)
+        connection = http.client.HTTPSConnection("127.0.0.1", self.port, timeout=TIMEOUT_S, context=tls)
         with closing(connection):
             connection.request("GET", path, headers=headers)
             return connection.getresponse().status
@@ -90,7 +90,7 @@ def test_metrics_are_for_those_who_may_read_them_and_probes_for_everybody(served
     assert [served.status_for(path, STRANGER) for path in GUARDED] == [403] * 2
     # The API server hears of rights some time after they were given, and what it said before counts for a while.
     for path in GUARDED:
-        ask_until(lambda status: status == 200, partial(served.status_for, path, READER), f"{path} is read")
+        poll_until(lambda status: status == 200, partial(served.status_for, path, READER), f"{path} is read")
     assert served.status_for("/", READER) == 403
 
 
@@ -98,11 +98,11 @@ def test_api_server_that_cannot_be_asked_lets_nobody_new_in_and_closes_no_probe(
     def status() -> int:
         return served.status_for("/metrics", READER)
 
-    ask_until(lambda found: found == 200, status, "/metrics is read")
+    poll_until(lambda found: found == 200, status, "/metrics is read")
     for path in ("/tokenreviews$", "/subjectaccessreviews$"):
         proxy.on("POST", path, cut_before, times=None)
     assert served.status("/metrics", "somebody's") == 503
-    ask_until(lambda found: found == 503, status, "what was let in before is asked for again")
+    poll_until(lambda found: found == 503, status, "what was let in before is asked for again")
     assert [served.status(path) for path in PROBES] == [200] * 3
     proxy.forget_rules()
-    ask_until(lambda found: found == 200, status, "/metrics is read again")
+    poll_until(lambda found: found == 200, status, "/metrics is read again")

@@ -13,8 +13,8 @@ from tests.controlplane.profiles import ALL
 from tests.controlplane.rest import RestClient
 from tests.integration.conftest import Planes
 from tests.integration.mutations import mutated, with_unknown_fields
+from tests.integration.validation import disagreement, of_decoder, of_server, unknown_to_decoder, unknown_to_server
 from tests.integration.validation_cases import CASES, RICH
-from tests.integration.verdicts import disagreement, of_decoder, of_server, unknown_to_decoder, unknown_to_server
 from tests.unit.allocator.api.raw_objects import a_class
 from tests.unit.allocator.api.test_limits import LIMITS
 

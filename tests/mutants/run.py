@@ -1,7 +1,7 @@
 """`make mutants`: breaks the sources in one place at a time, and prints what no test notices.
 
 The mutants are drawn at random, the same for the same seed and sources. For each, the test files run that call the
-function around it. Verdicts are kept in .cache/mutants, so that a run that was interrupted goes on where it was; a
+function around it. Results are kept in .cache/mutants, so that a run that was interrupted goes on where it was; a
 mutant that survived is tried again when a test has changed. Exits with 0 where none survives, 1 where one does, 2 for
 bad arguments or tests that fail anyway.
 """
@@ -57,30 +57,28 @@ class Mutant:
         return "\n".join([f"{self.path}:{self.mutation.line}: {self.mutation.operator}", *changed])
 
 
-class Verdicts:
+class Results:
     """What became of mutants, as kept in a file."""
 
     def __init__(self, file: Path, tests: str) -> None:
         self._file = file
         self._tests = tests
         kept = map(json.loads, file.read_text().splitlines()) if file.exists() else ()
-        self._verdicts: dict[str, str] = {
-            entry["mutant"]: entry["verdict"]
-            for entry in kept
-            if entry["verdict"] != SURVIVED or entry["tests"] == tests
+        self._results: dict[str, str] = {
+            entry["mutant"]: entry["result"] for entry in kept if entry["result"] != SURVIVED or entry["tests"] == tests
         }
 
     def __contains__(self, mutant: Mutant) -> bool:
-        return mutant.id in self._verdicts
+        return mutant.id in self._results
 
     def __getitem__(self, mutant: Mutant) -> str:
-        return self._verdicts[mutant.id]
+        return self._results[mutant.id]
 
-    def add(self, mutant: Mutant, verdict: str) -> None:
-        """Keep a verdict."""
-        self._verdicts[mutant.id] = verdict
+    def add(self, mutant: Mutant, result: str) -> None:
+        """Keep a result."""
+        self._results[mutant.id] = result
         with self._file.open("a") as file:
-            file.write(json.dumps({"mutant": mutant.id, "verdict": verdict, "tests": self._tests}) + "\n")
+            file.write(json.dumps({"mutant": mutant.id, "result": result, "tests": self._tests}) + "\n")
 
 
 def main() -> int:
@@ -120,17 +118,17 @@ async def _run(arguments: argparse.Namespace) -> int:
         root = trees[0].root
         mutants = drawn(root, arguments.paths, arguments.count, arguments.seed)
         traces = await _traced(trees, root)
-        verdicts = Verdicts(KEPT / "verdicts.jsonl", digest(root, files_of_tests(root)))
+        results = Results(KEPT / "results.jsonl", digest(root, files_of_tests(root)))
 
         async def decide(tree: Tree, mutant: Mutant) -> None:
-            verdicts.add(mutant, await verdict_on(mutant, tree, traces, arguments.grace))
-            _progress(_counted(verdicts, mutants))
+            results.add(mutant, await result_of(mutant, tree, traces, arguments.grace))
+            _progress(_counted(results, mutants))
 
-        await _shared(trees, [mutant for mutant in mutants if mutant not in verdicts], decide)
-    survivors = [mutant for mutant in mutants if verdicts[mutant] == SURVIVED]
+        await _shared(trees, [mutant for mutant in mutants if mutant not in results], decide)
+    survivors = [mutant for mutant in mutants if results[mutant] == SURVIVED]
     for mutant in survivors:
         print(f"\n{mutant}")
-    print(f"\n{_counted(verdicts, mutants)}")
+    print(f"\n{_counted(results, mutants)}")
     return 1 if survivors else 0
 
 
@@ -180,7 +178,7 @@ async def _shared(trees: Sequence[Tree], work: Iterable[T], do: Callable[[Tree, 
             group.create_task(take(tree))
 
 
-async def verdict_on(mutant: Mutant, tree: Tree, traces: Mapping[str, Trace], grace_s: float) -> str:
+async def result_of(mutant: Mutant, tree: Tree, traces: Mapping[str, Trace], grace_s: float) -> str:
     """Whether the tests that call the function around the mutation notice it."""
     for tests in batches(files_that_run(mutant.path, mutant.mutation.function, traces)):
         limit_s = grace_s + 3 * sum(traces[test].seconds for test in tests)
@@ -198,9 +196,9 @@ def batches(tests: Sequence[str]) -> Iterator[Sequence[str]]:
         start, size = start + size, size * 2
 
 
-def _counted(verdicts: Verdicts, mutants: Sequence[Mutant]) -> str:
-    counts = Counter(verdicts[mutant] for mutant in mutants if mutant in verdicts)
-    each = ", ".join(f"{counts[verdict]} {verdict}" for verdict in (KILLED, TIMED_OUT, SURVIVED))
+def _counted(results: Results, mutants: Sequence[Mutant]) -> str:
+    counts = Counter(results[mutant] for mutant in mutants if mutant in results)
+    each = ", ".join(f"{counts[result]} {result}" for result in (KILLED, TIMED_OUT, SURVIVED))
     return f"{counts.total()}/{len(mutants)} mutants: {each}"
 
 

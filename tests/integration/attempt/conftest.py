@@ -3,8 +3,8 @@
 import pytest
 
 from tests.controlplane.identities import OURS
-from tests.controlplane.patience import ask_until
 from tests.controlplane.plane import ControlPlane
+from tests.controlplane.polling import poll_until
 from tests.controlplane.proxy import Proxy
 from tests.controlplane.rest import Kind, RestClient
 from tests.controlplane.rights import grant
@@ -24,7 +24,7 @@ def await_right(ours: RestClient, *, resource: str, subresource: str, is_given: 
     """Ask until the API server's authorizer has seen that the right was given, or taken away."""
     right = {"group": "resource.k8s.io", "resource": resource, "subresource": subresource, "verb": "update"}
     review = {"apiVersion": REVIEW.api_version, "kind": REVIEW.kind, "metadata": {}}
-    ask_until(
+    poll_until(
         lambda answer: answer["status"]["allowed"] == is_given,
         lambda: ours.create({**review, "spec": {"resourceAttributes": right}}),
         f"{resource}/{subresource}: the right is {is_given}",

@@ -28,7 +28,7 @@ from scheduler.client.connection import JSON, WRITE_TIMEOUT_S, connect
 from scheduler.client.resources import Resource, claims
 from scheduler.core_v1.pod import Pod, decode_pod
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.verdict import Placed
+from scheduler.decision.schedule_result import Placed
 from scheduler.state.extended_resources import ExtendedClaim, ExtendedResources
 from scheduler.state.nodes import NodeInfos
 from scheduler.state.rivals import Rival
@@ -36,8 +36,8 @@ from tests.builders import a_class, kubernetes
 from tests.controlplane import faults
 from tests.controlplane.contents import ensure_namespace
 from tests.controlplane.identities import OURS
-from tests.controlplane.patience import PATIENCE_S
 from tests.controlplane.plane import ControlPlane
+from tests.controlplane.polling import TIMEOUT_S
 from tests.controlplane.proxy import Proxy, Rule
 from tests.controlplane.rest import CLAIM, POD, Json, Kind, RestClient
 
@@ -326,7 +326,7 @@ class Landing:
         return answer
 
     def status(self) -> int:
-        return self._status.result(PATIENCE_S)
+        return self._status.result(TIMEOUT_S)
 
 
 def cancel_at(scene: Scene, decision: Decision, rule: Rule) -> Outcome | None:

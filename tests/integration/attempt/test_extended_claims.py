@@ -27,7 +27,7 @@ from scheduler.repair.recovery import recover
 from scheduler.state.claims import FINALIZER
 from scheduler.state.extended_resources import claim_name
 from tests.controlplane.faults import Fault, Hold, cut_before, lose_answer, meanwhile, refuse, send_twice
-from tests.controlplane.patience import ask_until
+from tests.controlplane.polling import poll_until
 from tests.controlplane.rest import CLAIM, ApiError, Json, Kind
 from tests.integration.attempt.scene import (
     BINDING,
@@ -246,11 +246,11 @@ def a_full_quota(scene: Scene) -> Iterator[None]:
     stored = scene.api.create(quota)
     scene.api.replace_status({**quota, **stored, "status": {"hard": full, "used": full}})
     try:
-        ask_until(lambda why: "exceeded quota" in why, lambda: refusal_of_one_more(scene), "the quota in force")
+        poll_until(lambda why: "exceeded quota" in why, lambda: refusal_of_one_more(scene), "the quota in force")
         yield
     finally:
         scene.api.delete(QUOTA, "full", NAMESPACE)
-        ask_until(lambda why: not why, lambda: refusal_of_one_more(scene), "the quota gone")
+        poll_until(lambda why: not why, lambda: refusal_of_one_more(scene), "the quota gone")
 
 
 def refusal_of_one_more(scene: Scene) -> str:

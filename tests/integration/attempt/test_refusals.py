@@ -9,10 +9,10 @@ import pytest
 
 from scheduler.attempt import pod_calls
 from scheduler.core_v1.pod import Pod, decode_pod
-from scheduler.telling.conditions import WRITERS_OF_NAMESPACE as WRITERS
-from scheduler.telling.conditions import Refusals
+from scheduler.reporting.conditions import WRITERS_OF_NAMESPACE as WRITERS
+from scheduler.reporting.conditions import Refusals
 from tests.controlplane.faults import meanwhile
-from tests.controlplane.patience import PATIENCE_S
+from tests.controlplane.polling import TIMEOUT_S
 from tests.controlplane.rest import Json
 from tests.integration.attempt.scene import NAMESPACE, NODE, Scene
 
@@ -98,7 +98,7 @@ def test_pods_are_told_beside_each_other_and_each_by_one_writer(scene: Scene) ->
     raw = [scene.a_pod(name=f"pod-{number}") for number in range(WRITERS)]
     pods = [observed(one) for one in raw]
     at_work = Barrier(WRITERS)
-    scene.proxy.on("PATCH", r"/pods/[^/]+/status$", meanwhile(partial(at_work.wait, PATIENCE_S)), times=WRITERS)
+    scene.proxy.on("PATCH", r"/pods/[^/]+/status$", meanwhile(partial(at_work.wait, TIMEOUT_S)), times=WRITERS)
 
     async def act() -> None:
         async with scene.binder() as binder:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.controlplane.faults import Meeting
-from tests.controlplane.patience import PATIENCE_S, NeverHeld
+from tests.controlplane.polling import TIMEOUT_S, PollTimeoutError
 from tests.controlplane.rest import Json
 from tests.integration.extender.beside import Door
 from tests.integration.extender.listener import Listener
@@ -54,10 +54,10 @@ class Between(Listener):
         return [one for one in list(self.calls) if (one.verb, one.pod) == (verb, pod)]
 
     def await_calls(self, verb: str, pod: str, holds: Callable[[Call], bool] = lambda _: True) -> Sequence[Call]:
-        """The same, as soon as there is one of which `holds` is true. NeverHeld otherwise."""
+        """The same, as soon as there is one of which `holds` is true. PollTimeoutError otherwise."""
         with self._is_answered:
-            if not self._is_answered.wait_for(lambda: any(map(holds, self.of(verb, pod))), PATIENCE_S):
-                raise NeverHeld(f"{verb} of {pod}: {self.of(verb, pod)}")
+            if not self._is_answered.wait_for(lambda: any(map(holds, self.of(verb, pod))), TIMEOUT_S):
+                raise PollTimeoutError(f"{verb} of {pod}: {self.of(verb, pod)}")
             return self.of(verb, pod)
 
     def _answer(self, verb: str, body: bytes) -> tuple[int, bytes] | None:
@@ -74,7 +74,7 @@ class Between(Listener):
 
 def call(port: int, context: ssl.SSLContext, verb: str, body: bytes) -> tuple[int, bytes]:
     """Status and body of what the extender answers. Raises OSError where it does not."""
-    connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=PATIENCE_S, context=context)
+    connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=TIMEOUT_S, context=context)
     try:
         connection.request("POST", f"/v1/{verb}", body)
         answer = connection.getresponse()

@@ -6,7 +6,7 @@ It stands in for ours where only kube-scheduler's side of the conversation is of
 import json
 from queue import Queue
 
-from tests.controlplane.patience import PATIENCE_S
+from tests.controlplane.polling import TIMEOUT_S
 from tests.controlplane.rest import Json, RestClient
 from tests.integration.extender.listener import Listener
 
@@ -23,7 +23,7 @@ class Recorder(Listener):
 
     def asked(self, verb: str) -> Json:
         """The next request of the verb, as soon as it is there."""
-        return self._asked[verb].get(timeout=PATIENCE_S)
+        return self._asked[verb].get(timeout=TIMEOUT_S)
 
     def _answer(self, verb: str, body: bytes) -> tuple[int, bytes]:
         return 200, json.dumps(self._said(verb, json.loads(body))).encode()

@@ -7,8 +7,8 @@ import pytest
 from tests.controlplane.contents import manifests, restore
 from tests.controlplane.identities import STOCK
 from tests.controlplane.ours import Scheduler
-from tests.controlplane.patience import ask_until
 from tests.controlplane.plane import ControlPlane
+from tests.controlplane.polling import poll_until
 from tests.controlplane.rest import CLAIM, POD, ApiError, Json, Kind, RestClient
 from tests.integration.conftest import ROOT
 from tests.integration.live.crowd import (
@@ -68,7 +68,7 @@ def await_guard(plane: ControlPlane, api: RestClient) -> None:
     """Ask until a policy that was just written keeps the other scheduler from our driver."""
     claim, stock = api.create(a_claim("asked")), plane.client(STOCK)
     asked = {**claim, "status": an_allocation(GPU, "node-0", "dev-0")}
-    ask_until(bool, lambda: is_refused(stock, asked), "the guard in force")
+    poll_until(bool, lambda: is_refused(stock, asked), "the guard in force")
     api.delete(CLAIM, "asked", NAMESPACE)
 
 

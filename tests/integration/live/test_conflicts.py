@@ -22,8 +22,8 @@ from tests.controlplane.faults import (
 )
 from tests.controlplane.identities import OURS
 from tests.controlplane.ours import Scheduler
-from tests.controlplane.patience import ask_until
 from tests.controlplane.plane import ControlPlane
+from tests.controlplane.polling import poll_until
 from tests.controlplane.proxy import Proxy, Request
 from tests.controlplane.rest import CLAIM, POD, Json, Kind, RestClient
 from tests.integration.attempt.conftest import await_right
@@ -206,7 +206,7 @@ def test_attempt_goes_on_though_watches_are_cut_in_the_middle_of_it(scene: Scene
     rule = scene.proxy.on(*W2, held, times=None)
     send(scene.plane, [a_pod(name, GPU) for name in NAMES])
     rule.met.wait()
-    ask_until(bool, lambda: scene.proxy.cut_watches(which), "watches")
+    poll_until(bool, lambda: scene.proxy.cut_watches(which), "watches")
     held.release()
     await_placed(scene.api, PODS)
 
@@ -216,7 +216,7 @@ def test_attempt_goes_on_though_the_watch_of_claims_falls_silent(scene: Scene) -
     rule = scene.proxy.on(*W2, held, times=None)
     send(scene.plane, [a_pod("pod", GPU)])
     rule.met.wait()
-    ask_until(bool, lambda: scene.proxy.silence_watches("/resourceclaims"), "a watch")
+    poll_until(bool, lambda: scene.proxy.silence_watches("/resourceclaims"), "a watch")
     held.release()
     await_placed(scene.api, 1)
     scene.proxy.cut_watches("/resourceclaims")
@@ -227,7 +227,7 @@ def test_versions_that_are_compacted_while_watches_are_cut_are_listed_anew(scene
     rule = scene.proxy.on(*W2, held, times=None)
     send(scene.plane, [a_pod(name, GPU) for name in NAMES])
     rule.met.wait()
-    watches = ask_until(bool, scene.proxy.watches, "watches")
+    watches = poll_until(bool, scene.proxy.watches, "watches")
     gone = scene.proxy.on("GET", "", COMPACTED, where=is_resumed, times=len(watches))
     scene.proxy.cut_watches()
     held.release()
@@ -237,7 +237,7 @@ def test_versions_that_are_compacted_while_watches_are_cut_are_listed_anew(scene
 
 def test_no_devices_are_given_while_slices_are_listed_anew(scene: Scene) -> None:
     held = Hold()
-    ask_until(bool, lambda: scene.proxy.watches("/resourceslices"), "a watch")  # the test before has cut it
+    poll_until(bool, lambda: scene.proxy.watches("/resourceslices"), "a watch")  # the test before has cut it
     scene.proxy.on("GET", "/resourceslices", COMPACTED, where=is_resumed)
     listing = scene.proxy.on("GET", "/resourceslices", held, where=lambda request: "sendInitialEvents" in request.query)
     scene.proxy.cut_watches("/resourceslices")

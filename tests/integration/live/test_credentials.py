@@ -10,8 +10,8 @@ import pytest
 from tests.controlplane.faults import refuse
 from tests.controlplane.identities import OURS
 from tests.controlplane.ours import Scheduler
-from tests.controlplane.patience import ask_until
 from tests.controlplane.plane import ControlPlane
+from tests.controlplane.polling import poll_until
 from tests.controlplane.proxy import Proxy
 
 API_VERSION = "client.authentication.k8s.io/v1"
@@ -52,7 +52,7 @@ def test_plugin_that_hangs_is_told_and_the_program_goes_on_when_it_answers(
         proxy.on("GET", "", refuse(401, "Unauthorized"), times=None)
         proxy.cut_watches()
         failed = "[-]credentials failed: the API server does not accept them"
-        ask_until(lambda told: failed in told, lambda: program.told("/readyz"), "that it is refused is told")
+        poll_until(lambda told: failed in told, lambda: program.told("/readyz"), "that it is refused is told")
         assert program.told("/livez") == "ok"
         proxy.forget_rules()
         plugin.let()

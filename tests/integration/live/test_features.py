@@ -108,11 +108,11 @@ def test_tainted_device_is_given_to_those_who_tolerate_it(world: World) -> None:
 def test_device_whose_taint_is_taken_away_is_given(world: World) -> None:
     world.a_class()
     world.a_node()
-    piece = world.a_slice("node-0", a_device(taints=[TAINT]))
+    slice_ = world.a_slice("node-0", a_device(taints=[TAINT]))
     world.a_claim()
     world.a_pod("pod", "claim")
     world.refused("pod", NO_DEVICES)
-    world.api.replace({**piece, "spec": {**piece["spec"], "devices": some_devices(1)}})
+    world.api.replace({**slice_, "spec": {**slice_["spec"], "devices": some_devices(1)}})
     assert world.devices_of() == ["node-0/gpu-0"]
 
 
@@ -258,7 +258,7 @@ def test_pod_that_is_deleted_while_its_device_is_made_ready_leaves_the_device_to
 def test_pod_that_a_taint_evicts_gives_its_device_to_one_that_tolerates_it(world: World) -> None:
     world.a_class()
     world.a_node()
-    piece = world.a_slice("node-0", a_device())
+    slice_ = world.a_slice("node-0", a_device())
     world.a_claim("first")
     world.a_pod("first", "first", terminationGracePeriodSeconds=0)
     world.bound("first")
@@ -266,7 +266,7 @@ def test_pod_that_a_taint_evicts_gives_its_device_to_one_that_tolerates_it(world
     world.a_pod("bold", "bold")
     world.refused("bold", NO_DEVICES)
     evicting = [a_device(taints=[{**TAINT, "effect": "NoExecute"}])]
-    world.api.replace({**piece, "spec": {**piece["spec"], "devices": evicting}})
+    world.api.replace({**slice_, "spec": {**slice_["spec"], "devices": evicting}})
     world.gone(POD, "first")
     assert world.devices_of("bold") == ["node-0/gpu-0"]
 

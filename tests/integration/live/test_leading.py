@@ -19,8 +19,8 @@ from tests.controlplane.contents import clear
 from tests.controlplane.faults import Hold, cut_before
 from tests.controlplane.identities import OURS
 from tests.controlplane.ours import Program, Scheduler
-from tests.controlplane.patience import ask_until
 from tests.controlplane.plane import ControlPlane
+from tests.controlplane.polling import poll_until
 from tests.controlplane.process import StartError
 from tests.controlplane.proxy import Proxy
 from tests.controlplane.rest import ApiError, Json, Kind
@@ -63,7 +63,7 @@ def is_leading(program: Program) -> bool:
 
 
 def await_leading(program: Program) -> None:
-    ask_until(bool, partial(is_leading, program), f"{program.name} leads")
+    poll_until(bool, partial(is_leading, program), f"{program.name} leads")
 
 
 def lease(plane: ControlPlane) -> Json:
@@ -198,7 +198,7 @@ def test_leader_whose_lease_is_somebody_elses_ends(plane: ControlPlane, start: S
             return False  # it was renewed meanwhile
         return True
 
-    ask_until(bool, take, "the lease is somebody else's")
+    poll_until(bool, take, "the lease is somebody else's")
     assert "lost to somebody" in ended(leader)["message"]
     assert leader.exit_code == 1
     assert lease(plane)["holderIdentity"] == "somebody"

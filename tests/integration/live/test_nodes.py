@@ -197,10 +197,10 @@ def test_devices_that_are_published_later_wake_the_pod_that_waits_for_them(world
     world.a_claim("two", a_request(count=2))
     world.a_pod("pod", "two")
     assert world.refused("pod")["message"].startswith(f"0/1 nodes are available: 1 {NO_DEVICES}.")
-    piece = world.a_slice("node-0", a_device())
+    slice_ = world.a_slice("node-0", a_device())
     world.refused("pod", "the most is 1")
-    grown = {**piece["spec"], "pool": pool("node-0", generation=2), "devices": some_devices(2)}
-    world.api.replace({**piece, "spec": grown})
+    grown = {**slice_["spec"], "pool": pool("node-0", generation=2), "devices": some_devices(2)}
+    world.api.replace({**slice_, "spec": grown})
     assert world.devices_of() == ["node-0/gpu-0", "node-0/gpu-1"]
 
 

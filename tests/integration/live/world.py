@@ -13,8 +13,8 @@ from pathlib import Path
 
 from tests.controlplane.contents import READY, ensure_namespace
 from tests.controlplane.ours import Program
-from tests.controlplane.patience import ask_until
 from tests.controlplane.plane import ControlPlane
+from tests.controlplane.polling import poll_until
 from tests.controlplane.proxy import Proxy
 from tests.controlplane.rest import (
     CLAIM,
@@ -136,7 +136,7 @@ class World:
         self.api.create({**kind, "metadata": {"name": name}, "value": value})
         spec = {"containers": [{"name": "c", "image": "none"}], "priorityClassName": name}
         pod = an_object(POD, f"of-{name}", spec, NAMESPACE)
-        ask_until(bool, lambda: self._is_admitted(pod), f"a pod of the class {name} is admitted")
+        poll_until(bool, lambda: self._is_admitted(pod), f"a pod of the class {name} is admitted")
 
     # -- what is so now
 
@@ -197,8 +197,8 @@ class World:
         return of_pod(self.api.await_all(EVENT, lambda found: bool(of_pod(found)), NAMESPACE))
 
     def await_queue(self, name: str, **fields: object) -> Json:
-        """What our scheduler says of the pod, once these fields are so. NeverHeld otherwise."""
-        queue = ask_until(
+        """What our scheduler says of the pod, once these fields are so. PollTimeoutError otherwise."""
+        queue = poll_until(
             lambda queue: fields.items() <= queue.get(name, {}).items(),
             self.queue,
             f"{name} in /debug/queue with {fields}",
@@ -206,12 +206,12 @@ class World:
         return queue[name]
 
     def await_metric(self, series: str, value: float) -> None:
-        """Return when the series has the value. NeverHeld otherwise."""
-        ask_until(lambda found: found == value, lambda: self.metric(series), f"{series} {value}")
+        """Return when the series has the value. PollTimeoutError otherwise."""
+        poll_until(lambda found: found == value, lambda: self.metric(series), f"{series} {value}")
 
     def await_seen(self) -> None:
         """Return when our scheduler has seen as many nodes, devices, classes and claims as there are."""
-        ask_until(lambda seen: all(one == there for one, there in seen.values()), self._seen, "objects seen and there")
+        poll_until(lambda seen: all(one == there for one, there in seen.values()), self._seen, "objects seen and there")
 
     # -- what others do
 

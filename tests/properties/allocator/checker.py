@@ -61,23 +61,23 @@ class Checker:
 
     def seen_by_node(self) -> Mapping[DeviceID, list[Published]]:
         """The devices of the newest generation of each pool that the node reaches."""
-        slices = [piece for piece in self.instance.slices if self.is_known(piece)]
+        slices = [slice_ for slice_ in self.instance.slices if self.is_known(slice_)]
         found: dict[DeviceID, list[Published]] = {}
-        for piece in slices:
-            for device in piece.devices if self.is_newest(piece) else ():
-                if reaches(piece, device, self.node):
-                    found.setdefault(device.id, []).append((piece, device))
+        for slice_ in slices:
+            for device in slice_.devices if self.is_newest(slice_) else ():
+                if reaches(slice_, device, self.node):
+                    found.setdefault(device.id, []).append((slice_, device))
         return found
 
-    def is_known(self, piece: Slice) -> bool:
+    def is_known(self, slice_: Slice) -> bool:
         """False for slices that are not looked at as long as their feature is off."""
-        groups = [c.compatibility_groups for device in piece.devices for c in device.consumes_counters]
+        groups = [c.compatibility_groups for device in slice_.devices for c in device.consumes_counters]
         if any(groups) and not self.features.has(COMPATIBILITY_GROUPS):
             return False
-        return self.features.has(PARTITIONABLE_DEVICES) or not piece.reach.per_device
+        return self.features.has(PARTITIONABLE_DEVICES) or not slice_.reach.per_device
 
-    def is_newest(self, piece: Slice) -> bool:
-        return piece.generation == max(p.generation for p in self.instance.slices if p.pool_id == piece.pool_id)
+    def is_newest(self, slice_: Slice) -> bool:
+        return slice_.generation == max(p.generation for p in self.instance.slices if p.pool_id == slice_.pool_id)
 
     def complaints(self) -> Iterator[str]:
         if len(self.allocations) != len(self.instance.claims):
@@ -109,7 +109,7 @@ class Checker:
             else:
                 yield from self.of_device(alternatives[result.request], result, *found[0])
 
-    def of_device(self, alternative: Alternative, result: DeviceResult, piece: Slice, device: Device) -> Iterator[str]:
+    def of_device(self, alternative: Alternative, result: DeviceResult, slice_: Slice, device: Device) -> Iterator[str]:
         if not self.is_match(alternative, device):
             yield f"{result.id} does not match {result.request}"
         if device.unknown_fields:
@@ -122,7 +122,7 @@ class Checker:
         can_skip = OPTIONAL_NODE_OPERATIONS in self.node.declared_features and self.features.has(
             OPTIONAL_NODE_OPERATIONS
         )
-        if piece.skip_node_operations and not can_skip:
+        if slice_.skip_node_operations and not can_skip:
             yield f"{result.id} needs a node that can skip operations"
         if device.binding_conditions and not self.features.has(BINDING_CONDITIONS):
             yield f"{result.id} has conditions, and nobody waits for them"
@@ -131,7 +131,7 @@ class Checker:
             (result.tolerations, alternative.tolerations),
             (result.binding_conditions, device.binding_conditions),
             (result.binding_failure_conditions, device.binding_failure_conditions),
-            (result.skip_node_operations, piece.skip_node_operations),
+            (result.skip_node_operations, slice_.skip_node_operations),
         )
         yield from (f"{result.id} has {has} in its result, not {wanted}" for has, wanted in copied if has != wanted)
 
@@ -272,7 +272,7 @@ class Checker:
 
     def drawing(self) -> dict[DeviceID, Device]:
         """The devices that are held or given, of any node, each once."""
-        known = {d.id: d for piece in self.instance.slices if self.is_newest(piece) for d in piece.devices}
+        known = {d.id: d for slice_ in self.instance.slices if self.is_newest(slice_) for d in slice_.devices}
         return {one.id: known[one.id] for one in (*self.held, *self.results) if one.id in known}
 
     def newly_given(self) -> list[Device]:
@@ -282,10 +282,10 @@ class Checker:
 
     def of_counters(self) -> Iterator[str]:
         left: Counter[CounterID] = Counter()
-        for piece in self.instance.slices:
-            for counter_set in piece.counter_sets:
+        for slice_ in self.instance.slices:
+            for counter_set in slice_.counter_sets:
                 for name, value in counter_set.counters.items():
-                    left[(*piece.pool_id, counter_set.name, name)] = value.nanos
+                    left[(*slice_.pool_id, counter_set.name, name)] = value.nanos
         for device in self.drawing().values():
             left.subtract(drawn(device))
         touched = {key for device in self.newly_given() for key in drawn(device)}
@@ -337,7 +337,7 @@ class Checker:
                 yield from (
                     f"the node selector selects {node.name}, which does not reach {result.id}"
                     for result in allocation.results
-                    if not any(reaches(piece, d, node) for piece, d in self.published.get(result.id, []))
+                    if not any(reaches(slice_, d, node) for slice_, d in self.published.get(result.id, []))
                 )
                 if node != self.node and is_bound(allocation, self.published):
                     yield f"a device binds to {self.node.name}, and the node selector selects {node.name} too"
@@ -361,11 +361,11 @@ def is_covered(request: str, constraint: Constraint) -> bool:
     return not constraint.requests or request in constraint.requests or request.partition("/")[0] in constraint.requests
 
 
-def reaches(piece: Slice, device: Device | None, node: Node) -> bool:
+def reaches(slice_: Slice, device: Device | None, node: Node) -> bool:
     """The node reaches the device, or any device of the slice."""
-    if not piece.reach.per_device:
-        return is_reached(piece.reach, node)
-    return any(is_reached(one.reach, node) for one in piece.devices if device is None or one is device)
+    if not slice_.reach.per_device:
+        return is_reached(slice_.reach, node)
+    return any(is_reached(one.reach, node) for one in slice_.devices if device is None or one is device)
 
 
 def is_reached(reach: Reach, node: Node) -> bool:

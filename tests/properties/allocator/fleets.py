@@ -30,7 +30,7 @@ class Fleets:
         self.nodes = [a_node(f"node-{number}") for number in range(NODES)]
         kinds = [a_random_slice(draw, aspects - {"counters", "groups"}, "kind", ("a.example", "pool"), 4) for _ in "ab"]
         self.slices = [_of_node(draw.pick(kinds), node) for node in self.nodes]
-        self.held = [_holding(draw, piece) for piece in self.slices if piece.devices]
+        self.held = [_holding(draw, slice_) for slice_ in self.slices if slice_.devices]
         self.claim = a_random_claim(draw, aspects, "wish", 5)
 
     def told(self) -> Iterator[str]:
@@ -55,23 +55,23 @@ class Fleets:
         fleet = Fleet(self._snapshot([]))
         for number, node in enumerate(self.nodes):
             fleet.set_node(number, node)
-        for piece in reversed(self.slices):
-            fleet.add_slice(piece)
+        for slice_ in reversed(self.slices):
+            fleet.add_slice(slice_)
         return fleet
 
     def _snapshot(self, slices: list[Slice]) -> Snapshot:
         return Snapshot.of(slices, CLASSES[0], [], EVERYTHING)
 
 
-def _of_node(piece: Slice, node: Node) -> Slice:
-    devices = tuple([replace(device, pool=node.name) for device in piece.devices])
-    return replace(piece, name=node.name, pool=node.name, reach=on_node(node.name), slice_count=1, devices=devices)
+def _of_node(slice_: Slice, node: Node) -> Slice:
+    devices = tuple([replace(device, pool=node.name) for device in slice_.devices])
+    return replace(slice_, name=node.name, pool=node.name, reach=on_node(node.name), slice_count=1, devices=devices)
 
 
-def _holding(draw: Choices, piece: Slice) -> Claim:
-    device = draw.pick(piece.devices)
+def _holding(draw: Choices, slice_: Slice) -> Claim:
+    device = draw.pick(slice_.devices)
     result = a_result(device.name, driver=device.driver, pool=device.pool)
-    return Claim("default", f"held-{piece.name}", piece.name, allocation=Allocation((result,)))
+    return Claim("default", f"held-{slice_.name}", slice_.name, allocation=Allocation((result,)))
 
 
 def told() -> Iterator[str]:

@@ -270,24 +270,24 @@ def a_random_slice(draw: Choices, aspects: Aspects, name: str, pool_id: tuple[st
 class Shape:
     """How a pool is published. off: by how much its number of slices is wrong. leftover: the reach of an old slice."""
 
-    pieces: int = 1
+    slices: int = 1
     sets: int = 0
     off: int = 0
     repeats_names: bool = False
     leftover: Reach | None = None
 
 
-SHAPES = (Shape(), Shape(pieces=2))
+SHAPES = (Shape(), Shape(slices=2))
 ODD_SHAPES = (
     *SHAPES * 2,
     Shape(sets=1),
-    Shape(pieces=2, sets=1),
+    Shape(slices=2, sets=1),
     Shape(sets=2),
     Shape(off=-1),
-    Shape(pieces=2, off=1),
-    *(Shape(pieces=2, repeats_names=True),) * 2,
+    Shape(slices=2, off=1),
+    *(Shape(slices=2, repeats_names=True),) * 2,
     Shape(leftover=on_node("node-0")),
-    Shape(pieces=2, leftover=on_node("node-1")),
+    Shape(slices=2, leftover=on_node("node-1")),
     Shape(leftover=everywhere()),
 )
 
@@ -298,39 +298,39 @@ def pool(draw: Choices, aspects: Aspects, pool_id: tuple[str, str], most: int) -
     if aspects & {"counters", "groups"}:
         shape = replace(shape, sets=max(shape.sets, 1))
     name = pool_id[1]
-    pieces: list[Slice] = []
-    for number in range(shape.pieces):
-        left = most - sum(len(piece.devices) for piece in pieces)
-        pieces.append(a_random_slice(draw, aspects, f"{name}-{number}", pool_id, left))
+    slices: list[Slice] = []
+    for number in range(shape.slices):
+        left = most - sum(len(slice_.devices) for slice_ in slices)
+        slices.append(a_random_slice(draw, aspects, f"{name}-{number}", pool_id, left))
     if not shape.repeats_names:
-        pieces = [_renamed(piece, number) for number, piece in enumerate(pieces)]
+        slices = [_renamed(slice_, number) for number, slice_ in enumerate(slices)]
     if shape.sets:
         sets = COUNTERS if shape.sets == 1 else (*COUNTERS, COUNTERS[0])
         reach = draw.pick((everywhere(), on_node("node-0"), on_node("node-1")))
-        pieces.append(replace(pieces[0], name=f"{name}-sets", devices=(), counter_sets=sets, reach=reach))
-    pieces = [replace(piece, slice_count=len(pieces) + shape.off) for piece in pieces]
+        slices.append(replace(slices[0], name=f"{name}-sets", devices=(), counter_sets=sets, reach=reach))
+    slices = [replace(slice_, slice_count=len(slices) + shape.off) for slice_ in slices]
     if shape.leftover:
-        pieces.append(_leftover(pieces[0], shape.leftover))
-    return pieces
+        slices.append(_leftover(slices[0], shape.leftover))
+    return slices
 
 
-def _renamed(piece: Slice, number: int) -> Slice:
-    return replace(piece, devices=tuple(replace(device, name=f"{device.name}-{number}") for device in piece.devices))
+def _renamed(slice_: Slice, number: int) -> Slice:
+    return replace(slice_, devices=tuple(replace(device, name=f"{device.name}-{number}") for device in slice_.devices))
 
 
-def _leftover(piece: Slice, reach: Reach) -> Slice:
+def _leftover(slice_: Slice, reach: Reach) -> Slice:
     """What an older generation of the pool has left behind."""
     old = tuple(
-        replace(device, name=f"old-{device.name}", consumes_counters=(), reach=Reach()) for device in piece.devices
+        replace(device, name=f"old-{device.name}", consumes_counters=(), reach=Reach()) for device in slice_.devices
     )
-    return replace(piece, name=f"{piece.name}-old", generation=1, reach=reach, slice_count=1, devices=old)
+    return replace(slice_, name=f"{slice_.name}-old", generation=1, reach=reach, slice_count=1, devices=old)
 
 
 def slices(draw: Choices, aspects: Aspects) -> tuple[Slice, ...]:
     """Up to three pools; drivers share the names of pools."""
     found: list[Slice] = []
     for pool_id in POOLS:
-        left = MAX_DEVICES - sum(len(piece.devices) for piece in found)
+        left = MAX_DEVICES - sum(len(slice_.devices) for slice_ in found)
         if left > 0:
             found += pool(draw, aspects, pool_id, left)
     return tuple(reversed(found) if draw.pick((False, True)) else found)
@@ -431,7 +431,7 @@ def configs(draw: Choices, names: Sequence[str]) -> list[OpaqueConfig]:
 
 def held(draw: Choices, aspects: Aspects, published: Sequence[Slice]) -> tuple[Claim, ...]:
     """Claims that hold some of the devices, some by admin access, some in shares, and one that is gone."""
-    every = [device for piece in published for device in piece.devices]
+    every = [device for slice_ in published for device in slice_.devices]
     number = draw.pick(range(4)) if every else 0
     found = [a_holding(draw, aspects, draw.pick(every), f"held-{index}") for index in range(number) if every]
     gone = a_result("gone", driver="a.example", pool="pool-0")

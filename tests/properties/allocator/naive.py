@@ -145,7 +145,7 @@ class Naive:
 
     def is_selectable(self, alternative: Alternative, published: Published) -> bool:
         """All selectors of the class and then of the request hold, and the node reaches the device."""
-        device, piece = published
+        device, slice_ = published
         is_odd = bool(device.unknown_fields) and not self.features.is_strict
         if is_odd or (device.binding_conditions and not self.features.has(BINDING_CONDITIONS)):
             return False
@@ -154,7 +154,7 @@ class Naive:
             if not holds(expression, self.features, device):
                 return False
         try:
-            return not piece.reach.per_device or reached(device.reach, self.node)
+            return not slice_.reach.per_device or reached(device.reach, self.node)
         except InvalidPool as error:
             raise CannotJudge(str(error)) from error
 

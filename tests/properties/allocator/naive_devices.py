@@ -190,7 +190,7 @@ def can_skip_operations(published: Published, node: Node, features: Features) ->
     if features.is_strict and not features.knows_node_operations:
         return True
     declares = features.has(OPTIONAL_NODE_OPERATIONS) and OPTIONAL_NODE_OPERATIONS in node.declared_features
-    return not published.piece.skip_node_operations or declares
+    return not published.slice_.skip_node_operations or declares
 
 
 # -- consumable capacity: KEP-5075
@@ -329,14 +329,14 @@ def has_counters(pick: Given, picks: Sequence[Given], around: Around) -> bool:
     drawing = charged((*picks, pick), around)
     if len(drawing) == len(charged(picks, around)):
         return True
-    (pool,) = [pool for pool in around.pools if pool.id == pick.published.piece.pool_id]
+    (pool,) = [pool for pool in around.pools if pool.id == pick.published.slice_.pool_id]
     drawing = [device for device in drawing if (device.driver, device.pool) == pool.id]
     drawing += [device for device in pool.everywhere if around.in_use.is_allocated(device)]
     touched = {(c.counter_set, name) for c in pick.device.consumes_counters for name in c.counters}
     return all(
         sum((drawn(device, counter_set.name, name) for device in drawing), Fraction()) <= exact(value)
-        for piece in pool.whole
-        for counter_set in piece.counter_sets
+        for slice_ in pool.whole
+        for counter_set in slice_.counter_sets
         for name, value in counter_set.counters.items()
         if around.features.is_strict or (counter_set.name, name) in touched
     )
@@ -358,7 +358,7 @@ def goes_with(pick: Given, picks: Sequence[Given], around: Around) -> bool:
     drawing = charged(picks, around)
     if not around.features.has(COMPATIBILITY_GROUPS) or len(charged((*picks, pick), around)) == len(drawing):
         return True
-    (pool,) = [pool for pool in around.pools if pool.id == pick.published.piece.pool_id]
+    (pool,) = [pool for pool in around.pools if pool.id == pick.published.slice_.pool_id]
     others = [device for device in pool.everywhere if around.in_use.is_allocated(device)]
     others += [device for device in drawing if (device.driver, device.pool) == pool.id]
     for own in pick.device.consumes_counters:

@@ -16,7 +16,7 @@ class Published(NamedTuple):
     """A device and the slice that publishes it."""
 
     device: Device
-    piece: Slice
+    slice_: Slice
 
     @property
     def id(self) -> DeviceID:
@@ -33,78 +33,78 @@ class NaivePool(NamedTuple):
 
     @property
     def devices(self) -> list[Published]:
-        return [Published(device, piece) for piece in self.slices for device in offered(piece)]
+        return [Published(device, slice_) for slice_ in self.slices for device in offered(slice_)]
 
     @property
     def everywhere(self) -> list[Device]:
-        return [device for piece in self.whole for device in offered(piece)]
+        return [device for slice_ in self.whole for device in offered(slice_)]
 
 
 def pools_of(instance: Instance, node: Node) -> list[NaivePool]:
     """The pools that the node sees, in canonical order."""
     features = instance.features
-    known = [piece for piece in instance.slices if is_known(piece, features)]
-    seen = [piece for piece in known if is_relevant(piece, features, node)]
-    ids = sorted({piece.pool_id for piece in seen})
+    known = [slice_ for slice_ in instance.slices if is_known(slice_, features)]
+    seen = [slice_ for slice_ in known if is_relevant(slice_, features, node)]
+    ids = sorted({slice_.pool_id for slice_ in seen})
     pools = [pool_of([p for p in seen if p.pool_id == one], instance.slices, features) for one in ids]
     present = [pool for pool in pools if pool is not None]
     waiting = [pool for pool in present if any(one.device.binding_conditions for one in pool.devices)]
     return [pool for pool in present if pool not in waiting] + waiting
 
 
-def is_known(piece: Slice, features: Features) -> bool:
+def is_known(slice_: Slice, features: Features) -> bool:
     """False for a slice that needs a gate that is off."""
-    if not features.has(PARTITIONABLE_DEVICES) and (piece.reach.per_device or piece.counter_sets):
+    if not features.has(PARTITIONABLE_DEVICES) and (slice_.reach.per_device or slice_.counter_sets):
         return False
-    return features.has(COMPATIBILITY_GROUPS) or not has_groups(piece)
+    return features.has(COMPATIBILITY_GROUPS) or not has_groups(slice_)
 
 
-def has_groups(piece: Slice) -> bool:
-    return any(consumes.compatibility_groups for device in piece.devices for consumes in device.consumes_counters)
+def has_groups(slice_: Slice) -> bool:
+    return any(consumes.compatibility_groups for device in slice_.devices for consumes in device.consumes_counters)
 
 
-def is_relevant(piece: Slice, features: Features, node: Node) -> bool:
-    if piece.counter_sets and features.release.counter_slices_reach_all:
+def is_relevant(slice_: Slice, features: Features, node: Node) -> bool:
+    if slice_.counter_sets and features.release.counter_slices_reach_all:
         return True
-    if piece.reach.per_device:
-        return any(reached(device.reach, node) for device in offered(piece))
-    return reached(piece.reach, node)
+    if slice_.reach.per_device:
+        return any(reached(device.reach, node) for device in offered(slice_))
+    return reached(slice_.reach, node)
 
 
 def pool_of(seen: Sequence[Slice], everywhere: Sequence[Slice], features: Features) -> NaivePool | None:
     """The pool of these slices, None where all that is seen of it is obsolete."""
-    pool_id, newest = seen[0].pool_id, max(piece.generation for piece in seen)
-    of_pool = [piece for piece in everywhere if piece.pool_id == pool_id]
-    kept = tuple(sorted((piece for piece in seen if piece.generation == newest), key=by_name))
+    pool_id, newest = seen[0].pool_id, max(slice_.generation for slice_ in seen)
+    of_pool = [slice_ for slice_ in everywhere if slice_.pool_id == pool_id]
+    kept = tuple(sorted((slice_ for slice_ in seen if slice_.generation == newest), key=by_name))
     is_complete = len(kept) == kept[0].slice_count
-    is_obsolete = any(piece.generation > newest for piece in of_pool)
+    is_obsolete = any(slice_.generation > newest for slice_ in of_pool)
     if is_obsolete and not (is_complete and features.is_strict):
         return None
     if is_complete:
         return NaivePool(pool_id, kept, kept, contradiction(kept, kept, features))
     rest = [p for p in of_pool if p.generation == newest and p not in kept]
     if not features.has(COMPATIBILITY_GROUPS):
-        rest = [piece for piece in rest if not has_groups(piece)]
+        rest = [slice_ for slice_ in rest if not has_groups(slice_)]
     whole = (*kept, *sorted(rest, key=by_name))
     if len(whole) != kept[0].slice_count:
         return NaivePool(pool_id, kept, whole, "incomplete")
     return NaivePool(pool_id, kept, whole, contradiction(kept, whole, features))
 
 
-def by_name(piece: Slice) -> str:
-    return piece.name
+def by_name(slice_: Slice) -> str:
+    return slice_.name
 
 
 def contradiction(kept: Sequence[Slice], whole: Sequence[Slice], features: Features) -> str:
-    if has_duplicates([device.name for piece in kept for device in offered(piece)]):
+    if has_duplicates([device.name for slice_ in kept for device in offered(slice_)]):
         return "invalid: a device name is published twice"
     if not features.has(PARTITIONABLE_DEVICES):
         return ""
-    sets = [counter_set for piece in whole for counter_set in piece.counter_sets]
+    sets = [counter_set for slice_ in whole for counter_set in slice_.counter_sets]
     if has_duplicates([counter_set.name for counter_set in sets]):
         return "invalid: a counter set is published twice"
     published = {counter_set.name: counter_set.counters for counter_set in sets}
-    for device in (device for piece in whole for device in offered(piece)):
+    for device in (device for slice_ in whole for device in offered(slice_)):
         for consumes in device.consumes_counters:
             if not consumes.counters.keys() <= published.get(consumes.counter_set, {}).keys():
                 return "invalid: a counter is not published"
@@ -113,9 +113,9 @@ def contradiction(kept: Sequence[Slice], whole: Sequence[Slice], features: Featu
     return ""
 
 
-def offered(piece: Slice) -> tuple[Device, ...]:
+def offered(slice_: Slice) -> tuple[Device, ...]:
     """The devices of a slice; one with counter sets offers none."""
-    return () if piece.counter_sets else piece.devices
+    return () if slice_.counter_sets else slice_.devices
 
 
 def has_duplicates(names: Sequence[str]) -> bool:

@@ -51,7 +51,7 @@ def result_of(pick: Given, features: Features) -> DeviceResult:
         binding_failure_conditions=device.binding_failure_conditions,
         share_id="" if share is None else SHARE_ID,
         consumed_capacity=share or {},
-        skip_node_operations=pick.published.piece.skip_node_operations
+        skip_node_operations=pick.published.slice_.skip_node_operations
         if features.has(OPTIONAL_NODE_OPERATIONS)
         else (),
     )
@@ -88,8 +88,8 @@ def of_claim(claim: Claim, chosen: Mapping[str, str], features: Features) -> Ite
 def node_selector(picks: Sequence[Given], node: Node) -> NodeSelector | None:
     expressions: list[Requirement] = []
     of_name: list[Requirement] = []
-    for device, piece in (pick.published for pick in picks):
-        reach = device.reach if piece.reach.per_device else piece.reach
+    for device, slice_ in (pick.published for pick in picks):
+        reach = device.reach if slice_.reach.per_device else slice_.reach
         if reach.node_name or device.binds_to_node:
             return (Term(fields=(Requirement("metadata.name", "In", (node.name,)),)),)
         terms = reach.node_selector or ()

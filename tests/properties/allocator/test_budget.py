@@ -76,7 +76,7 @@ def a_knot(draw: Choices, kind: str) -> tuple[Snapshot, Claim]:
     """Many requests under many constraints, for devices that differ in everything."""
     members = [a_member(draw, kind, number) for number in range(draw.pick((16, 64, 128)))]
     sets = tuple(CounterSet(f"set-{n}", {f"q{i}": Quantity.of(1000) for i in range(4)}) for n in range(4))
-    pieces = a_slice(*members, name="a", slice_count=2), a_slice(name="b", slice_count=2, counter_sets=sets)
+    slices = a_slice(*members, name="a", slice_count=2), a_slice(name="b", slice_count=2, counter_sets=sets)
     names = [f"r{number}" for number in range(draw.pick((8, 12, 16)))]
     attributes = [LISTED, LISTED, *(f"{DRIVER}/a{n}" for n in range(3))]
     constraints = [
@@ -84,7 +84,7 @@ def a_knot(draw: Choices, kind: str) -> tuple[Snapshot, Claim]:
         for _ in range(draw.pick((4, 8, 12)))
     ]
     claim = a_claim(*(a_wish(draw, kind, name) for name in names), constraints=constraints)
-    return a_snapshot(*pieces, features=FEATURES), claim
+    return a_snapshot(*slices, features=FEATURES), claim
 
 
 def requests_of(snapshot: Snapshot, claim: Claim) -> tuple[tuple[Candidates, ...], ...]:

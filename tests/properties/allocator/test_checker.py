@@ -131,10 +131,10 @@ def one(
     device: Mapping[str, Any], *, slices: tuple[Slice, ...] = (), held: tuple[DeviceResult, ...] = (), **more: Any
 ) -> Instance:
     """A cluster with one device for all nodes, and a claim for it."""
-    piece = a_slice(a_device("x", **device), reach=everywhere(), slice_count=1 + len(slices))
+    slice_ = a_slice(a_device("x", **device), reach=everywhere(), slice_count=1 + len(slices))
     asked = Alternative("gpus", "gpu", **more)
     return Instance(
-        (piece, *slices),
+        (slice_, *slices),
         (a_class(),),
         (a_claim(Request("gpus", (asked,))),),
         (an_allocated_claim(*held),),

@@ -71,14 +71,16 @@ class Choosy(Feature):
         return ("gpu.example/x",)
 
     def unusable(self, attempt: NodeAttempt, alternative: Alternative) -> Iterable[Stage]:
-        published = [piece for pool in attempt.view.pools for piece in pool.slices]
+        published = [slice_ for pool in attempt.view.pools for slice_ in pool.slices]
         refused = (self._refuses(published, device) << n for n, device in enumerate(attempt.view.devices))
         yield Stage("are not as they should be", sum(refused))
 
 
-def same(piece: Slice) -> dict[str, Any]:
+def same(slice_: Slice) -> dict[str, Any]:
     """What `a_slice` makes the slice of, beside its devices."""
-    return {field.name: getattr(piece, field.name) for field in fields(Slice) if field.init and field.name != "devices"}
+    return {
+        field.name: getattr(slice_, field.name) for field in fields(Slice) if field.init and field.name != "devices"
+    }
 
 
 def agrees(monkeypatch: pytest.MonkeyPatch, refuses: Refuses, pools: list[list[Slice]]) -> None:
@@ -90,9 +92,9 @@ def agrees(monkeypatch: pytest.MonkeyPatch, refuses: Refuses, pools: list[list[S
     nodes = [a_node(f"n{number}") for number in range(len(pools))]
     for order in (1, -1):
         placed = [
-            a_slice(*piece.devices, **{**same(piece), "pool": node.name, "reach": on_node(node.name)})
+            a_slice(*slice_.devices, **{**same(slice_), "pool": node.name, "reach": on_node(node.name)})
             for pool, node in zip(pools[::order], nodes, strict=True)
-            for piece in pool
+            for slice_ in pool
         ]
         fleet = Fleet(a_snapshot(*placed, features=kubernetes(is_strict=True)), nodes)
         each = sum(isinstance(fleet.allocate(n, [claim]), Allocated) << n for n in range(len(nodes)))
@@ -123,7 +125,7 @@ def test_feature_may_read_any_field_of_a_slice(field: str, monkeypatch: pytest.M
     pools = [[a_slice("gpu-0", **{field: value})] for value in (kept, refused)]
     if field == "counter_sets":
         pools = [[a_slice("gpu-0", slice_count=2), replace(COUNTERS, counter_sets=value)] for value in (kept, refused)]
-    agrees(monkeypatch, lambda pieces, _: any(is_(getattr(piece, field), refused) for piece in pieces), pools)
+    agrees(monkeypatch, lambda slices, _: any(is_(getattr(slice_, field), refused) for slice_ in slices), pools)
 
 
 def test_every_field_has_its_pair() -> None:
@@ -139,11 +141,11 @@ def test_field_that_is_excepted_has_to_be_there() -> None:
 def test_policies_that_differ_in_how_an_amount_is_written_are_two() -> None:
     """As kube-scheduler compares an amount with the default: by representation."""
     claim = a_claim(a_request(capacity=amounts(memory="1Ki")))
-    pieces, nodes = [], [a_node(f"n{number}") for number in range(2)]
+    slices, nodes = [], [a_node(f"n{number}") for number in range(2)]
     for node, default in zip(nodes, (ONE, AS_MUCH), strict=True):
         policy = RequestPolicy(default, (Quantity.parse("2Ki"), Quantity.parse("4Ki")))
         device = a_device(capacity={"memory": "8Ki"}, policies={"memory": policy}, allow_multiple_allocations=True)
-        pieces.append(a_slice(device, name=node.name, pool=node.name, reach=on_node(node.name)))
-    fleet = Fleet(a_snapshot(*pieces), nodes)
+        slices.append(a_slice(device, name=node.name, pool=node.name, reach=on_node(node.name)))
+    fleet = Fleet(a_snapshot(*slices), nodes)
     each = [fleet.allocate(number, [claim]) for number in range(2)]
     assert fleet.able([claim]) == sum(isinstance(outcome, Allocated) << n for n, outcome in enumerate(each))

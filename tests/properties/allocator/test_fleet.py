@@ -36,10 +36,10 @@ def a_sequel(draw: Choices, about: str) -> Sequel:
     base = an_instance(draw, about)
     model = base.nodes[0]
     nodes = tuple(replace(model, name=f"node-{number}") for number in range(NODES))
-    local = [piece for piece in base.slices if piece.reach.node_name == model.name or draw.pick((True, True, False))]
-    copies = [copied(draw, piece, number) for number in range(NODES) for piece in in_some_order(draw, local)]
-    slices = (*(piece for piece in base.slices if piece not in local), *copies)
-    every = [device for piece in slices for device in piece.devices]
+    local = [slice_ for slice_ in base.slices if slice_.reach.node_name == model.name or draw.pick((True, True, False))]
+    copies = [copied(draw, slice_, number) for number in range(NODES) for slice_ in in_some_order(draw, local)]
+    slices = (*(slice_ for slice_ in base.slices if slice_ not in local), *copies)
+    every = [device for slice_ in slices for device in slice_.devices]
     held = [a_holding(draw, frozenset((about,)), draw.pick(every), f"held-{n}") for n in range(2 * NODES) if every]
     cluster = replace(base, slices=slices, nodes=nodes, held=(an_allocated_claim(*held),))
     wishes = ((draw.pick(base.claims), draw.pick(range(1 << NODES))) for _ in range(CLAIMS))
@@ -51,13 +51,13 @@ def in_some_order(draw: Choices, slices: Sequence[Slice]) -> Sequence[Slice]:
     return slices[:: draw.pick((1, -1))]
 
 
-def copied(draw: Choices, piece: Slice, number: int) -> Slice:
+def copied(draw: Choices, slice_: Slice, number: int) -> Slice:
     """The slice for the node of that number, in a pool of its own, now and then with a device changed."""
-    pool = f"{piece.pool}-{number}"
-    members = tuple(replace(device, pool=pool) for device in piece.devices)
+    pool = f"{slice_.pool}-{number}"
+    members = tuple(replace(device, pool=pool) for device in slice_.devices)
     if members and draw.rarely(5):
         members = (changed(draw, members[0]), *members[1:])
-    return replace(piece, name=f"{piece.name}-{number}", pool=pool, reach=on_node(f"node-{number}"), devices=members)
+    return replace(slice_, name=f"{slice_.name}-{number}", pool=pool, reach=on_node(f"node-{number}"), devices=members)
 
 
 def changed(draw: Choices, device: Device) -> Device:

@@ -80,7 +80,7 @@ def an_event(draw: Choices, world: World, about: str, spare: Sequence[Claim]) ->
 
 
 def a_claim_event(draw: Choices, world: World, about: str, spare: Sequence[Claim]) -> None:
-    every = [device for piece in world.slices for device in piece.devices]
+    every = [device for slice_ in world.slices for device in slice_.devices]
     gives_back = draw.pick((False, True))
     if world.held and (gives_back or not every):
         gone = world.held.pop(draw.pick(sorted(world.held)))
@@ -123,7 +123,7 @@ def a_slice_event(draw: Choices, world: World) -> None:
             new = replace(old, generation=old.generation + draw.pick((1, -1)))
         case _:
             new = replace(old, slice_count=draw.pick((1, 2)))
-    world.slices = [piece for piece in world.slices if piece is not old] + ([new] if new else [])
+    world.slices = [slice_ for slice_ in world.slices if slice_ is not old] + ([new] if new else [])
     world.fleet.remove_slice(old)
     if new:
         world.fleet.add_slice(new)

@@ -29,7 +29,7 @@ def alternatives(instance: Instance) -> list[Alternative]:
 
 
 def devices(instance: Instance) -> list[Device]:
-    return [device for piece in instance.slices for device in piece.devices]
+    return [device for slice_ in instance.slices for device in slice_.devices]
 
 
 def defects(instance: Instance) -> set[str]:
@@ -62,13 +62,13 @@ CONSTRUCTS: Mapping[str, Callable[[Instance], bool]] = MappingProxyType(
         "configuration of a class": lambda i: any(one.config for one in i.classes),
         "devices in use": lambda i: bool(i.held[0].allocation and i.held[0].allocation.results),
         "shares in use": lambda i: any(r.share_id for c in i.held if c.allocation for r in c.allocation.results),
-        "several slices of a pool": lambda i: len({piece.pool_id for piece in i.slices}) < len(i.slices),
+        "several slices of a pool": lambda i: len({slice_.pool_id for slice_ in i.slices}) < len(i.slices),
         "devices that choose their nodes": lambda i: any(p.reach.per_device and p.devices for p in i.slices),
-        "slices by node selector": lambda i: any(piece.reach.node_selector for piece in i.slices),
-        "counter slice": lambda i: any(piece.counter_sets for piece in i.slices),
+        "slices by node selector": lambda i: any(slice_.reach.node_selector for slice_ in i.slices),
+        "counter slice": lambda i: any(slice_.counter_sets for slice_ in i.slices),
         "incomplete pool": lambda i: "incomplete" in defects(i),
         "invalid pool": lambda i: any(defect.startswith("invalid") for defect in defects(i)),
-        "old generation": lambda i: len({piece.generation for piece in i.slices}) > 1,
+        "old generation": lambda i: len({slice_.generation for slice_ in i.slices}) > 1,
         "tainted device": lambda i: any(device.taints for device in devices(i)),
         "shared device": lambda i: any(device.allow_multiple_allocations for device in devices(i)),
         "request policy": lambda i: any(device.policies for device in devices(i)),
@@ -77,7 +77,7 @@ CONSTRUCTS: Mapping[str, Callable[[Instance], bool]] = MappingProxyType(
             consumes.compatibility_groups for device in devices(i) for consumes in device.consumes_counters
         ),
         "binding conditions": lambda i: any(device.binding_conditions for device in devices(i)),
-        "skipped node operations": lambda i: any(piece.skip_node_operations for piece in i.slices),
+        "skipped node operations": lambda i: any(slice_.skip_node_operations for slice_ in i.slices),
         "list attribute": lambda i: any(kind.endswith("s") for d in devices(i) for kind, _ in d.attributes.values()),
         "attribute under its full name": lambda i: any("a.example/numa" in device.attributes for device in devices(i)),
         "unknown field": lambda i: any(device.unknown_fields for device in devices(i)),

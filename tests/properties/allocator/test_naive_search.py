@@ -79,7 +79,7 @@ def test_order_of_slices_classes_holders_and_keys_does_not_matter() -> None:
     def check(instance: Instance) -> None:
         shuffled = replace(
             instance,
-            slices=tuple(keys_reversed(piece) for piece in sorted(instance.slices, key=repr)),
+            slices=tuple(keys_reversed(slice_) for slice_ in sorted(instance.slices, key=repr)),
             classes=instance.classes[::-1],
             held=instance.held[::-1],
             nodes=tuple(replace(n, labels=turned(n.labels)) for n in instance.nodes),
@@ -90,8 +90,8 @@ def test_order_of_slices_classes_holders_and_keys_does_not_matter() -> None:
     for_each_aspect(check)
 
 
-def keys_reversed(piece: Slice) -> Slice:
-    return replace(piece, devices=tuple(replace(d, attributes=turned(d.attributes)) for d in piece.devices))
+def keys_reversed(slice_: Slice) -> Slice:
+    return replace(slice_, devices=tuple(replace(d, attributes=turned(d.attributes)) for d in slice_.devices))
 
 
 def turned(mapping: Mapping[str, T]) -> dict[str, T]:

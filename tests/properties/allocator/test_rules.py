@@ -157,9 +157,9 @@ def a_situation(draw: Choices, rule_type: type) -> Situation:
     members = [a_member(draw, f"d{n}") for n in range(DEVICES)]
     share = a_result("d0", share_id="s", consumed_capacity={"memory": Quantity.parse("1")})
     held = [an_allocated_claim(share)] if members[0].allow_multiple_allocations and draw.rarely(3) else []
-    pieces = a_slice(*members, name="a", slice_count=2), a_slice(name="b", slice_count=2, counter_sets=sets)
+    slices = a_slice(*members, name="a", slice_count=2), a_slice(name="b", slice_count=2, counter_sets=sets)
     features = EVERYTHING.strictly() if draw.rarely(3) else EVERYTHING
-    snapshot = a_snapshot(*pieces, held=held, features=features)
+    snapshot = a_snapshot(*slices, held=held, features=features)
     numa = f"{DRIVER}/numa"
     claims = [
         a_claim(a_wish(draw, "r0"), a_wish(draw, "r1"), name="a", constraints=[match(numa), distinct(numa)]),

@@ -91,9 +91,9 @@ def test_searches_end_in_every_way() -> None:
 Answer = tuple[Allocation, ...] | str | None
 
 
-def answer(snapshot: Snapshot, claims: Sequence[Claim], patience: int, monkeypatch: pytest.MonkeyPatch) -> Answer:
+def answer(snapshot: Snapshot, claims: Sequence[Claim], limit_steps: int, monkeypatch: pytest.MonkeyPatch) -> Answer:
     """The allocations, None where there are none, an error's text, or what is not known."""
-    monkeypatch.setattr("allocator.search.backtracking.PATIENCE_STEPS", patience)
+    monkeypatch.setattr("allocator.search.backtracking.FIRST_TRY_STEPS", limit_steps)
     try:
         outcome = allocate(snapshot, a_node("node-0"), claims, budget_steps=20_000)
     except AllocationError as error:
@@ -108,10 +108,10 @@ def test_impatience_changes_no_answer(aspect: str, monkeypatch: pytest.MonkeyPat
     def check(instance: Instance) -> None:
         snapshot = instance.snapshot()
         patient = answer(snapshot, instance.claims, 1 << 60, monkeypatch)
-        for patience in (1, 3):
-            assert answer(snapshot, instance.claims, patience, monkeypatch) == patient
+        for limit_steps in (1, 3):
+            assert answer(snapshot, instance.claims, limit_steps, monkeypatch) == patient
 
-    about(aspect).hold_for("patience", EACH, check)
+    about(aspect).hold_for("limit_steps", EACH, check)
 
 
 KINDS = 3

@@ -14,7 +14,7 @@ EACH = 20
 
 
 def holdings(draw: Choices, about: str) -> list[Claim]:
-    every = [device for piece in an_instance(draw, about).slices for device in piece.devices]
+    every = [device for slice_ in an_instance(draw, about).slices for device in slice_.devices]
     if not every:
         return []
     return [

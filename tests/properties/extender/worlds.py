@@ -74,8 +74,8 @@ class World:
             found.set_class(device_class)
         for node in self.instance.nodes:
             found.set_node(node)
-        for piece in self.instance.slices:
-            found.set_slice(piece)
+        for slice_ in self.instance.slices:
+            found.set_slice(slice_)
         for claim, users in (*self.held, *self.own):
             found.set_claim(watched(claim, users=[a_pod(name=user) for user in users]), 1)
         for name in PODS:
@@ -131,9 +131,9 @@ def a_world(draw: Choices, about: str) -> World:
     )
 
 
-def renamed(piece: Slice) -> Slice:
+def renamed(slice_: Slice) -> Slice:
     """The slice under a name that no other one has, in the same order as before in its pool."""
-    return replace(piece, name=f"{piece.driver}-{piece.pool}-{piece.name}")
+    return replace(slice_, name=f"{slice_.driver}-{slice_.pool}-{slice_.name}")
 
 
 def users(draw: Choices) -> tuple[str, ...]:
@@ -143,7 +143,7 @@ def users(draw: Choices) -> tuple[str, ...]:
 
 def an_allocated(draw: Choices, claim: Claim, slices: Sequence[Slice], about: str) -> Claim:
     """The claim with a device, or with none where there is none, that some nodes reach."""
-    every = [device for piece in slices for device in piece.devices]
+    every = [device for slice_ in slices for device in slice_.devices]
     results = (a_holding(draw, frozenset((about,)), draw.pick(every), "own"),) if every else ()
     selectors: tuple[NodeSelector | None, ...] = (None, named("node-0"), named("node-1"), named("node-9"))
     return replace(claim, name="own", uid="uid-own", allocation=Allocation(results, node_selector=draw.pick(selectors)))

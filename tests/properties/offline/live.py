@@ -13,7 +13,7 @@ from scheduler.cache import kinds
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.decide import decide
-from scheduler.decision.verdict import Placed
+from scheduler.decision.schedule_result import Placed
 from scheduler.offline.placement import order_of
 from scheduler.plugins.profile import Profile
 from scheduler.state.pod_claims import Waiting, full
@@ -66,25 +66,25 @@ class LiveScheduler:
         found = self.cluster.claims_of(pod)
         if isinstance(found, Waiting):
             return "", ()
-        verdict = decide(self.cluster, pod, [one.claim for one in found], full(pod, found))
-        if not isinstance(verdict, Placed):
+        result = decide(self.cluster, pod, [one.claim for one in found], full(pod, found))
+        if not isinstance(result, Placed):
             return "", ()
-        self.cluster.reserve(pod, verdict)
-        names = [claim.name for claim in verdict.claims]
-        rest = iter(verdict.allocations)
-        for claim in verdict.claims:
+        self.cluster.reserve(pod, result)
+        names = [claim.name for claim in result.claims]
+        rest = iter(result.allocations)
+        for claim in result.claims:
             if claim.allocation is None:
                 self._allocate(claim.name, next(rest))
-        if verdict.extended is not None:
-            intent = Intent("ours", 1, "1", pod.uid, verdict.node, 1)
-            raw = made(verdict.extended, pod.name, pod.uid, intent)
+        if result.extended is not None:
+            intent = Intent("ours", 1, "1", pod.uid, result.node, 1)
+            raw = made(result.extended, pod.name, pod.uid, intent)
             raw["metadata"]["uid"] = f"uid-{raw['metadata']['name']}"
             self._show(_stored({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", **raw}))
-            self.cluster.made(verdict.extended.claim.uid, raw["metadata"]["uid"])
-            names.append(verdict.extended.claim.name)
+            self.cluster.made(result.extended.claim.uid, raw["metadata"]["uid"])
+            names.append(result.extended.claim.name)
             self._allocate(names[-1], next(rest))
         self.cluster.bound(pod.uid)
-        return verdict.node, tuple(device for name in names for device in self._devices(name))
+        return result.node, tuple(device for name in names for device in self._devices(name))
 
     def _allocate(self, name: str, allocation: Allocation) -> None:
         raw = self._claims[name]

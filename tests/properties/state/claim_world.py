@@ -16,7 +16,7 @@ from allocator.model import Allocation, Claim, DeviceID, DeviceResult
 from allocator.outcome import Allocated
 from cel.values.quantity import Quantity
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.verdict import Placed
+from scheduler.decision.schedule_result import Placed
 from scheduler.state.claims import ClaimObject
 from tests.builders import a_claim, a_class, a_device, a_node, a_pod, a_request, a_slice, kubernetes
 

@@ -27,11 +27,11 @@ def grouped(name: str, *groups: str, counter_set: str = "set-0", amount: str = "
 
 def cluster(*members: Device, held: tuple[Claim, ...] = (), memory: str = "8") -> Snapshot:
     sets = tuple(CounterSet(f"set-{n}", {"m": Quantity.parse(memory)}) for n in range(2))
-    pieces = (
+    slices = (
         a_slice(name="sets", slice_count=2, counter_sets=sets),
         a_slice(*members, name="devices", slice_count=2),
     )
-    return a_snapshot(*pieces, held=held, features=ON)
+    return a_snapshot(*slices, held=held, features=ON)
 
 
 def for_two(snapshot: Snapshot) -> Outcome:
@@ -90,12 +90,12 @@ def test_allocated_devices_have_their_groups() -> None:
 
 def test_allocated_devices_of_other_nodes_have_their_groups_too() -> None:
     eight = CounterSet("set-0", {"m": Quantity.parse("8")})
-    pieces = (
+    slices = (
         a_slice(name="sets", slice_count=3, counter_sets=(eight,), reach=everywhere()),
         a_slice(grouped("there", "a"), name="there", slice_count=3, reach=on_node("node-1")),
         a_slice(grouped("x", "b"), grouped("y", "a"), name="here", slice_count=3),
     )
-    snapshot = a_snapshot(*pieces, held=[an_allocated_claim("there")], features=ON)
+    snapshot = a_snapshot(*slices, held=[an_allocated_claim("there")], features=ON)
     assert names(decide(snapshot, a_claim())) == ["y"]
 
 

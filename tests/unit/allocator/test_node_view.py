@@ -97,11 +97,11 @@ def test_devices_that_can_be_shared_are_known() -> None:
 
 def test_every_device_knows_its_slice_past_slices_without_devices() -> None:
     count = 5
-    pieces = [
+    slices = [
         a_slice(*names, name=name, slice_count=count)
         for name, names in {"a": [], "b": ["x", "y"], "c": [], "d": ["z"], "e": []}.items()
     ]
-    seen = view(*pieces)
+    seen = view(*slices)
     assert [seen.segment(device).slice.name for device in range(3)] == ["b", "b", "d"]
     assert [segment.mask for segment in seen.segments] == [0, 0b011, 0, 0b100, 0]
 

@@ -54,11 +54,11 @@ def cluster(
     sets: Iterable[CounterSet], *members: Device | str, held: Iterable[Claim] = (), features: Features | None = None
 ) -> Snapshot:
     """One pool: a slice with the counter sets and one with the devices."""
-    pieces = (
+    slices = (
         a_slice(name="sets", slice_count=2, counter_sets=tuple(sets)),
         a_slice(*members, name="devices", slice_count=2),
     )
-    return a_snapshot(*pieces, held=held, features=features or kubernetes())
+    return a_snapshot(*slices, held=held, features=features or kubernetes())
 
 
 def test_devices_are_given_as_long_as_their_counters_last() -> None:
@@ -121,15 +121,15 @@ def test_counters_of_one_name_in_two_sets_are_apart() -> None:
 
 
 def test_counters_of_one_name_in_two_pools_are_apart() -> None:
-    pieces = [
-        piece
+    slices = [
+        slice_
         for pool in ("p", "q")
-        for piece in (
+        for slice_ in (
             a_slice(name="sets", pool=pool, slice_count=2, counter_sets=(a_set(memory="1"),)),
             a_slice(*parts(x="1"), name="devices", pool=pool, slice_count=2),
         )
     ]
-    assert names(decide(a_snapshot(*pieces), a_claim(a_request(count=2)))) == ["x", "x"]
+    assert names(decide(a_snapshot(*slices), a_claim(a_request(count=2)))) == ["x", "x"]
 
 
 def test_all_is_given_where_everything_fits_together() -> None:
@@ -160,12 +160,12 @@ def test_allocated_devices_have_taken_their_counters() -> None:
 
 def shared_pool(held: Iterable[Claim] = ()) -> Snapshot:
     """A pool over two nodes: counters for all, a device on each."""
-    pieces = (
+    slices = (
         a_slice(name="sets", slice_count=3, counter_sets=(a_set(memory="3"),), reach=everywhere()),
         a_slice(*parts(here="2"), name="here", slice_count=3),
         a_slice(*parts(there="2"), name="there", slice_count=3, reach=on_node("node-1")),
     )
-    return a_snapshot(*pieces, held=held)
+    return a_snapshot(*slices, held=held)
 
 
 def test_devices_of_other_nodes_have_taken_their_counters_too() -> None:
@@ -174,12 +174,12 @@ def test_devices_of_other_nodes_have_taken_their_counters_too() -> None:
 
 
 def test_counter_slice_of_another_node_counts() -> None:
-    pieces = (
+    slices = (
         a_slice(name="sets", slice_count=2, counter_sets=(a_set(memory="1"),), reach=on_node("node-1")),
         a_slice(*parts(a="1", b="1"), name="devices", slice_count=2),
     )
-    assert names(decide(a_snapshot(*pieces), a_claim())) == ["a"]
-    assert conflict(decide(a_snapshot(*pieces), a_claim(a_request(count=2))))
+    assert names(decide(a_snapshot(*slices), a_claim())) == ["a"]
+    assert conflict(decide(a_snapshot(*slices), a_claim(a_request(count=2))))
 
 
 def test_device_held_by_admin_access_has_taken_nothing() -> None:
@@ -310,9 +310,9 @@ def test_constraint_and_counters_hold_together() -> None:
 
 @pytest.mark.parametrize("order", [1, -1])
 def test_order_of_the_slices_does_not_matter(order: int) -> None:
-    pieces: list[Slice] = [
+    slices: list[Slice] = [
         a_slice(name="sets", slice_count=2, counter_sets=(a_set(memory="2"),)),
         a_slice(*parts(a="2", b="2"), name="devices", slice_count=2),
     ]
-    snapshot = a_snapshot(*pieces[::order], held=[an_allocated_claim(a_result("a", pool=POOL))])
+    snapshot = a_snapshot(*slices[::order], held=[an_allocated_claim(a_result("a", pool=POOL))])
     assert shortage(decide(snapshot, a_claim())).left == 0

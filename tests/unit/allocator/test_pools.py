@@ -43,7 +43,7 @@ def seen(*slices: Slice, node: Node | None = None, features: Features = V1_37) -
 
 def told(pools: Sequence[Pool]) -> list[tuple[str, str, list[str]]]:
     """(driver, pool, its devices in order) for each pool."""
-    return [(*pool.id, [device.name for piece in pool.slices for device in piece.devices]) for pool in pools]
+    return [(*pool.id, [device.name for slice_ in pool.slices for device in slice_.devices]) for pool in pools]
 
 
 def device_names(*slices: Slice, features: Features = V1_37) -> list[str]:
@@ -153,8 +153,8 @@ def test_pool_with_too_many_slices_is_incomplete() -> None:
 def test_slices_of_other_nodes_complete_a_pool_but_are_not_offered() -> None:
     (pool,) = seen(a_slice("x", name="a", slice_count=2), a_slice("y", name="b", slice_count=2, reach=THERE))
     assert pool.is_usable
-    assert [piece.name for piece in pool.slices] == ["a"]
-    assert [piece.name for piece in pool.elsewhere] == ["b"]
+    assert [slice_.name for slice_ in pool.slices] == ["a"]
+    assert [slice_.name for slice_ in pool.elsewhere] == ["b"]
 
 
 def test_slices_of_an_older_generation_do_not_complete_a_pool() -> None:
@@ -250,10 +250,10 @@ def test_counters_that_the_pool_publishes_make_it_valid() -> None:
 
 
 def test_devices_in_a_slice_with_counter_sets_are_offered_by_the_oldest_release_only() -> None:
-    piece = a_slice("x", counter_sets=(counters(m="1"),))
-    assert shortage(decide(a_snapshot(piece), a_claim())).total == 0
+    slice_ = a_slice("x", counter_sets=(counters(m="1"),))
+    assert shortage(decide(a_snapshot(slice_), a_claim())).total == 0
     oldest = kubernetes("1.34", DRAPartitionableDevices=True)
-    assert names(decide(a_snapshot(piece, features=oldest), a_claim())) == ["x"]
+    assert names(decide(a_snapshot(slice_, features=oldest), a_claim())) == ["x"]
 
 
 def test_devices_in_a_slice_with_counter_sets_contradict_nothing() -> None:
@@ -285,7 +285,7 @@ def test_whole_counter_pools_of_other_nodes_are_not_looked_at_node_by_node() -> 
         sets = a_slice(name="a", slice_count=2, pool=node, counter_sets=(counters(m="1"),), reach=on_node(node))
         return sets, a_slice(device, name="b", slice_count=2, pool=node, reach=on_node(node))
 
-    slices = [piece for number in range(20) for piece in published(f"node-{number}")]
+    slices = [slice_ for number in range(20) for slice_ in published(f"node-{number}")]
     assert [pool.id.pool for pool in seen(*slices, node=a_node("node-3"), features=V1_36)] == ["node-3"]
     fleet = Fleet(a_snapshot(*slices, features=V1_36), [a_node(f"node-{number}") for number in range(20)])
     assert fleet.choose([a_claim(all_devices())], fleet.all)
@@ -300,13 +300,13 @@ def test_whole_counter_pools_of_other_nodes_are_not_looked_at_node_by_node() -> 
 def test_slice_of_devices_and_counters_that_is_published_again_is_seen_with_what_is_in_use_of_it() -> None:
     """As 1.34 has them, one slice offers both; an equal one that takes its place is another one."""
     device = a_device("x", consumes_counters=consuming("memory", m="1"))
-    piece = a_slice(device, counter_sets=(counters(m="1"),), reach=HERE)
+    slice_ = a_slice(device, counter_sets=(counters(m="1"),), reach=HERE)
     fleet = Fleet(
-        a_snapshot(piece, features=Features.of("1.34", {"DRAPartitionableDevices": True})), [a_node("node-0")]
+        a_snapshot(slice_, features=Features.of("1.34", {"DRAPartitionableDevices": True})), [a_node("node-0")]
     )
     assert fleet.able([a_claim()])
-    again = replace(piece)
-    fleet.remove_slice(piece)
+    again = replace(slice_)
+    fleet.remove_slice(slice_)
     fleet.add_slice(again)
     assert fleet.able([a_claim()])
     fleet.add_allocated([an_allocated_claim("x")])
@@ -326,7 +326,7 @@ def test_pool_lacks_its_counter_slice_without_the_gate() -> None:
     sets = a_slice(name="a", slice_count=2, counter_sets=(counters(m="1"),))
     (pool,) = seen(sets, a_slice("x", name="b", slice_count=2), features=kubernetes(DRAPartitionableDevices=False))
     assert pool.is_usable
-    assert [piece.name for piece in pool.elsewhere] == ["a"]
+    assert [slice_.name for slice_ in pool.elsewhere] == ["a"]
 
 
 def test_counters_contradict_nothing_without_the_gate() -> None:
@@ -375,7 +375,7 @@ def test_slices_of_a_pool_are_in_order_of_their_names_and_devices_as_they_are_li
 def test_slices_elsewhere_are_in_order_of_their_names() -> None:
     away = [a_slice(name, name=name, slice_count=4, reach=THERE) for name in "cab"]
     (pool,) = seen(*away, a_slice("x", name="x", slice_count=4))
-    assert [piece.name for piece in pool.elsewhere] == ["a", "b", "c"]
+    assert [slice_.name for slice_ in pool.elsewhere] == ["a", "b", "c"]
 
 
 def test_pools_with_binding_conditions_go_last_in_the_same_order() -> None:
@@ -413,9 +413,9 @@ def test_contradictory_counts_of_slices_are_believed_by_the_first_slice_and_thos
 
 def test_slice_that_says_itself_who_reaches_it_may_leave_it_to_its_devices_too() -> None:
     both = replace(everywhere(), per_device=True)
-    piece = a_slice(a_device("x", reach=HERE), a_device("y", reach=THERE), a_device("z"), reach=both)
-    assert names(decide(a_snapshot(piece), a_claim(all_devices()))) == ["x"]
-    assert refusal(decide(a_snapshot(piece, features=kubernetes(DRAPartitionableDevices=False)), a_claim()))
+    slice_ = a_slice(a_device("x", reach=HERE), a_device("y", reach=THERE), a_device("z"), reach=both)
+    assert names(decide(a_snapshot(slice_), a_claim(all_devices()))) == ["x"]
+    assert refusal(decide(a_snapshot(slice_, features=kubernetes(DRAPartitionableDevices=False)), a_claim()))
     elsewhere = a_slice(a_device("x", reach=HERE), reach=replace(THERE, per_device=True))
     assert refusal(decide(a_snapshot(elsewhere), a_claim()))
 

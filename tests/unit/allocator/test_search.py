@@ -295,7 +295,7 @@ def test_long_search_ends_with_its_first_answer_also_where_no_request_fails_by_i
     claim = a_claim(*(a_request(f"r{n}", 3) for n in range(6)), constraints=[match(NUMA, f"r{n}") for n in range(6)])
     whole = decide(snapshot, claim)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("allocator.search.backtracking.PATIENCE_STEPS", 2)
+        patch.setattr("allocator.search.backtracking.FIRST_TRY_STEPS", 2)
         impatient = decide(snapshot, claim)
     assert impatient.steps > whole.steps
     assert names(impatient) == names(whole)

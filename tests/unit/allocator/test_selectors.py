@@ -95,12 +95,12 @@ def test_error_text_is_made_on_demand() -> None:
 
 def test_selectors_are_evaluated_as_the_release_does() -> None:
     """Without the gate for list attributes, 1.36 cannot even look at a device that has one."""
-    piece = a_slice(a_device("x", {"tags": strings("a", "b")}))
+    slice_ = a_slice(a_device("x", {"tags": strings("a", "b")}))
     claim = a_claim(a_request("gpus", 1, '"a" in device.attributes["gpu.example"].tags'))
     for features in (kubernetes("1.37"), kubernetes("1.36", DRAListTypeAttributes=True)):
-        assert names(decide(a_snapshot(piece, features=features), claim)) == ["x"]
+        assert names(decide(a_snapshot(slice_, features=features), claim)) == ["x"]
     with pytest.raises(InvalidClaim, match="CEL runtime error"):
-        decide(a_snapshot(piece, features=kubernetes("1.36")), claim)
+        decide(a_snapshot(slice_, features=kubernetes("1.36")), claim)
 
 
 # -- how often
@@ -170,8 +170,8 @@ def test_verdicts_of_the_expression_that_is_asked_for_are_kept_however_many(
 
 
 def test_verdicts_on_a_slice_that_is_gone_are_not_kept() -> None:
-    pieces = a_slice(GOOD, name="a", slice_count=2), a_slice(BAD.__class__("z", "", ""), name="b", slice_count=2)
-    seen = view(*pieces)
+    slices = a_slice(GOOD, name="a", slice_count=2), a_slice(BAD.__class__("z", "", ""), name="b", slice_count=2)
+    seen = view(*slices)
     selectors = Selectors(cel.V1_37)
     for expression in (OK, "true"):
         selectors.select(expression, seen)
@@ -321,11 +321,11 @@ def test_failure_on_a_device_that_chooses_another_node_is_met() -> None:
 
 def test_failure_on_a_device_that_a_constraint_refuses_stays_hidden_unless_strict() -> None:
     fine = [a_device(name, {"ok": True, "numa": 0}) for name in ("good", "fine")]
-    piece = a_slice(fine[0], a_device("failing", {"numa": 1}), fine[1])
+    slice_ = a_slice(fine[0], a_device("failing", {"numa": 1}), fine[1])
     claim = a_claim(a_request("r", 2, OK), constraints=[match("gpu.example/numa")])
-    assert names(decide(a_snapshot(piece), claim)) == ["good", "fine"]
+    assert names(decide(a_snapshot(slice_), claim)) == ["good", "fine"]
     with pytest.raises(InvalidClaim, match="failing"):
-        decide(a_snapshot(piece, features=kubernetes(is_strict=True)), claim)
+        decide(a_snapshot(slice_, features=kubernetes(is_strict=True)), claim)
 
 
 def test_failure_stays_hidden_where_there_are_too_few_devices_anyway_unless_strict() -> None:

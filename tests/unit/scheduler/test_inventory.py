@@ -108,7 +108,7 @@ def test_versions_mix_and_mean_the_same() -> None:
         a_claim("c1", a_request(count=2)),
         v1beta1(a_claim("c2", a_request(count=2))),
     )
-    assert len({piece.devices[0].name for piece in inventory.slices}) == 1
+    assert len({slice_.devices[0].name for slice_ in inventory.slices}) == 1
     first, second = (found.claim.requests for found in inventory.claims.values())
     assert first == second
 
@@ -557,6 +557,6 @@ def test_a_slice_with_devices_and_counters_is_read_as_a_release_that_has_such(re
     found = raws("a.yaml", a_slice(sharedCounters=counters))
     inventory = take_inventory(found, features=Features.of(release))
     assert inventory.errors == []
-    assert [len(piece.devices) for piece in inventory.slices] == [2]
+    assert [len(slice_.devices) for slice_ in inventory.slices] == [2]
     (error,) = take_inventory(found, features=Features.of("1.36")).errors
     assert error.message == "spec: must not set both devices and sharedCounters"

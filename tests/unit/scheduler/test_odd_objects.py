@@ -26,7 +26,7 @@ from scheduler.client.resources import taint_rules
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.decide import decide
-from scheduler.decision.verdict import Placed
+from scheduler.decision.schedule_result import Placed
 from scheduler.queue.queue import Queue
 from scheduler.runtime.watched_state import WatchedState
 from scheduler.state.changes import Event, PodChanged
@@ -104,10 +104,10 @@ class World:
     def decide_on_the_good_one(self) -> None:
         """Its claim is allocated, which is text for the API server."""
         (claim,) = cast(Any, self.cluster.claims_of(self.pod))
-        verdict = decide(self.cluster, self.pod, [claim.claim], full(self.pod, [claim]))
-        assert isinstance(verdict, Placed), verdict
-        self.cluster.reserve(self.pod, verdict)
-        assert dumps([allocation_to_v1(one) for one in verdict.allocations])
+        result = decide(self.cluster, self.pod, [claim.claim], full(self.pod, [claim]))
+        assert isinstance(result, Placed), result
+        self.cluster.reserve(self.pod, result)
+        assert dumps([allocation_to_v1(one) for one in result.allocations])
         self.cluster.unreserve(self.pod.uid)
 
     def decide_on_odd_ones(self) -> None:

@@ -25,7 +25,7 @@ def slices_after(*objects: Json) -> list[Slice]:
 
 
 def tainted_devices(*objects: Json) -> list[str]:
-    return [device.name for piece in slices_after(*objects) for device in piece.devices if TAINT in device.taints]
+    return [device.name for slice_ in slices_after(*objects) for device in slice_.devices if TAINT in device.taints]
 
 
 @pytest.mark.parametrize(
@@ -52,8 +52,8 @@ def test_a_rule_without_a_selector_taints_nothing() -> None:
 
 def test_taints_of_rules_come_after_those_of_the_driver() -> None:
     devices = [{"name": "gpu-0", "taints": [{"key": "own", "effect": "NoSchedule"}]}]
-    (piece,) = slices_after(a_slice(devices=devices), a_rule("r1"), a_rule("r2"))
-    assert [taint.key for taint in piece.devices[0].taints] == ["own", "broken", "broken"]
+    (slice_,) = slices_after(a_slice(devices=devices), a_rule("r1"), a_rule("r2"))
+    assert [taint.key for taint in slice_.devices[0].taints] == ["own", "broken", "broken"]
 
 
 def test_slices_that_no_rule_touches_are_the_same_objects() -> None:

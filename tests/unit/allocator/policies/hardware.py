@@ -44,17 +44,17 @@ def mig_slices(node: str, gpus: int) -> list[Slice]:
     """The pool of a node with so many MIG GPUs."""
     cut = [a_mig_gpu(number) for number in range(gpus)]
     partitions = (device for _, devices in cut for device in devices)
-    pieces = (
+    slices = (
         a_slice(name=f"{node}-counters", counter_sets=tuple(counters for counters, _ in cut)),
         a_slice(*partitions, name=f"{node}-devices"),
     )
-    return [homed(piece, node, slice_count=2) for piece in pieces]
+    return [homed(slice_, node, slice_count=2) for slice_ in slices]
 
 
-def homed(piece: Slice, node: str, slice_count: int = 1) -> Slice:
+def homed(slice_: Slice, node: str, slice_count: int = 1) -> Slice:
     """The slice as part of the one pool of a node."""
-    devices = tuple(replace(device, pool=node) for device in piece.devices)
-    return replace(piece, pool=node, reach=on_node(node), slice_count=slice_count, devices=devices)
+    devices = tuple(replace(device, pool=node) for device in slice_.devices)
+    return replace(slice_, pool=node, reach=on_node(node), slice_count=slice_count, devices=devices)
 
 
 def gpu_slice(node: str, roots_by_numa: Sequence[Sequence[int]]) -> Slice:

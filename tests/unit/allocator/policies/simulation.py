@@ -42,7 +42,7 @@ class Simulation:
         self.placed_on: dict[str, str] = {}
         self._slices = tuple(slices)
         self._features = features or kubernetes()
-        names = dict.fromkeys(piece.reach.node_name for piece in self._slices if piece.reach.node_name)
+        names = dict.fromkeys(slice_.reach.node_name for slice_ in self._slices if slice_.reach.node_name)
         self.nodes: Sequence[Node] = [a_node(name) for name in sorted(names)]
 
     @property

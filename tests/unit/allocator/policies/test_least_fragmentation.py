@@ -59,8 +59,8 @@ def test_of_plain_counters_it_counts_how_many_of_the_larger_ones_are_left() -> N
         for gib in (10, 30)
         for copy in range(3)
     ]
-    pieces = (a_slice(name="counters", counter_sets=tuple(sets)), a_slice(*cut, name="devices"))
-    slices = [homed(piece, "n", slice_count=2) for piece in pieces]
+    both = (a_slice(name="counters", counter_sets=tuple(sets)), a_slice(*cut, name="devices"))
+    slices = [homed(slice_, "n", slice_count=2) for slice_ in both]
     small = a_claim(a_request("part", 1, 'device.attributes["gpu.example"].gib == 10'))
     with_room_for_two, for_one_and_more, for_one = (
         ("gpu-0-10g-0", "gpu-0-10g-1"),

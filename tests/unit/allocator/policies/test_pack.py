@@ -125,8 +125,8 @@ def test_a_shared_partition_is_cut_once_however_many_share_it() -> None:
         )
         for n in range(2)
     ]
-    pieces = (a_slice(name="counters", counter_sets=(counters,)), a_slice(*cut, name="devices"))
-    slices = [homed(piece, "n", slice_count=2) for piece in pieces]
+    both = (a_slice(name="counters", counter_sets=(counters,)), a_slice(*cut, name="devices"))
+    slices = [homed(slice_, "n", slice_count=2) for slice_ in both]
     claims = [a_share("1Gi", name=name) for name in ("a", "b")]
     shared = [sharing("part-1", "1Gi", name=name) for name in ("x", "y")]
     assert chosen("pack", slices, claims[0], held=shared) == ["part-1"]

@@ -20,7 +20,7 @@ from scheduler.client.connection import Connection, connect
 from scheduler.client.errors import NotConfigured, Unanswered
 from tests.unit.scheduler.loops import LOOPS, Loop, left_open
 
-PATIENCE_S = 30.0
+TIMEOUT_S = 30.0
 MORE_THAN_THE_NETWORK_TAKES = 2**23
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
 LAST_ANSWER = ANSWER.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
@@ -50,10 +50,10 @@ def server(authority: trustme.CA, serve: Serve, *, name: str = "127.0.0.1") -> I
             serve(secured)
 
     with socket.create_server(("127.0.0.1", 0)) as listening, ThreadPoolExecutor(1) as thread:
-        listening.settimeout(PATIENCE_S)
+        listening.settimeout(TIMEOUT_S)
         running = thread.submit(run)
         yield f"https://127.0.0.1:{listening.getsockname()[1]}"
-        running.result(PATIENCE_S)
+        running.result(TIMEOUT_S)
 
 
 def read_head(connection: ssl.SSLSocket) -> None:
@@ -175,7 +175,7 @@ class Silent:
         read_head(connection)
         connection.sendall(self._answer)
         self.answered.set()
-        self.ended.wait(PATIENCE_S)
+        self.ended.wait(TIMEOUT_S)
 
 
 Use = Callable[[Connection, Silent], Awaitable[None]]
@@ -187,7 +187,7 @@ async def ask(connection: Connection, _: Silent) -> None:
 
 async def give_up(connection: Connection, silent: Silent, method: str = "GET", body: object = None) -> None:
     task = asyncio.create_task(connection.request(method, "/version", body=body))
-    assert await asyncio.to_thread(silent.answered.wait, PATIENCE_S)
+    assert await asyncio.to_thread(silent.answered.wait, TIMEOUT_S)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

@@ -11,7 +11,7 @@ from cel.values.quantity import Quantity
 from scheduler.core_v1.namespace import Namespace
 from scheduler.core_v1.pod import Pod, PodClaim
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.verdict import Placed
+from scheduler.decision.schedule_result import Placed
 from scheduler.state.claims import FINALIZER, AlreadyReserved
 from scheduler.state.pod_claims import Waiting, full
 from scheduler.state.pod_requests import CPU

@@ -10,8 +10,8 @@ from scheduler.core_v1.namespace import Namespace
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.decide import decide
+from scheduler.decision.schedule_result import Failed, NotPlaced, OutOfTime, Placed, ScheduleResult
 from scheduler.decision.time_limit import DecisionTimeLimit
-from scheduler.decision.verdict import Failed, NotPlaced, OutOfTime, Placed, Verdict
 from scheduler.plugins.dynamic_resources import ADMIN_ACCESS, CLAIMS, CLASSES, DEVICES
 from scheduler.plugins.node_affinity import NODE_AFFINITY
 from scheduler.plugins.node_declared_features import NODE_DECLARED_FEATURES
@@ -54,16 +54,16 @@ def add_node(cluster: Cluster, number: int, *devices: str | Device, **more: Any)
     cluster.set_slice(a_slice(*devices, name=name, pool=name, reach=on_node(name)))
 
 
-def outcome(cluster: Cluster, *claims: Claim, pod: Pod | None = None, full: tuple[Claim, ...] = ()) -> Verdict:
+def outcome(cluster: Cluster, *claims: Claim, pod: Pod | None = None, full: tuple[Claim, ...] = ()) -> ScheduleResult:
     return decide(cluster, pod or a_pod(), claims, full)
 
 
-def placed(found: Verdict) -> Placed:
+def placed(found: ScheduleResult) -> Placed:
     assert isinstance(found, Placed), found
     return found
 
 
-def refused(found: Verdict) -> NotPlaced:
+def refused(found: ScheduleResult) -> NotPlaced:
     assert isinstance(found, NotPlaced), found
     return found
 

@@ -10,7 +10,7 @@ from scheduler.decision.answers import answers, unfit
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.decide import decide
 from scheduler.decision.not_placed import NO_ROOM_BESIDE
-from scheduler.decision.verdict import NotPlaced, Placed
+from scheduler.decision.schedule_result import NotPlaced, Placed
 from scheduler.plugins.dynamic_resources import DEVICES
 from scheduler.plugins.node_resources_fit import NODE_RESOURCES_FIT
 from scheduler.state.pod_requests import pod_requests

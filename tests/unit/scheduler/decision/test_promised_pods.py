@@ -9,7 +9,7 @@ from scheduler.core_v1.host_ports import HostPort
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.decide import decide
-from scheduler.decision.verdict import NotPlaced, Placed
+from scheduler.decision.schedule_result import NotPlaced, Placed
 from tests.builders import a_container, a_node, amounts, kubernetes
 from tests.unit.scheduler.plugins.raw_pods import HOST, WEB, a_pod_of, a_term, apart, near
 
@@ -37,9 +37,9 @@ def a_cluster(*pods: Pod, is_strict: bool = False, **cpu: str) -> Cluster:
 
 
 def node_of(cluster: Cluster, pod: Pod) -> str:
-    verdict = decide(cluster, pod, [])
-    assert isinstance(verdict, Placed | NotPlaced)
-    return verdict.node if isinstance(verdict, Placed) else ""
+    result = decide(cluster, pod, [])
+    assert isinstance(result, Placed | NotPlaced)
+    return result.node if isinstance(result, Placed) else ""
 
 
 @pytest.mark.parametrize(("priority", "node"), [(4, ""), (5, ""), (6, "a1")])

@@ -12,7 +12,7 @@ from scheduler.core_v1.pod import Pod
 from scheduler.decision.answers import answers, unfit
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.decide import decide
-from scheduler.decision.verdict import NotPlaced, Placed
+from scheduler.decision.schedule_result import NotPlaced, Placed
 from scheduler.plugins.dynamic_resources import DEVICES
 from scheduler.plugins.node_resources_fit import NODE_RESOURCES_FIT
 from scheduler.plugins.profile import Profile

@@ -14,7 +14,7 @@ from scheduler.extender.server import ServedVerbs, Verb, serving
 from scheduler.runtime.tls import Certificates
 from tests.unit.scheduler.loops import Loop
 
-PATIENCE_S = 30.0
+TIMEOUT_S = 30.0
 
 Use = Callable[[str], Awaitable[None]]
 """What to do with the URL up to the verb."""
@@ -69,7 +69,7 @@ def connected(
     Raises OSError where there is none.
     """
     where = urlsplit(url)
-    with socket.create_connection((where.hostname, where.port), PATIENCE_S) as plain:
+    with socket.create_connection((where.hostname, where.port), TIMEOUT_S) as plain:
         if context is None:
             yield plain
             return

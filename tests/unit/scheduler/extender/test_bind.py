@@ -18,7 +18,7 @@ from scheduler.client.api import Api
 from scheduler.client.errors import ApiError, ApiStatus
 from scheduler.client.resources import claims
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.verdict import Placed
+from scheduler.decision.schedule_result import Placed
 from scheduler.extender.bind import Binds, is_tried
 from scheduler.extender.wire import ExtenderBindingArgs
 from scheduler.state.invariants import Violation

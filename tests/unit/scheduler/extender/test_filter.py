@@ -11,7 +11,7 @@ from scheduler.core_v1.namespace import Namespace
 from scheduler.core_v1.pod import Pod, PodClaim
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.not_placed import NOT_REACHED
-from scheduler.decision.verdict import Placed
+from scheduler.decision.schedule_result import Placed
 from scheduler.extender.filter import Filtered, Undecided, filter_nodes
 from scheduler.extender.question import Asked
 from tests.builders import (

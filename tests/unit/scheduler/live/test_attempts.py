@@ -23,11 +23,11 @@ from scheduler.core_v1.pod import Pod, PodClaim
 from scheduler.decision.cluster import Cluster
 from scheduler.live.loop import Loop, Parts
 from scheduler.queue.queue import Queue
+from scheduler.reporting.conditions import Refusals
+from scheduler.reporting.events import Events
 from scheduler.runtime.metrics import Metrics
 from scheduler.state.changes import Event
 from scheduler.state.invariants import Violation
-from scheduler.telling.conditions import Refusals
-from scheduler.telling.events import Events
 from tests.builders import DRIVER, a_class, a_node, a_pod, a_slice, amounts, everywhere, kubernetes
 
 MOMENT = datetime(2026, 1, 1, tzinfo=UTC)

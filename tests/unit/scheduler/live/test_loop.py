@@ -21,14 +21,14 @@ from scheduler.client.errors import ApiError, ApiStatus
 from scheduler.client.resources import claims
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.verdict import Failed, OutOfTime, Verdict
+from scheduler.decision.schedule_result import Failed, OutOfTime, ScheduleResult
 from scheduler.live.loop import LEFT_S, PROBE_S, Loop, Parts
 from scheduler.queue.queue import Queue
+from scheduler.reporting.conditions import Refusals
+from scheduler.reporting.events import Events
 from scheduler.runtime.metrics import Metrics
 from scheduler.state.changes import Event
 from scheduler.state.invariants import Violation
-from scheduler.telling.conditions import Refusals
-from scheduler.telling.events import Events
 from tests.builders import a_node, a_pod, a_user, kubernetes
 
 ELSEWHERE = {
@@ -219,7 +219,7 @@ def test_namespace_with_costly_decisions_lets_others_go_first_and_is_told_when_t
     """Each turn of its pod takes all that it may; in between, what others ask for is decided."""
     turns: list[str] = []
 
-    def decided(view: Cluster, pod: Pod, *_: object) -> Verdict:
+    def decided(view: Cluster, pod: Pod, *_: object) -> ScheduleResult:
         turns.append(pod.name)
         if pod.namespace != "dear":
             return Failed("no matter")
@@ -245,7 +245,7 @@ def test_pod_of_a_namespace_that_waits_is_held_while_others_are_to_be_tried(
 ) -> None:
     turns: list[str] = []
 
-    def decided(_view: Cluster, pod: Pod, *_: object) -> Verdict:
+    def decided(_view: Cluster, pod: Pod, *_: object) -> ScheduleResult:
         turns.append(pod.name)
         room.now += 1.0 if pod.namespace == "dear" else 0.0
         return Failed("no matter")
@@ -268,7 +268,7 @@ def test_costly_decision_is_not_gone_on_with_while_pods_of_others_are_being_boun
 ) -> None:
     turns: list[str] = []
 
-    def decided(view: Cluster, pod: Pod, *_: object) -> Verdict:
+    def decided(view: Cluster, pod: Pod, *_: object) -> ScheduleResult:
         turns.append(pod.name)
         room.now += view.time_limit.most_s
         return OutOfTime("timed out")
@@ -296,7 +296,7 @@ def test_pod_that_another_process_is_seen_at_work_on_is_left_to_it_for_a_while(
     """Each sign of work counts anew; without one more the pod is tried."""
     tried: list[float] = []
 
-    def decided(*_: object) -> Verdict:
+    def decided(*_: object) -> ScheduleResult:
         tried.append(room.now)
         return Failed("no matter")
 

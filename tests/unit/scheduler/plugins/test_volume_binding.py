@@ -13,7 +13,7 @@ from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.volume_sources import ZONE
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.decide import decide
-from scheduler.decision.verdict import NotPlaced, Placed
+from scheduler.decision.schedule_result import NotPlaced, Placed
 from scheduler.plugins.plugin import Refusal, RefusedPod
 from scheduler.plugins.volume_binding import MISSING, NO_SPACE, UNAVAILABLE, UNREACHED, VOLUME_BINDING, pinned, plan
 from scheduler.state.changes import (
@@ -416,20 +416,20 @@ def test_nothing_keeps_a_pod_whose_claims_name_no_node_or_are_bound() -> None:
 
 def test_pod_that_is_kept_on_a_node_that_refuses_it_is_told_by_what() -> None:
     world = with_room(a_world_with(a_pvc("v", selected_node="gone")))
-    verdict = decide(world, a_pod_with("v"), ())
-    assert isinstance(verdict, NotPlaced)
-    assert UNAVAILABLE in verdict.refusal.message
-    assert "default/v keeps the pod on node gone" in verdict.refusal.message
+    result = decide(world, a_pod_with("v"), ())
+    assert isinstance(result, NotPlaced)
+    assert UNAVAILABLE in result.refusal.message
+    assert "default/v keeps the pod on node gone" in result.refusal.message
 
 
 def test_node_where_no_volume_could_be_made_is_taken_only_if_there_is_no_other() -> None:
     world = with_room(a_world_with(a_pvc("v")))
     nodes = []
     for _ in range(4):
-        verdict = decide(world, a_pod_with("v", nominated_node="a1"), ())
-        assert isinstance(verdict, Placed)
-        nodes.append(verdict.node)
-        world.volumes.decline(("default", "v"), verdict.node)
+        result = decide(world, a_pod_with("v", nominated_node="a1"), ())
+        assert isinstance(result, Placed)
+        nodes.append(result.node)
+        world.volumes.decline(("default", "v"), result.node)
     assert (nodes[0], sorted(nodes[:3]), nodes[3]) == ("a1", EVERYWHERE, "a1")
 
 

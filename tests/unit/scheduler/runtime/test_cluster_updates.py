@@ -15,7 +15,7 @@ from scheduler.client.discovery import Served
 from scheduler.client.resources import Resource, taint_rules
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.decide import decide
-from scheduler.decision.verdict import NotPlaced, Placed
+from scheduler.decision.schedule_result import NotPlaced, Placed
 from scheduler.runtime.watched_state import WatchedState
 from scheduler.state.changes import ClaimChanged, Event, PodChanged
 from scheduler.state.pod_claims import Waiting
@@ -71,14 +71,14 @@ class World:
     def free(self) -> int:
         """How many of the devices a pod can get."""
         claims = [a_claim(name=f"new-{number}") for number in range(3)]
-        verdicts = (decide(self.cluster, a_user("new"), claims[:number]) for number in range(1, 4))
-        return sum(isinstance(one, Placed) for one in verdicts)
+        results = (decide(self.cluster, a_user("new"), claims[:number]) for number in range(1, 4))
+        return sum(isinstance(one, Placed) for one in results)
 
     def refusal(self, cpu: str = "1") -> str:
         """Why a pod with so much cpu fits nowhere; empty where it does."""
         pod = a_pod(name="new", budget=amounts(cpu=cpu))
-        verdict = decide(self.cluster, pod, ())
-        return verdict.refusal.message if isinstance(verdict, NotPlaced) else ""
+        result = decide(self.cluster, pod, ())
+        return result.refusal.message if isinstance(result, NotPlaced) else ""
 
     def _show(self, reflector: Reflector[Any], name: str, uid: str, raw: Mapping[str, object]) -> None:
         metadata = {"name": name, "namespace": "default", "uid": uid, "resourceVersion": str(next(self._versions))}

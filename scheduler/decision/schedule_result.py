@@ -56,4 +56,4 @@ class OutOfTime:
     reason: str
 
 
-Verdict = Placed | NotPlaced | Failed | OutOfTime
+ScheduleResult = Placed | NotPlaced | Failed | OutOfTime

@@ -21,7 +21,7 @@ _MAP_KEY = re.compile(r"\[(\D[^\]]*)\]")
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Result:
     """is_accepted: no rule violated. fields: those named, where the server names them exactly."""
 
     is_accepted: bool
@@ -33,19 +33,19 @@ class Verdict:
         return "accepts" if self.is_accepted else f"refuses: {said}"
 
 
-def of_server(api: RestClient, raw: Mapping[str, Any]) -> Verdict:
-    """The server's verdict; a field that it does not know is dropped before the rules are applied."""
+def of_server(api: RestClient, raw: Mapping[str, Any]) -> Result:
+    """The server's answer; a field that it does not know is dropped before the rules are applied."""
     try:
         error = _refusal(api, raw, is_strict=False)
     except http.client.RemoteDisconnected:
         # Kubernetes 1.36.3 divides by a range's step without a look, and panics where that is 0.
-        return Verdict(is_accepted=False)
+        return Result(is_accepted=False)
     if error is None:
-        return Verdict(is_accepted=True)
+        return Result(is_accepted=True)
     if error.causes:
-        return Verdict(is_accepted=False, fields=frozenset(cause.field for cause in error.causes))
+        return Result(is_accepted=False, fields=frozenset(cause.field for cause in error.causes))
     found = _WRONG_TYPE.search(error.message)
-    return Verdict(is_accepted=False, wrong_type=_EMBEDDED.sub("", found[1]) if found else "")
+    return Result(is_accepted=False, wrong_type=_EMBEDDED.sub("", found[1]) if found else "")
 
 
 def unknown_to_server(api: RestClient, raw: Mapping[str, Any]) -> set[str]:
@@ -54,10 +54,10 @@ def unknown_to_server(api: RestClient, raw: Mapping[str, Any]) -> set[str]:
     return set(_UNKNOWN.findall(error.message)) if error else set()
 
 
-def of_decoder(decoded: Decoded) -> Verdict:
-    """Our verdict, with the fields of all rules that are broken, those that decide nothing among them."""
+def of_decoder(decoded: Decoded) -> Result:
+    """Our answer, with the fields of all rules that are broken, those that decide nothing among them."""
     broken = (*decoded.errors, *decoded.notes)
-    return Verdict(not broken, frozenset(one.path for one in broken))
+    return Result(not broken, frozenset(one.path for one in broken))
 
 
 def unknown_to_decoder(decoded: Decoded) -> set[str]:
@@ -65,7 +65,7 @@ def unknown_to_decoder(decoded: Decoded) -> set[str]:
     return {_MAP_KEY.sub(r".\1", warning.path) for warning in decoded.warnings}
 
 
-def agree(server: Verdict, ours: Verdict) -> bool:
+def agree(server: Result, ours: Result) -> bool:
     """Whether both accept, or both refuse and name the same fields as far as the server names any."""
     if server.is_accepted or ours.is_accepted:
         return server.is_accepted == ours.is_accepted
@@ -75,7 +75,7 @@ def agree(server: Verdict, ours: Verdict) -> bool:
 
 
 def disagreement(api: RestClient, raw: Mapping[str, Any]) -> str:
-    """Both verdicts where they differ; empty where they agree."""
+    """Both answers where they differ; empty where they agree."""
     server, ours = of_server(api, raw), of_decoder(decode(raw))
     return "" if agree(server, ours) else f"the server {server}; the decoder {ours}"
 

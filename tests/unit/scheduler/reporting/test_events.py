@@ -10,8 +10,8 @@ from scheduler.attempt.decision import PodKey
 from scheduler.cache.events import Key
 from scheduler.client.errors import ApiError, ApiStatus
 from scheduler.client.resources import NODES, claims
-from scheduler.telling import events as module
-from scheduler.telling.events import FINISHED_S, NOTE_MAX_BYTES, QUEUE_MAX, QUEUED_OF_NAMESPACE, Events, shortened
+from scheduler.reporting import events as module
+from scheduler.reporting.events import FINISHED_S, NOTE_MAX_BYTES, QUEUE_MAX, QUEUED_OF_NAMESPACE, Events, shortened
 
 
 class Silence:
