@@ -118,6 +118,8 @@ class Scheduler:
             makes_claims=True,
             places_pods=True,
             profiles=profiles,
+            # Replicas share it: whoever leads decides alike.
+            identity=self._election.lease if self._election else "",
         )
         self._cluster, self._watched = self._core.cluster, self._core.watched
         backoff = PodBackoff(
