@@ -24,16 +24,16 @@ class Decisions(NamedTuple):
 
 
 class Run(NamedTuple):
-    """One contender, once. bound_s: from its start to each binding, ascending; decisions: None where it tells nothing.
+    """One contender, once. bound_s: from its start to each binding, ascending; decisions: None where unknown.
 
-    told: how many events were stored in the end; told_s: when the last of them was. Memory and processor: until then.
+    reported: how many events were stored in the end; reported_s: when the last was. Memory and processor: until then.
     """
 
     column: str
     size: Size
     bound_s: Sequence[float]
-    told: int
-    told_s: float
+    reported: int
+    reported_s: float
     peak_mib: float
     cpu_s: float
     decisions: Decisions | None
@@ -100,14 +100,14 @@ def rate(run: Run) -> float:
     return len(run.bound_s) / (run.bound_s[-1] - run.bound_s[0])
 
 
-def told_rate(run: Run) -> float | None:
+def reported_rate(run: Run) -> float | None:
     """Pods bound and told of by an event in a second, from the first binding; None for who tells nothing."""
-    return run.told / (run.told_s - run.bound_s[0]) if run.told else None
+    return run.reported / (run.reported_s - run.bound_s[0]) if run.reported else None
 
 
 MEASURES = (
     Measure("bound", "pods/s", rate, is_rate=True),
-    Measure("bound, event stored", "pods/s", told_rate, is_rate=True),
+    Measure("bound, event stored", "pods/s", reported_rate, is_rate=True),
     Measure("start to first binding", "s", lambda run: run.bound_s[0]),
     Measure("decision, mean", "ms", lambda run: run.decisions and 1e3 * run.decisions.mean_s),
     Measure("decision, p99 at most", "ms", lambda run: run.decisions and 1e3 * run.decisions.p99_at_most_s),

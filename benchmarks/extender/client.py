@@ -90,9 +90,9 @@ def check(status: int, text: bytes, nodes: int) -> None:
     answer = orjson.loads(text)
     if answer["Error"]:
         raise WrongAnswer(f"Error: {answer['Error']}")
-    told = len(answer["NodeNames"]) + len(answer["FailedNodes"]) + len(answer["FailedAndUnresolvableNodes"])
-    if told != nodes:
-        raise WrongAnswer(f"{told} of {nodes} nodes are told")
+    reported = len(answer["NodeNames"]) + len(answer["FailedNodes"]) + len(answer["FailedAndUnresolvableNodes"])
+    if reported != nodes:
+        raise WrongAnswer(f"{reported} of {nodes} nodes are told")
 
 
 if __name__ == "__main__":

@@ -90,7 +90,7 @@ def command(  # noqa: PLR0913 - one for each option
     """
     inventory = inventory_of(paths, overlays, features, keep_going=keep_going)
     world = World.of(inventory, features)
-    placement = world.placement(features, names["node"], profiles, tells_every_node=output == "wide")
+    placement = world.placement(features, names["node"], profiles, shows_every_node=output == "wide")
     results = _place(world, placement, names["pod"], names["claim"])
     if text := _rendered(results, placement, output):
         click.echo(text, nl=not text.endswith("\n"))

@@ -21,7 +21,7 @@ from scheduler.cli.inputs import (
     overlay_option,
     profile_options,
 )
-from scheduler.cli.progress import Progress, told_after
+from scheduler.cli.progress import Progress, after_delay
 from scheduler.core_v1.pod import Pod
 from scheduler.decision import admin_access
 from scheduler.offline.explanation import Explanation, explain
@@ -113,7 +113,7 @@ def command(  # noqa: PLR0913 - one for each option
         world.warn_of([subject.pod])
     if in_order:
         _place_before(world, placement, subject)
-    with told_after("asking every node ..."):
+    with after_delay("asking every node ..."):
         explanation = explain(placement, _look(placement, subject), node)
     tell(unchecked_namespaces(placement.unchecked, admin_access.LABEL))
     if explanation.answers and explanation.verdict == "Fits" and not in_order:

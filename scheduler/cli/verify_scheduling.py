@@ -302,14 +302,14 @@ def _answer(case: Case, features: Features) -> Answer:
     cluster = cluster_of(case.inventory, claims, case.inventory.pods, features, assumes_room=False)
     found = cluster.claims_of(pod)
     if isinstance(found, Waiting):
-        return _told(cluster, pod, diagnosis_of(cluster, pod, found), "")
+        return _reported(cluster, pod, diagnosis_of(cluster, pod, found), "")
     own, used_up = [one.claim for one in found], full(pod, found)
     decided = decide(cluster, pod, own, used_up)
     chosen = decided.node if isinstance(decided, Placed) else ""
-    return _told(cluster, pod, diagnosis_of(cluster, pod, own, used_up), chosen)
+    return _reported(cluster, pod, diagnosis_of(cluster, pod, own, used_up), chosen)
 
 
-def _told(cluster: Cluster, pod: Pod, diagnosis: Diagnosis, chosen: str) -> Answer:
+def _reported(cluster: Cluster, pod: Pod, diagnosis: Diagnosis, chosen: str) -> Answer:
     gate = "SchedulingGates" if pod.gates else "DynamicResources" if cluster.gate(pod) else ""
     names = [cluster.name_of(number) for number in bits(diagnosis.feasible)]
     scores = {
@@ -359,8 +359,8 @@ def _differing_parts(expected: Answer, actual: Answer) -> Iterator[Difference]:
         text = f"queue: expected {expected.gate or 'no'} gate, got {actual.gate or 'none'}"
         yield Difference(expected.gate or actual.gate, _QUEUE, text)
     if expected.pre_filter != actual.pre_filter:
-        plugin, told = _differing(expected.pre_filter, actual.pre_filter)
-        yield Difference(plugin, _PRE_FILTER, f"preFilter: {told}")
+        plugin, reported = _differing(expected.pre_filter, actual.pre_filter)
+        yield Difference(plugin, _PRE_FILTER, f"preFilter: {reported}")
         return
     yield from _by_node(expected.nodes, actual.nodes)
     if expected.scores.keys() != actual.scores.keys():  # scores depend on which nodes are feasible
@@ -370,8 +370,8 @@ def _differing_parts(expected: Answer, actual: Answer) -> Iterator[Difference]:
 
 def _by_choice(expected: Answer, actual: Answer) -> Iterator[Difference]:
     if expected.best and not (actual.chosen and actual.chosen <= expected.best and expected.chosen <= actual.best):
-        told = f"chosen: expected one of {_names(expected.best)}, got {_names(actual.chosen) or 'none'}"
-        yield Difference("choice", _CHOICE, told)
+        reported = f"chosen: expected one of {_names(expected.best)}, got {_names(actual.chosen) or 'none'}"
+        yield Difference("choice", _CHOICE, reported)
 
 
 def _by_node(expected: Mapping[str, Status], actual: Mapping[str, Status]) -> Iterator[Difference]:
@@ -380,8 +380,8 @@ def _by_node(expected: Mapping[str, Status], actual: Mapping[str, Status]) -> It
         theirs, ours = expected.get(node, _UNKNOWN), actual.get(node, _UNKNOWN)
         if theirs != ours:
             found.setdefault(_differing(theirs, ours), []).append(node)
-    for (plugin, told), nodes in found.items():
-        yield Difference(plugin, _NODE, f"{_names(nodes)}: {told}")
+    for (plugin, reported), nodes in found.items():
+        yield Difference(plugin, _NODE, f"{_names(nodes)}: {reported}")
 
 
 def _differing(expected: Status, actual: Status) -> tuple[str, str]:
@@ -395,8 +395,8 @@ def _by_score(expected: Scores, actual: Scores) -> Iterator[Difference]:
     for plugin in sorted({plugin for node in nodes for plugin in (*expected[node], *actual[node])}):
         theirs, ours = ([scores[node].get(plugin) for node in nodes] for scores in (expected, actual))
         if theirs != ours:
-            told = f"{plugin} of {_names(nodes)}: expected {_listed(theirs)}, got {_listed(ours)}"
-            yield Difference(plugin, _SCORE, told)
+            reported = f"{plugin} of {_names(nodes)}: expected {_listed(theirs)}, got {_listed(ours)}"
+            yield Difference(plugin, _SCORE, reported)
 
 
 def _listed(scores: Iterable[int | None]) -> str:

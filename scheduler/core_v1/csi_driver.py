@@ -12,10 +12,10 @@ from scheduler.core_v1.fields import MetadataFields, ObjectFields, metadata_erro
 
 @dataclass(frozen=True, slots=True)
 class CSIDriver:
-    """A driver by its name. tells_capacity: CSIStorageCapacities say what it can provision."""
+    """A driver by its name. publishes_capacity: CSIStorageCapacities say what it can provision."""
 
     name: str
-    tells_capacity: bool = False
+    publishes_capacity: bool = False
 
 
 class _SpecFields(ObjectFields):

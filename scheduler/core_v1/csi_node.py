@@ -54,5 +54,5 @@ def decode_csi_node(
 
 
 def _limits(drivers: list[_DriverFields] | tuple[()]) -> Mapping[str, int]:
-    told = ((one.name, one.allocatable.count if one.allocatable else None) for one in drivers)
-    return {name: count for name, count in told if count is not None}
+    reported = ((one.name, one.allocatable.count if one.allocatable else None) for one in drivers)
+    return {name: count for name, count in reported if count is not None}

@@ -44,9 +44,9 @@ def decode_csi_storage_capacity(
     fields, errors = typed(_CapacityFields, raw)
     if fields is None:
         return None, errors
-    told = {"capacity": fields.capacity, "maximumVolumeSize": fields.maximumVolumeSize}
+    reported = {"capacity": fields.capacity, "maximumVolumeSize": fields.maximumVolumeSize}
     negative = (
-        FieldError(name, one.text, "must not be negative") for name, one in told.items() if one and one.sign < 0
+        FieldError(name, one.text, "must not be negative") for name, one in reported.items() if one and one.sign < 0
     )
     if validate and (errors := (*metadata_errors(fields.metadata), *negative)):
         return None, errors

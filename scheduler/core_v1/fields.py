@@ -38,7 +38,7 @@ _MESSAGES: Mapping[str, str] = {
 
 
 class ObjectFields:
-    """The base of all shapes here: types as JSON has them, unknown fields unread."""
+    """The base of all types that are read so: types as JSON has them, unknown fields unread."""
 
     reader: ClassVar[Reader[Any]]
 
@@ -46,7 +46,7 @@ class ObjectFields:
         cls.reader = Reader(cls)
 
 
-Shape = TypeVar("Shape", bound=ObjectFields)
+T = TypeVar("T", bound=ObjectFields)
 
 
 class RequirementFields(ObjectFields):
@@ -94,10 +94,10 @@ class AnnotatedFields(MetadataFields):
     annotations: dict[str, str] | None = None
 
 
-def typed(shape: type[Shape], raw: Mapping[str, object]) -> tuple[Shape | None, tuple[FieldError, ...]]:
-    """The object in its shape, or None with every error."""
+def typed(type_: type[T], raw: Mapping[str, object]) -> tuple[T | None, tuple[FieldError, ...]]:
+    """The object with typed fields, or None with every error."""
     try:
-        return shape.reader.read(raw), ()
+        return type_.reader.read(raw), ()
     except ValidationError as error:
         return None, field_errors(error)
 

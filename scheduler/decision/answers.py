@@ -1,6 +1,6 @@
 """What nodes say to a pod, or to a claim that no pod uses, when somebody asks: all of them, or by reason.
 
-`decide` says what becomes of a pod, and keeps nothing of its way there; this works the story out, as things are now.
+`decide` says what becomes of a pod, and keeps nothing of its way there; this works it out, as things are now.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -63,7 +63,7 @@ def answers(cluster: Cluster, pod: Pod | None, claims: Sequence[Claim]) -> Itera
         for text, nodes in _not_left(cluster, pod, claims, required):
             for number in bits(nodes):
                 texts.setdefault(number, []).append(text)
-        found |= {number: "; ".join(told) for number, told in texts.items()}
+        found |= {number: "; ".join(reported) for number, reported in texts.items()}
         left = _left(cluster, pod, claims, required)
         lacking = union(nodes for _, nodes in fleet.unable(required.pending, left)) if required.pending else 0
         found |= {number: fleet.refusal(required.pending, number) for number in bits(lacking)}

@@ -111,8 +111,10 @@ def fit_error(nodes: int, reasons: Counter[str], *, before: str = "", explanatio
     """
     if not nodes:
         return _with("no nodes available to schedule pods", explanation)
-    told = before or ", ".join(sorted(f"{count} {reason}" for reason, count in reasons.items()))
-    return _with(f"0/{nodes} nodes are available: {told}." if told else f"0/{nodes} nodes are available:", explanation)
+    reported = before or ", ".join(sorted(f"{count} {reason}" for reason, count in reasons.items()))
+    return _with(
+        f"0/{nodes} nodes are available: {reported}." if reported else f"0/{nodes} nodes are available:", explanation
+    )
 
 
 def _with(message: str, explanation: str) -> str:

@@ -53,10 +53,10 @@ def not_placed(
     everywhere = reached_by_all(cluster, claims, failed)
     kept = [Kept.of(cluster, pod, required, everywhere) for required in asked]
     left = union(one.left for one in kept)
-    told: Counter[str] = Counter()
+    reported: Counter[str] = Counter()
     reasons: set[Reason] = set() if cluster.fleet.all else {NO_NODES}
     for reason, rejected in (found for one in kept for found in one.found()):
-        told[rejected.reason] += rejected.nodes.bit_count()
+        reported[rejected.reason] += rejected.nodes.bit_count()
         reasons.add(reason)
     lacking = lacking_devices(cluster, pod, [(one.required.pending, one.lacking) for one in kept])
     devices = _nearest(cluster, lacking) or (next(iter(failed.values()), "") if left else "")
@@ -66,7 +66,7 @@ def not_placed(
         min((one.requests for one in asked), key=lambda requests: len(requests.amounts)),
         classes_of(claim for required in asked for claim in required.pending),
         frozenset(() if pod.node_name else cluster.extended_resources.asked_by(pod)) | _taken_by_devices(kept),
-        fit_error(cluster.fleet.all.bit_count(), told, explanation=explanation),
+        fit_error(cluster.fleet.all.bit_count(), reported, explanation=explanation),
     )
     stuck = [one for one in claims if one.allocation and left & ~reached_by_all(cluster, [one], failed)]
     return NotPlaced(refusal, tuple(stuck), lacking=lacking)
@@ -104,7 +104,7 @@ class Kept:
         names = {plugin.name for plugin in after_devices(cluster.templates_of(pod).plugins)}
         refused = [(reason, one) for reason, one in found if not _is_late(reason, one, names)]
         late = [(reason, one) for reason, one in found if _is_late(reason, one, names)]
-        others = list(_told_after_devices(cluster, pod, required, late, reached)) if late else []
+        others = list(_lacking_by_node(cluster, pod, required, late, reached)) if late else []
         return Kept(required, refused, others, left, left & ~reached, left & reached & ~giving, giving & ~fitting)
 
     def found(self) -> Iterator[tuple[Reason, Rejected]]:
@@ -134,7 +134,7 @@ def _is_late(reason: Reason, one: Rejected, after_devices: Collection[str]) -> b
     return one.is_late or reason.plugin in after_devices
 
 
-def _told_after_devices(
+def _lacking_by_node(
     cluster: Cluster, pod: Pod, required: Requirements, late: Iterable[tuple[Reason, Rejected]], reached: Mask
 ) -> Iterator[tuple[Reason, Rejected]]:
     """What there is to say of nodes that a filter refuses which comes after devices: those may be missing as well."""
@@ -166,8 +166,8 @@ def lacking_devices(
     first = {cluster.name_of(next(bits(nodes))): number for number, (_, _, nodes) in enumerate(found)}
     nearest = first[nearest_of({name: found[number][1] for name, number in first.items()})]
     claims, _, nodes = found[nearest]
-    told = fleet.refusal(claims, next(bits(nodes)))
-    return [(told if number == nearest else outcome, nodes) for number, (_, outcome, nodes) in enumerate(found)]
+    reported = fleet.refusal(claims, next(bits(nodes)))
+    return [(reported if number == nearest else outcome, nodes) for number, (_, outcome, nodes) in enumerate(found)]
 
 
 def _nearest(cluster: Cluster, lacking: Iterable[tuple[Outcome, Mask]]) -> str:

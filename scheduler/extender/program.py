@@ -75,7 +75,7 @@ class Extender:
         self._is_stopping = False
         self._configuration = configuration
         self._is_authoritative = configuration.mode is Mode.AUTHORITATIVE
-        self._metrics = ExtenderMetrics(NAME, self._reading)
+        self._metrics = ExtenderMetrics(self._reading)
         self._core = Core(
             configuration,
             site,

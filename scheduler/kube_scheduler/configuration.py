@@ -221,7 +221,7 @@ class NamedProfile:
 
 
 def read(raw: Mapping[str, object]) -> tuple[KubeSchedulerConfiguration | None, tuple[FieldError, ...]]:
-    """The configuration, or None with every error of its shape and of the names of its profiles."""
+    """The configuration, or None with every error of its fields and of the names of its profiles."""
     found, errors = typed(KubeSchedulerConfiguration, raw)
     if found is not None and (errors := tuple(_about_names(found.profiles))):
         return None, errors

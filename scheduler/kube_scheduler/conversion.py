@@ -145,8 +145,8 @@ class _Conversion:
         path = f"{found.path}." if found.path else ""
         self._sampling(path, found.profile.percentage_of_nodes_to_score)
         if found.name == DEFAULT_SCHEDULER:
-            told = f"{path}schedulerName: {DEFAULT_SCHEDULER} is also kube-scheduler's: stop it, or change the name"
-            self.warnings.append(told)
+            reported = f"{path}schedulerName: {DEFAULT_SCHEDULER} is also kube-scheduler's: stop it, or change the name"
+            self.warnings.append(reported)
         configs = enumerate(found.profile.plugin_config)
         config = [one for number, entry in configs if (one := self._config(f"{path}pluginConfig[{number}]", entry))]
         plugins = self._plugins(f"{path}plugins", found.profile.plugins)
@@ -199,12 +199,12 @@ class _Conversion:
         if found.name in LIMITED:
             self._times(f"{path}.args", args)
             return {}
-        shape = ARGUMENTS.get(found.name)
-        if shape is None:
+        type_ = ARGUMENTS.get(found.name)
+        if type_ is None:
             self._leave_out(f"{path} ({found.name})", "this program has no arguments for the plugin")
             return {}
         kept = {name: value for name, value in args.items() if name not in ("apiVersion", "kind") and value is not None}
-        while errors := typed(shape, kept)[1]:
+        while errors := typed(type_, kept)[1]:
             for error in errors:
                 self._leave_out(f"{path}.args.{error.path}".removesuffix("."), error.message)
             wrong = {error.path.partition(".")[0].partition("[")[0] for error in errors}

@@ -208,7 +208,7 @@ class Volumes:
     def roomy(self, storage_class: StorageClass, size: Quantity) -> Mask:
         """The nodes with room for a volume of that size; all where the driver does not tell its capacity."""
         driver = self.objects.drivers.get(storage_class.provisioner)
-        if driver is None or not driver.tells_capacity:
+        if driver is None or not driver.publishes_capacity:
             return self.labels.all
         return self._capacities.roomy(storage_class.name, size.ceil_int())
 

@@ -195,8 +195,8 @@ def status_object(
     status: int, reason: str, message: str, causes: Sequence[Cause] = (), retry_after_s: int | None = None
 ) -> Json:
     """The Status of a refusal."""
-    told = [{"reason": cause.reason, "message": cause.message, "field": cause.field} for cause in causes]
-    details: Json = {"causes": told} if told else {}
+    reported = [{"reason": cause.reason, "message": cause.message, "field": cause.field} for cause in causes]
+    details: Json = {"causes": reported} if reported else {}
     if retry_after_s is not None:
         details["retryAfterSeconds"] = retry_after_s
     kind = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}

@@ -5,6 +5,7 @@ how to get them.
 """
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -65,7 +66,7 @@ def binaries(pytestconfig: pytest.Config) -> Binaries:
 
     def tell(line: str) -> None:
         with capture.global_and_fixture_disabled():
-            print(f"\n{line}", flush=True)  # noqa: T201 - a person waits for this
+            print(f"\n{line}", file=sys.stderr, flush=True)  # noqa: T201 - a person waits for this
 
     return find(os.environ, tell)
 

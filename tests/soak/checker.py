@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple, TypeVar
 
 from tests.controlplane.rest import CLAIM
-from tests.soak.facts import Claim, ClaimKey, Pod, claim_of, pod_of, subject_of, told_of
+from tests.soak.facts import Claim, ClaimKey, Pod, claim_of, pod_of, reported_of, subject_of
 from tests.soak.holdings import Holdings
 from tests.soak.inventory import Inventory
 from tests.soak.revisions import Revision
@@ -84,7 +84,7 @@ class Checker:
         """Take the next revision."""
         self.revisions += 1
         subject = subject_of(revision.object)
-        self._past.append((subject, told_of(revision)))
+        self._past.append((subject, reported_of(revision)))
         follow = self._claim if revision.object["kind"] == CLAIM.kind else self._pod
         for rule, text in follow(revision):
             self.wrongs.append(Wrong(rule, revision.version, text, subject))

@@ -117,12 +117,12 @@ def subject_of(raw: Json) -> str:
     return f"{raw['kind']} {metadata['namespace']}/{metadata['name']}"
 
 
-def told_of(revision: Revision) -> str:
+def reported_of(revision: Revision) -> str:
     """What may matter of a revision, in a line."""
     raw = revision.object
     metadata, spec, status = raw["metadata"], raw.get("spec") or {}, raw.get("status") or {}
     allocation = status.get("allocation") or {}
-    told = {
+    reported = {
         "gone": revision.is_gone,
         "uid": metadata["uid"],
         "deleted": metadata.get("deletionTimestamp"),
@@ -133,5 +133,5 @@ def told_of(revision: Revision) -> str:
         "allocated": [allocation.get("allocationTimestamp"), *map(str, claim_of(raw).seen)] if allocation else None,
         "reserved for": [one["uid"] for one in status.get("reservedFor") or ()],
     }
-    kept = ", ".join(f"{name} {value}" for name, value in told.items() if value)
+    kept = ", ".join(f"{name} {value}" for name, value in reported.items() if value)
     return f"{revision.seen_s:.3f} version {revision.version}: {subject_of(raw)}: {kept}"

@@ -92,8 +92,8 @@ class Run:
 
     def _stories(self, end_s: float) -> Mapping[str, Sequence[str]]:
         waited = sorted(self.checker.waited(), key=lambda one: one.ready_s - (one.bound_s or end_s))
-        told = {f"{one.pod} waited": self.checker.story(one) for one in waited[:_SLOWEST]}
-        return {one.text: self.checker.story(one) for one in self.checker.wrongs[:_SHOWN]} | told
+        reported = {f"{one.pod} waited": self.checker.story(one) for one in waited[:_SLOWEST]}
+        return {one.text: self.checker.story(one) for one in self.checker.wrongs[:_SHOWN]} | reported
 
     def progress(self, at_s: float) -> str:
         """One line."""

@@ -211,7 +211,7 @@ def test_one_that_dies_under_load_leaves_all_its_pods_to_the_other(plane: Contro
     assert history.wrongs() == []
 
 
-def test_told_to_end_under_load_it_leaves_no_claim_without_its_pod_on_a_node(
+def test_asked_to_end_under_load_it_leaves_no_claim_without_its_pod_on_a_node(
     plane: ControlPlane, api: RestClient
 ) -> None:
     with scheduler(plane, WITHOUT_LEASE, name="ended") as program:

@@ -59,7 +59,7 @@ def agree(cluster: Cluster, pod: Pod, ranks: list[int]) -> None:
     able = feasible(cycle, templates.plugins)
     assert set(bits(able)) == {number for number, reasons in said.items() if not reasons}
     refused = [one for _, one in rejections(cycle, templates)]
-    assert Counter(dict(told(refused))) == Counter(reason for reasons in said.values() for reason in reasons)
+    assert Counter(dict(reported(refused))) == Counter(reason for reasons in said.values() for reason in reasons)
     groups: dict[tuple[int, Score], Mask] = {}
     for number in cluster.nodes:
         key = (ranks[number], (float(number % 2),))
@@ -67,7 +67,7 @@ def agree(cluster: Cluster, pod: Pod, ranks: list[int]) -> None:
     assert pick(cycle, templates.plugins, groups, able, cluster.order) == naive_pick(cluster, pod, able, ranks)
 
 
-def told(refused: Sequence[Rejected]) -> Iterator[tuple[str, int]]:
+def reported(refused: Sequence[Rejected]) -> Iterator[tuple[str, int]]:
     """How many nodes are refused for each reason."""
     for reason in {one.reason for one in refused}:
         yield reason, sum(one.nodes.bit_count() for one in refused if one.reason == reason)

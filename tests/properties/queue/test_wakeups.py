@@ -49,7 +49,7 @@ def on_nodes(cluster: Cluster) -> dict[str, Pod]:
 
 @given(steps, strategies.pods_named("new"), st.integers(0, 15))
 @settings(max_examples=80)
-def test_a_refused_pod_that_comes_to_fit_has_been_told(steps: list[Step], pod: Pod, attempted_after: int) -> None:
+def test_a_refused_pod_that_comes_to_fit_has_been_reported(steps: list[Step], pod: Pod, attempted_after: int) -> None:
     cluster = Cluster()
     for step in steps[:attempted_after]:
         events_of(cluster, step)

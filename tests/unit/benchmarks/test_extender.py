@@ -78,7 +78,7 @@ def test_pods_of_all_claims_come_in_turn() -> None:
     assert pod_of(pod(0)).uid != pod_of(pod(len(SHAPES))).uid
 
 
-def test_answer_has_to_tell_every_node() -> None:
+def test_answer_has_to_report_every_node() -> None:
     check(200, json.dumps(ANSWER).encode(), 3)
 
 

@@ -59,7 +59,7 @@ def test_what_fails_first_ends_the_others() -> None:
     asyncio.run(run())
 
 
-def test_one_that_is_left_pending_is_told() -> None:
+def test_one_that_is_pending_is_reported() -> None:
     async def run() -> None:
         first, second = Waiting(Pending("later")), Waiting()
         first.ends.set()

@@ -23,7 +23,7 @@ class Reader:
         self.store.on_change(lambda old, new: self.changes.append((old, new)))
 
 
-def test_first_list_fills_the_store_and_tells_everything() -> None:
+def test_first_list_fills_the_store_and_reports_everything() -> None:
     store: Store[str] = Store()
     changes: list[Change] = []
     store.on_change(lambda old, new: changes.append((old, new)))
@@ -35,7 +35,7 @@ def test_first_list_fills_the_store_and_tells_everything() -> None:
     assert (store.resource_version, store.restarts) == (5, 0)
 
 
-def test_change_tells_old_and_new_after_the_store_holds_it() -> None:
+def test_change_reports_old_and_new_after_the_store_holds_it() -> None:
     reader = Reader(an_entry("a", 1, "old"))
     held: list[str | None] = []
     reader.store.on_change(lambda _old, _new: held.append(reader.store.get("a", "ns")))
@@ -60,7 +60,7 @@ def test_object_made_again_under_a_name_is_an_end_and_a_beginning() -> None:
     assert len(reader.store) == 1
 
 
-def test_deletion_is_told_with_what_was_there() -> None:
+def test_deletion_is_reported_with_what_was_there() -> None:
     reader = Reader(an_entry("a"))
     reader.store.take(deleted("a", 2))
     reader.store.take(deleted("a", 3))
@@ -68,7 +68,7 @@ def test_deletion_is_told_with_what_was_there() -> None:
     assert len(reader.store) == 0
 
 
-def test_new_list_tells_what_vanished_what_changed_and_what_appeared_and_nothing_else() -> None:
+def test_new_list_reports_what_vanished_what_changed_and_what_appeared_and_nothing_else() -> None:
     kept, old, gone = an_entry("kept", 1), an_entry("changed", 2), an_entry("gone", 3)
     new, appeared = an_entry("changed", 7), an_entry("appeared", 8)
     reader = Reader(kept, old, gone)
@@ -105,7 +105,7 @@ def test_undecodable_object_can_be_deleted_and_stays_refused_over_a_new_list() -
     assert reader.changes == [(None, a_refused("a", 2)), (None, a_refused("b", 2)), (a_refused("b", 2), None)]
 
 
-def test_watch_that_is_behind_a_list_tells_nothing_new() -> None:
+def test_watch_that_is_behind_a_list_reports_nothing_new() -> None:
     reader = Reader(an_entry("a", 1), an_entry("b", 2))
     reader.store.take(Restarted((an_entry("b", 9), an_entry("c", 8)), 9))
     del reader.changes[:]

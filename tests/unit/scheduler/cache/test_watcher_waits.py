@@ -53,12 +53,12 @@ class Server:
 def waits(monkeypatch: pytest.MonkeyPatch, *watches: tuple[bytes, ...]) -> list[tuple[str, float]]:
     """What the watcher waits after its calls."""
     server = Server(*watches)
-    told: list[Event[str]] = []
+    reported: list[Event[str]] = []
     monkeypatch.setattr("scheduler.cache.watcher.asyncio.sleep", server.sleep)
     connection, backoff = cast(Connection, server), WatchBackoff(1.0, longest_s=5.0)
     watcher = Watcher(connection, PODS, lambda _: "", lambda: 0.0, lists_by_watch=False, backoff=backoff)
     with pytest.raises(Over):
-        asyncio.run(watcher.run(told.append))
+        asyncio.run(watcher.run(reported.append))
     return server.waits
 
 

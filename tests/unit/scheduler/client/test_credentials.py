@@ -57,7 +57,7 @@ def test_file_that_is_no_kubeconfig_is_named(content: str, tmp_path: Path) -> No
         host_of(tmp_path, {}, path)
 
 
-def test_plugin_that_is_not_there_is_told_on_the_loop_of_the_program(tmp_path: Path) -> None:
+def test_plugin_that_is_not_there_is_reported_on_the_loop_of_the_program(tmp_path: Path) -> None:
     plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": "/nowhere/plugin"}
     path = a_kubeconfig(tmp_path / "config", exec=plugin)
     with (
@@ -74,7 +74,7 @@ def test_nothing_configured_says_what_to_give(tmp_path: Path) -> None:
         host_of(tmp_path, {})
 
 
-def test_pod_without_its_token_is_told(tmp_path: Path) -> None:
+def test_pod_without_its_token_is_reported(tmp_path: Path) -> None:
     with pytest.raises(NotConfigured, match="the service account of this pod: "):
         host_of(tmp_path, {"KUBERNETES_SERVICE_HOST": "10.0.0.1"})
 
@@ -160,7 +160,7 @@ def test_what_lasts_is_not_asked_for_again(tmp_path: Path) -> None:
     assert asyncio.run(used()) == "Bearer t1"
 
 
-def test_plugin_that_fails_is_told_until_it_succeeds(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_plugin_that_fails_is_reported_until_it_succeeds(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     answers = Answers(tmp_path)
     path = a_kubeconfig(tmp_path / "config", exec=answers.user)
 

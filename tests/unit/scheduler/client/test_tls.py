@@ -86,7 +86,7 @@ def trusted(authority: trustme.CA) -> dict[str, Any]:
 
 
 class Served:
-    """What a server was told: the certificates' names of its clients."""
+    """The names in the certificates of a server's clients."""
 
     def __init__(self) -> None:
         self.clients: list[str] = []
@@ -144,14 +144,14 @@ def test_client_shows_its_certificate(authority: trustme.CA, tmp_path: Path) -> 
 def refused(folder: Path, **config: Any) -> str:
     """Why nobody is called with such a kubeconfig."""
     path = kubeconfig(folder, "https://127.0.0.1:1", **config)
-    with pytest.raises(NotConfigured) as told:
+    with pytest.raises(NotConfigured) as reported:
         asyncio.run(calling(path))
-    return str(told.value)
+    return str(reported.value)
 
 
 def test_authority_that_is_none_is_refused_by_its_field(tmp_path: Path) -> None:
-    told = refused(tmp_path, **{"certificate-authority-data": data(b"none")})
-    assert re.search(r"certificate-authority.* cannot be used: .*no certificate", told)
+    reported = refused(tmp_path, **{"certificate-authority-data": data(b"none")})
+    assert re.search(r"certificate-authority.* cannot be used: .*no certificate", reported)
 
 
 def test_key_of_another_certificate_is_refused_by_its_field(authority: trustme.CA, tmp_path: Path) -> None:
@@ -160,8 +160,8 @@ def test_key_of_another_certificate_is_refused_by_its_field(authority: trustme.C
         "client-certificate-data": data(own.cert_chain_pems[0].bytes()),
         "client-key-data": data(other.private_key_pem.bytes()),
     }
-    told = refused(tmp_path, user=shown, **trusted(authority))
-    assert re.search(r"client-certificate or client-key.* cannot be used: .*KEY_VALUES_MISMATCH", told)
+    reported = refused(tmp_path, user=shown, **trusted(authority))
+    assert re.search(r"client-certificate or client-key.* cannot be used: .*KEY_VALUES_MISMATCH", reported)
 
 
 class Silent:

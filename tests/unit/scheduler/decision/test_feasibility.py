@@ -86,7 +86,7 @@ def test_a_resource_that_no_node_offers_is_insufficient_everywhere() -> None:
     assert cluster.rejections(pod) == [("NodeResourcesFit", Rejected("Insufficient gpu.example.com/gpu", 0b11, 0))]
 
 
-def test_a_node_that_is_refused_by_one_filter_is_not_told_with_a_later_one() -> None:
+def test_a_node_that_is_refused_by_one_filter_is_not_reported_with_a_later_one() -> None:
     tainted = a_node("a", taints=(Taint("k", "", "NoSchedule"),))
     cluster = Cluster(tainted, offering("b"), offering("c", cpu="1"), offering("d"))
     for number in (0, 1, 2):
@@ -100,7 +100,7 @@ def test_a_node_that_is_refused_by_one_filter_is_not_told_with_a_later_one() -> 
     ]
 
 
-def test_the_message_tells_counts_and_reasons_in_the_order_of_their_text() -> None:
+def test_the_message_reports_counts_and_reasons_in_the_order_of_their_text() -> None:
     refused = Counter({FITS: 3, "Insufficient cpu": 2, "x": 1})
     assert fit_error(6, refused) == f"0/6 nodes are available: 1 x, 2 Insufficient cpu, 3 {FITS}."
     assert fit_error(12, Counter({"a": 10, "b": 2})) == "0/12 nodes are available: 10 a, 2 b."

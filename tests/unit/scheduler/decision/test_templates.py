@@ -53,7 +53,7 @@ def test_a_node_is_refused_by_the_first_filter_that_refuses_it() -> None:
     ]
 
 
-def test_what_keeps_pods_from_nodes_is_told_by_node_and_anew_once_one_has_changed() -> None:
+def test_what_keeps_pods_from_nodes_is_reported_by_node_and_anew_once_one_has_changed() -> None:
     found = of_nodes(
         a_node("a"), a_node("b", taints=(TAINT,)), a_node("c", unschedulable=True), a_node("d", taints=(TAINT,))
     )
@@ -116,7 +116,7 @@ def test_a_pod_that_names_its_nodes_has_just_these_looked_at() -> None:
     assert sorted(nodes for _, _, nodes in rejected(templates, pod)) == [0b0101, 0b1000]
 
 
-def test_nodes_that_the_pod_does_not_name_are_told_as_kube_scheduler_tells_them() -> None:
+def test_nodes_that_the_pod_does_not_name_are_reported_as_kube_scheduler_reports_them() -> None:
     assert rejected(zoned("a", "b"), a_pod(affinity=named("n1"))) == [("NodeAffinity", NOT_NAMED, 0b01)]
 
 

@@ -80,13 +80,13 @@ def binds(cluster: Cluster, denied: Denied) -> tuple[Binds, Attempts]:
     return Binds(cluster, binder, attempts, is_ours=lambda _: False, timeout_s=30, wake=denied.wake), attempts
 
 
-def test_a_right_that_is_missing_is_told_while_the_pod_that_lacked_it_is_there(cluster: Cluster) -> None:
+def test_a_right_that_is_missing_is_reported_while_the_pod_that_lacked_it_is_there(cluster: Cluster) -> None:
     async def act() -> list[str]:
         found, attempts = binds(cluster, Denied())
         answer = await found.bind(ARGS)
-        told = [answer, attempts.trouble]
+        reported = [answer, attempts.trouble]
         cluster.remove_pod(POD.uid)
-        return [*told, attempts.trouble]
+        return [*reported, attempts.trouble]
 
     answer, while_there, afterwards = asyncio.run(act())
     assert 'User "ours" cannot POST' in answer
@@ -94,7 +94,7 @@ def test_a_right_that_is_missing_is_told_while_the_pod_that_lacked_it_is_there(c
     assert afterwards == ""
 
 
-def test_a_right_that_was_missing_is_not_told_any_more_once_the_pod_has_a_node_or_no_node_passes_for_it(
+def test_a_right_that_was_missing_is_not_reported_any_more_once_the_pod_has_a_node_or_no_node_passes_for_it(
     cluster: Cluster,
 ) -> None:
     """Somebody else may have bound it; and it may not be asked about again for as long as its devices are missing."""
@@ -103,18 +103,18 @@ def test_a_right_that_was_missing_is_not_told_any_more_once_the_pod_has_a_node_o
         found, attempts = binds(cluster, Denied())
         await found.bind(ARGS)
         found.refused("uid-other")
-        told = [bool(attempts.trouble)]
+        reported = [bool(attempts.trouble)]
         found.refused(POD.uid)
-        told.append(bool(attempts.trouble))
+        reported.append(bool(attempts.trouble))
         await found.bind(ARGS)
-        told.append(bool(attempts.trouble))
+        reported.append(bool(attempts.trouble))
         cluster.set_pod(replace(POD, node_name="node-0"))
-        return [*told, bool(attempts.trouble)]
+        return [*reported, bool(attempts.trouble)]
 
     assert asyncio.run(act()) == [True, False, True, False]
 
 
-def test_second_attempt_at_a_pod_is_not_begun_and_told_as_a_violation(cluster: Cluster) -> None:
+def test_second_attempt_at_a_pod_is_not_begun_and_reported_as_a_violation(cluster: Cluster) -> None:
     cluster.reserve(POD, Placed("node-0", (), ()))
     denied = Denied()
     assert asyncio.run(binds(cluster, denied)[0].bind(ARGS)) == INTERNAL

@@ -78,22 +78,22 @@ def other(tmp_path: Path) -> Site:
 
 
 @LOOPS
-def test_client_is_told_apart_by_certificate_and_name(site: Site, loop: Loop) -> None:
+def test_client_is_distinguished_by_certificate_and_name(site: Site, loop: Loop) -> None:
     async def use(url: str) -> None:
         assert url.startswith("https://127.0.0.1:")
         assert await ask(url, context=site.client()) == ANSWERED
         for stranger in (None, site.issued.stranger()):
             with pytest.raises(REFUSED):
                 await ask(url, context=site.issued.context(stranger))
-        told = "the client's certificate has somebody, somebody, none of which may call"
-        assert await ask(url, context=site.client("somebody")) == (403, {"Error": told})
+        reported = "the client's certificate has somebody, somebody, none of which may call"
+        assert await ask(url, context=site.client("somebody")) == (403, {"Error": reported})
 
     run(loop, served("nobody", CLIENT), use, Certificates(site.files))
 
 
 @LOOPS
 @pytest.mark.parametrize("which", STRANGERS)
-def test_client_and_log_are_told_why_a_certificate_is_refused(
+def test_client_and_log_are_shown_why_a_certificate_is_refused(
     site: Site, loop: Loop, which: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     stranger, alert, reason = STRANGERS[which]
@@ -233,7 +233,7 @@ def test_start_fails_by_the_name_of_the_file(site: Site, name: str, spoil: Calla
         Certificates(site.files)
 
 
-def test_missing_file_is_told_without_its_number_of_an_error(site: Site) -> None:
+def test_missing_file_is_reported_without_its_number_of_an_error(site: Site) -> None:
     assert site.files.client_ca is not None
     site.files.client_ca.unlink()
     with pytest.raises(BadCertificates) as found:

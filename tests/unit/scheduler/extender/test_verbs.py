@@ -128,7 +128,7 @@ def asked_to_preempt(pod: Any, **victims: list[str]) -> bytes:
 # -- filter
 
 
-def test_filter_tells_who_passes_and_why_the_others_do_not(world: World) -> None:
+def test_filter_reports_who_passes_and_why_the_others_do_not(world: World) -> None:
     assert world.filter(None, "node-1", "node-0", "node-9") == {
         "Nodes": None,
         "NodeNames": ["node-1"],

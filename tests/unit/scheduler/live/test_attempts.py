@@ -144,12 +144,12 @@ class Room:
         time = Time(lambda: self.now, lambda: MOMENT, lambda _: asyncio.sleep(0), lambda: 0.5)
         observed = Shown(cast(Reflector[Any], None), cluster)
         binder = Binder(api, claims("v1"), observed, WatchedVolumes(cluster), time, "ours", 1, "4", Silent())
-        metrics = Metrics("ours", lambda: pytest.fail("nobody reads them"))
-        told = Events(api, "ours", "ours", lambda: MOMENT), Refusals(api, lambda: MOMENT)
+        metrics = Metrics(lambda: pytest.fail("nobody reads them"))
+        reported = Events(api, "ours", "ours", lambda: MOMENT), Refusals(api, lambda: MOMENT)
         self.attempts = Attempts(
             cluster, binder, self._given_back, concurrency=2, is_tried=self.queue.is_tried, waits_for_devices=True
         )
-        parts = Parts(cluster, self.queue, binder, self.attempts, *told, metrics)
+        parts = Parts(cluster, self.queue, binder, self.attempts, *reported, metrics)
         self.loop = Loop(parts, lambda: self.now, lambda: False)
 
     def _given_back(self, event: Event, _: str) -> None:

@@ -85,7 +85,7 @@ class Room:
             api, claims("v1"), cast(WatchedClaims, denied), WatchedVolumes(cluster), time, "ours", 1, "1", denied
         )
         self.queue = Queue(self.now, gate=cluster.gate, on_move=lambda *_: None)
-        metrics = Metrics("ours", lambda: pytest.fail("nobody reads them"))
+        metrics = Metrics(lambda: pytest.fail("nobody reads them"))
         events, refusals = Events(api, "ours", "ours", lambda: moment), Refusals(api, lambda: moment)
         self.attempts = Attempts(
             cluster, binder, self._given_back, concurrency=8, is_tried=self.queue.is_tried, waits_for_devices=True
@@ -147,7 +147,7 @@ def test_while_changes_are_lost_no_pod_is_tried(room: Room) -> None:
     assert asyncio.run(act()) == [0, 1]
 
 
-def test_second_attempt_at_a_pod_is_not_begun_and_told(room: Room) -> None:
+def test_second_attempt_at_a_pod_is_not_begun_and_reported(room: Room) -> None:
     async def act() -> int:
         running = asyncio.create_task(room.loop.run())
         room.cluster.claims.reserve("uid-pod", "node", ())
@@ -175,22 +175,22 @@ def test_once_the_pod_that_lacked_a_right_has_gone_the_next_is_tried_at_once(roo
     assert asyncio.run(act()) == 1
 
 
-def test_a_right_that_was_missing_is_not_told_any_more_once_the_pod_that_lacked_it_is_refused(room: Room) -> None:
+def test_a_right_that_was_missing_is_not_reported_any_more_once_the_pod_that_lacked_it_is_refused(room: Room) -> None:
     """It may wait for long, and nobody knows what another pod could do meanwhile before one is tried."""
 
     async def act() -> list[str]:
         running = asyncio.create_task(room.loop.run())
         room.add("first")
         await room.go_on()
-        told = [room.attempts.trouble]
+        reported = [room.attempts.trouble]
         room.cluster.remove_node("node-0")
         room.now += PROBE_S + 1  # and its backoff
         await room.go_on()
-        told.append(room.attempts.trouble)
+        reported.append(room.attempts.trouble)
         room.add("second")
         assert await room.go_on() == 3
         running.cancel()
-        return told
+        return reported
 
     before, after = asyncio.run(act())
     assert 'User "ours" cannot POST' in before
@@ -213,7 +213,7 @@ def test_claim_that_keeps_its_pod_from_every_node_is_deallocated_but_not_in_a_dr
     assert [call for call in calls if path in call] == ([] if is_dry else [f"PUT {path}"])
 
 
-def test_namespace_with_costly_decisions_lets_others_go_first_and_is_told_when_they_take_too_long(
+def test_namespace_with_costly_decisions_lets_others_go_first_and_is_shown_when_they_take_too_long(
     room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each turn of its pod takes all that it may; in between, what others ask for is decided."""

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from scheduler.core_v1.pod import Pod, PodClaim
-from scheduler.plugins.dynamic_resources import CLAIMS, CLASSES, DEVICES
+from scheduler.plugins.dynamic_resources import CLAIMS, CLASSES, DEVICES, DYNAMIC_RESOURCES
 from scheduler.plugins.node_affinity import NODE_AFFINITY
 from scheduler.plugins.node_ports import NODE_PORTS
 from scheduler.plugins.plugin import Reason, Refusal
@@ -23,8 +23,8 @@ class Room:
 
     def __init__(self) -> None:
         self.claims: set[tuple[str, str]] = set()
-        self.told: list[tuple[str, str]] = []
-        self.queue = Queue(0.0, gate=self.gate, on_move=lambda place, why: self.told.append((str(place), why)))
+        self.reported: list[tuple[str, str]] = []
+        self.queue = Queue(0.0, gate=self.gate, on_move=lambda place, why: self.reported.append((str(place), why)))
 
     def gate(self, pod: Pod) -> str:
         missing = [one.claim_name for one in pod.claims if (pod.namespace, one.claim_name) not in self.claims]
@@ -217,8 +217,8 @@ def test_a_claim_that_goes_while_its_pod_waits_gates_the_pod(room: Room) -> None
     room.claims.clear()
     room.queue.on_event(ClaimChanged(an_allocated_claim("gpu-0", name="mine"), None), 60.0)
     assert (room.pop(60.0), room.place()) == (None, PodPlace.GATED)
-    (told,) = room.queue.dump()
-    assert (told["gate"], told["reasons"], told["message"]) == ("no claim mine", [], "")
+    (reported,) = room.queue.dump()
+    assert (reported["gate"], reported["reasons"], reported["message"]) == ("no claim mine", [], "")
 
 
 def test_a_refused_pod_that_asks_for_something_else_is_tried_again(room: Room) -> None:
@@ -285,19 +285,28 @@ def test_a_pod_that_comes_again_after_it_was_gone_starts_anew(room: Room) -> Non
     assert (found.attempts, found.failed) == (1, 0)
 
 
-def test_pods_are_counted_by_place_and_the_refused_by_reason(room: Room) -> None:
+def test_pods_are_counted_by_place_and_the_refused_by_scheduler_and_plugin(room: Room) -> None:
     for name in "abcd":
-        room.queue.add(a_pod(name=name), 0.0)
+        room.queue.add(a_pod(name=name, scheduler_name="mine"), 0.0)
     room.queue.add(a_pod(name="e", gates=("g",)), 0.0)
     room.refuse(0.0, "a", NODE_PORTS.reason)
     assert room.pop() == "b"
     room.queue.failed("uid-b", 0.0)
     assert room.pop() == "c"
     assert room.queue.pending() == dict.fromkeys(PodPlace, 1)
-    assert {reason for reason, number in room.queue.unschedulable().items() if number} == {NODE_PORTS.reason}
+    assert room.queue.unschedulable() == {("mine", NODE_PORTS.name): 1}
 
 
-def test_each_move_is_told_once(room: Room) -> None:
+def test_pod_counts_once_for_each_plugin_that_refuses_it_and_not_any_more_when_it_is_tried_again(room: Room) -> None:
+    room.queue.add(a_pod(scheduler_name="mine"), 0.0)
+    assert room.pop() == "pod"
+    room.queue.refused("uid-pod", a_refusal(CLAIMS, DEVICES, NODE_PORTS.reason), 0.0)
+    assert room.queue.unschedulable() == {("mine", DYNAMIC_RESOURCES.name): 1, ("mine", NODE_PORTS.name): 1}
+    room.queue.on_event(HELP, 60.0)
+    assert set(room.queue.unschedulable().values()) == {0}
+
+
+def test_each_move_is_reported_once(room: Room) -> None:
     gated = a_pod(gates=("g",))
     room.queue.add(gated, 0.0)
     room.queue.add(replace(gated, gates=("h",)), 0.0)
@@ -306,7 +315,7 @@ def test_each_move_is_told_once(room: Room) -> None:
     room.queue.on_event(HELP, 0.0)
     assert room.pop(1.0) == "pod"
     room.queue.failed("uid-pod", 1.0)
-    assert room.told == [
+    assert room.reported == [
         ("gated", "PodAdd"),
         ("active", "PodUpdate"),
         ("unschedulable", "ScheduleAttemptFailure"),
@@ -316,7 +325,7 @@ def test_each_move_is_told_once(room: Room) -> None:
     ]
 
 
-def test_a_person_is_told_why_a_pod_waits(room: Room) -> None:
+def test_a_person_is_shown_why_a_pod_waits(room: Room) -> None:
     room.queue.add(a_pod(priority=3), 1.0)
     assert room.pop(2.0) == "pod"
     room.queue.refused("uid-pod", a_refusal(DEVICES, NODE_PORTS.reason, message="0/2 nodes are available"), 2.0)

@@ -24,7 +24,7 @@ class Heard(Reporter):
     """Takes down which parts have failed."""
 
     def __init__(self) -> None:
-        super().__init__(Metrics("ours", lambda: pytest.fail("nobody reads them")))
+        super().__init__(Metrics(lambda: pytest.fail("nobody reads them")))
         self.parts: list[str] = []
         self.violations: list[Violation] = []
 
@@ -91,7 +91,9 @@ def test_one_that_leads_lists_the_claims_until_it_has_them_and_has_the_epoch_of_
     assert next(answers, "none is left") == "none is left"
 
 
-def test_violation_is_told_once_it_was_seen_twice_and_not_again_while_it_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_violation_is_reported_once_it_was_seen_twice_and_not_again_while_it_lasts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     lasting, passing = (Violation("I1", subject, "twice") for subject in ("lasting", "passing"))
     looks = iter([[lasting, passing], [lasting], [lasting], [], [lasting], [lasting]])
     heard = Heard()
