@@ -48,7 +48,7 @@ class Measure(NamedTuple):
     is_rate: bool = False
 
 
-class Spread(NamedTuple):
+class Range(NamedTuple):
     """The median, and how far the rounds are apart."""
 
     median: float
@@ -65,8 +65,8 @@ class Row(NamedTuple):
     case: str
     unit: str
     medians: Mapping[str, float | None]
-    ratio: Spread | None
-    of_ceiling: Spread | None
+    ratio: Range | None
+    of_ceiling: Range | None
 
     def document(self) -> Mapping[str, object]:
         """As the JSON has it: medians beside each other, and each ratio with its least and greatest."""
@@ -136,10 +136,10 @@ def _median(values: Iterable[float | None]) -> float | None:
     return statistics.median(known) if known else None
 
 
-def _spread(above: Sequence[float | None], below: Sequence[float | None]) -> Spread | None:
+def _spread(above: Sequence[float | None], below: Sequence[float | None]) -> Range | None:
     """Of the ratios, round by round; a round that one of them has not come to is left out."""
     ratios = [a / b for a, b in zip(above, below, strict=False) if a is not None and b]
-    return Spread(statistics.median(ratios), min(ratios), max(ratios)) if ratios else None
+    return Range(statistics.median(ratios), min(ratios), max(ratios)) if ratios else None
 
 
 def table(found: Sequence[Row], names: Mapping[str, str]) -> str:
@@ -158,5 +158,5 @@ def _number(value: float | None) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def _text(spread: Spread | None) -> str:
+def _text(spread: Range | None) -> str:
     return f"{spread.median:.2f} ({spread.least:.2f} to {spread.greatest:.2f})" if spread else "-"

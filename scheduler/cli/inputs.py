@@ -164,7 +164,7 @@ def _features(release: str, gates: str, *, is_strict: bool) -> Features:
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class Input:
     """The input, ready for decisions.
 
     pods: of the input and those that its workloads stand for, each with its priority. extended: the resources that
@@ -177,15 +177,15 @@ class World:
     extended: ExtendedResources
 
     @staticmethod
-    def of(inventory: Inventory, features: Features) -> "World":
-        """The world that the inventory describes; what of it does not count, or is only guessed, is told."""
+    def of(inventory: Inventory, features: Features) -> "Input":
+        """The input as pods and claims; what of it does not count, or is only guessed, is reported."""
         tell(switched_off(inventory, features))
         tell(unknown_attributes(inventory))
         priorities = Priorities(inventory.priority_classes)
         pods = [*inventory.pods, *expand(inventory.workloads, inventory.pods, inventory.nodes)]
         tell(unknown_priorities(Counter(pod.priority_class for pod in pods if not priorities.knows(pod))))
         extended = ExtendedResources(inventory.classes, features)
-        return World(inventory, Claims(inventory), identified(pods, priorities.of), extended)
+        return Input(inventory, Claims(inventory), identified(pods, priorities.of), extended)
 
     @property
     def pending(self) -> list[Pod]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from allocator.api.findings import FieldError
 from cel.values.quantity import Quantity
-from scheduler.core_v1.fields import MetadataFields, ObjectFields, metadata_errors, typed
+from scheduler.core_v1.fields import ObjectFields, ObjectMetaFields, metadata_errors, typed
 from scheduler.core_v1.label_selector import LabelSelector, LabelSelectorFields, label_selector
 from scheduler.core_v1.resources import Amount
 
@@ -30,7 +30,7 @@ class CSIStorageCapacity:
 
 
 class _CapacityFields(ObjectFields):
-    metadata: MetadataFields
+    metadata: ObjectMetaFields
     storageClassName: str  # noqa: N815 - the API's name
     nodeTopology: LabelSelectorFields | None = None  # noqa: N815 - the API's name
     capacity: Amount | None = None

@@ -34,7 +34,7 @@ def weighted(
     """The same by plugin, without those that do not tell these nodes apart."""
     for plugin in plugins:
         if plugin.score:
-            counts = ranks if plugin.name == DYNAMIC_RESOURCES.name else cycle.template.counts_of(plugin.name)[nodes]
+            counts = ranks if plugin.name == DYNAMIC_RESOURCES.name else cycle.template.counts_of(plugin.name, nodes)
             scores = plugin.score.scores(cycle, nodes, counts)
             if scores is not None:
                 yield plugin, plugin.score.weight * scores
@@ -53,9 +53,12 @@ def pick(
         return None
     nodes, size = numbers_of(able), cycle.infos.size
     sums = totals(cycle, plugins, nodes, ranks_of(groups, nodes, size))
-    preferred = flags_of(preferred_by_policy(groups, feasible), size)[nodes]
-    highest = int(sums[preferred].max())
-    return order.first(nodes[preferred & (sums == highest)]), highest
+    preferred = preferred_by_policy(groups, feasible)
+    if preferred != able:
+        is_preferred = flags_of(preferred, size)[nodes]
+        nodes, sums = nodes[is_preferred], sums[is_preferred]
+    highest = int(sums.max())
+    return order.first(nodes[sums == highest]), highest
 
 
 def preferred_by_policy(groups: Groups, feasible: Mask) -> Mask:
@@ -68,9 +71,11 @@ def ranks_of(groups: Groups, nodes: Numbers, size: int) -> Numbers:
     """The ranks of these nodes, in their order. size: more than any number of a node."""
     by_rank: dict[int, Mask] = {}
     for (rank, _), mask in groups.items():
-        by_rank[rank] = by_rank.get(rank, 0) | mask
+        if rank:
+            by_rank[rank] = by_rank.get(rank, 0) | mask
+    if not by_rank:
+        return np.zeros(len(nodes), np.int64)
     ranks = np.zeros(size, np.int64)
     for rank, mask in by_rank.items():
-        if rank:
-            ranks[flags_of(mask, size)] = rank
+        ranks[flags_of(mask, size)] = rank
     return ranks[nodes]

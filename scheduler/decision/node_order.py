@@ -12,6 +12,7 @@ import numpy as np
 from scheduler.state.masks import Numbers
 
 _DIGEST_BYTES = 8
+_FEWEST = 64
 
 
 class NodeOrder:
@@ -24,29 +25,28 @@ class NodeOrder:
     def __init__(self, identity: str = "") -> None:
         self.identity = identity
         self._names: dict[int, str] = {}
-        self._keys = np.arange(64, dtype=np.uint64)
+        self._keys = np.zeros(_FEWEST, np.uint64)
 
     def set_node(self, number: int, name: str) -> None:
         """The node of that name has this number."""
         if number >= len(self._keys):
-            more = np.arange(len(self._keys), 2 * number + 1, dtype=np.uint64)
-            self._keys = np.concatenate([self._keys, more])
+            self._keys = np.resize(self._keys, 2 * number + 1)
         self._names[number] = name
-        self._keys[number] = self._key(number, name)
+        self._keys[number] = self._key(name)
 
     def search_as(self, identity: str) -> None:
         """Take nodes in the order of that identity from now on."""
         if identity != self.identity:
             self.identity = identity
             for number, name in self._names.items():
-                self._keys[number] = self._key(number, name)
+                self._keys[number] = self._key(name)
 
     def first(self, numbers: Numbers) -> int:
-        """The one of these nodes, of which there has to be one, that goes first."""
+        """The one of these nodes that goes first. numbers: ascending, at least one."""
+        if not self.identity:
+            return int(numbers[0])
         return int(numbers[np.argmin(self._keys[numbers])])
 
-    def _key(self, number: int, name: str) -> int:
-        if not self.identity:
-            return number
+    def _key(self, name: str) -> int:
         text = f"{self.identity} {name}".encode()
         return int.from_bytes(blake2b(text, digest_size=_DIGEST_BYTES).digest(), "big")

@@ -20,11 +20,11 @@ from scheduler.kube_scheduler.configuration import (
     DYNAMIC_RESOURCES,
     KubeClientConnection,
     KubeLeaderElection,
+    KubePluginSet,
     KubeSchedulerConfiguration,
     NamedProfile,
     PluginConfig,
     Plugins,
-    PluginSet,
     profiles_of,
     seconds,
 )
@@ -169,7 +169,7 @@ class _Conversion:
     def _plugins(self, path: str, found: Plugins) -> dict[str, Json]:
         sets: dict[str, Json] = {}
         for point in type(found).model_fields:
-            own: PluginSet = getattr(found, point)
+            own: KubePluginSet = getattr(found, point)
             at = f"{path}.{to_camel(point)}"
             if point in _KNOWN:
                 if kept := self._set(at, own, _KNOWN[point]):
@@ -178,7 +178,7 @@ class _Conversion:
                 self._leave_out(at, "plugins are switched by multiPoint, filter and score")
         return sets
 
-    def _set(self, path: str, found: PluginSet, known: Iterable[str]) -> Json:
+    def _set(self, path: str, found: KubePluginSet, known: Iterable[str]) -> Json:
         """The set with the plugins that there are."""
         kept: dict[str, list[Json]] = {"enabled": [], "disabled": []}
         for number, one in enumerate(found.enabled):
@@ -221,7 +221,7 @@ class _Conversion:
                 self._leave_out(f"{path}.{name}", "the plugin has no such argument here")
 
 
-def _is_implied(own: PluginSet, other: PluginSet, point: str) -> bool:
+def _is_implied(own: KubePluginSet, other: KubePluginSet, point: str) -> bool:
     """Whether a set says nothing that is not so in any case, or more than that of the point that it prepares."""
     if not own.disabled and _names(own.enabled) <= _BUILT_IN:
         return True

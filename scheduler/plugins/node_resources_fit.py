@@ -226,7 +226,11 @@ def node_resources_fit(strategy: ScoringStrategy = LEAST_ALLOCATED, ignored: Ign
         return _changes(cycle, ignored.left_of(cycle.requests), place)
 
     def scores(cycle: Cycle, nodes: Numbers, _counts: Numbers) -> Numbers:
-        return strategy.scores(_scored_requests(cycle), cycle.infos, nodes)
+        requests, infos = _scored_requests(cycle), cycle.infos
+        kept = infos.by_row.of(
+            (strategy, requests.key), len(requests.amounts), lambda rows: strategy.scores(requests, infos, rows)
+        )
+        return kept[nodes]
 
     hints: dict[type[Event], Hint] = {
         NodeChanged: _offers_more(ignored),

@@ -24,7 +24,7 @@ from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.storage_class import StorageClass
 from scheduler.core_v1.volume_attachment import VolumeAttachment
 from scheduler.core_v1.volume_sources import Handle
-from scheduler.state.capacities import Capacities
+from scheduler.state.capacities import StorageCapacities
 from scheduler.state.disks import UsedDisks
 from scheduler.state.free_volumes import FreeVolumes
 from scheduler.state.node_labels import NodeLabels
@@ -74,7 +74,7 @@ class Volumes:
         self.labels = NodeLabels()
         self.disks = UsedDisks()
         self.free = FreeVolumes(self.labels)
-        self._capacities = Capacities(self.labels)
+        self._capacities = StorageCapacities(self.labels)
         self._use = VolumeUse(self.objects)
         self._users: Counter[ClaimKey] = Counter()
         self._undo: dict[str, dict[ObjectKey, Callable[[], None]]] = {}

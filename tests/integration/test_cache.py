@@ -44,7 +44,7 @@ def name_and_label(raw: Mapping[str, Any]) -> Value:
     return metadata["name"], label
 
 
-class Classes:
+class ClassCalls:
     """Writes device classes past the proxy; each write gives the version that it has led to."""
 
     def __init__(self, connection: Connection) -> None:
@@ -96,7 +96,7 @@ async def reported(cache: Cache, resource_version: int) -> Mapping[str, str]:
     return dict(cache.store.values())
 
 
-Play = Callable[[Proxy, Classes], Awaitable[None]]
+Play = Callable[[Proxy, ClassCalls], Awaitable[None]]
 
 
 def play(proxy: Proxy, plane: ControlPlane, course: Play) -> None:
@@ -104,7 +104,7 @@ def play(proxy: Proxy, plane: ControlPlane, course: Play) -> None:
 
     async def run() -> None:
         async with connect(kubeconfig=plane.kubeconfig()) as connection:
-            await course(proxy, Classes(connection))
+            await course(proxy, ClassCalls(connection))
 
     asyncio.run(run())
 
@@ -122,7 +122,7 @@ def lists(proxy: Proxy) -> list[Request]:
 def test_objects_that_are_there_and_that_come_and_go_are_known(
     proxy: Proxy, plane: ControlPlane, *, lists_by_watch: bool
 ) -> None:
-    async def course(proxy: Proxy, api: Classes) -> None:
+    async def course(proxy: Proxy, api: ClassCalls) -> None:
         await api.create("a", "1")
         await api.create("b", "1")
         async with reflecting(proxy.kubeconfig(ADMIN), lists_by_watch=lists_by_watch) as cache:
@@ -140,7 +140,7 @@ def test_objects_that_are_there_and_that_come_and_go_are_known(
 def test_list_of_more_than_a_page_comes_in_pages(proxy: Proxy, plane: ControlPlane) -> None:
     names = [f"c{number:03}" for number in range(A_PAGE + 10)]
 
-    async def course(proxy: Proxy, api: Classes) -> None:
+    async def course(proxy: Proxy, api: ClassCalls) -> None:
         await api.create_all(names)
         async with reflecting(proxy.kubeconfig(ADMIN), lists_by_watch=False) as cache:
             assert sorted(dict(cache.store.values())) == names
@@ -150,7 +150,7 @@ def test_list_of_more_than_a_page_comes_in_pages(proxy: Proxy, plane: ControlPla
 
 
 def test_cut_watch_goes_on_where_it_was(proxy: Proxy, plane: ControlPlane) -> None:
-    async def course(proxy: Proxy, api: Classes) -> None:
+    async def course(proxy: Proxy, api: ClassCalls) -> None:
         async with reflecting(proxy.kubeconfig(ADMIN)) as cache:
             seen = await api.create("a")
             await reported(cache, seen)
@@ -166,7 +166,7 @@ def test_cut_watch_goes_on_where_it_was(proxy: Proxy, plane: ControlPlane) -> No
 
 @pytest.mark.parametrize("then", [Then.END, Then.RESET])
 def test_watch_that_ends_in_the_midst_of_events_loses_none(proxy: Proxy, plane: ControlPlane, then: Then) -> None:
-    async def course(proxy: Proxy, api: Classes) -> None:
+    async def course(proxy: Proxy, api: ClassCalls) -> None:
         half_a_line = b'{"type":"ADDED","object":{"me'
         proxy.on("GET", "/deviceclasses", Stream(2, then, half_a_line), where=resumes, times=3)
         async with reflecting(proxy.kubeconfig(ADMIN), lists_by_watch=False) as cache:
@@ -185,7 +185,7 @@ def resumes(request: Request) -> bool:
 
 
 def test_watch_that_falls_silent_is_opened_again(proxy: Proxy, plane: ControlPlane) -> None:
-    async def course(proxy: Proxy, api: Classes) -> None:
+    async def course(proxy: Proxy, api: ClassCalls) -> None:
         proxy.on("GET", "/deviceclasses", Stream(1, Then.SILENCE))  # after the end of what is there
         async with reflecting(proxy.kubeconfig(ADMIN), silence_s=0.5) as cache:
             assert await reported(cache, await api.create("a")) == {"a": ""}
@@ -216,7 +216,7 @@ EXPIRED: Mapping[str, Fault] = {
 def test_expired_version_leads_to_a_new_list_that_reports_what_was_missed(
     proxy: Proxy, plane: ControlPlane, expired: str, *, lists_by_watch: bool
 ) -> None:
-    async def course(proxy: Proxy, api: Classes) -> None:
+    async def course(proxy: Proxy, api: ClassCalls) -> None:
         for name in ("kept", "changed", "gone"):
             await api.create(name, "1")
         async with reflecting(proxy.kubeconfig(ADMIN), lists_by_watch=lists_by_watch) as cache:
@@ -238,7 +238,7 @@ def test_expired_version_leads_to_a_new_list_that_reports_what_was_missed(
 
 
 def test_object_made_again_while_nobody_watched_is_an_end_and_a_beginning(proxy: Proxy, plane: ControlPlane) -> None:
-    async def course(proxy: Proxy, api: Classes) -> None:
+    async def course(proxy: Proxy, api: ClassCalls) -> None:
         await api.create("a", "1")
         async with reflecting(proxy.kubeconfig(ADMIN)) as cache:
             changes = changes_of(cache)
@@ -257,7 +257,7 @@ def test_object_made_again_while_nobody_watched_is_an_end_and_a_beginning(proxy:
 
 @pytest.mark.parametrize("status", [429, 500, 503])
 def test_server_that_cannot_answer_is_asked_again(proxy: Proxy, plane: ControlPlane, status: int) -> None:
-    async def course(proxy: Proxy, api: Classes) -> None:
+    async def course(proxy: Proxy, api: ClassCalls) -> None:
         proxy.on("GET", "/deviceclasses", refuse(status, "Trouble"), times=4)
         await api.create("a")
         async with reflecting(proxy.kubeconfig(ADMIN)) as cache:
@@ -268,7 +268,7 @@ def test_server_that_cannot_answer_is_asked_again(proxy: Proxy, plane: ControlPl
 
 
 def test_list_by_watch_that_breaks_off_is_followed_by_pages(proxy: Proxy, plane: ControlPlane) -> None:
-    async def course(proxy: Proxy, api: Classes) -> None:
+    async def course(proxy: Proxy, api: ClassCalls) -> None:
         proxy.on("GET", "/deviceclasses", Stream(1, Then.RESET))
         await api.create("a")
         await api.create("b")
@@ -280,7 +280,7 @@ def test_list_by_watch_that_breaks_off_is_followed_by_pages(proxy: Proxy, plane:
 
 
 def test_object_that_cannot_be_decoded_is_left_out_until_it_is_mended(proxy: Proxy, plane: ControlPlane) -> None:
-    async def course(proxy: Proxy, api: Classes) -> None:
+    async def course(proxy: Proxy, api: ClassCalls) -> None:
         await api.create("a", "bad")
         await api.create("b", "1")
         async with reflecting(proxy.kubeconfig(ADMIN)) as cache:
@@ -313,7 +313,7 @@ def test_finished_pod_leaves_the_cache_of_those_that_are_not(plane: ControlPlane
 
 
 def test_list_out_of_turn_shows_what_the_watch_has_not_reported_yet(proxy: Proxy, plane: ControlPlane) -> None:
-    async def course(proxy: Proxy, api: Classes) -> None:
+    async def course(proxy: Proxy, api: ClassCalls) -> None:
         await api.create("a")
         async with reflecting(proxy.kubeconfig(ADMIN)) as cache:
             proxy.silence_watches()
@@ -340,7 +340,7 @@ async def as_of_yesterday(forward: Forward) -> Answer:
 def test_server_whose_data_are_older_than_what_it_reported_ends_the_reflector(
     proxy: Proxy, plane: ControlPlane
 ) -> None:
-    async def course(proxy: Proxy, api: Classes) -> None:
+    async def course(proxy: Proxy, api: ClassCalls) -> None:
         await api.create("a")
         async with connect(kubeconfig=proxy.kubeconfig(ADMIN)) as connection:
             watcher = Watcher(connection, CLASSES, name_and_label, lambda: 0.5)
@@ -374,7 +374,7 @@ def compact(plane: ControlPlane, revision: int) -> None:
 
 
 def test_server_that_does_not_list_by_watch_is_asked_for_pages(uncached: ControlPlane) -> None:
-    async def course(proxy: Proxy, api: Classes) -> None:
+    async def course(proxy: Proxy, api: ClassCalls) -> None:
         await api.create("pages")
         async with reflecting(proxy.kubeconfig(ADMIN)) as cache:
             assert cache.store.get("pages") == ("pages", "")
@@ -387,7 +387,7 @@ def test_server_that_does_not_list_by_watch_is_asked_for_pages(uncached: Control
 
 
 def test_compaction_while_the_watch_was_cut_leads_to_a_new_list(uncached: ControlPlane) -> None:
-    async def course(proxy: Proxy, api: Classes) -> None:
+    async def course(proxy: Proxy, api: ClassCalls) -> None:
         await api.create("gone")
         async with reflecting(proxy.kubeconfig(ADMIN)) as cache:
             await reported(cache, await api.create("seen"))  # the watch is open
@@ -406,7 +406,7 @@ def test_compaction_while_the_watch_was_cut_leads_to_a_new_list(uncached: Contro
 
 
 def test_continue_token_that_a_compaction_has_expired_leads_to_a_new_list(uncached: ControlPlane) -> None:
-    async def course(proxy: Proxy, api: Classes) -> None:
+    async def course(proxy: Proxy, api: ClassCalls) -> None:
         await api.create_all([f"t{number:03}" for number in range(A_PAGE + 10)])
         last = await api.create("z")
         hold = Hold()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.soak import figures
 from tests.soak.checker import HELD_TWICE, WITHOUT_DEVICES, Checker, Wrong
-from tests.soak.figures import Rule, Waits
+from tests.soak.figures import Rule, WaitTimes
 from tests.soak.good import Good
 from tests.soak.hostile import Hostile
 from tests.soak.plan import Plan
@@ -104,7 +104,7 @@ class Run:
             f"{memory} MiB; {self.checker.revisions} revisions, {len(self.checker.wrongs)} wrong"
         )
 
-    def _figures(self, waits: Waits, lasted_s: float) -> Mapping[str, object]:
+    def _figures(self, waits: WaitTimes, lasted_s: float) -> Mapping[str, object]:
         good, gaps = self.good, self.processes.gaps
         return {
             "revisions checked": self.checker.revisions,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.controlplane.certificates import Certificates, Pair
+from tests.controlplane.certificates import Certificates, CertificatesPair
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.rest import Json
 from tests.integration.extender.beside import Beside, start_kube_scheduler
@@ -30,7 +30,7 @@ def world(without_kube_scheduler: Beside) -> Beside:
     return without_kube_scheduler
 
 
-def bind(world: Beside, client: Pair | None) -> tuple[int, str]:
+def bind(world: Beside, client: CertificatesPair | None) -> tuple[int, str]:
     """Status and error of a call of bind."""
     status, body = call(world.door.port, world.door.certificates.context(client), "bind", json.dumps(BIND).encode())
     return status, json.loads(body)["Error"]

@@ -9,7 +9,7 @@ import pytest
 from tests.controlplane.rest import Json
 from tests.soak.checker import HELD_TWICE, WITHOUT_DEVICES, Checker
 from tests.soak.facts import PROTECTION
-from tests.soak.inventory import Inventory, inventory_of, quantity
+from tests.soak.inventory import PublishedDevices, inventory_of, quantity
 from tests.soak.revisions import Revision
 
 NODE, OTHER = "node-0", "node-1"
@@ -33,7 +33,7 @@ def a_part(name: str, memory: str) -> Json:
     return {"name": name, "consumesCounters": [{"counterSet": "chip", "counters": {"memory": {"value": memory}}}]}
 
 
-def the_inventory() -> Inventory:
+def the_inventory() -> PublishedDevices:
     shared = {"name": "nic", "allowMultipleAllocations": True, "capacity": {"bandwidth": {"value": "100G"}}}
     return inventory_of(
         [

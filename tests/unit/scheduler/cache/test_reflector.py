@@ -18,7 +18,7 @@ from tests.unit.scheduler.cache.objects import a_refused, an_entry
 LISTED = Restarted((an_entry(),), 1)
 
 
-class Over(Exception):
+class ReflectorOver(Exception):
     """A script has come to its end."""
 
 
@@ -34,7 +34,7 @@ class Script:
         for at, event in self.events:
             self.now = at
             tell(event)
-        raise Over
+        raise ReflectorOver
 
 
 def cut(reason: str) -> Interrupted:
@@ -44,7 +44,7 @@ def cut(reason: str) -> Interrupted:
 def played(*events: tuple[float, Event[str]]) -> Reflector[str]:
     script = Script(list(events))
     reflector = Reflector(cast(Watcher[str], script), lambda: script.now)
-    with pytest.raises(Over):
+    with pytest.raises(ReflectorOver):
         asyncio.run(reflector.run())
     return reflector
 

@@ -19,7 +19,7 @@ BOOKMARK = b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"7"}}}'
 BROKEN = b'{"type":"MODIFIED","object":{"metadata":{}}}'
 
 
-class Over(BaseException):
+class WatcherOver(BaseException):
     """A script has come to its end."""
 
 
@@ -38,7 +38,7 @@ class Server:
     async def stream(self, path: str, query: Mapping[str, str], idle_s: float) -> AsyncIterator[AsyncIterator[bytes]]:
         lines = next(self._watches, None)
         if lines is None:
-            raise Over
+            raise WatcherOver
 
         async def tell() -> AsyncIterator[bytes]:
             for line in lines:
@@ -60,7 +60,7 @@ def reported(server: Server, backoff: WatchBackoff | None = None) -> list[Event[
     at_once = backoff or WatchBackoff(0.0, longest_s=0.0)
     connection = cast(Connection, server)
     watcher = Watcher(connection, PODS, whole, lambda: 0.0, lists_by_watch=False, backoff=at_once)
-    with pytest.raises(Over):
+    with pytest.raises(WatcherOver):
         asyncio.run(watcher.run(events.append))
     return events
 

@@ -13,7 +13,7 @@ from click import unstyle
 from allocator.gates import Features
 from allocator.model import Allocation
 from allocator.outcome import Allocated, Exhausted
-from scheduler.cli.inputs import World, inventory_of
+from scheduler.cli.inputs import Input, inventory_of
 from scheduler.offline.claims import Claims
 from scheduler.offline.explanation import Explanation, explain
 from scheduler.offline.placement import PlacedPod, Placement, Result, order_of
@@ -716,7 +716,7 @@ def explained() -> dict[str, tuple[Explanation, Result]]:
     if not INVENTORIES.is_dir():
         pytest.skip(f"the fleet is not at hand: {INVENTORIES} is absent")
     paths = [str(INVENTORIES / name) for name in ("cluster.yaml", "pending.yaml")]
-    world = World.of(inventory_of(paths, (), FEATURES, keep_going=False), FEATURES)
+    world = Input.of(inventory_of(paths, (), FEATURES, keep_going=False), FEATURES)
     placement = world.placement(FEATURES)
     found = {}
     for pod in sorted(world.pending, key=order_of):

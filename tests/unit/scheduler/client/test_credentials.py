@@ -91,7 +91,7 @@ def a_status(token: str, expires: str = "2999-01-01T00:00:00Z") -> str:
     return json.dumps({"apiVersion": PLUGIN, "kind": "ExecCredential", "status": status})
 
 
-class Answers:
+class CredentialsAnswers:
     """What a plugin gives, by pipes: for as long as nothing is given, it hangs."""
 
     def __init__(self, folder: Path) -> None:
@@ -107,7 +107,7 @@ class Answers:
 def test_plugin_that_hangs_leaves_what_it_gave_before_in_use_and_all_that_are_refused_wait_for_one_run(
     tmp_path: Path,
 ) -> None:
-    answers = Answers(tmp_path)
+    answers = CredentialsAnswers(tmp_path)
     path = a_kubeconfig(tmp_path / "config", exec=answers.user)
 
     async def used() -> list[object]:
@@ -126,7 +126,7 @@ def test_plugin_that_hangs_leaves_what_it_gave_before_in_use_and_all_that_are_re
 
 
 def test_what_expires_soon_is_renewed_beside_the_calls(tmp_path: Path) -> None:
-    answers = Answers(tmp_path)
+    answers = CredentialsAnswers(tmp_path)
     path = a_kubeconfig(tmp_path / "config", exec=answers.user)
 
     async def used() -> tuple[str, str]:
@@ -144,7 +144,7 @@ def test_what_expires_soon_is_renewed_beside_the_calls(tmp_path: Path) -> None:
 
 
 def test_what_lasts_is_not_asked_for_again(tmp_path: Path) -> None:
-    answers = Answers(tmp_path)
+    answers = CredentialsAnswers(tmp_path)
     path = a_kubeconfig(tmp_path / "config", exec=answers.user)
 
     async def used() -> str:
@@ -161,7 +161,7 @@ def test_what_lasts_is_not_asked_for_again(tmp_path: Path) -> None:
 
 
 def test_plugin_that_fails_is_reported_until_it_succeeds(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    answers = Answers(tmp_path)
+    answers = CredentialsAnswers(tmp_path)
     path = a_kubeconfig(tmp_path / "config", exec=answers.user)
 
     async def troubles() -> tuple[bool, str, bool, str]:
@@ -182,7 +182,7 @@ def test_plugin_that_fails_is_reported_until_it_succeeds(tmp_path: Path, caplog:
 
 
 def test_closing_ends_a_plugin_that_hangs(tmp_path: Path) -> None:
-    answers = Answers(tmp_path)
+    answers = CredentialsAnswers(tmp_path)
     path = a_kubeconfig(tmp_path / "config", exec=answers.user)
 
     async def closed() -> None:

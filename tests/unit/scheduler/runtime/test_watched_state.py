@@ -25,7 +25,7 @@ from tests.builders import a_class, a_node, a_pod, a_slice
 from tests.unit.scheduler.runtime.updates import update_from
 
 
-class Heard:
+class WatchedStateHeard:
     """Keeps what a cluster would be told, and what is heard then, in order."""
 
     def __init__(self) -> None:
@@ -69,7 +69,7 @@ def test_object_is_set_when_it_is_there_and_removed_when_it_is_gone(
     known_by: Callable[[Any], object],
     changed: Callable[[Any, Any], object],
 ) -> None:
-    reported = Heard()
+    reported = WatchedStateHeard()
     state = a_state()
     update_from(state, cast(Cluster, reported), lambda event: reported.calls.append(("heard", event)))
     key, uid = Key("", "a"), str(known_by(found))
@@ -89,7 +89,7 @@ def test_object_is_set_when_it_is_there_and_removed_when_it_is_gone(
 
 @pytest.mark.parametrize("kind", ["Service", "ReplicationController", "ReplicaSet", "StatefulSet"])
 def test_services_and_controllers_are_known_and_wake_nobody(kind: str) -> None:
-    reported = Heard()
+    reported = WatchedStateHeard()
     state = a_state()
     update_from(state, cast(Cluster, reported), lambda event: reported.calls.append(("heard", event)))
     store, found = store_of(state, kind), PodSelector(kind, "default", "a", ())
