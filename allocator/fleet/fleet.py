@@ -92,9 +92,9 @@ class Fleet:
         """A class is gone. Raises KeyError if it was not there."""
         self._current.remove_class(name)
 
-    def settle(self) -> None:
+    def refresh(self) -> None:
         """Work out what the events since the last question have touched; a question does so itself."""
-        self._nodes.settle()
+        self._nodes.refresh()
 
     def by(self, policy: Policy) -> "Fleet":
         """The same nodes and devices, by another policy: what happens to one happens to both; answers are its own."""
@@ -151,7 +151,7 @@ class Fleet:
 
         freed: claims that hold devices, as they were added, and that would be gone by then.
         """
-        self._nodes.settle()
+        self._nodes.refresh()
         snapshot = self._current.value
         if freed:
             snapshot = snapshot.with_usage(snapshot.usage.minus(freed))
@@ -159,7 +159,7 @@ class Fleet:
 
     def devices(self, node: Node) -> Sequence[Device]:
         """The devices that the node reaches, of usable pools. Raises InvalidPool."""
-        self._nodes.settle()
+        self._nodes.refresh()
         return self._current.value.view(node).devices
 
     def unable(self, claims: Sequence[Claim], allowed: Mask) -> Iterator[tuple[Outcome, Mask]]:
@@ -192,7 +192,7 @@ class Fleet:
     @property
     def snapshot(self) -> Snapshot:
         """The cluster as it is now, whatever happens later. Cost: O(slices), due when the next slice comes or goes."""
-        self._nodes.settle()
+        self._nodes.refresh()
         return self._current.lend()
 
     @property

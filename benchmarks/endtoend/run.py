@@ -19,7 +19,7 @@ from benchmarks.endtoend.contenders.ceiling import Ceiling
 from benchmarks.endtoend.contenders.extender import WithExtender
 from benchmarks.endtoend.contenders.kube_scheduler import KubeScheduler
 from benchmarks.endtoend.contenders.ours import Ours
-from benchmarks.endtoend.correctness import Wrong
+from benchmarks.endtoend.correctness import WrongState
 from benchmarks.endtoend.figures import Run
 from benchmarks.endtoend.measurement import measure
 from benchmarks.endtoend.plot import plot
@@ -49,7 +49,7 @@ def main() -> None:
     contenders = [contender for contender in CONTENDERS if contender.name in (arguments.only or all_names)]
     try:
         runs = compare(contenders, arguments.sizes, arguments.rounds, arguments.output)
-    except (Unavailable, BuildError, StartError, CallFailed, Stalled, Wrong) as error:
+    except (Unavailable, BuildError, StartError, CallFailed, Stalled, WrongState) as error:
         sys.exit(f"bench-e2e: {error}")
     names = {contender.column: contender.name for contender in contenders}
     print(f"ours: {description()}\n")

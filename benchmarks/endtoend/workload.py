@@ -39,16 +39,16 @@ def size_of(text: str) -> Size:
     return size
 
 
-class Place(NamedTuple):
+class Taken(NamedTuple):
     """A device of a node; the node's pool has its name."""
 
     node: str
     device: str
 
 
-def place(number: int, nodes: int) -> Place:
+def place(number: int, nodes: int) -> Taken:
     """A place for the pod of that number, so that no two have the same: node after node, then the next device."""
-    return Place(node_name(number % nodes), device_name(number // nodes))
+    return Taken(node_name(number % nodes), device_name(number // nodes))
 
 
 def node_name(number: int) -> str:

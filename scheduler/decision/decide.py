@@ -14,6 +14,7 @@ from allocator.outcome import AllocationError
 from allocator.search.rules import Mask
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.able import (
+    Asked,
     able,
     allocated,
     binds_volumes,
@@ -33,7 +34,7 @@ from scheduler.decision.time_limit import TooLong
 from scheduler.plugins.dynamic_resources import DEVICES
 from scheduler.plugins.plugin import Refusal
 from scheduler.plugins.volume_binding import plan
-from scheduler.state.masks import union
+from scheduler.state.masks import numbers_of, union
 from scheduler.state.pod_requests import pod_requests
 from scheduler.state.volumes import NO_PLAN, claims_of
 
@@ -72,7 +73,7 @@ def decide_claim(cluster: Cluster, claim: Claim) -> ScheduleResult:
         message = fit_error(nodes.bit_count(), Counter({NO_DEVICES: nodes.bit_count()}))
         refusal = Refusal(frozenset({DEVICES}), pod_requests(_NO_POD), classes_of([claim]), message=message)
         return NotPlaced(refusal, lacking=lacking_devices(cluster, None, [([claim], nodes)]))
-    number = first_of(preferred_by_policy(groups, cluster.fleet.all), cluster.start)
+    number = first_of(numbers_of(preferred_by_policy(groups, cluster.fleet.all)), cluster.start)
     return Placed(cluster.name_of(number), (claim,), allocated(cluster, None, number, [claim]))
 
 
@@ -87,18 +88,18 @@ def _decided(
     cycle = cycle_of(cluster, pod, requests)
     if problem := for_every_node(cluster, cycle, pending, full):
         return refused_by_all_nodes(cluster, problem, requests, pending)
-    asked = requirements(cluster, pod, requests, pending)
+    asked = [Asked.of(cluster, cycle, required) for required in requirements(cluster, pod, requests, pending)]
     reached = reached_by_all(cluster, claims, failed)
     groups: dict[tuple[int, tuple[float, ...]], Mask] = {}
-    for required in asked:
-        for rank, nodes in able(cluster, pod, claims, required, reached).items():
+    for required, left in asked:
+        for rank, nodes in able(cluster, pod, claims, required, left & reached).items():
             groups[rank] = groups.get(rank, 0) | nodes
     among = _rather(cluster, pod, union(groups.values()))
     chosen = pick(cycle, cluster.templates_of(pod).plugins, groups, among, cluster.start)
     if chosen is None:
-        return not_placed(cluster, pod, asked, claims, failed)
+        return not_placed(cluster, cycle, asked, claims, failed)
     number, _ = chosen
-    required = next(one for one in asked if one.nodes >> number & 1)
+    required = next(one for one, _ in asked if one.nodes >> number & 1)
     allocations = allocated(cluster, pod, number, required.pending)
     by_claims = with_devices(cluster, pod, claims, required, allocations).taken if counts_devices(cluster) else ()
     volumes = plan(cycle, number) if binds_volumes(cluster, pod) else NO_PLAN

@@ -21,7 +21,7 @@ from scheduler.attempt.decision import Decision
 from scheduler.cache.events import Undecoded
 from scheduler.client.resources import Resource
 from scheduler.core_v1.pod import Pod
-from scheduler.live.loop import BEAT_S, Loop, Parts
+from scheduler.live.loop import BEAT_S, Loop, LoopParts
 from scheduler.live.prescheduled import Prescheduled
 from scheduler.plugins.default import REASONS
 from scheduler.queue.queue import PodBackoff, PodPlace, Queue
@@ -137,7 +137,7 @@ class Scheduler:
             is_tried=self._queue.is_tried,
             waits_for_devices=True,
         )
-        parts = Parts(
+        parts = LoopParts(
             self._cluster,
             self._queue,
             self._core.binder,

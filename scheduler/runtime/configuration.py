@@ -293,15 +293,15 @@ class Configuration(Common):
 Settings = TypeVar("Settings", bound=Common)
 
 
-def load(shape: type[Settings], path: Path | None, flags: Mapping[str, object]) -> Settings:
+def load(type_: type[Settings], path: Path | None, flags: Mapping[str, object]) -> Settings:
     """The file's settings, or the defaults, with the flags on top. Raises InvalidConfiguration.
 
     flags: fields as the file spells them; inner objects replace only the fields that they have.
     """
-    stored = the_object(path, shape.model_fields["kind"].default) if path else {}
+    stored = the_object(path, type_.model_fields["kind"].default) if path else {}
     if path:
-        _checked(shape, stored, str(path))
-    return _checked(shape, _merged(stored, flags), FLAGS)
+        _checked(type_, stored, str(path))
+    return _checked(type_, _merged(stored, flags), FLAGS)
 
 
 def the_object(path: Path, kind: str) -> Mapping[str, object]:
@@ -327,8 +327,8 @@ def _merged(below: Mapping[str, object], above: Mapping[str, object]) -> Mapping
     return merged
 
 
-def _checked(shape: type[Settings], raw: Mapping[str, object], source: str) -> Settings:
-    configuration, errors = typed(shape, raw)
+def _checked(type_: type[Settings], raw: Mapping[str, object], source: str) -> Settings:
+    configuration, errors = typed(type_, raw)
     if configuration is not None and not (errors := tuple(configuration.disagreements())):
         return configuration
     raise InvalidConfiguration([f"{source}: {error}" for error in errors])

@@ -158,7 +158,7 @@ class Core:
         garbage.filling()
         try:
             await self.watched.filled()
-            self.cluster.fleet.settle()  # the first question need not wait for it
+            self.cluster.fleet.refresh()  # the first question need not wait for it
         finally:
             gc.collect()
             garbage.keep()

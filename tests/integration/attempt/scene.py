@@ -178,7 +178,7 @@ class Scene(Listener):
         self.proxy = proxy
         self.time = VirtualTime()
         self.watched = ListedClaims(self.api)
-        self.told: list[str] = []
+        self.reported: list[str] = []
         self.attempts = 0
         self.kubeconfig = plane.kubeconfig(OURS)
         self._proxied = proxy.kubeconfig(OURS)
@@ -209,9 +209,9 @@ class Scene(Listener):
     ) -> Decision:
         """The pod as it is given here; each decision is an attempt of its own."""
         self.attempts += 1
-        told = device_status(decoded(pod), Placed(node, (), (), extended.claim if extended else None))
+        reported = device_status(decoded(pod), Placed(node, (), (), extended.claim if extended else None))
         decision = Decision(pod_key(pod), node, plans, self.attempts, is_assigned=is_assigned)
-        return replace(decision, extended=extended, pod_status=told)
+        return replace(decision, extended=extended, pod_status=reported)
 
     def claim(self, name: str = "claim") -> Json:
         return self.api.get(CLAIM, name, NAMESPACE)
@@ -269,13 +269,13 @@ class Scene(Listener):
             )
 
     def pending(self, decision: Decision, message: str) -> None:
-        self.told.append(message)
+        self.reported.append(message)
 
     def passed(self, decision: Decision, point: Point, *, is_done: bool, duration_s: float) -> None:
-        self.told.append(f"{point} {'done' if is_done else 'not done'}")
+        self.reported.append(f"{point} {'done' if is_done else 'not done'}")
 
     def rolled_back(self, decision: Decision, outcome: Outcome) -> None:
-        self.told.append("rolled back")
+        self.reported.append("rolled back")
 
     def calls(self) -> list[tuple[str, str, int]]:
         """The writes that came through the proxy: method, last parts of the path, status."""

@@ -17,7 +17,7 @@ Step = tuple[Any, ...]
 
 
 @dataclass
-class Cluster:
+class GeneratedCluster:
     """The same nodes and pods twice: as columns and masks, and one by one."""
 
     infos: NodeInfos = field(default_factory=lambda: NodeInfos(naive.NAMESPACES))
