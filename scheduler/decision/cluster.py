@@ -20,6 +20,7 @@ from allocator.model import Allocation, Claim, DeviceClass, DeviceID, DeviceResu
 from allocator.search.rules import Mask
 from scheduler.core_v1.namespace import Namespace
 from scheduler.core_v1.pod import Pod
+from scheduler.decision.node_order import NodeOrder
 from scheduler.decision.schedule_result import Placed
 from scheduler.decision.templates import Templates
 from scheduler.decision.time_limit import DecisionTimeLimit
@@ -72,7 +73,7 @@ class Cluster:
     refuses_unsupported: pods that require what is not looked at; where it does not, that is left out of account.
     unseen: kinds of storage objects of which nothing is known, so that what hangs on them is not looked at. unmade:
     claims of volumes of which nothing is known yet.
-    start: where nodes that are equally good are looked for first, of all numbers, in [0, 1).
+    identity: by which nodes that are equally good are put in order; "" for the order in which they came.
     """
 
     def __init__(  # noqa: PLR0913 - the last ones have defaults, and are the allocator's terms, time and rights
@@ -88,9 +89,10 @@ class Cluster:
         refuses_unsupported: bool = True,
         unseen: frozenset[str] = frozenset(),
         unmade: frozenset[ClaimKey] = frozenset(),
+        identity: str = "",
     ) -> None:
         self.time_limit = time_limit or DecisionTimeLimit()
-        self.start = 0.0
+        self.order = NodeOrder(identity)
         self.fleet = Fleet(
             Snapshot.of((), (), (), features),
             policy=profiles[0].policy,
@@ -129,6 +131,7 @@ class Cluster:
             self._numbers[node.name] = number
         old = self._nodes.get(number)
         self._nodes[number] = node
+        self.order.set_node(number, node.name)
         self.fleet.set_node(number, node)
         self.infos.set_node(number, node)
         self.volumes.set_node(number, node)
