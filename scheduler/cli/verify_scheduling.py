@@ -168,19 +168,19 @@ class ReplayedCase:
     type=click.Choice(sorted(RELEASES)),
     default=DEFAULT_RELEASE,
     show_default=True,
-    help="The release whose kube-scheduler gave the answers.",
+    help="Kubernetes release that produced the answers.",
 )
 @click.option(
     "--strict/--no-strict",
     "is_strict",
     default=True,
     show_default=True,
-    help="RecordedAnswer as the reference also where we would do better (docs/differences.md).",
+    help="Match the reference even where this program does better (docs/differences.md).",
 )
 def command(files: tuple[str, ...], release: str, *, is_strict: bool) -> None:
     """Replay recorded decisions of kube-scheduler and compare the answers.
 
-    FILE holds one JSON case a line; - is standard input. Prints the cases that differ, how many differ by plugin, and
+    FILE contains one JSON case per line; - is standard input. Prints the cases that differ, how many differ by plugin, and
     last the line `N passed, M failed, K skipped; postFilter of P cases not compared`. With --no-strict a case that
     differs only as docs/differences.md says passes, and is printed with the name of the difference. Exit code: 0 when
     nothing failed, 1 on a failure, 2 for input that is no case.
