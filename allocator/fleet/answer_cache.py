@@ -45,7 +45,7 @@ class AnswerCache:
 
     def to(self, claims: Sequence[Claim]) -> Answers:
         """The answers of the fleet as it is now. Cost: O(what has changed since the claims were asked for last)."""
-        self._nodes.settle()
+        self._nodes.refresh()
         self._drop_outdated()
         question = DeviceQuestion.of(claims, self._current.value.classes)
         answers = self._by_question.pop(question.key, None)

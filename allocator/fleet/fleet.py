@@ -92,9 +92,9 @@ class Fleet:
         """A class is gone. Raises KeyError if it was not there."""
         self._current.remove_class(name)
 
-    def settle(self) -> None:
+    def refresh(self) -> None:
         """Work out what the events since the last question have touched; a question does so itself."""
-        self._nodes.settle()
+        self._nodes.refresh()
 
     def by(self, policy: Policy) -> "Fleet":
         """The same nodes and devices, by another policy: what happens to one happens to both; answers are its own."""
@@ -154,7 +154,7 @@ class Fleet:
         freed: claims that hold devices, as they were added, and that would be gone by then. policy: in place of the
         fleet's, for this node alone.
         """
-        self._nodes.settle()
+        self._nodes.refresh()
         snapshot = self._current.value
         if freed:
             snapshot = snapshot.with_usage(snapshot.usage.minus(freed))
@@ -162,7 +162,7 @@ class Fleet:
 
     def devices(self, node: Node) -> Sequence[Device]:
         """The devices that the node reaches, of usable pools. Raises InvalidPool."""
-        self._nodes.settle()
+        self._nodes.refresh()
         return self._current.value.view(node).devices
 
     def unable(self, claims: Sequence[Claim], allowed: Mask) -> Iterator[tuple[Outcome, Mask]]:
@@ -193,12 +193,12 @@ class Fleet:
 
     def kind(self, number: int) -> Hashable:
         """Equal for nodes with equal devices, whatever is in use."""
-        self._nodes.settle()
+        self._nodes.refresh()
         return self._nodes.renumbered, self._nodes[number].fingerprint
 
     def changed_nodes(self, seen: tuple[int, int]) -> tuple[tuple[int, int], Iterable[int] | None]:
         """The moment, and the nodes whose devices or their use have changed since the moment `seen`, None for any."""
-        self._nodes.settle()
+        self._nodes.refresh()
         changes = self._nodes.groups.changes
         touched = changes.since(seen[0]) if seen[1] == changes.shared else None
         return (changes.now, changes.shared), touched
@@ -211,13 +211,13 @@ class Fleet:
     @property
     def snapshot(self) -> Snapshot:
         """The cluster as it is now, whatever happens later. Cost: O(slices), due when the next slice comes or goes."""
-        self._nodes.settle()
+        self._nodes.refresh()
         return self._current.lend()
 
     @property
     def current(self) -> Snapshot:
         """The cluster as it is now, to be read before the next event; unlike `snapshot`, it costs nothing."""
-        self._nodes.settle()
+        self._nodes.refresh()
         return self._current.value
 
     @property

@@ -13,7 +13,7 @@ from allocator.api.findings import shown
 from scheduler.cli.ending import stop
 
 Json = Mapping[str, Any]
-"""An object of a recorded case, whose shape is the format's."""
+"""An object of a recorded case, whose fields are the format's."""
 
 Case = TypeVar("Case")
 Result = TypeVar("Result")

@@ -269,10 +269,10 @@ def _answer(snapshot: Snapshot, node: Node | None, case: AllocationCase) -> Allo
 def _difference(expected: AllocationAnswer, actual: AllocationAnswer) -> str:
     if (expected.kind, expected.results) == (actual.kind, actual.results):
         return ""
-    return f"expected {_told(expected)}, got {_told(actual)}"
+    return f"expected {_reported(expected)}, got {_reported(actual)}"
 
 
-def _told(answer: AllocationAnswer) -> str:
+def _reported(answer: AllocationAnswer) -> str:
     detail = answer.text or (orjson.dumps(answer.results).decode() if answer.results is not None else "")
     return f"{answer.kind} {detail}".rstrip()
 

@@ -18,7 +18,7 @@ from typing import Any
 PLUGIN_S = 60.0
 """For so long a program may run: most ask a server, some wait until somebody has logged in."""
 
-_TOLD_CHARACTERS = 500
+_STDERR_CHARACTERS = 500
 
 
 class PluginFailed(Exception):
@@ -101,7 +101,7 @@ class Programs:
         finally:
             self._running = None
         if process.returncode:
-            text = errors.decode(errors="replace").strip()[-_TOLD_CHARACTERS:]
+            text = errors.decode(errors="replace").strip()[-_STDERR_CHARACTERS:]
             raise PluginFailed(f"{name}: ended with status {process.returncode}{f': {text}' if text else ''}")
         return output
 

@@ -66,7 +66,7 @@ class PodAffinity:
 NO_POD_AFFINITY = PodAffinity()
 
 
-class _TermFields(ObjectFields):
+class _AffinityTermFields(ObjectFields):
     topologyKey: str = ""  # noqa: N815 - the API's name
     namespaces: list[str] | None = None
     labelSelector: LabelSelectorFields | None = None  # noqa: N815 - the API's name
@@ -75,13 +75,13 @@ class _TermFields(ObjectFields):
 
 class _WeightedTermFields(ObjectFields):
     weight: int
-    podAffinityTerm: _TermFields  # noqa: N815 - the API's name
+    podAffinityTerm: _AffinityTermFields  # noqa: N815 - the API's name
 
 
 class PodAffinityFields(ObjectFields):
     """spec.affinity.podAffinity or podAntiAffinity of a pod."""
 
-    requiredDuringSchedulingIgnoredDuringExecution: list[_TermFields] | None = None  # noqa: N815 - the API's name
+    requiredDuringSchedulingIgnoredDuringExecution: list[_AffinityTermFields] | None = None  # noqa: N815 - the API's name
     preferredDuringSchedulingIgnoredDuringExecution: list[_WeightedTermFields] | None = None  # noqa: N815 - API's
 
 
@@ -109,7 +109,7 @@ def pod_affinity_of(
     )
 
 
-def _required(fields: PodAffinityFields | None) -> list[_TermFields]:
+def _required(fields: PodAffinityFields | None) -> list[_AffinityTermFields]:
     return (fields.requiredDuringSchedulingIgnoredDuringExecution if fields else None) or []
 
 
@@ -121,19 +121,19 @@ def _weighted(fields: _WeightedTermFields, namespace: str) -> WeightedTerm:
     return WeightedTerm(fields.weight, _term(fields.podAffinityTerm, namespace))
 
 
-def _term(fields: _TermFields, namespace: str) -> AffinityTerm:
+def _term(fields: _AffinityTermFields, namespace: str) -> AffinityTerm:
     named, selected = fields.namespaces, fields.namespaceSelector
     own = (namespace,) if not named and selected is None else ()
     namespaces = frozenset((*own, *(named or ())))
     return AffinityTerm(fields.topologyKey, namespaces, label_selector(fields.labelSelector), label_selector(selected))
 
 
-def _problem(terms: Iterable[_TermFields]) -> str:
+def _problem(terms: Iterable[_AffinityTermFields]) -> str:
     """What is wrong with the first term that makes no sense."""
     return next(filter(None, _problems(terms)), "")
 
 
-def _problems(terms: Iterable[_TermFields]) -> Iterator[str]:
+def _problems(terms: Iterable[_AffinityTermFields]) -> Iterator[str]:
     for one in terms:
         yield selector_problem(label_selector(one.labelSelector))
         yield selector_problem(label_selector(one.namespaceSelector))

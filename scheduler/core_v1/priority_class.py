@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from allocator.api.findings import FieldError
-from scheduler.core_v1.fields import MetadataFields, ObjectFields, metadata_errors, typed
+from scheduler.core_v1.fields import ObjectFields, ObjectMetaFields, metadata_errors, typed
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ BUILT_IN = (
 
 
 class _PriorityClassFields(ObjectFields):
-    metadata: MetadataFields
+    metadata: ObjectMetaFields
     value: int
     globalDefault: bool | None = None  # noqa: N815 - the API's name
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from allocator.api.findings import FieldError
 from allocator.model import NodeSelector, Requirement, Term
-from scheduler.core_v1.fields import MetadataFields, ObjectFields, metadata_errors, typed
+from scheduler.core_v1.fields import ObjectFields, ObjectMetaFields, metadata_errors, typed
 
 WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
 _IMMEDIATE = "Immediate"
@@ -40,15 +40,15 @@ class _RequirementFields(ObjectFields):
     values: list[str] | None = None
 
 
-class _TermFields(ObjectFields):
+class _TopologyTermFields(ObjectFields):
     matchLabelExpressions: list[_RequirementFields] | None = None  # noqa: N815 - the API's name
 
 
 class _ClassFields(ObjectFields):
-    metadata: MetadataFields
+    metadata: ObjectMetaFields
     provisioner: str = ""
     volumeBindingMode: str | None = None  # noqa: N815 - the API's name
-    allowedTopologies: list[_TermFields] | None = None  # noqa: N815 - the API's name
+    allowedTopologies: list[_TopologyTermFields] | None = None  # noqa: N815 - the API's name
 
 
 def decode_storage_class(
@@ -65,7 +65,7 @@ def decode_storage_class(
     return StorageClass(fields.metadata.name, fields.provisioner, mode, topologies or None), ()
 
 
-def _term(fields: _TermFields) -> Term:
+def _term(fields: _TopologyTermFields) -> Term:
     return Term(
         tuple(Requirement(one.key, "In", tuple(one.values or ())) for one in fields.matchLabelExpressions or ())
     )

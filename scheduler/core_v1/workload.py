@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from allocator.api.findings import FieldError
-from scheduler.core_v1.fields import MetadataFields, ObjectFields, metadata_errors, typed
+from scheduler.core_v1.fields import ObjectFields, ObjectMetaFields, metadata_errors, typed
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE, Owner, Pod, controller_of, decode_pod
 
 KINDS: Mapping[str, str] = {
@@ -76,7 +76,7 @@ class _OrdinalsFields(ObjectFields):
     start: int | None = None
 
 
-class _SpecFields(ObjectFields):
+class _WorkloadSpecFields(ObjectFields):
     replicas: int | None = None
     ordinals: _OrdinalsFields | None = None
     template: dict[str, object] | None = None
@@ -93,15 +93,15 @@ class WorkloadConditionFields(ObjectFields):
     status: str = ""
 
 
-class _StatusFields(ObjectFields):
+class _WorkloadStatusFields(ObjectFields):
     succeeded: int | None = None
     conditions: list[WorkloadConditionFields] | None = None
 
 
 class _WorkloadFields(ObjectFields):
-    metadata: MetadataFields
-    spec: _SpecFields
-    status: _StatusFields | None = None
+    metadata: ObjectMetaFields
+    spec: _WorkloadSpecFields
+    status: _WorkloadStatusFields | None = None
 
 
 def decode_workload(kind: str, raw: Mapping[str, object]) -> tuple[Workload | None, tuple[FieldError, ...]]:
@@ -139,7 +139,7 @@ def decode_workload(kind: str, raw: Mapping[str, object]) -> tuple[Workload | No
     return workload, ()
 
 
-def _number_errors(spec: _SpecFields) -> Iterator[FieldError]:
+def _number_errors(spec: _WorkloadSpecFields) -> Iterator[FieldError]:
     numbers = {
         "spec.replicas": spec.replicas,
         "spec.ordinals.start": spec.ordinals.start if spec.ordinals else None,
@@ -156,7 +156,7 @@ def _number_errors(spec: _SpecFields) -> Iterator[FieldError]:
             yield FieldError(path, number, f"must be at most {MAX_PODS}: no cluster has more pods")
 
 
-def _template(kind: str, spec: _SpecFields) -> tuple[str, Mapping[str, object] | None]:
+def _template(kind: str, spec: _WorkloadSpecFields) -> tuple[str, Mapping[str, object] | None]:
     if kind == "CronJob":
         return "spec.jobTemplate.spec.template", spec.jobTemplate.spec.template if spec.jobTemplate else None
     return "spec.template", spec.template
@@ -183,16 +183,16 @@ def _wanted(kind: str, fields: _WorkloadFields) -> tuple[int | None, str]:
         case "DaemonSet":
             return None, ""
         case "Job":
-            return _of_job(spec, fields.status or _StatusFields())
+            return _of_job(spec, fields.status or _WorkloadStatusFields())
         case "CronJob":
             if spec.suspend:
                 return 0, "is suspended"
-            return _of_job(spec.jobTemplate.spec, _StatusFields()) if spec.jobTemplate else (0, "")
+            return _of_job(spec.jobTemplate.spec, _WorkloadStatusFields()) if spec.jobTemplate else (0, "")
         case _:
             return 1 if spec.replicas is None else spec.replicas, ""
 
 
-def _of_job(spec: _SpecFields | _JobFields, status: _StatusFields) -> tuple[int, str]:
+def _of_job(spec: _WorkloadSpecFields | _JobFields, status: _WorkloadStatusFields) -> tuple[int, str]:
     """As many as run at once, and no more than are still to complete."""
     if over := why_over(status.conditions or ()):
         return 0, over

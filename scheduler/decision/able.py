@@ -2,6 +2,7 @@
 
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from allocator.gates import NODE_ALLOCATABLE_RESOURCES
 from allocator.model import Allocation, Claim
@@ -22,21 +23,33 @@ NO_POD = Pod("", "")
 """Whose claim no pod uses."""
 
 
-def able(cluster: Cluster, pod: Pod, claims: Sequence[Claim], required: Requirements, reached: Mask) -> Groups:
-    """The nodes of `required` that can take the pod. reached: by its allocated claims. Raises AllocationError."""
-    left = allowed(cluster, pod, required) & reached
+class Asked(NamedTuple):
+    """What a pod asks of some nodes, and those of them where it can be, devices aside."""
+
+    required: Requirements
+    allowed: Mask
+
+    @staticmethod
+    def of(cluster: Cluster, cycle: Cycle, required: Requirements) -> "Asked":
+        """As things are."""
+        return Asked(required, allowed(cluster, cycle, required))
+
+
+def able(cluster: Cluster, pod: Pod, claims: Sequence[Claim], required: Requirements, left: Mask) -> Groups:
+    """The nodes that can take the pod. left: those allowed that its allocated claims reach. Raises AllocationError."""
     groups: Groups = cluster.fleet_of(pod).scores(required.pending, left) if required.pending else {(0, ()): left}
     if not counts_devices(cluster) or not (claims or required.pending):
         return groups
     return {rank: _with_room(cluster, pod, claims, required, nodes) for rank, nodes in groups.items()}
 
 
-def allowed(cluster: Cluster, pod: Pod, required: Requirements) -> Mask:
+def allowed(cluster: Cluster, cycle: Cycle, required: Requirements) -> Mask:
     """The nodes where the pod can be, devices aside; a pod that has its node already cannot be anywhere else."""
+    pod = cycle.pod
     if required.problem:
         return 0
     if not pod.node_name:
-        return feasible(cycle_of(cluster, pod, required.requests), cluster.templates_of(pod).plugins) & required.nodes
+        return feasible(cycle.requesting(required.requests), cluster.templates_of(pod).plugins) & required.nodes
     number = cluster.number_of(pod.node_name)
     return 0 if number is None else 1 << number
 

@@ -21,6 +21,7 @@ from allocator.policies.whole_nodes import NodePolicy
 from allocator.search.rules import Mask
 from scheduler.core_v1.namespace import Namespace
 from scheduler.core_v1.pod import Pod
+from scheduler.decision.node_order import NodeOrder
 from scheduler.decision.node_scores import NodeScores
 from scheduler.decision.rooms import Rooms
 from scheduler.decision.schedule_result import Placed
@@ -75,7 +76,7 @@ class Cluster:
     makes_claims: for extended resources of classes.
     refuses_unsupported: pods that require what is not looked at; where it does not, that is left out of account.
     unseen: kinds of storage objects of which nothing is known, so that what hangs on them is not looked at.
-    start: where nodes that are equally good are looked for first, of all numbers, in [0, 1).
+    identity: by which nodes that are equally good are put in order; "" for the order in which they came.
     """
 
     def __init__(  # noqa: PLR0913 - the last ones have defaults, and are the allocator's terms, time and rights
@@ -90,9 +91,10 @@ class Cluster:
         makes_claims: bool = False,
         refuses_unsupported: bool = True,
         unseen: frozenset[str] = frozenset(),
+        identity: str = "",
     ) -> None:
         self.time_limit = time_limit or DecisionTimeLimit()
-        self.start = 0.0
+        self.order = NodeOrder(identity)
         self.fleet = Fleet(
             Snapshot.of((), (), (), features),
             policy=profiles[0].policy,
@@ -134,6 +136,7 @@ class Cluster:
             self._numbers[node.name] = number
         old = self._nodes.get(number)
         self._nodes[number] = node
+        self.order.set_node(number, node.name)
         self.fleet.set_node(number, node)
         self.infos.set_node(number, node)
         self.volumes.set_node(number, node)

@@ -15,6 +15,7 @@ from allocator.search.rules import Mask
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.able import (
     NO_POD,
+    Asked,
     able,
     allocated,
     binds_volumes,
@@ -23,7 +24,7 @@ from scheduler.decision.able import (
     reached_by_all,
     with_devices,
 )
-from scheduler.decision.choice import Groups, first_of, pick, preferred_by_policy
+from scheduler.decision.choice import Groups, pick, preferred_by_policy
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.everywhere import classes_of, for_every_node, refused_everywhere
 from scheduler.decision.feasibility import fit_error
@@ -34,7 +35,7 @@ from scheduler.decision.time_limit import TooLong
 from scheduler.plugins.dynamic_resources import DEVICES
 from scheduler.plugins.plugin import Refusal
 from scheduler.plugins.volume_binding import plan
-from scheduler.state.masks import union
+from scheduler.state.masks import numbers_of, union
 from scheduler.state.pod_requests import pod_requests
 from scheduler.state.volumes import NO_PLAN, claims_of
 
@@ -75,7 +76,7 @@ def decide_claim(cluster: Cluster, claim: Claim) -> ScheduleResult:
         return NotPlaced(refusal, lacking=lacking_devices(cluster, None, [([claim], nodes)]))
     nodes = preferred_by_policy(groups, cluster.fleet.all)
     everywhere = Requirements(cluster.fleet.all, pod_requests(NO_POD), (claim,))
-    number = first_of(_by_whole_nodes(cluster, None, [everywhere], groups, nodes), cluster.start)
+    number = cluster.order.first(numbers_of(_by_whole_nodes(cluster, None, [everywhere], groups, nodes)))
     return Placed(cluster.name_of(number), (claim,), allocated(cluster, None, number, [claim]))
 
 
@@ -89,18 +90,19 @@ def _decided(
     cycle = cycle_of(cluster, pod, requests)
     if problem := for_every_node(cluster, cycle, pending, full):
         return refused_by_all_nodes(cluster, problem, requests, pending)
-    asked = requirements(cluster, pod, requests, pending)
+    asked = [Asked.of(cluster, cycle, required) for required in requirements(cluster, pod, requests, pending)]
     reached = reached_by_all(cluster, claims, failed)
     groups: dict[tuple[int, tuple[float, ...]], Mask] = {}
-    for required in asked:
-        for rank, nodes in able(cluster, pod, claims, required, reached).items():
+    for required, left in asked:
+        for rank, nodes in able(cluster, pod, claims, required, left & reached).items():
             groups[rank] = groups.get(rank, 0) | nodes
-    among = _by_whole_nodes(cluster, pod, asked, groups, _rather(cluster, pod, union(groups.values())))
-    chosen = pick(cycle, cluster.templates_of(pod).plugins, groups, among, cluster.start)
+    rather = _rather(cluster, pod, union(groups.values()))
+    among = _by_whole_nodes(cluster, pod, [required for required, _ in asked], groups, rather)
+    chosen = pick(cycle, cluster.templates_of(pod).plugins, groups, among, cluster.order)
     if chosen is None:
-        return not_placed(cluster, pod, asked, claims, failed)
+        return not_placed(cluster, cycle, asked, claims, failed)
     number, _ = chosen
-    required = next(one for one in asked if one.nodes >> number & 1)
+    required = next(one for one, _ in asked if one.nodes >> number & 1)
     allocations = allocated(cluster, pod, number, required.pending)
     by_claims = with_devices(cluster, pod, claims, required, allocations).taken if counts_devices(cluster) else ()
     volumes = plan(cycle, number) if binds_volumes(cluster, pod) else NO_PLAN

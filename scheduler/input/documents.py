@@ -112,7 +112,7 @@ def _objects_of(file: str, *, is_named: bool) -> Iterator[RawObject | Finding]:
         for number, document in enumerate(_documents(text), start=1):
             if document is not None:
                 is_empty, place = False, Place(name, number)
-                yield from _told_in_short(_flattened(place, document, is_named=is_named), place)
+                yield from _shortened(_flattened(place, document, is_named=is_named), place)
     except _UnreadableError as error:
         yield Finding(Place(name, number + 1), str(error))
         return
@@ -202,7 +202,7 @@ def _described(value: object) -> str:
     return "nothing" if value is None else kinds.get(type(value), "") + shown(value)
 
 
-def _told_in_short(found: Iterable[RawObject | Finding], place: Place) -> Iterator[RawObject | Finding]:
+def _shortened(found: Iterable[RawObject | Finding], place: Place) -> Iterator[RawObject | Finding]:
     """The objects of a document, and the first of what are none."""
     number = 0
     for one in found:

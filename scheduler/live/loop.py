@@ -66,7 +66,7 @@ QUIET_ATTEMPTS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class LoopParts:
     """What a loop works with."""
 
     cluster: Cluster
@@ -88,7 +88,7 @@ class Loop:
 
     def __init__(
         self,
-        parts: Parts,
+        parts: LoopParts,
         clock: Callable[[], float],
         is_outdated: Callable[[], bool],
         *,

@@ -63,14 +63,14 @@ Result = PlacedPod | UnplacedPod
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A pod, or a claim that no pod uses, that is looked at. settled: the result, where no node needs to be asked.
+    """A pod, or a claim that no pod uses, that is looked at. result: where no node needs to be asked.
 
     full: those of the claims that no further pod can use.
     """
 
     pod: Pod | None
     claims: tuple[Claim, ...]
-    settled: Result | None = None
+    result: Result | None = None
     full: tuple[Claim, ...] = ()
 
     @property
@@ -82,18 +82,18 @@ class Look:
 class Placement:
     """A run over a cluster, which grows by what is placed.
 
-    known_namespaces: those whose labels the input holds. unchecked: others that were asked for. tells_every_node: of a
+    known_namespaces: those whose labels the input holds. unchecked: others that were asked for. shows_every_node: of a
     refusal what each node says is kept, which takes long where there are many.
     """
 
     def __init__(
-        self, cluster: Cluster, claims: Claims, known_namespaces: Iterable[str], *, tells_every_node: bool = False
+        self, cluster: Cluster, claims: Claims, known_namespaces: Iterable[str], *, shows_every_node: bool = False
     ) -> None:
         self.cluster = cluster
         self.claims = claims
         self.unchecked: set[str] = set()
         self._known_namespaces = frozenset(known_namespaces)
-        self._tells_every_node = tells_every_node
+        self._shows_every_node = shows_every_node
         self._version = VERSION
 
     def run(self, pods: Sequence[Pod], claims: Sequence[Claim], progress: Callable[[int, int], None]) -> list[Result]:
@@ -127,9 +127,9 @@ class Placement:
         look = Look(pod, claims, full=tuple(full(pod, objects)))
         if pod.node_name:
             bound = UnplacedPod(pod, claims, _bound(pod, look.pending))
-            return replace(look, settled=bound if look.pending else PlacedPod(pod, claims, pod.node_name))
+            return replace(look, result=bound if look.pending else PlacedPod(pod, claims, pod.node_name))
         if reason := self._in_the_way(pod) or self._without_nodes():
-            return replace(look, settled=UnplacedPod(pod, claims, reason))
+            return replace(look, result=UnplacedPod(pod, claims, reason))
         return look
 
     def look_at_claim(self, claim: Claim) -> Look:
@@ -142,7 +142,7 @@ class Placement:
         return Look(None, claims, UnplacedPod(None, claims, reason) if reason else None)
 
     def decide(self, look: Look) -> Placed | NotPlaced | Failed:
-        """What becomes of it as things are, where that is not settled; nothing is taken."""
+        """What becomes of it as things are, where that is not known; nothing is taken."""
         for claim in filter(admin_access.is_asked_for, look.pending):
             self._permit_unknown(claim.namespace)
         if look.pod is None:
@@ -154,8 +154,8 @@ class Placement:
 
     def take(self, look: Look) -> Result:
         """What becomes of it is taken from what there is."""
-        if look.settled:
-            return look.settled
+        if look.result:
+            return look.result
         match self.decide(look):
             case Placed() as chosen:
                 return self._commit(look, chosen)
@@ -197,7 +197,7 @@ class Placement:
             if not isinstance(one.answer, str):
                 lacking |= one.nodes
         names = [name for name in self._updating if lacking >> (self.cluster.number_of(name) or 0) & 1]
-        nodes = dict(self.answers(look)) if self._tells_every_node else None
+        nodes = dict(self.answers(look)) if self._shows_every_node else None
         asked = self.cluster.fleet.all.bit_count()
         return UnplacedPod(look.pod, look.claims, "", tuple(groups), asked, self.updating(names), nodes)
 

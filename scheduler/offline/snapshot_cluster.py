@@ -33,7 +33,7 @@ from scheduler.state.volumes import CLAIMS, CLASSES, UNMADE, VOLUMES, Volumes
 VERSION = 1
 """Of the claims as they stand in the input; what is written has a later one."""
 
-TOLD = (CPU, MEMORY, PODS)
+NEEDED_ALLOCATABLE = (CPU, MEMORY, PODS)
 """What every node of a cluster says that it has."""
 
 _ROOM = Quantity.of(MOST)
@@ -114,11 +114,11 @@ def _add(volumes: Volumes, found: StorageObject) -> None:
 
 def with_room(node: Node, room: Mapping[str, Quantity]) -> Node:
     """The node with room for all of which it does not say how much it has. room: what that is where it says nothing."""
-    missing = dict.fromkeys(TOLD, _ROOM) if node.allocatable else room
+    missing = dict.fromkeys(NEEDED_ALLOCATABLE, _ROOM) if node.allocatable else room
     return replace(node, allocatable={**missing, **node.allocatable})
 
 
 def _room(pods: Iterable[Pod], extended: ExtendedResources) -> Mapping[str, Quantity]:
     """Room for all that the pods ask for, but for what classes stand for: that is given by claim."""
     asked = {name for pod in pods for one in pod.containers for name in one.requests if name not in extended}
-    return dict.fromkeys((*TOLD, *OF_NODES, *sorted(asked)), _ROOM)
+    return dict.fromkeys((*NEEDED_ALLOCATABLE, *OF_NODES, *sorted(asked)), _ROOM)

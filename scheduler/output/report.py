@@ -11,7 +11,7 @@ from scheduler.core_v1.pod import Pod
 from scheduler.input.documents import Finding, Place
 from scheduler.input.inventory import Inventory
 
-MAX_TOLD = 100
+MAX_REPORTED = 100
 """Findings of one document, and kinds of objects, that are told one by one."""
 
 
@@ -25,8 +25,8 @@ def report(inventory: Inventory) -> Iterator[str]:
     yield from _in_short("error", inventory.errors)
     if inventory.skipped:
         kinds = [f"{number} {kind}" for kind, number in sorted(inventory.skipped.items())]
-        rest = [f"objects of {len(kinds) - MAX_TOLD} more kinds"] if len(kinds) > MAX_TOLD else []
-        yield f"not looked at: {', '.join(kinds[:MAX_TOLD] + rest)}"
+        rest = [f"objects of {len(kinds) - MAX_REPORTED} more kinds"] if len(kinds) > MAX_REPORTED else []
+        yield f"not looked at: {', '.join(kinds[:MAX_REPORTED] + rest)}"
     for workload in inventory.workloads:
         if workload.note:
             yield f"{workload} {workload.note}: it stands for no pod"
@@ -49,14 +49,14 @@ def _incomplete_pools(slices: Iterable[Slice]) -> Iterator[str]:
             kept.clear()
         if not kept or slice_.generation == kept[0].generation:
             kept.append(slice_)
-    told = [
+    reported = [
         f"{driver}/{pool} ({len(kept)} of {kept[0].slice_count} slices of generation {kept[0].generation} are there)"
         for (driver, pool), kept in sorted(pools.items())
         if all(len(kept) != slice_.slice_count for slice_ in kept)
     ]
-    if told:
-        rest = f" and {len(told) - MAX_POOLS} more" if len(told) > MAX_POOLS else ""
-        yield f"warning: of pools that are being updated no device is given: {', '.join(told[:MAX_POOLS])}{rest}"
+    if reported:
+        rest = f" and {len(reported) - MAX_POOLS} more" if len(reported) > MAX_POOLS else ""
+        yield f"warning: of pools that are being updated no device is given: {', '.join(reported[:MAX_POOLS])}{rest}"
 
 
 def _in_short(mark: str, findings: Iterable[Finding]) -> Iterator[str]:
@@ -64,11 +64,11 @@ def _in_short(mark: str, findings: Iterable[Finding]) -> Iterator[str]:
     for finding in findings:
         document = Place(finding.place.file, finding.place.document)
         counts[document] += 1
-        if counts[document] <= MAX_TOLD:
+        if counts[document] <= MAX_REPORTED:
             yield f"{mark}: {finding}"
     for document, number in counts.items():
-        if number > MAX_TOLD:
-            yield f"{mark}: {document}: and {number - MAX_TOLD} more"
+        if number > MAX_REPORTED:
+            yield f"{mark}: {document}: and {number - MAX_REPORTED} more"
 
 
 def unread_groups(pods: Iterable[Pod]) -> Iterator[str]:
@@ -91,14 +91,14 @@ def unchecked_room(nodes: Sequence[Node], resources: Sequence[str], *, has_bound
     has_bound_pods: the input holds pods that have their node.
     """
     silent = sum(any(name not in node.allocatable for name in resources) for node in nodes)
-    told = []
+    reported = []
     if silent:
         number = f"{silent} node{' has' if silent == 1 else 's have'}"
-        told.append(f"{number} no {', '.join(resources[:-1])} or {resources[-1]} in status.allocatable")
+        reported.append(f"{number} no {', '.join(resources[:-1])} or {resources[-1]} in status.allocatable")
     if silent < len(nodes) and not has_bound_pods:
-        told.append("no Pod has a node")
-    if told:
-        yield f"warning: free resources are assumed where the input lacks them: {'; '.join(told)}"
+        reported.append("no Pod has a node")
+    if reported:
+        yield f"warning: free resources are assumed where the input lacks them: {'; '.join(reported)}"
 
 
 def unoffered_resources(resources: Mapping[str, int], *, is_on: bool) -> Iterator[str]:
@@ -120,8 +120,8 @@ def unknown_priorities(classes: Mapping[str, int]) -> Iterator[str]:
 
 def unchecked_namespaces(names: Iterable[str], label: str) -> Iterator[str]:
     """One line on the namespaces whose label would say whether admin access is permitted."""
-    if told := ", ".join(sorted(names)):
-        missing = f"warning: the input holds no Namespace {told}"
+    if reported := ", ".join(sorted(names)):
+        missing = f"warning: the input holds no Namespace {reported}"
         yield f"{missing}: its label {label}, which admin access needs, is not checked"
 
 

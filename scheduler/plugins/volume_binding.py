@@ -231,10 +231,10 @@ def _migrates(_who: RefusedPod, event: CSINodeChanged) -> bool:
     return before != after
 
 
-def _tells_no_more(_who: RefusedPod, event: CSIDriverChanged) -> bool:
+def _ends_capacity_tracking(_who: RefusedPod, event: CSIDriverChanged) -> bool:
     # Differs from kube-scheduler: it looks for the driver among the pod's inline volumes, which are never provisioned.
-    was_asked = event.old is not None and event.old.tells_capacity
-    return was_asked and (event.new is None or not event.new.tells_capacity)
+    was_asked = event.old is not None and event.old.publishes_capacity
+    return was_asked and (event.new is None or not event.new.publishes_capacity)
 
 
 def _has_more(_who: RefusedPod, event: CSIStorageCapacityChanged) -> bool:
@@ -259,7 +259,7 @@ VOLUME_BINDING = Plugin(
                 PersistentVolumeChanged: _is_shown,
                 NodeChanged: is_labelled_anew,
                 CSINodeChanged: _migrates,
-                CSIDriverChanged: _tells_no_more,
+                CSIDriverChanged: _ends_capacity_tracking,
                 CSIStorageCapacityChanged: _has_more,
                 GivenBack: _gives_back_volumes,
             },

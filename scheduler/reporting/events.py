@@ -86,13 +86,13 @@ class Said(NamedTuple):
 
 @dataclass(slots=True)
 class _Series:
-    """An event that is written or about to be. count: how often it was said; told_at: when that was last written.
+    """An event that is written or about to be. count: how often it was said; reported_at: when that was last written.
 
     said_at: when it was said last.
     """
 
     path: str
-    told_at: datetime
+    reported_at: datetime
     said_at: datetime
     count: int = 1
 
@@ -154,8 +154,8 @@ class Events:
         self._known.move_to_end(said)
         series.said_at = now
         series.count += 1
-        if (now - series.told_at).total_seconds() >= SERIES_S:
-            series.told_at = now
+        if (now - series.reported_at).total_seconds() >= SERIES_S:
+            series.reported_at = now
             again = {"series": {"count": series.count, "lastObservedTime": in_microseconds(now)}}
             self._put(
                 _EventCall(said.regarding.namespace, "PATCH", series.path, again, MERGE, lambda: self._forget(said))

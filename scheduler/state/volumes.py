@@ -24,7 +24,7 @@ from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.storage_class import StorageClass
 from scheduler.core_v1.volume_attachment import VolumeAttachment
 from scheduler.core_v1.volume_sources import Handle
-from scheduler.state.capacities import Capacities
+from scheduler.state.capacities import StorageCapacities
 from scheduler.state.disks import UsedDisks
 from scheduler.state.free_volumes import FreeVolumes
 from scheduler.state.node_labels import NodeLabels
@@ -74,7 +74,7 @@ class Volumes:
         self.labels = NodeLabels()
         self.disks = UsedDisks()
         self.free = FreeVolumes(self.labels)
-        self._capacities = Capacities(self.labels)
+        self._capacities = StorageCapacities(self.labels)
         self._use = VolumeUse(self.objects)
         self._users: Counter[ClaimKey] = Counter()
         self._undo: dict[str, dict[ObjectKey, Callable[[], None]]] = {}
@@ -208,7 +208,7 @@ class Volumes:
     def roomy(self, storage_class: StorageClass, size: Quantity) -> Mask:
         """The nodes with room for a volume of that size; all where the driver does not tell its capacity."""
         driver = self.objects.drivers.get(storage_class.provisioner)
-        if driver is None or not driver.tells_capacity:
+        if driver is None or not driver.publishes_capacity:
             return self.labels.all
         return self._capacities.roomy(storage_class.name, size.ceil_int())
 

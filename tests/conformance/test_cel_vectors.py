@@ -57,7 +57,7 @@ def test_equal_answers_pass(tmp_path: Path) -> None:
         ({"expr": "1 / 0 == 1", "max_cost": 2, "cost": 2}, "expected true, got a runtime error: division by zero"),
     ],
 )
-def test_each_difference_is_told_and_fails(tmp_path: Path, change: dict[str, Any], difference: str) -> None:
+def test_each_difference_is_reported_and_fails(tmp_path: Path, change: dict[str, Any], difference: str) -> None:
     code, output = replayed(tmp_path, CASE, {**CASE, **change})
     assert code == 1
     assert difference in output

@@ -6,7 +6,6 @@ The comparison itself is that of `dra verify scheduling --strict`.
 
 import os
 import re
-import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from random import Random
@@ -17,7 +16,7 @@ import pytest
 from allocator.gates import Features
 from scheduler.cli.recorded import InvalidCase
 from scheduler.cli.verify_scheduling import replay
-from tests.differential.peer import GO_IS_MISSING, ROOT, Json, Peer, PeerError, has_go
+from tests.differential.peer import Json, Peer, built_plugins_or_skipped
 from tests.generators.shrinking import shrink_json
 from tests.generators.worlds import ESSENTIAL, cases
 
@@ -25,8 +24,6 @@ CASES = int(os.environ.get("PLUGINS_N", "300"))
 SEED = int(os.environ.get("PLUGINS_SEED", "1"))
 SHOWN = 5
 
-MODULE = ROOT / "tests" / "controlplane"
-FLAGS = ("-trimpath", "-mod=readonly")  # those of the control plane, whose packages are compiled already
 STRICT = Features.of("1.36", is_strict=True)
 
 REFUSING = {
@@ -58,14 +55,7 @@ SCORING = {
 
 @pytest.fixture(scope="module")
 def plugins(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
-    if not has_go():
-        pytest.skip(GO_IS_MISSING)
-    program = tmp_path_factory.mktemp("plugins") / "plugins"
-    command = ["go", "build", *FLAGS, "-o", str(program), "./plugins"]
-    done = subprocess.run(command, cwd=MODULE, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise PeerError(f"{' '.join(command)} in {MODULE} failed:\n{done.stderr}")
-    with Peer(program) as running:
+    with Peer(built_plugins_or_skipped(tmp_path_factory.mktemp("plugins"))) as running:
         yield running
 
 

@@ -48,7 +48,7 @@ def test_bound_pod_has_the_event_that_kubectl_describe_shows(scene: Scene) -> No
     }
 
 
-def test_same_refusal_is_one_event_whose_series_is_told_every_five_minutes(scene: Scene) -> None:
+def test_same_refusal_is_one_event_whose_series_is_reported_every_five_minutes(scene: Scene) -> None:
     pod = pod_key(scene.a_pod())
 
     def fail(events: Events) -> None:

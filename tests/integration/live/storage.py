@@ -77,7 +77,7 @@ class Storage:
         mounted = [{"name": one, "persistentVolumeClaim": {"claimName": one}} for one in volumes]
         return self._world.a_pod(name, *claims, volumes=mounted, **spec)
 
-    def tells_capacity(self) -> None:
+    def publishes_capacity(self) -> None:
         """The driver says how much it can make where; until it does, that is nothing."""
         self._api.create(an_object(CSI_DRIVER, PROVISIONER, {"storageCapacity": True, "attachRequired": False}))
 

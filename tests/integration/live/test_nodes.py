@@ -12,8 +12,8 @@ from tests.integration.live.world import (
     a_device,
     a_request,
     is_free,
+    reported,
     some_devices,
-    told,
     users_of,
 )
 
@@ -253,7 +253,7 @@ def test_claim_of_a_pod_that_waits_for_room_stays_free(world: World) -> None:
     node = world.api.get(NODE, "node-0")
     room = {**node["status"]["allocatable"], "cpu": "128"}
     world.api.replace_status({**node, "status": {**node["status"], "allocatable": room, "capacity": room}})
-    assert told(world.bound()) is None
+    assert reported(world.bound()) is None
 
 
 def on(node: str) -> Json:

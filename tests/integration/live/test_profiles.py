@@ -87,7 +87,7 @@ def test_pod_whose_scheduler_has_no_profile_is_left_alone(world: World) -> None:
     assert world.proxy.writes(r"theirs") == []
 
 
-def test_attempts_are_counted_and_told_by_the_profile_of_the_pod(world: World) -> None:
+def test_attempts_are_counted_and_reported_by_the_profile_of_the_pod(world: World) -> None:
     """Prometheus sees who schedules, and `kubectl describe pod` who has said so."""
     world.a_node(unschedulable=True)
     refused, scheduled = (world.attempts("unschedulable", PACKING), world.attempts("scheduled", ANYWHERE))

@@ -77,7 +77,7 @@ def test_volumes_and_devices_are_awaited_beside_each_other(world: World, storage
 def test_node_needs_space_for_the_volume_and_a_pod_that_waits_is_placed_once_there_is(
     world: World, storage: Storage
 ) -> None:
-    storage.tells_capacity()
+    storage.publishes_capacity()
     storage.a_capacity("node-0", "1Gi")
     capacity = storage.a_capacity("node-1", "2Gi")
     storage.a_claim("v", MADE, size="4Gi")
@@ -161,14 +161,14 @@ def test_nothing_is_written_where_devices_and_volume_are_on_different_nodes(worl
     world.a_claim()
     storage.a_claim()
     storage.a_pod("pod", "v", claims=["claim"])
-    told = world.refused("pod", UNAVAILABLE)
-    assert "cannot allocate all claims" in told["message"]
+    reported = world.refused("pod", UNAVAILABLE)
+    assert "cannot allocate all claims" in reported["message"]
     assert world.proxy.writes(r"/(persistentvolume|resourceclaims)") == []
     storage.a_free_volume("pv-0", "node-0")
     assert world.node_of() == "node-0"
 
 
-def test_pod_that_a_left_annotation_keeps_on_a_node_is_told_so(world: World, storage: Storage) -> None:
+def test_pod_that_a_left_annotation_keeps_on_a_node_is_shown_so(world: World, storage: Storage) -> None:
     world.a_class()
     world.a_slice("node-1", a_device(bindsToNode=True, bindingConditions=["ready"], bindingFailureConditions=["bad"]))
     world.a_claim()
@@ -177,8 +177,8 @@ def test_pod_that_a_left_annotation_keeps_on_a_node_is_told_so(world: World, sto
     assert storage.asked_for() == "node-1"
     world.a_slice("node-0", a_device())
     world.report("claim", "bad")
-    told = world.refused("pod", "PersistentVolumeClaim live/v keeps the pod on node node-1")
-    assert "volume.kubernetes.io/selected-node" in told["message"]
+    reported = world.refused("pod", "PersistentVolumeClaim live/v keeps the pod on node node-1")
+    assert "volume.kubernetes.io/selected-node" in reported["message"]
     assert "nominatedNodeName" not in world.pod()["status"]
     storage.ask_for_another_node()
     assert storage.asked_for("v", "node-1") == "node-0"

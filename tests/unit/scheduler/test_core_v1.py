@@ -164,7 +164,7 @@ def test_a_broken_pod_is_an_error_with_field_and_value(changes: dict[str, Any], 
     assert found.startswith(error)
 
 
-def test_all_errors_of_a_pod_are_told_together() -> None:
+def test_all_errors_of_a_pod_are_reported_together() -> None:
     assert len(pod_errors(a_pod("p", priority="high", nodeName=5, metadata={"uid": 1}))) == 3
 
 
@@ -302,7 +302,7 @@ def test_the_largest_number_of_pods_is_taken() -> None:
     assert workload_of(a_workload("Job", completions=MAX_PODS + 1)).pods == 1
 
 
-def test_a_label_and_an_entry_of_a_selector_are_told_alike() -> None:
+def test_a_label_and_an_entry_of_a_selector_are_reported_alike() -> None:
     labels, selector = {"labels": {"a": 1}}, {"a.example/b": 1}
     assert pod_errors(a_pod("p", metadata=labels, nodeSelector=selector)) == [
         "metadata.labels[a]: must be a string (got 1)",
@@ -590,14 +590,14 @@ def test_a_broken_allocatable_amount_is_an_error(amount: object, error: str) -> 
     ]
 
 
-def test_a_name_that_only_a_server_would_make_is_told_as_missing() -> None:
+def test_a_name_that_only_a_server_would_make_is_reported_as_missing() -> None:
     (error,) = pod_errors({**a_pod("p"), "metadata": {"generateName": "p-"}})
     assert error == (
         "metadata.name: is required: generateName becomes a name only when an API server creates the object"
     )
 
 
-def test_an_entry_as_before_kubernetes_1_31_is_told_with_what_has_changed() -> None:
+def test_an_entry_as_before_kubernetes_1_31_is_reported_with_what_has_changed() -> None:
     (error,) = pod_errors(a_pod("p", entries=[{"name": "gpu", "source": {"resourceClaimTemplateName": "one"}}]))
     assert error == (
         "spec.resourceClaims[0].source: is gone since Kubernetes 1.31: its field belongs beside name "

@@ -284,7 +284,7 @@ def test_below_a_directory_what_is_no_object_is_no_error(tmp_path: Path) -> None
     assert findings_in(path) == [f'{path}, document 1, items[0]: is no object but text: "ok"']
 
 
-def test_a_file_name_with_control_characters_is_told_without_them(tmp_path: Path) -> None:
+def test_a_file_name_with_control_characters_is_reported_without_them(tmp_path: Path) -> None:
     finding = the_finding_in(str(tmp_path / "a\x1b[31m.yaml"))
     assert "\x1b" not in finding
     assert "a\\x1b[31m.yaml" in finding
@@ -335,7 +335,7 @@ def test_another_encoding_is_an_error(tmp_path: Path) -> None:
     assert "is not UTF-8 text" in the_finding_in(written(tmp_path, "a.yaml", text_of(a_node("ä")).encode("latin-1")))
 
 
-def test_compressed_file_is_told_as_such(tmp_path: Path) -> None:
+def test_compressed_file_is_reported_as_such(tmp_path: Path) -> None:
     path = written(tmp_path, "a.yaml.gz", gzip.compress(text_of(a_node()).encode()))
     assert the_finding_in(path) == f"{path}: is compressed by gzip: unpack it first"
 
@@ -449,7 +449,7 @@ def test_a_number_that_is_not_finite_is_an_error_in_json_as_in_yaml(tmp_path: Pa
     assert "finite" in the_finding_in(written(tmp_path, "a.json", f'{{"kind": "Pod", "x": {number}}}'))
 
 
-def test_a_list_of_a_million_errors_is_told_in_short(tmp_path: Path) -> None:
+def test_a_list_of_a_million_errors_is_reported_in_short(tmp_path: Path) -> None:
     levels = [f"- &a{level} [{', '.join([f'*a{level - 1}'] * 10)}]" for level in range(1, 4)]
     path = written(tmp_path, "a.yaml", "\n".join(["- &a0 [x, x, x, x, x, x, x, x, x, x]", *levels]))
     *first, last = findings_in(path)
@@ -458,5 +458,5 @@ def test_a_list_of_a_million_errors_is_told_in_short(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["? {0}\n: 1\n? {0}\n: 2\n", "a: *{0}\n"])
-def test_a_huge_word_is_told_in_short(tmp_path: Path, text: str) -> None:
+def test_a_huge_word_is_reported_in_short(tmp_path: Path, text: str) -> None:
     assert len(the_finding_in(written(tmp_path, "a.yaml", text.format("x" * 1_000_000)))) < 1000

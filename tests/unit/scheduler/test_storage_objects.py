@@ -90,7 +90,7 @@ def test_a_volume_is_read() -> None:
     )
 
 
-def test_an_old_volume_tells_its_class_by_annotation() -> None:
+def test_an_old_volume_reports_its_class_by_annotation() -> None:
     annotations = {"volume.beta.kubernetes.io/storage-class": "old"}
     assert read(decode_persistent_volume, a_volume(metadata={"annotations": annotations})).storage_class == "old"
     assert read(decode_persistent_volume_claim, a_claim(metadata={"annotations": annotations})).storage_class == "old"
@@ -168,7 +168,7 @@ def test_a_volume_that_a_driver_has_taken_over_is_reached_by_the_drivers_labels(
     assert read(decode_persistent_volume, raw).migrated_affinity == migrated
 
 
-def test_what_is_wrong_with_a_volume_is_told_with_its_field_and_value() -> None:
+def test_what_is_wrong_with_a_volume_is_reported_with_its_field_and_value() -> None:
     assert errors_of(decode_persistent_volume, a_volume(capacity={"storage": "much"})) == [
         'spec.capacity[storage]: must be a quantity such as 80Gi, 500m or 4 (got "much")'
     ]
@@ -213,7 +213,7 @@ def test_a_claim_is_bound_once_that_is_completed(volume: str, annotations: Json,
     assert read(decode_persistent_volume_claim, raw).is_bound is is_bound
 
 
-def test_what_is_wrong_with_a_claim_is_told_with_its_field_and_value() -> None:
+def test_what_is_wrong_with_a_claim_is_reported_with_its_field_and_value() -> None:
     (error,) = errors_of(decode_persistent_volume_claim, a_claim(volumeName="No Name"))
     assert error.startswith("spec.volumeName: must be a DNS subdomain")
     (error,) = errors_of(decode_persistent_volume_claim, a_claim(resources={"requests": {"storage": []}}))
@@ -234,7 +234,7 @@ def test_a_class_is_read_with_the_api_servers_defaults() -> None:
     assert found.topologies == (Term((Requirement(ZONE, "In", ("A", "B")),)),)
 
 
-def test_a_csi_node_tells_the_limits_that_there_are() -> None:
+def test_a_csi_node_reports_the_limits_that_there_are() -> None:
     annotations = {"storage.alpha.kubernetes.io/migrated-plugins": "kubernetes.io/cinder,kubernetes.io/aws-ebs"}
     drivers = [{"name": "d.io", "allocatable": {"count": 3}}, {"name": "e.io"}, {"name": "f.io", "allocatable": {}}]
     raw = {**an_object("storage.k8s.io/v1", "CSINode", "n", metadata={"annotations": annotations})}
@@ -242,14 +242,14 @@ def test_a_csi_node_tells_the_limits_that_there_are() -> None:
     assert read(decode_csi_node, {**raw, "spec": {"drivers": drivers}}) == CSINode("n", {"d.io": 3}, migrated)
 
 
-def test_a_driver_tells_its_capacity_only_where_it_says_so() -> None:
+def test_a_driver_reports_its_capacity_only_where_it_says_so() -> None:
     raw = an_object("storage.k8s.io/v1", "CSIDriver", "d.io")
     assert read(decode_csi_driver, raw) == CSIDriver("d.io")
-    assert read(decode_csi_driver, {**raw, "spec": {"storageCapacity": True}}).tells_capacity
+    assert read(decode_csi_driver, {**raw, "spec": {"storageCapacity": True}}).publishes_capacity
 
 
 @pytest.mark.parametrize(
-    ("told", "largest"),
+    ("reported", "largest"),
     [
         ({"capacity": "9Gi"}, "9Gi"),
         ({"capacity": "9Gi", "maximumVolumeSize": "4Gi"}, "4Gi"),
@@ -257,8 +257,8 @@ def test_a_driver_tells_its_capacity_only_where_it_says_so() -> None:
         ({}, None),
     ],
 )
-def test_the_largest_volume_goes_before_all_that_is_left(told: Json, largest: str | None) -> None:
-    raw = {**an_object("storage.k8s.io/v1", "CSIStorageCapacity", "k", "ns"), "storageClassName": "w", **told}
+def test_the_largest_volume_goes_before_all_that_is_left(reported: Json, largest: str | None) -> None:
+    raw = {**an_object("storage.k8s.io/v1", "CSIStorageCapacity", "k", "ns"), "storageClassName": "w", **reported}
     found = read(decode_csi_storage_capacity, raw)
     assert found.largest == (Quantity.parse(largest) if largest else None)
     assert found.topology is None

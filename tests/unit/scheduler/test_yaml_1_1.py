@@ -174,7 +174,7 @@ def test_keys_become_text(key: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "key"), [("a: 1\nb: 2\na: 3", "a"), ("1: x\n'1': y", "1"), ("yes: 1\ntrue: 2", "true")]
 )
-def test_a_key_that_stands_twice_is_an_error_that_names_it(text: str, key: str) -> None:
+def test_a_key_that_is_there_twice_is_an_error_that_names_it(text: str, key: str) -> None:
     assert f"the key '{key}' stands twice in one mapping" in problem_of(text)
 
 

@@ -59,10 +59,10 @@ def test_least_fragmentation_keeps_the_named_groups_instead_of_its_own() -> None
         ("least-fragmentation:a.example/b,", "attribute '' has no domain"),
     ],
 )
-def test_what_is_no_policy_is_told(text: str, problem: str) -> None:
-    with pytest.raises(UnknownPolicy) as told:
+def test_what_is_no_policy_is_reported(text: str, problem: str) -> None:
+    with pytest.raises(UnknownPolicy) as reported:
         policy_of(text)
-    assert problem in str(told.value)
+    assert problem in str(reported.value)
 
 
 def test_networkx_is_imported_for_topology_only() -> None:

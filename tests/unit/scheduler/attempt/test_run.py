@@ -151,7 +151,7 @@ def test_pod_that_is_bound_elsewhere_keeps_what_it_needs_there() -> None:
     assert scene.log[2:] == ["GET pod", "report BoundElsewhere", "undo a on node-1", "rolled back BoundElsewhere"]
 
 
-def test_pod_that_nobody_can_tell_of_keeps_everything() -> None:
+def test_pod_that_nobody_knows_of_keeps_everything() -> None:
     scene = Scene(is_denied=True)
     assert isinstance(scene.run(Noted(scene, "a", fail, is_relied_on=True)), Retry)
     assert scene.log[2:] == ["GET pod", "report Retry"]

@@ -56,7 +56,7 @@ def test_created_and_changed_objects_are_applied(kind: str) -> None:
     assert found == Applied(Entry(Key("ns", "a"), "u", 8, an_object()))
 
 
-def test_object_that_cannot_be_decoded_is_told_with_its_error() -> None:
+def test_object_that_cannot_be_decoded_is_reported_with_its_error() -> None:
     found = input_of("GET /x", line("ADDED", an_object()), refusing)
     assert found == Applied(Undecoded(Key("ns", "a"), "u", 8, "metadata.name: 'a' is wrong"))
 
@@ -65,7 +65,7 @@ def test_deleted_object_need_not_be_decodable() -> None:
     assert input_of("GET /x", line("DELETED", an_object()), refusing) == Deleted(Key("ns", "a"), "u", 8)
 
 
-def test_bookmark_tells_progress_or_the_end_of_the_list() -> None:
+def test_bookmark_reports_progress_or_the_end_of_the_list() -> None:
     assert input_of("GET /x", line("BOOKMARK", {"metadata": {"resourceVersion": "9"}}), whole) == Progressed(9)
     end = {"resourceVersion": "9", "annotations": {"k8s.io/initial-events-end": "true"}}
     assert input_of("GET /x", line("BOOKMARK", {"metadata": end}), whole) == ListEnd(9)

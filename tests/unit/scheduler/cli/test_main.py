@@ -126,7 +126,7 @@ def test_completion_scripts_are_printed_for_three_shells(shell: str, parts: list
     assert [part for part in parts if part not in run.out] == []
 
 
-def test_a_broken_installation_is_told_in_one_line(
+def test_a_broken_installation_is_reported_in_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def broken() -> None:

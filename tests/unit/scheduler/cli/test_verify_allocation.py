@@ -229,7 +229,7 @@ def test_a_line_that_is_no_case_is_bad_input_with_file_and_line(line: str, tmp_p
         (json.dumps(a_case(expected={})), "results is missing"),
     ],
 )
-def test_what_a_line_lacks_is_told_in_words(line: str, problem: str) -> None:
+def test_what_a_line_lacks_is_reported_in_words(line: str, problem: str) -> None:
     assert dra("verify", "allocation", "-", stdin=line).err.startswith(f"dra: -: line 1 is no case: {problem}")
 
 

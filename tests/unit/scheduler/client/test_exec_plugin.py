@@ -62,12 +62,12 @@ def hanging(folder: Path) -> tuple[Exec, Path]:
 
 def test_plugin_that_hangs_is_killed_with_all_that_it_has_started(tmp_path: Path) -> None:
     plugin, held = hanging(tmp_path)
-    programs, told = Programs(), list[str]()
+    programs, reported = Programs(), list[str]()
 
     def run() -> None:
         with pytest.raises(PluginFailed) as failed:
             programs.status_of(plugin)
-        told.append(str(failed.value))
+        reported.append(str(failed.value))
 
     running = threading.Thread(target=run)
     running.start()
@@ -76,7 +76,7 @@ def test_plugin_that_hangs_is_killed_with_all_that_it_has_started(tmp_path: Path
         programs.close()
         assert pipe.read() == b""  # and is no more: nobody holds the other end
     running.join()
-    assert told == [f"{NAME}ended with status -9"]
+    assert reported == [f"{NAME}ended with status -9"]
 
 
 def test_limit_ends_a_plugin_and_names_its_command(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_plugin_that_complains_at_length_before_it_answers_does_not_stall() -> N
 
 
 @pytest.mark.parametrize(
-    ("plugin", "told"),
+    ("plugin", "reported"),
     [
         (Exec(API_VERSION, "/nowhere/plugin", [], {}), "exec.command /nowhere/plugin: cannot be started: No such file"),
         (a_plugin("import sys; sys.exit('log in first')"), f"{NAME}ended with status 1: log in first"),
@@ -115,8 +115,8 @@ def test_plugin_that_complains_at_length_before_it_answers_does_not_stall() -> N
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_plugin_that_gives_nothing_of_use_is_named_with_what_it_gave(plugin: Exec, told: str) -> None:
-    assert failure(plugin).startswith(told)
+def test_plugin_that_gives_nothing_of_use_is_named_with_what_it_gave(plugin: Exec, reported: str) -> None:
+    assert failure(plugin).startswith(reported)
 
 
 @pytest.mark.parametrize(

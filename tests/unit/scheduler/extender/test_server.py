@@ -96,11 +96,11 @@ def test_calls_follow_each_other_over_one_connection(loop: Loop) -> None:
 
 
 @LOOPS
-def test_calls_are_told_with_their_status(loop: Loop) -> None:
-    told: list[tuple[str, int, bool]] = []
+def test_calls_are_reported_with_their_status(loop: Loop) -> None:
+    reported: list[tuple[str, int, bool]] = []
 
     def called(verb: str, status: int, duration_s: float) -> None:
-        told.append((verb, status, duration_s >= 0))
+        reported.append((verb, status, duration_s >= 0))
 
     async def use(url: str) -> None:
         await ask(url)
@@ -112,14 +112,14 @@ def test_calls_are_told_with_their_status(loop: Loop) -> None:
         return echo(body)
 
     run(loop, served(verb=verb, called=called), use)
-    assert told == [("filter", 200, True), ("filter", 400, True)]
+    assert reported == [("filter", 200, True), ("filter", 400, True)]
 
 
 # -- what cannot be answered
 
 
 @LOOPS
-def test_malformed_call_is_told_what_is_wrong_with_it(loop: Loop) -> None:
+def test_malformed_call_is_shown_what_is_wrong_with_it(loop: Loop) -> None:
     async def use(url: str) -> None:
         assert await ask(url) == (400, {"Error": "Pod: is required"})
 
@@ -162,8 +162,8 @@ def test_other_paths_and_methods_are_not_served(loop: Loop) -> None:
 def test_body_may_be_large_but_not_larger(loop: Loop) -> None:
     async def use(url: str) -> None:
         assert await ask(url, bytes(LARGEST_BODY)) == (200, {"length": LARGEST_BODY})
-        told = f"the body is larger than {LARGEST_BODY} bytes"
-        assert await ask(url, bytes(LARGEST_BODY + 1)) == (413, {"Error": told})
+        reported = f"the body is larger than {LARGEST_BODY} bytes"
+        assert await ask(url, bytes(LARGEST_BODY + 1)) == (413, {"Error": reported})
 
     run(loop, served(), use)
 
@@ -232,11 +232,11 @@ def test_body_that_is_not_what_it_says_is_the_callers_fault(
 
 @LOOPS
 def test_caller_that_goes_in_the_middle_of_its_call_is_no_defect(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
-    told: list[int] = []
+    reported: list[int] = []
     is_told = asyncio.Event()
 
     def called(_verb: str, status: int, _duration_s: float) -> None:
-        told.append(status)
+        reported.append(status)
         is_told.set()
 
     async def use(url: str) -> None:
@@ -245,7 +245,7 @@ def test_caller_that_goes_in_the_middle_of_its_call_is_no_defect(loop: Loop, cap
         await is_told.wait()
 
     run(loop, served(called=called), use)
-    assert told == [400]
+    assert reported == [400]
     assert is_no_defect(caplog)
 
 
@@ -319,7 +319,7 @@ def test_body_that_stops_coming_gives_its_room_back(loop: Loop) -> None:
 
 
 @LOOPS
-def test_too_many_calls_are_told_to_come_again(loop: Loop) -> None:
+def test_too_many_calls_are_reported_to_come_again(loop: Loop) -> None:
     async def within() -> None:
         may_end, arrived = asyncio.Event(), asyncio.Semaphore(0)
 
@@ -368,7 +368,7 @@ def test_each_verb_has_room_of_its_own() -> None:
 # -- the address
 
 
-def test_taken_address_is_told() -> None:
+def test_taken_address_is_reported() -> None:
     async def use(url: str) -> None:
         address = f"127.0.0.1:{urlsplit(url).port}"
         with pytest.raises(CannotServe, match=f"address {address}: .*in use"):

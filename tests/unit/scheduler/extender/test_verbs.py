@@ -59,7 +59,7 @@ class Written:
 
 
 @dataclass
-class Heard:
+class VerbsHeard:
     """Stands where refused pods are woken."""
 
     refusals: list[tuple[str, bool]] = field(default_factory=list)
@@ -79,7 +79,7 @@ class World:
         for claim in claims or (a_claim(a_request(count=2)),):
             self.cluster.set_claim(watched(claim), 1)
         self.unready = ""
-        self.written, self.heard = Written(), Heard()
+        self.written, self.heard = Written(), VerbsHeard()
         self.verbs = Verbs(
             self.cluster, [OURS], lambda: self.unready, cast("Binds", self.written), cast("Poke", self.heard)
         )
@@ -128,7 +128,7 @@ def asked_to_preempt(pod: Any, **victims: list[str]) -> bytes:
 # -- filter
 
 
-def test_filter_tells_who_passes_and_why_the_others_do_not(world: World) -> None:
+def test_filter_reports_who_passes_and_why_the_others_do_not(world: World) -> None:
     assert world.filter(None, "node-1", "node-0", "node-9") == {
         "Nodes": None,
         "NodeNames": ["node-1"],

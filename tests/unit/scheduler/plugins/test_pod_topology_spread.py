@@ -160,6 +160,6 @@ def test_what_may_even_out_the_domains_helps(pod: Pod, event: Event, *, helps: b
     assert is_helped(POD_TOPOLOGY_SPREAD, pod, event) is helps
 
 
-def test_host_and_zone_are_told_by_their_labels() -> None:
+def test_host_and_zone_are_reported_by_their_labels() -> None:
     assert left_for(a_web(a_constraint(HOST)), ON_A) == ["a2", "b1"]
     assert left_for(a_web(a_constraint(ZONE)), ON_A) == ["b1"]

@@ -7,13 +7,13 @@ from scheduler.runtime.metrics import Metrics, Point, PointStatus, Reading, Resu
 from tests.unit.scheduler.documented import exposed, rows, said, settings
 
 PAGE = "scheduler.md"
-FIELDS = {field: (shown, told) for field, shown, told in rows(PAGE, "Configuration")}
+FIELDS = {field: (shown, reported) for field, shown, reported in rows(PAGE, "Configuration")}
 
 
 @pytest.mark.parametrize(("field", "default", "text"), list(settings(Configuration())))
 def test_field_is_described_with_its_default(field: str, default: object, text: str) -> None:
-    shown, told = FIELDS[field]
-    assert told.startswith(text)
+    shown, reported = FIELDS[field]
+    assert reported.startswith(text)
     assert shown == said(default)
 
 

@@ -106,7 +106,7 @@ def test_decisions_are_timed_finely_where_they_are_and_with_all_bounds_of_kube_s
     assert all(upper <= 1.3 * lower for lower, upper in pairwise(fine))
 
 
-def test_own_counters_are_told_by_their_label() -> None:
+def test_own_counters_are_reported_by_their_label() -> None:
     metrics = some()
     metrics.queued("active", "PodAdd")
     metrics.violated("I1")
@@ -130,13 +130,13 @@ def test_what_is_so_now_is_asked_for_at_each_reading() -> None:
     assert value(metrics, "scheduler_pending_pods", queue="gated") == 0
 
 
-def test_watches_are_told_by_resource() -> None:
+def test_watches_are_reported_by_resource() -> None:
     samples = exposed(some())
     label = (("resource", "pods"),)
-    told = {
+    reported = {
         name.removeprefix("dra_scheduler_watch_"): number for (name, own), number in samples.items() if own == label
     }
-    assert told == {
+    assert reported == {
         "objects": 7,
         "refused_objects": 1,
         "silence_seconds": 0.5,
@@ -146,7 +146,7 @@ def test_watches_are_told_by_resource() -> None:
     }
 
 
-def test_single_numbers_are_told_without_labels() -> None:
+def test_single_numbers_are_reported_without_labels() -> None:
     metrics = some()
     names = ("bindings_in_flight", "prescheduled_pods", "events_dropped_total", "events_failed_total")
     assert [value(metrics, f"dra_scheduler_{name}") for name in names] == [8, 9, 10, 11]
@@ -164,7 +164,7 @@ def test_two_schedulers_in_one_process_count_apart() -> None:
     assert value(second, "scheduler_scheduling_algorithm_duration_seconds_count") == 0
 
 
-def test_what_cannot_be_told_at_the_moment_costs_itself_alone() -> None:
+def test_what_cannot_be_reported_at_the_moment_costs_itself_alone() -> None:
     metrics = Metrics(lambda: 1 // 0)  # type: ignore[arg-type,return-value] # it never returns
     metrics.decided(0.1)
     assert value(metrics, "scheduler_scheduling_algorithm_duration_seconds_count") == 1
