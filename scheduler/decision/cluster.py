@@ -39,6 +39,7 @@ from scheduler.state.pod_selectors import PodSelectors
 from scheduler.state.pods import NodePods
 from scheduler.state.rivals import Rival, Rivals
 from scheduler.state.slices import TaintedSlices
+from scheduler.state.storage_objects import ClaimKey
 from scheduler.state.volumes import Volumes
 
 MOST_SELECTORS = 1024
@@ -75,7 +76,8 @@ class Cluster:
     whose `spec.schedulerName` has none. time_limit: of decisions; None where they may take all time.
     makes_claims: for extended resources of classes.
     refuses_unsupported: pods that require what is not looked at; where it does not, that is left out of account.
-    unseen: kinds of storage objects of which nothing is known, so that what hangs on them is not looked at.
+    unseen: kinds of storage objects of which nothing is known, so that what hangs on them is not looked at. unmade:
+    claims of volumes of which nothing is known yet.
     identity: by which nodes that are equally good are put in order; "" for the order in which they came.
     """
 
@@ -91,6 +93,7 @@ class Cluster:
         makes_claims: bool = False,
         refuses_unsupported: bool = True,
         unseen: frozenset[str] = frozenset(),
+        unmade: frozenset[ClaimKey] = frozenset(),
         identity: str = "",
     ) -> None:
         self.time_limit = time_limit or DecisionTimeLimit()
@@ -111,7 +114,7 @@ class Cluster:
         self._default = self._profiles[profiles[0].scheduler_name]
         self.claims = ClaimIndex(self.fleet)
         self.selectors = PodSelectors()
-        self.volumes = Volumes(is_strict=features.is_strict, unseen=unseen)
+        self.volumes = Volumes(is_strict=features.is_strict, unseen=unseen, unmade=unmade)
         self.pods = NodePods(self.infos, self.volumes)
         self.nominations = Nominations(self.pods.is_placed)
         self.extended_resources = ExtendedResources((), features)
