@@ -20,6 +20,7 @@ from allocator.model import Allocation, Claim, DeviceClass, DeviceID, DeviceResu
 from allocator.search.rules import Mask
 from scheduler.core_v1.namespace import Namespace
 from scheduler.core_v1.pod import Pod
+from scheduler.decision.node_order import NodeOrder
 from scheduler.decision.schedule_result import Placed
 from scheduler.decision.templates import Templates
 from scheduler.decision.time_limit import DecisionTimeLimit
@@ -35,6 +36,7 @@ from scheduler.state.pod_selectors import PodSelectors
 from scheduler.state.pods import NodePods
 from scheduler.state.rivals import Rival, Rivals
 from scheduler.state.slices import TaintedSlices
+from scheduler.state.storage_objects import ClaimKey
 from scheduler.state.volumes import Volumes
 
 MOST_SELECTORS = 1024
@@ -69,8 +71,9 @@ class Cluster:
     whose `spec.schedulerName` has none. time_limit: of decisions; None where they may take all time.
     makes_claims: for extended resources of classes.
     refuses_unsupported: pods that require what is not looked at; where it does not, that is left out of account.
-    unseen: kinds of storage objects of which nothing is known, so that what hangs on them is not looked at.
-    start: where nodes that are equally good are looked for first, of all numbers, in [0, 1).
+    unseen: kinds of storage objects of which nothing is known, so that what hangs on them is not looked at. unmade:
+    claims of volumes of which nothing is known yet.
+    identity: by which nodes that are equally good are put in order; "" for the order in which they came.
     """
 
     def __init__(  # noqa: PLR0913 - the last ones have defaults, and are the allocator's terms, time and rights
@@ -85,9 +88,11 @@ class Cluster:
         makes_claims: bool = False,
         refuses_unsupported: bool = True,
         unseen: frozenset[str] = frozenset(),
+        unmade: frozenset[ClaimKey] = frozenset(),
+        identity: str = "",
     ) -> None:
         self.time_limit = time_limit or DecisionTimeLimit()
-        self.start = 0.0
+        self.order = NodeOrder(identity)
         self.fleet = Fleet(
             Snapshot.of((), (), (), features),
             policy=profiles[0].policy,
@@ -101,7 +106,7 @@ class Cluster:
         self._default = self._profiles[profiles[0].scheduler_name]
         self.claims = ClaimIndex(self.fleet)
         self.selectors = PodSelectors()
-        self.volumes = Volumes(is_strict=features.is_strict, unseen=unseen)
+        self.volumes = Volumes(is_strict=features.is_strict, unseen=unseen, unmade=unmade)
         self.pods = NodePods(self.infos, self.volumes)
         self.nominations = Nominations(self.pods.is_placed)
         self.extended_resources = ExtendedResources((), features)
@@ -126,6 +131,7 @@ class Cluster:
             self._numbers[node.name] = number
         old = self._nodes.get(number)
         self._nodes[number] = node
+        self.order.set_node(number, node.name)
         self.fleet.set_node(number, node)
         self.infos.set_node(number, node)
         self.volumes.set_node(number, node)

@@ -23,7 +23,7 @@ from scheduler.decision.able import (
     reached_by_all,
     with_devices,
 )
-from scheduler.decision.choice import first_of, pick, preferred_by_policy
+from scheduler.decision.choice import pick, preferred_by_policy
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.everywhere import classes_of, for_every_node, refused_everywhere
 from scheduler.decision.feasibility import fit_error
@@ -73,7 +73,7 @@ def decide_claim(cluster: Cluster, claim: Claim) -> ScheduleResult:
         message = fit_error(nodes.bit_count(), Counter({NO_DEVICES: nodes.bit_count()}))
         refusal = Refusal(frozenset({DEVICES}), pod_requests(_NO_POD), classes_of([claim]), message=message)
         return NotPlaced(refusal, lacking=lacking_devices(cluster, None, [([claim], nodes)]))
-    number = first_of(numbers_of(preferred_by_policy(groups, cluster.fleet.all)), cluster.start)
+    number = cluster.order.first(numbers_of(preferred_by_policy(groups, cluster.fleet.all)))
     return Placed(cluster.name_of(number), (claim,), allocated(cluster, None, number, [claim]))
 
 
@@ -95,7 +95,7 @@ def _decided(
         for rank, nodes in able(cluster, pod, claims, required, left & reached).items():
             groups[rank] = groups.get(rank, 0) | nodes
     among = _rather(cluster, pod, union(groups.values()))
-    chosen = pick(cycle, cluster.templates_of(pod).plugins, groups, among, cluster.start)
+    chosen = pick(cycle, cluster.templates_of(pod).plugins, groups, among, cluster.order)
     if chosen is None:
         return not_placed(cluster, cycle, asked, claims, failed)
     number, _ = chosen
