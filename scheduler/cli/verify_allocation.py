@@ -97,8 +97,8 @@ class AllocationCase:
 def command(files: tuple[str, ...], release: str, *, is_strict: bool) -> None:
     """Replay recorded allocations and compare the answers.
 
-    FILE contains one JSON case per line; - is standard input. Prints the cases that differ, and last the line `N passed, M
-    failed, K skipped`. Exit code: 0 if no case failed, 1 if one failed, 2 for invalid input.
+    FILE contains one JSON case per line; - is standard input. The output lists the cases that differ and ends with the
+    line `N passed, M failed, K skipped`. Exit code: 0 if no case failed, 1 if one failed, 2 for invalid input.
     """
     counts: Counter[str] = Counter()
     for replayed in replay_all(files, partial(replay, release=release, is_strict=is_strict)):

@@ -121,8 +121,8 @@ def _text(result: object) -> str:
 def command(files: tuple[str, ...], kubernetes: Kubernetes) -> None:
     """Replay recorded selectors on recorded devices and compare result, error and cost.
 
-    FILE contains one JSON case per line; - is standard input. Exit code: 0 when all passed, 1 when a case failed, 2 for
-    input that is no case.
+    FILE contains one JSON case per line; - is standard input. Exit code: 0 if no case failed, 1 if one failed, 2 for
+    invalid input.
     """
     counts: Counter[bool] = Counter()
     for replayed in replay_all(files, partial(replay, kubernetes=kubernetes)):

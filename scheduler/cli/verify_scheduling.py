@@ -180,10 +180,10 @@ class ReplayedCase:
 def command(files: tuple[str, ...], release: str, *, is_strict: bool) -> None:
     """Replay recorded decisions of kube-scheduler and compare the answers.
 
-    FILE contains one JSON case per line; - is standard input. Prints the cases that differ, how many differ by plugin, and
-    last the line `N passed, M failed, K skipped; postFilter of P cases not compared`. With --no-strict a case that
-    differs only as docs/differences.md says passes, and is printed with the name of the difference. Exit code: 0 when
-    nothing failed, 1 on a failure, 2 for input that is no case.
+    FILE contains one JSON case per line; - is standard input. The output lists the cases that differ and their number
+    by plugin, and ends with the line `N passed, M failed, K skipped; postFilter of P cases not compared`. With
+    --no-strict, a case passes if it differs only as docs/differences.md describes, and the name of the difference is
+    printed. Exit code: 0 if no case failed, 1 if one failed, 2 for invalid input.
     """
     counts: Counter[str] = Counter()
     plugins: Counter[str] = Counter()

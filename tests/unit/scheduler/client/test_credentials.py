@@ -62,9 +62,7 @@ def test_plugin_that_is_not_there_is_reported_on_the_loop_of_the_program(tmp_pat
     path = a_kubeconfig(tmp_path / "config", exec=plugin)
     with (
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
-        pytest.raises(
-            NotConfigured, match=r"exec.command /nowhere/plugin: cannot start: No such file or directory"
-        ),
+        pytest.raises(NotConfigured, match=r"exec.command /nowhere/plugin: cannot start: No such file or directory"),
     ):
         runner.run(load(path, None, {}, tmp_path))
 
