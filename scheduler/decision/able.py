@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from allocator.gates import NODE_ALLOCATABLE_RESOURCES
 from allocator.model import Allocation, Claim
-from allocator.outcome import Allocated
 from allocator.search.rules import Mask, bits
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.choice import Groups
@@ -110,9 +109,7 @@ def allocated(cluster: Cluster, pod: Pod | None, number: int, pending: Sequence[
     """What the pod's claims get on a node that is able."""
     if not pending:
         return ()
-    outcome = cluster.fleet_of(pod).allocate(number, pending)
-    assert isinstance(outcome, Allocated), f"node {cluster.name_of(number)} was able: {outcome}"
-    return outcome.allocations
+    return cluster.fleet_of(pod).allocated(pending, number).allocations
 
 
 def binds_volumes(cluster: Cluster, pod: Pod) -> bool:
