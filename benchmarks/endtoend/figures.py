@@ -4,6 +4,7 @@ A rate is that of the bindings alone, from the first to the last; what comes bef
 """
 
 import statistics
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -87,7 +88,10 @@ def decisions_in(metrics: str) -> Decisions | None:
     if not count:
         return None
     seconds = sum(sample.value for sample in samples if sample.name == f"{_DECISION}_sum")
-    within = {float(s.labels["le"]): s.value for s in samples if s.name == f"{_DECISION}_bucket"}
+    within: defaultdict[float, float] = defaultdict(float)
+    for sample in samples:
+        if sample.name == f"{_DECISION}_bucket":
+            within[float(sample.labels["le"])] += sample.value
     return Decisions(seconds / count, min(bound for bound, number in within.items() if number >= 0.99 * count))
 
 

@@ -58,7 +58,7 @@ def measure(binaries: Binaries, contender: Contender, size: Size, tell: Tell) ->
 async def _measured(plane: ControlPlane, contender: Contender, size: Size, tell: Tell) -> Run:
     async with connect(kubeconfig=plane.kubeconfig()) as connection:
         loading = monotonic()
-        await load(connection, size)
+        await load(connection, size, contender.schedulers)
         plane.stop(CONTROLLER_MANAGER)
         tell(f"loaded in {monotonic() - loading:.0f} s")
         with ExitStack() as stack:

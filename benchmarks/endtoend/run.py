@@ -19,6 +19,7 @@ from benchmarks.endtoend.contenders.ceiling import Ceiling
 from benchmarks.endtoend.contenders.extender import WithExtender
 from benchmarks.endtoend.contenders.kube_scheduler import KubeScheduler
 from benchmarks.endtoend.contenders.ours import Ours
+from benchmarks.endtoend.contenders.pair import Pair
 from benchmarks.endtoend.correctness import WrongState
 from benchmarks.endtoend.figures import Run
 from benchmarks.endtoend.measurement import measure
@@ -31,7 +32,7 @@ from tests.controlplane import binaries
 from tests.controlplane.binaries import BuildError, Unavailable
 from tests.controlplane.process import StartError
 
-CONTENDERS: Sequence[Contender] = (KubeScheduler(), Ours(), WithExtender(), Ceiling())
+CONTENDERS: Sequence[Contender] = (KubeScheduler(), Ours(), Pair(), WithExtender(), Ceiling())
 
 tell = partial(print, file=sys.stderr, flush=True)
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from itertools import count
 from types import MappingProxyType
 from typing import Any, TypeVar
-from zlib import crc32
 
 from allocator.model import Claim, DeviceID
 from scheduler.attempt import conditions
@@ -51,7 +50,7 @@ FASTER_S = 2.0
 """How long devices stay unavailable that an attempt lost to another process."""
 
 APART_S = 60.0
-"""How long after a lost race the search for nodes starts elsewhere than at the first one."""
+"""How long after a lost race this process takes equal nodes in an order of its own."""
 
 INTERNAL = "internal error, see the log"
 """What users see of an unexpected error."""
@@ -104,6 +103,7 @@ class Attempts:
     ) -> None:
         self.slots = Slots(concurrency)
         self._cluster = cluster
+        self._identity = cluster.order.identity
         self._binder = binder
         self._given_back = given_back
         self._is_tried = is_tried
@@ -261,14 +261,11 @@ class Attempts:
             asyncio.get_running_loop().call_later(for_s, self._put_back, aside, node)
 
     def _keep_apart(self) -> None:
-        """Begin elsewhere than at the first node for a while, and not where the other scheduler does that we met."""
-        self._cluster.start = crc32(self._binder.process.encode()) / 2**32
+        """Take equal nodes in another order than the scheduler that we met: it may have the same identity."""
+        self._cluster.order.search_as(self._binder.process)
         if self._together:
             self._together.cancel()
-        self._together = asyncio.get_running_loop().call_later(APART_S, self._begin_at_the_first)
-
-    def _begin_at_the_first(self) -> None:
-        self._cluster.start = 0.0
+        self._together = asyncio.get_running_loop().call_later(APART_S, self._cluster.order.search_as, self._identity)
 
     def _put_back(self, aside: Claim, node: str) -> None:
         self._cluster.put_back(aside)

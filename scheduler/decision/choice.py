@@ -1,7 +1,6 @@
 """The choice of the best node for a pod: what the allocator's policy finds best, then the weighted sum of all scores.
 
-Of equals the lowest number is taken; or, where another scheduler takes devices at the same time, the first one from a
-number on that is none of that one's. To the policy first-fit all nodes are equal, so that the scores decide.
+Of equals the first one is taken (`node_order`). To the policy first-fit all nodes are equal, so that the scores decide.
 Differs from kube-scheduler: it takes any of the best.
 """
 
@@ -11,6 +10,7 @@ import numpy as np
 
 from allocator.policies.contract import Score
 from allocator.search.rules import Mask
+from scheduler.decision.node_order import NodeOrder
 from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.dynamic_resources import DYNAMIC_RESOURCES
 from scheduler.plugins.plugin import Plugin
@@ -41,12 +41,12 @@ def weighted(
 
 
 def pick(
-    cycle: Cycle, plugins: Iterable[Plugin], groups: Groups, feasible: Mask, start: float = 0.0
+    cycle: Cycle, plugins: Iterable[Plugin], groups: Groups, feasible: Mask, order: NodeOrder
 ) -> tuple[int, int] | None:
     """The number of the best node that is feasible and in a group, and its total; None where there is none.
 
-    feasible: nodes that filters let pass. start: where equals are looked for first, from the first
-    number to the last, in [0, 1). Cost: O(groups) masks and some array operations.
+    feasible: nodes that filters let pass. order: which of equals to take. Cost: O(groups) masks and some array
+    operations.
     """
     able = union(groups.values()) & feasible
     if not able:
@@ -58,19 +58,13 @@ def pick(
         is_preferred = flags_of(preferred, size)[nodes]
         nodes, sums = nodes[is_preferred], sums[is_preferred]
     highest = int(sums.max())
-    return first_of(nodes[sums == highest], start), highest
+    return order.first(nodes[sums == highest]), highest
 
 
 def preferred_by_policy(groups: Groups, feasible: Mask) -> Mask:
     """The feasible nodes that the policy finds best; some node has to be."""
     score = max(score for (_, score), mask in groups.items() if mask & feasible)
     return union(mask for (_, other), mask in groups.items() if other == score) & feasible
-
-
-def first_of(nodes: Numbers, start: float) -> int:
-    """The first of these nodes, from there on. nodes: ascending."""
-    position = int(np.searchsorted(nodes, int(start * (int(nodes[-1]) + 1)))) if start else 0
-    return int(nodes[position if position < len(nodes) else 0])
 
 
 def ranks_of(groups: Groups, nodes: Numbers, size: int) -> Numbers:

@@ -28,7 +28,7 @@ from scheduler.queue.queue import PodBackoff, PodPlace, Queue
 from scheduler.reporting.conditions import Refusals
 from scheduler.reporting.events import Events
 from scheduler.runtime import health, running
-from scheduler.runtime.configuration import Configuration
+from scheduler.runtime.configuration import DEFAULT_LEASE, Configuration
 from scheduler.runtime.core import TIME, Core, Site, now
 from scheduler.runtime.health import serving
 from scheduler.runtime.leader_election import CLOCK, LeaderElection, new_identity
@@ -120,6 +120,7 @@ class Scheduler:
             makes_claims=True,
             places_pods=True,
             profiles=profiles,
+            identity=_identity(self._election),
         )
         self._cluster, self._watched = self._core.cluster, self._core.watched
         backoff = PodBackoff(
@@ -276,3 +277,8 @@ class Scheduler:
         return any(
             one.claim.allocation is None or all(user.uid != pod.uid for user in one.reserved_for) for one in found
         )
+
+
+def _identity(election: LeaderElection | None) -> str:
+    """By which equal nodes are put in order: replicas agree, and the default Lease with `dra allocate`."""
+    return "" if election is None or election.name == DEFAULT_LEASE else election.lease

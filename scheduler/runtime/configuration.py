@@ -27,6 +27,8 @@ from scheduler.runtime.section import Section, object_name, refused
 
 FLAGS = "flags"
 
+DEFAULT_LEASE = "dra-scheduler"
+
 JITTER = 0.2
 """So much longer than its period a retry may wait, so that not all replicas ask at once."""
 
@@ -170,7 +172,7 @@ class LeaderElectionSection(Section):
     retry_period_s: float = Field(default=2, gt=0, le=_LONGEST_LEASE_S)
     """How often the leader renews the lease, and others try to acquire it."""
 
-    resource_name: Annotated[str, AfterValidator(object_name)] = "dra-scheduler"
+    resource_name: Annotated[str, AfterValidator(object_name)] = DEFAULT_LEASE
     """Name of the Lease. Schedulers with different names need different leases."""
 
     resource_namespace: Annotated[str, AfterValidator(_namespace)] = ""

@@ -69,7 +69,8 @@ class Core:
 
     name: in intents and logs. api: by which all is written. is_ours: whether a pod is the program's to bind. on_event:
     takes each event to whatever waits for it in the program. makes_claims: for extended resources of device classes.
-    places_pods: it decides on nodes, not on devices alone. profiles: by which pods are decided.
+    places_pods: it decides on nodes, not on devices alone. profiles: by which pods are decided. identity: by which it
+    puts equal nodes in order (`NodeOrder`).
     """
 
     def __init__(  # noqa: PLR0913 - the two ends that it connects
@@ -85,6 +86,7 @@ class Core:
         makes_claims: bool,
         places_pods: bool,
         profiles: Sequence[Profile],
+        identity: str = "",
     ) -> None:
         self.is_filled = False
         self._connection = site.connection
@@ -93,7 +95,12 @@ class Core:
         )
         time_limit = DecisionTimeLimit(time.monotonic)
         self.cluster = Cluster(
-            site.features, is_ours=is_ours, profiles=profiles, time_limit=time_limit, makes_claims=makes_claims
+            site.features,
+            is_ours=is_ours,
+            profiles=profiles,
+            time_limit=time_limit,
+            makes_claims=makes_claims,
+            identity=identity,
         )
         self.binder = Binder(
             api,

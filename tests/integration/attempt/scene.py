@@ -85,7 +85,7 @@ class ListedClaims(WatchedClaims):
     """A view of the claims that is never behind.
 
     writes: what it was told of. makes: which claims were made, by their made-up uids. reason: what it objects. others:
-    rivals that are there besides those that it finds.
+    rivals of claims that have devices, besides those that it finds. faster: rivals that were there before.
     """
 
     api: RestClient
@@ -96,6 +96,7 @@ class ListedClaims(WatchedClaims):
     is_node_gone: bool = False
     lists: int = 0
     others: list[Rival] = field(default_factory=list)
+    faster: list[Rival] = field(default_factory=list)
 
     async def reached(self, resource_version: int, timeout_s: float) -> bool:
         return self.is_shown
@@ -110,7 +111,7 @@ class ListedClaims(WatchedClaims):
         found = {(one["metadata"]["namespace"], one["metadata"]["name"]): one for one in self.api.list(CLAIM)}
         mine = devices_of(found.pop((claim.namespace, claim.name), {}))
         rivals = [a_rival(*key, version_of(other)) for key, other in found.items() if mine & devices_of(other)]
-        return [*rivals, *self.others]
+        return [*rivals, *(self.others if mine else ()), *self.faster]
 
     def written(self, claim: ClaimKey, resource_version: int) -> None:
         self.writes.append((claim.name, resource_version))

@@ -64,7 +64,7 @@ def agree(cluster: GeneratedCluster, pod: Pod, ranks: list[int]) -> None:
     for number in cluster.nodes:
         key = (ranks[number], (float(number % 2),))
         groups[key] = groups.get(key, 0) | 1 << number
-    assert pick(cycle, templates.plugins, groups, able) == naive_pick(cluster, pod, able, ranks)
+    assert pick(cycle, templates.plugins, groups, able, cluster.order) == naive_pick(cluster, pod, able, ranks)
 
 
 def reported(refused: Sequence[Rejected]) -> Iterator[tuple[str, int]]:

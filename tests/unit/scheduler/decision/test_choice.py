@@ -5,6 +5,7 @@ from allocator.model import Taint
 from allocator.policies.contract import Score
 from scheduler.core_v1.pod import Pod, Preference
 from scheduler.decision.choice import Groups, pick
+from scheduler.decision.node_order import NodeOrder
 from scheduler.decision.templates import Templates
 from scheduler.plugins.normalize import normalized
 from scheduler.plugins.scoring_strategies import least_allocated
@@ -20,6 +21,7 @@ class ChoiceCluster:
 
     def __init__(self, nodes: int, **offer: str) -> None:
         self.infos, self.templates, self.all = NodeInfos({}), Templates(), (1 << nodes) - 1
+        self.order = NodeOrder()
         self.offer = amounts(**(offer or {"cpu": "4", "memory": "8Gi"}), pods="10")
         for number in range(nodes):
             self.change(number)
@@ -28,16 +30,15 @@ class ChoiceCluster:
         node = a_node(f"n{number}", labels, taints=taints, allocatable=self.offer)
         self.infos.set_node(number, node)
         self.templates.set_node(number, node)
+        self.order.set_node(number, node.name)
 
     def take(self, number: int, **requests: str) -> None:
         self.infos.add_pod(number, a_pod(a_container(**requests), name=f"other-{number}"))
 
-    def pick(
-        self, pod: Pod, groups: Groups | None = None, feasible: int | None = None, start: float = 0.0
-    ) -> tuple[int, int] | None:
+    def pick(self, pod: Pod, groups: Groups | None = None, feasible: int | None = None) -> tuple[int, int] | None:
         found = groups or {(0, ()): self.all}
         allowed = self.all if feasible is None else feasible
-        return pick(a_cycle(pod, self.infos, self.templates), self.templates.plugins, found, allowed, start)
+        return pick(a_cycle(pod, self.infos, self.templates), self.templates.plugins, found, allowed, self.order)
 
     def left(self, pod: Pod) -> list[int]:
         numbers = np.arange(self.all.bit_length())
@@ -127,11 +128,15 @@ def test_a_pod_without_a_node_that_can_give_its_devices_gets_none() -> None:
     assert ChoiceCluster(2).pick(a_pod(), {(0, ()): 0}) is None
 
 
-@pytest.mark.parametrize(("start", "node"), [(0.0, 1), (0.25, 1), (0.5, 3), (0.9, 3)])
-def test_equal_nodes_are_looked_for_from_a_place_on_and_then_from_the_first(start: float, node: int) -> None:
-    cluster = ChoiceCluster(8)
-    chosen = cluster.pick(a_pod(), feasible=0b00001010, start=start)
+@pytest.mark.parametrize("identity", ["", "kube-system/one", "kube-system/two"])
+def test_of_equal_nodes_the_first_by_identity_is_taken_and_a_better_one_before_it(identity: str) -> None:
+    cluster, both = ChoiceCluster(8), 0b00001010
+    cluster.order.search_as(identity)
+    first = cluster.order.first(np.array([1, 3]))
+    chosen = cluster.pick(a_pod(), feasible=both)
     assert chosen is not None
-    assert chosen[0] == node
-    cluster.take(node, cpu="1")
-    assert cluster.pick(a_pod(), feasible=0b00001010, start=start) != chosen, "a better node goes first"
+    assert chosen[0] == first
+    cluster.take(first, cpu="1")
+    better = cluster.pick(a_pod(), feasible=both)
+    assert better is not None
+    assert {better[0], first} == {1, 3}

@@ -143,7 +143,7 @@ class AttemptsRoom:
         api = cast(Connection, self.server)
         time = Time(lambda: self.now, lambda: MOMENT, lambda _: asyncio.sleep(0), lambda: 0.5)
         observed = Shown(cast(Reflector[Any], None), cluster)
-        binder = Binder(api, claims("v1"), observed, WatchedVolumes(cluster), time, "ours", 1, "1", AttemptsSilent())
+        binder = Binder(api, claims("v1"), observed, WatchedVolumes(cluster), time, "ours", 1, "4", AttemptsSilent())
         metrics = Metrics(lambda: pytest.fail("nobody reads them"))
         reported = Events(api, "ours", "ours", lambda: MOMENT), Refusals(api, lambda: MOMENT)
         self.attempts = Attempts(
