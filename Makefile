@@ -38,7 +38,7 @@ check: $(VENV)/.dev ## the one gate, run by people and by CI
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -q -p tests.second_run
+	$(BIN)/python -m pytest -q -n auto -p tests.second_run
 
 format: $(VENV)/.dev ## rewrite the sources in the one format
 	$(BIN)/ruff check --fix .

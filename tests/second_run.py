@@ -34,6 +34,8 @@ SECOND_RUNS = pytest.StashKey[list[SecondRun]]()
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     """Run again what may be, before pytest counts and prints what failed."""
+    if hasattr(session.config, "workerinput"):  # one of several processes: the one that started them runs tests again
+        return
     reporter = _reporter(session.config)
     session.config.stash[SECOND_RUNS] = runs = []
     if exitstatus != pytest.ExitCode.TESTS_FAILED or session.shouldfail or session.shouldstop:

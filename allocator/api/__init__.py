@@ -1,4 +1,4 @@
-"""Objects of resource.k8s.io of every served version in, the v1 shape and the allocator's model out.
+"""Objects of resource.k8s.io of every served version in, the v1 fields and the allocator's model out.
 
 `decode` reads one raw object: conversion, types, rules, model. `allocation_to_v1` writes a result back. Nothing else of
 the allocator knows how the API spells things. Pure: no files, no clock, no environment.

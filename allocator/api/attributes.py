@@ -15,16 +15,16 @@ from pydantic_core import core_schema
 from typing_extensions import TypedDict
 
 from allocator.api import names
+from allocator.api.fields import INT64_MAX, INT64_MIN, Int64
 from allocator.api.findings import Findings, step_text
 from allocator.api.schema import CheckedBy, schema_of
-from allocator.api.shape import INT64_MAX, INT64_MIN, Int64
 from allocator.model import Attribute
 
 VALUES_MAX = 48
 
 # In a class, the fields `int` and `bool` would hide the types.
-AttributeShape = TypedDict(  # noqa: UP013
-    "AttributeShape",
+AttributeFields = TypedDict(  # noqa: UP013
+    "AttributeFields",
     {
         "int": Int64 | None,
         "bool": bool | None,
@@ -45,37 +45,37 @@ _CLASSES: Mapping[object, type] = {"int": int, "bool": bool, "string": str, "ver
 
 
 class Attributes(NamedTuple):
-    """Attributes of a device in the allocator's form; `unchecked` holds their shapes, and nothing if all are usual."""
+    """Attributes of a device in the allocator's form; `unchecked` holds their fields, and nothing if all are usual."""
 
     values: dict[str, Attribute]
-    unchecked: Mapping[str, AttributeShape]
+    unchecked: Mapping[str, AttributeFields]
 
     @property
     def has_lists(self) -> bool:
         """Whether one of them is a list."""
-        return any(not _LISTS.isdisjoint(shape) for shape in self.unchecked.values())
+        return any(not _LISTS.isdisjoint(fields) for fields in self.unchecked.values())
 
     @property
     def value_count(self) -> int:
         """The number of values, each entry of a list counted."""
-        return len(self.values) + sum(_further_values(shape) for shape in self.unchecked.values())
+        return len(self.values) + sum(_further_values(fields) for fields in self.unchecked.values())
 
 
-def _further_values(shape: AttributeShape) -> int:
-    lists = (value for kind, value in shape.items() if kind in _LISTS and isinstance(value, list))
+def _further_values(fields: AttributeFields) -> int:
+    lists = (value for kind, value in fields.items() if kind in _LISTS and isinstance(value, list))
     return max(sum(map(len, lists)) - 1, 0)
 
 
-def _read(raw: object, typed: Callable[[object], dict[str, AttributeShape]]) -> Attributes:
+def _read(raw: object, typed: Callable[[object], dict[str, AttributeFields]]) -> Attributes:
     if isinstance(raw, dict):
         with suppress(AttributeError, TypeError, ValueError):  # of attributes that are not usual
             return Attributes(_usual(raw), {})
-    shapes = typed(raw)
-    return Attributes({name: _attribute(shape) for name, shape in shapes.items()}, shapes)
+    entries = typed(raw)
+    return Attributes({name: _attribute(fields) for name, fields in entries.items()}, entries)
 
 
 AttributesField = Annotated[
-    Attributes, CheckedBy(core_schema.no_info_wrap_validator_function(_read, schema_of(dict[str, AttributeShape])))
+    Attributes, CheckedBy(core_schema.no_info_wrap_validator_function(_read, schema_of(dict[str, AttributeFields])))
 ]
 """A map of attributes in JSON, read as `Attributes`."""
 
@@ -83,8 +83,8 @@ AttributesField = Annotated[
 def _usual(raw: Mapping[object, Any]) -> dict[str, Attribute]:
     """The attributes if all are usual: unpacking and looking up raise for everything else."""
     values = {}
-    for name, shape in raw.items():
-        ((kind, value),) = shape.items()
+    for name, fields in raw.items():
+        ((kind, value),) = fields.items()
         shared_name, attribute = _usual_attribute(name, kind, value.__class__, value)
         values[shared_name] = attribute
     return values
@@ -110,10 +110,10 @@ def _usual_attribute(name: object, kind: object, class_: type, value: object) ->
     raise ValueError(name)
 
 
-def _attribute(shape: AttributeShape) -> Attribute:
+def _attribute(fields: AttributeFields) -> Attribute:
     """The value; of several, which only unchecked objects have, the one that the reference looks at first."""
     for kind in _PRECEDENCE:
-        value = shape.get(kind)
+        value = fields.get(kind)
         if value is not None:
             return kind, tuple(value) if isinstance(value, list) else value
     return "", None
@@ -121,22 +121,22 @@ def _attribute(shape: AttributeShape) -> Attribute:
 
 def check_attributes(attributes: Attributes, path: str, findings: Findings) -> None:
     """The rules of attributes: names, exactly one value each, lengths. path: of the map."""
-    for name, shape in attributes.unchecked.items():
+    for name, fields in attributes.unchecked.items():
         if problem := names.qualified_name(name):
             findings.error(path, name, problem)
         at = f"{path}[{step_text(name)}]"
-        kinds = [kind for kind in _PRECEDENCE if shape.get(kind) is not None]
+        kinds = [kind for kind in _PRECEDENCE if fields.get(kind) is not None]
         if len(kinds) > 1:
             findings.error(at, None, f"must have exactly one value, has {', '.join(kinds)}")
         elif not kinds and not findings.is_uncertain(at):
             findings.required(at, "must have exactly one value")
         for kind in kinds:
-            for where, value, problem in _value_problems(kind, shape[kind]):
+            for where, value, problem in _value_problems(kind, fields[kind]):
                 findings.error(f"{at}.{kind}{where}", value, problem)
 
 
 def _value_problems(kind: str, value: Any) -> Iterator[tuple[str, object, str]]:
-    """(place below the value, value, problem). value: of the type that the kind says, as the shape has settled it."""
+    """(place below the value, value, problem). value: of the type that the kind says, as its type has been checked."""
     if kind in _LISTS and not value:
         yield "", value, "must not be empty"
     elif kind in {"string", "version"}:

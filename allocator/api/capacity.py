@@ -14,9 +14,9 @@ from typing_extensions import TypedDict
 
 from allocator.api import names
 from allocator.api.driver_config import check_count
+from allocator.api.fields import QuantityField, counted
 from allocator.api.findings import Findings, duplicates, step_text
 from allocator.api.schema import CheckedBy, schema_of
-from allocator.api.shape import QuantityField, counted
 from allocator.model import RequestPolicy, ValidRange
 from cel.values.quantity import Quantity
 
@@ -25,7 +25,7 @@ ZERO = Quantity.parse("0")
 """What a capacity or counter without a value holds, as in the API server."""
 
 
-class RangeShape(TypedDict, total=False):
+class RangeFields(TypedDict, total=False):
     """The validRange of a request policy."""
 
     min: QuantityField | None
@@ -33,46 +33,46 @@ class RangeShape(TypedDict, total=False):
     step: QuantityField | None
 
 
-class PolicyShape(TypedDict, total=False):
+class PolicyFields(TypedDict, total=False):
     """The requestPolicy of a capacity."""
 
     default: QuantityField | None
     validValues: list[QuantityField] | None
-    validRange: RangeShape | None
+    validRange: RangeFields | None
 
 
-class CapacityShape(TypedDict, total=False):
+class CapacityFields(TypedDict, total=False):
     """An entry of a device's capacity."""
 
     value: QuantityField | None
-    requestPolicy: PolicyShape | None
+    requestPolicy: PolicyFields | None
 
 
 class Capacities(NamedTuple):
-    """The capacities of a device in the allocator's form; `unchecked` holds their shapes, nothing if all are usual."""
+    """The capacities of a device in the allocator's form; `unchecked` holds their fields, nothing if all are usual."""
 
     values: Mapping[str, Quantity]
-    unchecked: Mapping[str, CapacityShape]
+    unchecked: Mapping[str, CapacityFields]
 
 
-def _read(raw: object, typed: Callable[[object], dict[str, CapacityShape]]) -> Capacities:
+def _read(raw: object, typed: Callable[[object], dict[str, CapacityFields]]) -> Capacities:
     usual = _usual(raw) if type(raw) is dict else None
     if usual is not None:
         return usual
-    shapes = typed(raw)
-    return Capacities({name: shape.get("value") or ZERO for name, shape in shapes.items()}, shapes)
+    entries = typed(raw)
+    return Capacities({name: fields.get("value") or ZERO for name, fields in entries.items()}, entries)
 
 
 CapacitiesField = Annotated[
-    Capacities, CheckedBy(core_schema.no_info_wrap_validator_function(_read, schema_of(dict[str, CapacityShape])))
+    Capacities, CheckedBy(core_schema.no_info_wrap_validator_function(_read, schema_of(dict[str, CapacityFields])))
 ]
 """A map of capacities in JSON, read as `Capacities`."""
 
 
 def _usual(raw: dict[object, object]) -> Capacities | None:
     written = []
-    for name, shape in raw.items():
-        if type(shape) is not dict or len(shape) != 1 or type(value := shape.get("value")) is not str:
+    for name, fields in raw.items():
+        if type(fields) is not dict or len(fields) != 1 or type(value := fields.get("value")) is not str:
             return None
         written.append((name, value))
     try:
@@ -94,14 +94,14 @@ def _shared(written: tuple[tuple[object, str], ...]) -> Capacities:
 
 def check_capacities(capacities: Capacities, path: str, findings: Findings, *, is_shared: bool) -> None:
     """The rules of capacities. path: of the map. is_shared: the device allows multiple allocations."""
-    for name, shape in capacities.unchecked.items():
+    for name, fields in capacities.unchecked.items():
         if problem := names.qualified_name(name):
             findings.error(path, name, problem)
-        _check_policy(shape, f"{path}[{step_text(name)}]", findings, is_shared=is_shared)
+        _check_policy(fields, f"{path}[{step_text(name)}]", findings, is_shared=is_shared)
 
 
-def _check_policy(shape: CapacityShape, path: str, findings: Findings, *, is_shared: bool) -> None:
-    policy = shape.get("requestPolicy")
+def _check_policy(fields: CapacityFields, path: str, findings: Findings, *, is_shared: bool) -> None:
+    policy = fields.get("requestPolicy")
     if policy is None:
         return
     at, values, allowed_range = f"{path}.requestPolicy", policy.get("validValues") or [], policy.get("validRange")
@@ -110,7 +110,7 @@ def _check_policy(shape: CapacityShape, path: str, findings: Findings, *, is_sha
     elif values and allowed_range is not None:
         findings.error(at, None, "must not set both validValues and validRange")
     elif values or allowed_range is not None:
-        default, value = policy.get("default"), shape.get("value") or ZERO
+        default, value = policy.get("default"), fields.get("value") or ZERO
         if default is None:
             findings.required(f"{at}.default", "is required with validValues and validRange")
         elif allowed_range is not None:
@@ -134,8 +134,8 @@ def _check_values(values: Sequence[Quantity], default: Quantity, most: Quantity,
         findings.error(path, default.text, "must contain the default")
 
 
-def _check_range(shape: RangeShape, default: Quantity, value: Quantity, path: str, findings: Findings) -> None:
-    least, most, step = shape.get("min"), shape.get("max"), shape.get("step")
+def _check_range(fields: RangeFields, default: Quantity, value: Quantity, path: str, findings: Findings) -> None:
+    least, most, step = fields.get("min"), fields.get("max"), fields.get("step")
     if least is None:
         findings.required(f"{path}.min")
         return
@@ -180,11 +180,11 @@ def _step_problems(
 
 def build_policies(capacities: Capacities) -> Mapping[str, RequestPolicy]:
     """The request policies of those capacities that have one."""
-    given = ((name, shape.get("requestPolicy")) for name, shape in capacities.unchecked.items())
+    given = ((name, fields.get("requestPolicy")) for name, fields in capacities.unchecked.items())
     return {name: _policy(policy) for name, policy in given if policy is not None}
 
 
-def _policy(shape: PolicyShape) -> RequestPolicy:
-    bounds = shape.get("validRange")
+def _policy(fields: PolicyFields) -> RequestPolicy:
+    bounds = fields.get("validRange")
     valid_range = None if bounds is None else ValidRange(bounds.get("min"), bounds.get("max"), bounds.get("step"))
-    return RequestPolicy(shape.get("default"), tuple(shape.get("validValues") or ()), valid_range)
+    return RequestPolicy(fields.get("default"), tuple(fields.get("validValues") or ()), valid_range)

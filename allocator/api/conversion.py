@@ -1,6 +1,6 @@
-"""Objects of the older versions of resource.k8s.io in the shape of v1, and the API's defaults.
+"""Objects of the older versions of resource.k8s.io in the fields of v1, and the API's defaults.
 
-Works on raw JSON objects, before anything is typed: what is not of the expected type is passed on for the shapes to
+Works on raw JSON objects, before anything is typed: what is not of the expected type is passed on for the fields to
 refuse. A field that the older version never had is reported as unknown and left out, even where v1 has it. The input is
 never changed; what needs no change is shared with it.
 Source: the conversions and defaults of resource.k8s.io in Kubernetes, v1alpha3 as of 1.31 to 1.33.
@@ -47,7 +47,7 @@ _OF_A_DEVICE = re.compile(rf"spec\.devices\[\d+\]\.(basic|{'|'.join(_BASIC_FIELD
 
 
 def to_v1(raw: Mapping[str, object], findings: Findings) -> Raw:
-    """The object in the v1 shape. raw: of a served version and kind."""
+    """The object in the form of v1. raw: of a served version and kind."""
     version, kind = str(raw["apiVersion"]).rpartition("/")[2], raw["kind"]
     converted: Raw = {**raw, "apiVersion": "resource.k8s.io/v1"}
     if kind == "ResourceSlice":
@@ -77,7 +77,7 @@ def advice_on(path: str, api_version: str) -> str:
 
 
 def with_defaults(raw: Raw) -> Raw:
-    """The object in the v1 shape with what the API server sets where it is silent: modes, counts, operators."""
+    """The object in the form of v1 with what the API server sets where it is silent: modes, counts, operators."""
     if raw["kind"] == "ResourceClaim":
         raw = _in_path(raw, ("status", "allocation", "devices"), lambda devices: _each(devices, "results", _tolerating))
     return _with_requests(raw, lambda _, request: _with_default_fields(request))

@@ -1,6 +1,6 @@
 """The one entry for objects of resource.k8s.io: raw JSON of any served version in, the allocator's model out.
 
-Version and kind, conversion to v1, shape, rules, model, in this order. All errors of an object are reported together;
+Version and kind, conversion to v1, types, rules, model, in this order. All errors of an object are reported together;
 unknown fields are warnings, and what carries them tells the allocator not to use it.
 """
 
@@ -13,22 +13,22 @@ from typing_extensions import TypedDict
 
 from allocator.api import conversion, versions
 from allocator.api.allocation import Consumer, build_consumers
-from allocator.api.device_class import ClassShape, build_class, check_class
-from allocator.api.device_taint_rule import RuleShape, TaintRule, build_rule, check_rule
+from allocator.api.device_class import ClassFields, build_class, check_class
+from allocator.api.device_taint_rule import RuleFields, TaintRule, build_rule, check_rule
+from allocator.api.fields import typed
 from allocator.api.findings import FieldError, Findings, UnknownField
-from allocator.api.metadata import Metadata, MetadataShape, build_metadata, check_metadata
+from allocator.api.metadata import Metadata, MetadataFields, build_metadata, check_metadata
 from allocator.api.resource_claim import (
-    ClaimShape,
+    ClaimFields,
     ClaimTemplate,
-    TemplateShape,
+    TemplateFields,
     build_claim,
     build_template,
     check_claim,
     check_template,
 )
-from allocator.api.resource_slice import SliceShape, build_slice, check_slice
+from allocator.api.resource_slice import SliceFields, build_slice, check_slice
 from allocator.api.schema import Reader
-from allocator.api.shape import typed
 from allocator.model import Claim, DeviceClass, Slice
 
 Object = Slice | DeviceClass | Claim | ClaimTemplate | TaintRule
@@ -39,7 +39,7 @@ class Decoded:
     """What became of one raw object.
 
     object: None where there are errors. notes: rules that are broken where no decision depends on them. raw: the object
-    in the v1 shape with the API's defaults, as an API server would return it. reserved_for: of a claim.
+    in the form of v1 with the API's defaults, as an API server would return it. reserved_for: of a claim.
     """
 
     object: Object | None
@@ -53,7 +53,7 @@ class Decoded:
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """How one kind is read; the shapes differ by kind, and only these four know them."""
+    """How one kind is read; the fields differ by kind, and only these four know them."""
 
     reader: Reader[Any]
     check: Callable[[Any, Findings], None]
@@ -61,13 +61,13 @@ class _Kind:
 
 
 _KINDS: Mapping[object, _Kind] = {
-    "ResourceSlice": _Kind(Reader(SliceShape), check_slice, lambda shape, _, found: build_slice(shape, found)),
-    "DeviceClass": _Kind(Reader(ClassShape), check_class, lambda shape, _, found: build_class(shape, found)),
-    "ResourceClaim": _Kind(Reader(ClaimShape), check_claim, lambda shape, _, found: build_claim(shape, found)),
+    "ResourceSlice": _Kind(Reader(SliceFields), check_slice, lambda fields, _, found: build_slice(fields, found)),
+    "DeviceClass": _Kind(Reader(ClassFields), check_class, lambda fields, _, found: build_class(fields, found)),
+    "ResourceClaim": _Kind(Reader(ClaimFields), check_claim, lambda fields, _, found: build_claim(fields, found)),
     "ResourceClaimTemplate": _Kind(
-        Reader(TemplateShape), check_template, lambda shape, raw, _: build_template(shape, raw)
+        Reader(TemplateFields), check_template, lambda fields, raw, _: build_template(fields, raw)
     ),
-    "DeviceTaintRule": _Kind(Reader(RuleShape), check_rule, lambda shape, *_: build_rule(shape)),
+    "DeviceTaintRule": _Kind(Reader(RuleFields), check_rule, lambda fields, *_: build_rule(fields)),
 }
 
 
@@ -97,19 +97,19 @@ def _decoded(
     converted = conversion.to_v1(raw, findings)
     if apply_defaults:
         converted = conversion.with_defaults(converted)
-    shape = typed(kind.reader, converted, findings)
-    if shape is None:
+    fields = typed(kind.reader, converted, findings)
+    if fields is None:
         return Decoded(None, tuple(findings.errors), _advised(findings, raw), tuple(findings.notes), converted)
     if validate:
-        kind.check(shape, findings)
+        kind.check(fields, findings)
     return Decoded(
-        object=None if findings.errors else kind.build(shape, converted, findings),
+        object=None if findings.errors else kind.build(fields, converted, findings),
         errors=tuple(findings.errors),
         warnings=_advised(findings, raw),
         notes=tuple(findings.notes),
         raw=converted,
-        metadata=build_metadata(shape.get("metadata")),
-        reserved_for=_consumers(shape) if raw["kind"] == "ResourceClaim" else (),
+        metadata=build_metadata(fields.get("metadata")),
+        reserved_for=_consumers(fields) if raw["kind"] == "ResourceClaim" else (),
     )
 
 
@@ -119,7 +119,7 @@ def _advised(findings: Findings, raw: Mapping[str, object]) -> tuple[UnknownFiel
     return tuple(UnknownField(one.path, conversion.advice_on(one.path, version)) for one in findings.unknown)
 
 
-def _consumers(claim: ClaimShape) -> tuple[Consumer, ...]:
+def _consumers(claim: ClaimFields) -> tuple[Consumer, ...]:
     return build_consumers((claim.get("status") or {}).get("reservedFor"))
 
 
@@ -167,14 +167,14 @@ def _decoded_once(rest: _Rest) -> Decoded | None:
 def _metadata_alone(raw: object) -> Metadata | None:
     """The metadata of a claim; None where anything is to be said of it."""
     findings = Findings()
-    shape = typed(_METADATA, {"metadata": raw}, findings)
-    metadata = (shape or {}).get("metadata") or {}
+    fields = typed(_METADATA, {"metadata": raw}, findings)
+    metadata = (fields or {}).get("metadata") or {}
     check_metadata(metadata, is_namespaced=True, findings=findings)
     return None if findings.errors or findings.unknown else build_metadata(metadata)
 
 
-class _MetadataAloneShape(TypedDict, total=False):
-    metadata: MetadataShape | None
+class _MetadataAloneFields(TypedDict, total=False):
+    metadata: MetadataFields | None
 
 
-_METADATA = Reader(_MetadataAloneShape)
+_METADATA = Reader(_MetadataAloneFields)

@@ -14,12 +14,12 @@ from allocator.api import names
 from allocator.api.attributes import VALUES_MAX, Attributes, AttributesField, check_attributes
 from allocator.api.capacity import ZERO, Capacities, CapacitiesField, build_policies, check_capacities
 from allocator.api.driver_config import check_count
+from allocator.api.fields import QuantityField
 from allocator.api.findings import Findings, duplicates
-from allocator.api.node_allocatable import NodeAllocatableShape, check_node_allocatable
-from allocator.api.node_selector import NodeSelectorShape
+from allocator.api.node_allocatable import NodeAllocatableFields, check_node_allocatable
+from allocator.api.node_selector import NodeSelectorFields
 from allocator.api.reach import build_reach, check_reach
-from allocator.api.shape import QuantityField
-from allocator.api.taints import TaintShape, build_taint, check_taint
+from allocator.api.taints import TaintFields, build_taint, check_taint
 from allocator.model import CounterConsumption, Device
 from cel.values.quantity import Quantity
 
@@ -34,65 +34,65 @@ _REACH_FIELDS: tuple[Literal["nodeName", "nodeSelector", "allNodes"], ...] = ("n
 _USUAL_FIELDS = frozenset({"name", "attributes", "capacity"})
 
 
-class CounterShape(TypedDict, total=False):
+class CounterFields(TypedDict, total=False):
     """A counter of a counter set, or a device's part of it."""
 
     value: QuantityField | None
 
 
-class ConsumptionShape(TypedDict, total=False):
+class ConsumptionFields(TypedDict, total=False):
     """An entry of consumesCounters."""
 
     counterSet: str | None
-    counters: dict[str, CounterShape] | None
+    counters: dict[str, CounterFields] | None
     compatibilityGroups: list[str] | None
 
 
-class DeviceShape(TypedDict, total=False):
+class DeviceFields(TypedDict, total=False):
     """An entry of a slice's `devices`."""
 
     name: str | None
     attributes: AttributesField | None
     capacity: CapacitiesField | None
-    consumesCounters: list[ConsumptionShape] | None
+    consumesCounters: list[ConsumptionFields] | None
     nodeName: str | None
-    nodeSelector: NodeSelectorShape | None
+    nodeSelector: NodeSelectorFields | None
     allNodes: bool | None
-    taints: list[TaintShape] | None
+    taints: list[TaintFields] | None
     bindsToNode: bool | None
     bindingConditions: list[str] | None
     bindingFailureConditions: list[str] | None
     allowMultipleAllocations: bool | None
-    nodeAllocatableResources: dict[str, NodeAllocatableShape] | None
+    nodeAllocatableResources: dict[str, NodeAllocatableFields] | None
 
 
-def has_extras(shape: DeviceShape) -> bool:
+def has_extras(fields: DeviceFields) -> bool:
     """Whether the device has what lowers the number of devices that a slice may have."""
-    return bool(shape.get("taints") or shape.get("consumesCounters") or _attributes(shape).has_lists)
+    return bool(fields.get("taints") or fields.get("consumesCounters") or _attributes(fields).has_lists)
 
 
-def check_device(shape: DeviceShape, path: str, findings: Findings, *, is_per_device: bool) -> None:
+def check_device(fields: DeviceFields, path: str, findings: Findings, *, is_per_device: bool) -> None:
     """The rules of one device. is_per_device: its slice says perDeviceNodeSelection."""
-    if problem := names.short_name(shape.get("name") or ""):
-        findings.error(f"{path}.name", shape.get("name"), problem)
-    attributes, capacities = _attributes(shape), _capacities(shape)
+    if problem := names.short_name(fields.get("name") or ""):
+        findings.error(f"{path}.name", fields.get("name"), problem)
+    attributes, capacities = _attributes(fields), _capacities(fields)
     _check_sizes(attributes, capacities, path, findings)
     if attributes.unchecked:
         check_attributes(attributes, f"{path}.attributes", findings)
     if capacities.unchecked:
-        is_shared = bool(shape.get("allowMultipleAllocations"))
+        is_shared = bool(fields.get("allowMultipleAllocations"))
         check_capacities(capacities, f"{path}.capacity", findings, is_shared=is_shared)
-    if is_per_device or not _USUAL_FIELDS.issuperset(shape):
-        _check_rest(shape, path, findings)
-        _check_reach(shape, path, findings, is_per_device=is_per_device)
+    if is_per_device or not _USUAL_FIELDS.issuperset(fields):
+        _check_rest(fields, path, findings)
+        _check_reach(fields, path, findings, is_per_device=is_per_device)
 
 
-def _attributes(shape: DeviceShape) -> Attributes:
-    return shape.get("attributes") or _NO_ATTRIBUTES
+def _attributes(fields: DeviceFields) -> Attributes:
+    return fields.get("attributes") or _NO_ATTRIBUTES
 
 
-def _capacities(shape: DeviceShape) -> Capacities:
-    return shape.get("capacity") or _NO_CAPACITIES
+def _capacities(fields: DeviceFields) -> Capacities:
+    return fields.get("capacity") or _NO_CAPACITIES
 
 
 _NO_ATTRIBUTES = Attributes({}, {})
@@ -108,29 +108,29 @@ def _check_sizes(attributes: Attributes, capacities: Capacities, path: str, find
         findings.error(path, attributes.value_count, message)
 
 
-def _check_rest(shape: DeviceShape, path: str, findings: Findings) -> None:
-    taints = shape.get("taints") or ()
+def _check_rest(fields: DeviceFields, path: str, findings: Findings) -> None:
+    taints = fields.get("taints") or ()
     check_count(len(taints), TAINTS_MAX, f"{path}.taints", findings)
     for index, taint in enumerate(taints):
         check_taint(taint, f"{path}.taints[{index}]", findings)
-    _check_consumptions(shape.get("consumesCounters") or (), f"{path}.consumesCounters", findings)
-    check_conditions(shape.get("bindingConditions"), shape.get("bindingFailureConditions"), path, findings)
-    allocatable = shape.get("nodeAllocatableResources") or {}
-    check_node_allocatable(allocatable, _capacities(shape).values, f"{path}.nodeAllocatableResources", findings)
+    _check_consumptions(fields.get("consumesCounters") or (), f"{path}.consumesCounters", findings)
+    check_conditions(fields.get("bindingConditions"), fields.get("bindingFailureConditions"), path, findings)
+    allocatable = fields.get("nodeAllocatableResources") or {}
+    check_node_allocatable(allocatable, _capacities(fields).values, f"{path}.nodeAllocatableResources", findings)
 
 
-def _check_consumptions(shapes: Sequence[ConsumptionShape], path: str, findings: Findings) -> None:
-    check_count(len(shapes), CONSUMPTIONS_MAX, path, findings)
-    for index, shape in enumerate(shapes):
-        if problem := names.short_name(shape.get("counterSet") or ""):
-            findings.error(f"{path}[{index}].counterSet", shape.get("counterSet"), problem)
-        check_counters(shape.get("counters"), f"{path}[{index}].counters", findings)
-        _check_groups(shape.get("compatibilityGroups") or (), f"{path}[{index}].compatibilityGroups", findings)
-    for index, name in duplicates(shape.get("counterSet") for shape in shapes):
+def _check_consumptions(entries: Sequence[ConsumptionFields], path: str, findings: Findings) -> None:
+    check_count(len(entries), CONSUMPTIONS_MAX, path, findings)
+    for index, fields in enumerate(entries):
+        if problem := names.short_name(fields.get("counterSet") or ""):
+            findings.error(f"{path}[{index}].counterSet", fields.get("counterSet"), problem)
+        check_counters(fields.get("counters"), f"{path}[{index}].counters", findings)
+        _check_groups(fields.get("compatibilityGroups") or (), f"{path}[{index}].compatibilityGroups", findings)
+    for index, name in duplicates(fields.get("counterSet") for fields in entries):
         findings.error(f"{path}[{index}]", name, "the counter set must be unique within the device")
 
 
-def check_counters(counters: Mapping[str, CounterShape] | None, path: str, findings: Findings) -> None:
+def check_counters(counters: Mapping[str, CounterFields] | None, path: str, findings: Findings) -> None:
     """The rules of a set's or a device's counters: at least one, not too many, names are DNS labels."""
     if not counters:
         findings.required(path, "must have at least one entry")
@@ -168,26 +168,26 @@ def check_conditions(binding: list[str] | None, failure: list[str] | None, path:
         findings.required(f"{path}.{missing}", "is required: binding conditions come with failure conditions")
 
 
-def _check_reach(shape: DeviceShape, path: str, findings: Findings, *, is_per_device: bool) -> None:
-    given = [field for field in _REACH_FIELDS if shape.get(field) is not None]
+def _check_reach(fields: DeviceFields, path: str, findings: Findings, *, is_per_device: bool) -> None:
+    given = [field for field in _REACH_FIELDS if fields.get(field) is not None]
     if not is_per_device:
         if given:
             findings.error(path, None, f"must not set {', '.join(given)} unless spec.perDeviceNodeSelection is true")
         return
-    flags = {"allNodes": shape.get("allNodes")}
-    chosen = check_reach(shape.get("nodeName"), shape.get("nodeSelector"), flags, path, findings)
+    flags = {"allNodes": fields.get("allNodes")}
+    chosen = check_reach(fields.get("nodeName"), fields.get("nodeSelector"), flags, path, findings)
     if len(chosen) != 1 and not (findings.is_uncertain(path) and not chosen):
-        fields = ", ".join(_REACH_FIELDS)
-        findings.error(path, None, f"must set exactly one of {fields}, as spec.perDeviceNodeSelection is true")
+        every = ", ".join(_REACH_FIELDS)
+        findings.error(path, None, f"must set exactly one of {every}, as spec.perDeviceNodeSelection is true")
 
 
-def build_device(shape: DeviceShape, driver: str, pool: str, path: str, findings: Findings) -> Device:
+def build_device(fields: DeviceFields, driver: str, pool: str, path: str, findings: Findings) -> Device:
     """The device of a slice in the allocator's form."""
-    name, attributes, capacities = intern(shape.get("name") or ""), _attributes(shape), _capacities(shape)
+    name, attributes, capacities = intern(fields.get("name") or ""), _attributes(fields), _capacities(fields)
     unknown = findings.carried_by(path)
-    if not capacities.unchecked and _USUAL_FIELDS.issuperset(shape):
+    if not capacities.unchecked and _USUAL_FIELDS.issuperset(fields):
         return Device(name, driver, pool, attributes.values, capacities.values, _NONE, unknown_fields=unknown)
-    reach = build_reach(shape.get("nodeName"), shape.get("nodeSelector"), all_nodes=shape.get("allNodes"))
+    reach = build_reach(fields.get("nodeName"), fields.get("nodeSelector"), all_nodes=fields.get("allNodes"))
     return Device(
         name,
         driver,
@@ -195,14 +195,14 @@ def build_device(shape: DeviceShape, driver: str, pool: str, path: str, findings
         attributes=attributes.values,
         capacity=capacities.values,
         policies=build_policies(capacities),
-        allow_multiple_allocations=bool(shape.get("allowMultipleAllocations")),
-        consumes_counters=tuple(_consumption(entry) for entry in shape.get("consumesCounters") or ()),
+        allow_multiple_allocations=bool(fields.get("allowMultipleAllocations")),
+        consumes_counters=tuple(_consumption(entry) for entry in fields.get("consumesCounters") or ()),
         reach=reach,
-        taints=tuple(build_taint(taint) for taint in shape.get("taints") or ()),
-        binds_to_node=bool(shape.get("bindsToNode")),
-        binding_conditions=tuple(shape.get("bindingConditions") or ()),
-        binding_failure_conditions=tuple(shape.get("bindingFailureConditions") or ()),
-        node_allocatable=shape.get("nodeAllocatableResources") or _NONE,
+        taints=tuple(build_taint(taint) for taint in fields.get("taints") or ()),
+        binds_to_node=bool(fields.get("bindsToNode")),
+        binding_conditions=tuple(fields.get("bindingConditions") or ()),
+        binding_failure_conditions=tuple(fields.get("bindingFailureConditions") or ()),
+        node_allocatable=fields.get("nodeAllocatableResources") or _NONE,
         unknown_fields=unknown,
     )
 
@@ -210,11 +210,11 @@ def build_device(shape: DeviceShape, driver: str, pool: str, path: str, findings
 _NONE: Mapping[str, Any] = MappingProxyType({})
 
 
-def _consumption(shape: ConsumptionShape) -> CounterConsumption:
-    groups = tuple(shape.get("compatibilityGroups") or ())
-    return CounterConsumption(shape.get("counterSet") or "", build_counters(shape.get("counters")), groups)
+def _consumption(fields: ConsumptionFields) -> CounterConsumption:
+    groups = tuple(fields.get("compatibilityGroups") or ())
+    return CounterConsumption(fields.get("counterSet") or "", build_counters(fields.get("counters")), groups)
 
 
-def build_counters(shapes: Mapping[str, CounterShape] | None) -> dict[str, Quantity]:
+def build_counters(entries: Mapping[str, CounterFields] | None) -> dict[str, Quantity]:
     """The counters by name."""
-    return {name: counter.get("value") or ZERO for name, counter in (shapes or {}).items()}
+    return {name: counter.get("value") or ZERO for name, counter in (entries or {}).items()}

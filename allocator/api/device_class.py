@@ -8,8 +8,8 @@ from typing_extensions import TypedDict
 from allocator.api import names
 from allocator.api.driver_config import (
     CONFIG_MAX,
-    ClassConfigShape,
-    SelectorShape,
+    ClassConfigFields,
+    SelectorFields,
     build_class_config,
     build_selectors,
     check_count,
@@ -17,31 +17,31 @@ from allocator.api.driver_config import (
     check_selectors,
 )
 from allocator.api.findings import Findings
-from allocator.api.metadata import MetadataShape, check_metadata
+from allocator.api.metadata import MetadataFields, check_metadata
 from allocator.model import DeviceClass
 
 
-class ClassSpecShape(TypedDict, total=False):
+class ClassSpecFields(TypedDict, total=False):
     """spec of a DeviceClass."""
 
-    selectors: list[SelectorShape] | None
-    config: list[ClassConfigShape] | None
+    selectors: list[SelectorFields] | None
+    config: list[ClassConfigFields] | None
     extendedResourceName: str | None
 
 
-class ClassShape(TypedDict, total=False):
+class ClassFields(TypedDict, total=False):
     """A DeviceClass."""
 
     apiVersion: str
     kind: str
-    metadata: MetadataShape | None
-    spec: ClassSpecShape | None
+    metadata: MetadataFields | None
+    spec: ClassSpecFields | None
 
 
-def check_class(shape: ClassShape, findings: Findings) -> None:
+def check_class(fields: ClassFields, findings: Findings) -> None:
     """The rules of a class."""
-    check_metadata(shape.get("metadata") or {}, is_namespaced=False, findings=findings)
-    spec = shape.get("spec") or {}
+    check_metadata(fields.get("metadata") or {}, is_namespaced=False, findings=findings)
+    spec = fields.get("spec") or {}
     check_selectors(spec.get("selectors"), "spec.selectors", findings)
     config = spec.get("config") or ()
     check_count(len(config), CONFIG_MAX, "spec.config", findings)
@@ -52,9 +52,9 @@ def check_class(shape: ClassShape, findings: Findings) -> None:
         findings.error("spec.extendedResourceName", resource, problem)
 
 
-def build_class(shape: ClassShape, findings: Findings) -> DeviceClass:
+def build_class(fields: ClassFields, findings: Findings) -> DeviceClass:
     """The class in the allocator's form."""
-    metadata, spec = shape.get("metadata") or {}, shape.get("spec") or {}
+    metadata, spec = fields.get("metadata") or {}, fields.get("spec") or {}
     return DeviceClass(
         name=metadata.get("name") or "",
         selectors=build_selectors(spec.get("selectors")),

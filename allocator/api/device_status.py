@@ -13,8 +13,8 @@ from typing_extensions import TypedDict
 
 from allocator.api import names
 from allocator.api.driver_config import check_count, check_json_object
+from allocator.api.fields import Int64, Timestamp
 from allocator.api.findings import Findings, duplicates
-from allocator.api.shape import Int64, Timestamp
 
 CONDITIONS_MAX = 8
 ADDRESSES_MAX = 16
@@ -26,7 +26,7 @@ MESSAGE_MAX = 32 * 1024
 _REASON = re.compile(r"[A-Za-z](?:[A-Za-z0-9_,:]*+(?<![,:]))?")
 
 
-class ConditionShape(TypedDict, total=False):
+class ConditionFields(TypedDict, total=False):
     """A condition of a device's status."""
 
     type: str | None
@@ -37,7 +37,7 @@ class ConditionShape(TypedDict, total=False):
     message: str | None
 
 
-class NetworkShape(TypedDict, total=False):
+class NetworkFields(TypedDict, total=False):
     """The networkData of a device's status."""
 
     interfaceName: str | None
@@ -45,16 +45,16 @@ class NetworkShape(TypedDict, total=False):
     hardwareAddress: str | None
 
 
-class DeviceStatusShape(TypedDict, total=False):
+class DeviceStatusFields(TypedDict, total=False):
     """An entry of status.devices."""
 
     driver: str | None
     pool: str | None
     device: str | None
     shareID: str | None
-    conditions: list[ConditionShape] | None
+    conditions: list[ConditionFields] | None
     data: object
-    networkData: NetworkShape | None
+    networkData: NetworkFields | None
 
 
 class SharedDevice(NamedTuple):
@@ -80,49 +80,49 @@ def check_shared_device(device: SharedDevice, path: str, findings: Findings) -> 
 
 
 def check_device_statuses(
-    shapes: Sequence[DeviceStatusShape], allocated: Collection[SharedDevice], findings: Findings
+    entries: Sequence[DeviceStatusFields], allocated: Collection[SharedDevice], findings: Findings
 ) -> None:
     """The rules of status.devices. allocated: the devices of the claim's results."""
-    devices = [_of_status(shape) for shape in shapes]
-    for index, (shape, device) in enumerate(zip(shapes, devices, strict=True)):
+    devices = [_of_status(fields) for fields in entries]
+    for index, (fields, device) in enumerate(zip(entries, devices, strict=True)):
         path = f"status.devices[{index}]"
         check_shared_device(device, path, findings)
         if device not in allocated:
             findings.error(path, "/".join(device[:3]), "must be a device of status.allocation")
-        _check_conditions(shape.get("conditions") or (), f"{path}.conditions", findings)
-        if shape.get("data") is not None:
-            check_json_object(shape.get("data"), f"{path}.data", findings)
-        _check_network(shape.get("networkData") or {}, f"{path}.networkData", findings)
+        _check_conditions(fields.get("conditions") or (), f"{path}.conditions", findings)
+        if fields.get("data") is not None:
+            check_json_object(fields.get("data"), f"{path}.data", findings)
+        _check_network(fields.get("networkData") or {}, f"{path}.networkData", findings)
     for index, _ in duplicates(devices):
         findings.error(f"status.devices[{index}]", None, "must be unique by driver, pool, device and shareID")
 
 
-def _of_status(shape: DeviceStatusShape) -> SharedDevice:
-    driver, pool, device = shape.get("driver") or "", shape.get("pool") or "", shape.get("device") or ""
-    return SharedDevice(driver, pool, device, shape.get("shareID"))
+def _of_status(fields: DeviceStatusFields) -> SharedDevice:
+    driver, pool, device = fields.get("driver") or "", fields.get("pool") or "", fields.get("device") or ""
+    return SharedDevice(driver, pool, device, fields.get("shareID"))
 
 
-def _check_conditions(shapes: Sequence[ConditionShape], path: str, findings: Findings) -> None:
-    check_count(len(shapes), CONDITIONS_MAX, path, findings)
-    for index, shape in enumerate(shapes):
-        _check_condition(shape, f"{path}[{index}]", findings)
-    for index, name in duplicates(shape.get("type") or index for index, shape in enumerate(shapes)):
+def _check_conditions(entries: Sequence[ConditionFields], path: str, findings: Findings) -> None:
+    check_count(len(entries), CONDITIONS_MAX, path, findings)
+    for index, fields in enumerate(entries):
+        _check_condition(fields, f"{path}[{index}]", findings)
+    for index, name in duplicates(fields.get("type") or index for index, fields in enumerate(entries)):
         findings.error(f"{path}[{index}].type", name, "must be unique")
 
 
-def _check_condition(shape: ConditionShape, path: str, findings: Findings) -> None:
-    if problem := names.label_key(shape.get("type") or ""):
-        findings.error(f"{path}.type", shape.get("type"), problem)
-    if shape.get("status") not in {"True", "False", "Unknown"}:
-        findings.error(f"{path}.status", shape.get("status"), "must be True, False or Unknown")
-    if (shape.get("observedGeneration") or 0) < 0:
-        findings.error(f"{path}.observedGeneration", shape.get("observedGeneration"), "must be at least 0")
-    if shape.get("lastTransitionTime") is None:
+def _check_condition(fields: ConditionFields, path: str, findings: Findings) -> None:
+    if problem := names.label_key(fields.get("type") or ""):
+        findings.error(f"{path}.type", fields.get("type"), problem)
+    if fields.get("status") not in {"True", "False", "Unknown"}:
+        findings.error(f"{path}.status", fields.get("status"), "must be True, False or Unknown")
+    if (fields.get("observedGeneration") or 0) < 0:
+        findings.error(f"{path}.observedGeneration", fields.get("observedGeneration"), "must be at least 0")
+    if fields.get("lastTransitionTime") is None:
         findings.required(f"{path}.lastTransitionTime")
-    if problem := _reason_problem(shape.get("reason") or ""):
-        findings.error(f"{path}.reason", shape.get("reason"), problem)
-    if problem := names.too_long(shape.get("message") or "", MESSAGE_MAX):
-        findings.error(f"{path}.message", shape.get("message"), problem)
+    if problem := _reason_problem(fields.get("reason") or ""):
+        findings.error(f"{path}.reason", fields.get("reason"), problem)
+    if problem := names.too_long(fields.get("message") or "", MESSAGE_MAX):
+        findings.error(f"{path}.message", fields.get("message"), problem)
 
 
 def _reason_problem(reason: str) -> str:
@@ -134,14 +134,14 @@ def _reason_problem(reason: str) -> str:
     return names.too_long(reason, REASON_MAX) or ("" if _REASON.fullmatch(reason) else rule)
 
 
-def _check_network(shape: NetworkShape, path: str, findings: Findings) -> None:
+def _check_network(fields: NetworkFields, path: str, findings: Findings) -> None:
     for field, value, limit in (
-        ("interfaceName", shape.get("interfaceName"), INTERFACE_NAME_MAX),
-        ("hardwareAddress", shape.get("hardwareAddress"), HARDWARE_ADDRESS_MAX),
+        ("interfaceName", fields.get("interfaceName"), INTERFACE_NAME_MAX),
+        ("hardwareAddress", fields.get("hardwareAddress"), HARDWARE_ADDRESS_MAX),
     ):
         if problem := names.too_long(value or "", limit):
             findings.error(f"{path}.{field}", value, problem)
-    addresses = shape.get("ips") or ()
+    addresses = fields.get("ips") or ()
     check_count(len(addresses), ADDRESSES_MAX, f"{path}.ips", findings)
     for index, address in enumerate(addresses):
         if not _is_canonical(address):

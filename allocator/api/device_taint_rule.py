@@ -9,12 +9,12 @@ from typing_extensions import TypedDict
 
 from allocator.api import names
 from allocator.api.findings import Findings
-from allocator.api.metadata import MetadataShape, check_metadata
-from allocator.api.taints import TaintShape, build_taint, check_taint
+from allocator.api.metadata import MetadataFields, check_metadata
+from allocator.api.taints import TaintFields, build_taint, check_taint
 from allocator.model import Taint
 
 
-class TaintSelectorShape(TypedDict, total=False):
+class TaintSelectorFields(TypedDict, total=False):
     """spec.deviceSelector."""
 
     driver: str | None
@@ -22,20 +22,20 @@ class TaintSelectorShape(TypedDict, total=False):
     device: str | None
 
 
-class RuleSpecShape(TypedDict, total=False):
+class RuleSpecFields(TypedDict, total=False):
     """spec of a DeviceTaintRule."""
 
-    deviceSelector: TaintSelectorShape | None
-    taint: TaintShape | None
+    deviceSelector: TaintSelectorFields | None
+    taint: TaintFields | None
 
 
-class RuleShape(TypedDict, total=False):
+class RuleFields(TypedDict, total=False):
     """A DeviceTaintRule; its status tells of evictions, and decides nothing."""
 
     apiVersion: str
     kind: str
-    metadata: MetadataShape | None
-    spec: RuleSpecShape | None
+    metadata: MetadataFields | None
+    spec: RuleSpecFields | None
     status: object
 
 
@@ -60,10 +60,10 @@ class TaintRule:
     selector: DeviceTaintSelector | None = None
 
 
-def check_rule(shape: RuleShape, findings: Findings) -> None:
+def check_rule(fields: RuleFields, findings: Findings) -> None:
     """The rules of a DeviceTaintRule."""
-    check_metadata(shape.get("metadata") or {}, is_namespaced=False, findings=findings)
-    spec = shape.get("spec") or {}
+    check_metadata(fields.get("metadata") or {}, is_namespaced=False, findings=findings)
+    spec = fields.get("spec") or {}
     check_taint(spec.get("taint") or {}, "spec.taint", findings)
     selector = spec.get("deviceSelector") or {}
     parts = (("driver", names.driver_name), ("pool", names.pool_name), ("device", names.short_name))
@@ -73,16 +73,16 @@ def check_rule(shape: RuleShape, findings: Findings) -> None:
             findings.error(f"spec.deviceSelector.{field}", value, problem)
 
 
-def build_rule(shape: RuleShape) -> TaintRule:
+def build_rule(fields: RuleFields) -> TaintRule:
     """The rule in the allocator's form."""
-    spec = shape.get("spec") or {}
+    spec = fields.get("spec") or {}
     selector = spec.get("deviceSelector")
     return TaintRule(
-        name=(shape.get("metadata") or {}).get("name") or "",
+        name=(fields.get("metadata") or {}).get("name") or "",
         taint=build_taint(spec.get("taint") or {}),
         selector=None if selector is None else _selector(selector),
     )
 
 
-def _selector(shape: TaintSelectorShape) -> DeviceTaintSelector:
-    return DeviceTaintSelector(shape.get("driver"), shape.get("pool"), shape.get("device"))
+def _selector(fields: TaintSelectorFields) -> DeviceTaintSelector:
+    return DeviceTaintSelector(fields.get("driver"), fields.get("pool"), fields.get("device"))

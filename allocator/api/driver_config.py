@@ -19,44 +19,44 @@ PARAMETERS_MAX_BYTES = 10 * 1024
 PARAMETERS_MAX_LEVELS = 200  # of objects and lists; who reads or compares them recursively gets through
 
 
-class CelShape(TypedDict, total=False):
+class CelFields(TypedDict, total=False):
     """The `cel` part of a selector."""
 
     expression: str | None
 
 
-class SelectorShape(TypedDict, total=False):
+class SelectorFields(TypedDict, total=False):
     """An entry of `selectors`."""
 
-    cel: CelShape | None
+    cel: CelFields | None
 
 
-class OpaqueShape(TypedDict, total=False):
+class OpaqueFields(TypedDict, total=False):
     """The `opaque` part of a configuration; its parameters belong to the driver."""
 
     driver: str | None
     parameters: object
 
 
-class ClassConfigShape(TypedDict, total=False):
+class ClassConfigFields(TypedDict, total=False):
     """An entry of a class's `config`."""
 
-    opaque: OpaqueShape | None
+    opaque: OpaqueFields | None
 
 
-class ConfigShape(TypedDict, total=False):
+class ConfigFields(TypedDict, total=False):
     """An entry of a claim's or a result's `config`; `source` stands in results only."""
 
     requests: list[str] | None
-    opaque: OpaqueShape | None
+    opaque: OpaqueFields | None
 
 
-class ResultConfigShape(TypedDict, total=False):
+class ResultConfigFields(TypedDict, total=False):
     """An entry of a result's `config`."""
 
     source: str | None
     requests: list[str] | None
-    opaque: OpaqueShape | None
+    opaque: OpaqueFields | None
 
 
 def check_count(count: int, limit: int, path: str, findings: Findings) -> None:
@@ -65,11 +65,11 @@ def check_count(count: int, limit: int, path: str, findings: Findings) -> None:
         findings.error(path, count, f"must not have more than {limit} entries")
 
 
-def check_selectors(shapes: Sequence[SelectorShape] | None, path: str, findings: Findings) -> None:
+def check_selectors(entries: Sequence[SelectorFields] | None, path: str, findings: Findings) -> None:
     """The rules of a list of selectors, short of compiling the expressions."""
-    check_count(len(shapes or ()), SELECTORS_MAX, path, findings)
-    for index, shape in enumerate(shapes or ()):
-        at, cel = f"{path}[{index}]", shape.get("cel")
+    check_count(len(entries or ()), SELECTORS_MAX, path, findings)
+    for index, fields in enumerate(entries or ()):
+        at, cel = f"{path}[{index}]", fields.get("cel")
         if cel is not None:
             check_expression(cel.get("expression") or "", f"{at}.cel.expression", findings)
         elif not findings.is_uncertain(at):
@@ -84,15 +84,15 @@ def check_expression(expression: str, path: str, findings: Findings) -> None:
         findings.error(path, expression, problem)
 
 
-def check_opaque(shape: OpaqueShape | None, path: str, findings: Findings) -> None:
+def check_opaque(fields: OpaqueFields | None, path: str, findings: Findings) -> None:
     """The rules of the configuration at `path`: the driver's name, and a JSON object of limited size."""
-    if shape is None:
+    if fields is None:
         if not findings.is_uncertain(path):
             findings.required(f"{path}.opaque")
         return
-    if problem := names.driver_name(shape.get("driver") or ""):
-        findings.error(f"{path}.opaque.driver", shape.get("driver"), problem)
-    check_json_object(shape.get("parameters"), f"{path}.opaque.parameters", findings)
+    if problem := names.driver_name(fields.get("driver") or ""):
+        findings.error(f"{path}.opaque.driver", fields.get("driver"), problem)
+    check_json_object(fields.get("parameters"), f"{path}.opaque.parameters", findings)
 
 
 def check_json_object(value: object, path: str, findings: Findings) -> None:
@@ -143,27 +143,27 @@ def _length_of_key(key: object) -> int:
     return _length_of(key) if isinstance(key, str) else len(json.dumps({key: 0})) - len("{: 0}")
 
 
-def build_selectors(shapes: Sequence[SelectorShape] | None) -> tuple[str | None, ...]:
+def build_selectors(entries: Sequence[SelectorFields] | None) -> tuple[str | None, ...]:
     """The expressions; None for a selector without a `cel` part."""
-    return tuple(_expression(shape.get("cel")) for shape in shapes or ())
+    return tuple(_expression(fields.get("cel")) for fields in entries or ())
 
 
-def _expression(shape: CelShape | None) -> str | None:
-    return None if shape is None else shape.get("expression") or ""
+def _expression(fields: CelFields | None) -> str | None:
+    return None if fields is None else fields.get("expression") or ""
 
 
-def build_opaque(shape: OpaqueShape | None) -> dict[str, object]:
+def build_opaque(fields: OpaqueFields | None) -> dict[str, object]:
     """The configuration as results repeat it; empty where a configuration has no `opaque` part."""
-    if shape is None:
+    if fields is None:
         return {}
-    return {"driver": shape.get("driver") or "", "parameters": shape.get("parameters")}
+    return {"driver": fields.get("driver") or "", "parameters": fields.get("parameters")}
 
 
-def build_class_config(shapes: Sequence[ClassConfigShape] | None) -> tuple[OpaqueConfig, ...]:
+def build_class_config(entries: Sequence[ClassConfigFields] | None) -> tuple[OpaqueConfig, ...]:
     """The configuration of a class, in order."""
-    return tuple(OpaqueConfig(build_opaque(shape.get("opaque"))) for shape in shapes or ())
+    return tuple(OpaqueConfig(build_opaque(fields.get("opaque"))) for fields in entries or ())
 
 
-def build_claim_config(shapes: Sequence[ConfigShape] | None) -> tuple[OpaqueConfig, ...]:
+def build_claim_config(entries: Sequence[ConfigFields] | None) -> tuple[OpaqueConfig, ...]:
     """The configuration of a claim, in order."""
-    return tuple(OpaqueConfig(build_opaque(s.get("opaque")), tuple(s.get("requests") or ())) for s in shapes or ())
+    return tuple(OpaqueConfig(build_opaque(s.get("opaque")), tuple(s.get("requests") or ())) for s in entries or ())

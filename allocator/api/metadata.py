@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from typing_extensions import TypedDict
 
 from allocator.api import names
+from allocator.api.fields import Int64, Timestamp
 from allocator.api.findings import Findings, step_text
-from allocator.api.shape import Int64, Timestamp
 
 ANNOTATIONS_MAX_BYTES = 256 * 1024
 
 
-class OwnerReferenceShape(TypedDict, total=False):
+class OwnerReferenceFields(TypedDict, total=False):
     """An entry of metadata.ownerReferences."""
 
     apiVersion: str | None
@@ -26,7 +26,7 @@ class OwnerReferenceShape(TypedDict, total=False):
     blockOwnerDeletion: bool | None
 
 
-class MetadataShape(TypedDict, total=False):
+class MetadataFields(TypedDict, total=False):
     """metadata; what no decision depends on is known, and left untyped."""
 
     name: str | None
@@ -41,7 +41,7 @@ class MetadataShape(TypedDict, total=False):
     deletionGracePeriodSeconds: Int64 | None
     labels: dict[str, str] | None
     annotations: dict[str, str] | None
-    ownerReferences: list[OwnerReferenceShape] | None
+    ownerReferences: list[OwnerReferenceFields] | None
     finalizers: list[str] | None
     managedFields: object
 
@@ -71,12 +71,12 @@ class Metadata:
     owners: tuple[OwnerReference, ...] = ()
 
 
-def check_metadata(shape: MetadataShape, *, is_namespaced: bool, findings: Findings) -> None:
+def check_metadata(fields: MetadataFields, *, is_namespaced: bool, findings: Findings) -> None:
     """The rules of an object's metadata; a namespace may be absent, as in a manifest that is applied to any."""
-    if problem := names.object_name(shape.get("name") or "", shape.get("generateName") or ""):
-        findings.error("metadata.name", shape.get("name"), problem)
-    _check_namespace(shape.get("namespace") or "", is_namespaced=is_namespaced, findings=findings)
-    check_labels(shape, "metadata", findings)
+    if problem := names.object_name(fields.get("name") or "", fields.get("generateName") or ""):
+        findings.error("metadata.name", fields.get("name"), problem)
+    _check_namespace(fields.get("namespace") or "", is_namespaced=is_namespaced, findings=findings)
+    check_labels(fields, "metadata", findings)
 
 
 def _check_namespace(namespace: str, *, is_namespaced: bool, findings: Findings) -> None:
@@ -86,14 +86,14 @@ def _check_namespace(namespace: str, *, is_namespaced: bool, findings: Findings)
         findings.error("metadata.namespace", namespace, problem)
 
 
-def check_labels(shape: MetadataShape, path: str, findings: Findings) -> None:
+def check_labels(fields: MetadataFields, path: str, findings: Findings) -> None:
     """The rules of labels and annotations."""
-    for key, value in (shape.get("labels") or {}).items():
+    for key, value in (fields.get("labels") or {}).items():
         if problem := names.label_key(key):
             findings.error(f"{path}.labels", key, problem)
         if problem := names.label_value(value):
             findings.error(f"{path}.labels[{step_text(key)}]", value, problem)
-    annotations = shape.get("annotations") or {}
+    annotations = fields.get("annotations") or {}
     for key in annotations:
         if problem := names.label_key(key.lower()):
             findings.error(f"{path}.annotations", key, problem)
@@ -102,22 +102,22 @@ def check_labels(shape: MetadataShape, path: str, findings: Findings) -> None:
         findings.error(f"{path}.annotations", total, f"must not take more than {ANNOTATIONS_MAX_BYTES} bytes in all")
 
 
-def build_metadata(shape: MetadataShape | None) -> Metadata:
+def build_metadata(fields: MetadataFields | None) -> Metadata:
     """The metadata in the form that callers use."""
-    shape = shape or {}
+    fields = fields or {}
     return Metadata(
-        name=shape.get("name") or "",
-        namespace=shape.get("namespace") or "",
-        uid=shape.get("uid") or "",
-        resource_version=shape.get("resourceVersion") or "",
-        creation_timestamp=shape.get("creationTimestamp") or "",
-        deletion_timestamp=shape.get("deletionTimestamp") or "",
-        labels=shape.get("labels") or {},
-        annotations=shape.get("annotations") or {},
-        owners=tuple(_owner(owner) for owner in shape.get("ownerReferences") or ()),
+        name=fields.get("name") or "",
+        namespace=fields.get("namespace") or "",
+        uid=fields.get("uid") or "",
+        resource_version=fields.get("resourceVersion") or "",
+        creation_timestamp=fields.get("creationTimestamp") or "",
+        deletion_timestamp=fields.get("deletionTimestamp") or "",
+        labels=fields.get("labels") or {},
+        annotations=fields.get("annotations") or {},
+        owners=tuple(_owner(owner) for owner in fields.get("ownerReferences") or ()),
     )
 
 
-def _owner(shape: OwnerReferenceShape) -> OwnerReference:
-    name, uid = shape.get("name") or "", shape.get("uid") or ""
-    return OwnerReference(shape.get("kind") or "", name, uid, is_controller=bool(shape.get("controller")))
+def _owner(fields: OwnerReferenceFields) -> OwnerReference:
+    name, uid = fields.get("name") or "", fields.get("uid") or ""
+    return OwnerReference(fields.get("kind") or "", name, uid, is_controller=bool(fields.get("controller")))

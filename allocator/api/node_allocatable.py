@@ -7,11 +7,11 @@ from collections.abc import Container, Mapping
 
 from typing_extensions import TypedDict
 
+from allocator.api.fields import QuantityField
 from allocator.api.findings import Findings, step_text
-from allocator.api.shape import QuantityField
 
 
-class MappingShape(TypedDict, total=False):
+class MappingFields(TypedDict, total=False):
     """The mapping of a device that models a node's resource."""
 
     capacityKey: str | None
@@ -19,38 +19,38 @@ class MappingShape(TypedDict, total=False):
     deviceMultiplier: QuantityField | None
 
 
-class OverheadShape(TypedDict, total=False):
+class OverheadFields(TypedDict, total=False):
     """What a device needs beside itself."""
 
     perPod: QuantityField | None
     perContainer: QuantityField | None
 
 
-class NodeAllocatableShape(TypedDict, total=False):
+class NodeAllocatableFields(TypedDict, total=False):
     """An entry of nodeAllocatableResources."""
 
-    mapping: MappingShape | None
-    overhead: OverheadShape | None
+    mapping: MappingFields | None
+    overhead: OverheadFields | None
 
 
 def check_node_allocatable(
-    shapes: Mapping[str, NodeAllocatableShape], capacities: Container[str], path: str, findings: Findings
+    entries: Mapping[str, NodeAllocatableFields], capacities: Container[str], path: str, findings: Findings
 ) -> None:
     """The rules of nodeAllocatableResources. capacities: the names of the device's own."""
-    for name, shape in shapes.items():
+    for name, fields in entries.items():
         at = f"{path}[{step_text(name)}]"
         if "/" in name and "kubernetes.io/" not in name:
             findings.error(path, name, "must be a node's own resource such as cpu or memory, not an extended one")
-        mapping = shape.get("mapping")
+        mapping = fields.get("mapping")
         if mapping is not None:
             _check_mapping(mapping, capacities, f"{at}.mapping", findings)
-        elif shape.get("overhead") is None and not findings.is_uncertain(at):
+        elif fields.get("overhead") is None and not findings.is_uncertain(at):
             findings.required(at, "must have a mapping or an overhead")
 
 
-def _check_mapping(shape: MappingShape, capacities: Container[str], path: str, findings: Findings) -> None:
-    key, multiplier = shape.get("capacityKey"), shape.get("capacityMultiplier")
-    if (key is None) == (shape.get("deviceMultiplier") is None) and not findings.is_uncertain(path):
+def _check_mapping(fields: MappingFields, capacities: Container[str], path: str, findings: Findings) -> None:
+    key, multiplier = fields.get("capacityKey"), fields.get("capacityMultiplier")
+    if (key is None) == (fields.get("deviceMultiplier") is None) and not findings.is_uncertain(path):
         findings.error(path, None, "must set exactly one of capacityKey and deviceMultiplier")
     if (key is None) != (multiplier is None):
         findings.error(path, None, "must set capacityKey and capacityMultiplier together")

@@ -14,7 +14,7 @@ NAME_FIELD = "metadata.name"
 """The only field of a node that a selector can name."""
 
 
-class RequirementShape(TypedDict, total=False):
+class RequirementFields(TypedDict, total=False):
     """An entry of matchExpressions or matchFields."""
 
     key: str | None
@@ -22,22 +22,22 @@ class RequirementShape(TypedDict, total=False):
     values: list[str] | None
 
 
-class TermShape(TypedDict, total=False):
+class TermFields(TypedDict, total=False):
     """An entry of nodeSelectorTerms."""
 
-    matchExpressions: list[RequirementShape] | None
-    matchFields: list[RequirementShape] | None
+    matchExpressions: list[RequirementFields] | None
+    matchFields: list[RequirementFields] | None
 
 
-class NodeSelectorShape(TypedDict, total=False):
+class NodeSelectorFields(TypedDict, total=False):
     """A node selector."""
 
-    nodeSelectorTerms: list[TermShape] | None
+    nodeSelectorTerms: list[TermFields] | None
 
 
-def check_node_selector(shape: NodeSelectorShape, path: str, findings: Findings) -> None:
+def check_node_selector(fields: NodeSelectorFields, path: str, findings: Findings) -> None:
     """The rules of a node selector: terms, operators, and what values each operator takes."""
-    terms = shape.get("nodeSelectorTerms") or []
+    terms = fields.get("nodeSelectorTerms") or []
     if not terms:
         findings.required(f"{path}.nodeSelectorTerms", "must have at least one term")
     for index, term in enumerate(terms):
@@ -48,14 +48,14 @@ def check_node_selector(shape: NodeSelectorShape, path: str, findings: Findings)
             _check_field(requirement, f"{at}.matchFields[{number}]", findings)
 
 
-def _check_expression(shape: RequirementShape, path: str, findings: Findings) -> None:
-    operator, values = shape.get("operator") or "", shape.get("values") or []
+def _check_expression(fields: RequirementFields, path: str, findings: Findings) -> None:
+    operator, values = fields.get("operator") or "", fields.get("values") or []
     if problem := _values_problem(operator, len(values)):
         findings.error(f"{path}.values", values, problem)
     elif operator not in {"In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"}:
         findings.error(f"{path}.operator", operator, f"must be {_ALLOWED}")
-    if problem := names.label_key(shape.get("key") or ""):
-        findings.error(f"{path}.key", shape.get("key"), problem)
+    if problem := names.label_key(fields.get("key") or ""):
+        findings.error(f"{path}.key", fields.get("key"), problem)
     for index, value in enumerate(values):
         if problem := names.label_value(value):
             findings.error(f"{path}.values[{index}]", value, problem)
@@ -71,31 +71,31 @@ def _values_problem(operator: str, count: int) -> str:
     return ""
 
 
-def _check_field(shape: RequirementShape, path: str, findings: Findings) -> None:
-    operator, values = shape.get("operator") or "", shape.get("values") or []
+def _check_field(fields: RequirementFields, path: str, findings: Findings) -> None:
+    operator, values = fields.get("operator") or "", fields.get("values") or []
     if operator not in {"In", "NotIn"}:
         findings.error(f"{path}.operator", operator, "must be In or NotIn for a field")
     elif len(values) != 1:
         findings.error(f"{path}.values", values, f"must have exactly one entry for the operator {operator} of a field")
-    if shape.get("key") != NAME_FIELD:
-        findings.error(f"{path}.key", shape.get("key"), f"must be {NAME_FIELD}")
+    if fields.get("key") != NAME_FIELD:
+        findings.error(f"{path}.key", fields.get("key"), f"must be {NAME_FIELD}")
         return
     for index, value in enumerate(values):
         if problem := names.long_name(value):
             findings.error(f"{path}.values[{index}]", value, problem)
 
 
-def build_node_selector(shape: NodeSelectorShape | None) -> NodeSelector | None:
+def build_node_selector(fields: NodeSelectorFields | None) -> NodeSelector | None:
     """The selector's terms; None where there is no selector."""
-    if shape is None:
+    if fields is None:
         return None
-    return tuple(_term(term) for term in shape.get("nodeSelectorTerms") or ())
+    return tuple(_term(term) for term in fields.get("nodeSelectorTerms") or ())
 
 
-def _term(shape: TermShape) -> Term:
-    expressions = tuple(_requirement(entry) for entry in shape.get("matchExpressions") or ())
-    return Term(expressions, tuple(_requirement(entry) for entry in shape.get("matchFields") or ()))
+def _term(fields: TermFields) -> Term:
+    expressions = tuple(_requirement(entry) for entry in fields.get("matchExpressions") or ())
+    return Term(expressions, tuple(_requirement(entry) for entry in fields.get("matchFields") or ()))
 
 
-def _requirement(shape: RequirementShape) -> Requirement:
-    return Requirement(shape.get("key") or "", shape.get("operator") or "", tuple(shape.get("values") or ()))
+def _requirement(fields: RequirementFields) -> Requirement:
+    return Requirement(fields.get("key") or "", fields.get("operator") or "", tuple(fields.get("values") or ()))

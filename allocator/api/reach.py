@@ -8,13 +8,13 @@ from functools import lru_cache
 
 from allocator.api import names
 from allocator.api.findings import Findings
-from allocator.api.node_selector import NodeSelectorShape, build_node_selector, check_node_selector
+from allocator.api.node_selector import NodeSelectorFields, build_node_selector, check_node_selector
 from allocator.model import Reach
 
 
 def check_reach(
     node_name: str | None,
-    selector: NodeSelectorShape | None,
+    selector: NodeSelectorFields | None,
     flags: Mapping[str, bool | None],
     path: str,
     findings: Findings,
@@ -42,7 +42,11 @@ def check_reach(
 
 
 def build_reach(
-    node_name: str | None, selector: NodeSelectorShape | None, *, all_nodes: bool | None, per_device: bool | None = None
+    node_name: str | None,
+    selector: NodeSelectorFields | None,
+    *,
+    all_nodes: bool | None,
+    per_device: bool | None = None,
 ) -> Reach:
     """The fields as the reference looks at them: a name goes before the others, all nodes before a selector."""
     if node_name or selector is None:

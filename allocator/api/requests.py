@@ -9,15 +9,15 @@ from typing_extensions import TypedDict
 
 from allocator.api import names
 from allocator.api.driver_config import (
-    SelectorShape,
+    SelectorFields,
     build_selectors,
     check_count,
     check_expression,
     check_selectors,
 )
+from allocator.api.fields import Int64, QuantityField
 from allocator.api.findings import Findings, duplicates
-from allocator.api.shape import Int64, QuantityField
-from allocator.api.taints import TolerationShape, build_toleration, check_toleration
+from allocator.api.taints import TolerationFields, build_toleration, check_toleration
 from allocator.model import Alternative, Request
 from cel.values.quantity import Quantity
 
@@ -26,67 +26,67 @@ ALTERNATIVES_MAX = 8
 DERIVED_ATTRIBUTES_MAX = 32
 
 
-class CapacityRequestShape(TypedDict, total=False):
+class CapacityRequestFields(TypedDict, total=False):
     """The capacity that a request asks of each device."""
 
     requests: dict[str, QuantityField] | None
 
 
-class DerivedAttributeShape(TypedDict, total=False):
+class DerivedAttributeFields(TypedDict, total=False):
     """An entry of derivedAttributes."""
 
     name: str | None
     expression: str | None
 
 
-class AlternativeShape(TypedDict, total=False):
+class AlternativeFields(TypedDict, total=False):
     """What `exactly` and an entry of firstAvailable have in common."""
 
     deviceClassName: str | None
-    selectors: list[SelectorShape] | None
+    selectors: list[SelectorFields] | None
     allocationMode: str | None
     count: Int64 | None
-    tolerations: list[TolerationShape] | None
-    capacity: CapacityRequestShape | None
-    derivedAttributes: list[DerivedAttributeShape] | None
+    tolerations: list[TolerationFields] | None
+    capacity: CapacityRequestFields | None
+    derivedAttributes: list[DerivedAttributeFields] | None
 
 
-class ExactShape(AlternativeShape, total=False):
+class ExactFields(AlternativeFields, total=False):
     """The `exactly` of a request."""
 
     adminAccess: bool | None
 
 
-class SubrequestShape(AlternativeShape, total=False):
+class SubrequestFields(AlternativeFields, total=False):
     """An entry of firstAvailable."""
 
     name: str | None
 
 
-class RequestShape(TypedDict, total=False):
+class RequestFields(TypedDict, total=False):
     """An entry of spec.devices.requests."""
 
     name: str | None
-    exactly: ExactShape | None
-    firstAvailable: list[SubrequestShape] | None
+    exactly: ExactFields | None
+    firstAvailable: list[SubrequestFields] | None
 
 
-def request_names(shapes: Sequence[RequestShape]) -> frozenset[str]:
+def request_names(entries: Sequence[RequestFields]) -> frozenset[str]:
     """All names that constraints, configuration and results may refer to: `request` and `request/subrequest`."""
     found: set[str] = set()
-    for shape in shapes:
-        name = shape.get("name") or ""
+    for fields in entries:
+        name = fields.get("name") or ""
         found.add(name)
-        found.update(f"{name}/{subrequest.get('name') or ''}" for subrequest in shape.get("firstAvailable") or ())
+        found.update(f"{name}/{subrequest.get('name') or ''}" for subrequest in fields.get("firstAvailable") or ())
     return frozenset(found)
 
 
-def check_requests(shapes: Sequence[RequestShape], path: str, findings: Findings) -> None:
+def check_requests(entries: Sequence[RequestFields], path: str, findings: Findings) -> None:
     """The rules of a claim's requests."""
-    check_count(len(shapes), REQUESTS_MAX, path, findings)
-    for index, shape in enumerate(shapes):
-        _check_request(shape, f"{path}[{index}]", findings)
-    _check_unique([shape.get("name") for shape in shapes], path, findings)
+    check_count(len(entries), REQUESTS_MAX, path, findings)
+    for index, fields in enumerate(entries):
+        _check_request(fields, f"{path}[{index}]", findings)
+    _check_unique([fields.get("name") for fields in entries], path, findings)
 
 
 def _check_unique(given: Sequence[str | None], path: str, findings: Findings) -> None:
@@ -94,9 +94,9 @@ def _check_unique(given: Sequence[str | None], path: str, findings: Findings) ->
         findings.error(f"{path}[{index}]", name, "the name must be unique")
 
 
-def _check_request(shape: RequestShape, path: str, findings: Findings) -> None:
-    _check_name(shape.get("name"), f"{path}.name", findings)
-    exactly, subrequests = shape.get("exactly"), shape.get("firstAvailable") or []
+def _check_request(fields: RequestFields, path: str, findings: Findings) -> None:
+    _check_name(fields.get("name"), f"{path}.name", findings)
+    exactly, subrequests = fields.get("exactly"), fields.get("firstAvailable") or []
     if exactly is not None and subrequests:
         findings.error(path, None, "must not set both exactly and firstAvailable")
     elif exactly is None and not subrequests and not findings.is_uncertain(path):
@@ -106,12 +106,12 @@ def _check_request(shape: RequestShape, path: str, findings: Findings) -> None:
     _check_subrequests(subrequests, f"{path}.firstAvailable", findings)
 
 
-def _check_subrequests(shapes: Sequence[SubrequestShape], path: str, findings: Findings) -> None:
-    check_count(len(shapes), ALTERNATIVES_MAX, path, findings)
-    for index, shape in enumerate(shapes):
-        _check_name(shape.get("name"), f"{path}[{index}].name", findings)
-        _check_alternative(shape, f"{path}[{index}]", findings)
-    _check_unique([shape.get("name") for shape in shapes], path, findings)
+def _check_subrequests(entries: Sequence[SubrequestFields], path: str, findings: Findings) -> None:
+    check_count(len(entries), ALTERNATIVES_MAX, path, findings)
+    for index, fields in enumerate(entries):
+        _check_name(fields.get("name"), f"{path}[{index}].name", findings)
+        _check_alternative(fields, f"{path}[{index}]", findings)
+    _check_unique([fields.get("name") for fields in entries], path, findings)
 
 
 def _check_name(name: str | None, path: str, findings: Findings) -> None:
@@ -119,14 +119,14 @@ def _check_name(name: str | None, path: str, findings: Findings) -> None:
         findings.error(path, name, problem)
 
 
-def _check_alternative(shape: AlternativeShape, path: str, findings: Findings) -> None:
-    if problem := names.long_name(shape.get("deviceClassName") or ""):
-        findings.error(f"{path}.deviceClassName", shape.get("deviceClassName"), problem)
-    check_selectors(shape.get("selectors"), f"{path}.selectors", findings)
-    _check_mode(shape.get("allocationMode") or "", shape.get("count") or 0, path, findings)
-    for index, toleration in enumerate(shape.get("tolerations") or ()):
+def _check_alternative(fields: AlternativeFields, path: str, findings: Findings) -> None:
+    if problem := names.long_name(fields.get("deviceClassName") or ""):
+        findings.error(f"{path}.deviceClassName", fields.get("deviceClassName"), problem)
+    check_selectors(fields.get("selectors"), f"{path}.selectors", findings)
+    _check_mode(fields.get("allocationMode") or "", fields.get("count") or 0, path, findings)
+    for index, toleration in enumerate(fields.get("tolerations") or ()):
         check_toleration(toleration, f"{path}.tolerations[{index}]", findings)
-    _check_derived(shape.get("derivedAttributes") or (), f"{path}.derivedAttributes", findings)
+    _check_derived(fields.get("derivedAttributes") or (), f"{path}.derivedAttributes", findings)
 
 
 def _check_mode(mode: str, count: int, path: str, findings: Findings) -> None:
@@ -138,13 +138,13 @@ def _check_mode(mode: str, count: int, path: str, findings: Findings) -> None:
         findings.error(f"{path}.count", count, "must be at least 1")
 
 
-def _check_derived(shapes: Sequence[DerivedAttributeShape], path: str, findings: Findings) -> None:
-    check_count(len(shapes), DERIVED_ATTRIBUTES_MAX, path, findings)
-    for index, shape in enumerate(shapes):
-        if problem := names.fully_qualified_name(shape.get("name") or ""):
-            findings.error(f"{path}[{index}].name", shape.get("name"), problem)
-        check_expression(shape.get("expression") or "", f"{path}[{index}].expression", findings)
-    _check_unique([shape.get("name") for shape in shapes], path, findings)
+def _check_derived(entries: Sequence[DerivedAttributeFields], path: str, findings: Findings) -> None:
+    check_count(len(entries), DERIVED_ATTRIBUTES_MAX, path, findings)
+    for index, fields in enumerate(entries):
+        if problem := names.fully_qualified_name(fields.get("name") or ""):
+            findings.error(f"{path}[{index}].name", fields.get("name"), problem)
+        check_expression(fields.get("expression") or "", f"{path}[{index}].expression", findings)
+    _check_unique([fields.get("name") for fields in entries], path, findings)
 
 
 def check_references(given: Sequence[str] | None, known: frozenset[str], path: str, findings: Findings) -> None:
@@ -162,9 +162,9 @@ def check_reference(name: str, known: frozenset[str], path: str, findings: Findi
         findings.error(path, name, "must be the name of a request of the claim, or request/subrequest")
 
 
-def build_request(shape: RequestShape, path: str, findings: Findings) -> Request:
+def build_request(fields: RequestFields, path: str, findings: Findings) -> Request:
     """The request in the allocator's form; with both `exactly` and `firstAvailable`, only the latter counts."""
-    name, exactly, entries = shape.get("name") or "", shape.get("exactly"), shape.get("firstAvailable")
+    name, exactly, entries = fields.get("name") or "", fields.get("exactly"), fields.get("firstAvailable")
     unknown = findings.carried_by(path)
     if exactly is not None and not entries:
         alternative = _alternative(exactly, name, f"{path}.exactly", findings, admin_access=exactly.get("adminAccess"))
@@ -177,23 +177,23 @@ def build_request(shape: RequestShape, path: str, findings: Findings) -> Request
 
 
 def _alternative(
-    shape: AlternativeShape, name: str, path: str, findings: Findings, *, admin_access: bool | None = None
+    fields: AlternativeFields, name: str, path: str, findings: Findings, *, admin_access: bool | None = None
 ) -> Alternative:
     return Alternative(
         name=name,
-        class_name=shape.get("deviceClassName") or "",
-        selectors=build_selectors(shape.get("selectors")),
-        mode=shape.get("allocationMode") or "",
-        count=shape.get("count") or 0,
+        class_name=fields.get("deviceClassName") or "",
+        selectors=build_selectors(fields.get("selectors")),
+        mode=fields.get("allocationMode") or "",
+        count=fields.get("count") or 0,
         admin_access=admin_access,
-        tolerations=tuple(build_toleration(toleration) for toleration in shape.get("tolerations") or ()),
-        capacity=_capacity(shape.get("capacity")),
+        tolerations=tuple(build_toleration(toleration) for toleration in fields.get("tolerations") or ()),
+        capacity=_capacity(fields.get("capacity")),
         derived_attributes=tuple(
-            (entry.get("name") or "", entry.get("expression") or "") for entry in shape.get("derivedAttributes") or ()
+            (entry.get("name") or "", entry.get("expression") or "") for entry in fields.get("derivedAttributes") or ()
         ),
         unknown_fields=findings.carried_by(path),
     )
 
 
-def _capacity(shape: CapacityRequestShape | None) -> Mapping[str, Quantity] | None:
-    return None if shape is None else shape.get("requests") or {}
+def _capacity(fields: CapacityRequestFields | None) -> Mapping[str, Quantity] | None:
+    return None if fields is None else fields.get("requests") or {}

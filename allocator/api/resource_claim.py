@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from typing_extensions import TypedDict
 
 from allocator.api import names
-from allocator.api.allocation import StatusShape, build_allocation, check_status
-from allocator.api.driver_config import CONFIG_MAX, ConfigShape, build_claim_config, check_count, check_opaque
+from allocator.api.allocation import StatusFields, build_allocation, check_status
+from allocator.api.driver_config import CONFIG_MAX, ConfigFields, build_claim_config, check_count, check_opaque
 from allocator.api.findings import Findings
-from allocator.api.metadata import MetadataShape, check_labels, check_metadata
+from allocator.api.metadata import MetadataFields, check_labels, check_metadata
 from allocator.api.requests import (
-    AlternativeShape,
-    RequestShape,
+    AlternativeFields,
+    RequestFields,
     build_request,
     check_references,
     check_requests,
@@ -26,7 +26,7 @@ from allocator.model import Claim, Constraint
 CONSTRAINTS_MAX = 32
 
 
-class ConstraintShape(TypedDict, total=False):
+class ConstraintFields(TypedDict, total=False):
     """An entry of spec.devices.constraints."""
 
     requests: list[str] | None
@@ -34,51 +34,51 @@ class ConstraintShape(TypedDict, total=False):
     distinctAttribute: str | None
 
 
-class DeviceClaimShape(TypedDict, total=False):
+class DeviceClaimFields(TypedDict, total=False):
     """spec.devices of a claim."""
 
-    requests: list[RequestShape] | None
-    constraints: list[ConstraintShape] | None
-    config: list[ConfigShape] | None
+    requests: list[RequestFields] | None
+    constraints: list[ConstraintFields] | None
+    config: list[ConfigFields] | None
 
 
-class ClaimSpecShape(TypedDict, total=False):
+class ClaimSpecFields(TypedDict, total=False):
     """spec of a ResourceClaim."""
 
-    devices: DeviceClaimShape | None
+    devices: DeviceClaimFields | None
 
 
-class ClaimShape(TypedDict, total=False):
+class ClaimFields(TypedDict, total=False):
     """A ResourceClaim."""
 
     apiVersion: str
     kind: str
-    metadata: MetadataShape | None
-    spec: ClaimSpecShape | None
-    status: StatusShape | None
+    metadata: MetadataFields | None
+    spec: ClaimSpecFields | None
+    status: StatusFields | None
 
 
-class TemplateSpecShape(TypedDict, total=False):
+class TemplateSpecFields(TypedDict, total=False):
     """spec of a ResourceClaimTemplate: a claim to be."""
 
-    metadata: MetadataShape | None
-    spec: ClaimSpecShape | None
+    metadata: MetadataFields | None
+    spec: ClaimSpecFields | None
 
 
-class TemplateShape(TypedDict, total=False):
+class TemplateFields(TypedDict, total=False):
     """A ResourceClaimTemplate."""
 
     apiVersion: str
     kind: str
-    metadata: MetadataShape | None
-    spec: TemplateSpecShape | None
+    metadata: MetadataFields | None
+    spec: TemplateSpecFields | None
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimTemplate:
     """A ResourceClaimTemplate.
 
-    labels, annotations: of the claims that are made of it. spec: their spec, a raw object in the v1 shape.
+    labels, annotations: of the claims that are made of it. spec: their spec, a raw object in the form of v1.
     """
 
     namespace: str
@@ -88,24 +88,24 @@ class ClaimTemplate:
     spec: Mapping[str, object] = field(default_factory=dict)
 
 
-def check_claim(shape: ClaimShape, findings: Findings) -> None:
+def check_claim(fields: ClaimFields, findings: Findings) -> None:
     """The rules of a claim, its status included."""
-    check_metadata(shape.get("metadata") or {}, is_namespaced=True, findings=findings)
-    known = _check_claim_spec(shape.get("spec") or {}, "spec", findings)
-    check_status(shape.get("status") or {}, known, findings)
+    check_metadata(fields.get("metadata") or {}, is_namespaced=True, findings=findings)
+    known = _check_claim_spec(fields.get("spec") or {}, "spec", findings)
+    check_status(fields.get("status") or {}, known, findings)
 
 
-def check_template(shape: TemplateShape, findings: Findings) -> None:
+def check_template(fields: TemplateFields, findings: Findings) -> None:
     """The rules of a template."""
-    check_metadata(shape.get("metadata") or {}, is_namespaced=True, findings=findings)
-    spec = shape.get("spec") or {}
+    check_metadata(fields.get("metadata") or {}, is_namespaced=True, findings=findings)
+    spec = fields.get("spec") or {}
     check_labels(spec.get("metadata") or {}, "spec.metadata", findings)
     _check_claim_spec(spec.get("spec") or {}, "spec.spec", findings)
 
 
-def _check_claim_spec(shape: ClaimSpecShape, path: str, findings: Findings) -> frozenset[str]:
+def _check_claim_spec(fields: ClaimSpecFields, path: str, findings: Findings) -> frozenset[str]:
     """The names of the claim's requests, after the rules of its spec."""
-    devices, at = shape.get("devices") or {}, f"{path}.devices"
+    devices, at = fields.get("devices") or {}, f"{path}.devices"
     requests = devices.get("requests") or []
     known = request_names(requests)
     check_requests(requests, f"{at}.requests", findings)
@@ -119,12 +119,14 @@ def _check_claim_spec(shape: ClaimSpecShape, path: str, findings: Findings) -> f
     return known
 
 
-def _check_constraints(shapes: Sequence[ConstraintShape], known: frozenset[str], path: str, findings: Findings) -> None:
-    check_count(len(shapes), CONSTRAINTS_MAX, path, findings)
-    for index, shape in enumerate(shapes):
+def _check_constraints(
+    entries: Sequence[ConstraintFields], known: frozenset[str], path: str, findings: Findings
+) -> None:
+    check_count(len(entries), CONSTRAINTS_MAX, path, findings)
+    for index, fields in enumerate(entries):
         at = f"{path}[{index}]"
-        check_references(shape.get("requests"), known, f"{at}.requests", findings)
-        match, distinct = shape.get("matchAttribute"), shape.get("distinctAttribute")
+        check_references(fields.get("requests"), known, f"{at}.requests", findings)
+        match, distinct = fields.get("matchAttribute"), fields.get("distinctAttribute")
         if match is None and distinct is None and not findings.is_uncertain(at):
             findings.required(at, "must set matchAttribute or distinctAttribute")
         for name, attribute in (("matchAttribute", match), ("distinctAttribute", distinct)):
@@ -133,9 +135,9 @@ def _check_constraints(shapes: Sequence[ConstraintShape], known: frozenset[str],
 
 
 def _check_derived_use(
-    requests: Sequence[RequestShape], constraints: Sequence[ConstraintShape], path: str, findings: Findings
+    requests: Sequence[RequestFields], constraints: Sequence[ConstraintFields], path: str, findings: Findings
 ) -> None:
-    used = {name for shape in constraints for name in (shape.get("matchAttribute"), shape.get("distinctAttribute"))}
+    used = {name for fields in constraints for name in (fields.get("matchAttribute"), fields.get("distinctAttribute"))}
     for index, request in enumerate(requests):
         for where, alternative in _alternatives(request):
             for number, derived in enumerate(alternative.get("derivedAttributes") or ()):
@@ -144,7 +146,7 @@ def _check_derived_use(
                     findings.error(at, derived.get("name"), "must be the attribute of a constraint of the claim")
 
 
-def _alternatives(request: RequestShape) -> Iterator[tuple[str, AlternativeShape]]:
+def _alternatives(request: RequestFields) -> Iterator[tuple[str, AlternativeFields]]:
     exactly = request.get("exactly")
     if exactly is not None:
         yield "exactly", exactly
@@ -152,10 +154,10 @@ def _alternatives(request: RequestShape) -> Iterator[tuple[str, AlternativeShape
         yield f"firstAvailable[{index}]", subrequest
 
 
-def build_claim(shape: ClaimShape, findings: Findings) -> Claim:
+def build_claim(fields: ClaimFields, findings: Findings) -> Claim:
     """The claim in the allocator's form."""
-    metadata = shape.get("metadata") or {}
-    devices = (shape.get("spec") or {}).get("devices") or {}
+    metadata = fields.get("metadata") or {}
+    devices = (fields.get("spec") or {}).get("devices") or {}
     requests, constraints = enumerate(devices.get("requests") or ()), enumerate(devices.get("constraints") or ())
     return Claim(
         namespace=metadata.get("namespace") or "",
@@ -164,19 +166,19 @@ def build_claim(shape: ClaimShape, findings: Findings) -> Claim:
         requests=tuple(build_request(r, f"spec.devices.requests[{index}]", findings) for index, r in requests),
         constraints=tuple(_constraint(c, f"spec.devices.constraints[{index}]", findings) for index, c in constraints),
         config=build_claim_config(devices.get("config")),
-        allocation=build_allocation((shape.get("status") or {}).get("allocation")),
+        allocation=build_allocation((fields.get("status") or {}).get("allocation")),
         unknown_fields=findings.carried_by("spec"),
     )
 
 
-def _constraint(shape: ConstraintShape, path: str, findings: Findings) -> Constraint:
-    match, distinct = shape.get("matchAttribute") or "", shape.get("distinctAttribute") or ""
-    return Constraint(tuple(shape.get("requests") or ()), match, distinct, findings.carried_by(path))
+def _constraint(fields: ConstraintFields, path: str, findings: Findings) -> Constraint:
+    match, distinct = fields.get("matchAttribute") or "", fields.get("distinctAttribute") or ""
+    return Constraint(tuple(fields.get("requests") or ()), match, distinct, findings.carried_by(path))
 
 
-def build_template(shape: TemplateShape, raw: Mapping[str, object]) -> ClaimTemplate:
-    """The template. raw: the object in the v1 shape, of which the claims' spec is taken as it stands."""
-    metadata, spec = shape.get("metadata") or {}, shape.get("spec") or {}
+def build_template(fields: TemplateFields, raw: Mapping[str, object]) -> ClaimTemplate:
+    """The template. raw: the object in the form of v1, of which the claims' spec is taken as it stands."""
+    metadata, spec = fields.get("metadata") or {}, fields.get("spec") or {}
     labels = (spec.get("metadata") or {}).get("labels") or {}
     annotations = (spec.get("metadata") or {}).get("annotations") or {}
     raw_spec = raw.get("spec")

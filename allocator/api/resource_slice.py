@@ -9,8 +9,8 @@ from typing_extensions import TypedDict
 
 from allocator.api import names
 from allocator.api.device import (
-    CounterShape,
-    DeviceShape,
+    CounterFields,
+    DeviceFields,
     build_counters,
     build_device,
     check_counters,
@@ -18,11 +18,11 @@ from allocator.api.device import (
     has_extras,
 )
 from allocator.api.driver_config import check_count
+from allocator.api.fields import Int64
 from allocator.api.findings import Findings, duplicates
-from allocator.api.metadata import MetadataShape, check_metadata
-from allocator.api.node_selector import NodeSelectorShape
+from allocator.api.metadata import MetadataFields, check_metadata
+from allocator.api.node_selector import NodeSelectorFields
 from allocator.api.reach import build_reach, check_reach
-from allocator.api.shape import Int64
 from allocator.model import CounterSet, Slice
 
 DEVICES_MAX = 128
@@ -31,7 +31,7 @@ COUNTER_SETS_MAX = 8
 NODE_OPERATIONS = ("NodePrepareResources", "NodeUnprepareResources", "*")
 
 
-class PoolShape(TypedDict, total=False):
+class PoolFields(TypedDict, total=False):
     """spec.pool."""
 
     name: str | None
@@ -39,41 +39,41 @@ class PoolShape(TypedDict, total=False):
     resourceSliceCount: Int64 | None
 
 
-class CounterSetShape(TypedDict, total=False):
+class CounterSetFields(TypedDict, total=False):
     """An entry of spec.sharedCounters."""
 
     name: str | None
-    counters: dict[str, CounterShape] | None
+    counters: dict[str, CounterFields] | None
 
 
-class SliceSpecShape(TypedDict, total=False):
+class SliceSpecFields(TypedDict, total=False):
     """spec of a ResourceSlice."""
 
     driver: str | None
-    pool: PoolShape | None
+    pool: PoolFields | None
     nodeName: str | None
-    nodeSelector: NodeSelectorShape | None
+    nodeSelector: NodeSelectorFields | None
     allNodes: bool | None
-    devices: list[DeviceShape] | None
+    devices: list[DeviceFields] | None
     perDeviceNodeSelection: bool | None
-    sharedCounters: list[CounterSetShape] | None
+    sharedCounters: list[CounterSetFields] | None
     partitionTypeAttribute: str | None
     skipNodeOperations: list[str] | None
 
 
-class SliceShape(TypedDict, total=False):
+class SliceFields(TypedDict, total=False):
     """A ResourceSlice."""
 
     apiVersion: str
     kind: str
-    metadata: MetadataShape | None
-    spec: SliceSpecShape | None
+    metadata: MetadataFields | None
+    spec: SliceSpecFields | None
 
 
-def check_slice(shape: SliceShape, findings: Findings) -> None:
+def check_slice(fields: SliceFields, findings: Findings) -> None:
     """The rules of a slice."""
-    check_metadata(shape.get("metadata") or {}, is_namespaced=False, findings=findings)
-    spec = shape.get("spec")
+    check_metadata(fields.get("metadata") or {}, is_namespaced=False, findings=findings)
+    spec = fields.get("spec")
     if spec is None:
         findings.required("spec")
         return
@@ -89,29 +89,29 @@ def check_slice(shape: SliceShape, findings: Findings) -> None:
         findings.error("spec.partitionTypeAttribute", partition_type, problem)
 
 
-def _check_pool(shape: PoolShape, findings: Findings) -> None:
-    if problem := names.pool_name(shape.get("name") or ""):
-        findings.error("spec.pool.name", shape.get("name"), problem)
-    if (shape.get("resourceSliceCount") or 0) < 1:
-        findings.error("spec.pool.resourceSliceCount", shape.get("resourceSliceCount"), "must be at least 1")
-    if (shape.get("generation") or 0) < 0:
-        findings.error("spec.pool.generation", shape.get("generation"), "must be at least 0")
+def _check_pool(fields: PoolFields, findings: Findings) -> None:
+    if problem := names.pool_name(fields.get("name") or ""):
+        findings.error("spec.pool.name", fields.get("name"), problem)
+    if (fields.get("resourceSliceCount") or 0) < 1:
+        findings.error("spec.pool.resourceSliceCount", fields.get("resourceSliceCount"), "must be at least 1")
+    if (fields.get("generation") or 0) < 0:
+        findings.error("spec.pool.generation", fields.get("generation"), "must be at least 0")
 
 
-def _check_slice_reach(spec: SliceSpecShape, findings: Findings) -> None:
+def _check_slice_reach(spec: SliceSpecFields, findings: Findings) -> None:
     flags = {"allNodes": spec.get("allNodes"), "perDeviceNodeSelection": spec.get("perDeviceNodeSelection")}
     selector = spec.get("nodeSelector")
     chosen = check_reach(spec.get("nodeName"), selector, flags, "spec", findings)
     if len(chosen) != 1 and not (findings.is_uncertain("spec") and not chosen):
-        fields = "nodeName, nodeSelector, allNodes, perDeviceNodeSelection"
+        every = "nodeName, nodeSelector, allNodes, perDeviceNodeSelection"
         has = f", has {', '.join(chosen)}" if chosen else ""
-        findings.error("spec", None, f"must set exactly one of {fields}{has}")
+        findings.error("spec", None, f"must set exactly one of {every}{has}")
     terms = len(selector.get("nodeSelectorTerms") or ()) if selector is not None else 1
     if terms > 1:
         findings.error("spec.nodeSelector.nodeSelectorTerms", terms, "must have exactly one term")
 
 
-def _check_devices(spec: SliceSpecShape, findings: Findings) -> None:
+def _check_devices(spec: SliceSpecFields, findings: Findings) -> None:
     devices = spec.get("devices")
     if devices is None:
         return
@@ -125,7 +125,7 @@ def _check_devices(spec: SliceSpecShape, findings: Findings) -> None:
         findings.error(f"spec.devices[{index}]", name, "the name must be unique within the slice")
 
 
-def _check_device_count(devices: Sequence[DeviceShape], findings: Findings) -> None:
+def _check_device_count(devices: Sequence[DeviceFields], findings: Findings) -> None:
     if len(devices) > DEVICES_MAX:
         check_count(len(devices), DEVICES_MAX, "spec.devices", findings)
     elif len(devices) > DEVICES_WITH_EXTRAS_MAX and any(has_extras(device) for device in devices):
@@ -134,14 +134,14 @@ def _check_device_count(devices: Sequence[DeviceShape], findings: Findings) -> N
         findings.error("spec.devices", len(devices), message)
 
 
-def _check_counter_sets(shapes: Sequence[CounterSetShape], findings: Findings) -> None:
-    check_count(len(shapes), COUNTER_SETS_MAX, "spec.sharedCounters", findings)
-    for index, shape in enumerate(shapes):
+def _check_counter_sets(entries: Sequence[CounterSetFields], findings: Findings) -> None:
+    check_count(len(entries), COUNTER_SETS_MAX, "spec.sharedCounters", findings)
+    for index, fields in enumerate(entries):
         path = f"spec.sharedCounters[{index}]"
-        if problem := names.short_name(shape.get("name") or ""):
-            findings.error(f"{path}.name", shape.get("name"), problem)
-        check_counters(shape.get("counters"), f"{path}.counters", findings)
-    for index, name in duplicates(shape.get("name") or index for index, shape in enumerate(shapes)):
+        if problem := names.short_name(fields.get("name") or ""):
+            findings.error(f"{path}.name", fields.get("name"), problem)
+        check_counters(fields.get("counters"), f"{path}.counters", findings)
+    for index, name in duplicates(fields.get("name") or index for index, fields in enumerate(entries)):
         findings.error(f"spec.sharedCounters[{index}]", name, "the name must be unique within the slice")
 
 
@@ -156,15 +156,15 @@ def _check_operations(operations: Sequence[str], findings: Findings) -> None:
         findings.error("spec.skipNodeOperations", None, "must name NodeUnprepareResources with NodePrepareResources")
 
 
-def build_slice(shape: SliceShape, findings: Findings) -> Slice:
+def build_slice(fields: SliceFields, findings: Findings) -> Slice:
     """The slice in the allocator's form."""
-    spec = shape.get("spec") or {}
+    spec = fields.get("spec") or {}
     pool = spec.get("pool") or {}
     driver, pool_name = spec.get("driver") or "", pool.get("name") or ""
     selector, all_nodes, per_device = spec.get("nodeSelector"), spec.get("allNodes"), spec.get("perDeviceNodeSelection")
     devices = enumerate(spec.get("devices") or ())
     return Slice(
-        name=(shape.get("metadata") or {}).get("name") or "",
+        name=(fields.get("metadata") or {}).get("name") or "",
         driver=driver,
         pool=pool_name,
         generation=pool.get("generation") or 0,
@@ -177,5 +177,5 @@ def build_slice(shape: SliceShape, findings: Findings) -> Slice:
     )
 
 
-def _counter_set(shape: CounterSetShape) -> CounterSet:
-    return CounterSet(shape.get("name") or "", build_counters(shape.get("counters")))
+def _counter_set(fields: CounterSetFields) -> CounterSet:
+    return CounterSet(fields.get("name") or "", build_counters(fields.get("counters")))

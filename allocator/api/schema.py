@@ -1,7 +1,7 @@
-"""From the annotations of a shape to the schema that pydantic-core checks by.
+"""From the annotations of a type to the schema that pydantic-core checks by.
 
-pydantic derives the same schemas from all that Python's types can say, which takes 10 ms for a large shape, after 60 ms
-for its import: more than all else that `dra` does on a small input. Shapes here need five kinds of types.
+pydantic derives the same schemas from all that Python's types can say, which takes 10 ms for a large type, after 60 ms
+for its import: more than all else that `dra` does on a small input. The types here need five kinds of types.
 Source: https://docs.pydantic.dev/latest/api/pydantic_core_schema/
 """
 
@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar, Generic, TypeVar, Union, get_args, 
 from pydantic_core import CoreSchema, SchemaValidator, core_schema
 from typing_extensions import is_typeddict
 
-Shape = TypeVar("Shape")
+Fields = TypeVar("Fields")
 
 _PLAIN: Mapping[object, CoreSchema] = {
     str: core_schema.str_schema(strict=True),
@@ -30,24 +30,24 @@ class CheckedBy:
         self.schema = schema
 
 
-class Reader(Generic[Shape]):
-    """Checks raw objects against a shape. Its validator is built when it is needed first."""
+class Reader(Generic[Fields]):
+    """Checks raw objects against a type. Its validator is built when it is needed first."""
 
-    def __init__(self, shape: type[Shape]) -> None:
-        self._shape = shape
+    def __init__(self, type_: type[Fields]) -> None:
+        self._type = type_
 
-    def read(self, raw: object) -> Shape:
-        """The object in its shape. Raises pydantic_core.ValidationError. Cost: O(size)."""
-        shape: Shape = self._validator.validate_python(raw)
-        return shape
+    def read(self, raw: object) -> Fields:
+        """The object with typed fields. Raises pydantic_core.ValidationError. Cost: O(size)."""
+        typed: Fields = self._validator.validate_python(raw)
+        return typed
 
     @cached_property
     def _validator(self) -> SchemaValidator:
-        return SchemaValidator(schema_of(self._shape))
+        return SchemaValidator(schema_of(self._type))
 
 
 def schema_of(annotation: Any) -> CoreSchema:
-    """The schema of a shape, or of what annotates a field."""
+    """The schema of a type, or of what annotates a field."""
     if annotation in _PLAIN:
         return _PLAIN[annotation]
     origin, inner = get_origin(annotation), get_args(annotation)
@@ -64,26 +64,26 @@ def schema_of(annotation: Any) -> CoreSchema:
     return _typed_dict(annotation) if is_typeddict(annotation) else _class(annotation)
 
 
-def _typed_dict(shape: Any) -> CoreSchema:
+def _typed_dict(type_: Any) -> CoreSchema:
     """A dictionary with these fields at most."""
-    fields = shape.__annotations__.items()
+    fields = type_.__annotations__.items()
     optional = {name: core_schema.typed_dict_field(schema_of(one), required=False) for name, one in fields}
     return core_schema.typed_dict_schema(optional, extra_behavior="forbid", strict=True)
 
 
-def _class(shape: Any) -> CoreSchema:
+def _class(type_: Any) -> CoreSchema:
     """An object with these attributes, of which those with a value in the class may be absent; others are not read."""
-    annotations = {name: one for base in reversed(shape.__mro__) for name, one in _annotations(base).items()}
-    fields = {name: core_schema.model_field(_attribute(shape, name, one)) for name, one in annotations.items()}
-    return core_schema.model_schema(shape, core_schema.model_fields_schema(fields, extra_behavior="ignore"))
+    annotations = {name: one for base in reversed(type_.__mro__) for name, one in _annotations(base).items()}
+    fields = {name: core_schema.model_field(_attribute(type_, name, one)) for name, one in annotations.items()}
+    return core_schema.model_schema(type_, core_schema.model_fields_schema(fields, extra_behavior="ignore"))
 
 
-def _annotations(shape: type) -> Mapping[str, Any]:
-    """What a class annotates itself; the reader of all shapes is not read."""
-    own = vars(shape).get("__annotations__", {})
+def _annotations(type_: type) -> Mapping[str, Any]:
+    """What a class annotates itself; `reader`, which all have, is not."""
+    own = vars(type_).get("__annotations__", {})
     return {name: one for name, one in own.items() if get_origin(one) is not ClassVar}
 
 
-def _attribute(shape: Any, name: str, annotation: Any) -> CoreSchema:
+def _attribute(type_: Any, name: str, annotation: Any) -> CoreSchema:
     schema = schema_of(annotation)
-    return core_schema.with_default_schema(schema, default=getattr(shape, name)) if hasattr(shape, name) else schema
+    return core_schema.with_default_schema(schema, default=getattr(type_, name)) if hasattr(type_, name) else schema

@@ -24,7 +24,7 @@ from allocator.search.rules import Candidates, Rule
 
 
 @dataclass(frozen=True, slots=True)
-class RequestWish:
+class ConflictingRequest:
     """A request of a claim."""
 
     claim: str
@@ -32,7 +32,7 @@ class RequestWish:
 
 
 @dataclass(frozen=True, slots=True)
-class ConstraintWish:
+class ConflictingConstraint:
     """The constraint at a position of a claim. field: `matchAttribute` or `distinctAttribute`."""
 
     claim: str
@@ -41,7 +41,7 @@ class ConstraintWish:
     attribute: str
 
 
-Wish = RequestWish | ConstraintWish
+Member = ConflictingRequest | ConflictingConstraint
 
 LIMITS: tuple[tuple[type[Rule], str], ...] = (
     (CounterRule, "counters"),
@@ -53,15 +53,15 @@ LIMITS: tuple[tuple[type[Rule], str], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """A conflict of wishes, in the order of the claims.
+    """A conflict of members, in the order of the claims.
 
-    is_minimal: without any one of the wishes the rest can be satisfied; false if that is not known, since the budget
-    was spent or the attempt failed. offer: what the node has for these wishes alone. wanted: devices that its requests
+    is_minimal: without any one of the members the rest can be satisfied; false if that is not known, since the budget
+    was spent or the attempt failed. offer: what the node has for these members alone. wanted: devices that its requests
     need at least, all together; in_common: devices that any of them could have, None if they can share devices.
-    limits: of `LIMITS`, those without which the wishes could be satisfied.
+    limits: of `LIMITS`, those without which the members could be satisfied.
     """
 
-    wishes: tuple[Wish, ...]
+    members: tuple[Member, ...]
     is_minimal: bool
     offer: Offer
     wanted: int
@@ -69,69 +69,71 @@ class Conflict:
     limits: tuple[str, ...]
 
     @property
-    def requests(self) -> tuple[RequestWish, ...]:
-        """The requests among the wishes."""
-        return tuple(wish for wish in self.wishes if isinstance(wish, RequestWish))
+    def requests(self) -> tuple[ConflictingRequest, ...]:
+        """The requests among the members."""
+        return tuple(member for member in self.members if isinstance(member, ConflictingRequest))
 
     @property
-    def constraints(self) -> tuple[ConstraintWish, ...]:
-        """The constraints among the wishes."""
-        return tuple(wish for wish in self.wishes if isinstance(wish, ConstraintWish))
+    def constraints(self) -> tuple[ConflictingConstraint, ...]:
+        """The constraints among the members."""
+        return tuple(member for member in self.members if isinstance(member, ConflictingConstraint))
 
 
 def conflict_of(asking: Asking, claims: Sequence[Claim]) -> Conflict:
     """The conflict in claims that are refused. Cost: one question for each request and each constraint."""
-    every = tuple(wish for claim in claims for wish in wishes_of(claim))
+    every = tuple(member for claim in claims for member in members_of(claim))
     kept, is_minimal = set(every), True
-    for wish in _last_first(every):
-        fewer = reduced(claims, kept - {wish})
+    for member in _last_first(every):
+        fewer = reduced(claims, kept - {member})
         answer = asking.ask(fewer)
         if isinstance(answer, Refused):
-            kept.remove(wish)
+            kept.remove(member)
         elif not isinstance(answer, Allocated):
             is_minimal = False
-    return _measured(asking, claims, tuple(wish for wish in every if wish in kept), is_minimal=is_minimal)
+    return _measured(asking, claims, tuple(member for member in every if member in kept), is_minimal=is_minimal)
 
 
-def _last_first(wishes: Sequence[Wish]) -> list[Wish]:
-    constraints = [wish for wish in wishes if isinstance(wish, ConstraintWish)]
-    requests = [wish for wish in wishes if isinstance(wish, RequestWish)]
+def _last_first(members: Sequence[Member]) -> list[Member]:
+    constraints = [member for member in members if isinstance(member, ConflictingConstraint)]
+    requests = [member for member in members if isinstance(member, ConflictingRequest)]
     return [*reversed(constraints), *reversed(requests)]
 
 
-def reduced(claims: Sequence[Claim], wishes: Iterable[Wish]) -> list[Claim]:
-    """The claims with these of their wishes only; without those that wish for no device."""
-    kept = frozenset(wishes)
+def reduced(claims: Sequence[Claim], members: Iterable[Member]) -> list[Claim]:
+    """The claims with these of their members only; without the claims that request no device."""
+    kept = frozenset(members)
     fewer = [_reduced(claim, kept) for claim in claims]
     return [claim for claim in fewer if claim.requests]
 
 
-def _reduced(claim: Claim, kept: frozenset[Wish]) -> Claim:
-    requests = tuple(request for request in claim.requests if RequestWish(str(claim), request.name) in kept)
+def _reduced(claim: Claim, kept: frozenset[Member]) -> Claim:
+    requests = tuple(request for request in claim.requests if ConflictingRequest(str(claim), request.name) in kept)
     own = zip(claim.constraints, _constraints(claim), strict=True)
-    return replace(claim, requests=requests, constraints=tuple(constraint for constraint, wish in own if wish in kept))
+    return replace(
+        claim, requests=requests, constraints=tuple(constraint for constraint, member in own if member in kept)
+    )
 
 
-def wishes_of(claim: Claim) -> Iterator[Wish]:
+def members_of(claim: Claim) -> Iterator[Member]:
     """The requests of a claim, then its constraints."""
-    yield from (RequestWish(str(claim), request.name) for request in claim.requests)
+    yield from (ConflictingRequest(str(claim), request.name) for request in claim.requests)
     yield from _constraints(claim)
 
 
-def _constraints(claim: Claim) -> Iterator[ConstraintWish]:
+def _constraints(claim: Claim) -> Iterator[ConflictingConstraint]:
     for position, constraint in enumerate(claim.constraints):
         field = "matchAttribute" if constraint.match_attribute else "distinctAttribute"
         attribute = constraint.match_attribute or constraint.distinct_attribute
-        yield ConstraintWish(str(claim), position, field, attribute)
+        yield ConflictingConstraint(str(claim), position, field, attribute)
 
 
-def _measured(asking: Asking, claims: Sequence[Claim], wishes: tuple[Wish, ...], *, is_minimal: bool) -> Conflict:
-    fewer = reduced(claims, wishes)
+def _measured(asking: Asking, claims: Sequence[Claim], members: tuple[Member, ...], *, is_minimal: bool) -> Conflict:
+    fewer = reduced(claims, members)
     _, problem = prepared(asking.snapshot, asking.node, fewer)
     wanted = sum(min(candidates.need for candidates in alternatives) for alternatives in problem.requests)
     limits = tuple(name for rule_type, name in LIMITS if _would_do_without(problem, rule_type))
     return Conflict(
-        wishes, is_minimal, offer_of(asking.snapshot, asking.node, fewer), wanted, _in_common(asking, problem), limits
+        members, is_minimal, offer_of(asking.snapshot, asking.node, fewer), wanted, _in_common(asking, problem), limits
     )
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from allocator.explain.asking import Asking
-from allocator.explain.conflict import ConstraintWish, Wish, reduced, wishes_of
+from allocator.explain.conflict import ConflictingConstraint, Member, members_of, reduced
 from allocator.explain.corrections import Correction, corrections
 from allocator.features.device_taints import BLOCKING, tolerates
 from allocator.model import Alternative, Claim, Request, Toleration
@@ -54,7 +54,7 @@ class SelectorsDropped:
 class ConstraintDropped:
     """It fits without this constraint."""
 
-    constraint: ConstraintWish
+    constraint: ConflictingConstraint
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +91,10 @@ def remedies_of(asking: Asking, claims: Sequence[Claim]) -> Iterator[Remedy]:
             for alternative in request.alternatives:
                 yield from _lower(asking, claims, claim, alternative)
     yield from selectors_mended(asking, claims)
-    every = tuple(wish for claim in claims for wish in wishes_of(claim))
-    for wish in every:
-        if isinstance(wish, ConstraintWish) and asking.fits(reduced(claims, _all_but(every, wish))):
-            yield ConstraintDropped(wish)
+    every = tuple(member for claim in claims for member in members_of(claim))
+    for member in every:
+        if isinstance(member, ConflictingConstraint) and asking.fits(reduced(claims, _all_but(every, member))):
+            yield ConstraintDropped(member)
     yield from _release(asking, claims)
     yield from _tolerate(asking, claims)
 
@@ -235,8 +235,8 @@ def _shrunk(kept: list[Item], items: Sequence[Item], suffices: Callable[[Sequenc
     return [*_shrunk([*kept, *later], first, suffices), *later]
 
 
-def _all_but(wishes: Iterable[Wish], one: Wish) -> list[Wish]:
-    return [wish for wish in wishes if wish != one]
+def _all_but(members: Iterable[Member], one: Member) -> list[Member]:
+    return [member for member in members if member != one]
 
 
 def _alternatives(claim: Claim) -> list[Alternative]:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from allocator.explain.conflict import Conflict, ConstraintWish, RequestWish
+from allocator.explain.conflict import Conflict, ConflictingConstraint, ConflictingRequest
 from allocator.explain.offer import MATCHING, ConstraintOffer, Funnel
 from allocator.explain.remedies import (
     ClaimsReleased,
@@ -21,7 +21,7 @@ from allocator.outcome import DeviceRefusal
 
 def conflict_text(conflict: Conflict, node: str) -> str:
     """Why the node cannot allocate the claims, in a sentence."""
-    claims = list(dict.fromkeys(wish.claim for wish in conflict.requests))
+    claims = list(dict.fromkeys(member.claim for member in conflict.requests))
     hint = "" if conflict.is_minimal else " It is not known whether a part of this says as much."
     pools = "".join(f" Pool {pool.driver}/{pool.pool} {what}." for pool, what in conflict.offer.unusable)
     return f"Because {_reason_of(conflict, node)}, claim{_s(claims)} {_and(claims)} cannot be had there.{hint}{pools}"
@@ -29,16 +29,16 @@ def conflict_text(conflict: Conflict, node: str) -> str:
 
 def _reason_of(conflict: Conflict, node: str) -> str:
     where = f"on node {node}"
-    if len(conflict.constraints) == 1 and (told := _unmet_text(conflict, conflict.offer.constraints[0], where)):
-        return told
+    if len(conflict.constraints) == 1 and (reported := _unmet_text(conflict, conflict.offer.constraints[0], where)):
+        return reported
     names = _requests_text(conflict.requests)
     verb = "needs" if len(conflict.requests) == 1 else "need"
     if conflict.constraints:
         limits = _and([_constraint_text(constraint) for constraint in conflict.constraints])
         wanted = f"{names} {verb} {devices_text(conflict.wanted)} under {limits}"
         return f"{wanted}, and no choice of devices {where} satisfies that"
-    if len(conflict.requests) == 1 and (told := _short_alone(conflict.offer.funnels, where)):
-        return f"{names} {told}"
+    if len(conflict.requests) == 1 and (reported := _short_alone(conflict.offer.funnels, where)):
+        return f"{names} {reported}"
     together = "" if len(conflict.requests) == 1 else " together"
     wanted = f"{names} {verb} {devices_text(conflict.wanted)}{together}"
     if conflict.in_common is not None and conflict.in_common < conflict.wanted:
@@ -78,12 +78,12 @@ def _unmet_text(conflict: Conflict, offer: ConstraintOffer, where: str) -> str:
 
 def _short_alone(funnels: Sequence[Funnel], where: str) -> str:
     """What each alternative of a request lacks by itself; empty if one has candidates enough."""
-    told = [_lack(funnel, where) for funnel in funnels]
-    if not all(told):
+    reported = [_lack(funnel, where) for funnel in funnels]
+    if not all(reported):
         return ""
     if len(funnels) == 1:
-        return told[0]
-    return "; ".join(f"as {funnel.request} {lack}" for funnel, lack in zip(funnels, told, strict=True))
+        return reported[0]
+    return "; ".join(f"as {funnel.request} {lack}" for funnel, lack in zip(funnels, reported, strict=True))
 
 
 def _lack(funnel: Funnel, where: str) -> str:
@@ -91,11 +91,11 @@ def _lack(funnel: Funnel, where: str) -> str:
     if left >= funnel.wanted:
         return ""
     if funnel.mode != "All":
-        others = f" ({told})" if (told := _others(funnel)) else ""
+        others = f" ({reported})" if (reported := _others(funnel)) else ""
         return f"needs {devices_text(funnel.wanted)}, and {left_text(left)} {where}{others}"
     if not left and not funnel.matching:
         return f"needs all devices that it matches, and it matches none {where}"
-    others = f": {told}" if (told := _others(funnel)) else ""
+    others = f": {reported}" if (reported := _others(funnel)) else ""
     return (
         f"needs all of {devices_text(funnel.wanted)} {where}, and {funnel.wanted - left} of them cannot be had{others}"
     )
@@ -110,12 +110,12 @@ def near_miss(funnel: Funnel) -> str:
 
 def _others(funnel: Funnel) -> str:
     """The devices that match, though the request cannot have them now; empty if there are none."""
-    told = [_hindrance(refusal) for refusal in funnel.refusals if refusal.category in MATCHING]
+    reported = [_hindrance(refusal) for refusal in funnel.refusals if refusal.category in MATCHING]
     number = funnel.matching - len(funnel.left)
     verb = "matches" if number == 1 else "match"
-    if len(told) == 1:
-        told = [told[0].removeprefix(f"{number} ")]
-    return f"{number} more {verb}, but {_and(told)}" if told else ""
+    if len(reported) == 1:
+        reported = [reported[0].removeprefix(f"{number} ")]
+    return f"{number} more {verb}, but {_and(reported)}" if reported else ""
 
 
 def _hindrance(refusal: DeviceRefusal) -> str:
@@ -143,8 +143,8 @@ def remedy_texts(remedies: Sequence[Remedy], *, has_many_claims: bool = False) -
     """A line for each remedy; claims of which any one will do share a line."""
     single = [one.claims[0] for one in remedies if isinstance(one, ClaimsReleased) and len(one.claims) == 1]
     others = [one for one in remedies if not isinstance(one, ClaimsReleased) or len(one.claims) > 1 or len(single) == 1]
-    told = [remedy_text(one, has_many_claims=has_many_claims) for one in others]
-    return [*told, f"any one of these claims released: {', '.join(single)}"] if len(single) > 1 else told
+    reported = [remedy_text(one, has_many_claims=has_many_claims) for one in others]
+    return [*reported, f"any one of these claims released: {', '.join(single)}"] if len(single) > 1 else reported
 
 
 def remedy_text(remedy: Remedy, *, has_many_claims: bool = False) -> str:
@@ -169,18 +169,18 @@ def remedy_text(remedy: Remedy, *, has_many_claims: bool = False) -> str:
 
 
 def _request_text(
-    wish: RequestWish | CountLowered | SelectorCorrected | SelectorsDropped | ToleratedTaint,
+    member: ConflictingRequest | CountLowered | SelectorCorrected | SelectorsDropped | ToleratedTaint,
     has_many_claims: bool,  # noqa: FBT001 - of the text
 ) -> str:
-    return f"request {wish.request}{f' of claim {wish.claim}' if has_many_claims else ''}"
+    return f"request {member.request}{f' of claim {member.claim}' if has_many_claims else ''}"
 
 
-def _requests_text(wishes: Sequence[RequestWish]) -> str:
-    has_many = len({wish.claim for wish in wishes}) > 1
-    return _and([_request_text(wish, has_many) for wish in wishes])
+def _requests_text(members: Sequence[ConflictingRequest]) -> str:
+    has_many = len({member.claim for member in members}) > 1
+    return _and([_request_text(member, has_many) for member in members])
 
 
-def _constraint_text(constraint: ConstraintWish) -> str:
+def _constraint_text(constraint: ConflictingConstraint) -> str:
     return f"{constraint.field} {constraint.attribute}"
 
 

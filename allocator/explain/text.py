@@ -51,10 +51,10 @@ def summary(groups: Iterable[tuple[str, str | Outcome, int]], total: int, updati
             refused[answer] += number
         else:
             lacking[node] = answer
-    told = [_counted(times, reason) for reason, times in refused.most_common()]
+    reported = [_counted(times, reason) for reason, times in refused.most_common()]
     if lacking:
-        told = [nearest_miss(lacking), *told, *_updating_text(updating)]
-    return f"0/{total} nodes: {'; '.join(told)}"
+        reported = [nearest_miss(lacking), *reported, *_updating_text(updating)]
+    return f"0/{total} nodes: {'; '.join(reported)}"
 
 
 MOST_POOLS = 2
@@ -163,9 +163,9 @@ def refusal_text(refusal: DeviceRefusal) -> str:
     details = [_short_text(short, len(refusal.devices)) for short in refusal.short]
     if refusal.holders:
         details.append(f"held by {holders_text(refusal.holders)}")
-    told = f" ({'; '.join(details)})" if details else ""
+    reported = f" ({'; '.join(details)})" if details else ""
     number = len(refusal.devices)
-    return f"{number} {refusal.reason if number > 1 else _of_one(refusal.reason)}{told}"
+    return f"{number} {refusal.reason if number > 1 else _of_one(refusal.reason)}{reported}"
 
 
 _OF_ONE = {

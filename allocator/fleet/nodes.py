@@ -1,6 +1,6 @@
 """The nodes of a fleet: which pools each reaches, and with which others it forms a group.
 
-Events only note which nodes they touch; `settle` works them out, once for any number of events.
+Events only note which nodes they touch; `refresh` works them out, once for any number of events.
 """
 
 from collections.abc import Iterable, Sequence
@@ -91,12 +91,12 @@ class FleetNodes:
         self._ungathered.update(self._reaching(gone))
         self.fingerprints.forget(gone)
 
-    def settle(self) -> None:
+    def refresh(self) -> None:
         """Work out what the events since the last call have touched."""
         if self._current.changed_pools:
-            self._settle_pools()
+            self._refresh_pools()
         if self._current.changed_usage:
-            self._settle_usage()
+            self._refresh_usage()
         if self._ungathered:
             self._gather()
 
@@ -107,7 +107,7 @@ class FleetNodes:
             if self.fingerprints.counted_elsewhere(pool):
                 yield from pool.elsewhere
 
-    def _settle_pools(self) -> None:
+    def _refresh_pools(self) -> None:
         snapshot, changed = self._current.value, self._current.changed_pools
         for pool_id in changed:
             self.occupancy.forget(pool_id)
@@ -121,7 +121,7 @@ class FleetNodes:
             self._ungathered.update(self._by_number)
         snapshot.forget_view(None)
 
-    def _settle_usage(self) -> None:
+    def _refresh_usage(self) -> None:
         snapshot, changed = self._current.value, self._current.changed_usage
         self._current.changed_usage = set()
         for pool_id in changed:

@@ -24,7 +24,7 @@ PODS_A_SECOND, MILLISECONDS, MICROSECONDS = "pods/s", "ms", "us"
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class TimedComparison:
     """One line: how ours and the reference's are measured. is_rate: more is better."""
 
     name: str
@@ -39,7 +39,7 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class AllocatorRow:
     """One line of the result: medians; the ratios of the rounds as median, least, greatest. None: no answer in time."""
 
     case: str
@@ -73,7 +73,7 @@ def main() -> None:
     print(f"written: {arguments.output / 'results.json'}, {arguments.output / 'scaling.svg'}")
 
 
-def compare(rounds: int) -> list[Row]:
+def compare(rounds: int) -> list[AllocatorRow]:
     """Every comparison in every round, the reference first, ours right after it."""
     with Reference() as reference:
         comparisons = comparisons_with(reference)
@@ -86,9 +86,9 @@ def compare(rounds: int) -> list[Row]:
     return [_row(one, measured[one.name]) for one in comparisons]
 
 
-def comparisons_with(reference: Reference) -> list[Comparison]:
+def comparisons_with(reference: Reference) -> list[TimedComparison]:
     """What is compared."""
-    rows: list[Comparison] = []
+    rows: list[TimedComparison] = []
     for nodes, pods in ((500, 2500), (5000, 2500)):
         case = cases.cluster(nodes, pods)
         rows.append(_cluster(reference, f"{nodes} nodes x 10, look at every node", case, pods, all_nodes=True))
@@ -105,9 +105,9 @@ def comparisons_with(reference: Reference) -> list[Comparison]:
     return rows
 
 
-def _cluster(reference: Reference, name: str, case: cases.Json, pods: int, *, all_nodes: bool) -> Comparison:
+def _cluster(reference: Reference, name: str, case: cases.Json, pods: int, *, all_nodes: bool) -> TimedComparison:
     decoded = ours.decoded(case)
-    return Comparison(
+    return TimedComparison(
         name,
         PODS_A_SECOND,
         lambda: ours.place_pods(decoded, pods),
@@ -115,10 +115,10 @@ def _cluster(reference: Reference, name: str, case: cases.Json, pods: int, *, al
     )
 
 
-def _attempt(reference: Reference, case: cases.Json, unit: str, repeat: int) -> Comparison:
+def _attempt(reference: Reference, case: cases.Json, unit: str, repeat: int) -> TimedComparison:
     decoded = ours.decoded(case)
     factor = {MILLISECONDS: 1e3, MICROSECONDS: 1e6}[unit]
-    return Comparison(
+    return TimedComparison(
         case["name"],
         unit,
         lambda: factor * ours.attempt_seconds(decoded, max(repeat, 5)),
@@ -126,9 +126,9 @@ def _attempt(reference: Reference, case: cases.Json, unit: str, repeat: int) -> 
     )
 
 
-def _cold(reference: Reference, case: cases.Json) -> Comparison:
+def _cold(reference: Reference, case: cases.Json) -> TimedComparison:
     decoded = ours.decoded(case)
-    return Comparison(
+    return TimedComparison(
         case["name"],
         MICROSECONDS,
         lambda: 1e6 * ours.cold_attempt_seconds(decoded, 500),
@@ -140,10 +140,10 @@ def _scaled(value: float | None, factor: float) -> float | None:
     return None if value is None else value * factor
 
 
-def _row(one: Comparison, pairs: Sequence[tuple[float, float | None]]) -> Row:
+def _row(one: TimedComparison, pairs: Sequence[tuple[float, float | None]]) -> AllocatorRow:
     ratios = [(our / peer if one.is_rate else peer / our) for our, peer in pairs if peer is not None]
     answered = [peer for _, peer in pairs if peer is not None]
-    return Row(
+    return AllocatorRow(
         one.name,
         one.unit,
         statistics.median(our for our, _ in pairs),
@@ -154,7 +154,7 @@ def _row(one: Comparison, pairs: Sequence[tuple[float, float | None]]) -> Row:
     )
 
 
-def table(rows: Sequence[Row]) -> str:
+def table(rows: Sequence[AllocatorRow]) -> str:
     """The rows as a table of Markdown."""
     lines = ["| case | unit | reference | ours | times better (least to greatest) |", "| --- | --- | --- | --- | --- |"]
     for row in rows:

@@ -34,7 +34,7 @@ SAMPLE = 5000
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class CelRow:
     """One line of the result: medians; the ratios of the rounds as median, least, greatest."""
 
     what: str
@@ -56,19 +56,19 @@ class Rounds:
         """One measurement, in the unit."""
         self._pairs.setdefault((what, unit), []).append((ours, peer))
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[CelRow]:
         """The lines."""
         return [_row(what, unit, pairs) for (what, unit), pairs in self._pairs.items()]
 
 
-def _row(what: str, unit: str, pairs: Sequence[tuple[float, float | None]]) -> Row:
+def _row(what: str, unit: str, pairs: Sequence[tuple[float, float | None]]) -> CelRow:
     ours = statistics.median(our for our, _ in pairs)
     both = [(our, peer) for our, peer in pairs if peer is not None]
     if not both:
-        return Row(what, unit, ours)
+        return CelRow(what, unit, ours)
     ratios = [peer / our for our, peer in both]
     peer = statistics.median(peer for _, peer in both)
-    return Row(what, unit, ours, peer, statistics.median(ratios), min(ratios), max(ratios))
+    return CelRow(what, unit, ours, peer, statistics.median(ratios), min(ratios), max(ratios))
 
 
 def main() -> None:
@@ -87,7 +87,7 @@ def main() -> None:
     print(f"written: {results}")
 
 
-def measure(devices: int, rounds: int) -> list[Row]:
+def measure(devices: int, rounds: int) -> list[CelRow]:
     """All lines, each measured in each round."""
     found = Rounds()
     with tempfile.TemporaryDirectory() as folder, Reference() as reference:
@@ -164,7 +164,7 @@ def _seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - started
 
 
-def table(rows: Sequence[Row]) -> str:
+def table(rows: Sequence[CelRow]) -> str:
     """The rows as a table of Markdown."""
     lines = ["| what | unit | cel-go | ours | times faster (least to greatest) |", "| --- | --- | --- | --- | --- |"]
     for row in rows:

@@ -30,6 +30,10 @@ class Contender(Protocol):
     def column(self) -> str:
         """Its key in the results; "ours", "peer" and "ceiling" are those that ratios are made of."""
 
+    @property
+    def schedulers(self) -> Sequence[str]:
+        """What the pods name in `spec.schedulerName`, by turns."""
+
     def start(self, plane: ControlPlane) -> Running:
         """Start it on the control plane; it runs until it is stopped, also when nothing is left to do."""
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from benchmarks.endtoend.workload import Json
 
 
-class Wrong(Exception):
+class WrongState(Exception):
     """What was placed is not right; the message names what."""
 
 
@@ -15,7 +15,7 @@ def check(pods: Iterable[Json], claims: Iterable[Json]) -> None:
     by_name = {claim["metadata"]["name"]: claim for claim in claims}
     devices = Counter(_device(pod, by_name) for pod in pods)
     if taken := [device for device, number in devices.items() if number > 1]:
-        raise Wrong(f"{len(taken)} devices are allocated more than once, among them {taken[0]}")
+        raise WrongState(f"{len(taken)} devices are allocated more than once, among them {taken[0]}")
 
 
 def _device(pod: Json, claims: dict[str, Json]) -> tuple[str, str]:
@@ -26,8 +26,8 @@ def _device(pod: Json, claims: dict[str, Json]) -> tuple[str, str]:
     results = ((status.get("allocation") or {}).get("devices") or {}).get("results") or []
     found = [(result["pool"], result["device"]) for result in results]
     if len(found) != 1 or found[0][0] != node:
-        raise Wrong(f"pod {name} on node {node}: its claim {claim['metadata']['name']} has the devices {found}")
+        raise WrongState(f"pod {name} on node {node}: its claim {claim['metadata']['name']} has the devices {found}")
     consumers = [consumer["uid"] for consumer in status.get("reservedFor") or ()]
     if consumers != [pod["metadata"]["uid"]]:
-        raise Wrong(f"pod {name}: its claim {claim['metadata']['name']} is reserved for {consumers}")
+        raise WrongState(f"pod {name}: its claim {claim['metadata']['name']} is reserved for {consumers}")
     return found[0]

@@ -4,6 +4,7 @@ A rate is that of the bindings alone, from the first to the last; what comes bef
 """
 
 import statistics
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -23,16 +24,16 @@ class Decisions(NamedTuple):
 
 
 class Run(NamedTuple):
-    """One contender, once. bound_s: from its start to each binding, ascending; decisions: None where it tells nothing.
+    """One contender, once. bound_s: from its start to each binding, ascending; decisions: None where unknown.
 
-    told: how many events were stored in the end; told_s: when the last of them was. Memory and processor: until then.
+    reported: how many events were stored in the end; reported_s: when the last was. Memory and processor: until then.
     """
 
     column: str
     size: Size
     bound_s: Sequence[float]
-    told: int
-    told_s: float
+    reported: int
+    reported_s: float
     peak_mib: float
     cpu_s: float
     decisions: Decisions | None
@@ -47,7 +48,7 @@ class Measure(NamedTuple):
     is_rate: bool = False
 
 
-class Spread(NamedTuple):
+class Range(NamedTuple):
     """The median, and how far the rounds are apart."""
 
     median: float
@@ -64,8 +65,8 @@ class Row(NamedTuple):
     case: str
     unit: str
     medians: Mapping[str, float | None]
-    ratio: Spread | None
-    of_ceiling: Spread | None
+    ratio: Range | None
+    of_ceiling: Range | None
 
     def document(self) -> Mapping[str, object]:
         """As the JSON has it: medians beside each other, and each ratio with its least and greatest."""
@@ -87,7 +88,10 @@ def decisions_in(metrics: str) -> Decisions | None:
     if not count:
         return None
     seconds = sum(sample.value for sample in samples if sample.name == f"{_DECISION}_sum")
-    within = {float(s.labels["le"]): s.value for s in samples if s.name == f"{_DECISION}_bucket"}
+    within: defaultdict[float, float] = defaultdict(float)
+    for sample in samples:
+        if sample.name == f"{_DECISION}_bucket":
+            within[float(sample.labels["le"])] += sample.value
     return Decisions(seconds / count, min(bound for bound, number in within.items() if number >= 0.99 * count))
 
 
@@ -96,14 +100,14 @@ def rate(run: Run) -> float:
     return len(run.bound_s) / (run.bound_s[-1] - run.bound_s[0])
 
 
-def told_rate(run: Run) -> float | None:
+def reported_rate(run: Run) -> float | None:
     """Pods bound and told of by an event in a second, from the first binding; None for who tells nothing."""
-    return run.told / (run.told_s - run.bound_s[0]) if run.told else None
+    return run.reported / (run.reported_s - run.bound_s[0]) if run.reported else None
 
 
 MEASURES = (
     Measure("bound", "pods/s", rate, is_rate=True),
-    Measure("bound, event stored", "pods/s", told_rate, is_rate=True),
+    Measure("bound, event stored", "pods/s", reported_rate, is_rate=True),
     Measure("start to first binding", "s", lambda run: run.bound_s[0]),
     Measure("decision, mean", "ms", lambda run: run.decisions and 1e3 * run.decisions.mean_s),
     Measure("decision, p99 at most", "ms", lambda run: run.decisions and 1e3 * run.decisions.p99_at_most_s),
@@ -132,10 +136,10 @@ def _median(values: Iterable[float | None]) -> float | None:
     return statistics.median(known) if known else None
 
 
-def _spread(above: Sequence[float | None], below: Sequence[float | None]) -> Spread | None:
+def _spread(above: Sequence[float | None], below: Sequence[float | None]) -> Range | None:
     """Of the ratios, round by round; a round that one of them has not come to is left out."""
     ratios = [a / b for a, b in zip(above, below, strict=False) if a is not None and b]
-    return Spread(statistics.median(ratios), min(ratios), max(ratios)) if ratios else None
+    return Range(statistics.median(ratios), min(ratios), max(ratios)) if ratios else None
 
 
 def table(found: Sequence[Row], names: Mapping[str, str]) -> str:
@@ -154,5 +158,5 @@ def _number(value: float | None) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def _text(spread: Spread | None) -> str:
+def _text(spread: Range | None) -> str:
     return f"{spread.median:.2f} ({spread.least:.2f} to {spread.greatest:.2f})" if spread else "-"

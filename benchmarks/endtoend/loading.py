@@ -1,7 +1,7 @@
 """A control plane is filled: many objects at a time, until its controller has made the claim of every pod."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from benchmarks.endtoend import workload
 from benchmarks.endtoend.watch import first_seen, newest_version
@@ -14,14 +14,14 @@ _AT_ONCE = 32
 _CALL_S = 60.0
 
 
-async def load(connection: Connection, size: Size) -> None:
-    """Create everything, and wait for the claims. Raises CallFailed or Stalled."""
+async def load(connection: Connection, size: Size, schedulers: Sequence[str]) -> None:
+    """Create everything, and wait for the claims. schedulers: of the pods. Raises CallFailed or Stalled."""
     await load_fleet(connection, size)
     await create(connection, _TEMPLATES.path(NAMESPACE), workload.template())
     version = await newest_version(connection)
     await asyncio.gather(
         first_seen(connection, version, {}, size.pods, _has_claim),
-        _create_all(connection, PODS.path(NAMESPACE), workload.pods(size)),
+        _create_all(connection, PODS.path(NAMESPACE), workload.pods(size, schedulers)),
     )
 
 

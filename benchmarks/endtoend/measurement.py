@@ -58,7 +58,7 @@ def measure(binaries: Binaries, contender: Contender, size: Size, tell: Tell) ->
 async def _measured(plane: ControlPlane, contender: Contender, size: Size, tell: Tell) -> Run:
     async with connect(kubeconfig=plane.kubeconfig()) as connection:
         loading = monotonic()
-        await load(connection, size)
+        await load(connection, size, contender.schedulers)
         plane.stop(CONTROLLER_MANAGER)
         tell(f"loaded in {monotonic() - loading:.0f} s")
         with ExitStack() as stack:
@@ -93,11 +93,11 @@ async def _while_running(bindings: "asyncio.Task[Sequence[float]]", running: Run
 async def _run(
     connection: Connection, contender: Contender, size: Size, running: Running, bound_s: Sequence[float]
 ) -> Run:
-    told, late_s = await _events_stored(connection, size.pods)
+    reported, late_s = await _events_stored(connection, size.pods)
     usages = [usage_of(process.pid) for process in running.processes]
     peak_mib, cpu_s = sum(usage.peak_mib for usage in usages), sum(usage.cpu_s for usage in usages)
     decisions = decisions_in(running.metrics())
-    return Run(contender.column, size, bound_s, told, bound_s[-1] + late_s, peak_mib, cpu_s, decisions)
+    return Run(contender.column, size, bound_s, reported, bound_s[-1] + late_s, peak_mib, cpu_s, decisions)
 
 
 async def _events_stored(connection: Connection, pods: int) -> tuple[int, float]:

@@ -19,7 +19,8 @@ from benchmarks.endtoend.contenders.ceiling import Ceiling
 from benchmarks.endtoend.contenders.extender import WithExtender
 from benchmarks.endtoend.contenders.kube_scheduler import KubeScheduler
 from benchmarks.endtoend.contenders.ours import Ours
-from benchmarks.endtoend.correctness import Wrong
+from benchmarks.endtoend.contenders.pair import Pair
+from benchmarks.endtoend.correctness import WrongState
 from benchmarks.endtoend.figures import Run
 from benchmarks.endtoend.measurement import measure
 from benchmarks.endtoend.plot import plot
@@ -31,7 +32,7 @@ from tests.controlplane import binaries
 from tests.controlplane.binaries import BuildError, Unavailable
 from tests.controlplane.process import StartError
 
-CONTENDERS: Sequence[Contender] = (KubeScheduler(), Ours(), WithExtender(), Ceiling())
+CONTENDERS: Sequence[Contender] = (KubeScheduler(), Ours(), Pair(), WithExtender(), Ceiling())
 
 tell = partial(print, file=sys.stderr, flush=True)
 
@@ -49,7 +50,7 @@ def main() -> None:
     contenders = [contender for contender in CONTENDERS if contender.name in (arguments.only or all_names)]
     try:
         runs = compare(contenders, arguments.sizes, arguments.rounds, arguments.output)
-    except (Unavailable, BuildError, StartError, CallFailed, Stalled, Wrong) as error:
+    except (Unavailable, BuildError, StartError, CallFailed, Stalled, WrongState) as error:
         sys.exit(f"bench-e2e: {error}")
     names = {contender.column: contender.name for contender in contenders}
     print(f"ours: {description()}\n")

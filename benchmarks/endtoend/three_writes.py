@@ -17,7 +17,7 @@ import aiohttp
 import orjson
 import uvloop
 
-from benchmarks.endtoend.workload import DRIVER, NAMESPACE, REQUEST, SCHEDULER, Json, Place, place
+from benchmarks.endtoend.workload import DRIVER, NAMESPACE, REQUEST, SCHEDULER, Json, Taken, place
 
 PODS_AT_ONCE = 32
 _CLAIMS = f"/apis/resource.k8s.io/v1/namespaces/{NAMESPACE}/resourceclaims"
@@ -49,7 +49,7 @@ async def _run(server: str, ca_file: Path, token: str) -> None:
         await asyncio.Event().wait()
 
 
-async def _jobs(session: aiohttp.ClientSession) -> Iterator[tuple[Json, Json, Place]]:
+async def _jobs(session: aiohttp.ClientSession) -> Iterator[tuple[Json, Json, Taken]]:
     """Pods that have no node, with their claims and places."""
     nodes = len((await _call(session, "GET", "/api/v1/nodes"))["items"])
     claims = {claim["metadata"]["name"]: claim for claim in (await _call(session, "GET", _CLAIMS))["items"]}
@@ -61,7 +61,7 @@ def _claim_name(pod: Json) -> str:
     return str(pod["status"]["resourceClaimStatuses"][0]["resourceClaimName"])
 
 
-async def _work(session: aiohttp.ClientSession, jobs: Iterator[tuple[Json, Json, Place]]) -> None:
+async def _work(session: aiohttp.ClientSession, jobs: Iterator[tuple[Json, Json, Taken]]) -> None:
     for pod, claim, where in jobs:  # all workers take from the same iterator
         path = f"{_CLAIMS}/{claim['metadata']['name']}"
         protected = {**claim, "metadata": {**claim["metadata"], "finalizers": [_FINALIZER]}}
@@ -70,7 +70,7 @@ async def _work(session: aiohttp.ClientSession, jobs: Iterator[tuple[Json, Json,
         await _call(session, "POST", f"{_PODS}/{pod['metadata']['name']}/binding", _binding(pod, where))
 
 
-def _status(pod: Json, where: Place) -> Json:
+def _status(pod: Json, where: Taken) -> Json:
     """Allocated, and reserved for the pod."""
     result = {"request": REQUEST, "driver": DRIVER, "pool": where.node, "device": where.device}
     on_node = {"key": "metadata.name", "operator": "In", "values": [where.node]}
@@ -83,7 +83,7 @@ def _status(pod: Json, where: Place) -> Json:
     return {"allocation": allocation, "reservedFor": [consumer]}
 
 
-def _binding(pod: Json, where: Place) -> Json:
+def _binding(pod: Json, where: Taken) -> Json:
     metadata = {key: pod["metadata"][key] for key in ("name", "namespace", "uid")}
     target = {"apiVersion": "v1", "kind": "Node", "name": where.node}
     return {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}

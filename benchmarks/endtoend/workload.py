@@ -1,6 +1,6 @@
 """What is placed, and on what: nodes with ten devices each, pods that want one; the same on every run."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 Json = dict[str, Any]  # an object of the API
@@ -11,7 +11,7 @@ TEMPLATE = "one-gpu"
 REQUEST = "gpu"
 NAMESPACE = "default"
 SCHEDULER = "measured"
-"""What the pods name in `spec.schedulerName`, whoever is measured: the load is the same for all."""
+"""What the pods name in `spec.schedulerName`, whoever is measured alone: the load is the same for all."""
 
 DEVICES_OF_NODE = 10
 
@@ -39,16 +39,16 @@ def size_of(text: str) -> Size:
     return size
 
 
-class Place(NamedTuple):
+class Taken(NamedTuple):
     """A device of a node; the node's pool has its name."""
 
     node: str
     device: str
 
 
-def place(number: int, nodes: int) -> Place:
+def place(number: int, nodes: int) -> Taken:
     """A place for the pod of that number, so that no two have the same: node after node, then the next device."""
-    return Place(node_name(number % nodes), device_name(number // nodes))
+    return Taken(node_name(number % nodes), device_name(number // nodes))
 
 
 def node_name(number: int) -> str:
@@ -106,14 +106,14 @@ def _resource(kind: str, metadata: Json, spec: Json) -> Json:
     return {"apiVersion": "resource.k8s.io/v1", "kind": kind, "metadata": metadata, "spec": spec}
 
 
-def pods(size: Size) -> Iterator[Json]:
-    """The pods."""
+def pods(size: Size, schedulers: Sequence[str] = (SCHEDULER,)) -> Iterator[Json]:
+    """The pods. schedulers: what they name, by turns."""
     resources = {"requests": {"cpu": "100m", "memory": "128Mi"}, "claims": [{"name": "gpu"}]}
     spec = {
-        "schedulerName": SCHEDULER,
         "containers": [{"name": "main", "image": "registry.example.com/main:1", "resources": resources}],
         "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": TEMPLATE}],
     }
     for number in range(size.pods):
         metadata = {"name": f"pod-{number:05d}", "namespace": NAMESPACE}
-        yield {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+        named = {"schedulerName": schedulers[number % len(schedulers)], **spec}
+        yield {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": named}

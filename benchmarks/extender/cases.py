@@ -16,8 +16,8 @@ from benchmarks.endtoend.workload import (
     NAMESPACE,
     SCHEDULER,
     Json,
-    Place,
     Size,
+    Taken,
     device_name,
     node_name,
 )
@@ -91,7 +91,7 @@ def held_claims(case: Case) -> Iterator[Json]:
     """An allocated claim for each node of which devices are in use."""
     for number in range(case.nodes):
         mask = case.in_use(number)
-        places = [Place(node_name(number), device_name(index)) for index in range(DEVICES_OF_NODE) if mask >> index & 1]
+        places = [Taken(node_name(number), device_name(index)) for index in range(DEVICES_OF_NODE) if mask >> index & 1]
         if places:
             spec = {"requests": [_request(len(places))]}
             yield allocated(_claim(f"held-{number:05d}", spec), places)
@@ -117,7 +117,7 @@ def change(case: Case, number: int) -> Json:
     node = free[(turn // 2 * CHANGED + claim) * _STRIDE % len(free)]
     mask = case.in_use(node)
     first_free = (~mask & mask + 1).bit_length() - 1
-    return allocated(stored, [Place(node_name(node), device_name(first_free))])
+    return allocated(stored, [Taken(node_name(node), device_name(first_free))])
 
 
 @cache
@@ -140,7 +140,7 @@ def _claim(name: str, devices: Json) -> Json:
     }
 
 
-def allocated(claim: Json, places: Sequence[Place]) -> Json:
+def allocated(claim: Json, places: Sequence[Taken]) -> Json:
     """The claim with these devices."""
     results = [{"request": "gpu", "driver": DRIVER, "pool": place.node, "device": place.device} for place in places]
     return {**claim, "status": {"allocation": {"devices": {"results": results}}}}

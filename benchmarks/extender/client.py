@@ -26,7 +26,7 @@ CONNECTIONS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class CallOrder:
     """What to do. case: by its name for flags. url: of filter. rate: calls a second, 0 for each after the last one."""
 
     case: str
@@ -38,21 +38,21 @@ class Order:
     calls: int
 
 
-class WrongAnswer(Exception):
+class ClientWrongAnswer(Exception):
     """A call was not answered as it has to be; the message says how it was."""
 
 
 def main() -> None:
     """The program."""
-    order = Order(**orjson.loads(sys.stdin.buffer.read()))
+    order = CallOrder(**orjson.loads(sys.stdin.buffer.read()))
     try:
         times_s = asyncio.run(_run(order))
-    except (WrongAnswer, aiohttp.ClientError) as error:
+    except (ClientWrongAnswer, aiohttp.ClientError) as error:
         sys.exit(f"client: {error}")
     sys.stdout.buffer.write(orjson.dumps(times_s))
 
 
-async def _run(order: Order) -> Sequence[float]:
+async def _run(order: CallOrder) -> Sequence[float]:
     tls = ssl.create_default_context(cafile=order.ca_file)
     tls.load_cert_chain(order.certificate, order.key)
     case = CASES[order.case]
@@ -86,13 +86,13 @@ class _Calls:
 def check(status: int, text: bytes, nodes: int) -> None:
     """Raises WrongAnswer unless each of so many nodes has passed or been refused with a reason."""
     if status != 200:
-        raise WrongAnswer(f"status {status}: {text.decode(errors='replace')[:500]}")
+        raise ClientWrongAnswer(f"status {status}: {text.decode(errors='replace')[:500]}")
     answer = orjson.loads(text)
     if answer["Error"]:
-        raise WrongAnswer(f"Error: {answer['Error']}")
-    told = len(answer["NodeNames"]) + len(answer["FailedNodes"]) + len(answer["FailedAndUnresolvableNodes"])
-    if told != nodes:
-        raise WrongAnswer(f"{told} of {nodes} nodes are told")
+        raise ClientWrongAnswer(f"Error: {answer['Error']}")
+    reported = len(answer["NodeNames"]) + len(answer["FailedNodes"]) + len(answer["FailedAndUnresolvableNodes"])
+    if reported != nodes:
+        raise ClientWrongAnswer(f"{reported} of {nodes} nodes are told")
 
 
 if __name__ == "__main__":

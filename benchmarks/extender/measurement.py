@@ -22,7 +22,7 @@ from benchmarks.endtoend.usage import usage_of
 from benchmarks.endtoend.workload import NAMESPACE, Json
 from benchmarks.extender.alone import CHANGES_A_CALL, Alone
 from benchmarks.extender.cases import CASES, SHAPES, Case, asked_claims, change, changed_claims, held_claims
-from benchmarks.extender.client import Order
+from benchmarks.extender.client import CallOrder
 from benchmarks.extender.figures import Called, Round
 from scheduler.client.connection import Connection, connect
 from scheduler.client.resources import claims
@@ -66,14 +66,14 @@ def measure(binaries: Binaries, name: str, rounds: int, calls: int, tell: Tell) 
             yield Round(case.name, first_s, called, decision_s, fleet_s)
 
 
-def _started(plane: ControlPlane, name: str, calls: int) -> tuple[Extender, Order]:
+def _started(plane: ControlPlane, name: str, calls: int) -> tuple[Extender, CallOrder]:
     """An extender that is ready, and what its client is to do."""
     certificates = certificates_in(plane.folder / "certificates")
     (port,) = free_ports(1)
     extender = start_extender(plane, certificates, port)
     client, authority = certificates.client, str(certificates.server_ca)
     url = f"https://127.0.0.1:{port}/v1/filter"
-    return extender, Order(name, url, authority, str(client.certificate), str(client.key), RATE, calls)
+    return extender, CallOrder(name, url, authority, str(client.certificate), str(client.key), RATE, calls)
 
 
 async def _fill(plane: ControlPlane, case: Case) -> None:
@@ -96,7 +96,7 @@ async def _write_status(connection: Connection, claim: Json) -> None:
     await connection.request("PUT", path, body=claim)
 
 
-async def _called(plane: ControlPlane, extender: Extender, order: Order, changes: Iterator[int]) -> Called:
+async def _called(plane: ControlPlane, extender: Extender, order: CallOrder, changes: Iterator[int]) -> Called:
     """What comes of the order, while claims change. changes: their numbers, the next one first."""
     async with connect(kubeconfig=plane.kubeconfig()) as connection:
         began, before, stop = monotonic(), usage_of(extender.pid), asyncio.Event()
@@ -128,7 +128,7 @@ async def _change(connection: Connection, case: Case, numbers: Iterator[int], st
     return sum(await asyncio.gather(*(work() for _ in range(_WRITERS))))
 
 
-async def _found(order: Order) -> Sequence[float]:
+async def _found(order: CallOrder) -> Sequence[float]:
     """How long the calls took, in seconds, by a client in a process of its own. Raises ClientFailed."""
     pipe = asyncio.subprocess.PIPE
     command = [sys.executable, "-m", "benchmarks.extender.client"]

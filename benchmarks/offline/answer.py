@@ -8,7 +8,7 @@ import orjson
 from benchmarks.offline.cases import Case
 
 
-class WrongAnswer(Exception):
+class WrongOutput(Exception):
     """The answer is not the one that the case has; the message says why."""
 
 
@@ -24,7 +24,7 @@ def read(file: Path) -> Any:
     try:
         return orjson.loads(file.read_bytes())
     except orjson.JSONDecodeError as error:
-        raise WrongAnswer(f"the output is not JSON: {error}") from error
+        raise WrongOutput(f"the output is not JSON: {error}") from error
 
 
 def check(document: Any, case: Case, pods: int) -> Answer:
@@ -32,15 +32,15 @@ def check(document: Any, case: Case, pods: int) -> Answer:
     try:
         answer = _counted(document)
     except (KeyError, TypeError, AttributeError) as error:
-        raise WrongAnswer(f"the output is no List of claims and pods: {error!r}") from error
+        raise WrongOutput(f"the output is no List of claims and pods: {error!r}") from error
     total = answer.placed + answer.refused
     if total != pods:
-        raise WrongAnswer(
+        raise WrongOutput(
             f"{answer.placed:,} pods placed and {answer.refused:,} refused are {total:,}, but there are {pods:,}"
         )
     if not case.least <= answer.refused / pods <= case.most:
         wanted = f"{case.least:.0%}" if case.least == case.most else f"{case.least:.0%} to {case.most:.0%}"
-        raise WrongAnswer(f"{answer.refused:,} of {pods:,} pods refused, but it has to be {wanted}")
+        raise WrongOutput(f"{answer.refused:,} of {pods:,} pods refused, but it has to be {wanted}")
     return answer
 
 
@@ -50,7 +50,7 @@ def _counted(document: Any) -> Answer:
         has_node, is_refused = "nodeName" in pod["spec"], _is_refused(pod)
         if has_node == is_refused:
             name = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
-            raise WrongAnswer(f"pod {name} is {'both placed and' if has_node else 'neither placed nor'} refused")
+            raise WrongOutput(f"pod {name} is {'both placed and' if has_node else 'neither placed nor'} refused")
         placed += has_node
         refused += is_refused
     return Answer(placed, refused)

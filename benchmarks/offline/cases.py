@@ -38,18 +38,18 @@ _MEMORY = f'device.capacity["{DRIVER}"].memory'
 class Case:
     """What is measured.
 
-    wishes: `spec.devices` of the claims, by turns. first_model: from a size to the number of nodes with devices of the
-    first model; the others have the second. least, most: the part of the pods that has to be refused.
+    requests: `spec.devices` of the claims, by turns. first_model: from a size to the number of nodes with devices of
+    the first model; the others have the second. least, most: the part of the pods that has to be refused.
     """
 
     title: str
-    wishes: Sequence[Json]
+    requests: Sequence[Json]
     first_model: Callable[[Size], int]
     least: float
     most: float
 
 
-def _wish(expression: str, *counts: int, match: str = "") -> Json:
+def _request(expression: str, *counts: int, match: str = "") -> Json:
     """A claim with a request for each count, all of devices that the selector passes."""
     selectors = [{"cel": {"expression": expression}}]
     exactly = {"deviceClassName": CLASS, "allocationMode": "ExactCount", "selectors": selectors}
@@ -62,19 +62,19 @@ def _is_model(model: str) -> str:
 
 
 def _possible(model: str, counts: Sequence[int]) -> list[Json]:
-    return [_wish(_is_model(model), count, match="numa" if count == 4 else "") for count in counts]
+    return [_request(_is_model(model), count, match="numa" if count == 4 else "") for count in counts]
 
 
 def _impossible(model: str) -> list[Json]:
-    """One wish for each reason to refuse a pod on a node without any device in use."""
+    """One request for each reason to refuse a pod on a node without any device in use."""
     ours = _is_model(model)
     return [
-        _wish(ours, DEVICES_OF_NODE + 1),
-        _wish(ours, 6, 3),
-        _wish(f'{ours} && {_ATTRIBUTES}.uuid == "GPU-of-no-node"', 1),
-        _wish(f'{ours} && {_MEMORY}.compareTo(quantity("141Gi")) >= 0', 1),
-        _wish(ours, DEVICES_OF_NODE // 2 + 1, match="numa"),
-        _wish(ours, 2, match="uuid"),
+        _request(ours, DEVICES_OF_NODE + 1),
+        _request(ours, 6, 3),
+        _request(f'{ours} && {_ATTRIBUTES}.uuid == "GPU-of-no-node"', 1),
+        _request(f'{ours} && {_MEMORY}.compareTo(quantity("141Gi")) >= 0', 1),
+        _request(ours, DEVICES_OF_NODE // 2 + 1, match="numa"),
+        _request(ours, 2, match="uuid"),
     ]
 
 
@@ -87,9 +87,9 @@ def _too_few(size: Size) -> int:
     return round(_PART_THERE * sum(COUNTS) / len(COUNTS) * size.pods / len(MODELS) / DEVICES_OF_NODE)
 
 
-_THAT_FIT = [wish for model in MODELS for wish in _possible(model, COUNTS_THAT_FIT)]
-_WITH_WHOLE_NODES = [wish for model in MODELS for wish in _possible(model, COUNTS)]
-_IMPOSSIBLE = [wish for model in MODELS for wish in _impossible(model)]
+_THAT_FIT = [request for model in MODELS for request in _possible(model, COUNTS_THAT_FIT)]
+_WITH_WHOLE_NODES = [request for model in MODELS for request in _possible(model, COUNTS)]
+_IMPOSSIBLE = [request for model in MODELS for request in _impossible(model)]
 
 CASES: Mapping[str, Case] = {
     "none": Case("none refused", _THAT_FIT, _half, 0, 0),
@@ -109,7 +109,7 @@ def objects(case: Case, size: Size) -> Iterator[Json]:
     yield device_class()
     yield from nodes(size)
     yield from (_slice(number, _model(case, size, number)) for number in range(size.nodes))
-    yield from (_claim(size, number, case.wishes[number % len(case.wishes)]) for number in range(size.pods))
+    yield from (_claim(size, number, case.requests[number % len(case.requests)]) for number in range(size.pods))
     yield from (_pod(size, number) for number in range(size.pods))
 
 
@@ -137,13 +137,13 @@ def _device(node: int, index: int, model: str) -> Json:
     return {"name": device_name(index), "attributes": attributes, "capacity": {"memory": {"value": "80Gi"}}}
 
 
-def _claim(size: Size, number: int, wish: Json) -> Json:
+def _claim(size: Size, number: int, request: Json) -> Json:
     metadata = {"name": f"claim-{number:05d}", "namespace": _namespace(size, number)}
     return {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceClaim",
         "metadata": metadata,
-        "spec": {"devices": wish},
+        "spec": {"devices": request},
     }
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class RunUsage:
     """wall_s: from start to end. cpu_s: in user and kernel mode. peak_mib: the most memory resident at a time."""
 
     exit_code: int
@@ -20,7 +20,7 @@ class Usage:
     peak_mib: float
 
 
-def measure(command: Sequence[str], output: Path, errors: Path) -> Usage:
+def measure(command: Sequence[str], output: Path, errors: Path) -> RunUsage:
     """Runs the program from a new process, with its output in files.
 
     Linux counts the memory of the process that starts a program into the program's peak: getrusage(2), ru_maxrss. The
@@ -30,7 +30,7 @@ def measure(command: Sequence[str], output: Path, errors: Path) -> Usage:
         return fresh.submit(run, command, output, errors).result()
 
 
-def run(command: Sequence[str], output: Path, errors: Path) -> Usage:
+def run(command: Sequence[str], output: Path, errors: Path) -> RunUsage:
     """Runs the program from this process."""
     with output.open("wb") as out, errors.open("wb") as err:
         started = time.perf_counter()
@@ -38,4 +38,4 @@ def run(command: Sequence[str], output: Path, errors: Path) -> Usage:
         _, status, used = os.wait4(child.pid, 0)
         wall_s = time.perf_counter() - started
     child.returncode = os.waitstatus_to_exitcode(status)  # or Popen would wait for it once more
-    return Usage(child.returncode, wall_s, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)
+    return RunUsage(child.returncode, wall_s, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)

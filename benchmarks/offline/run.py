@@ -16,7 +16,7 @@ from pathlib import Path
 from benchmarks.endtoend.workload import Size
 from benchmarks.extender.figures import table
 from benchmarks.offline import answer, figures
-from benchmarks.offline.answer import WrongAnswer
+from benchmarks.offline.answer import WrongOutput
 from benchmarks.offline.cases import CASES, LEAST_PODS, MOST_PODS_OF_NODE, Case, write
 from benchmarks.offline.figures import Run
 from benchmarks.offline.measurement import measure
@@ -49,7 +49,7 @@ def main() -> None:
     cases = [case for name, case in CASES.items() if name in (arguments.only or CASES)]
     try:
         runs = measure_all(program, cases, size, arguments.rounds, arguments.output)
-    except WrongAnswer as error:
+    except WrongOutput as error:
         sys.exit(f"bench-offline: {error}")
     print(f"{size}; ours: {description()}")
     print(table(figures.rows(runs)))
@@ -77,11 +77,11 @@ def _run(program: Path, case: Case, size: Size, folder: Path) -> Run:
     usage = measure([str(program), "allocate", str(_input(folder, case)), "-o", "json"], output, errors)
     if usage.exit_code not in ENDED_WELL:
         said = errors.read_text(errors="replace").strip().splitlines()
-        raise WrongAnswer(f"{case.title}: dra ended with {usage.exit_code}: {said[-1] if said else 'it said nothing'}")
+        raise WrongOutput(f"{case.title}: dra ended with {usage.exit_code}: {said[-1] if said else 'it said nothing'}")
     try:
         found = answer.check(answer.read(output), case, size.pods)
-    except WrongAnswer as error:
-        raise WrongAnswer(f"{case.title}: {error}") from error
+    except WrongOutput as error:
+        raise WrongOutput(f"{case.title}: {error}") from error
     return Run(case.title, usage.wall_s, usage.cpu_s, usage.peak_mib, found.placed, found.refused)
 
 

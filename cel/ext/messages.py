@@ -33,7 +33,7 @@ EMPTY: Final = types.struct("google.protobuf.Empty")
 
 
 @dataclass(frozen=True, slots=True)
-class Empty:
+class EmptyMessage:
     """The value of google.protobuf.Empty."""
 
 
@@ -178,14 +178,14 @@ def _json_key(key: int) -> str:
 
 
 def _empty(_: Mapping[str, Value]) -> Value:
-    return Empty()
+    return EmptyMessage()
 
 
 def _unsupported(message: str, _: Mapping[str, Value]) -> Value:
     raise EvalError(f"unsupported conversion to a value: {message}")
 
 
-register(Empty, EMPTY, equal=lambda left, right: type(left) is type(right))
+register(EmptyMessage, EMPTY, equal=lambda left, right: type(left) is type(right))
 
 _JSON_MAP: Final = map_of(STRING, DYN)
 _JSON_LIST: Final = list_of(DYN)

@@ -37,13 +37,13 @@ from cel.values.values import GrowingList, GrowingMap, List, Map, Value, type_of
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PlannedStep:
     """A node that is neither a constant nor a path."""
 
     evaluate: Evaluate
 
 
-Plan: TypeAlias = Constant | Path | Step
+Plan: TypeAlias = Constant | Path | PlannedStep
 _LEVELS_AT_ONCE: Final = 32  # of the evaluation, between two checks of the stack
 
 
@@ -58,7 +58,7 @@ def _evaluator(planned: Plan) -> Evaluate:
     if isinstance(planned, Constant):
         value = planned.value
         return lambda _: value
-    if isinstance(planned, Step):
+    if isinstance(planned, PlannedStep):
         return planned.evaluate
     return device_paths.evaluator(planned) if isinstance(planned, ValuePath) else planned.evaluate
 
@@ -67,7 +67,7 @@ def _with_room(planned: Plan) -> Plan:
     """The same plan, evaluated on a new stack if there is little space left."""
     if isinstance(planned, Constant):
         return planned
-    return Step(steps.with_room(planned.evaluate)) if isinstance(planned, Step) else GuardedPath(planned)
+    return PlannedStep(steps.with_room(planned.evaluate)) if isinstance(planned, PlannedStep) else GuardedPath(planned)
 
 
 def _path(planned: Plan) -> Path:
@@ -146,7 +146,7 @@ class _Planner:
     def _qualifier(self, node: Call, index: Plan, *, is_optional: bool) -> Qualifier:
         if isinstance(index, Path):
             return ComputedQualifier(index.resolve, is_optional=is_optional)
-        if isinstance(index, Step):
+        if isinstance(index, PlannedStep):
             return ComputedQualifier(index.evaluate, is_optional=is_optional)
         if not is_key(index.value):
             raise folding.failure(f"invalid qualifier type: {type_of(index.value)}", node, self._checked)
@@ -168,7 +168,7 @@ class _Planner:
         evaluators = [_evaluator(operand) for operand in operands]
         call = planned_call(reference.overloads, evaluators, has_known_pattern=is_known)
         is_same_always = bool(operands) and all(isinstance(operand, Constant) for operand in operands)
-        return Step(steps.remembered(call) if is_same_always else call)
+        return PlannedStep(steps.remembered(call) if is_same_always else call)
 
     def _in(self, node: Call, reference: CallReference) -> Plan:
         del node
@@ -177,12 +177,12 @@ class _Planner:
         found = folding.membership(reference, operands)
         if isinstance(found, Constant):
             return found
-        return Step(planned_call(reference.overloads, [wanted, container]) if found is None else found(wanted))
+        return PlannedStep(planned_call(reference.overloads, [wanted, container]) if found is None else found(wanted))
 
     def _logic(self, node: Call, reference: CallReference) -> Plan:
         del node
         left, right = self._steps(reference)
-        return Step(steps.logic(left, right, decisive=reference.function == ast.OR))
+        return PlannedStep(steps.logic(left, right, decisive=reference.function == ast.OR))
 
     def _conditional(self, node: Call, reference: CallReference) -> Plan:
         del node
@@ -191,28 +191,28 @@ class _Planner:
 
     def _equals(self, node: Call, reference: CallReference) -> Plan:
         del node
-        return Step(steps.equality(*self._steps(reference)))
+        return PlannedStep(steps.equality(*self._steps(reference)))
 
     def _not_equals(self, node: Call, reference: CallReference) -> Plan:
         del node
-        return Step(steps.inequality(*self._steps(reference)))
+        return PlannedStep(steps.inequality(*self._steps(reference)))
 
     def _not_strictly_false(self, node: Call, reference: CallReference) -> Plan:
         del node
-        return Step(steps.true_unless_false(*self._steps(reference)))
+        return PlannedStep(steps.true_unless_false(*self._steps(reference)))
 
     def _or_else(self, node: Call, reference: CallReference) -> Plan:
         del node
         left, right = self._steps(reference)
-        return Step(steps.or_else(left, right, unwraps=reference.function == "orValue"))
+        return PlannedStep(steps.or_else(left, right, unwraps=reference.function == "orValue"))
 
     def _add(self, node: Call, reference: CallReference) -> Plan:
         del node
         left, right = self._steps(reference)
         first, second = reference.operands
         if isinstance(first, Ident) and first.name == ast.ACCUMULATOR and isinstance(second, ListExpr):
-            return Step(steps.appended(left, right))
-        return Step(planned_call(reference.overloads, [left, right]))
+            return PlannedStep(steps.appended(left, right))
+        return PlannedStep(planned_call(reference.overloads, [left, right]))
 
     # Aggregates
 
@@ -221,7 +221,7 @@ class _Planner:
         constants = [element.value for element in elements if isinstance(element, Constant)]
         if len(constants) == len(elements) and not node.optionals:
             return Constant(self._folded(node, lambda: List(constants)))
-        return Step(steps.listed([_evaluator(element) for element in elements], node.optionals))
+        return PlannedStep(steps.listed([_evaluator(element) for element in elements], node.optionals))
 
     def _map(self, node: MapExpr) -> Plan:
         entries = [(self.plan(entry.key), self.plan(entry.value), entry.is_optional) for entry in node.entries]
@@ -232,7 +232,9 @@ class _Planner:
         ]
         if len(constants) == len(entries):
             return Constant(self._folded(node, lambda: Map(constants)))
-        return Step(steps.mapped([steps.Pair(_evaluator(key), _evaluator(value), opt) for key, value, opt in entries]))
+        return PlannedStep(
+            steps.mapped([steps.Pair(_evaluator(key), _evaluator(value), opt) for key, value, opt in entries])
+        )
 
     def _folded(self, node: Expr, make: Callable[[], Value]) -> Value:
         try:
@@ -246,12 +248,12 @@ class _Planner:
             steps.FieldStep(field.name, self._step(field.value), field.is_optional, message.conversion(field.name))
             for field in node.fields
         ]
-        return Step(steps.constructed(fields, message.make))
+        return PlannedStep(steps.constructed(fields, message.make))
 
     # Comprehensions
 
     def _comprehension(self, node: Comprehension) -> Plan:
-        return Step(self._binding(node) if node.is_binding else self._loop(node))
+        return PlannedStep(self._binding(node) if node.is_binding else self._loop(node))
 
     def _binding(self, node: Comprehension) -> Evaluate:
         self._named_type(node.accumulator, node.start, node)

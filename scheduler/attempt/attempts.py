@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from itertools import count
 from types import MappingProxyType
 from typing import Any, TypeVar
-from zlib import crc32
 
 from allocator.model import Claim, DeviceID
 from scheduler.attempt import conditions
@@ -51,7 +50,7 @@ FASTER_S = 2.0
 """How long devices stay unavailable that an attempt lost to another process."""
 
 APART_S = 60.0
-"""How long after a lost race the search for nodes starts elsewhere than at the first one."""
+"""How long after a lost race this process takes equal nodes in an order of its own."""
 
 INTERNAL = "internal error, see the log"
 """What users see of an unexpected error."""
@@ -104,6 +103,7 @@ class Attempts:
     ) -> None:
         self.slots = Slots(concurrency)
         self._cluster = cluster
+        self._identity = cluster.order.identity
         self._binder = binder
         self._given_back = given_back
         self._is_tried = is_tried
@@ -208,7 +208,7 @@ class Attempts:
                 self._keep_apart()
         if isinstance(outcome, Fatal):
             self._trouble = (uid, outcome.reason)
-            _LOG.error("no pod can be bound", extra={"pod": str(decision.pod), "reason": outcome.reason})
+            _LOG.error("binding pods is not possible", extra={"pod": str(decision.pod), "reason": outcome.reason})
         if not isinstance(outcome, Pending):
             self._given_back(GivenBack(reserved.pod, reserved.claims, decision.node), decision.node)
 
@@ -229,7 +229,7 @@ class Attempts:
         try:
             freed = await deallocate_one(self._binder, decision, slot)
         except CallFailed as error:
-            _LOG.warning("a claim could not be deallocated: %s", error, extra={"pod": str(pod)})
+            _LOG.warning("cannot deallocate a claim: %s", error, extra={"pod": str(pod)})
             return Freed(None, f"a claim could not be deallocated: {error}")
         except Exception:  # noqa: BLE001 - whatever it is, it costs this pod and no other
             _LOG.exception("deallocating a claim failed", extra={"pod": str(pod)})
@@ -237,7 +237,7 @@ class Attempts:
         finally:
             slot.give_back()
         if freed is not None:
-            _LOG.info("claim deallocated: it cannot serve its pod", extra={"pod": str(pod)})
+            _LOG.info("claim deallocated, because its pod cannot use it", extra={"pod": str(pod)})
             broken = failed.get(key_of(freed).uid)
             self._set_aside(broken.devices if broken else (), "")
         return Freed(freed)
@@ -261,14 +261,11 @@ class Attempts:
             asyncio.get_running_loop().call_later(for_s, self._put_back, aside, node)
 
     def _keep_apart(self) -> None:
-        """Begin elsewhere than at the first node for a while, and not where the other scheduler does that we met."""
-        self._cluster.start = crc32(self._binder.process.encode()) / 2**32
+        """Take equal nodes in another order than the scheduler that we met: it may have the same identity."""
+        self._cluster.order.search_as(self._binder.process)
         if self._together:
             self._together.cancel()
-        self._together = asyncio.get_running_loop().call_later(APART_S, self._begin_at_the_first)
-
-    def _begin_at_the_first(self) -> None:
-        self._cluster.start = 0.0
+        self._together = asyncio.get_running_loop().call_later(APART_S, self._cluster.order.search_as, self._identity)
 
     def _put_back(self, aside: Claim, node: str) -> None:
         self._cluster.put_back(aside)

@@ -23,11 +23,12 @@ class PodKey:
     name: str
     uid: str
     resource_version: str
+    scheduler_name: str
 
     @staticmethod
     def of(pod: Pod) -> "PodKey":
         """The key of the pod as it is now."""
-        return PodKey(pod.namespace, pod.name, pod.uid, pod.resource_version)
+        return PodKey(pod.namespace, pod.name, pod.uid, pod.resource_version, pod.scheduler_name)
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"

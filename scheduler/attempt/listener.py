@@ -11,8 +11,8 @@ class Listener:
     def pending(self, decision: Decision, message: str) -> None:
         """The pod waits for its devices to be made ready; called once."""
 
-    def passed(self, point: Point, *, is_done: bool, duration_s: float) -> None:
-        """A part of an attempt ended; is_done: as it should."""
+    def passed(self, decision: Decision, point: Point, *, is_done: bool, duration_s: float) -> None:
+        """A part of the attempt ended; is_done: as it should."""
 
     def rolled_back(self, decision: Decision, outcome: Outcome) -> None:
         """What the attempt wrote was taken back."""

@@ -48,7 +48,7 @@ async def run(binder: Binder, attempt: Attempt, steps: Sequence[Step], report: R
 
 async def _do(binder: Binder, attempt: Attempt, steps: Sequence[Step]) -> Bound | Pending:
     for point, group in groupby(steps, key=lambda step: step.point):
-        with _timed(binder, point):
+        with _timed(binder, attempt, point):
             for step in group:
                 attempt.begun.append(step)
                 if (ended := await step.do()) is not None:
@@ -92,10 +92,11 @@ async def _fate(binder: Binder, attempt: Attempt) -> Fate | None:
 
 
 @contextmanager
-def _timed(binder: Binder, point: Point) -> Iterator[None]:
+def _timed(binder: Binder, attempt: Attempt, point: Point) -> Iterator[None]:
     began_s, is_done = binder.time.monotonic(), False
     try:
         yield
         is_done = True
     finally:
-        binder.listener.passed(point, is_done=is_done, duration_s=binder.time.monotonic() - began_s)
+        took_s = binder.time.monotonic() - began_s
+        binder.listener.passed(attempt.decision, point, is_done=is_done, duration_s=took_s)

@@ -11,7 +11,7 @@ from allocator.gates import Features
 from allocator.model import Claim
 from scheduler.cli.ending import BAD_INPUT, stop, tell
 from scheduler.cli.inputs import (
-    World,
+    Input,
     feature_options,
     inventory_of,
     keep_going_option,
@@ -83,15 +83,14 @@ def command(  # noqa: PLR0913 - one for each option
     CronJobs stand for the pods that they would create, and so does any other object with pod templates: MPIJob, JobSet,
     LeaderWorkerSet, RayCluster and so on. Allocated claims keep their devices.
 
-    Each decision is the live scheduler's own: node selector, node affinity, taints, cordoned nodes, host ports, CPU,
-    memory and other resources, volumes, anti-affinity of the pods that are there, the reach of allocated claims, and
-    scores. Extended resources of device classes become claims. Required affinity to other pods and topology spread are
-    not checked: a warning counts the pods that need them.
+    Each decision is the live scheduler's own, with every default filter and score of kube-scheduler: node selector and
+    affinity, taints, cordoned nodes, host ports, CPU, memory and other resources, volumes, affinity between pods,
+    topology spread, and the nodes that allocated claims reach. Extended resources of device classes become claims.
     """
     inventory = inventory_of(paths, overlays, features, keep_going=keep_going)
-    world = World.of(inventory, features)
-    placement = world.placement(features, names["node"], profiles, tells_every_node=output == "wide")
-    results = _place(world, placement, names["pod"], names["claim"])
+    given = Input.of(inventory, features)
+    placement = given.placement(features, names["node"], profiles, shows_every_node=output == "wide")
+    results = _place(given, placement, names["pod"], names["claim"])
     if text := _rendered(results, placement, output):
         click.echo(text, nl=not text.endswith("\n"))
     placed = sum(isinstance(result, PlacedPod) for result in results)
@@ -100,26 +99,26 @@ def command(  # noqa: PLR0913 - one for each option
     sys.exit(BAD_INPUT if inventory.errors else int(not is_complete))
 
 
-def _place(world: World, placement: Placement, pod: str, claim: str) -> list[Result]:
+def _place(given: Input, placement: Placement, pod: str, claim: str) -> list[Result]:
     """What becomes of the named pod, of the users of the named claim, or of all."""
-    chosen_pods, chosen_claims = _chosen(world, pod, claim)
-    world.warn_of(chosen_pods if pod or claim else world.pods)
+    chosen_pods, chosen_claims = _chosen(given, pod, claim)
+    given.warn_of(chosen_pods if pod or claim else given.pods)
     with Progress() as progress:
         results = placement.run(chosen_pods, chosen_claims, progress.tell)
     tell(unchecked_namespaces(placement.unchecked, admin_access.LABEL))
     return results
 
 
-def _chosen(world: World, pod_name: str, claim_name: str) -> tuple[list[Pod], list[Claim]]:
+def _chosen(given: Input, pod_name: str, claim_name: str) -> tuple[list[Pod], list[Claim]]:
     """The pods to place, and the claims that no pod uses."""
     if pod_name:
-        pod, key = world.pod(key_of(pod_name)), key_of(claim_name)
-        if claim_name and not world.uses(pod, key):
+        pod, key = given.pod(key_of(pod_name)), key_of(claim_name)
+        if claim_name and not given.uses(pod, key):
             stop(f"pod {pod} does not use claim {'/'.join(key)}")
         return [pod], []
     if claim_name:
-        return world.users(key_of(claim_name))
-    return world.pending, unused_claims(world.claims, world.pods)
+        return given.users(key_of(claim_name))
+    return given.pending, unused_claims(given.claims, given.pods)
 
 
 def _rendered(results: Sequence[Result], placement: Placement, output: str) -> str:

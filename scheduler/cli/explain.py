@@ -12,8 +12,8 @@ from allocator.gates import Features
 from allocator.model import Claim
 from scheduler.cli.ending import BAD_INPUT, stop, tell
 from scheduler.cli.inputs import (
+    Input,
     Key,
-    World,
     feature_options,
     inventory_of,
     keep_going_option,
@@ -21,7 +21,7 @@ from scheduler.cli.inputs import (
     overlay_option,
     profile_options,
 )
-from scheduler.cli.progress import Progress, told_after
+from scheduler.cli.progress import Progress, after_delay
 from scheduler.core_v1.pod import Pod
 from scheduler.decision import admin_access
 from scheduler.offline.explanation import Explanation, explain
@@ -101,32 +101,32 @@ def command(  # noqa: PLR0913 - one for each option
     if not paths:
         raise click.UsageError("Missing argument 'PATH...'.")
     inventory = inventory_of(paths, overlays, features, keep_going=keep_going)
-    world = World.of(inventory, features)
-    placement = world.placement(features, profiles=profiles)
+    given = Input.of(inventory, features)
+    placement = given.placement(features, profiles=profiles)
     if is_all:
-        fits = _explain_all(world, placement, output)
+        fits = _explain_all(given, placement, output)
         sys.exit(BAD_INPUT if inventory.errors else int(not fits or bool(inventory.unseen)))
-    subject = _subject(world, name)
+    subject = _subject(given, name)
     if node and placement.cluster.node(node) is None:
         stop(f"node {node} is not in the input")
     if subject.pod:
-        world.warn_of([subject.pod])
+        given.warn_of([subject.pod])
     if in_order:
-        _place_before(world, placement, subject)
-    with told_after("asking every node ..."):
+        _place_before(given, placement, subject)
+    with after_delay("asking every node ..."):
         explanation = explain(placement, _look(placement, subject), node)
     tell(unchecked_namespaces(placement.unchecked, admin_access.LABEL))
     if explanation.answers and explanation.verdict == "Fits" and not in_order:
-        tell(_passed_by(world, subject))
+        tell(_passed_by(given, subject))
     click.echo(_rendered(explanation, output))
     sys.exit(BAD_INPUT if inventory.errors else int(explanation.verdict != "Fits"))
 
 
-def _explain_all(world: World, placement: Placement, output: str) -> bool:
+def _explain_all(given: Input, placement: Placement, output: str) -> bool:
     """Explain each pod and claim that waits on what those before it leave; whether all of them fit."""
-    world.warn_of(world.pods)
-    pods = sorted(world.pending, key=order_of)
-    claims = sorted(unused_claims(world.claims, world.pods), key=lambda claim: (claim.namespace, claim.name))
+    given.warn_of(given.pods)
+    pods = sorted(given.pending, key=order_of)
+    claims = sorted(unused_claims(given.claims, given.pods), key=lambda claim: (claim.namespace, claim.name))
     found: list[Explanation] = []
     with Progress() as progress:
         for look in chain(map(placement.look, pods), map(placement.look_at_claim, claims)):
@@ -143,11 +143,11 @@ def _explain_all(world: World, placement: Placement, output: str) -> bool:
     return fitting == len(found)
 
 
-def _subject(world: World, name: str) -> _Subject:
+def _subject(given: Input, name: str) -> _Subject:
     kind, key = _parsed(name)
     if kind == "pod":
-        return _Subject(world.pod(key), None)
-    users, _ = world.users(key)
+        return _Subject(given.pod(key), None)
+    users, _ = given.users(key)
     return _Subject(min(users, key=order_of), None) if users else _Subject(None, key)
 
 
@@ -157,7 +157,7 @@ def _parsed(name: str) -> tuple[str, Key]:
     if not slash or first not in _KINDS:
         kind, rest = "pod", name
         if rest.count("/") > 1:
-            stop(f"{name}: {first} is no kind that can be explained, which are pod and claim")
+            stop(f"{name}: {first} is not pod or claim, the kinds that can be explained")
     else:
         kind = _KINDS[first]
     return kind, key_of(rest)
@@ -170,24 +170,24 @@ def _look(placement: Placement, subject: _Subject) -> Look:
     return placement.look_at_claim(placement.claims.objects[subject.claim].claim)
 
 
-def _place_before(world: World, placement: Placement, subject: _Subject) -> None:
+def _place_before(given: Input, placement: Placement, subject: _Subject) -> None:
     """Place what comes before it."""
     with Progress() as progress:
-        placement.run(*_before(world, subject), progress.tell)
+        placement.run(*_before(given, subject), progress.tell)
 
 
-def _before(world: World, subject: _Subject) -> tuple[list[Pod], list[Claim]]:
+def _before(given: Input, subject: _Subject) -> tuple[list[Pod], list[Claim]]:
     """What comes before it: pods that go first, then claims that no pod uses, by name."""
     if subject.pod:
         turn = order_of(subject.pod)
-        return [pod for pod in world.pending if order_of(pod) < turn], []
-    unused = unused_claims(world.claims, world.pods)
-    return world.pending, [claim for claim in unused if (claim.namespace, claim.name) < (subject.claim or ("", ""))]
+        return [pod for pod in given.pending if order_of(pod) < turn], []
+    unused = unused_claims(given.claims, given.pods)
+    return given.pending, [claim for claim in unused if (claim.namespace, claim.name) < (subject.claim or ("", ""))]
 
 
-def _passed_by(world: World, subject: _Subject) -> Iterator[str]:
+def _passed_by(given: Input, subject: _Subject) -> Iterator[str]:
     """A line on those that `dra allocate` would place first, whose devices are counted as free."""
-    pods, claims = _before(world, subject)
+    pods, claims = _before(given, subject)
     if number := len(pods) + len(claims):
         others = "1 other waits and comes" if number == 1 else f"{number} others wait and come"
         yield f"looked at alone: {others} before it (--in-order places them first)"

@@ -16,18 +16,21 @@ from allocator.policies import NAMES, UnknownPolicy, policy_of
 from allocator.policies.contract import FIRST_FIT, Policy
 from scheduler import garbage
 from scheduler.cli.ending import stop, tell
-from scheduler.cli.progress import told_after
+from scheduler.cli.progress import after_delay
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE, Pod
 from scheduler.input.documents import read
 from scheduler.input.inventory import Inventory, take_inventory
 from scheduler.offline.claims import Claims, identified
 from scheduler.offline.placement import Placement, is_pending
 from scheduler.offline.priorities import Priorities
-from scheduler.offline.snapshot_cluster import TOLD, cluster_of, unseen_storage
+from scheduler.offline.snapshot_cluster import NEEDED_ALLOCATABLE, cluster_of, unseen_storage
 from scheduler.offline.virtual_pods import expand
+from scheduler.offline.volume_claims import volume_claims_to_be
 from scheduler.output.report import (
+    early_volumes,
     report,
     unchecked_room,
+    unchecked_spread,
     unchecked_volumes,
     unknown_priorities,
     unoffered_resources,
@@ -164,7 +167,7 @@ def _features(release: str, gates: str, *, is_strict: bool) -> Features:
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class Input:
     """The input, ready for decisions.
 
     pods: of the input and those that its workloads stand for, each with its priority. extended: the resources that
@@ -177,15 +180,15 @@ class World:
     extended: ExtendedResources
 
     @staticmethod
-    def of(inventory: Inventory, features: Features) -> "World":
-        """The world that the inventory describes; what of it does not count, or is only guessed, is told."""
+    def of(inventory: Inventory, features: Features) -> "Input":
+        """The input as pods and claims; what of it does not count, or is only guessed, is reported."""
         tell(switched_off(inventory, features))
         tell(unknown_attributes(inventory))
         priorities = Priorities(inventory.priority_classes)
         pods = [*inventory.pods, *expand(inventory.workloads, inventory.pods, inventory.nodes)]
         tell(unknown_priorities(Counter(pod.priority_class for pod in pods if not priorities.knows(pod))))
         extended = ExtendedResources(inventory.classes, features)
-        return World(inventory, Claims(inventory), identified(pods, priorities.of), extended)
+        return Input(inventory, Claims(inventory), identified(pods, priorities.of), extended)
 
     @property
     def pending(self) -> list[Pod]:
@@ -198,7 +201,7 @@ class World:
         node: str = "",
         profiles: Sequence[Profile] = (Profile(),),
         *,
-        tells_every_node: bool = False,
+        shows_every_node: bool = False,
     ) -> Placement:
         """A placement on the nodes, or on the named one; what is in use is what is allocated in the input."""
         inventory = self.inventory
@@ -207,7 +210,7 @@ class World:
         cluster = cluster_of(inventory, self.claims, self.pods, features, only_node=node, profiles=profiles)
         if not gc.isenabled():  # the process is ours
             garbage.keep()
-        return Placement(cluster, self.claims, inventory.namespaces, tells_every_node=tells_every_node)
+        return Placement(cluster, self.claims, inventory.namespaces, shows_every_node=shows_every_node)
 
     def pod(self, key: Key) -> Pod:
         """The pod of that name; a living one goes before one that it replaces."""
@@ -237,24 +240,27 @@ class World:
         waiting = [pod for pod in pods if not pod.node_name and not pod.is_over]
         placed = [pod for pod in waiting if pod.claims or self.extended.asked_by(pod)]
         tell(unread_groups(placed))
-        tell(unchecked_volumes(placed, unseen_storage(self.inventory)))
+        volume_claims = volume_claims_to_be(self.inventory, placed)
+        tell(unchecked_volumes(placed, unseen_storage(self.inventory), volume_claims.keys))
+        tell(early_volumes(placed, volume_claims.bound_before))
+        tell(unchecked_spread(placed, self.pods, self.inventory.kinds))
         if placed and "Node" in self.inventory.kinds:
             has_bound_pods = any(pod.node_name for pod in self.inventory.pods)
-            tell(unchecked_room(self.inventory.nodes, TOLD, has_bound_pods=has_bound_pods))
+            tell(unchecked_room(self.inventory.nodes, NEEDED_ALLOCATABLE, has_bound_pods=has_bound_pods))
         tell(unoffered_resources(self.extended.unoffered(waiting, self.inventory.nodes), is_on=self.extended.is_on))
 
 
 def inventory_of(paths: Sequence[str], overlays: Sequence[str], features: Features, *, keep_going: bool) -> Inventory:
     """The inventory of the paths, after all that is to be said of it; the command ends where it cannot be used."""
-    with told_after("reading the input ..."):
+    with after_delay("reading the input ..."):
         inventory = take_inventory(read(paths), read(overlays), features)
     tell(report(inventory))
     if inventory.errors and not keep_going:
         number = len(inventory.errors)
         errors = f"{number} error{'' if number == 1 else 's'} in the input"
-        stop(f"{errors}, nothing was placed (--keep-going uses the rest)")
+        stop(f"{errors}, nothing was placed; use --keep-going to place the rest")
     if not inventory.kinds:
-        stop("the input holds no object")
+        stop("the input contains no objects")
     return inventory
 
 

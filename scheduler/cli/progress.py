@@ -11,7 +11,7 @@ import click
 
 
 @contextmanager
-def told_after(text: str, delay_s: float = 1.0) -> Iterator[threading.Timer]:
+def after_delay(text: str, delay_s: float = 1.0) -> Iterator[threading.Timer]:
     """Tells the text once the context is open for longer than delay_s: for work whose progress nobody knows."""
     timer = threading.Timer(delay_s, click.echo, [text], {"err": True})
     timer.daemon = True

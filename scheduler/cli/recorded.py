@@ -13,7 +13,7 @@ from allocator.api.findings import shown
 from scheduler.cli.ending import stop
 
 Json = Mapping[str, Any]
-"""An object of a recorded case, whose shape is the format's."""
+"""An object of a recorded case, whose fields are the format's."""
 
 Case = TypeVar("Case")
 Result = TypeVar("Result")
@@ -43,7 +43,7 @@ def cases_of(lines: Iterable[bytes], decode: Callable[[Json], Case]) -> Iterator
             try:
                 yield decode(of_kind(orjson.loads(line), "the line", dict))
             except ValueError as error:
-                raise InvalidCase(f"line {number} is no case: {error}") from error
+                raise InvalidCase(f"line {number} is not a valid case: {error}") from error
 
 
 def field_of(raw: Json, name: str, kind: type[Any] = object) -> Any:

@@ -103,7 +103,7 @@ _UNKNOWN = Status("nothing")
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class RecordedAnswer:
     """What becomes of a pod. gate: the plugin that holds it in the queue.
 
     best: the nodes of which one is chosen. chosen: those that were.
@@ -118,13 +118,13 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class SchedulingCase:
     """A recorded case, decoded. has_post_filter: the answer says what would be preempted."""
 
     name: str
     pod: Pod
     inventory: Inventory
-    expected: Answer
+    expected: RecordedAnswer
     has_post_filter: bool
 
 
@@ -146,7 +146,7 @@ class Difference:
 class ReplayedCase:
     """How one case went. listed: the names of the differences, where all are in docs/differences.md."""
 
-    case: Case
+    case: SchedulingCase
     differences: Sequence[Difference] = field(default=())
     listed: tuple[str, ...] = ()
 
@@ -168,22 +168,22 @@ class ReplayedCase:
     type=click.Choice(sorted(RELEASES)),
     default=DEFAULT_RELEASE,
     show_default=True,
-    help="The release whose kube-scheduler gave the answers.",
+    help="Kubernetes release that produced the answers.",
 )
 @click.option(
     "--strict/--no-strict",
     "is_strict",
     default=True,
     show_default=True,
-    help="Answer as the reference also where we would do better (docs/differences.md).",
+    help="Match the reference even where this program does better (docs/differences.md).",
 )
 def command(files: tuple[str, ...], release: str, *, is_strict: bool) -> None:
     """Replay recorded decisions of kube-scheduler and compare the answers.
 
-    FILE holds one JSON case a line; - is standard input. Prints the cases that differ, how many differ by plugin, and
-    last the line `N passed, M failed, K skipped; postFilter of P cases not compared`. With --no-strict a case that
-    differs only as docs/differences.md says passes, and is printed with the name of the difference. Exit code: 0 when
-    nothing failed, 1 on a failure, 2 for input that is no case.
+    FILE contains one JSON case per line; - is standard input. The output lists the cases that differ and their number
+    by plugin, and ends with the line `N passed, M failed, K skipped; postFilter of P cases not compared`. With
+    --no-strict, a case passes if it differs only as docs/differences.md describes, and the name of the difference is
+    printed. Exit code: 0 if no case failed, 1 if one failed, 2 for invalid input.
     """
     counts: Counter[str] = Counter()
     plugins: Counter[str] = Counter()
@@ -206,7 +206,7 @@ def replay(lines: Iterator[bytes], features: Features) -> Iterator[ReplayedCase]
         yield replayed_case(case, features)
 
 
-def replayed_case(case: Case, features: Features) -> ReplayedCase:
+def replayed_case(case: SchedulingCase, features: Features) -> ReplayedCase:
     """Decide and compare; without `strict` a difference is listed only where the strict answer has none.
 
     Another choice is no difference of its own where something else differs, from which it follows.
@@ -218,7 +218,7 @@ def replayed_case(case: Case, features: Features) -> ReplayedCase:
     return ReplayedCase(case, differences, tuple(sorted(names)))
 
 
-def case_of(raw: Json) -> Case:
+def case_of(raw: Json) -> SchedulingCase:
     """The case that a line holds. Raises ValueError, InvalidCase among them, for what is none."""
     found = {name: objects_of(raw, name) for name in KINDS}
     own = _completed_pod(field_of(raw, "pod", dict), -1)
@@ -236,7 +236,7 @@ def case_of(raw: Json) -> Case:
         raise InvalidCase("; ".join(map(str, inventory.errors)))
     pod = next(one for one in inventory.pods if one.uid == own["metadata"]["uid"])
     expected = field_of(raw, "expected", dict)
-    return Case(str(field_of(raw, "id")), pod, inventory, _recorded(expected, pod), "postFilter" in expected)
+    return SchedulingCase(str(field_of(raw, "id")), pod, inventory, _recorded(expected, pod), "postFilter" in expected)
 
 
 def _is_nowhere(name: str, raw: Json) -> bool:
@@ -261,11 +261,11 @@ def _missing_namespaces(given: Iterable[Json], pods: Iterable[Json]) -> list[Jso
     return [{"metadata": {"name": name, "labels": {"kubernetes.io/metadata.name": name}}} for name in names]
 
 
-def _recorded(raw: Json, pod: Pod) -> Answer:
+def _recorded(raw: Json, pod: Pod) -> RecordedAnswer:
     scores = {
         node: _scores(of_kind(one, f"scores of {node}", dict)) for node, one in _objects_by_name(raw, "scores").items()
     }
-    return Answer(
+    return RecordedAnswer(
         raw.get("gate", ""),
         _status(field_of(raw, "preFilter", dict)),
         {node: _status(one) for node, one in _objects_by_name(raw, "nodes").items()},
@@ -296,27 +296,27 @@ def _best(scores: Scores, pod: Pod) -> frozenset[str]:
     return frozenset(node for node, total in totals.items() if total == max(totals.values()))
 
 
-def _answer(case: Case, features: Features) -> Answer:
+def _answer(case: SchedulingCase, features: Features) -> RecordedAnswer:
     """What our own code says. Raises AllocationError."""
     pod, claims = case.pod, Claims(case.inventory)
     cluster = cluster_of(case.inventory, claims, case.inventory.pods, features, assumes_room=False)
     found = cluster.claims_of(pod)
     if isinstance(found, Waiting):
-        return _told(cluster, pod, diagnosis_of(cluster, pod, found), "")
+        return _reported(cluster, pod, diagnosis_of(cluster, pod, found), "")
     own, used_up = [one.claim for one in found], full(pod, found)
     decided = decide(cluster, pod, own, used_up)
     chosen = decided.node if isinstance(decided, Placed) else ""
-    return _told(cluster, pod, diagnosis_of(cluster, pod, own, used_up), chosen)
+    return _reported(cluster, pod, diagnosis_of(cluster, pod, own, used_up), chosen)
 
 
-def _told(cluster: Cluster, pod: Pod, diagnosis: Diagnosis, chosen: str) -> Answer:
+def _reported(cluster: Cluster, pod: Pod, diagnosis: Diagnosis, chosen: str) -> RecordedAnswer:
     gate = "SchedulingGates" if pod.gates else "DynamicResources" if cluster.gate(pod) else ""
     names = [cluster.name_of(number) for number in bits(diagnosis.feasible)]
     scores = {
         name: {plugin: int(own[position]) for plugin, own in diagnosis.scores.items()}
         for position, name in enumerate(names)
     }
-    return Answer(
+    return RecordedAnswer(
         gate,
         _everywhere(diagnosis.everywhere) if diagnosis.everywhere else Status(),
         {**_refused(cluster, diagnosis), **dict.fromkeys(names, Status())},
@@ -343,7 +343,7 @@ def _refused(cluster: Cluster, diagnosis: Diagnosis) -> Mapping[str, Status]:
     return found
 
 
-def _differences(case: Case, features: Features) -> Iterator[Difference]:
+def _differences(case: SchedulingCase, features: Features) -> Iterator[Difference]:
     """Where our answer is another one. The choice is compared where nothing differs that it is made of."""
     try:
         actual = _answer(case, features)
@@ -354,13 +354,13 @@ def _differences(case: Case, features: Features) -> Iterator[Difference]:
     yield from found or _by_choice(case.expected, actual)
 
 
-def _differing_parts(expected: Answer, actual: Answer) -> Iterator[Difference]:
+def _differing_parts(expected: RecordedAnswer, actual: RecordedAnswer) -> Iterator[Difference]:
     if expected.gate != actual.gate:
         text = f"queue: expected {expected.gate or 'no'} gate, got {actual.gate or 'none'}"
         yield Difference(expected.gate or actual.gate, _QUEUE, text)
     if expected.pre_filter != actual.pre_filter:
-        plugin, told = _differing(expected.pre_filter, actual.pre_filter)
-        yield Difference(plugin, _PRE_FILTER, f"preFilter: {told}")
+        plugin, reported = _differing(expected.pre_filter, actual.pre_filter)
+        yield Difference(plugin, _PRE_FILTER, f"preFilter: {reported}")
         return
     yield from _by_node(expected.nodes, actual.nodes)
     if expected.scores.keys() != actual.scores.keys():  # scores depend on which nodes are feasible
@@ -368,10 +368,10 @@ def _differing_parts(expected: Answer, actual: Answer) -> Iterator[Difference]:
     yield from _by_score(expected.scores, actual.scores)
 
 
-def _by_choice(expected: Answer, actual: Answer) -> Iterator[Difference]:
+def _by_choice(expected: RecordedAnswer, actual: RecordedAnswer) -> Iterator[Difference]:
     if expected.best and not (actual.chosen and actual.chosen <= expected.best and expected.chosen <= actual.best):
-        told = f"chosen: expected one of {_names(expected.best)}, got {_names(actual.chosen) or 'none'}"
-        yield Difference("choice", _CHOICE, told)
+        reported = f"chosen: expected one of {_names(expected.best)}, got {_names(actual.chosen) or 'none'}"
+        yield Difference("choice", _CHOICE, reported)
 
 
 def _by_node(expected: Mapping[str, Status], actual: Mapping[str, Status]) -> Iterator[Difference]:
@@ -380,8 +380,8 @@ def _by_node(expected: Mapping[str, Status], actual: Mapping[str, Status]) -> It
         theirs, ours = expected.get(node, _UNKNOWN), actual.get(node, _UNKNOWN)
         if theirs != ours:
             found.setdefault(_differing(theirs, ours), []).append(node)
-    for (plugin, told), nodes in found.items():
-        yield Difference(plugin, _NODE, f"{_names(nodes)}: {told}")
+    for (plugin, reported), nodes in found.items():
+        yield Difference(plugin, _NODE, f"{_names(nodes)}: {reported}")
 
 
 def _differing(expected: Status, actual: Status) -> tuple[str, str]:
@@ -395,8 +395,8 @@ def _by_score(expected: Scores, actual: Scores) -> Iterator[Difference]:
     for plugin in sorted({plugin for node in nodes for plugin in (*expected[node], *actual[node])}):
         theirs, ours = ([scores[node].get(plugin) for node in nodes] for scores in (expected, actual))
         if theirs != ours:
-            told = f"{plugin} of {_names(nodes)}: expected {_listed(theirs)}, got {_listed(ours)}"
-            yield Difference(plugin, _SCORE, told)
+            reported = f"{plugin} of {_names(nodes)}: expected {_listed(theirs)}, got {_listed(ours)}"
+            yield Difference(plugin, _SCORE, reported)
 
 
 def _listed(scores: Iterable[int | None]) -> str:

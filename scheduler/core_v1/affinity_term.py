@@ -9,7 +9,9 @@ Source: k8s.io/api core/v1 PodAffinity, PodAntiAffinity, PodAffinityTerm.
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from scheduler.core_v1.fields import ObjectFields
+from allocator.api import names
+from allocator.api.findings import FieldError
+from scheduler.core_v1.fields import Int32, ObjectFields, name_error
 from scheduler.core_v1.label_selector import (
     Labels,
     LabelSelector,
@@ -18,6 +20,8 @@ from scheduler.core_v1.label_selector import (
     selector_problem,
     selects,
 )
+
+MAX_WEIGHT = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +70,7 @@ class PodAffinity:
 NO_POD_AFFINITY = PodAffinity()
 
 
-class _TermFields(ObjectFields):
+class _AffinityTermFields(ObjectFields):
     topologyKey: str = ""  # noqa: N815 - the API's name
     namespaces: list[str] | None = None
     labelSelector: LabelSelectorFields | None = None  # noqa: N815 - the API's name
@@ -74,15 +78,34 @@ class _TermFields(ObjectFields):
 
 
 class _WeightedTermFields(ObjectFields):
-    weight: int
-    podAffinityTerm: _TermFields  # noqa: N815 - the API's name
+    weight: Int32
+    podAffinityTerm: _AffinityTermFields  # noqa: N815 - the API's name
 
 
 class PodAffinityFields(ObjectFields):
     """spec.affinity.podAffinity or podAntiAffinity of a pod."""
 
-    requiredDuringSchedulingIgnoredDuringExecution: list[_TermFields] | None = None  # noqa: N815 - the API's name
+    requiredDuringSchedulingIgnoredDuringExecution: list[_AffinityTermFields] | None = None  # noqa: N815 - the API's name
     preferredDuringSchedulingIgnoredDuringExecution: list[_WeightedTermFields] | None = None  # noqa: N815 - API's
+
+
+def pod_affinity_errors(path: str, fields: PodAffinityFields | None) -> Iterator[FieldError]:
+    """What no release allows; of selectors the API server keeps old ones that it would refuse today. path: of both."""
+    for position, term in enumerate(_required(fields)):
+        at = f"{path}.requiredDuringSchedulingIgnoredDuringExecution[{position}].topologyKey"
+        yield from name_error(at, term.topologyKey, names.label_key)
+    for position, preferred in enumerate(_preferred(fields)):
+        at = f"{path}.preferredDuringSchedulingIgnoredDuringExecution[{position}]"
+        yield from weight_errors(at, preferred.weight)
+        yield from name_error(
+            f"{at}.podAffinityTerm.topologyKey", preferred.podAffinityTerm.topologyKey, names.label_key
+        )
+
+
+def weight_errors(path: str, weight: int) -> Iterator[FieldError]:
+    """What is wrong with the weight of a preferred term. path: of the term."""
+    if not 1 <= weight <= MAX_WEIGHT:
+        yield FieldError(f"{path}.weight", weight, f"must be between 1 and {MAX_WEIGHT}")
 
 
 def pod_affinity_of(
@@ -109,7 +132,7 @@ def pod_affinity_of(
     )
 
 
-def _required(fields: PodAffinityFields | None) -> list[_TermFields]:
+def _required(fields: PodAffinityFields | None) -> list[_AffinityTermFields]:
     return (fields.requiredDuringSchedulingIgnoredDuringExecution if fields else None) or []
 
 
@@ -121,19 +144,19 @@ def _weighted(fields: _WeightedTermFields, namespace: str) -> WeightedTerm:
     return WeightedTerm(fields.weight, _term(fields.podAffinityTerm, namespace))
 
 
-def _term(fields: _TermFields, namespace: str) -> AffinityTerm:
+def _term(fields: _AffinityTermFields, namespace: str) -> AffinityTerm:
     named, selected = fields.namespaces, fields.namespaceSelector
     own = (namespace,) if not named and selected is None else ()
     namespaces = frozenset((*own, *(named or ())))
     return AffinityTerm(fields.topologyKey, namespaces, label_selector(fields.labelSelector), label_selector(selected))
 
 
-def _problem(terms: Iterable[_TermFields]) -> str:
+def _problem(terms: Iterable[_AffinityTermFields]) -> str:
     """What is wrong with the first term that makes no sense."""
     return next(filter(None, _problems(terms)), "")
 
 
-def _problems(terms: Iterable[_TermFields]) -> Iterator[str]:
+def _problems(terms: Iterable[_AffinityTermFields]) -> Iterator[str]:
     for one in terms:
         yield selector_problem(label_selector(one.labelSelector))
         yield selector_problem(label_selector(one.namespaceSelector))

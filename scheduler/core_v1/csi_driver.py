@@ -7,31 +7,31 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from allocator.api.findings import FieldError
-from scheduler.core_v1.fields import MetadataFields, ObjectFields, metadata_errors, typed
+from scheduler.core_v1.fields import ObjectFields, ObjectMetaFields, metadata_errors, typed
 
 
 @dataclass(frozen=True, slots=True)
 class CSIDriver:
-    """A driver by its name. tells_capacity: CSIStorageCapacities say what it can provision."""
+    """A driver by its name. publishes_capacity: CSIStorageCapacities say what it can provision."""
 
     name: str
-    tells_capacity: bool = False
+    publishes_capacity: bool = False
 
 
-class _SpecFields(ObjectFields):
+class _CsiDriverSpecFields(ObjectFields):
     storageCapacity: bool | None = None  # noqa: N815 - the API's name
 
 
-class _DriverFields(ObjectFields):
-    metadata: MetadataFields
-    spec: _SpecFields | None = None
+class _CsiDriverFields(ObjectFields):
+    metadata: ObjectMetaFields
+    spec: _CsiDriverSpecFields | None = None
 
 
 def decode_csi_driver(
     raw: Mapping[str, object], *, validate: bool = True
 ) -> tuple[CSIDriver | None, tuple[FieldError, ...]]:
     """The driver, or the errors. validate: what the API server refuses is an error."""
-    fields, errors = typed(_DriverFields, raw)
+    fields, errors = typed(_CsiDriverFields, raw)
     if fields is None:
         return None, errors
     if validate and (errors := tuple(metadata_errors(fields.metadata))):

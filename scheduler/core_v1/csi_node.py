@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from allocator.api.findings import FieldError
-from scheduler.core_v1.fields import AnnotatedFields, ObjectFields, metadata_errors, typed
+from scheduler.core_v1.fields import AnnotatedFields, Int32, ObjectFields, metadata_errors, typed
 
 MIGRATED = "storage.alpha.kubernetes.io/migrated-plugins"
 
@@ -22,21 +22,21 @@ class CSINode:
 
 
 class _AllocatableFields(ObjectFields):
-    count: int | None = None
+    count: Int32 | None = None
 
 
-class _DriverFields(ObjectFields):
+class _NodeDriverFields(ObjectFields):
     name: str
     allocatable: _AllocatableFields | None = None
 
 
-class _SpecFields(ObjectFields):
-    drivers: list[_DriverFields] | None = None
+class _CsiNodeSpecFields(ObjectFields):
+    drivers: list[_NodeDriverFields] | None = None
 
 
 class _CSINodeFields(ObjectFields):
     metadata: AnnotatedFields
-    spec: _SpecFields | None = None
+    spec: _CsiNodeSpecFields | None = None
 
 
 def decode_csi_node(
@@ -53,6 +53,6 @@ def decode_csi_node(
     return CSINode(fields.metadata.name, _limits(drivers), frozenset(filter(None, migrated.split(",")))), ()
 
 
-def _limits(drivers: list[_DriverFields] | tuple[()]) -> Mapping[str, int]:
-    told = ((one.name, one.allocatable.count if one.allocatable else None) for one in drivers)
-    return {name: count for name, count in told if count is not None}
+def _limits(drivers: list[_NodeDriverFields] | tuple[()]) -> Mapping[str, int]:
+    reported = ((one.name, one.allocatable.count if one.allocatable else None) for one in drivers)
+    return {name: count for name, count in reported if count is not None}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from allocator.api.findings import FieldError
 from cel.values.quantity import Quantity
-from scheduler.core_v1.fields import MetadataFields, ObjectFields, metadata_errors, typed
+from scheduler.core_v1.fields import ObjectFields, ObjectMetaFields, metadata_errors, typed
 from scheduler.core_v1.label_selector import LabelSelector, LabelSelectorFields, label_selector
 from scheduler.core_v1.resources import Amount
 
@@ -30,7 +30,7 @@ class CSIStorageCapacity:
 
 
 class _CapacityFields(ObjectFields):
-    metadata: MetadataFields
+    metadata: ObjectMetaFields
     storageClassName: str  # noqa: N815 - the API's name
     nodeTopology: LabelSelectorFields | None = None  # noqa: N815 - the API's name
     capacity: Amount | None = None
@@ -44,9 +44,9 @@ def decode_csi_storage_capacity(
     fields, errors = typed(_CapacityFields, raw)
     if fields is None:
         return None, errors
-    told = {"capacity": fields.capacity, "maximumVolumeSize": fields.maximumVolumeSize}
+    reported = {"capacity": fields.capacity, "maximumVolumeSize": fields.maximumVolumeSize}
     negative = (
-        FieldError(name, one.text, "must not be negative") for name, one in told.items() if one and one.sign < 0
+        FieldError(name, one.text, "must not be negative") for name, one in reported.items() if one and one.sign < 0
     )
     if validate and (errors := (*metadata_errors(fields.metadata), *negative)):
         return None, errors

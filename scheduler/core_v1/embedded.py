@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from allocator.api.findings import FieldError, step_text
-from scheduler.core_v1.fields import MetadataFields, ObjectFields, OwnerFields, metadata_errors, typed
+from scheduler.core_v1.fields import ObjectFields, ObjectMetaFields, OwnerFields, metadata_errors, typed
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE, Owner, controller_of, decode_pod
 from scheduler.core_v1.workload import MAX_PODS, Workload, WorkloadConditionFields, raw_pod, why_over
 
@@ -35,7 +35,7 @@ _Path = tuple[str | int, ...]
 
 
 class _Metadata(ObjectFields):
-    metadata: MetadataFields
+    metadata: ObjectMetaFields
 
 
 class _Status(ObjectFields):
@@ -204,7 +204,7 @@ def _distinct(names: list[str]) -> list[str]:
     return found
 
 
-def _note(raw: Mapping[str, object], metadata: MetadataFields) -> str:
+def _note(raw: Mapping[str, object], metadata: ObjectMetaFields) -> str:
     """Why the object asks for no pods though it is there, or empty."""
     if metadata.deletionTimestamp:
         return "is being deleted"

@@ -5,13 +5,13 @@ are held to the API server's rules: they are written into claims, tables and mes
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
-from pydantic_core import ValidationError
+from pydantic_core import ValidationError, core_schema
 
 from allocator.api import names
 from allocator.api.findings import MAPS, FieldError, path_of
-from allocator.api.schema import Reader
+from allocator.api.schema import CheckedBy, Reader
 from allocator.model import NodeSelector, Requirement, Term
 
 _MAPS = MAPS | {
@@ -37,8 +37,14 @@ _MESSAGES: Mapping[str, str] = {
 }
 
 
+_INT32 = {"ge": -(2**31), "le": 2**31 - 1}
+
+Int32 = Annotated[int, CheckedBy(core_schema.int_schema(strict=True, ge=_INT32["ge"], le=_INT32["le"]))]
+"""An integer as large as the API's are."""
+
+
 class ObjectFields:
-    """The base of all shapes here: types as JSON has them, unknown fields unread."""
+    """The base of all types that are read so: types as JSON has them, unknown fields unread."""
 
     reader: ClassVar[Reader[Any]]
 
@@ -46,10 +52,10 @@ class ObjectFields:
         cls.reader = Reader(cls)
 
 
-Shape = TypeVar("Shape", bound=ObjectFields)
+T = TypeVar("T", bound=ObjectFields)
 
 
-class RequirementFields(ObjectFields):
+class SelectorRequirementFields(ObjectFields):
     """An expression of a node selector term."""
 
     key: str
@@ -57,11 +63,11 @@ class RequirementFields(ObjectFields):
     values: list[str] | None = None
 
 
-class TermFields(ObjectFields):
+class SelectorTermFields(ObjectFields):
     """A node selector term."""
 
-    matchExpressions: list[RequirementFields] | None = None  # noqa: N815 - the API's name
-    matchFields: list[RequirementFields] | None = None  # noqa: N815 - the API's name
+    matchExpressions: list[SelectorRequirementFields] | None = None  # noqa: N815 - the API's name
+    matchFields: list[SelectorRequirementFields] | None = None  # noqa: N815 - the API's name
 
 
 class OwnerFields(ObjectFields):
@@ -73,7 +79,7 @@ class OwnerFields(ObjectFields):
     controller: bool | None = None
 
 
-class MetadataFields(ObjectFields):
+class ObjectMetaFields(ObjectFields):
     """metadata, as far as placement needs it."""
 
     name: str = ""
@@ -88,16 +94,16 @@ class MetadataFields(ObjectFields):
     ownerReferences: list[OwnerFields] | None = None  # noqa: N815 - the API's name
 
 
-class AnnotatedFields(MetadataFields):
+class AnnotatedFields(ObjectMetaFields):
     """The same of objects whose annotations say something."""
 
     annotations: dict[str, str] | None = None
 
 
-def typed(shape: type[Shape], raw: Mapping[str, object]) -> tuple[Shape | None, tuple[FieldError, ...]]:
-    """The object in its shape, or None with every error."""
+def typed(type_: type[T], raw: Mapping[str, object]) -> tuple[T | None, tuple[FieldError, ...]]:
+    """The object with typed fields, or None with every error."""
     try:
-        return shape.reader.read(raw), ()
+        return type_.reader.read(raw), ()
     except ValidationError as error:
         return None, field_errors(error)
 
@@ -109,13 +115,14 @@ def field_errors(error: ValidationError) -> tuple[FieldError, ...]:
 
 def _field_error(detail: Mapping[str, object]) -> FieldError:
     kind = str(detail["type"])
-    message = _MESSAGES.get(kind, str(detail["msg"]))
+    is_int32 = detail.get("ctx") in [{name: bound} for name, bound in _INT32.items()]
+    message = "must be an integer of 32 bits" if is_int32 else _MESSAGES.get(kind, str(detail["msg"]))
     location = detail["loc"]
     assert isinstance(location, tuple)
     return FieldError(path_of(location, _MAPS), None if kind == "missing" else detail["input"], message)
 
 
-def metadata_errors(metadata: MetadataFields) -> Iterator[FieldError]:
+def metadata_errors(metadata: ObjectMetaFields) -> Iterator[FieldError]:
     """What is wrong with the name and, where there is one, the namespace."""
     if problem := names.object_name(metadata.name, metadata.generateName or ""):
         yield FieldError("metadata.name", metadata.name or None, problem)
@@ -129,13 +136,13 @@ def name_error(path: str, name: str, rule: Callable[[str], str]) -> Iterator[Fie
         yield FieldError(path, name or None, problem)
 
 
-def selector_of(terms: list[TermFields] | None) -> NodeSelector:
+def selector_of(terms: list[SelectorTermFields] | None) -> NodeSelector:
     """The node selector that the terms write."""
     return tuple(
         Term(requirements_of(term.matchExpressions), requirements_of(term.matchFields)) for term in terms or ()
     )
 
 
-def requirements_of(fields: list[RequirementFields] | None) -> tuple[Requirement, ...]:
+def requirements_of(fields: list[SelectorRequirementFields] | None) -> tuple[Requirement, ...]:
     """The requirements that the expressions write."""
     return tuple(Requirement(field.key, field.operator, tuple(field.values or ())) for field in fields or ())

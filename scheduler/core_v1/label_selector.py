@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from allocator.api import names
 from allocator.cluster.node_affinity import all_hold
 from allocator.model import Requirement
-from scheduler.core_v1.fields import ObjectFields, RequirementFields, requirements_of
+from scheduler.core_v1.fields import ObjectFields, SelectorRequirementFields, requirements_of
 
 Labels = Mapping[str, str]
 
@@ -28,7 +28,7 @@ class LabelSelectorFields(ObjectFields):
     """A LabelSelector."""
 
     matchLabels: dict[str, str] | None = None  # noqa: N815 - the API's name
-    matchExpressions: list[RequirementFields] | None = None  # noqa: N815 - the API's name
+    matchExpressions: list[SelectorRequirementFields] | None = None  # noqa: N815 - the API's name
 
 
 def label_selector(fields: LabelSelectorFields | None) -> LabelSelector:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from allocator.api.findings import FieldError
-from scheduler.core_v1.fields import MetadataFields, ObjectFields, metadata_errors, typed
+from scheduler.core_v1.fields import ObjectFields, ObjectMetaFields, metadata_errors, typed
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class Namespace:
 
 
 class _NamespaceFields(ObjectFields):
-    metadata: MetadataFields
+    metadata: ObjectMetaFields
 
 
 def decode_namespace(

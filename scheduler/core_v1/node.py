@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from allocator.api import names
 from allocator.api.findings import FieldError
 from allocator.model import Node, Taint
-from scheduler.core_v1.fields import MetadataFields, ObjectFields, metadata_errors, name_error, typed
+from scheduler.core_v1.fields import ObjectFields, ObjectMetaFields, metadata_errors, name_error, typed
 from scheduler.core_v1.images import images_of_node
 from scheduler.core_v1.resources import Amount, amount_errors
 
@@ -19,20 +19,20 @@ class _TaintFields(ObjectFields):
     effect: str
 
 
-class _SpecFields(ObjectFields):
+class _NodeSpecFields(ObjectFields):
     unschedulable: bool | None = None
     taints: list[_TaintFields] | None = None
 
 
-class _StatusFields(ObjectFields):
+class _NodeStatusFields(ObjectFields):
     declaredFeatures: list[str] | None = None  # noqa: N815 - the API's name
     allocatable: dict[str, Amount] | None = None
 
 
 class _NodeFields(ObjectFields):
-    metadata: MetadataFields
-    spec: _SpecFields | None = None
-    status: _StatusFields | None = None
+    metadata: ObjectMetaFields
+    spec: _NodeSpecFields | None = None
+    status: _NodeStatusFields | None = None
 
 
 def decode_node(raw: Mapping[str, object], *, validate: bool = True) -> tuple[Node | None, tuple[FieldError, ...]]:
@@ -40,7 +40,7 @@ def decode_node(raw: Mapping[str, object], *, validate: bool = True) -> tuple[No
     fields, errors = typed(_NodeFields, raw)
     if fields is None:
         return None, errors
-    spec, status = fields.spec or _SpecFields(), fields.status or _StatusFields()
+    spec, status = fields.spec or _NodeSpecFields(), fields.status or _NodeStatusFields()
     if validate and (errors := _errors(fields.metadata, spec, status)):
         return None, errors
     node = Node(
@@ -55,15 +55,15 @@ def decode_node(raw: Mapping[str, object], *, validate: bool = True) -> tuple[No
     return node, ()
 
 
-def _errors(metadata: MetadataFields, spec: _SpecFields, status: _StatusFields) -> tuple[FieldError, ...]:
+def _errors(metadata: ObjectMetaFields, spec: _NodeSpecFields, status: _NodeStatusFields) -> tuple[FieldError, ...]:
     return *metadata_errors(metadata), *_taint_errors(spec), *_status_errors(status)
 
 
-def _taint_errors(spec: _SpecFields) -> Iterator[FieldError]:
+def _taint_errors(spec: _NodeSpecFields) -> Iterator[FieldError]:
     for position, taint in enumerate(spec.taints or ()):
         yield from name_error(f"spec.taints[{position}].key", taint.key, names.label_key)
         yield from name_error(f"spec.taints[{position}].value", taint.value or "", names.label_value)
 
 
-def _status_errors(status: _StatusFields) -> Iterator[FieldError]:
+def _status_errors(status: _NodeStatusFields) -> Iterator[FieldError]:
     yield from amount_errors("status.allocatable", status.allocatable or {})

@@ -10,7 +10,14 @@ from dataclasses import dataclass, field, replace
 from allocator.api.findings import FieldError
 from allocator.model import NodeSelector, Requirement, Term
 from cel.values.quantity import Quantity
-from scheduler.core_v1.fields import AnnotatedFields, ObjectFields, TermFields, metadata_errors, selector_of, typed
+from scheduler.core_v1.fields import (
+    AnnotatedFields,
+    ObjectFields,
+    SelectorTermFields,
+    metadata_errors,
+    selector_of,
+    typed,
+)
 from scheduler.core_v1.label_selector import Labels
 from scheduler.core_v1.resources import Amount, amount_errors
 from scheduler.core_v1.volume_sources import (
@@ -73,12 +80,12 @@ class PersistentVolume:
         return claim is not None and (claim.namespace, claim.name) == (namespace, name) and claim.uid in ("", uid)
 
 
-class _RequiredFields(ObjectFields):
-    nodeSelectorTerms: list[TermFields] | None = None  # noqa: N815 - the API's name
+class _VolumeRequiredFields(ObjectFields):
+    nodeSelectorTerms: list[SelectorTermFields] | None = None  # noqa: N815 - the API's name
 
 
-class _NodeAffinityFields(ObjectFields):
-    required: _RequiredFields | None = None
+class _VolumeAffinityFields(ObjectFields):
+    required: _VolumeRequiredFields | None = None
 
 
 class _ReferenceFields(ObjectFields):
@@ -87,30 +94,30 @@ class _ReferenceFields(ObjectFields):
     uid: str | None = None
 
 
-class _SourceFields(ObjectFields):
+class _CsiSourceFields(ObjectFields):
     driver: str = ""
     volumeHandle: str = ""  # noqa: N815 - the API's name
 
 
-class _SpecFields(ObjectFields):
+class _PersistentVolumeSpecFields(ObjectFields):
     storageClassName: str | None = None  # noqa: N815 - the API's name
     capacity: dict[str, Amount] | None = None
     accessModes: list[str] | None = None  # noqa: N815 - the API's name
     volumeMode: str | None = None  # noqa: N815 - the API's name
     volumeAttributesClassName: str | None = None  # noqa: N815 - the API's name
-    nodeAffinity: _NodeAffinityFields | None = None  # noqa: N815 - the API's name
+    nodeAffinity: _VolumeAffinityFields | None = None  # noqa: N815 - the API's name
     claimRef: _ReferenceFields | None = None  # noqa: N815 - the API's name
-    csi: _SourceFields | None = None
+    csi: _CsiSourceFields | None = None
 
 
-class _StatusFields(ObjectFields):
+class _PersistentVolumeStatusFields(ObjectFields):
     phase: str | None = None
 
 
 class _VolumeFields(ObjectFields):
     metadata: AnnotatedFields
-    spec: _SpecFields
-    status: _StatusFields | None = None
+    spec: _PersistentVolumeSpecFields
+    status: _PersistentVolumeStatusFields | None = None
 
 
 def decode_persistent_volume(
@@ -154,7 +161,7 @@ def class_of(metadata: AnnotatedFields, name: str | None) -> str:
 
 
 def _with_source(
-    volume: PersistentVolume, csi: _SourceFields | None, raw_spec: Mapping[str, object]
+    volume: PersistentVolume, csi: _CsiSourceFields | None, raw_spec: Mapping[str, object]
 ) -> PersistentVolume:
     if csi is not None:
         named = csi.driver and csi.volumeHandle

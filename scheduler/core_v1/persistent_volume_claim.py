@@ -65,7 +65,7 @@ class _ResourcesFields(ObjectFields):
     requests: dict[str, Amount] | None = None
 
 
-class _SpecFields(ObjectFields):
+class _PersistentVolumeClaimSpecFields(ObjectFields):
     storageClassName: str | None = None  # noqa: N815 - the API's name
     volumeName: str | None = None  # noqa: N815 - the API's name
     accessModes: list[str] | None = None  # noqa: N815 - the API's name
@@ -75,14 +75,14 @@ class _SpecFields(ObjectFields):
     selector: LabelSelectorFields | None = None
 
 
-class _StatusFields(ObjectFields):
+class _PersistentVolumeClaimStatusFields(ObjectFields):
     phase: str | None = None
 
 
 class _ClaimFields(ObjectFields):
     metadata: AnnotatedFields
-    spec: _SpecFields
-    status: _StatusFields | None = None
+    spec: _PersistentVolumeClaimSpecFields
+    status: _PersistentVolumeClaimStatusFields | None = None
 
 
 def decode_persistent_volume_claim(
@@ -121,7 +121,7 @@ def _claim(fields: _ClaimFields, requests: Mapping[str, Quantity]) -> Persistent
     )
 
 
-def _requests(spec: _SpecFields) -> Mapping[str, Quantity]:
+def _requests(spec: _PersistentVolumeClaimSpecFields) -> Mapping[str, Quantity]:
     return (spec.resources.requests if spec.resources else None) or {}
 
 

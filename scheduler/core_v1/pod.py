@@ -11,12 +11,20 @@ from allocator.api import names
 from allocator.api.findings import FieldError, duplicates, step_text
 from allocator.model import Container, NodeSelector, Term, Toleration
 from cel.values.quantity import Quantity
-from scheduler.core_v1.affinity_term import NO_POD_AFFINITY, PodAffinity, PodAffinityFields, pod_affinity_of
+from scheduler.core_v1.affinity_term import (
+    NO_POD_AFFINITY,
+    PodAffinity,
+    PodAffinityFields,
+    pod_affinity_errors,
+    pod_affinity_of,
+    weight_errors,
+)
 from scheduler.core_v1.fields import (
-    MetadataFields,
+    Int32,
     ObjectFields,
+    ObjectMetaFields,
     OwnerFields,
-    TermFields,
+    SelectorTermFields,
     metadata_errors,
     name_error,
     selector_of,
@@ -46,7 +54,13 @@ from scheduler.core_v1.resources import (
     resource_errors,
 )
 from scheduler.core_v1.spec_read import SpecRead
-from scheduler.core_v1.topology_spread import SpreadConstraint, SpreadConstraintFields, spread_constraints, with_labels
+from scheduler.core_v1.topology_spread import (
+    SpreadConstraint,
+    SpreadConstraintFields,
+    constraint_errors,
+    spread_constraints,
+    with_labels,
+)
 
 DEFAULT_NAMESPACE = "default"
 
@@ -152,22 +166,22 @@ class _TolerationFields(ObjectFields):
     tolerationSeconds: int | None = None  # noqa: N815 - the API's name
 
 
-class _RequiredFields(ObjectFields):
-    nodeSelectorTerms: list[TermFields] | None = None  # noqa: N815 - the API's name
+class _PodRequiredFields(ObjectFields):
+    nodeSelectorTerms: list[SelectorTermFields] | None = None  # noqa: N815 - the API's name
 
 
 class _PreferredFields(ObjectFields):
-    weight: int
-    preference: TermFields
+    weight: Int32
+    preference: SelectorTermFields
 
 
-class _NodeAffinityFields(ObjectFields):
-    requiredDuringSchedulingIgnoredDuringExecution: _RequiredFields | None = None  # noqa: N815 - the API's name
+class _PodNodeAffinityFields(ObjectFields):
+    requiredDuringSchedulingIgnoredDuringExecution: _PodRequiredFields | None = None  # noqa: N815 - the API's name
     preferredDuringSchedulingIgnoredDuringExecution: list[_PreferredFields] | None = None  # noqa: N815 - the API's name
 
 
 class _AffinityFields(ObjectFields):
-    nodeAffinity: _NodeAffinityFields | None = None  # noqa: N815 - the API's name
+    nodeAffinity: _PodNodeAffinityFields | None = None  # noqa: N815 - the API's name
     podAffinity: PodAffinityFields | None = None  # noqa: N815 - the API's name
     podAntiAffinity: PodAffinityFields | None = None  # noqa: N815 - the API's name
 
@@ -187,7 +201,7 @@ class _GroupFields(ObjectFields):
     podGroupName: str | None = None  # noqa: N815 - the API's name
 
 
-class _SpecFields(ObjectFields):
+class _PodSpecFields(ObjectFields):
     schedulerName: str | None = None  # noqa: N815 - the API's name
     preemptionPolicy: str | None = None  # noqa: N815 - the API's name
     nodeName: str | None = None  # noqa: N815 - the API's name
@@ -195,7 +209,7 @@ class _SpecFields(ObjectFields):
     affinity: _AffinityFields | None = None
     tolerations: list[_TolerationFields] | None = None
     topologySpreadConstraints: list[SpreadConstraintFields] | None = None  # noqa: N815 - the API's name
-    priority: int | None = None
+    priority: Int32 | None = None
     priorityClassName: str | None = None  # noqa: N815 - the API's name
     schedulingGroup: _GroupFields | None = None  # noqa: N815 - the API's name
     schedulingGates: list[_GateFields] | None = None  # noqa: N815 - the API's name
@@ -207,8 +221,8 @@ class _SpecFields(ObjectFields):
 
 
 class _PodFields(ObjectFields):
-    metadata: MetadataFields
-    spec: _SpecFields
+    metadata: ObjectMetaFields
+    spec: _PodSpecFields
     status: PodStatusFields | None = None
 
 
@@ -220,13 +234,13 @@ class _OwnSpecFields(ObjectFields):
 class _OwnFields(ObjectFields):
     """What a pod does not share with others of its template."""
 
-    metadata: MetadataFields
+    metadata: ObjectMetaFields
     spec: _OwnSpecFields
     status: PodStatusFields | None = None
 
 
 _READ_RAW = {"hostNetwork", "hostUsers"}
-_READ = frozenset(_SpecFields.__annotations__) - {"nodeName"} | _READ_RAW
+_READ = frozenset(_PodSpecFields.__annotations__) - {"nodeName"} | _READ_RAW
 _READ_OF_CONTAINERS = frozenset(ContainerFields.__annotations__) | {"ports", "restartPolicyRules"}
 """What is read typed, and what is read as it comes beside it."""
 
@@ -313,7 +327,7 @@ _NO_STATUS = PodStatusFields()
 
 def _decoded(spec: SpecRead, validate: bool) -> Pod | None:  # noqa: FBT001 - an argument of a cache
     """A pod of the spec without anything of its own; None where there are errors."""
-    fields, _ = typed(_SpecFields, spec.raw)
+    fields, _ = typed(_PodSpecFields, spec.raw)
     has_errors = fields is not None and validate and any(True for _ in _spec_errors(fields))
     return None if fields is None or has_errors else _pod_of(fields, spec)
 
@@ -321,7 +335,7 @@ def _decoded(spec: SpecRead, validate: bool) -> Pod | None:  # noqa: FBT001 - an
 _decoded_once = lru_cache(maxsize=_REMEMBERED)(_decoded)
 
 
-def _pod_of(fields: _SpecFields, spec: SpecRead) -> Pod:
+def _pod_of(fields: _PodSpecFields, spec: SpecRead) -> Pod:
     node_affinity = fields.affinity.nodeAffinity if fields.affinity else None
     return Pod(
         namespace=spec.namespace,
@@ -357,21 +371,26 @@ def controller_of(owners: list[OwnerFields] | None) -> Owner | None:
     return next((Owner(owner.kind, owner.name, owner.uid) for owner in owners or () if owner.controller), None)
 
 
-def _affinity(fields: _NodeAffinityFields | None) -> NodeSelector | None:
+def _affinity(fields: _PodNodeAffinityFields | None) -> NodeSelector | None:
     required = fields.requiredDuringSchedulingIgnoredDuringExecution if fields else None
     return selector_of(required.nodeSelectorTerms) if required else None
 
 
-def _preferences(fields: _NodeAffinityFields | None) -> tuple[Preference, ...]:
+def _preferences(fields: _PodNodeAffinityFields | None) -> tuple[Preference, ...]:
     preferred = (fields.preferredDuringSchedulingIgnoredDuringExecution if fields else None) or ()
     return tuple(Preference(one.weight, *selector_of([one.preference])) for one in preferred)
 
 
-def _spec_errors(spec: _SpecFields) -> Iterator[FieldError]:
+def _spec_errors(spec: _PodSpecFields) -> Iterator[FieldError]:
     yield from _optional_name_error("spec.nodeName", spec.nodeName)
     yield from _optional_name_error("spec.priorityClassName", spec.priorityClassName)
     yield from _label_errors("spec.nodeSelector", spec.nodeSelector or {})
-    yield from _affinity_errors(spec.affinity.nodeAffinity if spec.affinity else None)
+    affinity = spec.affinity or _AffinityFields()
+    yield from _affinity_errors(affinity.nodeAffinity)
+    yield from pod_affinity_errors("spec.affinity.podAffinity", affinity.podAffinity)
+    yield from pod_affinity_errors("spec.affinity.podAntiAffinity", affinity.podAntiAffinity)
+    for position, constraint in enumerate(spec.topologySpreadConstraints or ()):
+        yield from constraint_errors(f"spec.topologySpreadConstraints[{position}]", constraint)
     for position, toleration in enumerate(spec.tolerations or ()):
         yield from _toleration_errors(f"spec.tolerations[{position}]", toleration)
     for position, gate in enumerate(spec.schedulingGates or ()):
@@ -399,7 +418,7 @@ def _label_errors(path: str, labels: Mapping[str, str]) -> Iterator[FieldError]:
         yield from name_error(at, value, names.label_value)
 
 
-def _affinity_errors(fields: _NodeAffinityFields | None) -> Iterator[FieldError]:
+def _affinity_errors(fields: _PodNodeAffinityFields | None) -> Iterator[FieldError]:
     """Keys that are no label's. Values may be none: the API server keeps old pods with them, whom no node matches."""
     required = fields.requiredDuringSchedulingIgnoredDuringExecution if fields else None
     terms = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
@@ -407,6 +426,10 @@ def _affinity_errors(fields: _NodeAffinityFields | None) -> Iterator[FieldError]
         for number, expression in enumerate(term.matchExpressions or ()):
             at = f"{terms}[{position}].matchExpressions[{number}].key"
             yield from name_error(at, expression.key, names.label_key)
+    path = "spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution"
+    preferred = fields.preferredDuringSchedulingIgnoredDuringExecution if fields else None
+    for position, one in enumerate(preferred or ()):
+        yield from weight_errors(f"{path}[{position}]", one.weight)
 
 
 def _toleration_errors(path: str, toleration: _TolerationFields) -> Iterator[FieldError]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from allocator.api.findings import FieldError
-from scheduler.core_v1.fields import MetadataFields, ObjectFields, metadata_errors, typed
+from scheduler.core_v1.fields import ObjectFields, ObjectMetaFields, metadata_errors, typed
 from scheduler.core_v1.label_selector import LabelSelector, LabelSelectorFields, equal_labels, label_selector
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE
 
@@ -39,7 +39,7 @@ class _LabelsSpecFields(ObjectFields):
 
 
 class _LabelsFields(ObjectFields):
-    metadata: MetadataFields
+    metadata: ObjectMetaFields
     spec: _LabelsSpecFields | None = None
 
 
@@ -48,7 +48,7 @@ class _SelectorSpecFields(ObjectFields):
 
 
 class _SelectorFields(ObjectFields):
-    metadata: MetadataFields
+    metadata: ObjectMetaFields
     spec: _SelectorSpecFields | None = None
 
 

@@ -65,7 +65,7 @@ class ClaimStatusFields(ObjectFields):
     resourceClaimName: str | None = None  # noqa: N815 - the API's name
 
 
-class ConditionFields(ObjectFields):
+class PodConditionFields(ObjectFields):
     """An entry of status.conditions."""
 
     type: str = ""
@@ -88,7 +88,7 @@ class PodStatusFields(ObjectFields):
 
     phase: str | None = None
     nominatedNodeName: str | None = None  # noqa: N815 - the API's name
-    conditions: list[ConditionFields] | None = None
+    conditions: list[PodConditionFields] | None = None
     resourceClaimStatuses: list[ClaimStatusFields] | None = None  # noqa: N815 - the API's name
     extendedResourceClaimStatus: object = None  # noqa: N815 - the API's name
     nodeAllocatableResourceClaimStatuses: list[TakenByClaimFields] | None = None  # noqa: N815 - the API's name

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from allocator.api.findings import FieldError
-from scheduler.core_v1.fields import MetadataFields, ObjectFields, metadata_errors, typed
+from scheduler.core_v1.fields import Int32, ObjectFields, ObjectMetaFields, metadata_errors, typed
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +28,8 @@ BUILT_IN = (
 
 
 class _PriorityClassFields(ObjectFields):
-    metadata: MetadataFields
-    value: int
+    metadata: ObjectMetaFields
+    value: Int32
     globalDefault: bool | None = None  # noqa: N815 - the API's name
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from allocator.api.findings import FieldError
-from scheduler.core_v1.fields import MetadataFields, ObjectFields, metadata_errors, typed
+from scheduler.core_v1.fields import ObjectFields, ObjectMetaFields, metadata_errors, typed
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,19 +20,19 @@ class VolumeAttachment:
     volume: str = ""
 
 
-class _SourceFields(ObjectFields):
+class _VolumeAttachmentSourceFields(ObjectFields):
     persistentVolumeName: str | None = None  # noqa: N815 - the API's name
 
 
-class _SpecFields(ObjectFields):
+class _VolumeAttachmentSpecFields(ObjectFields):
     attacher: str = ""
     nodeName: str = ""  # noqa: N815 - the API's name
-    source: _SourceFields = _SourceFields()
+    source: _VolumeAttachmentSourceFields = _VolumeAttachmentSourceFields()
 
 
 class _AttachmentFields(ObjectFields):
-    metadata: MetadataFields
-    spec: _SpecFields
+    metadata: ObjectMetaFields
+    spec: _VolumeAttachmentSpecFields
 
 
 def decode_volume_attachment(

@@ -2,10 +2,12 @@
 
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from allocator.gates import NODE_ALLOCATABLE_RESOURCES
 from allocator.model import Allocation, Claim
 from allocator.outcome import Allocated
+from allocator.policies.contract import Policy
 from allocator.search.rules import Mask, bits
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.choice import Groups
@@ -15,24 +17,39 @@ from scheduler.decision.requirements import Requirements
 from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.volume_binding import VOLUME_BINDING
 from scheduler.state.node_allocatable_resources import WithDevices
-from scheduler.state.pod_requests import PodRequests
+from scheduler.state.pod_requests import PodRequests, pod_requests
+
+NO_POD = Pod("", "")
+"""Whose claim no pod uses."""
 
 
-def able(cluster: Cluster, pod: Pod, claims: Sequence[Claim], required: Requirements, reached: Mask) -> Groups:
-    """The nodes of `required` that can take the pod. reached: by its allocated claims. Raises AllocationError."""
-    left = allowed(cluster, pod, required) & reached
+class Asked(NamedTuple):
+    """What a pod asks of some nodes, and those of them where it can be, devices aside."""
+
+    required: Requirements
+    allowed: Mask
+
+    @staticmethod
+    def of(cluster: Cluster, cycle: Cycle, required: Requirements) -> "Asked":
+        """As things are."""
+        return Asked(required, allowed(cluster, cycle, required))
+
+
+def able(cluster: Cluster, pod: Pod, claims: Sequence[Claim], required: Requirements, left: Mask) -> Groups:
+    """The nodes that can take the pod. left: those allowed that its allocated claims reach. Raises AllocationError."""
     groups: Groups = cluster.fleet_of(pod).scores(required.pending, left) if required.pending else {(0, ()): left}
     if not counts_devices(cluster) or not (claims or required.pending):
         return groups
     return {rank: _with_room(cluster, pod, claims, required, nodes) for rank, nodes in groups.items()}
 
 
-def allowed(cluster: Cluster, pod: Pod, required: Requirements) -> Mask:
+def allowed(cluster: Cluster, cycle: Cycle, required: Requirements) -> Mask:
     """The nodes where the pod can be, devices aside; a pod that has its node already cannot be anywhere else."""
+    pod = cycle.pod
     if required.problem:
         return 0
     if not pod.node_name:
-        return feasible(cycle_of(cluster, pod, required.requests), cluster.templates_of(pod).plugins) & required.nodes
+        return feasible(cycle.requesting(required.requests), cluster.templates_of(pod).plugins) & required.nodes
     number = cluster.number_of(pod.node_name)
     return 0 if number is None else 1 << number
 
@@ -97,9 +114,20 @@ def allocated(cluster: Cluster, pod: Pod | None, number: int, pending: Sequence[
     """What the pod's claims get on a node that is able."""
     if not pending:
         return ()
-    outcome = cluster.fleet_of(pod).allocate(number, pending)
+    fleet, policy = cluster.fleet_of(pod), policy_on(cluster, pod, number, pending)
+    if policy is None:
+        return fleet.allocated(pending, number).allocations
+    outcome = fleet.allocate(number, pending, policy=policy)
     assert isinstance(outcome, Allocated), f"node {cluster.name_of(number)} was able: {outcome}"
     return outcome.allocations
+
+
+def policy_on(cluster: Cluster, pod: Pod | None, number: int, pending: Sequence[Claim]) -> Policy | None:
+    """For policies that look at whole nodes what they say of this one; None for all others."""
+    scores = cluster.node_scores_of(pod)
+    if scores is None:
+        return None
+    return scores.on(number, str(pod or pending[0]), pod_requests(pod or NO_POD), pending)
 
 
 def binds_volumes(cluster: Cluster, pod: Pod) -> bool:

@@ -1,9 +1,9 @@
 """What nodes say to a pod, or to a claim that no pod uses, when somebody asks: all of them, or by reason.
 
-`decide` says what becomes of a pod, and keeps nothing of its way there; this works the story out, as things are now.
+`decide` says what becomes of a pod, and keeps nothing of its way there; this works it out, as things are now.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from allocator.model import Claim
@@ -12,9 +12,10 @@ from allocator.search.rules import Mask, bits
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.able import allowed, beside_devices, counts_devices, cycle_of, reached_by_all
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.feasibility import rejections_by_others
+from scheduler.decision.feasibility import rejections
 from scheduler.decision.requirements import Requirements, requirements
 from scheduler.decision.schedule_result import NotPlaced
+from scheduler.plugins.plugin import Rejected
 from scheduler.state.masks import union
 from scheduler.state.pod_requests import pod_requests
 
@@ -48,7 +49,7 @@ def unfit(cluster: Cluster, pod: Pod | None, claims: Sequence[Claim], refused: N
     """
     found: list[tuple[str | Outcome, Mask]] = []
     for required in requirements_of(cluster, pod, claims):
-        found += _not_left(cluster, pod, claims, required)
+        found += _not_left(cluster, pod, claims, required, refused.filtered)
         if pod is not None:
             found += _crowded(cluster, pod, claims, required).items()
     found += refused.lacking
@@ -60,10 +61,10 @@ def answers(cluster: Cluster, pod: Pod | None, claims: Sequence[Claim]) -> Itera
     fleet, found = cluster.fleet_of(pod), dict[int, Answer]()
     for required in requirements_of(cluster, pod, claims):
         texts: dict[int, list[str]] = {}
-        for text, nodes in _not_left(cluster, pod, claims, required):
+        for text, nodes in _not_left(cluster, pod, claims, required, _filtered(cluster, pod, required)):
             for number in bits(nodes):
                 texts.setdefault(number, []).append(text)
-        found |= {number: "; ".join(told) for number, told in texts.items()}
+        found |= {number: "; ".join(reported) for number, reported in texts.items()}
         left = _left(cluster, pod, claims, required)
         lacking = union(nodes for _, nodes in fleet.unable(required.pending, left)) if required.pending else 0
         found |= {number: fleet.refusal(required.pending, number) for number in bits(lacking)}
@@ -84,30 +85,45 @@ def requirements_of(cluster: Cluster, pod: Pod | None, claims: Sequence[Claim]) 
     return requirements(cluster, who, pod_requests(who), pending)
 
 
-def _not_left(
-    cluster: Cluster, pod: Pod | None, claims: Sequence[Claim], required: Requirements
-) -> Iterator[tuple[str, Mask]]:
-    """The nodes of `required` that are none for the pod, whatever devices they have, by what there is to say."""
+def _filtered(cluster: Cluster, pod: Pod | None, required: Requirements) -> Iterator[Rejected]:
+    """What filters say of the nodes of `required` that they refuse."""
     if pod is not None:
-        for text, nodes in cluster.templates_of(pod).refused(pod).items():
+        cycle = cycle_of(cluster, pod, required.requests)
+        yield from (one for _, one in rejections(cycle, cluster.templates_of(pod)))
+
+
+def _not_left(
+    cluster: Cluster, pod: Pod | None, claims: Sequence[Claim], required: Requirements, filtered: Iterable[Rejected]
+) -> Iterator[tuple[str, Mask]]:
+    """The nodes of `required` that are none for the pod, whatever devices they have, by what there is to say.
+
+    filtered: what filters say.
+    """
+    if pod is not None:
+        template = cluster.templates_of(pod).of(pod)
+        for text, nodes in cluster.templates_of(pod).refused(template).items():
             if own := nodes & required.nodes:
                 yield text, own
-        cycle = cycle_of(cluster, pod, required.requests)
-        for _, one in rejections_by_others(cycle, cluster.templates_of(pod)):
-            if own := one.nodes & required.nodes:
+        for one in filtered:
+            if own := one.nodes & required.nodes & template.allowed:
                 yield one.reason, own
-    left = required.nodes if pod is None else allowed(cluster, pod, required)
     if required.problem:
         yield required.problem, required.nodes
-    for claim in claims:
-        if own := left & ~reached_by_all(cluster, [claim]):
-            yield f"claim {claim} is allocated, and not reachable from the node", own
-            left &= ~own
+    if any(claim.allocation for claim in claims):
+        left = _allowed(cluster, pod, required)
+        for claim in claims:
+            if own := left & ~reached_by_all(cluster, [claim]):
+                yield f"claim {claim} is allocated, and not reachable from the node", own
+                left &= ~own
 
 
 def _left(cluster: Cluster, pod: Pod | None, claims: Sequence[Claim], required: Requirements) -> Mask:
     """The nodes of `required` where only devices may be missing."""
-    return (required.nodes if pod is None else allowed(cluster, pod, required)) & reached_by_all(cluster, claims)
+    return _allowed(cluster, pod, required) & reached_by_all(cluster, claims)
+
+
+def _allowed(cluster: Cluster, pod: Pod | None, required: Requirements) -> Mask:
+    return required.nodes if pod is None else allowed(cluster, cycle_of(cluster, pod, required.requests), required)
 
 
 def _answer(cluster: Cluster, pod: Pod | None, claims: Sequence[Claim], required: Requirements, number: int) -> Answer:

@@ -1,7 +1,6 @@
 """The choice of the best node for a pod: what the allocator's policy finds best, then the weighted sum of all scores.
 
-Of equals the lowest number is taken; or, where another scheduler takes devices at the same time, the first one from a
-number on that is none of that one's. To the policy first-fit all nodes are equal, so that the scores decide.
+Of equals the first one is taken (`node_order`). To the policy first-fit all nodes are equal, so that the scores decide.
 Differs from kube-scheduler: it takes any of the best.
 """
 
@@ -11,10 +10,11 @@ import numpy as np
 
 from allocator.policies.contract import Score
 from allocator.search.rules import Mask
+from scheduler.decision.node_order import NodeOrder
 from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.dynamic_resources import DYNAMIC_RESOURCES
 from scheduler.plugins.plugin import Plugin
-from scheduler.state.masks import Numbers, flags_of, mask_of, numbers_of, union
+from scheduler.state.masks import Numbers, flags_of, numbers_of, union
 
 Groups = Mapping[tuple[int, Score], Mask]
 """The nodes that can give the claims their devices, by (rank, policy's score); no node is in two groups."""
@@ -34,30 +34,31 @@ def weighted(
     """The same by plugin, without those that do not tell these nodes apart."""
     for plugin in plugins:
         if plugin.score:
-            counts = ranks if plugin.name == DYNAMIC_RESOURCES.name else cycle.template.counts_of(plugin.name)[nodes]
+            counts = ranks if plugin.name == DYNAMIC_RESOURCES.name else cycle.template.counts_of(plugin.name, nodes)
             scores = plugin.score.scores(cycle, nodes, counts)
             if scores is not None:
                 yield plugin, plugin.score.weight * scores
 
 
 def pick(
-    cycle: Cycle, plugins: Iterable[Plugin], groups: Groups, feasible: Mask, start: float = 0.0
+    cycle: Cycle, plugins: Iterable[Plugin], groups: Groups, feasible: Mask, order: NodeOrder
 ) -> tuple[int, int] | None:
     """The number of the best node that is feasible and in a group, and its total; None where there is none.
 
-    feasible: nodes that filters let pass. start: where equals are looked for first, from the first
-    number to the last, in [0, 1). Cost: O(groups) masks and some array operations.
+    feasible: nodes that filters let pass. order: which of equals to take. Cost: O(groups) masks and some array
+    operations.
     """
     able = union(groups.values()) & feasible
     if not able:
         return None
     nodes, size = numbers_of(able), cycle.infos.size
     sums = totals(cycle, plugins, nodes, ranks_of(groups, nodes, size))
-    preferred = flags_of(preferred_by_policy(groups, feasible), size)[nodes]
-    highest = int(sums[preferred].max())
-    best = np.zeros(size, np.bool_)
-    best[nodes[preferred & (sums == highest)]] = True
-    return first_of(mask_of(best), start), highest
+    preferred = preferred_by_policy(groups, feasible)
+    if preferred != able:
+        is_preferred = flags_of(preferred, size)[nodes]
+        nodes, sums = nodes[is_preferred], sums[is_preferred]
+    highest = int(sums.max())
+    return order.first(nodes[sums == highest]), highest
 
 
 def preferred_by_policy(groups: Groups, feasible: Mask) -> Mask:
@@ -66,20 +67,15 @@ def preferred_by_policy(groups: Groups, feasible: Mask) -> Mask:
     return union(mask for (_, other), mask in groups.items() if other == score) & feasible
 
 
-def first_of(nodes: Mask, start: float) -> int:
-    """The first of these nodes, from there on."""
-    before = int(start * nodes.bit_length())
-    nodes = nodes >> before << before or nodes
-    return (nodes & -nodes).bit_length() - 1
-
-
 def ranks_of(groups: Groups, nodes: Numbers, size: int) -> Numbers:
     """The ranks of these nodes, in their order. size: more than any number of a node."""
     by_rank: dict[int, Mask] = {}
     for (rank, _), mask in groups.items():
-        by_rank[rank] = by_rank.get(rank, 0) | mask
+        if rank:
+            by_rank[rank] = by_rank.get(rank, 0) | mask
+    if not by_rank:
+        return np.zeros(len(nodes), np.int64)
     ranks = np.zeros(size, np.int64)
     for rank, mask in by_rank.items():
-        if rank:
-            ranks[flags_of(mask, size)] = rank
+        ranks[flags_of(mask, size)] = rank
     return ranks[nodes]

@@ -59,13 +59,14 @@ def _sees_nominated(cycle: Cycle, one: Dynamic) -> bool:
     return not (cycle.is_strict and one.is_skipped(cycle))
 
 
-def rejections(cycle: Cycle, templates: Templates) -> Iterator[tuple[Plugin, Rejected]]:
+def rejections(cycle: Cycle, templates: Templates, passed: Mask = 0) -> Iterator[tuple[Plugin, Rejected]]:
     """Why not, for every node that is not feasible; a node that lacks several resources has a reason for each.
 
-    What is found only without the promised pods is late: beside them the node was asked up to its devices.
+    passed: nodes that are known to be feasible, so that they need not be asked again. What is found only without the
+    promised pods is late: beside them the node was asked up to its devices.
     """
     by_node = list(templates.rejections(cycle.template))
-    asked = cycle.template.allowed | union(one.nodes for _, one in by_node)
+    asked = (cycle.template.allowed | union(one.nodes for _, one in by_node)) & ~passed
     seeing = [one for one in templates.plugins if not one.dynamic or _sees_nominated(cycle, one.dynamic)]
     for number, pods in cycle.nominated.items():
         with cycle.beside({number: pods}):
@@ -82,6 +83,8 @@ def _rejections(
     cycle: Cycle, plugins: Iterable[Plugin], by_node: Sequence[tuple[Plugin, Rejected]], left: Mask
 ) -> Iterator[tuple[Plugin, Rejected]]:
     for plugin in plugins:
+        if not left:
+            return
         refused = [one for other, one in by_node if other is plugin]
         if plugin.dynamic:
             refused += plugin.dynamic.rejections(cycle, left)
@@ -96,13 +99,6 @@ def after_devices(plugins: Iterable[Plugin]) -> Sequence[Plugin]:
     return list(dropwhile(lambda plugin: plugin.name != DYNAMIC_RESOURCES.name, plugins))[1:]
 
 
-def rejections_by_others(cycle: Cycle, templates: Templates) -> Iterator[tuple[Plugin, Rejected]]:
-    """Why not, for the nodes that the template allows: what else is in the cluster is in the way."""
-    for plugin, one in rejections(cycle, templates):
-        if nodes := one.nodes & cycle.template.allowed:
-            yield plugin, replace(one, nodes=nodes)
-
-
 def fit_error(nodes: int, reasons: Counter[str], *, before: str = "", explanation: str = "") -> str:
     """The message of a pod that fits nowhere, as kube-scheduler writes it.
 
@@ -111,8 +107,10 @@ def fit_error(nodes: int, reasons: Counter[str], *, before: str = "", explanatio
     """
     if not nodes:
         return _with("no nodes available to schedule pods", explanation)
-    told = before or ", ".join(sorted(f"{count} {reason}" for reason, count in reasons.items()))
-    return _with(f"0/{nodes} nodes are available: {told}." if told else f"0/{nodes} nodes are available:", explanation)
+    reported = before or ", ".join(sorted(f"{count} {reason}" for reason, count in reasons.items()))
+    return _with(
+        f"0/{nodes} nodes are available: {reported}." if reported else f"0/{nodes} nodes are available:", explanation
+    )
 
 
 def _with(message: str, explanation: str) -> str:

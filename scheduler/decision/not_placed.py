@@ -12,24 +12,20 @@ from allocator.model import Claim
 from allocator.outcome import Outcome
 from allocator.search.rules import Mask, bits
 from scheduler.core_v1.pod import Pod
-from scheduler.decision.able import (
-    allowed,
-    binds_volumes,
-    cycle_of,
-    reached_by_all,
-)
+from scheduler.decision.able import Asked, binds_volumes, reached_by_all
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.everywhere import classes_of
 from scheduler.decision.feasibility import after_devices, fit_error, rejections
 from scheduler.decision.requirements import Requirements
 from scheduler.decision.schedule_result import NotPlaced
+from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.dynamic_resources import DEVICES
 from scheduler.plugins.node_name import NODE_NAME
 from scheduler.plugins.node_resources_fit import NODE_RESOURCES_FIT
 from scheduler.plugins.plugin import NO_NODES, Reason, Refusal, Rejected
 from scheduler.plugins.volume_binding import pinned
 from scheduler.state.masks import union
-from scheduler.state.pod_requests import OF_NODES, PodRequests, pod_requests
+from scheduler.state.pod_requests import OF_NODES, PodRequests
 
 NO_DEVICES = "cannot allocate all claims"
 NOT_REACHED = "resourceclaim not available on the node"
@@ -47,47 +43,53 @@ def refused_by_all_nodes(
 
 
 def not_placed(
-    cluster: Cluster, pod: Pod, asked: Sequence[Requirements], claims: Sequence[Claim], failed: Mapping[str, str]
+    cluster: Cluster,
+    cycle: Cycle,
+    asked: Sequence[Asked],
+    claims: Sequence[Claim],
+    failed: Mapping[str, str],
 ) -> NotPlaced:
-    """A pod that no node can take. asked: what it asks of which nodes. claims, failed: as for `decide`."""
-    everywhere = reached_by_all(cluster, claims, failed)
-    kept = [Kept.of(cluster, pod, required, everywhere) for required in asked]
+    """A pod that no node can take. claims, failed: as for `decide`."""
+    pod, everywhere = cycle.pod, reached_by_all(cluster, claims, failed)
+    kept = [Kept.of(cluster, cycle, one, everywhere) for one in asked]
     left = union(one.left for one in kept)
-    told: Counter[str] = Counter()
+    reported: Counter[str] = Counter()
     reasons: set[Reason] = set() if cluster.fleet.all else {NO_NODES}
     for reason, rejected in (found for one in kept for found in one.found()):
-        told[rejected.reason] += rejected.nodes.bit_count()
+        reported[rejected.reason] += rejected.nodes.bit_count()
         reasons.add(reason)
     lacking = lacking_devices(cluster, pod, [(one.required.pending, one.lacking) for one in kept])
     devices = _nearest(cluster, lacking) or (next(iter(failed.values()), "") if left else "")
-    explanation = f"{_kept_by_a_volume(cluster, pod)} {devices}".strip()
+    explanation = f"{kept_by_a_volume(cluster, cycle)} {devices}".strip()
     refusal = Refusal(
         frozenset(reasons or {NODE_NAME.reason}),  # a node that is to be the pod's, and is not there
-        min((one.requests for one in asked), key=lambda requests: len(requests.amounts)),
-        classes_of(claim for required in asked for claim in required.pending),
+        min((one.requests for one, _ in asked), key=lambda requests: len(requests.amounts)),
+        classes_of(claim for required, _ in asked for claim in required.pending),
         frozenset(() if pod.node_name else cluster.extended_resources.asked_by(pod)) | _taken_by_devices(kept),
-        fit_error(cluster.fleet.all.bit_count(), told, explanation=explanation),
+        fit_error(cluster.fleet.all.bit_count(), reported, explanation=explanation),
     )
     stuck = [one for one in claims if one.allocation and left & ~reached_by_all(cluster, [one], failed)]
-    return NotPlaced(refusal, tuple(stuck), lacking=lacking)
+    filtered = [found for one in kept for _, found in one.filtered]
+    return NotPlaced(refusal, tuple(stuck), lacking=lacking, filtered=filtered)
 
 
-def _kept_by_a_volume(cluster: Cluster, pod: Pod) -> str:
+def kept_by_a_volume(cluster: Cluster, cycle: Cycle) -> str:
     """Which of the pod's claims keeps it on one node, and how; empty where none does."""
-    if not pod.volumes.claims or not binds_volumes(cluster, pod):
+    if not cycle.pod.volumes.claims or not binds_volumes(cluster, cycle.pod):
         return ""
-    return pinned(cycle_of(cluster, pod, pod_requests(pod)))
+    return pinned(cycle)
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """The nodes of some requirements by what keeps the pod from them. refused: by filters. left: by none of them.
+    """The nodes of some requirements by what keeps the pod from them. filtered: by filters. left: by none of them.
 
-    late: what keeps the pod from nodes that a filter refuses which comes after devices.
+    refused: by those of them before devices. late: what keeps the pod from the nodes that a later one refuses.
     Of those that are left some do not reach what the claims have, some lack devices, and some have no room beside them.
     """
 
     required: Requirements
+    filtered: Sequence[tuple[Reason, Rejected]]
     refused: Sequence[tuple[Reason, Rejected]]
     late: Sequence[tuple[Reason, Rejected]]
     left: Mask
@@ -96,16 +98,18 @@ class Kept:
     crowded: Mask
 
     @staticmethod
-    def of(cluster: Cluster, pod: Pod, required: Requirements, reached: Mask, fitting: Mask = 0) -> "Kept":
+    def of(cluster: Cluster, cycle: Cycle, asked: Asked, reached: Mask, fitting: Mask = 0) -> "Kept":
         """Of a pod. reached: by its allocated claims. fitting: the nodes that can take it, see `able`."""
-        left = allowed(cluster, pod, required)
+        pod, (required, left) = cycle.pod, asked
         giving = left & reached & (cluster.fleet_of(pod).able(required.pending) if required.pending else left)
-        found = [] if pod.node_name or required.problem else list(refused_by_filters(cluster, pod, required))
-        names = {plugin.name for plugin in after_devices(cluster.templates_of(pod).plugins)}
+        filtered = [] if pod.node_name else list(_refused_by_filters(cluster, cycle, asked))
+        found = [] if required.problem else filtered
+        names = {plugin.name for plugin in after_devices(cluster.templates_of(pod).plugins)} if found else ()
         refused = [(reason, one) for reason, one in found if not _is_late(reason, one, names)]
         late = [(reason, one) for reason, one in found if _is_late(reason, one, names)]
-        others = list(_told_after_devices(cluster, pod, required, late, reached)) if late else []
-        return Kept(required, refused, others, left, left & ~reached, left & reached & ~giving, giving & ~fitting)
+        others = list(_lacking_by_node(cluster, pod, required, late, reached)) if late else []
+        lacking = left & reached & ~giving
+        return Kept(required, filtered, refused, others, left, left & ~reached, lacking, giving & ~fitting)
 
     def found(self) -> Iterator[tuple[Reason, Rejected]]:
         """What keeps the pod from which nodes; a node may lack several resources."""
@@ -122,9 +126,10 @@ class Kept:
         yield from self.late
 
 
-def refused_by_filters(cluster: Cluster, pod: Pod, required: Requirements) -> Iterator[tuple[Reason, Rejected]]:
-    """Why not, for the nodes of `required` that a filter refuses."""
-    for plugin, one in rejections(cycle_of(cluster, pod, required.requests), cluster.templates_of(pod)):
+def _refused_by_filters(cluster: Cluster, cycle: Cycle, asked: Asked) -> Iterator[tuple[Reason, Rejected]]:
+    """Why not, for the nodes that are asked and that a filter refuses."""
+    required, allowed = asked
+    for plugin, one in rejections(cycle.requesting(required.requests), cluster.templates_of(cycle.pod), allowed):
         if nodes := one.nodes & required.nodes:
             yield plugin.reason, replace(one, nodes=nodes, resolvable=one.resolvable & required.nodes)
 
@@ -134,7 +139,7 @@ def _is_late(reason: Reason, one: Rejected, after_devices: Collection[str]) -> b
     return one.is_late or reason.plugin in after_devices
 
 
-def _told_after_devices(
+def _lacking_by_node(
     cluster: Cluster, pod: Pod, required: Requirements, late: Iterable[tuple[Reason, Rejected]], reached: Mask
 ) -> Iterator[tuple[Reason, Rejected]]:
     """What there is to say of nodes that a filter refuses which comes after devices: those may be missing as well."""
@@ -166,8 +171,8 @@ def lacking_devices(
     first = {cluster.name_of(next(bits(nodes))): number for number, (_, _, nodes) in enumerate(found)}
     nearest = first[nearest_of({name: found[number][1] for name, number in first.items()})]
     claims, _, nodes = found[nearest]
-    told = fleet.refusal(claims, next(bits(nodes)))
-    return [(told if number == nearest else outcome, nodes) for number, (_, outcome, nodes) in enumerate(found)]
+    reported = fleet.refusal(claims, next(bits(nodes)))
+    return [(reported if number == nearest else outcome, nodes) for number, (_, outcome, nodes) in enumerate(found)]
 
 
 def _nearest(cluster: Cluster, lacking: Iterable[tuple[Outcome, Mask]]) -> str:

@@ -7,7 +7,7 @@ from allocator.model import Allocation, Claim
 from allocator.outcome import Outcome
 from allocator.search.rules import Mask
 from scheduler.core_v1.pod_status import TakenByClaim
-from scheduler.plugins.plugin import Refusal
+from scheduler.plugins.plugin import Refusal, Rejected
 from scheduler.state.extended_resources import ExtendedClaim
 from scheduler.state.volumes import NO_PLAN, VolumePlan
 
@@ -33,13 +33,14 @@ class NotPlaced:
     """The pod fits nowhere. stuck: its allocated claims that keep it from a node where it could be otherwise.
 
     everywhere: what speaks against every node at once, whatever is free; else empty. lacking: what the nodes say that
-    lack devices, of those that say the same together.
+    lack devices, of those that say the same together. filtered: what filters say of the nodes that they refuse.
     """
 
     refusal: Refusal
     stuck: tuple[Claim, ...] = ()
     everywhere: str = ""
     lacking: Sequence[tuple[Outcome, Mask]] = ()
+    filtered: Sequence[Rejected] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -125,9 +125,8 @@ class Templates:
             if nodes := mask_of(template.first_refused_by(position)) & ~unnamed:
                 yield plugin, Rejected(one.reason, nodes)
 
-    def refused(self, pod: Pod) -> Mapping[str, Mask]:
+    def refused(self, template: Template) -> Mapping[str, Mask]:
         """The nodes that filters refuse, by what they say of each node. Cost: O(nodes), where one has changed."""
-        template = self.of(pod)
         if template.by_text is None:
             template.by_text = self._by_text(template)
         return template.by_text

@@ -23,10 +23,10 @@ class ExtenderReading:
 
 
 class ExtenderMetrics(CommonMetrics):
-    """All metrics of an extender. name: its own."""
+    """All metrics of an extender."""
 
-    def __init__(self, name: str, read: Callable[[], ExtenderReading]) -> None:
-        super().__init__(name)
+    def __init__(self, read: Callable[[], ExtenderReading]) -> None:
+        super().__init__()
         self._expose(lambda: _of_reading(read()))
         text, labels = "Calls that were answered, by verb and status.", ["verb", "code"]
         self._calls = Counter("dra_extender_calls", text, labels, registry=self._registry)

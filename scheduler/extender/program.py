@@ -52,10 +52,10 @@ def run(configuration: ExtenderConfiguration) -> int:
             secured = secure(configuration, site.connection)
             probes = health.serving(configuration.health_address, extender.probes(certificates), secured)
             url = await open_.enter_async_context(probes)
-            _LOG.info("serves /healthz, /livez, /readyz, /metrics and /debug/queue at %s", url)
+            _LOG.info("serving /healthz, /livez, /readyz, /metrics and /debug/queue at %s", url)
             context = certificates.context if certificates else None
             serving = server.serving(configuration.address, context, extender.served())
-            _LOG.info("serves %s at %s", ", ".join(extender.verbs()), await open_.enter_async_context(serving))
+            _LOG.info("serving %s at %s", ", ".join(extender.verbs()), await open_.enter_async_context(serving))
             await extender.run(stop)
 
     return running.run(work)
@@ -76,7 +76,7 @@ class Extender:
         self._is_stopping = False
         self._configuration = configuration
         self._is_authoritative = configuration.mode is Mode.AUTHORITATIVE
-        self._metrics = ExtenderMetrics(NAME, self._reading)
+        self._metrics = ExtenderMetrics(self._reading)
         self._core = Core(
             configuration,
             site,

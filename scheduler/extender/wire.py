@@ -1,6 +1,6 @@
-"""What kube-scheduler and an extender say to each other: JSON whose keys begin with capitals, in the shapes of 1.36.
+"""What kube-scheduler and an extender say to each other: JSON whose keys begin with capitals, as in 1.36.
 
-Unknown fields are left unread, as Go does. A request that is not in its shape is refused with all that is wrong.
+Unknown fields are left unread, as Go does. A request with fields of other types is refused with all that is wrong.
 Source: k8s.io/kube-scheduler/extender/v1; the calls in pkg/scheduler/extender.go of Kubernetes 1.36.3.
 """
 
@@ -89,20 +89,20 @@ class _Identified(Fields):
 Request = TypeVar("Request", bound=Fields)
 
 
-def read(shape: type[Request], body: bytes) -> Request:
-    """The request in its shape. Raises Malformed."""
+def read(type_: type[Request], body: bytes) -> Request:
+    """The request with typed fields. Raises Malformed."""
     try:
         raw = orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        raise Malformed(f"the body is no JSON: {error}") from error
+        raise Malformed(f"the body is not JSON: {error}") from error
     if not isinstance(raw, dict):
         raise Malformed(f"the body must be a JSON object (got {'null' if raw is None else shown(raw)})")
-    return _shaped(shape, raw)
+    return _typed(type_, raw)
 
 
-def _shaped(shape: type[Request], raw: Mapping[str, object], prefix: str = "") -> Request:
-    """The object in its shape. prefix: of its fields in errors. Raises Malformed."""
-    found, errors = typed(shape, raw)
+def _typed(type_: type[Request], raw: Mapping[str, object], prefix: str = "") -> Request:
+    """The object with typed fields. prefix: of its fields in errors. Raises Malformed."""
+    found, errors = typed(type_, raw)
     if found is None:
         raise Malformed("; ".join(f"{prefix}{error}" for error in errors))
     return found
@@ -115,7 +115,7 @@ def names_of(args: ExtenderArgs) -> list[str]:
     if args.Nodes is None:
         raise Malformed(str(FieldError("NodeNames", None, "is required, unless Nodes is given")))
     nodes = enumerate(args.Nodes.items or ())
-    return [_shaped(_Named, node, f"Nodes.items[{position}].").metadata.name for position, node in nodes]
+    return [_typed(_Named, node, f"Nodes.items[{position}].").metadata.name for position, node in nodes]
 
 
 def filter_result(
@@ -169,7 +169,7 @@ def meta_victims(args: ExtenderPreemptionArgs) -> Mapping[str, MetaVictims]:
 def _without_rest(node: str, victims: Victims) -> MetaVictims:
     """The victims by their uids alone. Raises Malformed."""
     pods = [
-        MetaPod(UID=_shaped(_Identified, pod, f"NodeNameToVictims.{node}.Pods[{position}].").metadata.uid)
+        MetaPod(UID=_typed(_Identified, pod, f"NodeNameToVictims.{node}.Pods[{position}].").metadata.uid)
         for position, pod in enumerate(victims.Pods or ())
     ]
     return MetaVictims(Pods=pods, NumPDBViolations=victims.NumPDBViolations)

@@ -31,10 +31,10 @@ class GuardReading:
 
 
 class GuardMetrics(CommonMetrics):
-    """All metrics of a guard. name: its own."""
+    """All metrics of a guard."""
 
-    def __init__(self, name: str, read: Callable[[], GuardReading]) -> None:
-        super().__init__(name)
+    def __init__(self, read: Callable[[], GuardReading]) -> None:
+        super().__init__()
         self._expose(lambda: _of_reading(read()))
         text = "Questions of the API server that were answered, by answer: allowed, or why not."
         self._answers = Counter("dra_guard_answers", text, ["answer"], registry=self._registry)

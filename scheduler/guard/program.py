@@ -46,9 +46,6 @@ from scheduler.runtime.server import ServedVerbs
 from scheduler.runtime.tls import Certificates, Files
 from scheduler.state.invariants import Violation
 
-NAME = "dra-guard"
-"""Who we are in metrics."""
-
 VERB = "resourceclaims-status"
 """The rest of the path that the API server calls, after `/v1/`."""
 
@@ -83,10 +80,10 @@ def run(configuration: GuardConfiguration) -> int:
             secured = secure(configuration, site.connection)
             probes = health.serving(configuration.health_address, guard.probes(trouble), secured)
             url = await open_.enter_async_context(probes)
-            _LOG.info("serves /healthz, /livez, /readyz, /metrics and /debug/queue at %s", url)
+            _LOG.info("serving /healthz, /livez, /readyz, /metrics and /debug/queue at %s", url)
             serving = server.serving(configuration.address, context, guard.served())
             url = await open_.enter_async_context(serving)
-            _LOG.info("serves %s/%s", url, VERB)
+            _LOG.info("serving %s/%s", url, VERB)
             _, port = host_and_port(url.removeprefix("https://").removesuffix(PREFIX))
             await guard.run(stop, certificate, port)
 
@@ -110,7 +107,7 @@ class Guard:
     def __init__(self, configuration: GuardConfiguration, site: Site) -> None:
         self._configuration = configuration
         self._connection, served = site.connection, site.served
-        self._metrics = GuardMetrics(NAME, self._reading)
+        self._metrics = GuardMetrics(self._reading)
         self._cluster = Cluster(site.features, is_ours=lambda _: False)
         self._updates = ClusterUpdates(self._cluster)
         self._ledger = Ledger(self._cluster)

@@ -13,17 +13,17 @@ from scheduler.core_v1.fields import field_errors
 
 
 class Fields(BaseModel):
-    """The base of all shapes here: types as JSON has them, unknown fields unread."""
+    """The base of all types that are read so: types as JSON has them, unknown fields unread."""
 
     model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
 
 
-Shape = TypeVar("Shape", bound=Fields)
+T = TypeVar("T", bound=Fields)
 
 
-def typed(shape: type[Shape], raw: Mapping[str, object]) -> tuple[Shape | None, tuple[FieldError, ...]]:
-    """The object in its shape, or None with every error."""
+def typed(type_: type[T], raw: Mapping[str, object]) -> tuple[T | None, tuple[FieldError, ...]]:
+    """The object with typed fields, or None with every error."""
     try:
-        return shape.model_validate(raw), ()
+        return type_.model_validate(raw), ()
     except ValidationError as error:
         return None, field_errors(error)

@@ -59,7 +59,7 @@ def _checked(duration: str) -> str:
 Duration = Annotated[str, AfterValidator(_checked)]
 
 
-class _Part(Fields):
+class _Section(Fields):
     """An object of the file."""
 
     model_config = ConfigDict(extra="forbid", alias_generator=to_camel)
@@ -74,48 +74,48 @@ class _Part(Fields):
         return {name: value for name, value in raw.items() if value is not None or name not in known}
 
 
-class KubePlugin(_Part):
+class KubePlugin(_Section):
     """An entry of a list of plugins."""
 
     name: str = ""
     weight: Int32 = 0
 
 
-class PluginSet(_Part):
+class KubePluginSet(_Section):
     """What is switched on and off at one extension point."""
 
     enabled: list[KubePlugin] = Field(default_factory=list)
     disabled: list[KubePlugin] = Field(default_factory=list)
 
 
-class Plugins(_Part):
+class Plugins(_Section):
     """The same for all extension points."""
 
-    pre_enqueue: PluginSet = Field(default_factory=PluginSet)
-    queue_sort: PluginSet = Field(default_factory=PluginSet)
-    pre_filter: PluginSet = Field(default_factory=PluginSet)
-    filter: PluginSet = Field(default_factory=PluginSet)
-    post_filter: PluginSet = Field(default_factory=PluginSet)
-    pre_score: PluginSet = Field(default_factory=PluginSet)
-    score: PluginSet = Field(default_factory=PluginSet)
-    reserve: PluginSet = Field(default_factory=PluginSet)
-    permit: PluginSet = Field(default_factory=PluginSet)
-    pre_bind: PluginSet = Field(default_factory=PluginSet)
-    bind: PluginSet = Field(default_factory=PluginSet)
-    post_bind: PluginSet = Field(default_factory=PluginSet)
-    multi_point: PluginSet = Field(default_factory=PluginSet)
-    placement_generate: PluginSet = Field(default_factory=PluginSet)
-    placement_score: PluginSet = Field(default_factory=PluginSet)
+    pre_enqueue: KubePluginSet = Field(default_factory=KubePluginSet)
+    queue_sort: KubePluginSet = Field(default_factory=KubePluginSet)
+    pre_filter: KubePluginSet = Field(default_factory=KubePluginSet)
+    filter: KubePluginSet = Field(default_factory=KubePluginSet)
+    post_filter: KubePluginSet = Field(default_factory=KubePluginSet)
+    pre_score: KubePluginSet = Field(default_factory=KubePluginSet)
+    score: KubePluginSet = Field(default_factory=KubePluginSet)
+    reserve: KubePluginSet = Field(default_factory=KubePluginSet)
+    permit: KubePluginSet = Field(default_factory=KubePluginSet)
+    pre_bind: KubePluginSet = Field(default_factory=KubePluginSet)
+    bind: KubePluginSet = Field(default_factory=KubePluginSet)
+    post_bind: KubePluginSet = Field(default_factory=KubePluginSet)
+    multi_point: KubePluginSet = Field(default_factory=KubePluginSet)
+    placement_generate: KubePluginSet = Field(default_factory=KubePluginSet)
+    placement_score: KubePluginSet = Field(default_factory=KubePluginSet)
 
 
-class PluginConfig(_Part):
+class PluginConfig(_Section):
     """Arguments of a plugin, unread."""
 
     name: str = ""
     args: object = None
 
 
-class Profile(_Part):
+class KubeProfile(_Section):
     """Who schedules the pods that name it, with which plugins."""
 
     scheduler_name: str = ""
@@ -124,14 +124,14 @@ class Profile(_Part):
     plugin_config: list[PluginConfig] = Field(default_factory=list)
 
 
-class ManagedResource(_Part):
+class ManagedResource(_Section):
     """A resource of containers for which alone an extender is called."""
 
     name: str = ""
     ignored_by_scheduler: bool = False
 
 
-class TlsConfig(_Part):
+class TlsConfig(_Section):
     """Certificates for calls to an extender: paths, or base64 of what the files would hold."""
 
     insecure: bool = False
@@ -154,7 +154,7 @@ class TlsConfig(_Part):
         return bool(self.cert_file or self.cert_data) and bool(self.key_file or self.key_data)
 
 
-class KubeExtender(_Part):
+class KubeExtender(_Section):
     """Who is called, about what, and how."""
 
     url_prefix: str = ""
@@ -171,7 +171,7 @@ class KubeExtender(_Part):
     ignorable: bool = False
 
 
-class KubeLeaderElection(_Part):
+class KubeLeaderElection(_Section):
     """Which one of several kube-schedulers works: who holds the lease."""
 
     leader_elect: bool = True
@@ -183,7 +183,7 @@ class KubeLeaderElection(_Part):
     resource_namespace: str = ""
 
 
-class KubeClientConnection(_Part):
+class KubeClientConnection(_Section):
     """How the API server is reached."""
 
     kubeconfig: str = ""
@@ -193,7 +193,7 @@ class KubeClientConnection(_Part):
     burst: Int32 = 0
 
 
-class KubeSchedulerConfiguration(_Part):
+class KubeSchedulerConfiguration(_Section):
     """The file."""
 
     api_version: Literal["kubescheduler.config.k8s.io/v1"]
@@ -206,7 +206,7 @@ class KubeSchedulerConfiguration(_Part):
     percentage_of_nodes_to_score: Percentage | None = None
     pod_initial_backoff_seconds: Int64 = Field(default=1, gt=0)
     pod_max_backoff_seconds: Int64 = 10
-    profiles: list[Profile] = Field(default_factory=list)
+    profiles: list[KubeProfile] = Field(default_factory=list)
     extenders: list[KubeExtender] = Field(default_factory=list)
     delay_cache_until_active: bool = False
 
@@ -217,18 +217,18 @@ class NamedProfile:
 
     path: str
     name: str
-    profile: Profile
+    profile: KubeProfile
 
 
 def read(raw: Mapping[str, object]) -> tuple[KubeSchedulerConfiguration | None, tuple[FieldError, ...]]:
-    """The configuration, or None with every error of its shape and of the names of its profiles."""
+    """The configuration, or None with every error of its fields and of the names of its profiles."""
     found, errors = typed(KubeSchedulerConfiguration, raw)
     if found is not None and (errors := tuple(_about_names(found.profiles))):
         return None, errors
     return found, errors
 
 
-def _about_names(profiles: Sequence[Profile]) -> Iterator[FieldError]:
+def _about_names(profiles: Sequence[KubeProfile]) -> Iterator[FieldError]:
     seen: set[str] = set()
     for number, profile in enumerate(profiles):
         path = f"profiles[{number}].schedulerName"
@@ -242,7 +242,7 @@ def _about_names(profiles: Sequence[Profile]) -> Iterator[FieldError]:
 def profiles_of(configuration: KubeSchedulerConfiguration) -> list[NamedProfile]:
     """All profiles, with the one that is there where none is written."""
     if not configuration.profiles:
-        return [NamedProfile("", DEFAULT_SCHEDULER, Profile())]
+        return [NamedProfile("", DEFAULT_SCHEDULER, KubeProfile())]
     return [
         NamedProfile(f"profiles[{number}]", profile.scheduler_name or DEFAULT_SCHEDULER, profile)
         for number, profile in enumerate(configuration.profiles)
@@ -259,7 +259,7 @@ ALL_POINTS = tuple(map(to_camel, _POINTS))
 """Where the plugin is on as kube-scheduler comes."""
 
 
-def _is_on(found: PluginSet, *, is_default: bool) -> bool:
+def _is_on(found: KubePluginSet, *, is_default: bool) -> bool:
     """Whoever switches it on at the point itself has the last word."""
     if any(plugin.name == DYNAMIC_RESOURCES for plugin in found.enabled):
         return True

@@ -20,11 +20,11 @@ from scheduler.kube_scheduler.configuration import (
     DYNAMIC_RESOURCES,
     KubeClientConnection,
     KubeLeaderElection,
+    KubePluginSet,
     KubeSchedulerConfiguration,
     NamedProfile,
     PluginConfig,
     Plugins,
-    PluginSet,
     profiles_of,
     seconds,
 )
@@ -145,8 +145,8 @@ class _Conversion:
         path = f"{found.path}." if found.path else ""
         self._sampling(path, found.profile.percentage_of_nodes_to_score)
         if found.name == DEFAULT_SCHEDULER:
-            told = f"{path}schedulerName: {DEFAULT_SCHEDULER} is also kube-scheduler's: stop it, or change the name"
-            self.warnings.append(told)
+            reported = f"{path}schedulerName: {DEFAULT_SCHEDULER} is also kube-scheduler's: stop it, or change the name"
+            self.warnings.append(reported)
         configs = enumerate(found.profile.plugin_config)
         config = [one for number, entry in configs if (one := self._config(f"{path}pluginConfig[{number}]", entry))]
         plugins = self._plugins(f"{path}plugins", found.profile.plugins)
@@ -169,7 +169,7 @@ class _Conversion:
     def _plugins(self, path: str, found: Plugins) -> dict[str, Json]:
         sets: dict[str, Json] = {}
         for point in type(found).model_fields:
-            own: PluginSet = getattr(found, point)
+            own: KubePluginSet = getattr(found, point)
             at = f"{path}.{to_camel(point)}"
             if point in _KNOWN:
                 if kept := self._set(at, own, _KNOWN[point]):
@@ -178,7 +178,7 @@ class _Conversion:
                 self._leave_out(at, "plugins are switched by multiPoint, filter and score")
         return sets
 
-    def _set(self, path: str, found: PluginSet, known: Iterable[str]) -> Json:
+    def _set(self, path: str, found: KubePluginSet, known: Iterable[str]) -> Json:
         """The set with the plugins that there are."""
         kept: dict[str, list[Json]] = {"enabled": [], "disabled": []}
         for number, one in enumerate(found.enabled):
@@ -199,12 +199,12 @@ class _Conversion:
         if found.name in LIMITED:
             self._times(f"{path}.args", args)
             return {}
-        shape = ARGUMENTS.get(found.name)
-        if shape is None:
+        type_ = ARGUMENTS.get(found.name)
+        if type_ is None:
             self._leave_out(f"{path} ({found.name})", "this program has no arguments for the plugin")
             return {}
         kept = {name: value for name, value in args.items() if name not in ("apiVersion", "kind") and value is not None}
-        while errors := typed(shape, kept)[1]:
+        while errors := typed(type_, kept)[1]:
             for error in errors:
                 self._leave_out(f"{path}.args.{error.path}".removesuffix("."), error.message)
             wrong = {error.path.partition(".")[0].partition("[")[0] for error in errors}
@@ -221,7 +221,7 @@ class _Conversion:
                 self._leave_out(f"{path}.{name}", "the plugin has no such argument here")
 
 
-def _is_implied(own: PluginSet, other: PluginSet, point: str) -> bool:
+def _is_implied(own: KubePluginSet, other: KubePluginSet, point: str) -> bool:
     """Whether a set says nothing that is not so in any case, or more than that of the point that it prepares."""
     if not own.disabled and _names(own.enabled) <= _BUILT_IN:
         return True

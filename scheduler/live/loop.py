@@ -66,7 +66,7 @@ QUIET_ATTEMPTS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class LoopParts:
     """What a loop works with."""
 
     cluster: Cluster
@@ -88,7 +88,7 @@ class Loop:
 
     def __init__(
         self,
-        parts: Parts,
+        parts: LoopParts,
         clock: Callable[[], float],
         is_outdated: Callable[[], bool],
         *,
@@ -281,7 +281,7 @@ class Loop:
             case Bound(node):
                 self._queue.done(pod.uid)
                 self._events.scheduled(pod, node)
-                self._metrics.attempted(Result.SCHEDULED, now - started)
+                self._metrics.attempted(entry.pod.scheduler_name, Result.SCHEDULED, now - started)
                 self._metrics.scheduled(entry.attempts, now - (entry.first or started))
                 _LOG.debug("bound", extra={"pod": str(pod), "node": node})
             case Unschedulable(reason, by):
@@ -322,7 +322,7 @@ class Loop:
         """
         began = self._clock()
         freed = await freeing
-        self._metrics.passed(Point.POST_FILTER, _status_of(freed), self._clock() - began)
+        self._metrics.passed(entry.pod.scheduler_name, Point.POST_FILTER, _status_of(freed), self._clock() - began)
         if freed.problem:
             self._fail(entry, freed.problem, started)
         elif freed.claim is not None and is_made_for(freed.claim, entry.pod.uid):
@@ -339,7 +339,7 @@ class Loop:
         now = self._clock()
         self._attempts.refused(entry.pod.uid)
         self._queue.refused(entry.pod.uid, refusal, now)
-        self._metrics.attempted(Result.UNSCHEDULABLE, now - started)
+        self._metrics.attempted(entry.pod.scheduler_name, Result.UNSCHEDULABLE, now - started)
 
     def _hold(self, entry: QueuedPod, problem: str, started: float) -> None:
         """Leave a pod for a moment, since further writes in its namespace would fail as well."""
@@ -353,7 +353,7 @@ class Loop:
     def _failed(self, entry: QueuedPod, started: float, after_s: float | None = None) -> None:
         now = self._clock()
         self._queue.failed(entry.pod.uid, now, after_s)
-        self._metrics.attempted(Result.ERROR, now - started)
+        self._metrics.attempted(entry.pod.scheduler_name, Result.ERROR, now - started)
 
     def _report_reason(self, pod: Pod, reason: pod_condition.Reason, message: str) -> None:
         if self._is_dry:

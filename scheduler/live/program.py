@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 from scheduler.attempt.attempts import Attempts
@@ -20,13 +21,14 @@ from scheduler.attempt.decision import Decision
 from scheduler.cache.events import Undecoded
 from scheduler.client.resources import Resource
 from scheduler.core_v1.pod import Pod
-from scheduler.live.loop import BEAT_S, Loop, Parts
+from scheduler.live.loop import BEAT_S, Loop, LoopParts
 from scheduler.live.prescheduled import Prescheduled
+from scheduler.plugins.default import REASONS
 from scheduler.queue.queue import PodBackoff, PodPlace, Queue
 from scheduler.reporting.conditions import Refusals
 from scheduler.reporting.events import Events
 from scheduler.runtime import health, running
-from scheduler.runtime.configuration import Configuration
+from scheduler.runtime.configuration import DEFAULT_LEASE, Configuration
 from scheduler.runtime.core import TIME, Core, Site, now
 from scheduler.runtime.health import serving
 from scheduler.runtime.leader_election import CLOCK, LeaderElection, new_identity
@@ -43,11 +45,10 @@ FINISH_S = 5.0
 REPORT_S = 1.5
 """How long events and conditions are written after that."""
 
-INSTANCE_MAX = 128
-"""Characters of an event's reportingInstance."""
-
 STUCK_S = 60.0
 """A loop that has not been at work for so long is stuck."""
+
+_REFUSING = frozenset(reason.plugin for reason in REASONS)
 
 _LOG = logging.getLogger(__name__)
 
@@ -60,7 +61,7 @@ def run(configuration: Configuration) -> int:
             scheduler = Scheduler(configuration, site)
             secured = secure(configuration, site.connection)
             async with serving(configuration.health_address, scheduler.probes(), secured) as url:
-                _LOG.info("serves /healthz, /livez, /readyz, /metrics and /debug/queue at %s", url)
+                _LOG.info("serving /healthz, /livez, /readyz, /metrics and /debug/queue at %s", url)
                 await scheduler.run(stop)
 
     return running.run(work)
@@ -91,11 +92,12 @@ class _EventReporter(Reporter):
 
 
 class Scheduler:
-    """All parts of one scheduler, put together."""
+    """All parts of one scheduler, put together. clock: seconds that only go forward, for the queue and its backoffs."""
 
-    def __init__(self, configuration: Configuration, site: Site) -> None:
+    def __init__(self, configuration: Configuration, site: Site, clock: Callable[[], float] = time.monotonic) -> None:
         name, elects = configuration.scheduler_name, configuration.leader_election
         self._configuration = configuration
+        self._clock = clock
         profiles = configuration.in_force()
         self._names = frozenset(one.scheduler_name for one in profiles)
         self._writes = False
@@ -104,8 +106,8 @@ class Scheduler:
         if elects.leader_elect and not configuration.dry_run:
             self._election = LeaderElection(api.apart(calls=1), elects, new_identity(), replace(TIME, monotonic=CLOCK))
             api = api.only_while(self._election.is_leading)
-        self._metrics = Metrics(name, self._reading)
-        self._events = Events(api, name, f"{name}-{socket.gethostname()}"[:INSTANCE_MAX], now)
+        self._metrics = Metrics(self._reading)
+        self._events = Events(api, name, socket.gethostname(), now)
         self._refusals = Refusals(api, now)
         self._core = Core(
             configuration,
@@ -118,6 +120,7 @@ class Scheduler:
             makes_claims=True,
             places_pods=True,
             profiles=profiles,
+            identity=_identity(self._election),
         )
         self._cluster, self._watched = self._core.cluster, self._core.watched
         backoff = PodBackoff(
@@ -126,7 +129,7 @@ class Scheduler:
             configuration.pod_max_in_unschedulable_pods_s,
         )
         self._prescheduled = Prescheduled(self._is_prescheduled)
-        self._queue = Queue(time.monotonic(), gate=self._cluster.gate, on_move=self._metrics.queued, backoff=backoff)
+        self._queue = Queue(clock(), gate=self._cluster.gate, on_move=self._metrics.queued, backoff=backoff)
         self._attempts = Attempts(
             self._cluster,
             self._core.binder,
@@ -135,7 +138,7 @@ class Scheduler:
             is_tried=self._queue.is_tried,
             waits_for_devices=True,
         )
-        parts = Parts(
+        parts = LoopParts(
             self._cluster,
             self._queue,
             self._core.binder,
@@ -146,7 +149,7 @@ class Scheduler:
         )
         self._loop = Loop(
             parts,
-            time.monotonic,
+            clock,
             self._core.is_outdated,
             is_dry=configuration.dry_run,
         )
@@ -193,7 +196,7 @@ class Scheduler:
 
     def on_event(self, event: Event) -> None:
         """Where each event goes: what a watch shows, once the cluster has it, and what an attempt has given back."""
-        moment = time.monotonic()
+        moment = self._clock()
         self._prescheduled.on_event(event)
         if isinstance(event, PodChanged) and event.new is not None and self._waits(event.new):
             self._queue.add(event.new, moment)
@@ -226,18 +229,15 @@ class Scheduler:
         )
 
     def _stuck(self) -> str:
-        silent_s = time.monotonic() - self._loop.beat_at
+        silent_s = self._clock() - self._loop.beat_at
         return f"not at work for {silent_s:.0f} s" if silent_s > STUCK_S + BEAT_S else ""
 
     def _reading(self) -> Reading:
         places: Mapping[PodPlace, int] = self._queue.pending()
-        unschedulable: dict[str, int] = {}
-        for reason, number in self._queue.unschedulable().items():
-            unschedulable[reason.plugin] = unschedulable.get(reason.plugin, 0) + number
         pods = len(self._watched.pods.store)
         return Reading(
             queues={str(place): number for place, number in places.items() if place is not PodPlace.IN_FLIGHT},
-            unschedulable=unschedulable,
+            unschedulable={**dict.fromkeys(product(self._names, _REFUSING), 0), **self._queue.unschedulable()},
             cache={"nodes": len(self._watched.nodes.store), "pods": pods, "assumed_pods": self._cluster.pods.assumed},
             watches=self._core.watches(),
             bindings=self._attempts.number,
@@ -277,3 +277,8 @@ class Scheduler:
         return any(
             one.claim.allocation is None or all(user.uid != pod.uid for user in one.reserved_for) for one in found
         )
+
+
+def _identity(election: LeaderElection | None) -> str:
+    """By which equal nodes are put in order: replicas agree, and the default Lease with `dra allocate`."""
+    return "" if election is None or election.name == DEFAULT_LEASE else election.lease

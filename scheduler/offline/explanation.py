@@ -1,6 +1,6 @@
 """Why a pod, or a claim that no pod uses, gets its node and devices, or gets none: all of it, as data.
 
-What every node says, and the whole story of one of them: the node that is chosen, the one that came
+What every node says, and all details of one of them: the node that is chosen, the one that came
 closest, or the one that was asked for.
 """
 
@@ -14,6 +14,7 @@ from allocator.gates import Features
 from allocator.model import Claim
 from allocator.outcome import Allocated, AllocationError, Exhausted, Refused
 from scheduler.core_v1.pod import Pod
+from scheduler.decision.able import policy_on
 from scheduler.decision.answers import Answer, requirements_on
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.remedies import PluginRefusal, plugin_refusal, refusing_plugins
@@ -28,11 +29,11 @@ Verdict = Literal["Fits", "DoesNotFit", "NotKnown"]
 class Explanation:
     """What becomes of a pod, or of a claim that no pod uses, and why.
 
-    settled: what holds whatever the nodes say, else empty. answers: of the nodes, in the order of their names. node:
-    whose story is told, empty where nothing is to be said of any; story: None where no devices are asked for there.
+    summary: what holds whatever the nodes say, else empty. answers: of the nodes, in the order of their names. node:
+    the one with details, empty if there is none; on_node: its devices, None where none are requested.
     verdict: on the node where one was asked for, else on all. refusal: of the node, where it is a plugin's. plugins:
     those that refuse the nodes, by name, for other reasons than devices. updating: pools whose devices could not be
-    had, in words.
+    had, in words. kept: which volume keeps the pod on one node, in words.
     """
 
     pod: Pod | None
@@ -40,14 +41,15 @@ class Explanation:
     features: Features
     policy: str
     verdict: Verdict
-    settled: str = ""
+    summary: str = ""
     answers: Mapping[str, Answer] | None = None
     node: str = ""
     is_asked_for: bool = False
-    story: NodeExplanation | None = None
+    on_node: NodeExplanation | None = None
     refusal: PluginRefusal | None = None
     plugins: Mapping[str, str] = field(default_factory=dict)
     updating: tuple[str, ...] = ()
+    kept: str = ""
 
 
 def explain(placement: Placement, look: Look, asked_for: str = "") -> Explanation:
@@ -57,29 +59,30 @@ def explain(placement: Placement, look: Look, asked_for: str = "") -> Explanatio
     """
     fleet = placement.cluster.fleet_of(look.pod)
     about = (look.pod, look.claims, fleet.features, fleet.policy.name)
-    if isinstance(look.settled, PlacedPod):
-        return Explanation(*about, "Fits", f"is on node {look.settled.node}", node=look.settled.node)
-    if look.settled:
-        return Explanation(*about, "DoesNotFit", look.settled.reason)
+    if isinstance(look.result, PlacedPod):
+        return Explanation(*about, "Fits", f"is on node {look.result.node}", node=look.result.node)
+    if look.result:
+        return Explanation(*about, "DoesNotFit", look.result.reason)
     if look.pod is None and not look.pending:
         return Explanation(*about, "Fits", _holding(placement, look.claims[0]))
     decided = placement.decide(look)
     if isinstance(decided, NotPlaced) and decided.everywhere:
         return Explanation(*about, "DoesNotFit", decided.everywhere)
     answers = dict(placement.answers(look))
-    told = asked_for or (decided.node if isinstance(decided, Placed) else _most_telling(answers))
-    verdict = _verdict({told: answers[told]} if asked_for else answers)
+    reported = asked_for or (decided.node if isinstance(decided, Placed) else _most_informative(answers))
+    verdict = _verdict({reported: answers[reported]} if asked_for else answers)
     updating = placement.updating(lacking_devices(answers))
     return Explanation(
         *about,
         verdict,
         answers=answers,
-        node=told,
+        node=reported,
         is_asked_for=bool(asked_for),
-        story=_story(placement, look, told),
-        refusal=_plugin_refusal(placement.cluster, look, told),
+        on_node=_explain_devices(placement, look, reported),
+        refusal=_plugin_refusal(placement.cluster, look, reported),
         plugins=refusing_plugins(placement.cluster, look.pod, look.claims) if look.pod else {},
         updating=updating,
+        kept=placement.kept(look),
     )
 
 
@@ -103,7 +106,7 @@ def _holding(placement: Placement, claim: Claim) -> str:
     return f"{state}, reserved for {names or 'nobody'}"
 
 
-def _most_telling(answers: Mapping[str, Answer]) -> str:
+def _most_informative(answers: Mapping[str, Answer]) -> str:
     """The first node that ends the attempt, else the nearest."""
     errors = [name for name, answer in answers.items() if isinstance(answer, AllocationError)]
     if errors:
@@ -120,7 +123,7 @@ def _verdict(answers: Mapping[str, Answer]) -> Verdict:
     return "NotKnown" if any(isinstance(answer, Exhausted) for answer in found) else "DoesNotFit"
 
 
-def _story(placement: Placement, look: Look, name: str) -> NodeExplanation | None:
+def _explain_devices(placement: Placement, look: Look, name: str) -> NodeExplanation | None:
     cluster = placement.cluster
     node, number = cluster.node(name), cluster.number_of(name)
     assert node is not None
@@ -129,4 +132,5 @@ def _story(placement: Placement, look: Look, name: str) -> NodeExplanation | Non
     if not pending:
         return None
     fleet, held = cluster.fleet_of(look.pod), {str(claim): claim for claim in placement.claims.allocated}
-    return explain_on(fleet.snapshot, node, pending, held, budget_steps=fleet.budget_steps, policy=fleet.policy)
+    policy = policy_on(cluster, look.pod, number, pending) or fleet.policy
+    return explain_on(fleet.snapshot, node, pending, held, budget_steps=fleet.budget_steps, policy=policy)

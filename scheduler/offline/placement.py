@@ -16,15 +16,18 @@ from allocator.outcome import InvalidPool
 from scheduler.core_v1.namespace import Namespace
 from scheduler.core_v1.pod import Pod
 from scheduler.decision import admin_access
+from scheduler.decision.able import cycle_of
 from scheduler.decision.answers import Answer, Unfit, answers, unfit
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.decide import decide, decide_claim
+from scheduler.decision.not_placed import kept_by_a_volume
 from scheduler.decision.schedule_result import Failed, NotPlaced, OutOfTime, Placed
 from scheduler.input.inventory import InputClaim
 from scheduler.offline.claims import Claims, extended_claim_object, statuses_of, uid_of_pod
 from scheduler.offline.snapshot_cluster import VERSION
 from scheduler.state.extended_resources import ExtendedClaim, ExtendedResources, claim_name
 from scheduler.state.pod_claims import Waiting, full
+from scheduler.state.pod_requests import pod_requests
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +49,7 @@ class UnplacedPod:
 
     reason: what holds for every node, else empty. unfit: why not, of nodes that say the same together. asked: the
     number of all nodes. updating: pools whose devices could not be had, in words. nodes: what each node says, where
-    that was asked for.
+    that was asked for. kept: which volume keeps the pod on one node, in words.
     """
 
     pod: Pod | None
@@ -56,6 +59,7 @@ class UnplacedPod:
     asked: int = 0
     updating: tuple[str, ...] = ()
     nodes: Mapping[str, Answer] | None = None
+    kept: str = ""
 
 
 Result = PlacedPod | UnplacedPod
@@ -63,14 +67,14 @@ Result = PlacedPod | UnplacedPod
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A pod, or a claim that no pod uses, that is looked at. settled: the result, where no node needs to be asked.
+    """A pod, or a claim that no pod uses, that is looked at. result: where no node needs to be asked.
 
     full: those of the claims that no further pod can use.
     """
 
     pod: Pod | None
     claims: tuple[Claim, ...]
-    settled: Result | None = None
+    result: Result | None = None
     full: tuple[Claim, ...] = ()
 
     @property
@@ -82,18 +86,18 @@ class Look:
 class Placement:
     """A run over a cluster, which grows by what is placed.
 
-    known_namespaces: those whose labels the input holds. unchecked: others that were asked for. tells_every_node: of a
+    known_namespaces: those whose labels the input holds. unchecked: others that were asked for. shows_every_node: of a
     refusal what each node says is kept, which takes long where there are many.
     """
 
     def __init__(
-        self, cluster: Cluster, claims: Claims, known_namespaces: Iterable[str], *, tells_every_node: bool = False
+        self, cluster: Cluster, claims: Claims, known_namespaces: Iterable[str], *, shows_every_node: bool = False
     ) -> None:
         self.cluster = cluster
         self.claims = claims
         self.unchecked: set[str] = set()
         self._known_namespaces = frozenset(known_namespaces)
-        self._tells_every_node = tells_every_node
+        self._shows_every_node = shows_every_node
         self._version = VERSION
 
     def run(self, pods: Sequence[Pod], claims: Sequence[Claim], progress: Callable[[int, int], None]) -> list[Result]:
@@ -127,9 +131,9 @@ class Placement:
         look = Look(pod, claims, full=tuple(full(pod, objects)))
         if pod.node_name:
             bound = UnplacedPod(pod, claims, _bound(pod, look.pending))
-            return replace(look, settled=bound if look.pending else PlacedPod(pod, claims, pod.node_name))
+            return replace(look, result=bound if look.pending else PlacedPod(pod, claims, pod.node_name))
         if reason := self._in_the_way(pod) or self._without_nodes():
-            return replace(look, settled=UnplacedPod(pod, claims, reason))
+            return replace(look, result=UnplacedPod(pod, claims, reason))
         return look
 
     def look_at_claim(self, claim: Claim) -> Look:
@@ -142,7 +146,7 @@ class Placement:
         return Look(None, claims, UnplacedPod(None, claims, reason) if reason else None)
 
     def decide(self, look: Look) -> Placed | NotPlaced | Failed:
-        """What becomes of it as things are, where that is not settled; nothing is taken."""
+        """What becomes of it as things are, where that is not known; nothing is taken."""
         for claim in filter(admin_access.is_asked_for, look.pending):
             self._permit_unknown(claim.namespace)
         if look.pod is None:
@@ -154,8 +158,8 @@ class Placement:
 
     def take(self, look: Look) -> Result:
         """What becomes of it is taken from what there is."""
-        if look.settled:
-            return look.settled
+        if look.result:
+            return look.result
         match self.decide(look):
             case Placed() as chosen:
                 return self._commit(look, chosen)
@@ -169,6 +173,12 @@ class Placement:
     def answers(self, look: Look) -> Iterator[tuple[str, Answer]]:
         """What each node says, by name in their order. Cost: an allocation for each."""
         return answers(self.cluster, look.pod, look.claims)
+
+    def kept(self, look: Look) -> str:
+        """Which volume keeps the pod on one node, in words; empty where none does."""
+        if look.pod is None:
+            return ""
+        return kept_by_a_volume(self.cluster, cycle_of(self.cluster, look.pod, pod_requests(look.pod)))
 
     def updating(self, lacking: Iterable[str] | None = None) -> tuple[str, ...]:
         """The pools that are being updated, in words; of these nodes, or of all."""
@@ -197,9 +207,10 @@ class Placement:
             if not isinstance(one.answer, str):
                 lacking |= one.nodes
         names = [name for name in self._updating if lacking >> (self.cluster.number_of(name) or 0) & 1]
-        nodes = dict(self.answers(look)) if self._tells_every_node else None
+        nodes = dict(self.answers(look)) if self._shows_every_node else None
         asked = self.cluster.fleet.all.bit_count()
-        return UnplacedPod(look.pod, look.claims, "", tuple(groups), asked, self.updating(names), nodes)
+        kept = self.kept(look)
+        return UnplacedPod(look.pod, look.claims, "", tuple(groups), asked, self.updating(names), nodes, kept)
 
     def _without_nodes(self) -> str:
         return "" if self.cluster.fleet.all else "the input holds no node"

@@ -1,4 +1,4 @@
-"""An explanation as text: what becomes of it in a line, the story of one node, then the other nodes by reason."""
+"""An explanation as text: the result in one line, the details of one node, then the other nodes by reason."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -18,7 +18,7 @@ from scheduler.output.node_groups import answer_text, by_reason
 from scheduler.output.table import printable
 
 MOST_NAMED = 4
-"""Devices or nodes that a line names; of others it tells the number."""
+"""Devices or nodes that a line names; others are counted."""
 
 _VERDICTS: Mapping[Verdict, str] = {"Fits": "fits", "DoesNotFit": "does not fit", "NotKnown": "may or may not fit"}
 
@@ -31,6 +31,8 @@ def text_of(explanation: Explanation) -> str:
 
 
 def _rest(explanation: Explanation) -> Iterator[str]:
+    if explanation.kept:
+        yield f"  {explanation.kept}"
     yield from (f"  {line}" for claim in explanation.claims for line in _allocated(claim))
     if explanation.answers:
         yield from ("", *_node_lines(explanation))
@@ -47,8 +49,8 @@ def _subject(explanation: Explanation) -> str:
 def reason_of(explanation: Explanation) -> str:
     """Why, in one line."""
     answers, node = explanation.answers or {}, explanation.node
-    if explanation.settled:
-        return explanation.settled
+    if explanation.summary:
+        return explanation.summary
     if explanation.is_asked_for:
         can = sum(isinstance(answer, Allocated) for answer in answers.values())
         here = f"node {node} can" if explanation.verdict == "Fits" else f"node {node}: {answer_text(answers[node])}"
@@ -80,16 +82,16 @@ def _by_plugin(explanation: Explanation) -> dict[str, Answer]:
 
 
 def _node_lines(explanation: Explanation) -> Iterator[str]:
-    node, story = explanation.node, explanation.story
+    node, on_node = explanation.node, explanation.on_node
     answer = (explanation.answers or {})[node]
     yield f"node {node}, {_role(explanation, answer)}"
     if isinstance(answer, str):
         yield from (f"  {line}" for line in _plugin_lines(explanation.refusal, answer))
-    if story is None:
+    if on_node is None:
         return
     if isinstance(answer, str):
-        yield f"  its devices: {'would do' if isinstance(story.answer, Allocated) else 'would not do either'}"
-    yield from (f"  {line}" for line in _story_lines(story, node))
+        yield f"  its devices: {'would do' if isinstance(on_node.answer, Allocated) else 'would not do either'}"
+    yield from (f"  {line}" for line in _device_lines(on_node, node))
 
 
 def _plugin_lines(refusal: PluginRefusal | None, answer: str) -> Iterator[str]:
@@ -110,21 +112,21 @@ def _role(explanation: Explanation, answer: Answer) -> str:
     return "which is chosen" if isinstance(answer, Allocated) else "the nearest"
 
 
-def _story_lines(story: NodeExplanation, node: str) -> Iterator[str]:
-    for funnel in story.offer.funnels:
-        yield from _funnel_lines(funnel, _taken(story, funnel))
-    yield from (f"claim {offered.claim}, {constraint_offer_text(offered)}" for offered in story.offer.constraints)
-    yield from (f"pool {pool.driver}/{pool.pool} {what}" for pool, what in story.offer.unusable)
-    for one in story.passed_over:
+def _device_lines(on_node: NodeExplanation, node: str) -> Iterator[str]:
+    for funnel in on_node.offer.funnels:
+        yield from _funnel_lines(funnel, _taken(on_node, funnel))
+    yield from (f"claim {offered.claim}, {constraint_offer_text(offered)}" for offered in on_node.offer.constraints)
+    yield from (f"pool {pool.driver}/{pool.pool} {what}" for pool, what in on_node.offer.unusable)
+    for one in on_node.passed_over:
         yield f"claim {one.claim}, {one.request} was passed over: {passed_over_text(one)}"
-    if isinstance(story.answer, AllocationError):
-        yield from str(story.answer).splitlines()
-    elif isinstance(story.answer, Exhausted):
-        yield node_text(story.answer)
-    if story.conflict:
-        yield conflict_text(story.conflict, node)
-    if story.remedies or not isinstance(story.answer, Allocated | AllocationError):
-        yield from _remedy_lines(story)
+    if isinstance(on_node.answer, AllocationError):
+        yield from str(on_node.answer).splitlines()
+    elif isinstance(on_node.answer, Exhausted):
+        yield node_text(on_node.answer)
+    if on_node.conflict:
+        yield conflict_text(on_node.conflict, node)
+    if on_node.remedies or not isinstance(on_node.answer, Allocated | AllocationError):
+        yield from _remedy_lines(on_node)
 
 
 def _funnel_lines(funnel: Funnel, taken: Sequence[DeviceID]) -> Iterator[str]:
@@ -135,14 +137,14 @@ def _funnel_lines(funnel: Funnel, taken: Sequence[DeviceID]) -> Iterator[str]:
     yield f"  {len(funnel.left)} left{_named(funnel.left)}{unjudged}"
     if taken:
         yield f"  takes {', '.join(map(str, taken))}"
-    elif told := near_miss(funnel):
-        yield f"  {told}"
+    elif reported := near_miss(funnel):
+        yield f"  {reported}"
 
 
-def _taken(story: NodeExplanation, funnel: Funnel) -> list[DeviceID]:
-    if not isinstance(story.answer, Allocated):
+def _taken(on_node: NodeExplanation, funnel: Funnel) -> list[DeviceID]:
+    if not isinstance(on_node.answer, Allocated):
         return []
-    own = zip(story.claims, story.answer.allocations, strict=True)
+    own = zip(on_node.claims, on_node.answer.allocations, strict=True)
     results = [one for claim, allocation in own if claim == funnel.claim for one in allocation.results]
     return [one.id for one in results if one.request == funnel.request]
 
@@ -154,14 +156,14 @@ def passed_over_text(one: PassedOver) -> str:
     return answer_text(one.answer)
 
 
-def _remedy_lines(story: NodeExplanation) -> Iterator[str]:
-    has_many = len({funnel.claim for funnel in story.offer.funnels}) > 1
-    if story.remedies:
-        yield "it is known to fit if" if isinstance(story.answer, Exhausted) else "would fit if"
-        yield from (f"  {text}" for text in remedy_texts(story.remedies, has_many_claims=has_many))
+def _remedy_lines(on_node: NodeExplanation) -> Iterator[str]:
+    has_many = len({funnel.claim for funnel in on_node.offer.funnels}) > 1
+    if on_node.remedies:
+        yield "it is known to fit if" if isinstance(on_node.answer, Exhausted) else "would fit if"
+        yield from (f"  {text}" for text in remedy_texts(on_node.remedies, has_many_claims=has_many))
     else:
         yield "no single change was found that would make it fit"
-    if not story.is_whole:
+    if not on_node.is_whole:
         yield "of some changes it is not known whether they would do, since the budget for it is spent"
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from allocator.explain.conflict import Conflict, RequestWish, Wish
+from allocator.explain.conflict import Conflict, ConflictingRequest, Member
 from allocator.explain.explanation import NodeExplanation, PassedOver
 from allocator.explain.offer import ConstraintOffer, Funnel, Offer
 from allocator.explain.remedies import (
@@ -55,6 +55,7 @@ def object_of(explanation: Explanation) -> Json:
         "policy": explanation.policy,
         "verdict": explanation.verdict,
         "reason": reason_of(explanation),
+        "keptBy": explanation.kept or None,
         "node": _node(explanation) if explanation.node else None,
         "otherNodes": [
             {
@@ -92,7 +93,7 @@ def _node(explanation: Explanation) -> Json:
             "plugin": refusal.plugin if refusal else None,
             "wouldPassIf": list(refusal.remedies) if refusal else [],
         }
-    return named | (_story(explanation.story, explanation.node) if explanation.story else {})
+    return named | (_devices_json(explanation.on_node, explanation.node) if explanation.on_node else {})
 
 
 def _score(answer: Answer) -> list[float] | None:
@@ -112,18 +113,18 @@ def _verdict(answer: Answer) -> Verdict:
     return "NotKnown" if isinstance(answer, Exhausted) else "DoesNotFit"
 
 
-def _story(story: NodeExplanation, node: str) -> Json:
-    has_many = len(story.claims) > 1
+def _devices_json(on_node: NodeExplanation, node: str) -> Json:
+    has_many = len(on_node.claims) > 1
     return {
-        "devices": _verdict(story.answer),
-        "steps": None if isinstance(story.answer, AllocationError) else story.answer.steps,
-        "error": str(story.answer) if isinstance(story.answer, AllocationError) else None,
-        **_offer(story.offer),
-        "taken": _taken(story.claims, story.answer),
-        "passedOver": [_passed_over(one) for one in story.passed_over],
-        "conflict": _conflict(story.conflict, node) if story.conflict else None,
-        "remedies": [{**_remedy(one), "text": remedy_text(one, has_many_claims=has_many)} for one in story.remedies],
-        "allRemediesTried": story.is_whole,
+        "devices": _verdict(on_node.answer),
+        "steps": None if isinstance(on_node.answer, AllocationError) else on_node.answer.steps,
+        "error": str(on_node.answer) if isinstance(on_node.answer, AllocationError) else None,
+        **_offer(on_node.offer),
+        "taken": _taken(on_node.claims, on_node.answer),
+        "passedOver": [_passed_over(one) for one in on_node.passed_over],
+        "conflict": _conflict(on_node.conflict, node) if on_node.conflict else None,
+        "remedies": [{**_remedy(one), "text": remedy_text(one, has_many_claims=has_many)} for one in on_node.remedies],
+        "allRemediesTried": on_node.is_whole,
     }
 
 
@@ -190,7 +191,7 @@ def _passed_over(one: PassedOver) -> Json:
 
 def _conflict(conflict: Conflict, node: str) -> Json:
     return {
-        "wishes": [_wish(wish) for wish in conflict.wishes],
+        "wishes": [_member(member) for member in conflict.members],
         "minimal": conflict.is_minimal,
         "wanted": conflict.wanted,
         "inCommon": conflict.in_common,
@@ -199,10 +200,10 @@ def _conflict(conflict: Conflict, node: str) -> Json:
     }
 
 
-def _wish(wish: Wish) -> Json:
-    if isinstance(wish, RequestWish):
-        return {"claim": wish.claim, "request": wish.request}
-    return {"claim": wish.claim, "constraint": wish.position, wish.field: wish.attribute}
+def _member(member: Member) -> Json:
+    if isinstance(member, ConflictingRequest):
+        return {"claim": member.claim, "request": member.request}
+    return {"claim": member.claim, "constraint": member.position, member.field: member.attribute}
 
 
 def _remedy(remedy: Remedy) -> Json:
@@ -215,7 +216,7 @@ def _remedy(remedy: Remedy) -> Json:
         case SelectorsDropped(positions=positions):
             return {"kind": "DropSelectors", **_where(remedy), "selectors": list(positions)}
         case ConstraintDropped(constraint):
-            return {"kind": "DropConstraint", **_wish(constraint)}
+            return {"kind": "DropConstraint", **_member(constraint)}
         case ClaimsReleased(claims):
             return {"kind": "ReleaseClaims", "claims": list(claims)}
         case TaintsTolerated(taints):

@@ -30,8 +30,8 @@ def by_reason(answers: Mapping[str, Answer]) -> list[tuple[str, list[str]]]:
     groups: dict[Hashable, list[str]] = {}
     for name, answer in answers.items():
         groups.setdefault(_key(answer), []).append(name)
-    told = [(_text([answers[name] for name in names]), names) for names in groups.values()]
-    return sorted(told, key=lambda group: -len(group[1]))
+    reported = [(_text([answers[name] for name in names]), names) for names in groups.values()]
+    return sorted(reported, key=lambda group: -len(group[1]))
 
 
 def _key(answer: Answer) -> Hashable:

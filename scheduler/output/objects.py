@@ -54,8 +54,8 @@ def pod_object(pod: Pod, result: Result, claims: Claims) -> dict[str, object]:
     if isinstance(result, PlacedPod):
         raw["spec"] = {**spec, "nodeName": result.node}
     before = status if isinstance(status, dict) else {}
-    if told := {**_told(pod, result, claims), **_conditions(before, pod, result)}:
-        raw["status"] = {**before, **told}
+    if reported := {**_reported(pod, result, claims), **_conditions(before, pod, result)}:
+        raw["status"] = {**before, **reported}
     return raw
 
 
@@ -73,13 +73,13 @@ def _conditions(status: Mapping[str, object], pod: Pod, result: Result) -> dict[
     return {"conditions": [*others, own]}
 
 
-def _told(pod: Pod, result: Result, claims: Claims) -> dict[str, object]:
+def _reported(pod: Pod, result: Result, claims: Claims) -> dict[str, object]:
     """The fields of pod.status that name generated claims."""
     statuses = _claim_statuses(pod, claims)
-    told: dict[str, object] = {"resourceClaimStatuses": statuses} if statuses else {}
+    reported: dict[str, object] = {"resourceClaimStatuses": statuses} if statuses else {}
     if isinstance(result, PlacedPod) and result.extended:
-        told["extendedResourceClaimStatus"] = result.extended.status
-    return told
+        reported["extendedResourceClaimStatus"] = result.extended.status
+    return reported
 
 
 def _claim_statuses(pod: Pod, claims: Claims) -> list[dict[str, object]]:

@@ -4,14 +4,18 @@ Whatever the input holds, the report stays short: of many findings in one docume
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 
 from allocator.model import Node, PoolID, Slice
 from scheduler.core_v1.pod import Pod
+from scheduler.core_v1.pod_selector import KINDS as POD_SELECTORS
+from scheduler.core_v1.pod_selector import SERVICE
 from scheduler.input.documents import Finding, Place
 from scheduler.input.inventory import Inventory
+from scheduler.state.storage_objects import ClaimKey
+from scheduler.state.volumes import CLAIMS, claims_of
 
-MAX_TOLD = 100
+MAX_REPORTED = 100
 """Findings of one document, and kinds of objects, that are told one by one."""
 
 
@@ -25,8 +29,8 @@ def report(inventory: Inventory) -> Iterator[str]:
     yield from _in_short("error", inventory.errors)
     if inventory.skipped:
         kinds = [f"{number} {kind}" for kind, number in sorted(inventory.skipped.items())]
-        rest = [f"objects of {len(kinds) - MAX_TOLD} more kinds"] if len(kinds) > MAX_TOLD else []
-        yield f"not looked at: {', '.join(kinds[:MAX_TOLD] + rest)}"
+        rest = [f"objects of {len(kinds) - MAX_REPORTED} more kinds"] if len(kinds) > MAX_REPORTED else []
+        yield f"not looked at: {', '.join(kinds[:MAX_REPORTED] + rest)}"
     for workload in inventory.workloads:
         if workload.note:
             yield f"{workload} {workload.note}: it stands for no pod"
@@ -49,14 +53,14 @@ def _incomplete_pools(slices: Iterable[Slice]) -> Iterator[str]:
             kept.clear()
         if not kept or slice_.generation == kept[0].generation:
             kept.append(slice_)
-    told = [
+    reported = [
         f"{driver}/{pool} ({len(kept)} of {kept[0].slice_count} slices of generation {kept[0].generation} are there)"
         for (driver, pool), kept in sorted(pools.items())
         if all(len(kept) != slice_.slice_count for slice_ in kept)
     ]
-    if told:
-        rest = f" and {len(told) - MAX_POOLS} more" if len(told) > MAX_POOLS else ""
-        yield f"warning: of pools that are being updated no device is given: {', '.join(told[:MAX_POOLS])}{rest}"
+    if reported:
+        rest = f" and {len(reported) - MAX_POOLS} more" if len(reported) > MAX_POOLS else ""
+        yield f"warning: of pools that are being updated no device is given: {', '.join(reported[:MAX_POOLS])}{rest}"
 
 
 def _in_short(mark: str, findings: Iterable[Finding]) -> Iterator[str]:
@@ -64,11 +68,11 @@ def _in_short(mark: str, findings: Iterable[Finding]) -> Iterator[str]:
     for finding in findings:
         document = Place(finding.place.file, finding.place.document)
         counts[document] += 1
-        if counts[document] <= MAX_TOLD:
+        if counts[document] <= MAX_REPORTED:
             yield f"{mark}: {finding}"
     for document, number in counts.items():
-        if number > MAX_TOLD:
-            yield f"{mark}: {document}: and {number - MAX_TOLD} more"
+        if number > MAX_REPORTED:
+            yield f"{mark}: {document}: and {number - MAX_REPORTED} more"
 
 
 def unread_groups(pods: Iterable[Pod]) -> Iterator[str]:
@@ -77,12 +81,56 @@ def unread_groups(pods: Iterable[Pod]) -> Iterator[str]:
         yield f"warning: placement does not look at pod groups ({_pods(number)})"
 
 
-def unchecked_volumes(pods: Iterable[Pod], unseen: Collection[str]) -> Iterator[str]:
-    """One line on volumes of claims. unseen: kinds that say where these can be, and the input does not hold."""
-    number = sum(bool(pod.volumes.claims) for pod in pods)
+def unchecked_volumes(pods: Iterable[Pod], unseen: Collection[str], made: Iterable[ClaimKey]) -> Iterator[str]:
+    """One line on volumes of claims. unseen: kinds that say where these can be, and the input does not hold.
+
+    made: claims that are known from templates although the input holds none.
+    """
+    asked = [claims_of(pod) for pod in pods]
+    number = sum(map(bool, asked))
+    if {key for keys in asked for key in keys} <= set(made):
+        unseen = set(unseen) - {CLAIMS}
     if number and unseen:
         kinds = ", no ".join(sorted(unseen))
         yield f"warning: the input holds no {kinds}: volumes of {_pods(number)} are not checked against them"
+
+
+def early_volumes(pods: Iterable[Pod], claims: Container[ClaimKey]) -> Iterator[str]:
+    """One line on claims that are made, and bound to a volume, before anybody looks at their pods."""
+    if number := sum(any(key in claims for key in claims_of(pod)) for pod in pods):
+        has = "has" if number == 1 else "have"
+        yield (
+            f"warning: {_pods(number)} {has} PersistentVolumeClaims that do not exist yet and do not wait for their "
+            "first consumer: where their volumes will be is not known, and not checked"
+        )
+
+
+def unchecked_spread(pods: Sequence[Pod], others: Iterable[Pod], kinds: Container[str]) -> Iterator[str]:
+    """One line on pods that Services and controllers would spread, of which the input holds none.
+
+    pods: to be placed. others: all pods of the input. kinds: of the objects of the input.
+    """
+    shared = Counter(label for pod in others for label in _labels(pod))
+    missing: Counter[str] = Counter()
+    number = 0
+    for pod in pods:
+        needed = [kind for kind in _spreading(pod) if kind not in kinds] if not pod.spread else []
+        if needed and any(shared[label] > 1 for label in _labels(pod)):
+            missing.update(needed)
+            number += 1
+    if number:
+        yield f"warning: the input holds no {', no '.join(sorted(missing))}: {_pods(number)} will not be spread by them"
+
+
+def _labels(pod: Pod) -> Iterator[tuple[str, str, str]]:
+    return ((pod.namespace, key, value) for key, value in pod.labels.items())
+
+
+def _spreading(pod: Pod) -> Iterator[str]:
+    """The kinds of objects that spread the pod if it does not say how."""
+    yield SERVICE
+    if pod.owner and pod.owner.kind in POD_SELECTORS:
+        yield pod.owner.kind
 
 
 def unchecked_room(nodes: Sequence[Node], resources: Sequence[str], *, has_bound_pods: bool) -> Iterator[str]:
@@ -91,14 +139,14 @@ def unchecked_room(nodes: Sequence[Node], resources: Sequence[str], *, has_bound
     has_bound_pods: the input holds pods that have their node.
     """
     silent = sum(any(name not in node.allocatable for name in resources) for node in nodes)
-    told = []
+    reported = []
     if silent:
         number = f"{silent} node{' has' if silent == 1 else 's have'}"
-        told.append(f"{number} no {', '.join(resources[:-1])} or {resources[-1]} in status.allocatable")
+        reported.append(f"{number} no {', '.join(resources[:-1])} or {resources[-1]} in status.allocatable")
     if silent < len(nodes) and not has_bound_pods:
-        told.append("no Pod has a node")
-    if told:
-        yield f"warning: free resources are assumed where the input lacks them: {'; '.join(told)}"
+        reported.append("no Pod has a node")
+    if reported:
+        yield f"warning: free resources are assumed where the input lacks them: {'; '.join(reported)}"
 
 
 def unoffered_resources(resources: Mapping[str, int], *, is_on: bool) -> Iterator[str]:
@@ -120,8 +168,8 @@ def unknown_priorities(classes: Mapping[str, int]) -> Iterator[str]:
 
 def unchecked_namespaces(names: Iterable[str], label: str) -> Iterator[str]:
     """One line on the namespaces whose label would say whether admin access is permitted."""
-    if told := ", ".join(sorted(names)):
-        missing = f"warning: the input holds no Namespace {told}"
+    if reported := ", ".join(sorted(names)):
+        missing = f"warning: the input holds no Namespace {reported}"
         yield f"{missing}: its label {label}, which admin access needs, is not checked"
 
 

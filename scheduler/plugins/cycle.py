@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from scheduler.core_v1.pod import Pod
 from scheduler.plugins.template import Template
@@ -29,6 +29,10 @@ class Cycle:
     volumes: Volumes
     nominated: Mapping[int, Sequence[Pod]] = field(default_factory=dict)
     is_strict: bool = False
+
+    def requesting(self, requests: PodRequests) -> "Cycle":
+        """The same attempt at nodes of which the pod takes this."""
+        return self if requests is self.requests else replace(self, requests=requests)
 
     @contextmanager
     def without(self, gone: Sequence[tuple[int, Pod]]) -> Iterator[None]:

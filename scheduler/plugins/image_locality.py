@@ -21,12 +21,12 @@ _MOST_OF_CONTAINER = 1000 * _MIB
 
 def image_locality(pod: Pod, infos: NodeInfos, nodes: Numbers) -> Numbers:
     """The scores of these nodes. Cost: an array operation for each image of the pod that some node has."""
-    most = _MOST_OF_CONTAINER * len(pod.containers)
-    sizes = np.zeros(infos.size, np.int64)
-    for name in pod.images:
-        size, having = infos.images.spread_size(name)
-        if having:
-            sizes[flags_of(having, infos.size)] += min(size, most)
+    found = [one for name in pod.images if (one := infos.images.spread_size(name))]
+    if not found:
+        return np.zeros(len(nodes), np.int64)
+    most, sizes = _MOST_OF_CONTAINER * len(pod.containers), np.zeros(infos.size, np.int64)
+    for size, having in found:
+        sizes[flags_of(having, infos.size)] += min(size, most)
     won: Numbers = np.maximum(np.minimum(sizes[nodes], most), _LEAST) - _LEAST
     return MAX_SCORE * won // (most - _LEAST)
 

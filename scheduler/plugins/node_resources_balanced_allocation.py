@@ -16,6 +16,8 @@ from scheduler.state.masks import Flags, Floats, Numbers
 from scheduler.state.nodes import NodeInfos
 from scheduler.state.pod_requests import CPU, MEMORY, OF_NODES, PODS, PodRequests
 
+NAME = "NodeResourcesBalancedAllocation"
+
 _HALF = MAX_SCORE // 2
 
 
@@ -83,9 +85,15 @@ def node_resources_balanced_allocation(resources: Sequence[str] = (CPU, MEMORY))
     def scores(cycle: Cycle, nodes: Numbers, _counts: Numbers) -> Numbers | None:
         if cycle.requests.amounts.keys().isdisjoint(resources):
             return None
-        return balanced_allocation(cycle.requests, cycle.infos, nodes, resources)
+        requests, infos = cycle.requests, cycle.infos
+        kept = infos.by_row.of(
+            (NAME, tuple(resources), requests.key),
+            len(requests.amounts),
+            lambda rows: balanced_allocation(requests, infos, rows, resources),
+        )
+        return kept[nodes]
 
-    return Plugin("NodeResourcesBalancedAllocation", (), score=Score(1, scores))
+    return Plugin(NAME, (), score=Score(1, scores))
 
 
 NODE_RESOURCES_BALANCED_ALLOCATION = node_resources_balanced_allocation()

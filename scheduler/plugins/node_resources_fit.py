@@ -136,9 +136,9 @@ def _changes(cycle: Cycle, requests: PodRequests, place: RefusingNode) -> Iterat
     free = {name: int(_column(name, cycle.infos)[0][place.number]) for name in requests.amounts}
     lacking = {name: max(free[name], 0) for name, amount in requests.amounts.items() if free[name] < amount}
     if lacking and all(lacking.values()):
-        told = ", ".join(f"{name} {amount_text(name, amount)}" for name, amount in sorted(lacking.items()))
+        reported = ", ".join(f"{name} {amount_text(name, amount)}" for name, amount in sorted(lacking.items()))
         less = replace(cycle.requests, amounts={**cycle.requests.amounts, **lacking})
-        yield Change(f"the pod requests at most {told}", requests=less)
+        yield Change(f"the pod requests at most {reported}", requests=less)
     yield from _evictions(cycle, requests, place, lacking)
 
 
@@ -226,7 +226,11 @@ def node_resources_fit(strategy: ScoringStrategy = LEAST_ALLOCATED, ignored: Ign
         return _changes(cycle, ignored.left_of(cycle.requests), place)
 
     def scores(cycle: Cycle, nodes: Numbers, _counts: Numbers) -> Numbers:
-        return strategy.scores(_scored_requests(cycle), cycle.infos, nodes)
+        requests, infos = _scored_requests(cycle), cycle.infos
+        kept = infos.by_row.of(
+            (strategy, requests.key), len(requests.amounts), lambda rows: strategy.scores(requests, infos, rows)
+        )
+        return kept[nodes]
 
     hints: dict[type[Event], Hint] = {
         NodeChanged: _offers_more(ignored),

@@ -25,9 +25,12 @@ Worth = Callable[[Numbers, Numbers], Numbers]
 """What it is worth, from 0 to 100, that so much is requested of so much; of nothing it does not matter."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class ScoringStrategy:
-    """What nodes are worth. resources: that count, by weight. leaves_out_0: resources worth nothing, of the mean."""
+    """What nodes are worth, each by itself.
+
+    resources: that count, by weight. leaves_out_0: resources worth nothing, of the mean.
+    """
 
     worth: Worth
     resources: Mapping[str, int] = field(default_factory=lambda: CPU_AND_MEMORY)

@@ -13,6 +13,8 @@ from scheduler.state.masks import Flags, Numbers
 NO_NODE, NOT_NAMED = 1 << 14, 1 << 13
 """In place of filters' bits: no node has the number, or it is none of those that the pod names."""
 
+_NO_NUMBERS: Numbers = np.zeros(0, np.int64)
+
 
 @dataclass(slots=True, eq=False)
 class Template:
@@ -33,10 +35,10 @@ class Template:
     stale: set[int] = field(default_factory=set)
     by_text: Mapping[str, Mask] | None = None
 
-    def counts_of(self, plugin: str) -> Numbers:
-        """What counts for the plugin's score, by node number; zeros where it counts nothing by pod and node alone."""
+    def counts_of(self, plugin: str, nodes: Numbers) -> Numbers:
+        """What counts for the plugin's score, of these nodes; nothing where pod and node alone count nothing."""
         found = self.counts.get(plugin)
-        return np.zeros(len(self.refusals), np.int64) if found is None else found
+        return _NO_NUMBERS if found is None else found[nodes]
 
     @property
     def refusing(self) -> int:

@@ -18,7 +18,6 @@ from itertools import count, islice
 
 from scheduler.backoff import backoff_s
 from scheduler.core_v1.pod import Pod
-from scheduler.plugins.default import REASONS
 from scheduler.plugins.plugin import Reason, Refusal
 from scheduler.queue.wakeups import asks_differently, concerned, helps
 from scheduler.state.changes import ClaimChanged, ClaimKey, Event, PodChanged
@@ -245,8 +244,8 @@ class Queue:
         """How many pods are in each place."""
         return dict(self._counts)
 
-    def unschedulable(self) -> Mapping[Reason, int]:
-        """How many pods wait for each reason; one that was refused for several counts for each."""
+    def unschedulable(self) -> Mapping[tuple[str, str], int]:
+        """How many pods wait, by scheduler name and plugin; one that was refused by several plugins counts for each."""
         return self._waiting.counts()
 
     def dump(self) -> Iterator[dict[str, object]]:
@@ -377,6 +376,7 @@ class _Waiting:
         self._by_place: dict[PodPlace, dict[str, None]] = {}
         self._by_reason: dict[Reason, dict[str, None]] = {}
         self._by_claim: dict[ClaimKey, dict[str, None]] = {}
+        self._counts: Counter[tuple[str, str]] = Counter()
 
     def put(self, entry: QueuedPod) -> None:
         """The pod waits in its place, as it is now."""
@@ -390,6 +390,7 @@ class _Waiting:
             self._by_reason.setdefault(reason, {})[uid] = None
         for key in claims:
             self._by_claim.setdefault(key, {})[uid] = None
+        self._counts.update(_refusers(entry.pod, reasons))
 
     def discard(self, entry: QueuedPod) -> None:
         """The pod waits for no event, if it did."""
@@ -403,6 +404,7 @@ class _Waiting:
             self._by_claim[key].pop(uid, None)
             if not self._by_claim[key]:
                 del self._by_claim[key]
+        self._counts.subtract(_refusers(entry.pod, reasons))
 
     def uids(self, place: PodPlace) -> Mapping[str, None]:
         """The pods in this place."""
@@ -422,10 +424,13 @@ class _Waiting:
         """The pods that need the claim."""
         return self._by_claim.get(claim, {})
 
-    def counts(self) -> Mapping[Reason, int]:
-        """How many pods wait for each reason, and for those of the default plugins where it is none."""
-        counts = {reason: len(pods) for reason, pods in self._by_reason.items()}
-        return {**dict.fromkeys(REASONS, 0), **counts}
+    def counts(self) -> Mapping[tuple[str, str], int]:
+        """How many pods wait, or none by now, by scheduler name and the plugin that refused them."""
+        return dict(self._counts)
+
+
+def _refusers(pod: Pod, reasons: Iterable[Reason]) -> set[tuple[str, str]]:
+    return {(pod.scheduler_name, reason.plugin) for reason in reasons}
 
 
 def _as_json(entry: QueuedPod) -> dict[str, object]:

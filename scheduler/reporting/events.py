@@ -45,6 +45,9 @@ SERIES_S = 300.0
 FINISHED_S = 360.0
 """A series that was not said again for so long has ended, as in client-go's recorder: the next time begins another."""
 
+INSTANCE_MAX = 128
+"""Characters of an event's reportingInstance."""
+
 WRITERS = 16
 """Writes at the same time."""
 
@@ -71,8 +74,9 @@ class Regarding(NamedTuple):
 
 
 class Said(NamedTuple):
-    """What an event says of its object; equal ones are one series."""
+    """What an event says of its object, and by which controller; equal ones are one series."""
 
+    controller: str
     regarding: Regarding
     type: Literal["Normal", "Warning"]
     reason: str
@@ -82,28 +86,31 @@ class Said(NamedTuple):
 
 @dataclass(slots=True)
 class _Series:
-    """An event that is written or about to be. count: how often it was said; told_at: when that was last written.
+    """An event that is written or about to be. count: how often it was said; reported_at: when that was last written.
 
     said_at: when it was said last.
     """
 
     path: str
-    told_at: datetime
+    reported_at: datetime
     said_at: datetime
     count: int = 1
 
 
 class Events:
-    """What is still to be written; `run` writes it. controller: the scheduler's name; instance: of this process.
+    """What is still to be written; `run` writes it.
 
+    Of a pod its own scheduler tells, as kube-scheduler's profiles do. controller: who tells of all else. host: where
+    this process runs.
     dropped, failed: how many were not written because the queue was full, or the API server refused them.
     """
 
-    def __init__(self, api: Api, controller: str, instance: str, now: Callable[[], datetime]) -> None:
+    def __init__(self, api: Api, controller: str, host: str, now: Callable[[], datetime]) -> None:
         self.dropped = 0
         self.failed = 0
         self._api = api
-        self._by = {"reportingController": controller, "reportingInstance": instance}
+        self._controller = controller
+        self._host = host
         self._now = now
         self._numbers = count(1)
         self._queue: asyncio.Queue[_EventCall] = asyncio.Queue()
@@ -114,27 +121,27 @@ class Events:
 
     def scheduled(self, pod: PodKey, node: str) -> None:
         """The pod was bound, of which nothing is kept: it happens once."""
-        said = Said(_of(pod), "Normal", "Scheduled", "Binding", f"Successfully assigned {pod} to {node}")
+        said = Said(*_by_its_scheduler(pod), "Normal", "Scheduled", "Binding", f"Successfully assigned {pod} to {node}")
         self._say_first(said, self._now())
 
     def failed_scheduling(self, pod: PodKey, message: str) -> None:
         """The pod was refused, or an error ended its attempt."""
-        self._say(Said(_of(pod), "Warning", "FailedScheduling", "Scheduling", message))
+        self._say(Said(*_by_its_scheduler(pod), "Warning", "FailedScheduling", "Scheduling", message))
 
     def binding_conditions_pending(self, pod: PodKey, message: str) -> None:
         """The pod waits for its devices to be made ready."""
-        self._say(Said(_of(pod), "Normal", "BindingConditionsPending", "Scheduling", message))
+        self._say(Said(*_by_its_scheduler(pod), "Normal", "BindingConditionsPending", "Scheduling", message))
 
     def device_double_allocated(self, claims: Resource, claim: ClaimKey, message: str) -> None:
         """The claim holds what it cannot hold together with others. claims: the resource in the served version."""
         regarding = Regarding(claims.api_version, "ResourceClaim", *claim)
-        self._say(Said(regarding, "Warning", "DeviceDoubleAllocated", "Checking", message))
+        self._say(Said(self._controller, regarding, "Warning", "DeviceDoubleAllocated", "Checking", message))
 
     def unreadable(self, resource: Resource, key: ObjectKey, uid: str, message: str) -> None:
         """An object of the resource is left out. Of one without a name or uid nothing can be said here."""
         if key.name and uid:
             regarding = Regarding(resource.api_version, resource.kind, key.namespace, key.name, uid)
-            self._say(Said(regarding, "Warning", "Unreadable", "Reading", message))
+            self._say(Said(self._controller, regarding, "Warning", "Unreadable", "Reading", message))
 
     def _say(self, said: Said) -> None:
         said = said._replace(note=shortened(said.note))
@@ -147,8 +154,8 @@ class Events:
         self._known.move_to_end(said)
         series.said_at = now
         series.count += 1
-        if (now - series.told_at).total_seconds() >= SERIES_S:
-            series.told_at = now
+        if (now - series.reported_at).total_seconds() >= SERIES_S:
+            series.reported_at = now
             again = {"series": {"count": series.count, "lastObservedTime": in_microseconds(now)}}
             self._put(
                 _EventCall(said.regarding.namespace, "PATCH", series.path, again, MERGE, lambda: self._forget(said))
@@ -180,7 +187,8 @@ class Events:
             "reason": said.reason,
             "action": said.action,
             "note": said.note,
-            **self._by,
+            "reportingController": said.controller,
+            "reportingInstance": f"{said.controller}-{self._host}"[:INSTANCE_MAX],
         }
         path = EVENTS.path(namespace)
         is_put = self._put(_EventCall(about.namespace, "POST", path, event, JSON, lambda: self._forget(said)))
@@ -237,8 +245,8 @@ class _EventCall(NamedTuple):
     failed: Callable[[], None]
 
 
-def _of(pod: PodKey) -> Regarding:
-    return Regarding("v1", "Pod", pod.namespace, pod.name, pod.uid)
+def _by_its_scheduler(pod: PodKey) -> tuple[str, Regarding]:
+    return pod.scheduler_name, Regarding("v1", "Pod", pod.namespace, pod.name, pod.uid)
 
 
 def shortened(note: str) -> str:

@@ -27,6 +27,8 @@ from scheduler.runtime.section import Section, object_name, refused
 
 FLAGS = "flags"
 
+DEFAULT_LEASE = "dra-scheduler"
+
 JITTER = 0.2
 """So much longer than its period a retry may wait, so that not all replicas ask at once."""
 
@@ -69,7 +71,7 @@ def _namespace(name: str) -> str:
 
 def _release(name: str) -> str:
     if name and name not in RELEASES:
-        raise refused(f"is no known release: one of {', '.join(sorted(RELEASES))}, or empty")
+        raise refused(f"must be a known release: one of {', '.join(sorted(RELEASES))}, or empty")
     return name
 
 
@@ -194,7 +196,7 @@ class LeaderElectionSection(Section):
     retry_period_s: float = Field(default=2, gt=0, le=_LONGEST_LEASE_S)
     """How often the leader renews the lease, and others try to acquire it."""
 
-    resource_name: Annotated[str, AfterValidator(object_name)] = "dra-scheduler"
+    resource_name: Annotated[str, AfterValidator(object_name)] = DEFAULT_LEASE
     """Name of the Lease. Schedulers with different names need different leases."""
 
     resource_namespace: Annotated[str, AfterValidator(_namespace)] = ""
@@ -277,7 +279,8 @@ class Configuration(Allocating):
     """Always `DraSchedulerConfiguration`."""
 
     scheduler_name: SchedulerName = "dra-scheduler"
-    """Schedules the pods with this `spec.schedulerName`, if there are no `profiles`; also the reporter of events."""
+    """Schedules the pods with this `spec.schedulerName`, if there are no `profiles`; also the reporter of events about
+    other objects than pods."""
 
     profiles: list[ProfileSection] = Field(default_factory=list)
     """Several scheduler names, each with its own plugins, weights, arguments and policy (see Profiles)."""
@@ -320,15 +323,15 @@ class Configuration(Allocating):
 Settings = TypeVar("Settings", bound=Common)
 
 
-def load(shape: type[Settings], path: Path | None, flags: Mapping[str, object]) -> Settings:
+def load(type_: type[Settings], path: Path | None, flags: Mapping[str, object]) -> Settings:
     """The file's settings, or the defaults, with the flags on top. Raises InvalidConfiguration.
 
     flags: fields as the file spells them; inner objects replace only the fields that they have.
     """
-    stored = the_object(path, shape.model_fields["kind"].default) if path else {}
+    stored = the_object(path, type_.model_fields["kind"].default) if path else {}
     if path:
-        _checked(shape, stored, str(path))
-    return _checked(shape, _merged(stored, flags), FLAGS)
+        _checked(type_, stored, str(path))
+    return _checked(type_, _merged(stored, flags), FLAGS)
 
 
 def the_object(path: Path, kind: str) -> Mapping[str, object]:
@@ -354,8 +357,8 @@ def _merged(below: Mapping[str, object], above: Mapping[str, object]) -> Mapping
     return merged
 
 
-def _checked(shape: type[Settings], raw: Mapping[str, object], source: str) -> Settings:
-    configuration, errors = typed(shape, raw)
+def _checked(type_: type[Settings], raw: Mapping[str, object], source: str) -> Settings:
+    configuration, errors = typed(type_, raw)
     if configuration is not None and not (errors := tuple(configuration.disagreements())):
         return configuration
     raise InvalidConfiguration([f"{source}: {error}" for error in errors])

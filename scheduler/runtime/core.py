@@ -69,7 +69,8 @@ class Core:
 
     name: in intents and logs. api: by which all is written. is_ours: whether a pod is the program's to bind. on_event:
     takes each event to whatever waits for it in the program. makes_claims: for extended resources of device classes.
-    places_pods: it decides on nodes, not on devices alone. profiles: by which pods are decided.
+    places_pods: it decides on nodes, not on devices alone. profiles: by which pods are decided. identity: by which it
+    puts equal nodes in order (`NodeOrder`).
     """
 
     def __init__(  # noqa: PLR0913 - the two ends that it connects
@@ -85,6 +86,7 @@ class Core:
         makes_claims: bool,
         places_pods: bool,
         profiles: Sequence[Profile],
+        identity: str = "",
     ) -> None:
         self.is_filled = False
         self._connection = site.connection
@@ -93,7 +95,12 @@ class Core:
         )
         time_limit = DecisionTimeLimit(time.monotonic)
         self.cluster = Cluster(
-            site.features, is_ours=is_ours, profiles=profiles, time_limit=time_limit, makes_claims=makes_claims
+            site.features,
+            is_ours=is_ours,
+            profiles=profiles,
+            time_limit=time_limit,
+            makes_claims=makes_claims,
+            identity=identity,
         )
         self.binder = Binder(
             api,
@@ -145,7 +152,7 @@ class Core:
             except Exception as error:  # noqa: BLE001 - whatever it is, it must not end the program
                 reason = f"{type(error).__name__}: {error}"
                 if reason != logged:
-                    _LOG.exception("%s failed, and begins again", part)
+                    _LOG.exception("%s failed; restarting it", part)
                 logged = reason
                 self._reporter.failed(part)
                 await asyncio.sleep(AGAIN_S)
@@ -158,13 +165,13 @@ class Core:
         garbage.filling()
         try:
             await self.watched.filled()
-            self.cluster.fleet.settle()  # the first question need not wait for it
+            self.cluster.fleet.refresh()  # the first question need not wait for it
         finally:
             gc.collect()
             garbage.keep()
         nodes, pods = len(self.watched.nodes.store), len(self.watched.pods.store)
         _LOG.info(
-            "caches are filled: %d nodes, %d pods, %.1f s",
+            "caches filled: %d nodes, %d pods, %.1f s",
             nodes,
             pods,
             time.monotonic() - began,
@@ -180,7 +187,7 @@ class Core:
             try:
                 await self.watched.claims.catch_up()  # with all that an earlier leader has written, seen by now or not
             except CallFailed as error:
-                _LOG.warning("claims could not be listed: %s", error)
+                _LOG.warning("cannot list claims: %s", error)
                 await asyncio.sleep(AGAIN_S)
             else:
                 break
@@ -189,7 +196,7 @@ class Core:
     async def _recover(self) -> None:
         settled = await recover(self.binder, (found.raw for found in self._marked_claims()), self._is_bound)
         if settled:
-            _LOG.info("%d claims of an earlier process were settled", settled)
+            _LOG.info("recovered %d claims of an earlier process", settled)
 
     def is_outdated(self) -> bool:
         """Whether changes were lost that a list, which is under way, will make up for."""
@@ -228,7 +235,7 @@ class Core:
                 try:
                     cleaned = await self._sweep.clean(self.binder, own)
                 except CallFailed as error:
-                    _LOG.warning("left-overs could not be removed: %s", error)
+                    _LOG.warning("cannot remove leftovers: %s", error)
                 else:
                     self._reporter.swept(leftover, cleaned)
 

@@ -27,7 +27,7 @@ MOST_CONNECTIONS = 64
 GRACE_S = 1.0
 """How long a handshake is left alone while others wait: it takes some milliseconds."""
 
-TOLD_EVERY_S = 60.0
+WARN_EVERY_S = 60.0
 """So often the log tells of connections that are closed for want of room, at most."""
 
 _BACKLOG = 128
@@ -127,7 +127,7 @@ class _Door:
         self._server = server
         self._context = context
         self._limits = limits
-        self._told_at = -TOLD_EVERY_S
+        self._warned_at = -WARN_EVERY_S
 
     async def let_in(self, listener: socket.socket) -> None:
         """Accept connections until cancelled."""
@@ -136,7 +136,7 @@ class _Door:
             try:
                 connection, _ = await loop.sock_accept(listener)
             except OSError as error:  # there are no more descriptors, or the client has gone already
-                _LOG.warning("a connection could not be accepted: %s", error)
+                _LOG.warning("cannot accept a connection: %s", error)
                 await asyncio.sleep(_EXHAUSTED_S)
                 continue
             await self._admit(connection)
@@ -177,7 +177,7 @@ class _Door:
                 lambda: protocol, connection, ssl=self._context, ssl_handshake_timeout=timeout_s
             )
         except (OSError, TimeoutError) as error:  # ssl's are among them
-            _LOG.debug("a connection came to nothing: %s", error)
+            _LOG.debug("a connection failed: %s", error)
             connection.close()
         except asyncio.CancelledError:
             connection.close()
@@ -186,6 +186,6 @@ class _Door:
     def _refuse(self, what: Refusal) -> None:
         self._limits.refused(what)
         now = asyncio.get_running_loop().time()
-        if now >= self._told_at + TOLD_EVERY_S:
-            self._told_at = now
-            _LOG.warning("too many %s: some are closed", what)
+        if now >= self._warned_at + WARN_EVERY_S:
+            self._warned_at = now
+            _LOG.warning("too many %s: closing some", what)

@@ -85,7 +85,8 @@ class Watch:
 class Reading:
     """What is so at the moment.
 
-    queues: pods by queue (active, backoff, unschedulable, gated). unschedulable: pods by the plugin that refused them.
+    queues: pods by queue (active, backoff, unschedulable, gated). unschedulable: pods by their profile and the plugin
+    that refused them.
     cache: objects by type (nodes, pods, assumed_pods). bindings: pods that are being written and bound.
     prescheduled: pods that came with a node and without devices, which nobody allocates.
     events_dropped, events_failed: events that were not written, since the start. leading: whether this process does, by
@@ -93,7 +94,7 @@ class Reading:
     """
 
     queues: Mapping[str, int]
-    unschedulable: Mapping[str, int]
+    unschedulable: Mapping[tuple[str, str], int]
     cache: Mapping[str, int]
     watches: Sequence[Watch]
     bindings: int
@@ -116,10 +117,12 @@ class _Children(dict[Key, Kind]):
 
 
 class CommonMetrics:
-    """What every program of ours tells that works on a cluster. profile: its name, as in `spec.schedulerName`."""
+    """What every program of ours tells that works on a cluster.
 
-    def __init__(self, profile: str) -> None:
-        self._profile = profile
+    A profile is the `spec.schedulerName` of the pod that was worked on.
+    """
+
+    def __init__(self) -> None:
         self._registry = CollectorRegistry()
         ProcessCollector(registry=self._registry)
         Info("dra_scheduler_build", "The program's version.", registry=self._registry).info({"version": VERSION})
@@ -143,9 +146,9 @@ class CommonMetrics:
         """A part of the program has failed at what it should not have, and begins again."""
         self._failures[part].inc()
 
-    def passed(self, point: Point, status: PointStatus, duration_s: float) -> None:
+    def passed(self, profile: str, point: Point, status: PointStatus, duration_s: float) -> None:
         """A part of an attempt ended."""
-        self._points_s[point, status].observe(duration_s)
+        self._points_s[profile, point, status].observe(duration_s)
 
     def violated(self, invariant: Invariant) -> None:
         """An invariant was found broken."""
@@ -168,11 +171,11 @@ class CommonMetrics:
         """Whenever metrics are read, tell these as well. now: gives them as they are at the moment."""
         self._registry.register(_Now(now, self.failed))
 
-    def _points(self) -> _Children[tuple[Point, PointStatus], Histogram]:
+    def _points(self) -> _Children[tuple[str, Point, PointStatus], Histogram]:
         labels = ["extension_point", "status", "profile"]
         name = "framework_extension_point_duration_seconds"
         metric = self._durations(name, "How long the parts of attempts took.", labels, _doubling(0.0001, 12))
-        return _Children(lambda key: metric.labels(key[0].value, key[1].value, self._profile))
+        return _Children(lambda key: metric.labels(key[1].value, key[2].value, key[0]))
 
     def _durations(self, name: str, text: str, labels: Sequence[str], buckets: Sequence[float]) -> Histogram:
         return Histogram(f"scheduler_{name}", text, labels, buckets=buckets, registry=self._registry)
@@ -185,9 +188,9 @@ class CommonMetrics:
 class Metrics(CommonMetrics):
     """All metrics of one scheduler."""
 
-    def __init__(self, profile: str, read: Callable[[], Reading]) -> None:
-        super().__init__(profile)
-        self._expose(lambda: _of_reading(read(), profile))
+    def __init__(self, read: Callable[[], Reading]) -> None:
+        super().__init__()
+        self._expose(lambda: _of_reading(read()))
         self._attempts = self._results()
         self._attempts_s = self._result_durations()
         self._of_pod, self._sli_s = self._per_pod()
@@ -202,10 +205,10 @@ class Metrics(CommonMetrics):
         )
         self._incoming = _Children[tuple[str, str], Counter](lambda key: incoming.labels(*key))
 
-    def attempted(self, result: Result, duration_s: float) -> None:
+    def attempted(self, profile: str, result: Result, duration_s: float) -> None:
         """An attempt ended, with its writes where it came to any."""
-        self._attempts[result].inc()
-        self._attempts_s[result].observe(duration_s)
+        self._attempts[profile, result].inc()
+        self._attempts_s[profile, result].observe(duration_s)
 
     def scheduled(self, attempts: int, since_first_s: float) -> None:
         """A pod is bound. since_first_s: since it could be tried first."""
@@ -220,7 +223,7 @@ class Metrics(CommonMetrics):
         """A pod came into a queue."""
         self._incoming[queue, event].inc()
 
-    def _results(self) -> _Children[Result, Counter]:
+    def _results(self) -> _Children[tuple[str, Result], Counter]:
         labels = ["result", "profile"]
         metric = Counter(
             "scheduler_schedule_attempts",
@@ -228,15 +231,15 @@ class Metrics(CommonMetrics):
             labels,
             registry=self._registry,
         )
-        return _Children(lambda result: metric.labels(result.value, self._profile))
+        return _Children(lambda key: metric.labels(key[1].value, key[0]))
 
-    def _result_durations(self) -> _Children[Result, Histogram]:
+    def _result_durations(self) -> _Children[tuple[str, Result], Histogram]:
         text, labels = (
             "How long attempts took: decision and binding.",
             ["result", "profile"],
         )
         metric = self._durations("scheduling_attempt_duration_seconds", text, labels, _doubling(0.001, 15))
-        return _Children(lambda result: metric.labels(result.value, self._profile))
+        return _Children(lambda key: metric.labels(key[1].value, key[0]))
 
     def _per_pod(self) -> tuple[Histogram, _Children[int, Histogram]]:
         text = "How many attempts a bound pod took."
@@ -282,12 +285,12 @@ class _Now(Collector):
         try:
             return list(self._now())
         except Exception:  # noqa: BLE001 - whatever it is, the other metrics can be told
-            _LOG.exception("metrics of what is so at the moment could not be told")
+            _LOG.exception("cannot collect the current metrics")
             self._failed("metrics")
             return []
 
 
-def _of_reading(reading: Reading, profile: str) -> Iterator[Metric]:
+def _of_reading(reading: Reading) -> Iterator[Metric]:
     yield _gauge(
         "scheduler_pending_pods",
         "Pods that wait, by queue.",
@@ -296,7 +299,7 @@ def _of_reading(reading: Reading, profile: str) -> Iterator[Metric]:
     )
     text = "Unschedulable pods, by the plugin that refused them; a pod counts for each of several."
     unschedulable = GaugeMetricFamily("scheduler_unschedulable_pods", text, labels=("plugin", "profile"))
-    for plugin, number in reading.unschedulable.items():
+    for (profile, plugin), number in reading.unschedulable.items():
         unschedulable.add_metric([plugin, profile], number)
     yield unschedulable
     yield _gauge("scheduler_cache_size", "Cached objects, by type.", "type", reading.cache)

@@ -122,12 +122,12 @@ class PluginConfigSection(Section):
 
     def problems(self, path: str) -> Iterator[FieldError]:
         """What is wrong with the plugin, or with its arguments."""
-        shape = ARGUMENTS.get(self.name)
-        if shape is None:
+        type_ = ARGUMENTS.get(self.name)
+        if type_ is None:
             problem = _LIMIT if self.name in LIMITED else _must_be(ARGUMENTS, " that takes arguments")
             yield FieldError(f"{path}.name", self.name, problem)
             return
-        arguments, errors = typed(shape, self.args)
+        arguments, errors = typed(type_, self.args)
         for error in errors:
             yield replace(error, path=f"{path}.args.{error.path}".removesuffix("."))
         if arguments is not None and arguments.kind not in ("", f"{self.name}Args"):

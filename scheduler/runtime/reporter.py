@@ -25,16 +25,16 @@ class Reporter(Listener):
         """The pod waits for its devices to be made ready."""
         _LOG.info(message, extra={"pod": str(decision.pod), "node": decision.node})
 
-    def passed(self, point: Point, *, is_done: bool, duration_s: float) -> None:
-        """A part of an attempt ended."""
+    def passed(self, decision: Decision, point: Point, *, is_done: bool, duration_s: float) -> None:
+        """A part of the attempt ended."""
         status = metrics.PointStatus.SUCCESS if is_done else metrics.PointStatus.ERROR
-        self._metrics.passed(metrics.Point(point), status, duration_s)
+        self._metrics.passed(decision.pod.scheduler_name, metrics.Point(point), status, duration_s)
 
     def rolled_back(self, decision: Decision, outcome: Outcome) -> None:
         """What the attempt wrote was taken back."""
         kind = type(outcome).__name__.lower()
         reason = getattr(outcome, "reason", kind)
-        _LOG.info("taken back", extra={"pod": str(decision.pod), "node": decision.node, "reason": reason})
+        _LOG.info("rolled back", extra={"pod": str(decision.pod), "node": decision.node, "reason": reason})
         self._metrics.rolled_back(kind)
 
     def swept(self, leftover: Leftover, number: int) -> None:

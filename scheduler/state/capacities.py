@@ -25,7 +25,7 @@ class _OfClass:
     version: int = -1
 
 
-class Capacities:
+class StorageCapacities:
     """By storage class. labels: of the nodes."""
 
     def __init__(self, labels: NodeLabels) -> None:

@@ -125,7 +125,7 @@ class ClaimIndex:
             self._extended.setdefault(owner, {})[claim.uid] = None
         holding.watched, holding.version, holding.is_gone = found, version, False
         self._by_name[claim.namespace, claim.name] = claim.uid
-        self._settle(claim.uid, holding)
+        self._recount(claim.uid, holding)
 
     def remove(self, uid: str) -> None:
         """The watch shows that the claim of that uid is gone; one of its name may be there, or come."""
@@ -138,7 +138,7 @@ class ClaimIndex:
                 del self._by_name[name]
             self._forget_owners(holding)
         holding.watched, holding.is_gone = None, True
-        self._settle(uid, holding)
+        self._recount(uid, holding)
 
     # -- decisions
 
@@ -148,7 +148,7 @@ class ClaimIndex:
         Raises AlreadyReserved where another attempt has one of them, or the pod has one; then nothing is taken.
         """
         if pod_uid in self._by_pod:
-            raise AlreadyReserved(f"pod {pod_uid} has an attempt under way")
+            raise AlreadyReserved(f"pod {pod_uid} already has an attempt in progress")
         taking = [replace(claim, allocation=allocation) for claim, allocation in claims if allocation is not None]
         for claim in taking:
             if other := self.reservation(claim.uid):
@@ -157,7 +157,7 @@ class ClaimIndex:
         for claim in taking:
             holding = self._holdings.setdefault(claim.uid, Holding())
             holding.reservation = Reservation(pod_uid, node, claim)
-            self._settle(claim.uid, holding)
+            self._recount(claim.uid, holding)
 
     def made(self, made_up: str, uid: str) -> None:
         """The claim that was reserved under a made-up uid is there, and has this one."""
@@ -165,20 +165,20 @@ class ClaimIndex:
         if before is None or before.reservation is None:
             return
         reservation, before.reservation = before.reservation, None
-        self._settle(made_up, before)
+        self._recount(made_up, before)
         of_pod = self._by_pod[reservation.pod_uid]
         of_pod[of_pod.index(made_up)] = uid
         reservation.claim = replace(reservation.claim, uid=uid)
         holding = self._holdings.setdefault(uid, Holding())
         holding.reservation = reservation
-        self._settle(uid, holding)
+        self._recount(uid, holding)
 
     def written(self, uid: str, version: int) -> None:
         """The reservation of that claim is stored since that version."""
         holding = self._holdings.get(uid)
         if holding is not None and holding.reservation is not None:
             holding.reservation.written = version
-            self._settle(uid, holding)
+            self._recount(uid, holding)
 
     def unreserve(self, pod_uid: str) -> None:
         """The pod's attempt is over: nothing of it is in flight, and what stays is what the watch shows.
@@ -187,14 +187,14 @@ class ClaimIndex:
         """
         for uid, holding in self._reserved_by(pod_uid):
             holding.reservation = None
-            self._settle(uid, holding)
+            self._recount(uid, holding)
 
     def release(self, pod_uid: str) -> None:
         """The pod's attempt has ended well: its writes stay counted until the watch shows them."""
         for uid, holding in self._reserved_by(pod_uid):
             if holding.reservation is not None and holding.reservation.written is None:
                 holding.reservation = None
-                self._settle(uid, holding)
+                self._recount(uid, holding)
 
     # -- questions
 
@@ -235,7 +235,7 @@ class ClaimIndex:
         known = [(uid, self._holdings.get(uid)) for uid in self._by_pod.pop(pod_uid, ())]
         return [(uid, one) for uid, one in known if one and one.reservation and one.reservation.pod_uid == pod_uid]
 
-    def _settle(self, uid: str, holding: Holding) -> None:
+    def _recount(self, uid: str, holding: Holding) -> None:
         """Bring what counts into line with what is known."""
         reservation = holding.reservation
         is_stored = reservation is not None and reservation.written is not None

@@ -37,15 +37,15 @@ class Images:
             if not sizes:
                 del self._by_name[name]
 
-    def spread_size(self, name: str) -> tuple[int, Mask]:
-        """The size of the image in proportion to the nodes that have it, and these nodes.
+    def spread_size(self, name: str) -> tuple[int, Mask] | None:
+        """The size of the image in proportion to the nodes that have it, and these nodes; None where none has it.
 
         Differs from kube-scheduler: of several sizes that on the lowest node number counts, there that on the node that
         had the image first.
         """
         sizes = self._by_name.get(name)
         if sizes is None:
-            return 0, 0
+            return None
         nodes, (size, _) = union(sizes.values()), min(sizes.items(), key=_lowest)
         return int(size * (nodes.bit_count() / self.total)), nodes
 

@@ -18,6 +18,7 @@ from scheduler.core_v1.host_ports import HostPort
 from scheduler.core_v1.label_selector import Labels
 from scheduler.core_v1.pod import Pod
 from scheduler.state.affinity_terms import HeldTerms
+from scheduler.state.by_row import ByRow
 from scheduler.state.images import Images
 from scheduler.state.masks import Numbers
 from scheduler.state.pod_counts import PodCounts, PodLabels
@@ -52,6 +53,7 @@ class _Taken:
 class NodeInfos:
     """The nodes' columns, of what nodes offer. scored_cpu, scored_memory: what pods take as scores count it.
 
+    by_row: what follows from single rows of these and of nothing else.
     namespaces: the labels of each by its name, as they are at any time.
     """
 
@@ -65,6 +67,7 @@ class NodeInfos:
         self.terms = HeldTerms(namespaces, self.topology)
         self.pods = PodCounts(namespaces, _FEWEST_ROWS)
         self.images = Images()
+        self.by_row = ByRow(_FEWEST_ROWS)
         self._taken: dict[str, _Taken] = {}
         for resource in (PODS, CPU, MEMORY):
             self._column(resource)
@@ -82,6 +85,7 @@ class NodeInfos:
             self._column(resource)
         for resource, column in self.columns.items():
             _offer(column, number, offered.get(resource, 0))
+        self.by_row.touch(number)
         self.topology.set_node(number, node)
         self.images.set_node(number, node.images)
 
@@ -90,6 +94,7 @@ class NodeInfos:
         self._grow(number)
         for column in self.columns.values():
             _offer(column, number, 0)
+        self.by_row.touch(number)
         self.topology.remove_node(number)
         self.images.remove_node(number)
 
@@ -124,6 +129,7 @@ class NodeInfos:
         self.columns[PODS].free[taken.number] -= sign
         self.scored_cpu[taken.number] += sign * taken.requests.scored_cpu
         self.scored_memory[taken.number] += sign * taken.requests.scored_memory
+        self.by_row.touch(taken.number)
 
     def _column(self, resource: str) -> Column:
         found = self.columns.get(resource)
@@ -131,6 +137,7 @@ class NodeInfos:
             found = self.columns[resource] = Column(np.zeros(self.size, np.int64), np.zeros(self.size, np.int64))
             for taken in self._taken.values():
                 found.free[taken.number] -= taken.requests.amounts.get(resource, 0)
+            self.by_row.forget(self.size)
         return found
 
     def _grow(self, number: int) -> None:
@@ -144,6 +151,7 @@ class NodeInfos:
         self.scored_memory = np.pad(self.scored_memory, (0, more))
         self.topology.grow(self.size)
         self.pods.grow(self.size)
+        self.by_row.forget(self.size)
 
 
 def _offer(column: Column, number: int, amount: int) -> None:

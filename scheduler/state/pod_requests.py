@@ -6,7 +6,7 @@ requests are spread as well.
 Source: k8s.io/component-helpers resource/helpers.go PodRequests, kube-scheduler's NodeInfo; KEP-753, KEP-2837.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
@@ -47,6 +47,11 @@ class PodRequests:
     amounts: Mapping[str, int]
     scored_cpu: int
     scored_memory: int
+
+    @property
+    def key(self) -> Hashable:
+        """Equal for equal requests."""
+        return tuple(self.amounts.items()), self.scored_cpu, self.scored_memory
 
     def without(self, resources: Collection[str]) -> "PodRequests":
         """What is left where these come from elsewhere."""

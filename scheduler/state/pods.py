@@ -64,24 +64,24 @@ class NodePods:
         self._watched[pod.uid] = pod
         if pod.node_name:
             self._assumed.pop(pod.uid, None)
-        self._settle(pod.uid)
+        self._recount(pod.uid)
 
     def remove(self, uid: str) -> None:
         """The watch shows that the pod is gone."""
         self._watched.pop(uid, None)
         self._assumed.pop(uid, None)
-        self._settle(uid)
+        self._recount(uid)
 
     def assume(self, pod: Pod, node: str) -> None:
         """A decision puts the pod on the node."""
         if not self._is_bound(pod.uid):
             self._assumed[pod.uid] = (pod, node)
-            self._settle(pod.uid)
+            self._recount(pod.uid)
 
     def forget(self, uid: str) -> None:
         """The decision came to nothing."""
         if self._assumed.pop(uid, None) is not None:
-            self._settle(uid)
+            self._recount(uid)
 
     # -- questions
 
@@ -111,7 +111,7 @@ class NodePods:
     def _is_bound(self, uid: str) -> bool:
         return uid in self._watched and bool(self._watched[uid].node_name)
 
-    def _settle(self, uid: str) -> None:
+    def _recount(self, uid: str) -> None:
         """Count the pod where it is now, and as it is now."""
         pod, node = self._assumed.get(uid, (self._watched.get(uid), ""))
         if pod is not None and not node:

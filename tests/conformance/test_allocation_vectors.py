@@ -37,7 +37,7 @@ def with_another_device(case: Any) -> bool:
     return False
 
 
-def test_an_answer_that_was_changed_is_told_for_each_case(tmp_path: Path) -> None:
+def test_an_answer_that_was_changed_is_reported_for_each_case(tmp_path: Path) -> None:
     cases = [orjson.loads(line) for line in (VECTORS / FILES[0]).read_text().splitlines()]
     changed = [case["name"] for case in cases if with_another_device(case)]
     path = tmp_path / "changed.jsonl"

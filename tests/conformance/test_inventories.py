@@ -151,7 +151,7 @@ def test_a_pod_that_is_asked_for_alone_fits(pod: str, before: list[Any], tmp_pat
     assert (answer.code, list(answer.nodes)) == (0, [pod])
 
 
-def test_what_kube_scheduler_left_pending_is_left_pending_beside_what_it_placed(theirs: Answer) -> None:
+def test_what_kube_scheduler_pending_is_pending_beside_what_it_placed(theirs: Answer) -> None:
     answer = answer_to(INVENTORIES / "cluster.yaml", INVENTORIES / "scheduled-by-kube-scheduler.yaml")
     assert answer.nodes == {}
     assert answer.pods.keys() == theirs.pods.keys() - theirs.nodes.keys()
@@ -297,7 +297,7 @@ def test_partitions_of_a_device_do_not_consume_more_than_its_counters(ours: Answ
 # Why something is not placed
 
 
-def test_a_reason_is_told_for_each_pod_that_is_not_placed(ours: Answer, reasons: dict[str, str]) -> None:
+def test_a_reason_is_reported_for_each_pod_that_is_not_placed(ours: Answer, reasons: dict[str, str]) -> None:
     assert reasons.keys() == ours.pods.keys() - ours.nodes.keys()
 
 
@@ -318,6 +318,6 @@ def test_a_wish_for_all_devices_says_which_pool_is_incomplete_as_kube_scheduler_
 
 @pytest.mark.parametrize("kind", ["small", "vgpu"])
 def test_a_share_that_does_not_fit_says_that_capacity_is_lacking(kind: str, reasons: dict[str, str]) -> None:
-    told = [reason for pod, reason in reasons.items() if kind_of(pod) == kind]
-    assert told
-    assert all("too little capacity left" in reason for reason in told)
+    reported = [reason for pod, reason in reasons.items() if kind_of(pod) == kind]
+    assert reported
+    assert all("too little capacity left" in reason for reason in reported)

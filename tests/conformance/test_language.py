@@ -26,6 +26,6 @@ def test_feature_is_that_of_the_specification(feature: str) -> None:
     assert wrong == []
 
 
-def test_no_feature_stands_twice() -> None:
+def test_no_feature_is_there_twice() -> None:
     headings = [feature for feature, _ in groupby(cases(), key=lambda case: case.feature)]
     assert len(headings) == len(FEATURES)

@@ -18,7 +18,7 @@ from tests.controlplane.polling import TIMEOUT_S
 from tests.controlplane.rest import Cause, Json
 
 
-class Cut(Exception):
+class FaultsCut(Exception):
     """The connection to the client is to be reset, without another byte."""
 
 
@@ -54,13 +54,13 @@ def refuse(
 
 async def cut_before(_: Forward) -> Answer:
     """The request never reaches the API server, and the connection is reset."""
-    raise Cut
+    raise FaultsCut
 
 
 async def lose_answer(forward: Forward) -> Answer:
     """The API server carries it out, and the connection is reset before a byte of the answer."""
     await forward()
-    raise Cut
+    raise FaultsCut
 
 
 async def withhold_answer(forward: Forward) -> Answer:
@@ -139,7 +139,7 @@ class Stream:
         if self.last:
             yield self.last
         if self.then is Then.RESET:
-            raise Cut
+            raise FaultsCut
         if self.then is Then.SILENCE:
             await asyncio.Event().wait()
 
@@ -195,8 +195,8 @@ def status_object(
     status: int, reason: str, message: str, causes: Sequence[Cause] = (), retry_after_s: int | None = None
 ) -> Json:
     """The Status of a refusal."""
-    told = [{"reason": cause.reason, "message": cause.message, "field": cause.field} for cause in causes]
-    details: Json = {"causes": told} if told else {}
+    reported = [{"reason": cause.reason, "message": cause.message, "field": cause.field} for cause in causes]
+    details: Json = {"causes": reported} if reported else {}
     if retry_after_s is not None:
         details["retryAfterSeconds"] = retry_after_s
     kind = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}

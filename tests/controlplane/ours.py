@@ -41,7 +41,7 @@ class Program(Process):
         """Whether it says that it is ready."""
         return says_ok(self._port, "/readyz")
 
-    def told(self, path: str) -> str:
+    def reported(self, path: str) -> str:
         """What it answers to a GET, such as of /metrics or /debug/queue, with whatever status."""
         with closing(http.client.HTTPConnection("127.0.0.1", self._port, timeout=TIMEOUT_S)) as connection:
             connection.request("GET", path)

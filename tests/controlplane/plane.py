@@ -26,7 +26,7 @@ from tests.controlplane.identities import (
     write_tokens,
 )
 from tests.controlplane.process import Process, StartError, says_ok
-from tests.controlplane.profiles import DEFAULT, Profile
+from tests.controlplane.profiles import DEFAULT, ControlPlaneProfile
 from tests.controlplane.rest import RestClient
 
 DEVICE_CONTROLLERS = (
@@ -67,7 +67,7 @@ class ControlPlane:
         self,
         binaries: Binaries,
         folder: Path,
-        profile: Profile = DEFAULT,
+        profile: ControlPlaneProfile = DEFAULT,
         controllers: Sequence[str] = DEVICE_CONTROLLERS + WORKLOAD_CONTROLLERS + VOLUME_CONTROLLERS,
         flags: Mapping[str, Sequence[str]] | None = None,
         *,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
+class ControlPlaneProfile:
     """Gates by name, and group versions to serve besides those that are served by default."""
 
     name: str
@@ -29,16 +29,16 @@ class Profile:
 
 _OLDER = ("resource.k8s.io/v1beta1", "resource.k8s.io/v1beta2", "resource.k8s.io/v1alpha3")
 
-DEFAULT = Profile("default")
+DEFAULT = ControlPlaneProfile("default")
 """As a cluster comes: gates that are beta and on, v1 alone."""
 
-EVERY_VERSION = Profile("every-version", versions=_OLDER)
+EVERY_VERSION = ControlPlaneProfile("every-version", versions=_OLDER)
 """The gates of a cluster as it comes, and resource.k8s.io in every version."""
 
-GA = Profile("GA", gates={"AllBeta": False})
+GA = ControlPlaneProfile("GA", gates={"AllBeta": False})
 """Only what is generally available."""
 
-ALL = Profile(
+ALL = ControlPlaneProfile(
     "all",
     gates=dict.fromkeys(
         (
@@ -55,4 +55,4 @@ ALL = Profile(
 )
 """What DRA has in beta that is off, and in alpha."""
 
-PROFILES: Mapping[str, Profile] = {profile.name: profile for profile in (DEFAULT, EVERY_VERSION, GA, ALL)}
+PROFILES: Mapping[str, ControlPlaneProfile] = {profile.name: profile for profile in (DEFAULT, EVERY_VERSION, GA, ALL)}

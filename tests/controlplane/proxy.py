@@ -24,7 +24,7 @@ from multidict import CIMultiDictProxy
 from yarl import URL
 
 from scheduler.client.connection import PromptResponse
-from tests.controlplane.faults import Answer, Cut, Fault, Meeting, one_chunk
+from tests.controlplane.faults import Answer, Fault, FaultsCut, Meeting, one_chunk
 from tests.controlplane.identities import ADMIN, Identity, write_kubeconfig
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.polling import TIMEOUT_S
@@ -231,7 +231,7 @@ class Proxy:
         headers = {key: value for key, value in incoming.headers.items() if key.lower() not in _OF_ONE_CONNECTION}
         request = Request(incoming.method, incoming.path, dict(incoming.query), headers, await incoming.read())
         self.requests.append(request)
-        with suppress(Cut, aiohttp.ClientError), ExitStack() as upstream:
+        with suppress(FaultsCut, aiohttp.ClientError), ExitStack() as upstream:
             return await self._answered(incoming, request, upstream)
         _abort(incoming.transport)
         return web.Response()  # to nobody: aiohttp wants one

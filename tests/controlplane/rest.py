@@ -66,7 +66,7 @@ class ApiError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _Resource:
+class _ApiResource:
     path: str
     is_namespaced: bool
 
@@ -78,7 +78,7 @@ class RestClient:
         self._host = urlsplit(server).netloc
         self._tls = ssl.create_default_context(cafile=ca_file)
         self._token = token
-        self._resources: dict[Kind, _Resource] = {}
+        self._resources: dict[Kind, _ApiResource] = {}
 
     def create(self, obj: Mapping[str, Any], *, is_dry: bool = False, is_strict: bool = True) -> Json:
         """The object as stored; is_dry: as it would be."""
@@ -191,11 +191,11 @@ class RestClient:
         within = f"namespaces/{namespace}/" if namespace and resource.is_namespaced else ""
         return f"{_root(kind)}/{within}{resource.path}"
 
-    def _resource(self, kind: Kind) -> _Resource:
+    def _resource(self, kind: Kind) -> _ApiResource:
         if kind not in self._resources:
             for served in self._call("GET", _root(kind))["resources"]:
                 if "/" not in served["name"]:
-                    found = _Resource(served["name"], served["namespaced"])
+                    found = _ApiResource(served["name"], served["namespaced"])
                     self._resources[Kind(kind.api_version, served["kind"])] = found
         if kind not in self._resources:
             raise LookupError(f"{kind.api_version} does not serve {kind.kind}")

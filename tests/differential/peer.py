@@ -18,6 +18,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "benchmarks" / "peer"
+PLUGINS = ROOT / "tests" / "controlplane"
 GO_IS_MISSING = "the reference is not at hand: install Go 1.26 or later (https://go.dev/dl) to compare with it"
 LIMIT = "300s"  # after this the reference is taken to hang; on a busy machine it may need a minute
 
@@ -49,11 +50,25 @@ def build(kubernetes: str = "1.37") -> Path:
     cache = os.environ.get("XDG_CACHE_HOME")
     folder = (Path(cache) / "dra-scheduler" if cache else ROOT / ".cache") / "peer"
     program = folder / ("peer" if kubernetes == "1.37" else f"peer-{kubernetes}")
-    command = ["go", "build", *RELEASES[kubernetes], "-o", str(program), "."]
-    done = subprocess.run(command, cwd=SOURCE, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise PeerError(f"{' '.join(command)} in {SOURCE} failed:\n{done.stderr}")
+    _go_build(SOURCE, *RELEASES[kubernetes], "-o", str(program), ".")
     return program
+
+
+def built_plugins_or_skipped(folder: Path) -> Path:
+    """The program that asks kube-scheduler's own plugins, built into the folder; skips the test without Go."""
+    if not has_go():
+        pytest.skip(GO_IS_MISSING)
+    program = folder / "plugins"
+    # The flags are those of the control plane, whose packages are compiled already.
+    _go_build(PLUGINS, "-trimpath", "-mod=readonly", "-o", str(program), "./plugins")
+    return program
+
+
+def _go_build(folder: Path, *arguments: str) -> None:
+    command = ["go", "build", *arguments]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise PeerError(f"{' '.join(command)} in {folder} failed:\n{done.stderr}")
 
 
 class Peer:

@@ -6,7 +6,6 @@ The comparison itself is that of `dra verify scheduling --strict`.
 
 import os
 import re
-import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from random import Random
@@ -15,18 +14,14 @@ import orjson
 import pytest
 
 from allocator.gates import Features
-from scheduler.cli.recorded import InvalidCase
 from scheduler.cli.verify_scheduling import replay
-from tests.differential.peer import GO_IS_MISSING, ROOT, Json, Peer, PeerError, has_go
-from tests.generators.shrinking import shrink_json
+from tests.differential.peer import Json, Peer, built_plugins_or_skipped
+from tests.differential.shrunk import shrunk
 from tests.generators.worlds import ESSENTIAL, cases
 
 CASES = int(os.environ.get("PLUGINS_N", "300"))
 SEED = int(os.environ.get("PLUGINS_SEED", "1"))
-SHOWN = 5
 
-MODULE = ROOT / "tests" / "controlplane"
-FLAGS = ("-trimpath", "-mod=readonly")  # those of the control plane, whose packages are compiled already
 STRICT = Features.of("1.36", is_strict=True)
 
 REFUSING = {
@@ -58,14 +53,7 @@ SCORING = {
 
 @pytest.fixture(scope="module")
 def plugins(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
-    if not has_go():
-        pytest.skip(GO_IS_MISSING)
-    program = tmp_path_factory.mktemp("plugins") / "plugins"
-    command = ["go", "build", *FLAGS, "-o", str(program), "./plugins"]
-    done = subprocess.run(command, cwd=MODULE, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise PeerError(f"{' '.join(command)} in {MODULE} failed:\n{done.stderr}")
-    with Peer(program) as running:
+    with Peer(built_plugins_or_skipped(tmp_path_factory.mktemp("plugins"))) as running:
         yield running
 
 
@@ -73,20 +61,6 @@ def difference(case: Json, answer: Json) -> str:
     """What differs between our answer and theirs, empty where nothing does."""
     (replayed,) = replay(iter([orjson.dumps({"id": "generated", **case, "expected": answer})]), STRICT)
     return "; ".join(one.text for one in replayed.differences)
-
-
-def shrunk(peer: Peer, case: Json, found: str) -> str:
-    """The case as small as it gets while it differs in the same way."""
-
-    def differs_likewise(candidate: Json) -> bool:
-        answer = peer.ask(candidate)
-        try:
-            return "fault" not in answer and manner(difference(candidate, answer)) == manner(found)
-        except InvalidCase:
-            return False
-
-    small = shrink_json(case, differs_likewise, ESSENTIAL)
-    return f"{difference(small, peer.ask(small))}\n    {orjson.dumps(small).decode()}"
 
 
 def manner(found: str) -> str:
@@ -105,13 +79,13 @@ def seen_in(answer: Json) -> Iterator[tuple[str, str]]:
 def test_generated_pods_meet_the_same_refusals_and_scores(plugins: Peer) -> None:
     many = cases(Random(SEED), CASES)  # noqa: S311
     seen: Counter[tuple[str, str]] = Counter()
-    differing: list[tuple[Json, str]] = []
+    differing: list[Json] = []
     for case, answer in zip(many, plugins.ask_all(many), strict=True):
         assert "fault" not in answer, (answer, case)
         seen.update(seen_in(answer))
-        if found := difference(case, answer):
-            differing.append((case, found))
-    shown = "\n".join(dict.fromkeys(shrunk(plugins, *one) for one in differing[:SHOWN]))
+        if difference(case, answer):
+            differing.append(case)
+    shown = shrunk(plugins, differing, difference, manner, ESSENTIAL)
     assert not differing, f"{len(differing)} of {len(many)} cases differ, among them\n{shown}"
     assert {plugin for plugin, code in seen if code.startswith("Unschedulable")} - {""} == REFUSING, seen
     assert {plugin for plugin, code in seen if code == "scores"} == SCORING, seen

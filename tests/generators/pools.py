@@ -19,7 +19,7 @@ def slices(draw: Draw, all_nodes: list[Json]) -> list[Json]:
     names = draw.some(POOLS, most=4)
     for share, (driver, pool) in enumerate(names):
         devices = MAX_DEVICES // len(names) + (share < MAX_DEVICES % len(names))
-        result += Pool(draw, driver, pool, all_nodes).slices(draw.rng.randint((devices + 1) // 2, devices))
+        result += GeneratedPool(draw, driver, pool, all_nodes).slices(draw.rng.randint((devices + 1) // 2, devices))
     draw.rng.shuffle(result)
     for i, name in enumerate(draw.rng.sample(range(10, 100), len(result))):
         result[i]["metadata"] = {"name": f"slice-{name}"}
@@ -34,7 +34,7 @@ def _node(draw: Draw, number: int) -> Json:
     return node
 
 
-class Pool:
+class GeneratedPool:
     """Writes the slices of one pool."""
 
     def __init__(self, draw: Draw, driver: str, name: str, all_nodes: list[Json]) -> None:

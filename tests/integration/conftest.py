@@ -5,6 +5,7 @@ how to get them.
 """
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 from tests.controlplane.binaries import HOW_TO_GET, Binaries, find, is_at_hand
 from tests.controlplane.contents import clear
 from tests.controlplane.plane import ControlPlane
-from tests.controlplane.profiles import ALL, EVERY_VERSION, Profile
+from tests.controlplane.profiles import ALL, EVERY_VERSION, ControlPlaneProfile
 from tests.controlplane.proxy import Proxy
 from tests.controlplane.rest import RestClient
 
@@ -50,7 +51,7 @@ class Planes:
         self._stack = stack
         self._running: dict[str, ControlPlane] = {}
 
-    def of(self, profile: Profile) -> ControlPlane:
+    def of(self, profile: ControlPlaneProfile) -> ControlPlane:
         """The control plane of the profile, started now if it is not running yet."""
         if profile.name not in self._running:
             plane = ControlPlane(self._binaries, self._folder / profile.name, profile)
@@ -65,7 +66,7 @@ def binaries(pytestconfig: pytest.Config) -> Binaries:
 
     def tell(line: str) -> None:
         with capture.global_and_fixture_disabled():
-            print(f"\n{line}", flush=True)  # noqa: T201 - a person waits for this
+            print(f"\n{line}", file=sys.stderr, flush=True)  # noqa: T201 - a person waits for this
 
     return find(os.environ, tell)
 

@@ -43,14 +43,14 @@ def ignored(_: str) -> None:
 
 
 def test_programs_are_built_once_and_found_later_even_without_go(tmp_path: Path) -> None:
-    told: list[str] = []
+    reported: list[str] = []
     assert is_at_hand(environment(tmp_path))
-    built = find(environment(tmp_path), told.append)
-    assert "building" in told[0]
+    built = find(environment(tmp_path), reported.append)
+    assert "building" in reported[0]
     assert built.etcd.name == "etcd"
     assert all(path is not None and path.is_file() for path in (built.etcd, built.apiserver, built.kubectl))
     assert is_at_hand(environment(tmp_path, go=None))
-    assert find(environment(tmp_path, go=None), told.append) == built
+    assert find(environment(tmp_path, go=None), reported.append) == built
     assert (tmp_path / "counted").read_text() == "built\n"
 
 
@@ -62,7 +62,7 @@ def test_two_at_once_build_once(tmp_path: Path) -> None:
     assert (tmp_path / "counted").read_text() == "built\n"
 
 
-def test_failed_build_tells_the_compilers_words_and_leaves_nothing(tmp_path: Path) -> None:
+def test_failed_build_reports_the_compilers_words_and_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(BuildError, match="no such module"):
         find(environment(tmp_path, go="echo no such module >&2; exit 1"), ignored)
     left = [path for path in (tmp_path / "cache").rglob("*") if path.suffix != ".lock" and not path.is_dir()]
@@ -93,11 +93,11 @@ def test_kubectl_may_be_missing(tmp_path: Path) -> None:
 
 def test_what_the_user_does_not_have_is_built_and_said(tmp_path: Path) -> None:
     folder = assets(tmp_path, "etcd", "kube-apiserver", "kubectl")
-    told: list[str] = []
-    found = find(environment(tmp_path, KUBEBUILDER_ASSETS=folder), told.append)
+    reported: list[str] = []
+    found = find(environment(tmp_path, KUBEBUILDER_ASSETS=folder), reported.append)
     assert found.apiserver.parent == Path(folder)
     assert found.scheduler.parent != Path(folder)
-    assert told[-1].startswith("kube-controller-manager, kube-scheduler: not in")
+    assert reported[-1].startswith("kube-controller-manager, kube-scheduler: not in")
 
 
 def test_programs_of_two_releases_are_refused(tmp_path: Path) -> None:

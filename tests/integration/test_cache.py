@@ -44,7 +44,7 @@ def name_and_label(raw: Mapping[str, Any]) -> Value:
     return metadata["name"], label
 
 
-class Classes:
+class ClassCalls:
     """Writes device classes past the proxy; each write gives the version that it has led to."""
 
     def __init__(self, connection: Connection) -> None:
@@ -90,13 +90,13 @@ async def reflecting(kubeconfig: Path, resource: Resource = CLASSES, **options: 
                 await running
 
 
-async def told(cache: Cache, resource_version: int) -> Mapping[str, str]:
+async def reported(cache: Cache, resource_version: int) -> Mapping[str, str]:
     """The labels by name, once everything up to that version is known."""
     assert await cache.store.reached(resource_version, TIMEOUT_S), cache.trouble
     return dict(cache.store.values())
 
 
-Play = Callable[[Proxy, Classes], Awaitable[None]]
+Play = Callable[[Proxy, ClassCalls], Awaitable[None]]
 
 
 def play(proxy: Proxy, plane: ControlPlane, course: Play) -> None:
@@ -104,7 +104,7 @@ def play(proxy: Proxy, plane: ControlPlane, course: Play) -> None:
 
     async def run() -> None:
         async with connect(kubeconfig=plane.kubeconfig()) as connection:
-            await course(proxy, Classes(connection))
+            await course(proxy, ClassCalls(connection))
 
     asyncio.run(run())
 
@@ -122,13 +122,13 @@ def lists(proxy: Proxy) -> list[Request]:
 def test_objects_that_are_there_and_that_come_and_go_are_known(
     proxy: Proxy, plane: ControlPlane, *, lists_by_watch: bool
 ) -> None:
-    async def course(proxy: Proxy, api: Classes) -> None:
+    async def course(proxy: Proxy, api: ClassCalls) -> None:
         await api.create("a", "1")
         await api.create("b", "1")
         async with reflecting(proxy.kubeconfig(ADMIN), lists_by_watch=lists_by_watch) as cache:
             assert dict(cache.store.values()) == {"a": "1", "b": "1"}
             await api.label("a", "2")
-            assert await told(cache, await api.delete("b")) == {"a": "2", "after-b": ""}
+            assert await reported(cache, await api.delete("b")) == {"a": "2", "after-b": ""}
             assert cache.store.restarts == 0
             assert cache.is_alive(time.monotonic())
         assert bool(lists(proxy)) is not lists_by_watch
@@ -140,7 +140,7 @@ def test_objects_that_are_there_and_that_come_and_go_are_known(
 def test_list_of_more_than_a_page_comes_in_pages(proxy: Proxy, plane: ControlPlane) -> None:
     names = [f"c{number:03}" for number in range(A_PAGE + 10)]
 
-    async def course(proxy: Proxy, api: Classes) -> None:
+    async def course(proxy: Proxy, api: ClassCalls) -> None:
         await api.create_all(names)
         async with reflecting(proxy.kubeconfig(ADMIN), lists_by_watch=False) as cache:
             assert sorted(dict(cache.store.values())) == names
@@ -150,14 +150,14 @@ def test_list_of_more_than_a_page_comes_in_pages(proxy: Proxy, plane: ControlPla
 
 
 def test_cut_watch_goes_on_where_it_was(proxy: Proxy, plane: ControlPlane) -> None:
-    async def course(proxy: Proxy, api: Classes) -> None:
+    async def course(proxy: Proxy, api: ClassCalls) -> None:
         async with reflecting(proxy.kubeconfig(ADMIN)) as cache:
             seen = await api.create("a")
-            await told(cache, seen)
+            await reported(cache, seen)
             proxy.on("GET", "/deviceclasses", refuse(503, "ServiceUnavailable"), times=3)
             assert proxy.cut_watches() == 1
             await api.create("b")
-            assert await told(cache, await api.delete("a")) == {"b": "", "after-a": ""}
+            assert await reported(cache, await api.delete("a")) == {"b": "", "after-a": ""}
             assert cache.store.restarts == 0
         assert watches(proxy)[-1].query["resourceVersion"] == str(seen)
 
@@ -166,14 +166,14 @@ def test_cut_watch_goes_on_where_it_was(proxy: Proxy, plane: ControlPlane) -> No
 
 @pytest.mark.parametrize("then", [Then.END, Then.RESET])
 def test_watch_that_ends_in_the_midst_of_events_loses_none(proxy: Proxy, plane: ControlPlane, then: Then) -> None:
-    async def course(proxy: Proxy, api: Classes) -> None:
+    async def course(proxy: Proxy, api: ClassCalls) -> None:
         half_a_line = b'{"type":"ADDED","object":{"me'
         proxy.on("GET", "/deviceclasses", Stream(2, then, half_a_line), where=resumes, times=3)
         async with reflecting(proxy.kubeconfig(ADMIN), lists_by_watch=False) as cache:
             names = [f"c{number}" for number in range(10)]
             for name in names:
                 last = await api.create(name)
-            assert sorted(await told(cache, last)) == names
+            assert sorted(await reported(cache, last)) == names
             assert cache.store.restarts == 0
 
     play(proxy, plane, course)
@@ -185,10 +185,10 @@ def resumes(request: Request) -> bool:
 
 
 def test_watch_that_falls_silent_is_opened_again(proxy: Proxy, plane: ControlPlane) -> None:
-    async def course(proxy: Proxy, api: Classes) -> None:
+    async def course(proxy: Proxy, api: ClassCalls) -> None:
         proxy.on("GET", "/deviceclasses", Stream(1, Then.SILENCE))  # after the end of what is there
         async with reflecting(proxy.kubeconfig(ADMIN), silence_s=0.5) as cache:
-            assert await told(cache, await api.create("a")) == {"a": ""}
+            assert await reported(cache, await api.create("a")) == {"a": ""}
             assert cache.store.restarts == 0
 
     play(proxy, plane, course)
@@ -213,14 +213,14 @@ EXPIRED: Mapping[str, Fault] = {
 
 @pytest.mark.parametrize("lists_by_watch", [True, False])
 @pytest.mark.parametrize("expired", EXPIRED)
-def test_expired_version_leads_to_a_new_list_that_tells_what_was_missed(
+def test_expired_version_leads_to_a_new_list_that_reports_what_was_missed(
     proxy: Proxy, plane: ControlPlane, expired: str, *, lists_by_watch: bool
 ) -> None:
-    async def course(proxy: Proxy, api: Classes) -> None:
+    async def course(proxy: Proxy, api: ClassCalls) -> None:
         for name in ("kept", "changed", "gone"):
             await api.create(name, "1")
         async with reflecting(proxy.kubeconfig(ADMIN), lists_by_watch=lists_by_watch) as cache:
-            await told(cache, await api.label("kept", "2"))  # the watch is open
+            await reported(cache, await api.label("kept", "2"))  # the watch is open
             changes = changes_of(cache)
             hold = Hold(EXPIRED[expired])
             held = proxy.on("GET", "/deviceclasses", hold, where=resumes)
@@ -229,7 +229,7 @@ def test_expired_version_leads_to_a_new_list_that_tells_what_was_missed(
             await api.label("changed", "2")
             last = await api.delete("gone")
             hold.release()
-            await told(cache, last)
+            await reported(cache, last)
             assert changes[0] == (("gone", "1"), None)
             assert set(changes[1:]) == {(("changed", "1"), ("changed", "2")), (None, ("after-gone", ""))}
             assert cache.store.restarts == 1
@@ -238,7 +238,7 @@ def test_expired_version_leads_to_a_new_list_that_tells_what_was_missed(
 
 
 def test_object_made_again_while_nobody_watched_is_an_end_and_a_beginning(proxy: Proxy, plane: ControlPlane) -> None:
-    async def course(proxy: Proxy, api: Classes) -> None:
+    async def course(proxy: Proxy, api: ClassCalls) -> None:
         await api.create("a", "1")
         async with reflecting(proxy.kubeconfig(ADMIN)) as cache:
             changes = changes_of(cache)
@@ -249,7 +249,7 @@ def test_object_made_again_while_nobody_watched_is_an_end_and_a_beginning(proxy:
             await api.delete("a")
             last = await api.create("a", "2")
             hold.release()
-            await told(cache, last)
+            await reported(cache, last)
             assert changes.index((("a", "1"), None)) < changes.index((None, ("a", "2")))
 
     play(proxy, plane, course)
@@ -257,7 +257,7 @@ def test_object_made_again_while_nobody_watched_is_an_end_and_a_beginning(proxy:
 
 @pytest.mark.parametrize("status", [429, 500, 503])
 def test_server_that_cannot_answer_is_asked_again(proxy: Proxy, plane: ControlPlane, status: int) -> None:
-    async def course(proxy: Proxy, api: Classes) -> None:
+    async def course(proxy: Proxy, api: ClassCalls) -> None:
         proxy.on("GET", "/deviceclasses", refuse(status, "Trouble"), times=4)
         await api.create("a")
         async with reflecting(proxy.kubeconfig(ADMIN)) as cache:
@@ -268,7 +268,7 @@ def test_server_that_cannot_answer_is_asked_again(proxy: Proxy, plane: ControlPl
 
 
 def test_list_by_watch_that_breaks_off_is_followed_by_pages(proxy: Proxy, plane: ControlPlane) -> None:
-    async def course(proxy: Proxy, api: Classes) -> None:
+    async def course(proxy: Proxy, api: ClassCalls) -> None:
         proxy.on("GET", "/deviceclasses", Stream(1, Then.RESET))
         await api.create("a")
         await api.create("b")
@@ -280,15 +280,15 @@ def test_list_by_watch_that_breaks_off_is_followed_by_pages(proxy: Proxy, plane:
 
 
 def test_object_that_cannot_be_decoded_is_left_out_until_it_is_mended(proxy: Proxy, plane: ControlPlane) -> None:
-    async def course(proxy: Proxy, api: Classes) -> None:
+    async def course(proxy: Proxy, api: ClassCalls) -> None:
         await api.create("a", "bad")
         await api.create("b", "1")
         async with reflecting(proxy.kubeconfig(ADMIN)) as cache:
             assert dict(cache.store.values()) == {"b": "1"}
             assert cache.store.undecoded[Key("", "a")].error == "metadata.labels[v]: 'bad' is bad"
-            assert await told(cache, await api.label("a", "good")) == {"a": "good", "b": "1"}
-            assert await told(cache, await api.label("b", "bad")) == {"a": "good"}
-            assert await told(cache, await api.delete("b")) == {"a": "good", "after-b": ""}
+            assert await reported(cache, await api.label("a", "good")) == {"a": "good", "b": "1"}
+            assert await reported(cache, await api.label("b", "bad")) == {"a": "good"}
+            assert await reported(cache, await api.delete("b")) == {"a": "good", "after-b": ""}
             assert not cache.store.undecoded
 
     play(proxy, plane, course)
@@ -304,16 +304,16 @@ def test_finished_pod_leaves_the_cache_of_those_that_are_not(plane: ControlPlane
             reflecting(plane.kubeconfig(), PODS, selector=selector) as cache,
         ):
             created = await api.request("POST", PODS.path("default"), body=pod)
-            assert await told(cache, version_of(created)) == {"a": ""}
+            assert await reported(cache, version_of(created)) == {"a": ""}
             status, body = PODS.path("default", "a", "status"), {"status": {"phase": "Succeeded"}}
             finished = await api.request("PATCH", status, body=body, content_type=MERGE)
-            assert await told(cache, version_of(finished)) == {}
+            assert await reported(cache, version_of(finished)) == {}
 
     asyncio.run(course())
 
 
-def test_list_out_of_turn_shows_what_the_watch_has_not_told_yet(proxy: Proxy, plane: ControlPlane) -> None:
-    async def course(proxy: Proxy, api: Classes) -> None:
+def test_list_out_of_turn_shows_what_the_watch_has_not_reported_yet(proxy: Proxy, plane: ControlPlane) -> None:
+    async def course(proxy: Proxy, api: ClassCalls) -> None:
         await api.create("a")
         async with reflecting(proxy.kubeconfig(ADMIN)) as cache:
             proxy.silence_watches()
@@ -321,10 +321,10 @@ def test_list_out_of_turn_shows_what_the_watch_has_not_told_yet(proxy: Proxy, pl
             before = len(lists(proxy))
             last = await api.delete("a")
             await asyncio.gather(*(cache.catch_up() for _ in range(5)))
-            assert await told(cache, last) == {"b": "", "after-a": ""}
+            assert await reported(cache, last) == {"b": "", "after-a": ""}
             assert len(lists(proxy)) - before == 2  # one had begun before the others asked
             proxy.cut_watches()
-            assert await told(cache, await api.create("c")) == {"b": "", "after-a": "", "c": ""}
+            assert await reported(cache, await api.create("c")) == {"b": "", "after-a": "", "c": ""}
 
     play(proxy, plane, course)
 
@@ -337,8 +337,10 @@ async def as_of_yesterday(forward: Forward) -> Answer:
     return replace(answer, body=one_chunk(json.dumps(listed).encode()))
 
 
-def test_server_whose_data_are_older_than_what_it_told_ends_the_reflector(proxy: Proxy, plane: ControlPlane) -> None:
-    async def course(proxy: Proxy, api: Classes) -> None:
+def test_server_whose_data_are_older_than_what_it_reported_ends_the_reflector(
+    proxy: Proxy, plane: ControlPlane
+) -> None:
+    async def course(proxy: Proxy, api: ClassCalls) -> None:
         await api.create("a")
         async with connect(kubeconfig=proxy.kubeconfig(ADMIN)) as connection:
             watcher = Watcher(connection, CLASSES, name_and_label, lambda: 0.5)
@@ -347,7 +349,7 @@ def test_server_whose_data_are_older_than_what_it_told_ends_the_reflector(proxy:
             await asyncio.wait_for(reflector.store.synced.wait(), TIMEOUT_S)
             proxy.on("GET", "/deviceclasses", as_of_yesterday, where=lambda request: request.query.get("limit") == "1")
             proxy.cut_watches()
-            with pytest.raises(HistoryLost, match="a list is of resourceVersion 1, and "):
+            with pytest.raises(HistoryLost, match="a list has resourceVersion 1, and "):
                 await asyncio.wait_for(running, TIMEOUT_S)
 
     play(proxy, plane, course)
@@ -372,7 +374,7 @@ def compact(plane: ControlPlane, revision: int) -> None:
 
 
 def test_server_that_does_not_list_by_watch_is_asked_for_pages(uncached: ControlPlane) -> None:
-    async def course(proxy: Proxy, api: Classes) -> None:
+    async def course(proxy: Proxy, api: ClassCalls) -> None:
         await api.create("pages")
         async with reflecting(proxy.kubeconfig(ADMIN)) as cache:
             assert cache.store.get("pages") == ("pages", "")
@@ -385,10 +387,10 @@ def test_server_that_does_not_list_by_watch_is_asked_for_pages(uncached: Control
 
 
 def test_compaction_while_the_watch_was_cut_leads_to_a_new_list(uncached: ControlPlane) -> None:
-    async def course(proxy: Proxy, api: Classes) -> None:
+    async def course(proxy: Proxy, api: ClassCalls) -> None:
         await api.create("gone")
         async with reflecting(proxy.kubeconfig(ADMIN)) as cache:
-            await told(cache, await api.create("seen"))  # the watch is open
+            await reported(cache, await api.create("seen"))  # the watch is open
             hold = Hold()
             held = proxy.on("GET", "/deviceclasses", hold, where=resumes)
             proxy.cut_watches()
@@ -396,7 +398,7 @@ def test_compaction_while_the_watch_was_cut_leads_to_a_new_list(uncached: Contro
             last = await api.delete("gone")
             compact(uncached, last)
             hold.release()
-            assert "gone" not in await told(cache, last)
+            assert "gone" not in await reported(cache, last)
             assert cache.store.restarts == 1
 
     with Proxy(uncached) as proxy:
@@ -404,7 +406,7 @@ def test_compaction_while_the_watch_was_cut_leads_to_a_new_list(uncached: Contro
 
 
 def test_continue_token_that_a_compaction_has_expired_leads_to_a_new_list(uncached: ControlPlane) -> None:
-    async def course(proxy: Proxy, api: Classes) -> None:
+    async def course(proxy: Proxy, api: ClassCalls) -> None:
         await api.create_all([f"t{number:03}" for number in range(A_PAGE + 10)])
         last = await api.create("z")
         hold = Hold()
@@ -418,7 +420,7 @@ def test_continue_token_that_a_compaction_has_expired_leads_to_a_new_list(uncach
         forgetting = asyncio.create_task(forget())
         async with reflecting(proxy.kubeconfig(ADMIN), lists_by_watch=False) as cache:
             await forgetting
-            assert "zz" in await told(cache, last)
+            assert "zz" in await reported(cache, last)
             assert len([name for name in dict(cache.store.values()) if name.startswith("t")]) == A_PAGE + 10
         assert [request.status for request in lists(proxy)] == [200, 410, 200, 200]
 

@@ -41,7 +41,7 @@ def test_object_goes_there_and_back(plane: ControlPlane) -> None:
     assert found["metadata"]["name"] == listed["items"][0]["metadata"]["name"] == "gpu"
 
 
-def test_stale_version_is_a_conflict_and_an_invalid_object_tells_its_causes(plane: ControlPlane) -> None:
+def test_stale_version_is_a_conflict_and_an_invalid_object_reports_its_causes(plane: ControlPlane) -> None:
     async def refused() -> tuple[ApiError, ApiError]:
         async with connect(kubeconfig=plane.kubeconfig()) as connection:
             stale = await created(connection)
@@ -197,7 +197,7 @@ def test_lines_of_a_watch_come_one_by_one_and_end_with_it(proxy: Proxy) -> None:
     assert line.endswith(b"}")
 
 
-def test_silent_watch_is_told(plane: ControlPlane) -> None:
+def test_silent_watch_is_reported(plane: ControlPlane) -> None:
     async def silent() -> Unanswered:
         async with connect(kubeconfig=plane.kubeconfig()) as connection:
             with pytest.raises(Unanswered) as error:
@@ -213,7 +213,7 @@ def test_kubeconfig_that_is_none_is_refused_by_name(tmp_path: Path) -> None:
         async with connect(kubeconfig=tmp_path / "none"):
             pass
 
-    with pytest.raises(NotConfigured, match="none is no file"):
+    with pytest.raises(NotConfigured, match="none is not a file"):
         asyncio.run(opened())
 
 

@@ -50,7 +50,9 @@ def kept_of_device(api: RestClient, **fields: object) -> Json:
     return kept
 
 
-def test_component_that_does_not_start_is_told_and_the_others_are_stopped(binaries: Binaries, tmp_path: Path) -> None:
+def test_component_that_does_not_start_is_reported_and_the_others_are_stopped(
+    binaries: Binaries, tmp_path: Path
+) -> None:
     plane = ControlPlane(binaries, tmp_path, flags={"kube-apiserver": ["--no-such-flag"]})
     with pytest.raises(StartError, match=r"(?s)kube-apiserver ended.*kube-apiserver\.log.*--no-such-flag"):
         plane.__enter__()
@@ -92,7 +94,7 @@ def test_clearing_leaves_nothing_that_a_test_put_there(api: RestClient) -> None:
     assert [api.list(kind) for kind in (CLAIM, POD, SLICE, RULE)] == [[]] * 4
 
 
-def test_waiting_in_vain_is_told(api: RestClient) -> None:
+def test_waiting_in_vain_is_reported(api: RestClient) -> None:
     with pytest.raises(PollTimeoutError, match="Pod: not within 0 s"):
         api.await_all(POD, lambda _: False, timeout_s=0)
 

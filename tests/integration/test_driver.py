@@ -106,7 +106,7 @@ def test_driver_without_rights_says_what_the_server_said(plane: ControlPlane) ->
 
 
 @pytest.mark.usefixtures("nodes")
-def test_hardware_without_a_driver_is_told(plane: ControlPlane, tmp_path: Path) -> None:
+def test_hardware_without_a_driver_is_reported(plane: ControlPlane, tmp_path: Path) -> None:
     with pytest.raises(subprocess.CalledProcessError) as failed:
         publish(plane, changed(tmp_path, [{"devices": []}]))
     assert "an entry without 'driver'" in failed.value.stderr

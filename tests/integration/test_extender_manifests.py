@@ -220,7 +220,7 @@ def test_kube_schedulers_configuration_and_flags_have_no_trap(kubectl: Path, cop
     assert (run.exit_code, run.output) == (0, "extenders[0] (authoritative): nothing found\n")
 
 
-def test_both_are_told_the_same() -> None:
+def test_both_are_reported_the_same() -> None:
     ours, theirs = extender_configuration(), kube_scheduler_configuration()
     (entry,) = theirs.extenders
     assert [profile.scheduler_name for profile in theirs.profiles] == ours.scheduler_names

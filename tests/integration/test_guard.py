@@ -53,7 +53,7 @@ def guard(plane: ControlPlane, api: RestClient) -> Iterator[None]:
 def await_refusal(plane: ControlPlane, *, is_refused: bool) -> None:
     """A policy comes into force, and goes, some time after it was written."""
     poll_until(
-        lambda told: bool(told) is is_refused,
+        lambda reported: bool(reported) is is_refused,
         lambda: refusal(plane, STOCK, a_result(OWN)),
         f"refusal is {is_refused}",
     )

@@ -170,7 +170,7 @@ def test_what_we_refuse_kube_scheduler_refuses(kube_scheduler: KubeScheduler, fi
 
 
 @pytest.mark.parametrize(
-    ("extenders", "told"),
+    ("extenders", "reported"),
     [
         ([{"urlPrefix": "http://e", "prioritizeVerb": "p"}], "extenders[0].weight: Invalid value: 0"),
         ([{"urlPrefix": "http://e", "bindVerb": "b"}] * 2, "only one extender can implement bind"),
@@ -182,11 +182,11 @@ def test_what_we_refuse_kube_scheduler_refuses(kube_scheduler: KubeScheduler, fi
     ids=["weight", "binders", "insecure"],
 )
 def test_kube_scheduler_does_not_start_where_we_say_so(
-    kube_scheduler: KubeScheduler, extenders: list[Json], told: str
+    kube_scheduler: KubeScheduler, extenders: list[Json], reported: str
 ) -> None:
     start = kube_scheduler.start(document(kube_scheduler.setup()) | {"extenders": extenders})
     assert start.code == 1
-    assert told in start.log
+    assert reported in start.log
 
 
 def test_certificate_that_is_not_there_keeps_kube_scheduler_from_starting(kube_scheduler: KubeScheduler) -> None:

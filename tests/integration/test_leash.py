@@ -72,7 +72,7 @@ def test_killed_program_is_gone_without_a_word(pipe: Path, tmp_path: Path) -> No
     assert not process.ended_by_itself
 
 
-def test_program_that_ends_before_it_is_ready_is_told_with_the_end_of_its_log(tmp_path: Path) -> None:
+def test_program_that_ends_before_it_is_ready_is_reported_with_the_end_of_its_log(tmp_path: Path) -> None:
     process = Process("etcd", [sys.executable, "-c", "print('no room left'); exit(3)"], tmp_path / "etcd.log")
     with pytest.raises(StartError, match=r"(?s)etcd ended with code 3.*etcd\.log:\nno room left"):
         process.await_ready(lambda: False)
@@ -80,7 +80,7 @@ def test_program_that_ends_before_it_is_ready_is_told_with_the_end_of_its_log(tm
     process.stop()
 
 
-def test_program_that_is_never_ready_is_told(tmp_path: Path) -> None:
+def test_program_that_is_never_ready_is_reported(tmp_path: Path) -> None:
     process = Process("etcd", [sys.executable, "-c", "import time; time.sleep(600)"], tmp_path / "etcd.log")
     with pytest.raises(StartError, match="etcd was not ready after 0 s; it wrote nothing"):
         process.await_ready(lambda: False, 0)

@@ -18,7 +18,7 @@ from tests.controlplane.polling import TIMEOUT_S
 from tests.controlplane.rest import POD
 from tests.integration.conftest import FLEET
 
-READING = Reading({"active": 0}, {"NodeResourcesFit": 0}, {"nodes": 0}, [], 0, 0, 0, 0, {})
+READING = Reading({"active": 0}, {("mine", "NodeResourcesFit"): 0}, {"nodes": 0}, [], 0, 0, 0, 0, {})
 
 
 @pytest.fixture
@@ -56,11 +56,11 @@ def families(text: str) -> dict[str, Metric]:
 
 def ours() -> dict[str, Metric]:
     """All that we tell under kube-scheduler's names."""
-    metrics = Metrics("mine", lambda: READING)
-    metrics.attempted(Result.SCHEDULED, 1)
+    metrics = Metrics(lambda: READING)
+    metrics.attempted("mine", Result.SCHEDULED, 1)
     metrics.scheduled(1, 1)
     metrics.decided(1)
-    metrics.passed(Point.PRE_BIND, PointStatus.SUCCESS, 1)
+    metrics.passed("mine", Point.PRE_BIND, PointStatus.SUCCESS, 1)
     metrics.queued("active", "PodAdd")
     found = families(metrics.exposition("")[0].decode())
     return {name: family for name, family in found.items() if name.startswith("scheduler_")}

@@ -64,7 +64,7 @@ def condition(pod: Json) -> Mapping[str, str]:
 
 def metrics_of(program: Scheduler) -> dict[tuple[str, frozenset[str]], float]:
     """Values by name and the values of the labels."""
-    families = text_string_to_metric_families(program.told("/metrics"))
+    families = text_string_to_metric_families(program.reported("/metrics"))
     return {(s.name, frozenset(s.labels.values())): s.value for family in families for s in family.samples}
 
 
@@ -73,7 +73,7 @@ def log_lines(program: Scheduler) -> list[Json]:
 
 
 @pytest.mark.usefixtures("world")
-def test_probes_metrics_and_queue_tell_what_happens(plane: ControlPlane, api: RestClient) -> None:
+def test_probes_metrics_and_queue_report_what_happens(plane: ControlPlane, api: RestClient) -> None:
     with scheduler(plane) as program:
         create_pods(api, "a", "b")
         create_pods(api, "too-much", count=9)
@@ -81,9 +81,9 @@ def test_probes_metrics_and_queue_tell_what_happens(plane: ControlPlane, api: Re
         api.await_all(POD, lambda pods: sum(bool(condition(pod)) for pod in pods) == 3)
         # The pods are seen bound by others before the program hears of it.
         program.await_ready(lambda: metrics_of(program).get(SCHEDULED) == 2)
-        ready = program.told("/readyz?verbose").splitlines()
+        ready = program.reported("/readyz?verbose").splitlines()
         metrics = metrics_of(program)
-        (waiting,) = json.loads(program.told("/debug/queue"))
+        (waiting,) = json.loads(program.reported("/debug/queue"))
     assert ready[-1] == "readyz check passed"
     assert {line.split()[0] for line in ready[:-1]} == {
         *("[+]loop", "[+]leaderElection", "[+]caches", "[+]watches", "[+]credentials", "[+]writes", "[+]lease")
@@ -121,10 +121,10 @@ def test_dry_run_decides_and_logs_and_writes_nothing(plane: ControlPlane, api: R
     create_pods(api, "too-much", count=9)
     with scheduler(plane, ["--dry-run"], kubeconfig=proxy.kubeconfig(OURS)) as program:
         program.await_ready(lambda: program.log.read_text().count('"default/') >= 2)
-    told = {line["pod"]: line for line in log_lines(program) if "pod" in line}
-    assert told["default/a"]["message"] == "would be bound"
-    assert len(told["default/a"]["devices"]) == 1
-    assert told["default/too-much"]["message"] == "not placed"
+    reported = {line["pod"]: line for line in log_lines(program) if "pod" in line}
+    assert reported["default/a"]["message"] == "would be bound"
+    assert len(reported["default/a"]["devices"]) == 1
+    assert reported["default/too-much"]["message"] == "not placed"
     assert proxy.writes() == []
 
 
@@ -157,8 +157,8 @@ def test_missing_right_to_bind_claims_makes_it_unready_until_it_is_granted(
     with scheduler(plane) as program:
         create_pods(api, "a")
         api.await_all(POD, lambda pods: condition(pods[0]).get("reason") == "SchedulerError")
-        unready = program.told("/readyz")
-        assert program.told("/livez") == "ok"
+        unready = program.reported("/readyz")
+        assert program.reported("/livez") == "ok"
         api.replace({**role, "metadata": lacking["metadata"]})
         await_bound(api, 1)
         program.await_readyz()  # the pod is seen bound by others before the program hears of it
@@ -171,7 +171,7 @@ def test_without_any_right_it_says_so_and_waits_for_them(plane: ControlPlane, ap
         program = Scheduler(plane)
         stack.callback(program.stop)
         program.await_ready(lambda: "is forbidden" in program.log.read_text())
-        assert "is forbidden" in program.told("/readyz")
+        assert "is forbidden" in program.reported("/readyz")
         grant(api)
         program.await_readyz()
 

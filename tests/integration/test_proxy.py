@@ -189,7 +189,7 @@ def test_watch_is_streamed_and_can_be_cut(proxy: Proxy, plane: ControlPlane, api
     assert proxy.watches() == []
 
 
-def test_silenced_watch_stays_open_and_tells_nothing(proxy: Proxy, plane: ControlPlane, api: RestClient) -> None:
+def test_silenced_watch_stays_open_and_reports_nothing(proxy: Proxy, plane: ControlPlane, api: RestClient) -> None:
     with a_watch(proxy, plane) as watch:
         assert proxy.silence_watches("nodes") == 1
         api.create(a_node())
@@ -252,8 +252,8 @@ def test_proxy_ends_with_watches_and_held_requests_open(plane: ControlPlane) -> 
     assert plane.client().list(NODE) == []
 
 
-def test_proxy_ends_no_earlier_than_connections_that_it_was_told_nothing_of(plane: ControlPlane) -> None:
-    with warnings.catch_warnings(record=True) as told, ThreadPoolExecutor() as threads:
+def test_proxy_ends_no_earlier_than_connections_that_it_was_shown_nothing_of(plane: ControlPlane) -> None:
+    with warnings.catch_warnings(record=True) as reported, ThreadPoolExecutor() as threads:
         warnings.simplefilter("always")
         proxy = Proxy(plane)
         proxy.__enter__()
@@ -269,7 +269,7 @@ def test_proxy_ends_no_earlier_than_connections_that_it_was_told_nothing_of(plan
                 ending.result(NOT_ENDED_S)
         ending.result(TIMEOUT_S)
         gc.collect()
-    assert [str(one.message) for one in told] == []
+    assert [str(one.message) for one in reported] == []
 
 
 def is_listening(port: int) -> bool:

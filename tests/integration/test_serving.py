@@ -27,7 +27,7 @@ GUARDED = ("/metrics", "/debug/queue")
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class ServingServed:
     """A program over HTTPS, and who asks it."""
 
     plane: ControlPlane
@@ -56,7 +56,9 @@ def a_binding(program: str, reader: Identity) -> dict[str, object]:
 
 
 @pytest.fixture(params=["scheduler", "extender"])
-def served(request: pytest.FixtureRequest, plane: ControlPlane, proxy: Proxy, tmp_path: Path) -> Iterator[Served]:
+def served(
+    request: pytest.FixtureRequest, plane: ControlPlane, proxy: Proxy, tmp_path: Path
+) -> Iterator[ServingServed]:
     """Each program with the rights of its manifests, over HTTPS with a certificate that is given."""
     api, certificates, (port,) = plane.client(), Certificates(tmp_path), free_ports(1)
     files = {"tlsCertFile": str(certificates.server.certificate), "tlsPrivateKeyFile": str(certificates.server.key)}
@@ -76,14 +78,14 @@ def served(request: pytest.FixtureRequest, plane: ControlPlane, proxy: Proxy, tm
     restore(api, [a_binding(f"dra-{request.param}", READER)])
     try:
         program.await_ready(lambda: says_ok(port, "/readyz", certificates.server_ca))
-        yield Served(plane, certificates, port)
+        yield ServingServed(plane, certificates, port)
     finally:
         program.stop()
         proxy.forget_rules()
         clear(api)
 
 
-def test_metrics_are_for_those_who_may_read_them_and_probes_for_everybody(served: Served) -> None:
+def test_metrics_are_for_those_who_may_read_them_and_probes_for_everybody(served: ServingServed) -> None:
     assert [served.status(path) for path in PROBES] == [200] * 3
     assert [served.status(path) for path in GUARDED] == [401] * 2
     assert [served.status(path, "nobody's") for path in GUARDED] == [401] * 2
@@ -94,7 +96,9 @@ def test_metrics_are_for_those_who_may_read_them_and_probes_for_everybody(served
     assert served.status_for("/", READER) == 403
 
 
-def test_api_server_that_cannot_be_asked_lets_nobody_new_in_and_closes_no_probe(served: Served, proxy: Proxy) -> None:
+def test_api_server_that_cannot_be_asked_lets_nobody_new_in_and_closes_no_probe(
+    served: ServingServed, proxy: Proxy
+) -> None:
     def status() -> int:
         return served.status_for("/metrics", READER)
 

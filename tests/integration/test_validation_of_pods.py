@@ -95,27 +95,27 @@ def a_pod(spec: Spec) -> dict[str, Any]:
     }
 
 
-def told_of(raw: Mapping[str, Any]) -> list[str]:
+def reported_of(raw: Mapping[str, Any]) -> list[str]:
     inventory = take_inventory([RawObject(Place("input.yaml", 1), raw)])
     return [str(finding) for finding in (*inventory.errors, *inventory.warnings)]
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_pod_that_the_server_refuses_is_told(api: RestClient, name: str) -> None:
+def test_pod_that_the_server_refuses_is_reported(api: RestClient, name: str) -> None:
     with pytest.raises(ApiError):
         api.create(a_pod(REFUSED[name]), is_dry=True)
-    assert told_of(a_pod(REFUSED[name]))
+    assert reported_of(a_pod(REFUSED[name]))
 
 
 @pytest.mark.parametrize("name", TAKEN)
 def test_pod_that_the_server_takes_passes(api: RestClient, name: str) -> None:
     api.create(a_pod(TAKEN[name]), is_dry=True)
-    assert told_of(a_pod(TAKEN[name])) == []
+    assert reported_of(a_pod(TAKEN[name])) == []
 
 
 @pytest.mark.parametrize("name", TAINTS)
-def test_node_with_a_taint_that_the_server_refuses_is_told(api: RestClient, name: str) -> None:
+def test_node_with_a_taint_that_the_server_refuses_is_reported(api: RestClient, name: str) -> None:
     raw = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node"}, "spec": {"taints": [TAINTS[name]]}}
     with pytest.raises(ApiError):
         api.create(raw, is_dry=True)
-    assert told_of(raw)
+    assert reported_of(raw)

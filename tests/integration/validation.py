@@ -21,7 +21,7 @@ _MAP_KEY = re.compile(r"\[(\D[^\]]*)\]")
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class ValidationResult:
     """is_accepted: no rule violated. fields: those named, where the server names them exactly."""
 
     is_accepted: bool
@@ -33,19 +33,19 @@ class Result:
         return "accepts" if self.is_accepted else f"refuses: {said}"
 
 
-def of_server(api: RestClient, raw: Mapping[str, Any]) -> Result:
+def of_server(api: RestClient, raw: Mapping[str, Any]) -> ValidationResult:
     """The server's answer; a field that it does not know is dropped before the rules are applied."""
     try:
         error = _refusal(api, raw, is_strict=False)
     except http.client.RemoteDisconnected:
         # Kubernetes 1.36.3 divides by a range's step without a look, and panics where that is 0.
-        return Result(is_accepted=False)
+        return ValidationResult(is_accepted=False)
     if error is None:
-        return Result(is_accepted=True)
+        return ValidationResult(is_accepted=True)
     if error.causes:
-        return Result(is_accepted=False, fields=frozenset(cause.field for cause in error.causes))
+        return ValidationResult(is_accepted=False, fields=frozenset(cause.field for cause in error.causes))
     found = _WRONG_TYPE.search(error.message)
-    return Result(is_accepted=False, wrong_type=_EMBEDDED.sub("", found[1]) if found else "")
+    return ValidationResult(is_accepted=False, wrong_type=_EMBEDDED.sub("", found[1]) if found else "")
 
 
 def unknown_to_server(api: RestClient, raw: Mapping[str, Any]) -> set[str]:
@@ -54,10 +54,10 @@ def unknown_to_server(api: RestClient, raw: Mapping[str, Any]) -> set[str]:
     return set(_UNKNOWN.findall(error.message)) if error else set()
 
 
-def of_decoder(decoded: Decoded) -> Result:
+def of_decoder(decoded: Decoded) -> ValidationResult:
     """Our answer, with the fields of all rules that are broken, those that decide nothing among them."""
     broken = (*decoded.errors, *decoded.notes)
-    return Result(not broken, frozenset(one.path for one in broken))
+    return ValidationResult(not broken, frozenset(one.path for one in broken))
 
 
 def unknown_to_decoder(decoded: Decoded) -> set[str]:
@@ -65,7 +65,7 @@ def unknown_to_decoder(decoded: Decoded) -> set[str]:
     return {_MAP_KEY.sub(r".\1", warning.path) for warning in decoded.warnings}
 
 
-def agree(server: Result, ours: Result) -> bool:
+def agree(server: ValidationResult, ours: ValidationResult) -> bool:
     """Whether both accept, or both refuse and name the same fields as far as the server names any."""
     if server.is_accepted or ours.is_accepted:
         return server.is_accepted == ours.is_accepted

@@ -19,11 +19,11 @@ def files_of_tests(root: Path) -> Sequence[str]:
 
 def digest(root: Path, paths: Iterable[str]) -> str:
     """Of the files' names and contents."""
-    told = sha256()
+    reported = sha256()
     for path in sorted(paths):
         content = (root / path).read_bytes() if (root / path).exists() else b""
-        told.update(f"{path}\0{sha256(content).hexdigest()}\n".encode())
-    return told.hexdigest()
+        reported.update(f"{path}\0{sha256(content).hexdigest()}\n".encode())
+    return reported.hexdigest()
 
 
 class Traces:
@@ -53,9 +53,9 @@ class Traces:
         """None where there is none, or a module has changed since."""
         if not file.exists():
             return None
-        told, seconds, functions = json.loads(file.read_text())
+        reported, seconds, functions = json.loads(file.read_text())
         trace = Trace(seconds, frozenset(functions))
-        return trace if digest(self._root, trace.modules) == told else None
+        return trace if digest(self._root, trace.modules) == reported else None
 
 
 def files_that_run(path: str, function: str, traces: Mapping[str, Trace]) -> Sequence[str]:

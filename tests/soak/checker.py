@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple, TypeVar
 
 from tests.controlplane.rest import CLAIM
-from tests.soak.facts import Claim, ClaimKey, Pod, claim_of, pod_of, subject_of, told_of
+from tests.soak.facts import ClaimFacts, ClaimName, PodFacts, claim_of, pod_of, reported_of, subject_of
 from tests.soak.holdings import Holdings
-from tests.soak.inventory import Inventory
+from tests.soak.inventory import PublishedDevices
 from tests.soak.revisions import Revision
 
 HELD_TWICE = "device held beyond what it has"
@@ -51,18 +51,18 @@ class Waited(NamedTuple):
 class Checker:
     """Follows revisions in their order. is_good: whether the waits of a namespace are of interest."""
 
-    def __init__(self, inventory: Inventory, is_good: Callable[[str], bool]) -> None:
+    def __init__(self, inventory: PublishedDevices, is_good: Callable[[str], bool]) -> None:
         self.wrongs: list[Wrong] = []
         self.revisions = 0
         self._inventory, self._is_good = inventory, is_good
         self._holdings = Holdings(inventory)
-        self._pods: dict[str, Pod] = {}
-        self._claims: dict[ClaimKey, Claim] = {}
-        self._users: defaultdict[ClaimKey, set[str]] = defaultdict(set)
-        self._reserved: defaultdict[str, set[ClaimKey]] = defaultdict(set)
+        self._pods: dict[str, PodFacts] = {}
+        self._claims: dict[ClaimName, ClaimFacts] = {}
+        self._users: defaultdict[ClaimName, set[str]] = defaultdict(set)
+        self._reserved: defaultdict[str, set[ClaimName]] = defaultdict(set)
         self._prescheduled: set[str] = set()
         self._lacking: set[tuple[str, str]] = set()
-        self._torn: set[tuple[str, ClaimKey]] = set()
+        self._torn: set[tuple[str, ClaimName]] = set()
         self._waits: dict[str, Waited] = {}
         self._waited: list[Waited] = []
         self._past: deque[tuple[str, str]] = deque(maxlen=REMEMBERED)
@@ -84,7 +84,7 @@ class Checker:
         """Take the next revision."""
         self.revisions += 1
         subject = subject_of(revision.object)
-        self._past.append((subject, told_of(revision)))
+        self._past.append((subject, reported_of(revision)))
         follow = self._claim if revision.object["kind"] == CLAIM.kind else self._pod
         for rule, text in follow(revision):
             self.wrongs.append(Wrong(rule, revision.version, text, subject))
@@ -103,7 +103,7 @@ class Checker:
 
     def _claim(self, revision: Revision) -> Iterator[tuple[str, str]]:
         metadata = revision.object["metadata"]
-        key = ClaimKey(metadata["namespace"], metadata["name"])
+        key = ClaimName(metadata["namespace"], metadata["name"])
         before, now = self._claims.pop(key, None), None if revision.is_gone else claim_of(revision.object)
         if now:
             self._claims[key] = now
@@ -133,28 +133,28 @@ class Checker:
         if not revision.is_gone:
             yield from self._lacks(now)
 
-    def _keep(self, pod: Pod, *, is_first: bool) -> None:
+    def _keep(self, pod: PodFacts, *, is_first: bool) -> None:
         self._pods[pod.uid] = pod
         for key in pod.keys:
             self._users[key].add(pod.uid)
         if is_first and pod.node:
             self._prescheduled.add(pod.uid)
 
-    def _forget(self, pod: Pod) -> None:
+    def _forget(self, pod: PodFacts) -> None:
         """It is gone; the memory of a long run is that of what is there."""
         self._prescheduled.discard(pod.uid)
         self._waits.pop(pod.uid, None)
         self._lacking.difference_update((pod.uid, entry) for entry in pod.entries)
         self._torn.difference_update((pod.uid, key) for key in pod.keys)
 
-    def _held(self, key: ClaimKey) -> Iterator[tuple[str, str]]:
+    def _held(self, key: ClaimName) -> Iterator[tuple[str, str]]:
         """What is held too often once it is known who uses the claim."""
         claim = self._claims.get(key)
         is_used = claim and any(uid in self._pods and self._pods[uid].runs for uid in claim.consumers)
         for text in self._holdings.change(key, (claim.shares or ()) if claim and is_used else ()):
             yield HELD_TWICE, text
 
-    def _lacks(self, pod: Pod) -> Iterator[tuple[str, str]]:
+    def _lacks(self, pod: PodFacts) -> Iterator[tuple[str, str]]:
         """What the pod lacks now and did not before."""
         found = dict(self._missing(pod)) if pod.runs and pod.uid not in self._prescheduled else {}
         for entry in pod.entries:
@@ -163,15 +163,15 @@ class Checker:
                 yield WITHOUT_DEVICES, f"{pod} is on {pod.node}, and {found[entry]}"
             (self._lacking.add if entry in found else self._lacking.discard)(lack)
 
-    def _missing(self, pod: Pod) -> Iterator[tuple[str, str]]:
+    def _missing(self, pod: PodFacts) -> Iterator[tuple[str, str]]:
         known = dict(pod.claims)
         for entry in pod.entries:
             if entry not in known:
                 yield entry, f"its entry {entry} has no claim"
-            elif known[entry] and (text := self._wrong_with(pod, ClaimKey(pod.namespace, known[entry]))):
+            elif known[entry] and (text := self._wrong_with(pod, ClaimName(pod.namespace, known[entry]))):
                 yield entry, f"its claim {known[entry]} {text}"
 
-    def _wrong_with(self, pod: Pod, key: ClaimKey) -> str:
+    def _wrong_with(self, pod: PodFacts, key: ClaimName) -> str:
         if (pod.uid, key) in self._torn:
             return ""
         claim = self._claims.get(key)
@@ -185,7 +185,7 @@ class Checker:
         far = [one for one in claim.seen if one not in devices or devices[one].node not in ("", pod.node)]
         return f"has devices that do not reach it: {', '.join(sorted(map(str, far)))}" if far else ""
 
-    def _time(self, pod: Pod, seen_s: float) -> None:
+    def _time(self, pod: PodFacts, seen_s: float) -> None:
         """Note when its claims are there, and when it is bound."""
         if not self._is_good(pod.namespace):
             return
@@ -195,7 +195,7 @@ class Checker:
         elif wait is not None and pod.node:
             self._waited.append(self._waits.pop(pod.uid)._replace(bound_s=seen_s))
 
-    def _has_claims(self, pod: Pod) -> bool:
+    def _has_claims(self, pod: PodFacts) -> bool:
         return len(pod.claims) == len(pod.entries) and all(key in self._claims for key in pod.keys)
 
 

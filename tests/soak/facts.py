@@ -12,7 +12,7 @@ PROTECTION = "resource.kubernetes.io/delete-protection"
 _SHOWN = 300
 
 
-class ClaimKey(NamedTuple):
+class ClaimName(NamedTuple):
     """Where a claim is."""
 
     namespace: str
@@ -30,7 +30,7 @@ class Share(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class ClaimFacts:
     """uid, the uids that it is reserved for, and what it has; admin access takes nothing from anybody.
 
     shares: None while it is not allocated. seen: all of its devices, those with admin access too. is_protected: its
@@ -45,7 +45,7 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
-class Pod:
+class PodFacts:
     """claims: by entry, the name of the claim; empty where none is needed, and left out where it is not known yet."""
 
     namespace: str
@@ -62,25 +62,25 @@ class Pod:
         return bool(self.node) and not self.is_over
 
     @property
-    def keys(self) -> list[ClaimKey]:
+    def keys(self) -> list[ClaimName]:
         """The claims that are its own."""
-        return [ClaimKey(self.namespace, name) for _, name in self.claims if name]
+        return [ClaimName(self.namespace, name) for _, name in self.claims if name]
 
     def __str__(self) -> str:
         return f"pod {self.namespace}/{self.name} ({self.uid})"
 
 
-def claim_of(raw: Json) -> Claim:
+def claim_of(raw: Json) -> ClaimFacts:
     """The claim's facts."""
     status = raw.get("status") or {}
     consumers = frozenset(one["uid"] for one in status.get("reservedFor") or ())
     allocation = status.get("allocation")
     is_protected = PROTECTION in (raw["metadata"].get("finalizers") or ())
     if allocation is None:
-        return Claim(raw["metadata"]["uid"], consumers, is_protected=is_protected)
+        return ClaimFacts(raw["metadata"]["uid"], consumers, is_protected=is_protected)
     results = (allocation.get("devices") or {}).get("results") or ()
     shares = tuple(_share(one) for one in results if not one.get("adminAccess"))
-    return Claim(raw["metadata"]["uid"], consumers, shares, frozenset(map(_device_of, results)), is_protected)
+    return ClaimFacts(raw["metadata"]["uid"], consumers, shares, frozenset(map(_device_of, results)), is_protected)
 
 
 def _share(result: Json) -> Share:
@@ -92,7 +92,7 @@ def _device_of(result: Json) -> DeviceId:
     return DeviceId(result["driver"], result["pool"], result["device"])
 
 
-def pod_of(raw: Json, before: Pod | None) -> Pod:
+def pod_of(raw: Json, before: PodFacts | None) -> PodFacts:
     """The pod's facts. before: what was known: a name of a claim that the status has lost since is still its claim."""
     metadata, spec, status = raw["metadata"], raw["spec"], raw.get("status") or {}
     entries = spec.get("resourceClaims") or ()
@@ -100,7 +100,7 @@ def pod_of(raw: Json, before: Pod | None) -> Pod:
     made = {one["name"]: one.get("resourceClaimName", "") for one in status.get("resourceClaimStatuses") or ()}
     known = dict(before.claims) if before else {}
     claims = {**known, **{entry: name for entry, name in made.items() if name or entry not in known}, **named}
-    return Pod(
+    return PodFacts(
         namespace=metadata["namespace"],
         name=metadata["name"],
         uid=metadata["uid"],
@@ -117,12 +117,12 @@ def subject_of(raw: Json) -> str:
     return f"{raw['kind']} {metadata['namespace']}/{metadata['name']}"
 
 
-def told_of(revision: Revision) -> str:
+def reported_of(revision: Revision) -> str:
     """What may matter of a revision, in a line."""
     raw = revision.object
     metadata, spec, status = raw["metadata"], raw.get("spec") or {}, raw.get("status") or {}
     allocation = status.get("allocation") or {}
-    told = {
+    reported = {
         "gone": revision.is_gone,
         "uid": metadata["uid"],
         "deleted": metadata.get("deletionTimestamp"),
@@ -133,5 +133,5 @@ def told_of(revision: Revision) -> str:
         "allocated": [allocation.get("allocationTimestamp"), *map(str, claim_of(raw).seen)] if allocation else None,
         "reserved for": [one["uid"] for one in status.get("reservedFor") or ()],
     }
-    kept = ", ".join(f"{name} {value}" for name, value in told.items() if value)
+    kept = ", ".join(f"{name} {value}" for name, value in reported.items() if value)
     return f"{revision.seen_s:.3f} version {revision.version}: {subject_of(raw)}: {kept}"

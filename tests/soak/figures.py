@@ -21,7 +21,7 @@ class Rule(NamedTuple):
     holds: bool
 
 
-class Waits(NamedTuple):
+class WaitTimes(NamedTuple):
     """Without what was within the gaps of kills. p99_s: a wait that has not ended counts as far as it has lasted.
 
     left_out: pods that met a gap and were bound in time otherwise.
@@ -35,7 +35,7 @@ class Waits(NamedTuple):
     unbound: int
 
 
-def waits(waited: Iterable[Waited], gaps: Sequence[Gap], end_s: float, within_s: float = BOUND_WITHIN_S) -> Waits:
+def waits(waited: Iterable[Waited], gaps: Sequence[Gap], end_s: float, within_s: float = BOUND_WITHIN_S) -> WaitTimes:
     """How long pods waited. end_s: when it was looked at last. within_s: how long they may."""
     every = [(one.ready_s, end_s if one.bound_s is None else one.bound_s, one.bound_s is None) for one in waited]
     ends = [(gap.from_s, _end_of(gap)) for gap in gaps]
@@ -44,7 +44,7 @@ def waits(waited: Iterable[Waited], gaps: Sequence[Gap], end_s: float, within_s:
     pairs = zip(outside, met, strict=True)
     lasted = sorted(wait_s for wait_s, is_met in pairs if not is_met or wait_s > within_s)
     known = lasted or [0.0]
-    return Waits(
+    return WaitTimes(
         counted=len(lasted),
         left_out=len(every) - len(lasted),
         p50_s=percentile(known, 0.5),
@@ -93,7 +93,7 @@ def _growth(samples: Sequence[Sample], end_s: float) -> float:
     return median(after) / median(before) if before and after else math.inf
 
 
-def time_rule(found: Waits, within_s: float = BOUND_WITHIN_S) -> Rule:
+def time_rule(found: WaitTimes, within_s: float = BOUND_WITHIN_S) -> Rule:
     """Whether pods were bound in time."""
     seen = f"p99 {found.p99_s:.2f} s of {found.counted} pods, {found.unbound} not bound at the end"
     is_in_time = bool(found.counted) and found.p99_s <= within_s

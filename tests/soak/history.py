@@ -9,7 +9,7 @@ from tests.soak.checker import Checker
 from tests.soak.client import Client, collection
 from tests.soak.furnish import GPU, TEAMS, request
 from tests.soak.objects import CLAIMS, PODS, a_claim, a_pod, create
-from tests.soak.revisions import Order, Revision, event_of
+from tests.soak.revisions import Revision, RevisionOrder, event_of
 
 _LAST = "the-last"
 _KINDS = {PODS: POD, CLAIMS: CLAIM}
@@ -20,7 +20,7 @@ class History:
 
     def __init__(self, client: Client, checker: Checker, see: Callable[[Revision], None]) -> None:
         self._client, self._checker, self._see = client, checker, see
-        self._order = Order(*_KINDS)
+        self._order = RevisionOrder(*_KINDS)
         self._versions: dict[str, str] = {}
 
     async def begin(self) -> None:

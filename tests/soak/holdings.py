@@ -4,8 +4,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
 
-from tests.soak.facts import ClaimKey, Share
-from tests.soak.inventory import DeviceId, Inventory
+from tests.soak.facts import ClaimName, Share
+from tests.soak.inventory import DeviceId, PublishedDevices
 
 Held = tuple[DeviceId, str]
 Count = tuple[str, str, str, str]
@@ -14,14 +14,14 @@ Count = tuple[str, str, str, str]
 class Holdings:
     """Of the claims that bound pods use."""
 
-    def __init__(self, inventory: Inventory) -> None:
+    def __init__(self, inventory: PublishedDevices) -> None:
         self._inventory = inventory
-        self._claims: dict[ClaimKey, tuple[Share, ...]] = {}
-        self._holders: defaultdict[DeviceId, list[ClaimKey]] = defaultdict(list)
+        self._claims: dict[ClaimName, tuple[Share, ...]] = {}
+        self._holders: defaultdict[DeviceId, list[ClaimName]] = defaultdict(list)
         self._capacity: Counter[Held] = Counter()
         self._counters: Counter[Count] = Counter()
 
-    def change(self, key: ClaimKey, shares: Iterable[Share]) -> Iterator[str]:
+    def change(self, key: ClaimName, shares: Iterable[Share]) -> Iterator[str]:
         """The claim holds these from now on; what is too much then."""
         now, before = tuple(shares), self._claims.pop(key, ())
         if now:
@@ -30,7 +30,7 @@ class Holdings:
             self._take(key, before, -1)
             yield from self._take(key, now, 1)
 
-    def _take(self, key: ClaimKey, shares: Iterable[Share], sign: int) -> list[str]:
+    def _take(self, key: ClaimName, shares: Iterable[Share], sign: int) -> list[str]:
         """What is wrong after the claim has taken them, or (-1) given them back."""
         found: list[str] = []
         for share in shares:
@@ -45,7 +45,7 @@ class Holdings:
             found += self._too_much(share)
         return found if sign > 0 else []
 
-    def _hold(self, key: ClaimKey, device: DeviceId, sign: int) -> None:
+    def _hold(self, key: ClaimName, device: DeviceId, sign: int) -> None:
         if sign > 0:
             self._holders[device].append(key)
         else:

@@ -39,7 +39,7 @@ class DeviceId:
 
 
 @dataclass(frozen=True, slots=True)
-class Device:
+class PublishedDevice:
     """node: the only one that it is for; empty where it reaches all. uses: of counters, by set and counter."""
 
     node: str
@@ -49,16 +49,16 @@ class Device:
 
 
 @dataclass(frozen=True, slots=True)
-class Inventory:
+class PublishedDevices:
     """devices: all there are. counters: what a pool has of each, by driver, pool, set and counter."""
 
-    devices: Mapping[DeviceId, Device] = field(default_factory=dict)
+    devices: Mapping[DeviceId, PublishedDevice] = field(default_factory=dict)
     counters: Mapping[tuple[str, str, str, str], Fraction] = field(default_factory=dict)
 
 
-def inventory_of(slices: Iterable[Json]) -> Inventory:
+def inventory_of(slices: Iterable[Json]) -> PublishedDevices:
     """What the slices say. Raises ValueError for one whose reach is not known here."""
-    devices: dict[DeviceId, Device] = {}
+    devices: dict[DeviceId, PublishedDevice] = {}
     counters: dict[tuple[str, str, str, str], Fraction] = {}
     for spec in (one["spec"] for one in slices):
         driver, pool = spec["driver"], spec["pool"]["name"]
@@ -68,7 +68,7 @@ def inventory_of(slices: Iterable[Json]) -> Inventory:
         for one in spec.get("sharedCounters") or ():
             for name, counter in one["counters"].items():
                 counters[driver, pool, one["name"], name] = quantity(counter["value"])
-    return Inventory(devices, counters)
+    return PublishedDevices(devices, counters)
 
 
 def _reach(spec: Json) -> str:
@@ -79,11 +79,11 @@ def _reach(spec: Json) -> str:
     raise ValueError(f"slice of pool {spec['pool']['name']}: it names no node and does not reach all")
 
 
-def _device(raw: Json, node: str) -> Device:
+def _device(raw: Json, node: str) -> PublishedDevice:
     capacity = {name: quantity(one["value"]) for name, one in (raw.get("capacity") or {}).items()}
     uses = {
         (of_set["counterSet"], name): quantity(counter["value"])
         for of_set in raw.get("consumesCounters") or ()
         for name, counter in of_set["counters"].items()
     }
-    return Device(node, bool(raw.get("allowMultipleAllocations")), capacity, uses)
+    return PublishedDevice(node, bool(raw.get("allowMultipleAllocations")), capacity, uses)

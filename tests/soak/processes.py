@@ -130,8 +130,8 @@ class Processes:
 
     async def decision_ms(self) -> dict[str, float]:
         """How long decisions of each took in the mean, since it was started; of those that decided and answer."""
-        told = {name: await asyncio.to_thread(_metrics_of, life.program) for name, life in self._lives.items()}
-        means = {name: _mean_s(text) for name, text in told.items()}
+        reported = {name: await asyncio.to_thread(_metrics_of, life.program) for name, life in self._lives.items()}
+        means = {name: _mean_s(text) for name, text in reported.items()}
         return {name: mean_s * 1e3 for name, mean_s in means.items() if mean_s}
 
     def _start(self, name: str) -> None:
@@ -186,7 +186,7 @@ class Processes:
 def _metrics_of(program: Program) -> str:
     """What it tells to Prometheus; empty where it does not answer."""
     try:
-        return program.told("/metrics")
+        return program.reported("/metrics")
     except (OSError, http.client.HTTPException):
         return ""
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.soak import figures
 from tests.soak.checker import HELD_TWICE, WITHOUT_DEVICES, Checker, Wrong
-from tests.soak.figures import Rule, Waits
+from tests.soak.figures import Rule, WaitTimes
 from tests.soak.good import Good
 from tests.soak.hostile import Hostile
 from tests.soak.plan import Plan
@@ -92,8 +92,8 @@ class Run:
 
     def _stories(self, end_s: float) -> Mapping[str, Sequence[str]]:
         waited = sorted(self.checker.waited(), key=lambda one: one.ready_s - (one.bound_s or end_s))
-        told = {f"{one.pod} waited": self.checker.story(one) for one in waited[:_SLOWEST]}
-        return {one.text: self.checker.story(one) for one in self.checker.wrongs[:_SHOWN]} | told
+        reported = {f"{one.pod} waited": self.checker.story(one) for one in waited[:_SLOWEST]}
+        return {one.text: self.checker.story(one) for one in self.checker.wrongs[:_SHOWN]} | reported
 
     def progress(self, at_s: float) -> str:
         """One line."""
@@ -104,7 +104,7 @@ class Run:
             f"{memory} MiB; {self.checker.revisions} revisions, {len(self.checker.wrongs)} wrong"
         )
 
-    def _figures(self, waits: Waits, lasted_s: float) -> Mapping[str, object]:
+    def _figures(self, waits: WaitTimes, lasted_s: float) -> Mapping[str, object]:
         good, gaps = self.good, self.processes.gaps
         return {
             "revisions checked": self.checker.revisions,

@@ -29,7 +29,7 @@ class Revision(NamedTuple):
     object: Json
 
 
-class Order:
+class RevisionOrder:
     """Revisions by version. sources: the names of the watches."""
 
     def __init__(self, *sources: str) -> None:

@@ -80,6 +80,15 @@ def test_integration_test_that_passes_alone_is_unstable_and_the_gate_passes(suit
     assert "FAILED" not in output
 
 
+def test_tests_of_several_processes_run_again_in_the_one_that_started_them(suite: Suite) -> None:
+    suite.add("tests/integration/live/test_a.py", FAILS_FIRST, PASSES)
+    suite.add("tests/unit/test_b.py", PASSES)
+    code, output = suite.run_as_the_gate("-p", "xdist.plugin", "-n", "2")
+    assert code == 0
+    assert closing_line(output) == "2 passed, 1 unstable"
+    assert output.count("Running again, alone: ") == 1
+
+
 def test_integration_test_that_fails_twice_fails_the_gate(suite: Suite) -> None:
     suite.add("tests/integration/test_a.py", FAILS_FIRST, FAILS)
     code, output = suite.run_as_the_gate()

@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 from benchmarks.endtoend.contender import Running
+from benchmarks.endtoend.workload import SCHEDULER
 from tests.controlplane.identities import OURS
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.process import Process
@@ -14,6 +15,7 @@ class Ceiling:
 
     name = "three writes"
     column = "ceiling"
+    schedulers = (SCHEDULER,)
 
     def start(self, plane: ControlPlane) -> Running:
         """Start it."""

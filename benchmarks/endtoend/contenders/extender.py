@@ -24,6 +24,7 @@ class WithExtender:
 
     name = "kube-scheduler + extender"
     column = "extender"
+    schedulers = (SCHEDULER,)
 
     def start(self, plane: ControlPlane) -> Running:
         """Start both, one after the other."""

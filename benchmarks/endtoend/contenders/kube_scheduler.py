@@ -27,6 +27,7 @@ class KubeScheduler:
 
     name = "kube-scheduler"
     column = "peer"
+    schedulers = (SCHEDULER,)
 
     def start(self, plane: ControlPlane) -> Running:
         """Start it, and wait until it is healthy."""

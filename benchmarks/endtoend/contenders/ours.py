@@ -18,11 +18,17 @@ class Ours:
 
     name = "dra-scheduler"
     column = "ours"
+    schedulers = (SCHEDULER,)
 
     def start(self, plane: ControlPlane) -> Running:
         """Start it."""
-        (port,) = free_ports(1)
-        reach = [f"--kubeconfig={plane.kubeconfig(OURS)}", f"--health-address=127.0.0.1:{port}"]
-        command: list[str | Path] = [_DRA, "scheduler", "run", *reach, f"--scheduler-name={SCHEDULER}"]
-        process = Process(self.name, command, plane.folder / "logs" / f"{self.name}.log")
-        return Running([process], partial(metrics_of, port))
+        return start_scheduler(plane, SCHEDULER)
+
+
+def start_scheduler(plane: ControlPlane, name: str, *options: str) -> Running:
+    """Start one for the pods that name it so. options: further flags."""
+    (port,) = free_ports(1)
+    reach = [f"--kubeconfig={plane.kubeconfig(OURS)}", f"--health-address=127.0.0.1:{port}"]
+    command: list[str | Path] = [_DRA, "scheduler", "run", *reach, f"--scheduler-name={name}", *options]
+    process = Process(name, command, plane.folder / "logs" / f"{name}.log")
+    return Running([process], partial(metrics_of, port))

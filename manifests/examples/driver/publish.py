@@ -61,7 +61,7 @@ class Server:
 
 
 @dataclass(frozen=True, slots=True)
-class Pool:
+class PublishedPool:
     """Devices of one driver that are reached in one way. owner: the node that they vanish with; None: of no node."""
 
     driver: str
@@ -100,21 +100,21 @@ def chunks(devices: Sequence[Mapping[str, Any]]) -> list[Sequence[Mapping[str, A
     return [devices[start : start + size] for start in range(0, max(len(devices), 1), size)]
 
 
-def pools(hardware: Sequence[Mapping[str, Any]], nodes: Sequence[Json]) -> Iterator[Pool]:
+def pools(hardware: Sequence[Mapping[str, Any]], nodes: Sequence[Json]) -> Iterator[PublishedPool]:
     """The pools that the hardware makes on these nodes: one a node for `onNodes`, one in all for `nodeSelector`."""
     for entry in hardware:
         driver, devices = entry["driver"], entry["devices"]
         if "nodeSelector" in entry:
-            yield Pool(driver, entry["pool"], {"nodeSelector": entry["nodeSelector"]}, devices)
+            yield PublishedPool(driver, entry["pool"], {"nodeSelector": entry["nodeSelector"]}, devices)
             continue
         for node in nodes:
             name, uid = node["metadata"]["name"], node["metadata"]["uid"]
             if entry["onNodes"].items() <= node["metadata"].get("labels", {}).items():
                 owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": uid}
-                yield Pool(driver, name, {"nodeName": name}, devices, owner)
+                yield PublishedPool(driver, name, {"nodeName": name}, devices, owner)
 
 
-def publish(server: Server, pool: Pool, published: Sequence[Json]) -> str:
+def publish(server: Server, pool: PublishedPool, published: Sequence[Json]) -> str:
     """Bring the published slices of the pool up to date, and say what was done."""
     newest = max((slice_["spec"]["pool"]["generation"] for slice_ in published), default=0)
     current = [slice_ for slice_ in published if slice_["spec"]["pool"]["generation"] == newest]

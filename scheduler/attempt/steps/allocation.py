@@ -13,10 +13,11 @@ from allocator.model import Allocation
 from scheduler.attempt import claim_calls, claim_objects
 from scheduler.attempt.attempt import Attempt, WrittenClaim
 from scheduler.attempt.binder import Binder
-from scheduler.attempt.claim_objects import Claim, Json, allocation_of, consumers_of, key_of
+from scheduler.attempt.claim_objects import Claim, ClaimKey, Json, allocation_of, consumers_of, key_of
 from scheduler.attempt.claim_step import ClaimStep
 from scheduler.attempt.claim_writes import Write, check_not_allocated, intent_write, stored_by
 from scheduler.attempt.decision import AttemptEnded, Retry
+from scheduler.attempt.giving_way import lost_to
 from scheduler.attempt.intent import Intent, intent_of
 from scheduler.attempt.timestamps import in_seconds
 
@@ -32,7 +33,7 @@ class Allocate(ClaimStep):
         """Mark and allocate the claim. Raises AttemptEnded."""
         wanted = with_time(self.binder, self.allocation)
         self.written = WrittenClaim(key_of(self.claim), self.claim, wanted, is_own=True)
-        check_devices(self.binder, self.attempt)
+        check_devices(self.binder, self.attempt, self.written.key)
         seen = intent_of(self.claim)
         intent = intent_write(self.attempt, lambda current: _check_unmarked(current, seen))
         marked = await stored_by(self.binder, self.attempt, self.written, self.claim, intent)
@@ -47,15 +48,17 @@ class Allocate(ClaimStep):
 
 async def allocate(binder: Binder, attempt: Attempt, written: WrittenClaim, marked: Claim, wanted: Json) -> None:
     """Allocate and reserve the claim, which has finalizer and intent. Raises AttemptEnded."""
-    check_devices(binder, attempt)
+    check_devices(binder, attempt, written.key)
     await stored_by(binder, attempt, written, marked, _allocation_write(attempt, wanted))
     binder.watched.written(written.key, written.version)
 
 
-def check_devices(binder: Binder, attempt: Attempt) -> None:
-    """Raises AttemptEnded where the devices cannot be given any more."""
+def check_devices(binder: Binder, attempt: Attempt, claim: ClaimKey | None = None) -> None:
+    """Raises AttemptEnded where the devices cannot be given any more, or another claim than this one has got them."""
     if reason := binder.watched.objection(attempt.decision):
         raise AttemptEnded(Retry(reason))
+    if claim is not None and (rivals := binder.watched.rivals(claim)):
+        raise AttemptEnded(lost_to(rivals[0], claim))
 
 
 def with_time(binder: Binder, allocation: Allocation) -> Json:

@@ -12,6 +12,7 @@ from scheduler.attempt.attempt import Attempt, WrittenClaim
 from scheduler.attempt.binder import Binder
 from scheduler.attempt.claim_objects import allocation_of
 from scheduler.attempt.decision import AttemptEnded, Retry
+from scheduler.attempt.giving_way import given_up, lost_to
 from scheduler.attempt.step import Step
 from scheduler.client.errors import CallFailed
 from scheduler.state.rivals import Rival
@@ -24,10 +25,6 @@ GIVE_WAY_S = 2.0
 
 POLL_S = 0.02
 """Between two looks for rivals meanwhile."""
-
-JITTER_LEAST_S = 0.05
-JITTER_MOST_S = 0.5
-"""The bounds of the random time after which a pod that gave way is tried again."""
 
 
 @dataclass(eq=False)
@@ -57,18 +54,11 @@ class Verify(Step):
         try:
             await self.binder.watched.catch_up()
         except CallFailed as error:
-            raise AttemptEnded(Retry(f"what else was allocated cannot be seen: {error}")) from error
+            raise AttemptEnded(Retry(f"cannot read the other allocations: {error}")) from error
 
 
 def _give_way(binder: Binder, claim: WrittenClaim, rival: Rival) -> NoReturn:
     # Whoever allocated it, the claim can serve nobody as it is.
     claim.allocation = allocation_of(claim.stored)
     is_first = rival.resource_version < claim.version
-    holds = "took its devices first" if is_first else "holds the same devices and does not give way"
-    reason = f"claim {claim.key}: claim {rival.namespace}/{rival.name} {holds}"
-    raise AttemptEnded(Retry(reason, _jitter_s(binder), is_lost=True))
-
-
-def _jitter_s(binder: Binder) -> float:
-    """Writers that met once shall not meet again."""
-    return JITTER_LEAST_S + binder.time.random() * (JITTER_MOST_S - JITTER_LEAST_S)
+    raise AttemptEnded(lost_to(rival, claim.key) if is_first else given_up(rival, claim.key, binder))

@@ -85,7 +85,7 @@ class ListedClaims(WatchedClaims):
     """A view of the claims that is never behind.
 
     writes: what it was told of. makes: which claims were made, by their made-up uids. reason: what it objects. others:
-    rivals that are there besides those that it finds.
+    rivals of claims that have devices, besides those that it finds. faster: rivals that were there before.
     """
 
     api: RestClient
@@ -96,6 +96,7 @@ class ListedClaims(WatchedClaims):
     is_node_gone: bool = False
     lists: int = 0
     others: list[Rival] = field(default_factory=list)
+    faster: list[Rival] = field(default_factory=list)
 
     async def reached(self, resource_version: int, timeout_s: float) -> bool:
         return self.is_shown
@@ -110,7 +111,7 @@ class ListedClaims(WatchedClaims):
         found = {(one["metadata"]["namespace"], one["metadata"]["name"]): one for one in self.api.list(CLAIM)}
         mine = devices_of(found.pop((claim.namespace, claim.name), {}))
         rivals = [a_rival(*key, version_of(other)) for key, other in found.items() if mine & devices_of(other)]
-        return [*rivals, *self.others]
+        return [*rivals, *(self.others if mine else ()), *self.faster]
 
     def written(self, claim: ClaimKey, resource_version: int) -> None:
         self.writes.append((claim.name, resource_version))
@@ -178,7 +179,7 @@ class Scene(Listener):
         self.proxy = proxy
         self.time = VirtualTime()
         self.watched = ListedClaims(self.api)
-        self.told: list[str] = []
+        self.reported: list[str] = []
         self.attempts = 0
         self.kubeconfig = plane.kubeconfig(OURS)
         self._proxied = proxy.kubeconfig(OURS)
@@ -209,9 +210,9 @@ class Scene(Listener):
     ) -> Decision:
         """The pod as it is given here; each decision is an attempt of its own."""
         self.attempts += 1
-        told = device_status(decoded(pod), Placed(node, (), (), extended.claim if extended else None))
+        reported = device_status(decoded(pod), Placed(node, (), (), extended.claim if extended else None))
         decision = Decision(pod_key(pod), node, plans, self.attempts, is_assigned=is_assigned)
-        return replace(decision, extended=extended, pod_status=told)
+        return replace(decision, extended=extended, pod_status=reported)
 
     def claim(self, name: str = "claim") -> Json:
         return self.api.get(CLAIM, name, NAMESPACE)
@@ -269,13 +270,13 @@ class Scene(Listener):
             )
 
     def pending(self, decision: Decision, message: str) -> None:
-        self.told.append(message)
+        self.reported.append(message)
 
-    def passed(self, point: Point, *, is_done: bool, duration_s: float) -> None:
-        self.told.append(f"{point} {'done' if is_done else 'not done'}")
+    def passed(self, decision: Decision, point: Point, *, is_done: bool, duration_s: float) -> None:
+        self.reported.append(f"{point} {'done' if is_done else 'not done'}")
 
     def rolled_back(self, decision: Decision, outcome: Outcome) -> None:
-        self.told.append("rolled back")
+        self.reported.append("rolled back")
 
     def calls(self) -> list[tuple[str, str, int]]:
         """The writes that came through the proxy: method, last parts of the path, status."""
@@ -286,7 +287,8 @@ class Scene(Listener):
 
 def pod_key(pod: Json) -> PodKey:
     metadata = pod["metadata"]
-    return PodKey(metadata["namespace"], metadata["name"], metadata["uid"], metadata["resourceVersion"])
+    scheduler_name = pod["spec"]["schedulerName"]
+    return PodKey(metadata["namespace"], metadata["name"], metadata["uid"], metadata["resourceVersion"], scheduler_name)
 
 
 def decoded(pod: Json) -> Pod:

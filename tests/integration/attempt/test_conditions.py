@@ -51,7 +51,7 @@ def test_pod_is_bound_once_its_devices_are_ready(scene: Scene) -> None:
     after(scene, 20, lambda: report(scene, READY[0]))
     assert scene.bind(a_decision(scene)) == Bound(NODE)
     assert 20 <= scene.time.passed_s < 30
-    assert scene.told == [f"waiting for binding conditions of devices {DEVICE}", "PreBind done", "Bind done"]
+    assert scene.reported == [f"waiting for binding conditions of devices {DEVICE}", "PreBind done", "Bind done"]
 
 
 def test_pod_that_waits_for_its_devices_says_where_it_is_about_to_go_and_is_bound_in_that_version(scene: Scene) -> None:
@@ -90,7 +90,7 @@ def test_pod_that_cannot_be_nominated_is_bound_all_the_same(scene: Scene, caplog
     after(scene, 20, lambda: report(scene, READY[0]))
     assert scene.bind(a_decision(scene)) == Bound(NODE)
     (record,) = caplog.records
-    assert "its nomination for node-0 could not be written" in record.getMessage()
+    assert "cannot write status.nominatedNodeName node-0" in record.getMessage()
 
 
 def test_failure_condition_gives_the_devices_back_and_names_them(scene: Scene) -> None:
@@ -98,7 +98,7 @@ def test_failure_condition_gives_the_devices_back_and_names_them(scene: Scene) -
     outcome = scene.bind(a_decision(scene))
     assert isinstance(outcome, Retry)
     assert outcome.failed == (DEVICE,)
-    assert scene.told[1:] == ["PreBind not done", "rolled back"]
+    assert scene.reported[1:] == ["PreBind not done", "rolled back"]
     assert outcome.reason == (
         f"claim work/claim: device binding failed: device {DEVICE} has the condition {BROKEN[0]}: by the driver"
     )

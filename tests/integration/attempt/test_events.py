@@ -16,7 +16,7 @@ def said(scene: Scene, *acts: Callable[[Events], None]) -> Events:
 
     async def act() -> Events:
         async with scene.binder() as binder:
-            events = Events(binder.api, SCHEDULER, "instance-0", scene.time.now)
+            events = Events(binder.api, "program", "host-0", scene.time.now)
             running = asyncio.create_task(events.run())
             for one in acts:
                 one(events)
@@ -43,12 +43,12 @@ def test_bound_pod_has_the_event_that_kubectl_describe_shows(scene: Scene) -> No
         "action": "Binding",
         "note": "Successfully assigned work/pod to node-0",
         "reportingController": SCHEDULER,
-        "reportingInstance": "instance-0",
+        "reportingInstance": f"{SCHEDULER}-host-0",
         "eventTime": "2026-01-01T00:00:00.000000Z",
     }
 
 
-def test_same_refusal_is_one_event_whose_series_is_told_every_five_minutes(scene: Scene) -> None:
+def test_same_refusal_is_one_event_whose_series_is_reported_every_five_minutes(scene: Scene) -> None:
     pod = pod_key(scene.a_pod())
 
     def fail(events: Events) -> None:

@@ -92,7 +92,7 @@ def name_for(pod: Json) -> str:
     return claim_name(decoded(pod))
 
 
-def told(scene: Scene) -> Json | None:
+def reported(scene: Scene) -> Json | None:
     found: Json | None = scene.pod()["status"].get("extendedResourceClaimStatus")
     return found
 
@@ -100,7 +100,7 @@ def told(scene: Scene) -> Json | None:
 def is_complete(scene: Scene) -> bool:
     """Whether the pod is bound, and the only claim there is its own, with devices, and told to it."""
     claim, pod = the_claim(scene), scene.pod()
-    named = (told(scene) or {}).get("resourceClaimName")
+    named = (reported(scene) or {}).get("resourceClaimName")
     is_reserved = consumers_of(claim) == (pod["metadata"]["uid"],)
     return bool(
         pod["spec"].get("nodeName") and allocation_of(claim) and is_reserved and named == claim["metadata"]["name"]
@@ -114,7 +114,7 @@ def change_pod(scene: Scene) -> None:
     scene.api.replace_status({**pod, "status": {**pod["status"], "conditions": [condition]}})
 
 
-def test_claim_is_made_then_allocated_then_told_to_the_pod_then_the_pod_is_bound(scene: Scene) -> None:
+def test_claim_is_made_then_allocated_then_reported_to_the_pod_then_the_pod_is_bound(scene: Scene) -> None:
     pod = scene.a_gpu_pod(count=2)
     name, uid = name_for(pod), pod["metadata"]["uid"]
     plan = makes(pod, "gpu-0", "gpu-1")
@@ -142,7 +142,7 @@ def test_claim_is_made_then_allocated_then_told_to_the_pod_then_the_pod_is_bound
         "allocation": {"devices": {"results": results}, "allocationTimestamp": "2026-01-01T00:00:00Z"},
         "reservedFor": [reservation(pod)],
     }
-    assert told(scene) == {
+    assert reported(scene) == {
         "resourceClaimName": name,
         "requestMappings": [{"containerName": "c", "resourceName": GPU, "requestName": REQUEST}],
     }
@@ -163,7 +163,7 @@ def test_requests_are_named_by_container_and_resource_and_init_containers_use_th
         ("container-1-request-1", 2),
         ("container-2-request-0", 1),
     ]
-    found = told(scene)
+    found = reported(scene)
     assert found is not None
     mappings = [(one["containerName"], one["requestName"]) for one in found["requestMappings"]]
     assert sorted(mappings) == [
@@ -222,7 +222,7 @@ def test_claim_of_somebody_else_that_has_the_name_is_left_alone(scene: Scene) ->
     own, pod = scene.a_claim("own"), scene.a_gpu_pod("own")
     foreign = scene.a_claim(name_for(pod))
     decision = scene.a_decision(pod, gets(own, "nic-0"), extended=makes(pod, "gpu-0"))
-    assert scene.bind(decision) == Retry(f"claim work/{name_for(pod)} is there already", is_lost=True)
+    assert scene.bind(decision) == Retry(f"claim work/{name_for(pod)} already exists", is_lost=True)
     assert scene.claim(name_for(pod)) == foreign
     assert is_untouched(scene.claim("own"))
     assert "nodeName" not in scene.pod()["spec"]
@@ -233,7 +233,7 @@ def test_claim_that_another_attempt_for_the_pod_has_made_is_left_to_it(scene: Sc
     die(scene, scene.a_decision(pod, extended=makes(pod, "gpu-0")), writes=1)
     before = the_claim(scene)
     outcome = scene.bind(scene.a_decision(pod, extended=makes(pod, "gpu-0")))
-    assert outcome == Retry(f"claim work/{name_for(pod)} is there already", is_lost=True)
+    assert outcome == Retry(f"claim work/{name_for(pod)} already exists", is_lost=True)
     assert the_claim(scene) == before
 
 
@@ -297,7 +297,7 @@ def test_claim_is_deallocated_unprotected_and_deleted_where_the_pod_cannot_be_bo
         ("PUT", f"resourceclaims/{name}", 200),
         ("DELETE", f"resourceclaims/{name}", 200),
     ]
-    assert scene.told[-1] == "rolled back"
+    assert scene.reported[-1] == "rolled back"
 
 
 def test_claim_whose_devices_somebody_else_took_first_is_deleted(scene: Scene) -> None:
@@ -384,7 +384,7 @@ def test_claim_goes_once_its_pod_has_ended(scene: Scene, phase: str) -> None:
 # -- the pod's version moves
 
 
-def test_pod_that_changes_before_it_is_told_is_told_and_bound_in_its_new_version(scene: Scene) -> None:
+def test_pod_that_changes_before_it_is_shown_is_reported_and_bound_in_its_new_version(scene: Scene) -> None:
     pod = scene.a_gpu_pod()
     change_pod(scene)
     assert scene.bind(scene.a_decision(pod, extended=makes(pod, "gpu-0"))) == Bound(NODE)
@@ -397,7 +397,7 @@ def test_pod_that_changes_before_it_is_told_is_told_and_bound_in_its_new_version
     assert is_complete(scene)
 
 
-def test_pod_that_changes_once_it_is_told_is_bound_in_its_new_version(scene: Scene) -> None:
+def test_pod_that_changes_once_it_is_reported_is_bound_in_its_new_version(scene: Scene) -> None:
     pod = scene.a_gpu_pod()
     scene.proxy.on("POST", BINDING, meanwhile(lambda: change_pod(scene)))
     assert scene.bind(scene.a_decision(pod, extended=makes(pod, "gpu-0"))) == Bound(NODE)
@@ -406,12 +406,12 @@ def test_pod_that_changes_once_it_is_told_is_bound_in_its_new_version(scene: Sce
     assert {one["type"] for one in scene.pod()["status"]["conditions"]} == {"Example", "PodScheduled"}
 
 
-def test_what_an_attempt_before_told_the_pod_is_replaced(scene: Scene) -> None:
+def test_what_an_attempt_before_reported_the_pod_is_replaced(scene: Scene) -> None:
     pod = scene.a_gpu_pod()
     tell(scene, "left-over", "container-0-request-9", "container-0-request-8")
     decision = scene.a_decision(scene.pod(), extended=makes(pod, "gpu-0"))
     assert scene.bind(decision) == Bound(NODE)
-    found = told(scene)
+    found = reported(scene)
     assert found is not None
     assert (found["resourceClaimName"], len(found["requestMappings"])) == (name_for(pod), 1)
 
@@ -431,20 +431,20 @@ def test_pod_that_needs_no_claim_names_none_when_it_is_bound(scene: Scene, *, is
     tell(scene, "left-over", REQUEST)
     decision = scene.a_decision(scene.pod() if is_seen else pod)
     assert scene.bind(decision) == Bound(NODE)
-    assert told(scene) is None
+    assert reported(scene) is None
 
 
 # -- somebody else binds the pod
 
 
 @pytest.mark.parametrize("node", ["elsewhere", NODE])
-def test_claim_that_the_pod_was_not_told_of_goes_where_somebody_else_binds_it(scene: Scene, node: str) -> None:
+def test_claim_that_the_pod_was_not_shown_of_goes_where_somebody_else_binds_it(scene: Scene, node: str) -> None:
     pod = scene.a_gpu_pod()
     scene.proxy.on("PATCH", POD_STATUS, meanwhile(lambda: bind_to(scene, node)))
     outcome = scene.bind(scene.a_decision(pod, extended=makes(pod, "gpu-0")))
     assert outcome == BoundElsewhere(node)
     assert all_claims(scene) == []
-    assert told(scene) is None
+    assert reported(scene) is None
 
 
 def test_claim_that_is_not_allocated_yet_goes_where_somebody_else_binds_the_pod(scene: Scene) -> None:
@@ -457,7 +457,7 @@ def test_claim_that_is_not_allocated_yet_goes_where_somebody_else_binds_the_pod(
 
 
 @pytest.mark.parametrize(("on", "is_kept"), [("", True), (NODE, False)], ids=["reached", "not reached"])
-def test_claim_that_the_pod_was_told_of_stays_where_it_reaches_the_node_that_somebody_else_chose(
+def test_claim_that_the_pod_was_shown_of_stays_where_it_reaches_the_node_that_somebody_else_chose(
     scene: Scene, on: str, *, is_kept: bool
 ) -> None:
     pod = scene.a_gpu_pod()
@@ -467,14 +467,14 @@ def test_claim_that_the_pod_was_told_of_stays_where_it_reaches_the_node_that_som
     assert [consumers_of(claim) for claim in all_claims(scene)] == [(pod["metadata"]["uid"],)] * is_kept
 
 
-def test_pod_that_somebody_else_binds_to_its_node_keeps_the_claim_that_it_was_told_of(scene: Scene) -> None:
+def test_pod_that_somebody_else_binds_to_its_node_keeps_the_claim_that_it_was_reported_of(scene: Scene) -> None:
     pod = scene.a_gpu_pod()
     scene.proxy.on("POST", BINDING, meanwhile(lambda: bind_to(scene, NODE)))
     assert scene.bind(scene.a_decision(pod, extended=makes(pod, "gpu-0", on=NODE))) == Bound(NODE)
     assert is_complete(scene)
 
 
-def test_claim_that_the_pod_was_told_of_by_an_attempt_before_stays(scene: Scene) -> None:
+def test_claim_that_the_pod_was_shown_of_by_an_attempt_before_stays(scene: Scene) -> None:
     """Each attempt for the pod gives its claim the same name."""
     pod = scene.a_gpu_pod()
     tell(scene, name_for(pod), REQUEST)

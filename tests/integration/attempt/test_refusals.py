@@ -1,4 +1,4 @@
-"""What a refused pod is told: the condition PodScheduled."""
+"""What a refused pod shows: the condition PodScheduled."""
 
 import asyncio
 from collections.abc import Callable
@@ -21,7 +21,7 @@ OK = 200
 STATUS_OF_POD = r"/pods/pod/status$"
 
 
-def told(scene: Scene, say: Callable[[Refusals], None]) -> None:
+def reported(scene: Scene, say: Callable[[Refusals], None]) -> None:
     """Let it be said, and told to the pods."""
 
     async def act() -> None:
@@ -43,7 +43,7 @@ def observed(raw: Json) -> Pod:
 
 
 def refuse(scene: Scene, raw: Json, message: str = MESSAGE) -> None:
-    told(scene, lambda refusals: refusals.refuse(observed(raw), "Unschedulable", message))
+    reported(scene, lambda refusals: refusals.refuse(observed(raw), "Unschedulable", message))
 
 
 def conditions(scene: Scene) -> list[Json]:
@@ -80,7 +80,7 @@ def test_another_message_keeps_the_time_since_when_the_pod_waits(scene: Scene) -
     assert condition["lastTransitionTime"] == "2026-01-01T00:00:00Z"
 
 
-def test_of_several_refusals_only_the_last_is_told(scene: Scene) -> None:
+def test_of_several_refusals_only_the_last_is_reported(scene: Scene) -> None:
     pod = observed(scene.a_pod())
 
     def say(refusals: Refusals) -> None:
@@ -88,12 +88,12 @@ def test_of_several_refusals_only_the_last_is_told(scene: Scene) -> None:
         refusals.refuse(pod, "SchedulerError", "last")
         assert refusals.waiting == 1
 
-    told(scene, say)
+    reported(scene, say)
     assert [condition["message"] for condition in conditions(scene)] == ["last"]
     assert len(scene.calls()) == 1
 
 
-def test_pods_are_told_beside_each_other_and_each_by_one_writer(scene: Scene) -> None:
+def test_pods_are_reported_beside_each_other_and_each_by_one_writer(scene: Scene) -> None:
     """The first write of each pod is held until all writers are at one; a pod refused meanwhile is told after it."""
     raw = [scene.a_pod(name=f"pod-{number}") for number in range(WRITERS)]
     pods = [observed(one) for one in raw]
@@ -123,7 +123,7 @@ def message_of(pod: Json) -> str:
     return str(pod["status"]["conditions"][0]["message"])
 
 
-def test_pod_that_is_bound_before_it_is_told_is_not(scene: Scene) -> None:
+def test_pod_that_is_bound_before_it_is_reported_is_not(scene: Scene) -> None:
     pod = scene.a_pod()
     scene.proxy.on("PATCH", STATUS_OF_POD, meanwhile(lambda: scene.bind(scene.a_decision(pod))))
     refuse(scene, pod)
@@ -132,7 +132,7 @@ def test_pod_that_is_bound_before_it_is_told_is_not(scene: Scene) -> None:
     assert scene.pod()["spec"]["nodeName"] == NODE
 
 
-def test_pod_that_changed_is_told_in_its_new_version(scene: Scene) -> None:
+def test_pod_that_changed_is_shown_in_its_new_version(scene: Scene) -> None:
     pod = scene.a_pod()
     other = {"type": "Example", "status": "True"}
     scene.api.replace_status({**pod, "status": {**pod["status"], "conditions": [other]}})
@@ -140,7 +140,7 @@ def test_pod_that_changed_is_told_in_its_new_version(scene: Scene) -> None:
     assert {condition["type"] for condition in conditions(scene)} == {"Example", "PodScheduled"}
 
 
-def test_pod_that_has_gone_or_is_forgotten_is_not_told(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+def test_pod_that_has_gone_or_is_forgotten_is_not_reported(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
     raw = scene.a_pod()
     pod = observed(raw)
 
@@ -148,7 +148,7 @@ def test_pod_that_has_gone_or_is_forgotten_is_not_told(scene: Scene, caplog: pyt
         refusals.refuse(pod, "Unschedulable", MESSAGE)
         refusals.forget(pod.uid)
 
-    told(scene, say_and_forget)
+    reported(scene, say_and_forget)
     assert scene.calls() == []
     scene.delete_pod()
     refuse(scene, raw)

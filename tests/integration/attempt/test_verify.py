@@ -6,7 +6,7 @@ from scheduler.attempt.bind_pod import bind_pod
 from scheduler.attempt.binder import Binder
 from scheduler.attempt.claim_objects import allocation_of, consumers_of
 from scheduler.attempt.decision import Bound, Outcome, Retry
-from scheduler.attempt.steps.verification import GIVE_WAY_S, JITTER_LEAST_S, JITTER_MOST_S
+from scheduler.attempt.steps.verification import GIVE_WAY_S
 from tests.integration.attempt.scene import (
     NODE,
     Scene,
@@ -27,10 +27,17 @@ def test_later_writer_of_the_same_device_gives_way_and_leaves_nothing(scene: Sce
     outcome = scene.bind(scene.a_decision(scene.a_pod("b", name="pod-b"), gets(second, "gpu-0")))
     assert isinstance(outcome, Retry)
     assert outcome.reason == "claim work/b: claim work/a took its devices first"
-    assert outcome.after_s is not None
-    assert JITTER_LEAST_S <= outcome.after_s <= JITTER_MOST_S
+    assert outcome.after_s == 0.0, "what the other has is known: the next decision goes elsewhere"
     assert is_untouched(scene.claim("b"))
     assert scene.pod("pod-a")["spec"]["nodeName"] == NODE
+
+
+def test_devices_that_another_claim_was_seen_to_have_meanwhile_are_not_written(scene: Scene) -> None:
+    claim = scene.a_claim()
+    scene.watched.faster = [a_rival("work", "faster", 1)]
+    outcome = scene.bind(scene.a_decision(scene.a_pod("claim"), gets(claim, "gpu-0")))
+    assert outcome == Retry("claim work/claim: claim work/faster took its devices first", after_s=0.0, is_lost=True)
+    assert scene.claim()["metadata"]["resourceVersion"] == claim["metadata"]["resourceVersion"]
 
 
 def test_of_many_writers_at_once_at_most_one_binds_and_the_others_leave_nothing(scene: Scene) -> None:

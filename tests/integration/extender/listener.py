@@ -40,12 +40,12 @@ def _handler(answer: Answer) -> type[BaseHTTPRequestHandler]:
             if found is None:
                 self.close_connection = True
                 return
-            status, told = found
+            status, reported = found
             self.send_response(status)
-            self.send_header("Content-Length", str(len(told)))
+            self.send_header("Content-Length", str(len(reported)))
             with suppress(ConnectionError):  # who asked may have gone
                 self.end_headers()
-                self.wfile.write(told)
+                self.wfile.write(reported)
 
         def log_message(self, *_: object) -> None:
             """Nothing to the terminal."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.controlplane.certificates import Certificates, Pair
+from tests.controlplane.certificates import Certificates, CertificatesPair
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.rest import Json
 from tests.integration.extender.beside import Beside, start_kube_scheduler
@@ -30,7 +30,7 @@ def world(without_kube_scheduler: Beside) -> Beside:
     return without_kube_scheduler
 
 
-def bind(world: Beside, client: Pair | None) -> tuple[int, str]:
+def bind(world: Beside, client: CertificatesPair | None) -> tuple[int, str]:
     """Status and error of a call of bind."""
     status, body = call(world.door.port, world.door.certificates.context(client), "bind", json.dumps(BIND).encode())
     return status, json.loads(body)["Error"]
@@ -50,7 +50,7 @@ def test_client_of_another_authority_is_refused_before_it_can_ask(world: Beside)
         bind(world, world.door.certificates.stranger())
 
 
-def test_client_whose_name_is_not_on_the_list_is_told_so(world: Beside) -> None:
+def test_client_whose_name_is_not_on_the_list_is_shown_so(world: Beside) -> None:
     status, error = bind(world, world.door.certificates.client_named("somebody"))
     assert status == 403
     assert "somebody" in error
@@ -62,14 +62,14 @@ def test_kube_scheduler_with_a_certificate_that_may_not_call_binds_no_pod(
 ) -> None:
     world.a_cluster()
     world.a_claim()
-    tls_config, told = STRANGERS[stranger]
+    tls_config, reported = STRANGERS[stranger]
     entry = world.door.entry(tlsConfig=tls_config(world.door.certificates))
     kube_scheduler = start_kube_scheduler(plane, entry)
     try:
         world.a_pod("pod", "claim")
         world.a_pod("without")
         for name in ("pod", "without"):
-            assert world.refused(name, told)["reason"] == "SchedulerError"
+            assert world.refused(name, reported)["reason"] == "SchedulerError"
     finally:
         kube_scheduler.stop()
     again = start_kube_scheduler(plane, world.door.entry())

@@ -175,7 +175,7 @@ def test_while_the_extender_is_away_pods_wait_and_none_is_bound(
     assert wrongs(api) == []
 
 
-def test_extender_that_is_told_to_end_finishes_or_takes_back_what_it_has_begun(
+def test_extender_that_is_asked_to_end_finishes_or_takes_back_what_it_has_begun(
     plane: ControlPlane, api: RestClient, start: Start
 ) -> None:
     ended = start()

@@ -8,7 +8,7 @@ from tests.controlplane.rest import POD, Json
 from tests.integration.extender.beside import Beside, an_entry
 from tests.integration.extender.between import Between, bind
 from tests.integration.live.crowd import BIND, W1, W2
-from tests.integration.live.world import NAMESPACE, is_free, told, users_of
+from tests.integration.live.world import NAMESPACE, is_free, reported, users_of
 
 SHORT_S = 1
 IMPLICIT = "deviceclass.resource.kubernetes.io/gpu"
@@ -53,7 +53,7 @@ def test_binding_that_takes_longer_than_kube_scheduler_waits_is_done_in_the_end(
     world.proxy.on(*W2, hold)
     changes = world.api.changes(POD, NAMESPACE)  # the next attempt says something else
     world.a_pod("pod", "claim")
-    conditions = (found for change in changes if (found := told(change["object"])))
+    conditions = (found for change in changes if (found := reported(change["object"])))
     assert next(one["reason"] for one in conditions if "deadline exceeded" in one["message"]) == "SchedulerError"
     assert "nodeName" not in world.pod()["spec"]
     hold.release()
@@ -108,7 +108,7 @@ def test_right_that_is_missing_makes_it_unready_until_a_pod_is_bound_again(world
     world.proxy.on(*W1, denied, times=None)
     world.a_pod("pod", "claim")
     assert world.refused("pod", "it is forbidden")["reason"] == "SchedulerError"
-    assert "[-]writes failed" in world.program.told("/readyz")
+    assert "[-]writes failed" in world.program.reported("/readyz")
     world.proxy.forget_rules()
     world.bound()
     world.program.await_readyz()
@@ -153,12 +153,12 @@ def test_pod_that_is_deleted_while_it_is_bound_leaves_its_device_to_the_next(wor
     world.claim_when("first", is_free)
 
 
-def test_pod_of_another_scheduler_is_bound_with_what_that_one_has_told_it_of_its_devices(world: Beside) -> None:
+def test_pod_of_another_scheduler_is_bound_with_what_that_one_has_shown_it_of_its_devices(world: Beside) -> None:
     world.a_node()
     container = {"name": "c", "image": "none", "resources": {"limits": {IMPLICIT: "1"}}}
     world.a_pod("pod", schedulerName="theirs", containers=[container])
     mapping = {"containerName": "c", "resourceName": IMPLICIT, "requestName": "container-0-request-0"}
-    told = {"resourceClaimName": "made-by-theirs", "requestMappings": [mapping]}
-    world.update_pod("pod", lambda pod: {**pod["status"], "extendedResourceClaimStatus": told})
+    reported = {"resourceClaimName": "made-by-theirs", "requestMappings": [mapping]}
+    world.update_pod("pod", lambda pod: {**pod["status"], "extendedResourceClaimStatus": reported})
     assert bind(world.door, world.pod()) == ""
-    assert world.pod()["status"]["extendedResourceClaimStatus"] == told
+    assert world.pod()["status"]["extendedResourceClaimStatus"] == reported

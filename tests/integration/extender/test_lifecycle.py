@@ -62,7 +62,7 @@ def test_claim_of_a_template_goes_with_its_pod_and_its_device_to_the_next(world:
     world.gone(CLAIM, made)
 
 
-def test_refused_pod_is_told_what_each_node_lacks(world: Beside) -> None:
+def test_refused_pod_is_shown_what_each_node_lacks(world: Beside) -> None:
     world.a_class()
     for number, devices in enumerate((1, 2)):
         world.a_node(f"node-{number}")

@@ -80,7 +80,7 @@ def test_reservations_and_devices_status_are_not_asked_about(api: RestClient, gu
 
 
 def answers(guard: Guard) -> list[str]:
-    return [line for line in guard.told("/metrics").splitlines() if line.startswith("dra_guard_answers_total")]
+    return [line for line in guard.reported("/metrics").splitlines() if line.startswith("dra_guard_answers_total")]
 
 
 def test_allocation_cannot_change_and_comes_by_the_status_alone(api: RestClient) -> None:

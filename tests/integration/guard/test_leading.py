@@ -39,8 +39,8 @@ def test_standby_is_ready_and_refuses(plane: ControlPlane, api: RestClient, guar
     standby = Guard(plane, free_ports(1)[0], guard.options, name="standby")
     try:
         standby.await_readyz()
-        assert "warn: leaderElection: stands by" in standby.told("/readyz?verbose")
-        assert 'leader_election_master_status{name="dra-guard"} 0.0' in standby.told("/metrics")
+        assert "warn: leaderElection: stands by" in standby.reported("/readyz?verbose")
+        assert 'leader_election_master_status{name="dra-guard"} 0.0' in standby.reported("/metrics")
         # Its certificate is not the one that the API server trusts: nothing that it could say would count.
         way.lead_to(standby.port)
         assert "failed calling webhook" in refusal(api, a_claim(api, "one"), a_result("a"))
@@ -68,7 +68,7 @@ def test_what_was_allowed_and_not_answered_in_time_keeps_its_device_until_that_i
     way.let_answers_pass()
     assert "failed calling webhook" in told[0]
     assert "device gpu.example.com/pool/a is held by claim guarded/one" in refusal(api, two, a_result("a"))
-    assert '"secondsLeft"' in guard.told("/debug/queue")
+    assert '"secondsLeft"' in guard.reported("/debug/queue")
     give(api, one, a_result("b"))  # the same claim tries again: what was allowed before can never be stored now
     poll_until(lambda said: not said, lambda: refusal(api, two, a_result("a")), "the device is free")
 

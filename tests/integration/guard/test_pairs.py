@@ -95,7 +95,7 @@ def test_leader_is_killed_while_pods_are_bound(
             guard.kill()
             way.lead_to(port)
             check(fleet)
-            told = standby.told("/metrics")
+            told = standby.reported("/metrics")
         finally:
             plane.stop("kube-scheduler")
             empty(plane)

@@ -18,7 +18,7 @@ from scheduler.state.claims import FINALIZER
 from tests.controlplane.contents import ensure_namespace, restore
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.rest import CLAIM, CLASS, NODE, POD, SLICE, TEMPLATE, ApiError, Json, Kind, RestClient
-from tests.integration.live.world import told
+from tests.integration.live.world import reported
 
 NAMESPACE = "crowd"
 SCHEDULER = "dra-scheduler"
@@ -168,7 +168,7 @@ def await_claims(api: RestClient, number: int) -> None:
 
 def refused(pods: Iterable[Json]) -> list[Json]:
     """The pods that have no node, and say why. One that has a node may still say what an attempt before came to."""
-    return [pod for pod in pods if "nodeName" not in pod["spec"] and told(pod)]
+    return [pod for pod in pods if "nodeName" not in pod["spec"] and reported(pod)]
 
 
 def empty(plane: ControlPlane) -> None:

@@ -77,7 +77,7 @@ class Storage:
         mounted = [{"name": one, "persistentVolumeClaim": {"claimName": one}} for one in volumes]
         return self._world.a_pod(name, *claims, volumes=mounted, **spec)
 
-    def tells_capacity(self) -> None:
+    def publishes_capacity(self) -> None:
         """The driver says how much it can make where; until it does, that is nothing."""
         self._api.create(an_object(CSI_DRIVER, PROVISIONER, {"storageCapacity": True, "attachRequired": False}))
 
@@ -127,13 +127,6 @@ class Storage:
         kept = {key: value for key, value in claim["metadata"]["annotations"].items() if key != SELECTED_NODE}
         self._replace(claim, annotations=kept)
         return node
-
-    def give_to(self, volume: str, claim: str) -> None:
-        """As another scheduler does it."""
-        found, taker = self._api.get(VOLUME, volume), self._api.get(VOLUME_CLAIM, claim, NAMESPACE)
-        about = {key: taker["metadata"][key] for key in ("namespace", "name", "uid")}
-        reference = {"apiVersion": VOLUME_CLAIM.api_version, "kind": VOLUME_CLAIM.kind, **about}
-        self._api.replace({**_kind(VOLUME), **found, "spec": {**found["spec"], "claimRef": reference}})
 
     def _replace(self, claim: Json, **metadata: object) -> None:
         self._api.replace({**_kind(VOLUME_CLAIM), **claim, "metadata": {**claim["metadata"], **metadata}})

@@ -125,10 +125,10 @@ def test_device_that_somebody_gives_away_a_second_time_is_found(
             f"{device}: claims {NAMESPACE}/{given['metadata']['name']}, {NAMESPACE}/theirs" in program.log.read_text()
         )
         both = {given["metadata"]["name"], "theirs"}
-        told = api.await_all(EVENT, lambda events: {*map(warned_of, events)} >= both, NAMESPACE, WITHIN_S)
-        assert all(device in one["note"] and one["type"] == "Warning" for one in told if warned_of(one))
-        assert f"warn: devices: {device}" in program.told("/readyz?verbose")
-        assert program.told("/readyz") == "ok"
+        reported = api.await_all(EVENT, lambda events: {*map(warned_of, events)} >= both, NAMESPACE, WITHIN_S)
+        assert all(device in one["note"] and one["type"] == "Warning" for one in reported if warned_of(one))
+        assert f"warn: devices: {device}" in program.reported("/readyz?verbose")
+        assert program.reported("/readyz") == "ok"
         assert wrongs(api)
         api.delete(CLAIM, "theirs", NAMESPACE)
     assert any(wrong.startswith(HELD_TWICE) for wrong in history.wrongs())
@@ -151,5 +151,5 @@ def give_again(api: RestClient, given: Json) -> None:
 def violations(program: Scheduler) -> int:
     """How often a device was found to be used twice."""
     name = 'dra_scheduler_invariant_violations_total{invariant="I1"} '
-    lines = program.told("/metrics").splitlines()
+    lines = program.reported("/metrics").splitlines()
     return sum(int(float(line.removeprefix(name))) for line in lines if line.startswith(name))

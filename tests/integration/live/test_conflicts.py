@@ -72,7 +72,7 @@ class Scene:
 
     def await_readyz(self, text: str) -> None:
         """Wait until /readyz says so."""
-        self.program.await_ready(lambda: text in self.program.told("/readyz?verbose"), WITHIN_S)
+        self.program.await_ready(lambda: text in self.program.reported("/readyz?verbose"), WITHIN_S)
 
 
 @pytest.fixture(scope="module")
@@ -178,7 +178,7 @@ def test_without_the_right_to_bind_claims_readyz_says_so_and_nothing_is_left_on_
     await_right(scene.plane.client(OURS), resource="resourceclaims", subresource="binding", is_given=False)
     send(scene.plane, [a_pod(name, GPU) for name in NAMES])
     scene.await_readyz("[-]writes failed")
-    assert "resourceclaims/binding" in scene.program.told("/readyz")
+    assert "resourceclaims/binding" in scene.program.reported("/readyz")
     scene.api.await_all(CLAIM, lambda claims: not any(map(is_marked, claims)), NAMESPACE, WITHIN_S)
     assert placed(scene.api.list(POD, NAMESPACE)) == []
 
@@ -244,7 +244,7 @@ def test_no_devices_are_given_while_slices_are_listed_anew(scene: Scene) -> None
     listing.met.wait()
     before = len(scene.proxy.writes("/resourceclaims/"))
     send(scene.plane, [a_pod("pod", GPU)])
-    scene.program.await_ready(lambda: '"active"' in scene.program.told("/debug/queue"), WITHIN_S)
+    scene.program.await_ready(lambda: '"active"' in scene.program.reported("/debug/queue"), WITHIN_S)
     assert len(scene.proxy.writes("/resourceclaims/")) == before
     held.release()
     await_placed(scene.api, 1)

@@ -17,7 +17,7 @@ from tests.controlplane.proxy import Proxy
 API_VERSION = "client.authentication.k8s.io/v1"
 
 
-class Plugin:
+class ExecPlugin:
     """An exec plugin that gives a token each time it is let, and hangs until then."""
 
     def __init__(self, folder: Path, token: str) -> None:
@@ -34,12 +34,12 @@ class Plugin:
 
 
 @pytest.fixture
-def plugin(plane: ControlPlane, tmp_path: Path) -> Plugin:
-    return Plugin(tmp_path, plane.token_file(OURS).read_text())
+def plugin(plane: ControlPlane, tmp_path: Path) -> ExecPlugin:
+    return ExecPlugin(tmp_path, plane.token_file(OURS).read_text())
 
 
-def test_plugin_that_hangs_is_told_and_the_program_goes_on_when_it_answers(
-    plane: ControlPlane, proxy: Proxy, plugin: Plugin, tmp_path: Path
+def test_plugin_that_hangs_is_reported_and_the_program_goes_on_when_it_answers(
+    plane: ControlPlane, proxy: Proxy, plugin: ExecPlugin, tmp_path: Path
 ) -> None:
     config = json.loads(proxy.kubeconfig(OURS).read_text())
     config["users"][0]["user"] = plugin.user
@@ -52,8 +52,10 @@ def test_plugin_that_hangs_is_told_and_the_program_goes_on_when_it_answers(
         proxy.on("GET", "", refuse(401, "Unauthorized"), times=None)
         proxy.cut_watches()
         failed = "[-]credentials failed: the API server does not accept them"
-        poll_until(lambda told: failed in told, lambda: program.told("/readyz"), "that it is refused is told")
-        assert program.told("/livez") == "ok"
+        poll_until(
+            lambda reported: failed in reported, lambda: program.reported("/readyz"), "that it is refused is told"
+        )
+        assert program.reported("/livez") == "ok"
         proxy.forget_rules()
         plugin.let()
         program.await_readyz()

@@ -40,7 +40,7 @@ GPU = "example.com/gpu"
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class CrowdStep:
     """A write, and what shows that it was stored for some pod: an object of that kind for which that holds."""
 
     write: tuple[str, str]
@@ -48,11 +48,13 @@ class Step:
     is_stored: Callable[[Json], bool]
 
 
-STEPS: Mapping[str, Step] = {
-    "make": Step(("POST", r"/resourceclaims$"), CLAIM, lambda _: True),
-    "allocate": Step(W2, CLAIM, lambda claim: allocation_of(claim) is not None),
-    "tell": Step(("PATCH", r"/pods/[^/]+/status$"), POD, lambda pod: "extendedResourceClaimStatus" in pod["status"]),
-    "bind": Step(BIND, POD, lambda pod: "nodeName" in pod["spec"]),
+STEPS: Mapping[str, CrowdStep] = {
+    "make": CrowdStep(("POST", r"/resourceclaims$"), CLAIM, lambda _: True),
+    "allocate": CrowdStep(W2, CLAIM, lambda claim: allocation_of(claim) is not None),
+    "tell": CrowdStep(
+        ("PATCH", r"/pods/[^/]+/status$"), POD, lambda pod: "extendedResourceClaimStatus" in pod["status"]
+    ),
+    "bind": CrowdStep(BIND, POD, lambda pod: "nodeName" in pod["spec"]),
 }
 
 
@@ -141,7 +143,7 @@ def test_every_pod_is_bound_with_one_claim_though_each_of_its_writes_may_go_wron
     assert all(rule.matched >= times for rule in rules)
 
 
-def crash(plane: ControlPlane, proxy: Proxy, api: RestClient, step: Step) -> None:
+def crash(plane: ControlPlane, proxy: Proxy, api: RestClient, step: CrowdStep) -> None:
     """Some pods come, and the program dies when the write for one or more of them has been stored."""
     rule = proxy.on(*step.write, withhold_answer, times=None)
     program = Scheduler(plane, WITHOUT_LEASE, kubeconfig=proxy.kubeconfig(OURS), name="killed")
@@ -211,7 +213,7 @@ def test_one_that_dies_under_load_leaves_all_its_pods_to_the_other(plane: Contro
     assert history.wrongs() == []
 
 
-def test_told_to_end_under_load_it_leaves_no_claim_without_its_pod_on_a_node(
+def test_asked_to_end_under_load_it_leaves_no_claim_without_its_pod_on_a_node(
     plane: ControlPlane, api: RestClient
 ) -> None:
     with scheduler(plane, WITHOUT_LEASE, name="ended") as program:

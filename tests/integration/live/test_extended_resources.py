@@ -19,9 +19,9 @@ from tests.integration.live.world import (
     is_allocated,
     is_free,
     place,
+    reported,
     results_of,
     some_devices,
-    told,
     users_of,
 )
 
@@ -368,9 +368,9 @@ def test_left_claim_in_use_by_a_pod_that_is_bound_stays(world: World) -> None:
     assert world.api.list(CLAIM, NAMESPACE) == before
 
 
-def test_pod_that_has_been_bound_is_told_nothing_of_what_came_before(world: World) -> None:
+def test_pod_that_has_been_bound_is_shown_nothing_of_what_came_before(world: World) -> None:
     a_gpu_cluster(world)
     a_gpu_pod(world)
     pod = world.bound()
-    assert told(pod) is None
+    assert reported(pod) is None
     assert [is_allocated(claim) and not is_free(claim) for claim in world.api.list(CLAIM, NAMESPACE)] == [True]

@@ -57,7 +57,7 @@ def start(plane: ControlPlane, proxy: Proxy, tmp_path: Path) -> Iterator[Start]:
 
 def is_leading(program: Program) -> bool:
     status = r'^leader_election_master_status{name="dra-scheduler"} (\S+)$'
-    found = re.search(status, program.told("/metrics"), re.MULTILINE)
+    found = re.search(status, program.reported("/metrics"), re.MULTILINE)
     assert found
     return float(found[1]) == 1
 
@@ -98,9 +98,9 @@ def test_one_leads_and_the_other_is_ready_and_decides_and_writes_nothing(
     world.a_pod("pod", "claim")
     world.bound("pod")
     assert not is_leading(standby)
-    assert standby.told("/readyz") == "ok"
-    told = standby.told("/readyz?verbose")
-    assert f"stands by: lease kube-system/dra-scheduler is held by {lease(plane)['holderIdentity']}" in told
+    assert standby.reported("/readyz") == "ok"
+    reported = standby.reported("/readyz?verbose")
+    assert f"stands by: lease kube-system/dra-scheduler is held by {lease(plane)['holderIdentity']}" in reported
     assert World(plane, proxy, standby).metric("scheduler_scheduling_algorithm_duration_seconds_count") == 0
     assert proxy.writes() == []
 
@@ -126,7 +126,7 @@ def test_pod_that_a_killed_leader_was_about_to_bind_is_bound_by_the_other(
     assert lease(plane)["leaseTransitions"] == 1
 
 
-def test_leader_that_is_told_to_end_lets_another_lead_at_once(plane: ControlPlane, proxy: Proxy, start: Start) -> None:
+def test_leader_that_is_asked_to_end_lets_another_lead_at_once(plane: ControlPlane, proxy: Proxy, start: Start) -> None:
     first = start("first", LONG)
     await_leading(first)
     second = start("second", LONG)

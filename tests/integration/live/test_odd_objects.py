@@ -145,7 +145,7 @@ def test_whatever_the_api_server_takes_costs_itself_alone(world: World) -> None:
     world.a_claim("good")
     world.a_pod("good", "good")
     world.bound("good")
-    assert world.metric('scheduler_schedule_attempts_total{result="error",profile="dra-scheduler"}') == 0
+    assert world.attempts("error") == 0
     assert "Traceback" not in world.program.log.read_text()
 
 
@@ -182,6 +182,6 @@ def test_program_starts_where_objects_cannot_be_read(
 
 def refused_by(program: Scheduler) -> dict[str, float]:
     series = "dra_scheduler_watch_refused_objects"
-    lines = [line for line in program.told("/metrics").splitlines() if line.startswith(series)]
-    told = {line.partition(" ")[0]: float(line.partition(" ")[2]) for line in lines}
-    return {one: told[f'{series}{{resource="{one}"}}'] for one in RESOURCES}
+    lines = [line for line in program.reported("/metrics").splitlines() if line.startswith(series)]
+    reported = {line.partition(" ")[0]: float(line.partition(" ")[2]) for line in lines}
+    return {one: reported[f'{series}{{resource="{one}"}}'] for one in RESOURCES}

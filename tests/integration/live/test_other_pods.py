@@ -10,7 +10,6 @@ ZONE = "kind"
 """Of a node `a-0` it is `a`."""
 
 WEB = {"matchLabels": {"app": "web"}}
-ATTEMPTS = 'scheduler_schedule_attempts_total{profile="dra-scheduler",result="unschedulable"}'
 
 
 def a_term(selector: Mapping[str, object], key: str = ZONE, **more: object) -> Json:
@@ -149,13 +148,13 @@ def test_pod_that_has_nothing_to_do_with_a_waiting_one_does_not_bring_it_back(wo
         on(world, "b-0", f"there-{number}", app="other")
     a_pod(world, "pod", affinity=near(a_term(WEB)))
     before = world.await_queue("pod", queue="unschedulable")
-    attempts = world.metric(ATTEMPTS)
+    attempts = world.attempts("unschedulable")
     assert attempts > 0
     for number in range(2):
         world.delete_pod(f"there-{number}")
     await_pods(world, 1)
     assert world.queue()["pod"] == before
-    assert world.metric(ATTEMPTS) == attempts
+    assert world.attempts("unschedulable") == attempts
 
 
 def test_pods_of_other_namespaces_count_by_the_labels_of_those(world: World) -> None:

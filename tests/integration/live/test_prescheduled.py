@@ -44,7 +44,7 @@ def test_pod_whose_node_lacks_the_devices_waits_for_them(world: World) -> None:
     assert world.proxy.writes(r"/pods/pod/status$") == []  # that it is scheduled is its kubelet's to say
 
 
-def test_pod_whose_devices_are_awaited_is_in_flight_whatever_its_kubelet_tells_meanwhile(world: World) -> None:
+def test_pod_whose_devices_are_awaited_is_in_flight_whatever_its_kubelet_reports_meanwhile(world: World) -> None:
     world.a_class()
     world.a_node("node-0")
     world.a_slice("node-0", a_device("gpu-0", bindingConditions=["Ready"], bindingFailureConditions=["Broken"]))

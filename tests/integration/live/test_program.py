@@ -25,8 +25,8 @@ from tests.integration.live.world import (
     a_request,
     an_object,
     is_free,
+    reported,
     settings_file,
-    told,
     users_of,
 )
 
@@ -84,7 +84,7 @@ def test_dry_run_says_what_it_would_do_and_writes_nothing(start: Start) -> None:
     assert refused["message_of_pod"].startswith("0/1 nodes are available: 1 cannot allocate all claims.")
     world.program.stop()
     assert world.proxy.writes() == []
-    assert told(world.pod("too-large")) is None
+    assert reported(world.pod("too-large")) is None
 
 
 def test_dry_run_decides_for_a_pod_once_and_gives_back_what_a_deleted_one_would_have(start: Start) -> None:
@@ -101,10 +101,10 @@ def test_dry_run_decides_for_a_pod_once_and_gives_back_what_a_deleted_one_would_
     world.await_metric(DECIDED, 3)
     decided = [one["pod"] for one in said(world.program, "would be bound")]
     assert decided == [f"{NAMESPACE}/first", f"{NAMESPACE}/second"]
-    assert world.program.told("/metrics").count('result="error"') == 0
+    assert world.program.reported("/metrics").count('result="error"') == 0
 
 
-def test_program_that_is_told_to_end_finishes_what_it_has_begun(start: Start) -> None:
+def test_program_that_is_asked_to_end_finishes_what_it_has_begun(start: Start) -> None:
     world = start()
     world.a_cluster()
     world.a_claim()
@@ -121,7 +121,7 @@ def test_program_that_is_told_to_end_finishes_what_it_has_begun(start: Start) ->
     assert world.events("pod", "Scheduled")
 
 
-def test_program_that_is_told_to_end_takes_back_what_does_not_end_in_time(start: Start) -> None:
+def test_program_that_is_asked_to_end_takes_back_what_does_not_end_in_time(start: Start) -> None:
     world = start()
     world.a_cluster()
     world.a_claim()
@@ -138,7 +138,7 @@ def test_program_that_is_told_to_end_takes_back_what_does_not_end_in_time(start:
     assert again.devices_of() == ["node-0/gpu-0"]
 
 
-def test_program_that_is_told_to_end_tries_no_further_pod(start: Start) -> None:
+def test_program_that_is_asked_to_end_tries_no_further_pod(start: Start) -> None:
     world = start()
     world.a_cluster(devices=2)
     for name in ("begun", "late"):

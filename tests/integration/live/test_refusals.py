@@ -1,10 +1,10 @@
 """What a pod is told that gets no node: once, in kube-scheduler's form, and in ours why the nearest node did not do."""
 
 from tests.controlplane.rest import NODE
-from tests.integration.live.world import NAMESPACE, SCHEDULER, World, a_device, a_request, some_devices, told
+from tests.integration.live.world import NAMESPACE, SCHEDULER, World, a_device, a_request, reported, some_devices
 
 
-def test_refused_pod_is_told_how_many_nodes_fail_for_what_and_what_the_nearest_lacks(world: World) -> None:
+def test_refused_pod_is_shown_how_many_nodes_fail_for_what_and_what_the_nearest_lacks(world: World) -> None:
     world.a_class()
     world.a_node("node-0")
     world.a_node("node-1")
@@ -62,16 +62,16 @@ def test_condition_says_so_once_the_pod_has_its_node(world: World) -> None:
     world.refused()
     world.a_slice("node-0", a_device())
     pod = world.bound()
-    assert told(pod) is None
+    assert reported(pod) is None
     (condition,) = [one for one in pod["status"]["conditions"] if one["type"] == "PodScheduled"]
     assert condition["status"] == "True"
 
 
-def test_pod_that_only_waits_for_its_claim_is_told_nothing(world: World) -> None:
+def test_pod_that_only_waits_for_its_claim_is_shown_nothing(world: World) -> None:
     world.a_cluster()
     world.a_pod("waiting", "absent")
     world.await_queue("waiting", queue="gated")
     world.a_pod("other")
     world.bound("other")
-    assert told(world.pod("waiting")) is None
+    assert reported(world.pod("waiting")) is None
     assert world.proxy.writes(r"/pods/waiting/status$") == []

@@ -177,7 +177,7 @@ def test_pod_that_lacked_a_right_and_has_gone_leaves_the_scheduler_ready(world: 
     denied = refuse(403, "Forbidden", 'it is forbidden: User "dra" cannot update resource "resourceclaims"')
     world.proxy.on("PUT", r"/resourceclaims/claim$", denied, times=None)
     world.a_pod("pod", "claim")
-    world.program.await_ready(lambda: "[-]writes failed" in world.program.told("/readyz"))
+    world.program.await_ready(lambda: "[-]writes failed" in world.program.reported("/readyz"))
     world.delete_pod()
     world.program.await_readyz()
 

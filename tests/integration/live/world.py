@@ -148,11 +148,11 @@ class World:
 
     def queue(self) -> dict[str, Json]:
         """What our scheduler says of the pods that wait, by their names."""
-        return {one["pod"].partition("/")[2]: one for one in json.loads(self.program.told("/debug/queue"))}
+        return {one["pod"].partition("/")[2]: one for one in json.loads(self.program.reported("/debug/queue"))}
 
     def metric(self, series: str) -> float:
         """The value of a series, named with its labels in the order of the exposition; 0 while it is not there."""
-        found = re.search(rf"^{re.escape(series)} (\S+)$", self.program.told("/metrics"), re.MULTILINE)
+        found = re.search(rf"^{re.escape(series)} (\S+)$", self.program.reported("/metrics"), re.MULTILINE)
         return float(found[1]) if found else 0.0
 
     # -- what comes
@@ -172,8 +172,8 @@ class World:
 
     def refused(self, name: str = "pod", text: str = "") -> Json:
         """The condition that tells the pod why it has no node, as soon as there is one with this text."""
-        pod = self.pod_when(name, lambda pod: bool((found := told(pod)) and text in found["message"]))
-        found = told(pod)
+        pod = self.pod_when(name, lambda pod: bool((found := reported(pod)) and text in found["message"]))
+        found = reported(pod)
         assert found is not None
         return found
 
@@ -195,6 +195,10 @@ class World:
             return [one for one in found if one["regarding"].get("uid") == uid and one["reason"] == reason]
 
         return of_pod(self.api.await_all(EVENT, lambda found: bool(of_pod(found)), NAMESPACE))
+
+    def attempts(self, result: str, profile: str = SCHEDULER) -> float:
+        """How many attempts at pods of the profile ended so."""
+        return self.metric(f'scheduler_schedule_attempts_total{{profile="{profile}",result="{result}"}}')
 
     def await_queue(self, name: str, **fields: object) -> Json:
         """What our scheduler says of the pod, once these fields are so. PollTimeoutError otherwise."""
@@ -331,7 +335,7 @@ def is_free(claim: Json) -> bool:
     return not is_allocated(claim) and not claim["metadata"].get("finalizers")
 
 
-def told(pod: Json) -> Json | None:
+def reported(pod: Json) -> Json | None:
     """The condition that says that the pod has no node, if it has it."""
     for one in pod["status"].get("conditions", ()):
         if one["type"] == "PodScheduled" and one["status"] == "False":

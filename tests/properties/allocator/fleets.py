@@ -31,17 +31,17 @@ class Fleets:
         kinds = [a_random_slice(draw, aspects - {"counters", "groups"}, "kind", ("a.example", "pool"), 4) for _ in "ab"]
         self.slices = [_of_node(draw.pick(kinds), node) for node in self.nodes]
         self.held = [_holding(draw, slice_) for slice_ in self.slices if slice_.devices]
-        self.claim = a_random_claim(draw, aspects, "wish", 5)
+        self.claim = a_random_claim(draw, aspects, "new", 5)
 
-    def told(self) -> Iterator[str]:
+    def reported(self) -> Iterator[str]:
         """What the fleet says, built in one go and event by event."""
         for fleet in (Fleet(self._snapshot(self.slices), self.nodes), self._grown()):
-            fleet.settle()
+            fleet.refresh()
             fleet.add_allocated(self.held)
             try:
                 unable = list(fleet.unable_by_node([self.claim], fleet.all))
-                told = [(next(bits(mask)), mask) for _, mask in fleet.unable([self.claim], fleet.all)]
-                groups = [(fleet.refusal([self.claim], first), mask) for first, mask in told]
+                reported = [(next(bits(mask)), mask) for _, mask in fleet.unable([self.claim], fleet.all)]
+                groups = [(fleet.refusal([self.claim], first), mask) for first, mask in reported]
             except AllocationError as error:
                 yield str(error)
                 continue
@@ -74,12 +74,12 @@ def _holding(draw: Choices, slice_: Slice) -> Claim:
     return Claim("default", f"held-{slice_.name}", slice_.name, allocation=Allocation((result,)))
 
 
-def told() -> Iterator[str]:
+def reported() -> Iterator[str]:
     """What all fleets say, line by line."""
     for aspect in ASPECTS:
         for fleets in Values(lambda draw, about=aspect: Fleets(draw, about))(f"fleets {aspect}", EACH):  # type: ignore[misc]
-            yield from fleets.told()
+            yield from fleets.reported()
 
 
 if __name__ == "__main__":
-    sys.stdout.write("\n".join(told()))
+    sys.stdout.write("\n".join(reported()))

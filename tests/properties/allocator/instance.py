@@ -28,23 +28,23 @@ class Instance:
         return Snapshot.of(self.slices, self.classes, self.held, self.features)
 
     def __repr__(self) -> str:
-        parts = [f"{field.name}={told(getattr(self, field.name))}" for field in fields(self)]
+        parts = [f"{field.name}={reported(getattr(self, field.name))}" for field in fields(self)]
         return f"Instance({', '.join(parts)})"
 
     def _repr_pretty_(self, printer: RepresentationPrinter, cycle: bool) -> None:  # noqa: FBT001 - the protocol's
         printer.text(repr(self))
 
 
-def told(value: object) -> str:
+def reported(value: object) -> str:
     """The value as it would be written, without the fields that are as they always are."""
     match value:
         case Features():
             return f"<{value}>"
         case tuple() if type(value) is tuple:
-            return f"({', '.join(map(told, value))}{',' if len(value) == 1 else ''})"
+            return f"({', '.join(map(reported, value))}{',' if len(value) == 1 else ''})"
         case _ if is_dataclass(value):
             own = ((field, getattr(value, field.name)) for field in fields(value) if field.repr)
-            parts = [f"{field.name}={told(part)}" for field, part in own if not is_default(field, part)]
+            parts = [f"{field.name}={reported(part)}" for field, part in own if not is_default(field, part)]
             return f"{type(value).__name__}({', '.join(parts)})"
         case _:
             return repr(value)

@@ -45,7 +45,7 @@ class AllViolates(InvalidClaim):
     """All devices are asked for, and a constraint does not let one of them in."""
 
 
-class Asked(NamedTuple):
+class NaiveRequest(NamedTuple):
     """An alternative that has been looked at. devices: to choose from in order, or those that `All` has to get."""
 
     claim: int
@@ -66,10 +66,10 @@ def answer(instance: Instance, node: Node, *, failures_show: bool = True) -> tup
 
     failures_show: a device on which something fails ends the attempt when it is met; otherwise it is just not taken.
     """
-    return Naive(instance, node, failures_show=failures_show).answer()
+    return NaiveAllocator(instance, node, failures_show=failures_show).answer()
 
 
-class Naive:
+class NaiveAllocator:
     """One attempt on one node."""
 
     def __init__(self, instance: Instance, node: Node, *, failures_show: bool) -> None:
@@ -94,7 +94,7 @@ class Naive:
 
     # -- what is asked for
 
-    def asked(self, number: int, claim: Claim) -> list[list[Asked]]:
+    def asked(self, number: int, claim: Claim) -> list[list[NaiveRequest]]:
         """The requests of a claim with their alternatives. Raises for what cannot be decided, as it is met."""
         requests, least = [], 0
         for request in claim.requests:
@@ -107,7 +107,7 @@ class Naive:
                 raise InvalidClaim("a constraint of an unknown kind")
         return requests
 
-    def one_asked(self, number: int, request: Request, alternative: Alternative) -> Asked:
+    def one_asked(self, number: int, request: Request, alternative: Alternative) -> NaiveRequest:
         self.check_gates(request, alternative)
         if alternative.class_name not in self.classes:
             raise InvalidClaim("no such class")
@@ -115,9 +115,9 @@ class Naive:
             if any(pool.defect for pool in self.pools):
                 raise InvalidPool("all devices are asked for, and a pool cannot be trusted")
             every = [one for pool in self.pools for one in pool.devices]
-            return Asked(number, alternative, [one for one in every if self.is_meant_by_all(alternative, one)])
+            return NaiveRequest(number, alternative, [one for one in every if self.is_meant_by_all(alternative, one)])
         usable = [pool for pool in self.pools if not pool.defect]
-        return Asked(number, alternative, [one for pool in usable for one in pool.devices])
+        return NaiveRequest(number, alternative, [one for pool in usable for one in pool.devices])
 
     def check_gates(self, request: Request, alternative: Alternative) -> None:
         """A field whose gate is off is not passed over."""
@@ -160,7 +160,7 @@ class Naive:
 
     # -- the search
 
-    def choices(self, asked: Sequence[list[Asked]], picks: list[Given]) -> Iterator[list[Given]]:
+    def choices(self, asked: Sequence[list[NaiveRequest]], picks: list[Given]) -> Iterator[list[Given]]:
         """Every way to satisfy the requests that are left, in canonical order."""
         if not asked:
             yield picks
@@ -171,13 +171,13 @@ class Naive:
                 for grown in self.ways(alternative, picks):
                     yield from self.choices(rest, grown)
 
-    def ways(self, asked: Asked, picks: list[Given]) -> Iterator[list[Given]]:
+    def ways(self, asked: NaiveRequest, picks: list[Given]) -> Iterator[list[Given]]:
         if asked.is_all:
             return self.every_device(asked, picks)
         return self.combinations(asked, picks, asked.devices, asked.need)
 
     def combinations(
-        self, asked: Asked, picks: list[Given], left: Sequence[Published], count: int
+        self, asked: NaiveRequest, picks: list[Given], left: Sequence[Published], count: int
     ) -> Iterator[list[Given]]:
         """The picks with `count` devices for one request added, taken from those left, by ascending position."""
         if count == 0:
@@ -202,7 +202,7 @@ class Naive:
                 raise
             return False
 
-    def every_device(self, asked: Asked, picks: list[Given]) -> Iterator[list[Given]]:
+    def every_device(self, asked: NaiveRequest, picks: list[Given]) -> Iterator[list[Given]]:
         """The picks with all devices of a request for all added, if there are any and all can be had."""
         for published in asked.devices:
             pick = Given(asked.claim, asked.alternative, published)

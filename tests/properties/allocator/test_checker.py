@@ -143,7 +143,7 @@ def one(
     )
 
 
-def told(instance: Instance, *results: DeviceResult) -> list[str]:
+def reported(instance: Instance, *results: DeviceResult) -> list[str]:
     return complaints(instance, instance.nodes[0], [Allocation(results)])
 
 
@@ -156,7 +156,7 @@ def a_share(memory: str, share_id: str = "a", **more: Any) -> DeviceResult:
 
 def test_checker_knows_taints() -> None:
     tainted = one({"taints": (Taint("key", effect="NoSchedule"),)})
-    assert told(tainted, a_result("x")) == [
+    assert reported(tainted, a_result("x")) == [
         f"{(DRIVER, POOL, 'x')} is tainted key, and the taint is not tolerated".replace("('", "")
         .replace("', '", "/")
         .replace("')", "")
@@ -165,27 +165,31 @@ def test_checker_knows_taints() -> None:
 
 def test_checker_knows_binding() -> None:
     bound = one({"binds_to_node": True})
-    assert any("a device binds to node-0" in text for text in told(bound, a_result("x")))
+    assert any("a device binds to node-0" in text for text in reported(bound, a_result("x")))
 
 
 def test_checker_knows_shares() -> None:
-    assert told(one(SHARED), a_share("4")) == []
-    assert any("has share id ''" in text for text in told(one(SHARED), a_result("x")))
-    assert any("has the capacities" in text for text in told(one(SHARED), a_result("x", share_id="a")))
-    assert any("are taken" in text for text in told(one(SHARED, held=(a_share("1", "b"),)), a_share("4")))
+    assert reported(one(SHARED), a_share("4")) == []
+    assert any("has share id ''" in text for text in reported(one(SHARED), a_result("x")))
+    assert any("has the capacities" in text for text in reported(one(SHARED), a_result("x", share_id="a")))
+    assert any("are taken" in text for text in reported(one(SHARED, held=(a_share("1", "b"),)), a_share("4")))
     asking_two = one(SHARED, capacity={"memory": Quantity.parse("2")})
-    assert any("less memory than is wanted" in text for text in told(asking_two, a_share("1")))
-    assert any("held by another claim" in text for text in told(one(SHARED, held=(a_result("x"),)), a_share("4")))
-    assert any("shares of it are held" in text for text in told(one({}, held=(a_share("1"),)), a_result("x")))
+    assert any("less memory than is wanted" in text for text in reported(asking_two, a_share("1")))
+    assert any("held by another claim" in text for text in reported(one(SHARED, held=(a_result("x"),)), a_share("4")))
+    assert any("shares of it are held" in text for text in reported(one({}, held=(a_share("1"),)), a_result("x")))
 
 
 def test_checker_knows_policies_of_capacities() -> None:
     values = RequestPolicy(Quantity.parse("1"), valid_values=(Quantity.parse("1"), Quantity.parse("4")))
     bounds = RequestPolicy(Quantity.parse("2"), valid_range=ValidRange(Quantity.parse("2"), Quantity.parse("3")))
-    assert told(one({**SHARED, "policies": {"memory": values}}), a_share("2")) == ["2 is no valid value of memory"]
-    assert told(one({**SHARED, "policies": {"memory": bounds}}), a_share("4")) == ["4 is out of the range of memory"]
-    assert told(one({**SHARED, "policies": {"memory": bounds}}), a_share("1")) == ["1 is out of the range of memory"]
-    assert told(one({**SHARED, "policies": {"memory": bounds}}), a_share("2")) == []
+    assert reported(one({**SHARED, "policies": {"memory": values}}), a_share("2")) == ["2 is no valid value of memory"]
+    assert reported(one({**SHARED, "policies": {"memory": bounds}}), a_share("4")) == [
+        "4 is out of the range of memory"
+    ]
+    assert reported(one({**SHARED, "policies": {"memory": bounds}}), a_share("1")) == [
+        "1 is out of the range of memory"
+    ]
+    assert reported(one({**SHARED, "policies": {"memory": bounds}}), a_share("2")) == []
 
 
 def counting(groups: str) -> CounterConsumption:
@@ -198,8 +202,8 @@ def test_checker_knows_counters_and_groups() -> None:
     )
     other = a_slice(a_device("y", consumes_counters=(counting("b"),)), name="y", reach=everywhere(), slice_count=3)
     drawing = one({"consumes_counters": (counting("a"),)}, slices=(sets, other))
-    assert told(drawing, a_result("x")) == []
+    assert reported(drawing, a_result("x")) == []
     beside = replace(drawing, held=(an_allocated_claim("y"),))
-    assert any("drawn on by 1000000000 too much" in text for text in told(beside, a_result("x")))
+    assert any("drawn on by 1000000000 too much" in text for text in reported(beside, a_result("x")))
     both = replace(drawing, claims=(a_claim(a_request(count=2)),))
-    assert any("no group in common" in text for text in told(both, a_result("x"), a_result("y")))
+    assert any("no group in common" in text for text in reported(both, a_result("x"), a_result("y")))

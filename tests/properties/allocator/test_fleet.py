@@ -28,7 +28,7 @@ class Sequel(NamedTuple):
     """A cluster, and claims one after the other, each with the nodes that it may go to."""
 
     cluster: Instance
-    wishes: tuple[tuple[Claim, Mask], ...]
+    questions: tuple[tuple[Claim, Mask], ...]
 
 
 def a_sequel(draw: Choices, about: str) -> Sequel:
@@ -42,8 +42,8 @@ def a_sequel(draw: Choices, about: str) -> Sequel:
     every = [device for slice_ in slices for device in slice_.devices]
     held = [a_holding(draw, frozenset((about,)), draw.pick(every), f"held-{n}") for n in range(2 * NODES) if every]
     cluster = replace(base, slices=slices, nodes=nodes, held=(an_allocated_claim(*held),))
-    wishes = ((draw.pick(base.claims), draw.pick(range(1 << NODES))) for _ in range(CLAIMS))
-    named = ((replace(claim, name=f"claim-{n}", uid=f"uid-{n}"), mask) for n, (claim, mask) in enumerate(wishes))
+    questions = ((draw.pick(base.claims), draw.pick(range(1 << NODES))) for _ in range(CLAIMS))
+    named = ((replace(claim, name=f"claim-{n}", uid=f"uid-{n}"), mask) for n, (claim, mask) in enumerate(questions))
     return Sequel(cluster, tuple(named))
 
 
@@ -102,7 +102,7 @@ def check(sequel: Sequel) -> None:
     cluster = sequel.cluster
     snapshot = cluster.snapshot()
     fleet = Fleet(snapshot, cluster.nodes, share_id=lambda _: SHARE_ID)
-    for claim, allowed in sequel.wishes:
+    for claim, allowed in sequel.questions:
         expected = asked_one_by_one(cluster, snapshot, claim, allowed)
         assert asked_together(fleet, claim, allowed) == expected
         if isinstance(expected, tuple):
@@ -127,7 +127,7 @@ def test_sequels_place_claims_on_several_nodes() -> None:
     for aspect in ABOUT:
         for sequel in sequels(aspect)("fleet", EACH):
             snapshot = sequel.cluster.snapshot()
-            for claim, allowed in sequel.wishes:
+            for claim, allowed in sequel.questions:
                 answer = asked_one_by_one(sequel.cluster, snapshot, claim, allowed)
                 placed += isinstance(answer, tuple)
                 refused += answer is None

@@ -181,14 +181,14 @@ def lead(life: Life) -> int:
         dict(enumerate(cluster.nodes)),
         {claim.name: claim for claim in cluster.held},
     )
-    wishes = [claim for claim, _ in sequel.wishes]
+    claims = [claim for claim, _ in sequel.questions]
     compared = 0
     for _ in range(EVENTS):
-        an_event(draw, world, life.about, wishes)
+        an_event(draw, world, life.about, claims)
         if draw.pick((True, True, False)):
             compared += 1
-            compare(world, [draw.pick(wishes)], draw.pick((0, 0b1, 0b110, 0b1011)))
-    compare(world, wishes[:1], 0)
+            compare(world, [draw.pick(claims)], draw.pick((0, 0b1, 0b110, 0b1011)))
+    compare(world, claims[:1], 0)
     return compared
 
 
@@ -203,6 +203,8 @@ def compare(world: World, claims: Sequence[Claim], forbidden: Mask) -> None:
     if expected == "fails":
         return
     assert world.fleet.scores(claims, allowed) == anew.scores(claims, allowed)
+    for number in bits(world.fleet.able(claims) & allowed):
+        assert world.fleet.allocated(claims, number) == anew.allocate(number, claims)
     if expected is None:
         numbers = list(bits(allowed))
         found = {number: world.fleet.refusal(claims, number) for number in numbers}

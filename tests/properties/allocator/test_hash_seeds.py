@@ -9,7 +9,7 @@ ROOT = Path(__file__).parents[3]
 SEEDS = ("0", "1", "2")
 
 
-def told(seed: str) -> list[str]:
+def reported(seed: str) -> list[str]:
     program = [sys.executable, "-m", "tests.properties.allocator.fleets"]
     environment = {**os.environ, "PYTHONHASHSEED": seed}
     found = subprocess.run(program, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
@@ -17,6 +17,6 @@ def told(seed: str) -> list[str]:
 
 
 def test_refusals_and_the_nearest_node_are_the_same_in_every_run() -> None:
-    first, *others = map(told, SEEDS)
+    first, *others = map(reported, SEEDS)
     assert sum(line.startswith("0/5 nodes") and "node-" in line for line in first) > 50
     assert all(other == first for other in others)

@@ -152,7 +152,7 @@ def a_wish(draw: Choices, name: str) -> Request:
 
 
 def a_situation(draw: Choices, rule_type: type) -> Situation:
-    """A node with four devices, of which a share may be held, and the wishes of two claims."""
+    """A node with four devices, of which a share may be held, and the requests of two claims."""
     sets = tuple(CounterSet(f"set-{n}", {"m": Quantity.parse("3")}) for n in range(2))
     members = [a_member(draw, f"d{n}") for n in range(DEVICES)]
     share = a_result("d0", share_id="s", consumed_capacity={"memory": Quantity.parse("1")})

@@ -51,9 +51,9 @@ class Call:
         if not self.is_write:
             return ""
         metadata = guard_of(self.body)
-        told = [f"of {metadata.get('resourceVersion', 'none')}", *(metadata.get("annotations") or {}).values()]
-        told += [result["device"] for result in results_of(allocation_of(self.body) or {})]
-        return f" ({', '.join([*told, *consumers_of(self.body)])})"
+        reported = [f"of {metadata.get('resourceVersion', 'none')}", *(metadata.get("annotations") or {}).values()]
+        reported += [result["device"] for result in results_of(allocation_of(self.body) or {})]
+        return f" ({', '.join([*reported, *consumers_of(self.body)])})"
 
 
 @dataclass
@@ -189,8 +189,8 @@ class Server:
 def claims_of(pod: Json) -> list[str]:
     """The claims that the pod needs; that for extended resources by its status, "" where that names none."""
     names = [entry["resourceClaimName"] for entry in pod["spec"]["resourceClaims"]]
-    told = (pod.get("status") or {}).get("extendedResourceClaimStatus") or {}
-    return [*names, told.get("resourceClaimName", "")] if asks_for_more(pod) else names
+    reported = (pod.get("status") or {}).get("extendedResourceClaimStatus") or {}
+    return [*names, reported.get("resourceClaimName", "")] if asks_for_more(pod) else names
 
 
 def asks_for_more(pod: Json) -> bool:

@@ -143,7 +143,7 @@ class Process(WatchedClaims, Listener):
     async def attempt(self, pod: Json, own: list[Json], held: dict[tuple[str, str], Json]) -> Outcome | None:
         nodes = [node for node in NODES if all(node in nodes_of(allocation_of(one) or {}, node) for one in own)]
         metadata = pod["metadata"]
-        key = PodKey(NAMESPACE, metadata["name"], metadata["uid"], metadata["resourceVersion"])
+        key = PodKey(NAMESPACE, metadata["name"], metadata["uid"], metadata["resourceVersion"], "ours")
         left = [one for (of, _), one in held.items() if of == "resourceclaims" and is_made_for(one, metadata["uid"])]
         if left or not nodes:
             with suppress(CallFailed):

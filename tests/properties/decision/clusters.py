@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from allocator.model import Node
 from scheduler.core_v1.pod import Pod
+from scheduler.decision.node_order import NodeOrder
 from scheduler.decision.templates import Templates
 from scheduler.state.nodes import NodeInfos
 from tests.properties.decision import naive, strategies
@@ -17,11 +18,12 @@ Step = tuple[Any, ...]
 
 
 @dataclass
-class Cluster:
+class GeneratedCluster:
     """The same nodes and pods twice: as columns and masks, and one by one."""
 
     infos: NodeInfos = field(default_factory=lambda: NodeInfos(naive.NAMESPACES))
     templates: Templates = field(default_factory=Templates)
+    order: NodeOrder = field(default_factory=NodeOrder)
     nodes: dict[int, NaiveNode] = field(default_factory=dict)
     where: dict[str, int] = field(default_factory=dict)
 
@@ -29,6 +31,7 @@ class Cluster:
         number = strategies.NAMES.index(node.name)
         self.infos.set_node(number, node)
         self.templates.set_node(number, node)
+        self.order.set_node(number, node.name)
         self.nodes.setdefault(number, NaiveNode(node)).node = node
 
     def remove_node(self, number: int) -> None:

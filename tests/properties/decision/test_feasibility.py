@@ -16,7 +16,7 @@ from scheduler.plugins.plugin import Rejected
 from scheduler.state.pod_requests import pod_requests
 from tests.builders import a_cycle
 from tests.properties.decision import naive, strategies
-from tests.properties.decision.clusters import Cluster, Step, assigned, steps
+from tests.properties.decision.clusters import GeneratedCluster, Step, assigned, steps
 
 ranks = st.lists(st.integers(0, 8), min_size=5, max_size=5)
 
@@ -26,7 +26,7 @@ ranks = st.lists(st.integers(0, 8), min_size=5, max_size=5)
 def test_any_history_of_nodes_and_pods_leaves_what_each_node_says(
     steps: list[Step], pod: Pod, ranks: list[int]
 ) -> None:
-    cluster = Cluster()
+    cluster = GeneratedCluster()
     for step, *arguments in steps:
         if step == "ask":
             cluster.templates.of(pod)
@@ -45,7 +45,7 @@ def test_any_history_of_nodes_and_pods_leaves_what_each_node_says(
 def test_in_any_crowd_each_node_says_the_same_of_the_pods_around_it(
     nodes: tuple[Node, ...], crowd: list[tuple[int, Pod]], pod: Pod, ranks: list[int]
 ) -> None:
-    cluster = Cluster()
+    cluster = GeneratedCluster()
     for node in nodes:
         cluster.set_node(node)
     for number, other in crowd:
@@ -53,27 +53,27 @@ def test_in_any_crowd_each_node_says_the_same_of_the_pods_around_it(
     agree(cluster, pod, ranks)
 
 
-def agree(cluster: Cluster, pod: Pod, ranks: list[int]) -> None:
+def agree(cluster: GeneratedCluster, pod: Pod, ranks: list[int]) -> None:
     cycle, templates = a_cycle(pod, cluster.infos, cluster.templates), cluster.templates
     said = {number: naive.reasons(pod, one, cluster.nodes.values()) for number, one in cluster.nodes.items()}
     able = feasible(cycle, templates.plugins)
     assert set(bits(able)) == {number for number, reasons in said.items() if not reasons}
     refused = [one for _, one in rejections(cycle, templates)]
-    assert Counter(dict(told(refused))) == Counter(reason for reasons in said.values() for reason in reasons)
+    assert Counter(dict(reported(refused))) == Counter(reason for reasons in said.values() for reason in reasons)
     groups: dict[tuple[int, Score], Mask] = {}
     for number in cluster.nodes:
         key = (ranks[number], (float(number % 2),))
         groups[key] = groups.get(key, 0) | 1 << number
-    assert pick(cycle, templates.plugins, groups, able) == naive_pick(cluster, pod, able, ranks)
+    assert pick(cycle, templates.plugins, groups, able, cluster.order) == naive_pick(cluster, pod, able, ranks)
 
 
-def told(refused: Sequence[Rejected]) -> Iterator[tuple[str, int]]:
+def reported(refused: Sequence[Rejected]) -> Iterator[tuple[str, int]]:
     """How many nodes are refused for each reason."""
     for reason in {one.reason for one in refused}:
         yield reason, sum(one.nodes.bit_count() for one in refused if one.reason == reason)
 
 
-def naive_pick(cluster: Cluster, pod: Pod, able: int, ranks: list[int]) -> tuple[int, int] | None:
+def naive_pick(cluster: GeneratedCluster, pod: Pod, able: int, ranks: list[int]) -> tuple[int, int] | None:
     among = {number: cluster.nodes[number] for number in bits(able)}
     by_name = {name: ranks[number] for number, name in enumerate(strategies.NAMES)}
     everywhere = cluster.nodes.values()
@@ -85,7 +85,7 @@ def naive_pick(cluster: Cluster, pod: Pod, able: int, ranks: list[int]) -> tuple
 @given(steps, assigned)
 @settings(max_examples=50)
 def test_a_pod_that_comes_and_goes_leaves_no_trace(steps: list[Step], passing: Pod) -> None:
-    cluster = Cluster()
+    cluster = GeneratedCluster()
     for step, *arguments in steps:
         if step != "ask":
             getattr(cluster, step)(*arguments)
@@ -98,7 +98,7 @@ def test_a_pod_that_comes_and_goes_leaves_no_trace(steps: list[Step], passing: P
     assert state(cluster) == before
 
 
-def state(cluster: Cluster) -> object:
+def state(cluster: GeneratedCluster) -> object:
     columns = {name: (list(one.free), list(one.allocatable)) for name, one in cluster.infos.columns.items()}
     used = {name: both for name, both in columns.items() if any(map(any, both))}
     probes = [port for pod in (cluster.nodes[n].pods for n in cluster.nodes) for one in pod for port in one.host_ports]

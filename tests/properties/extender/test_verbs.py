@@ -46,7 +46,7 @@ def check_filter(world: World) -> None:
 
 
 @pytest.mark.parametrize("aspect", ABOUT)
-def test_exactly_the_nodes_pass_that_can_and_each_other_one_is_told_why_not(aspect: str) -> None:
+def test_exactly_the_nodes_pass_that_can_and_each_other_one_is_shown_why_not(aspect: str) -> None:
     worlds(aspect).hold_for("filter", EACH, check_filter)
 
 

@@ -115,10 +115,10 @@ def a_world(draw: Choices, about: str) -> World:
     allocations = [claim.allocation for claim in instance.held if claim.allocation]
     results = [result for one in allocations for result in one.results]
     held = tuple((an_allocated_claim(one, name=f"held-{n}"), users(draw)) for n, one in enumerate(results))
-    wishes = [claim for claim, _ in sequel.wishes]
-    own: list[tuple[Claim, tuple[str, ...]]] = [(claim, ()) for claim in wishes[: draw.pick((1, 1, 1, 2))]]
+    questions = [claim for claim, _ in sequel.questions]
+    own: list[tuple[Claim, tuple[str, ...]]] = [(claim, ()) for claim in questions[: draw.pick((1, 1, 1, 2))]]
     if draw.rarely(3):
-        own.append((an_allocated(draw, wishes[-1], instance.slices, about), users(draw)))
+        own.append((an_allocated(draw, questions[-1], instance.slices, about), users(draw)))
     asked = [*(f"node-{number}" for number in range(NODES)), *("unknown",) * draw.rarely(3)]
     return World(
         instance,

@@ -14,21 +14,21 @@ from scheduler.state.changes import Event, NodeChanged, PodChanged
 from scheduler.state.pod_requests import pod_requests
 from tests.builders import a_cycle
 from tests.properties.decision import naive, strategies
-from tests.properties.decision.clusters import Cluster, Step, steps
+from tests.properties.decision.clusters import GeneratedCluster, Step, steps
 
 
-def fits(cluster: Cluster, pod: Pod) -> bool:
+def fits(cluster: GeneratedCluster, pod: Pod) -> bool:
     return any(not naive.reasons(pod, one, cluster.nodes.values()) for one in cluster.nodes.values())
 
 
-def refusal_of(cluster: Cluster, pod: Pod) -> Refusal:
+def refusal_of(cluster: GeneratedCluster, pod: Pod) -> Refusal:
     requests = pod_requests(pod)
     found = rejections(a_cycle(pod, cluster.infos, cluster.templates), cluster.templates)
     reasons = frozenset(plugin.reason for plugin, _ in found) or frozenset({NO_NODES})
     return Refusal(reasons, requests)
 
 
-def events_of(cluster: Cluster, step: Step) -> list[Event]:
+def events_of(cluster: GeneratedCluster, step: Step) -> list[Event]:
     """What the step changes, told as watches would tell it; the step is done."""
     nodes = {number: one.node for number, one in cluster.nodes.items()}
     pods = on_nodes(cluster)
@@ -43,14 +43,14 @@ def events_of(cluster: Cluster, step: Step) -> list[Event]:
     return [*gone, *come, *(NodeChanged(nodes.get(number), now.get(number)) for number in moved)]
 
 
-def on_nodes(cluster: Cluster) -> dict[str, Pod]:
+def on_nodes(cluster: GeneratedCluster) -> dict[str, Pod]:
     return {pod.uid: replace(pod, node_name=one.node.name) for one in cluster.nodes.values() for pod in one.pods}
 
 
 @given(steps, strategies.pods_named("new"), st.integers(0, 15))
 @settings(max_examples=80)
-def test_a_refused_pod_that_comes_to_fit_has_been_told(steps: list[Step], pod: Pod, attempted_after: int) -> None:
-    cluster = Cluster()
+def test_a_refused_pod_that_comes_to_fit_has_been_reported(steps: list[Step], pod: Pod, attempted_after: int) -> None:
+    cluster = GeneratedCluster()
     for step in steps[:attempted_after]:
         events_of(cluster, step)
     if fits(cluster, pod):
@@ -66,7 +66,7 @@ def test_a_refused_pod_that_comes_to_fit_has_been_told(steps: list[Step], pod: P
 @given(steps, strategies.pods_named("new"))
 @settings(max_examples=40)
 def test_events_are_looked_at_for_every_reason_that_they_help(steps: list[Step], pod: Pod) -> None:
-    cluster = Cluster()
+    cluster = GeneratedCluster()
     for step in steps:
         for event in events_of(cluster, step):
             for reason in REASONS:

@@ -33,7 +33,7 @@ durations = st.builds(
 )
 
 
-class Conflict(Exception):
+class WriteConflict(Exception):
     """The lease is not as the writer has read it."""
 
 
@@ -59,7 +59,7 @@ class World:
     def put(self, lease: Mapping[str, Any]) -> Mapping[str, Any]:
         found = (self.lease or {}).get("metadata")
         if lease.get("metadata") != found:
-            raise Conflict
+            raise WriteConflict
         self.lease = {**lease, "metadata": {"resourceVersion": str(next(self._versions))}}
         return self.lease
 
@@ -150,7 +150,7 @@ class Process:
         def arrive() -> None:
             try:
                 answer = carry_out()
-            except Conflict:
+            except WriteConflict:
                 fail()
                 return
             if not world.is_lost():

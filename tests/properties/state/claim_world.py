@@ -32,7 +32,7 @@ def an_object(claim: Claim) -> ClaimObject:
 
 
 @dataclass
-class Attempt:
+class SimulatedAttempt:
     """One of our writers. stored: the version of its write, once it has happened. is_answered: it knows.
 
     end: empty while it is under way.
@@ -57,7 +57,7 @@ class World:
     watched: dict[str, Claim] = field(default_factory=dict)
     watched_at: dict[str, int] = field(default_factory=dict)
     gone: set[str] = field(default_factory=set)
-    attempts: list[Attempt] = field(default_factory=list)
+    attempts: list[SimulatedAttempt] = field(default_factory=list)
     version: int = 0
     made: int = 0
 
@@ -142,9 +142,9 @@ class World:
         placed = Placed("node-0", (claim,), outcome.allocations)
         ((_, allocation),) = self.cluster.reserve(pod, placed)
         assert allocation is not None
-        self.attempts.append(Attempt(pod.uid, claim, allocation.results))
+        self.attempts.append(SimulatedAttempt(pod.uid, claim, allocation.results))
 
-    def write(self, attempt: Attempt) -> None:
+    def write(self, attempt: SimulatedAttempt) -> None:
         """The write, which the API server refuses where somebody was there first."""
         uid = attempt.claim.uid
         if attempt.end or attempt.stored is not None:
@@ -154,13 +154,13 @@ class World:
         else:
             attempt.stored = self.store(replace(self.truth[uid], allocation=Allocation(attempt.results)))
 
-    def answer(self, attempt: Attempt) -> None:
+    def answer(self, attempt: SimulatedAttempt) -> None:
         """The answer to the write comes."""
         if attempt.stored is not None and not attempt.end and not attempt.is_answered:
             attempt.is_answered = True
             self.cluster.written(attempt.claim.uid, attempt.stored)
 
-    def undo(self, attempt: Attempt) -> None:
+    def undo(self, attempt: SimulatedAttempt) -> None:
         """Take back what was written, if anything; then nothing of the attempt is under way."""
         if attempt.end:
             return
@@ -170,7 +170,7 @@ class World:
         attempt.end = "undone"
         self.cluster.unreserve(attempt.pod_uid)
 
-    def bind(self, attempt: Attempt) -> None:
+    def bind(self, attempt: SimulatedAttempt) -> None:
         """The pod is bound, and the attempt over."""
         if attempt.is_answered and not attempt.end:
             attempt.end = "bound"
@@ -178,7 +178,7 @@ class World:
 
     # -- what has to be in use
 
-    def counts(self, attempt: Attempt) -> bool:
+    def counts(self, attempt: SimulatedAttempt) -> bool:
         """True while what the attempt took counts beside what the watch shows."""
         uid = attempt.claim.uid
         is_shown = uid in self.gone or self.watched_at.get(uid, 0) >= (attempt.stored or 0)

@@ -14,7 +14,7 @@ PODS = ("a", "b", "c")
 
 
 @dataclass
-class Room:
+class NodePodsRoom:
     """What is counted, by number of the node and uid; adding twice or removing what is not there is an error."""
 
     counted: dict[tuple[int, str], Pod] = field(default_factory=dict)
@@ -28,7 +28,7 @@ class Room:
 
 
 @dataclass
-class Naive:
+class NaivePods:
     numbers: dict[str, int] = field(default_factory=dict)
     watched: dict[str, Pod] = field(default_factory=dict)
     assumed: dict[str, str] = field(default_factory=dict)
@@ -43,7 +43,7 @@ STEPS = ("node", "node", "pod", "pod", "bind", "bind", "resize", "remove", "assu
 steps = st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 2), st.integers(0, 2)), max_size=60)
 
 
-def take(pods: NodePods, naive: Naive, step: str, name: str, node: str) -> None:
+def take(pods: NodePods, naive: NaivePods, step: str, name: str, node: str) -> None:
     uid = f"uid-{name}"
     known = naive.watched.get(uid)
     match step:
@@ -71,7 +71,7 @@ def take(pods: NodePods, naive: Naive, step: str, name: str, node: str) -> None:
             naive.assumed.pop(uid, None)
 
 
-def show(pods: NodePods, naive: Naive, pod: Pod) -> None:
+def show(pods: NodePods, naive: NaivePods, pod: Pod) -> None:
     pods.set(pod)
     naive.watched[pod.uid] = pod
     if pod.node_name:
@@ -80,7 +80,7 @@ def show(pods: NodePods, naive: Naive, pod: Pod) -> None:
 
 @given(steps)
 def test_pods_count_where_they_are_or_are_assumed(taken: list[tuple[str, int, int]]) -> None:
-    room, naive = Room(), Naive()
+    room, naive = NodePodsRoom(), NaivePods()
     pods = NodePods(room)
     for step, pod, node in taken:
         take(pods, naive, step, PODS[pod], NODES[node])

@@ -200,7 +200,7 @@ def provisioning(storage: Storage, claim: PersistentVolumeClaim, node: Node) -> 
     if found.provisioner in ("", "kubernetes.io/no-provisioner") or not is_allowed:
         return UNAVAILABLE
     driver = storage.drivers.get(found.provisioner)
-    if claim.request is None or driver is None or not driver.tells_capacity:
+    if claim.request is None or driver is None or not driver.publishes_capacity:
         return ""
     rooms = [
         one.largest

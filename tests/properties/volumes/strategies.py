@@ -183,7 +183,7 @@ furniture = st.tuples(
     *(st.tuples(st.just("pods"), pods(name)) for name in ("q", "r")),
     *(st.tuples(st.just("csi_nodes"), csi_nodes) for _ in range(2)),
     st.tuples(st.just("attachments"), attachments),
-    st.tuples(st.just("drivers"), st.just(CSIDriver("d.io", tells_capacity=True))),
+    st.tuples(st.just("drivers"), st.just(CSIDriver("d.io", publishes_capacity=True))),
     *(st.tuples(st.just("capacities"), capacities) for _ in range(2)),
 ).flatmap(st.permutations)
 """One object of each name, in any order."""

@@ -82,7 +82,7 @@ def agree_on(world: World, pod: Pod) -> None:
     for plugin in cluster.templates_of(pod).plugins:
         if plugin.name in naive.PLUGINS and all(name in world.storage.claims for name in naive.claim_names(pod)):
             expected = {name: naive.PLUGINS[plugin.name](world.storage, pod, node) for name, node in nodes(world)}
-            assert told(world, plugin, cycle) == expected, plugin.name
+            assert reported(world, plugin, cycle) == expected, plugin.name
     for name, node in nodes(world):
         if not naive.binding(world.storage, pod, node):
             agree_on_plan(world, cycle, name)
@@ -108,7 +108,7 @@ def nodes(world: World) -> list[tuple[str, Any]]:
     return list(world.storage.nodes.items())
 
 
-def told(world: World, plugin: Plugin, cycle: Cycle) -> dict[str, set[str]]:
+def reported(world: World, plugin: Plugin, cycle: Cycle) -> dict[str, set[str]]:
     assert plugin.dynamic
     found: dict[str, set[str]] = {name: set() for name in world.storage.nodes}
     for one in plugin.dynamic.rejections(cycle, world.cluster.fleet.all):

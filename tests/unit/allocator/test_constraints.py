@@ -363,7 +363,7 @@ def test_devices_of_an_earlier_request_go_before_a_better_alternative_of_a_later
     assert by_request(decide(numas(0, 1, 0, 0), claim)) == {"one": ["d0"], "gpus/near": ["d2", "d3"]}
 
 
-def test_conflict_is_told_where_each_constraint_alone_could_be_met() -> None:
+def test_conflict_is_reported_where_each_constraint_alone_could_be_met() -> None:
     pairs = [(0, 0), (0, 0), (1, 1)]
     members = [a_device(f"d{n}", {"numa": numa, "card": card}) for n, (numa, card) in enumerate(pairs)]
     claim = a_claim(a_request(count=2), constraints=[match(NUMA), distinct(f"{DRIVER}/card")])

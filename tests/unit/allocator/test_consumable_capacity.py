@@ -132,7 +132,7 @@ def test_request_beyond_64_bits_is_fine_where_nothing_is_rounded() -> None:
     assert q(amount("20E", a_range("1"))) == q("20E")
 
 
-def test_step_of_zero_is_told_and_not_divided_by() -> None:
+def test_step_of_zero_is_reported_and_not_divided_by() -> None:
     with pytest.raises(Unrepresentable, match="step of the range is 0"):
         amount("3", a_range("1", "5", "0"))
 
@@ -437,7 +437,7 @@ def test_amount_that_kubernetes_would_misprint_is_refused_unless_strict() -> Non
     assert names(decide(a_snapshot(a_slice(member), features=STRICT), claim)) == ["x"]
 
 
-def test_misprint_of_more_digits_than_python_prints_is_told() -> None:
+def test_misprint_of_more_digits_than_python_prints_is_reported() -> None:
     ones = "1" * 5000
     with pytest.raises(InvalidClaim, match=f"Kubernetes would write {ones} for {ones}000E"):
         decide(a_snapshot(a_slice(a_shared("x", "1e6000"))), a_claim(wanting(ones + "0" * 21)))

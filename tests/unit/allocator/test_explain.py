@@ -51,21 +51,21 @@ def summed(
 # -- one node
 
 
-def test_reason_that_is_text_is_told_as_it_is() -> None:
+def test_reason_that_is_text_is_reported_as_it_is() -> None:
     assert node_text("cordoned") == "cordoned"
 
 
-def test_shortage_is_told_as_a_funnel_with_selectors_last() -> None:
+def test_shortage_is_reported_as_a_funnel_with_selectors_last() -> None:
     assert node_text(short_of(4, 8, 3, SELECTOR, IN_USE)) == (
         "request gpus needs 4 devices, 3 are left (8 devices: 2 are in use, 3 fail selector #0 of class gpu (false))"
     )
 
 
-def test_shortage_of_a_node_without_devices_is_told() -> None:
+def test_shortage_of_a_node_without_devices_is_reported() -> None:
     assert node_text(short_of(1, 0, 0)) == "request gpus needs 1 device, 0 are left (0 devices)"
 
 
-def test_holders_are_told_and_beyond_three_their_number() -> None:
+def test_holders_are_reported_and_beyond_three_their_number() -> None:
     two = DeviceRefusal("are in use", ids(3), "in use", (("ml/a", 2), ("ml/b", 1)))
     assert "3 are in use (held by ml/a \N{MULTIPLICATION SIGN}2, ml/b)" in node_text(short_of(1, 3, 0, two))
     many = DeviceRefusal("are in use", ids(5), "in use", tuple((f"ml/{name}", 1) for name in "abcde"))
@@ -74,7 +74,7 @@ def test_holders_are_told_and_beyond_three_their_number() -> None:
     assert "and 1 more claim)" in node_text(short_of(1, 4, 0, four))
 
 
-def test_capacities_that_are_short_are_told() -> None:
+def test_capacities_that_are_short_are_reported() -> None:
     short = (CapacityShort("bandwidth", 2, takes_all=True), CapacityShort("memory", 1, takes_all=False))
     stage = DeviceRefusal("have too little capacity left", ids(2), "capacity", (("ml/a", 2),), short)
     assert node_text(short_of(1, 2, 0, stage)).endswith(
@@ -83,25 +83,25 @@ def test_capacities_that_are_short_are_told() -> None:
     )
 
 
-def test_all_blocked_tells_what_blocks() -> None:
+def test_all_blocked_reports_what_blocks() -> None:
     outcome = refused(AllBlocked("ml/train", "gpus", 8, (IN_USE,)))
     assert node_text(outcome) == "request gpus needs all of 8 devices: 2 are in use"
 
 
-def test_unmet_constraint_tells_how_far_it_goes() -> None:
+def test_unmet_constraint_reports_how_far_it_goes() -> None:
     outcome = refused(ConstraintUnmet("ml/train", "matchAttribute gpu.example/numa", ("a", "b"), 4, 3))
     assert node_text(outcome) == (
         "matchAttribute gpu.example/numa lets at most 3 of 4 devices together (requests a, b)"
     )
 
 
-def test_conflict_tells_the_claims() -> None:
+def test_conflict_reports_the_claims() -> None:
     assert node_text(refused(NotTogether(("ml/a", "ml/b")))) == (
         "no choice of devices satisfies everything together (claims ml/a, ml/b)"
     )
 
 
-def test_invalid_pools_are_told_after_the_cause() -> None:
+def test_invalid_pools_are_reported_after_the_cause() -> None:
     pools = ((PoolID("gpu.example", "bad"), "device name x is published more than once"),)
     assert node_text(refused(InvalidPoolSeen(pools, NotTogether(("ml/a",))))) == (
         "no choice of devices satisfies everything together (claims ml/a); "
@@ -110,7 +110,7 @@ def test_invalid_pools_are_told_after_the_cause() -> None:
     assert node_text(refused(InvalidPoolSeen(pools, None))).startswith("no devices; pool")
 
 
-def test_spent_budget_is_never_told_as_impossible() -> None:
+def test_spent_budget_is_never_reported_as_impossible() -> None:
     assert node_text(Exhausted(500, FEATURES)) == "not known: no answer after 500 steps"
 
 
@@ -172,7 +172,7 @@ def test_node_is_not_said_to_lack_what_another_node_has() -> None:
     assert summed(nodes) == "0/2 nodes: nearest is node a: request gpus needs 4 devices, 3 are left (3 devices)"
 
 
-def test_nearest_node_is_told_by_name_where_causes_differ() -> None:
+def test_nearest_node_is_reported_by_name_where_causes_differ() -> None:
     nodes = {"a": short_of(4, 3, 3), "b": refused(NotTogether(("ml/train",)))}
     assert summed(nodes) == (
         "0/2 nodes: nearest is node b: no choice of devices satisfies everything together (claims ml/train)"
@@ -187,7 +187,7 @@ def test_invalid_pools_do_not_hide_how_near_a_node_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("updating", "told"),
+    ("updating", "reported"),
     [
         ([], ""),
         (["d/a (1 of 2)"], "; 1 pool is being updated: d/a (1 of 2)"),
@@ -195,22 +195,22 @@ def test_invalid_pools_do_not_hide_how_near_a_node_is() -> None:
         (["d/a (1)", "d/b (2)", "d/c (3)"], "; 3 pools are being updated: d/a (1), d/b (2) and 1 more"),
     ],
 )
-def test_pools_that_are_being_updated_end_the_line(updating: list[str], told: str) -> None:
+def test_pools_that_are_being_updated_end_the_line(updating: list[str], reported: str) -> None:
     nodes: dict[str, str | Outcome] = {"a": short_of(4, 3, 3), "b": "cordoned"}
     line = "0/2 nodes: no node has 4 devices for request gpus, the most is 3, on a (of 3 devices); 1 node: cordoned"
-    assert summed(nodes, updating=updating) == line + told
+    assert summed(nodes, updating=updating) == line + reported
 
 
-def test_nodes_that_say_the_same_are_told_with_their_number() -> None:
+def test_nodes_that_say_the_same_are_reported_with_their_number() -> None:
     line = "0/6 nodes: no node has 4 devices for request gpus, the most is 3, on a (of 3 devices); 3 nodes: cordoned"
     assert summed({"a": short_of(4, 3, 3), "b": "cordoned"}, 6, number=3) == line
 
 
-def test_pools_that_are_being_updated_are_not_told_where_no_node_lacks_devices() -> None:
+def test_pools_that_are_being_updated_are_not_reported_where_no_node_lacks_devices() -> None:
     assert summed({"a": "cordoned"}, updating=["d/a (1 of 2)"]) == "0/1 nodes: 1 node: cordoned"
 
 
-def test_node_where_no_device_passes_the_selectors_is_not_told_to_be_near() -> None:
+def test_node_where_no_device_passes_the_selectors_is_not_reported_to_be_near() -> None:
     nodes = {"a": short_of(1, 0, 0), "b": short_of(1, 3, 0, SELECTOR)}
     assert summed(nodes) == (
         "0/2 nodes: no node has 1 device for request gpus, no device passes its selectors "

@@ -134,7 +134,7 @@ def test_a_budget_covers_the_claims() -> None:
     assert pod_need(pod, [nanos(cpu=7)]) == nanos(cpu=9, memory=9)
 
 
-def test_a_budget_below_containers_and_claims_is_told() -> None:
+def test_a_budget_below_containers_and_claims_is_reported() -> None:
     pod = PodResources([container(cpu=2)], amounts({"cpu": 8}))
     assert over_budget(pod, [nanos(cpu=7)]) == OverBudget("cpu", 9 * UNIT, 8 * UNIT)
 
@@ -159,7 +159,7 @@ def test_a_node_that_has_too_little_left_is_short(resource: str) -> None:
     assert shortages(need, {}, {}) == (resource,)
 
 
-def test_all_shortages_are_told_by_name() -> None:
+def test_all_shortages_are_reported_by_name() -> None:
     assert shortages(nanos(memory=1, cpu=1), {}, {}) == ("cpu", "memory")
 
 

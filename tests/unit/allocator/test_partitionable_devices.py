@@ -243,7 +243,7 @@ def test_counters_of_a_device_of_which_a_share_is_held_are_charged_already() -> 
 
 
 @pytest.mark.parametrize(("release", "is_charged_again"), [("1.37", False), ("1.36", True)])
-def test_share_that_tells_no_capacity_keeps_the_counters_charged(release: str, *, is_charged_again: bool) -> None:
+def test_share_that_reports_no_capacity_keeps_the_counters_charged(release: str, *, is_charged_again: bool) -> None:
     shared = a_part("a", takes(memory="2"), allow_multiple_allocations=True)
     held = [an_allocated_claim(a_result("a", share_id="s"))]
     snapshot = cluster([a_set(memory="2")], shared, *parts(b="2"), held=held, features=kubernetes(release))

@@ -58,7 +58,7 @@ PLAIN = a_device("x", {"a": 1, "b": 1}, capacity={"memory": "1Gi"})
 
 
 @pytest.mark.parametrize(
-    ("other", "told_apart_by"),
+    ("other", "distinguished_by"),
     [
         (a_device("y", {"a": 1, "b": 1}, capacity={"memory": "1Gi"}), []),
         (a_device("x", {"a": 2, "b": 1}, capacity={"memory": "1Gi"}), [A, OF_DRIVER, ALL]),
@@ -75,11 +75,11 @@ PLAIN = a_device("x", {"a": 1, "b": 1}, capacity={"memory": "1Gi"})
         ),
     ],
 )
-def test_devices_are_told_apart_by_expressions_that_read_what_they_differ_in(
-    other: Device, told_apart_by: list[str]
+def test_devices_are_distinguished_by_expressions_that_read_what_they_differ_in(
+    other: Device, distinguished_by: list[str]
 ) -> None:
     every = [NOTHING, A, OF_DRIVER, MEMORY, ALL_CAPACITY, ALL]
-    assert [text for text in every if read_by(text).of(PLAIN) != read_by(text).of(other)] == told_apart_by
+    assert [text for text in every if read_by(text).of(PLAIN) != read_by(text).of(other)] == distinguished_by
 
 
 @pytest.mark.parametrize("text", [A, OF_DRIVER, MEMORY, ALL])

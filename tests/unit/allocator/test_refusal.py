@@ -33,7 +33,7 @@ NUMA = f"{DRIVER}/numa"
 BIG = 'device.attributes["gpu.example"].big'
 
 
-def test_shortage_tells_claim_request_and_numbers() -> None:
+def test_shortage_reports_claim_request_and_numbers() -> None:
     found = shortage(decide(a_snapshot(a_slice(*devices(3))), a_claim(a_request("r", 4), name="train", namespace="ml")))
     assert found == NotEnough("ml/train", "r", 4, 3, (), 3)
 
@@ -103,7 +103,7 @@ def test_holders_of_devices_in_use_are_named_the_largest_first() -> None:
     assert stage.holders == (("ml/a", 2), ("default/b", 1), ("default/c", 1))
 
 
-def test_capacity_that_every_share_takes_whole_is_told() -> None:
+def test_capacity_that_every_share_takes_whole_is_reported() -> None:
     member = a_device("x", capacity={"memory": "4", "bandwidth": "10"}, allow_multiple_allocations=True)
     amounts = {"memory": Quantity.parse("1"), "bandwidth": Quantity.parse("10")}
     taken = a_result("x", share_id="s", consumed_capacity=amounts)
@@ -114,12 +114,12 @@ def test_capacity_that_every_share_takes_whole_is_told() -> None:
     assert stage.holders == (("default/holder", 1),)
 
 
-def test_first_request_that_falls_short_is_told() -> None:
+def test_first_request_that_falls_short_is_reported() -> None:
     claim = a_claim(a_request("a", 1), a_request("b", 9), a_request("c", 8))
     assert shortage(decide(a_snapshot(a_slice("x")), claim)).request == "b"
 
 
-def test_first_alternative_of_a_request_that_falls_short_with_all_is_told() -> None:
+def test_first_alternative_of_a_request_that_falls_short_with_all_is_reported() -> None:
     request = first_available("r", an_alternative("five", count=5), an_alternative("four", count=4))
     assert shortage(decide(a_snapshot(a_slice(*devices(3))), a_claim(request))).request == "r/five"
 
@@ -143,7 +143,7 @@ def test_devices_that_all_lacks_are_those_that_it_means() -> None:
     assert funnel(found) == [("are tainted k:NoSchedule", ["tainted"]), ("are in use", ["held"])]
 
 
-def test_constraint_that_no_value_can_satisfy_is_told() -> None:
+def test_constraint_that_no_value_can_satisfy_is_reported() -> None:
     members = [a_device(f"{kind}{n}", {"numa": n // 3, "gpu": kind == "g"}) for kind in "gn" for n in range(5)]
     is_gpu = 'device.attributes["gpu.example"].gpu'
     claim = a_claim(a_request("gpus", 2, is_gpu), a_request("nics", 3, f"!{is_gpu}"), constraints=[match(NUMA)])
@@ -152,7 +152,7 @@ def test_constraint_that_no_value_can_satisfy_is_told() -> None:
     assert found == ConstraintUnmet("default/claim", f"matchAttribute {NUMA}", ("gpus", "nics"), 5, 4)
 
 
-def test_constraint_is_told_with_what_is_free() -> None:
+def test_constraint_is_reported_with_what_is_free() -> None:
     members = [a_device(f"d{n}", {"numa": n // 3}) for n in range(6)]
     claim = a_claim(a_request("a", 3), constraints=[match(NUMA)])
     found = unmet(decide(a_snapshot(a_slice(*members), held=[an_allocated_claim("d0", "d4", "d5")]), claim))
@@ -171,7 +171,7 @@ def test_conflict_names_all_claims() -> None:
     assert found.claims == ("default/a", "ml/b")
 
 
-def test_invalid_pools_are_told_beside_the_cause() -> None:
+def test_invalid_pools_are_reported_beside_the_cause() -> None:
     snapshot = a_snapshot(a_slice("x", "x", pool="bad"), a_slice("y", "y", pool="worse"), a_slice("z"))
     found = invalid_pools(decide(snapshot, a_claim(a_request(count=2))))
     assert [pool for pool, _ in found.pools] == [PoolID(DRIVER, "bad"), PoolID(DRIVER, "worse")]
@@ -179,6 +179,6 @@ def test_invalid_pools_are_told_beside_the_cause() -> None:
     assert (found.cause.wanted, found.cause.total) == (2, 1)
 
 
-def test_invalid_pool_of_another_node_is_not_told() -> None:
+def test_invalid_pool_of_another_node_is_not_reported() -> None:
     snapshot = a_snapshot(a_slice("x", "x", reach=on_node("node-1")))
     shortage(decide(snapshot, a_claim(), node=a_node()))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from allocator.allocate import allocate
 from allocator.explain.asking import Asking
-from allocator.explain.conflict import Conflict, ConstraintWish, RequestWish, Wish, conflict_of
+from allocator.explain.conflict import Conflict, ConflictingConstraint, ConflictingRequest, Member, conflict_of
 from allocator.explain.corrections import Correction
 from allocator.explain.explanation import NodeExplanation, explain_on
 from allocator.explain.remedies import (
@@ -160,17 +160,17 @@ def test_conflict_is_refused_and_each_part_of_it_is_not(refusal: tuple[Asking, t
         return
     found = conflict_of(asking, claims)
     assert found.is_minimal
-    assert found.wishes
-    assert isinstance(outcome(asking, only(claims, found.wishes)), Refused)
-    for wish in found.wishes:
-        rest = [other for other in found.wishes if other != wish]
+    assert found.members
+    assert isinstance(outcome(asking, only(claims, found.members)), Refused)
+    for member in found.members:
+        rest = [other for other in found.members if other != member]
         assert isinstance(outcome(asking, only(claims, rest)), Allocated)
 
 
-def only(claims: Sequence[Claim], wishes: Sequence[Wish]) -> list[Claim]:
-    """The claims with these wishes and no others."""
-    names = {(wish.claim, wish.request) for wish in wishes if isinstance(wish, RequestWish)}
-    places = {(wish.claim, wish.position) for wish in wishes if isinstance(wish, ConstraintWish)}
+def only(claims: Sequence[Claim], members: Sequence[Member]) -> list[Claim]:
+    """The claims with these members and no others."""
+    names = {(member.claim, member.request) for member in members if isinstance(member, ConflictingRequest)}
+    places = {(member.claim, member.position) for member in members if isinstance(member, ConflictingConstraint)}
     return [
         replace(
             claim,
@@ -204,7 +204,7 @@ def outcome_after(remedy: Remedy, asking: Asking, claims: Sequence[Claim]) -> Ou
         case SelectorsDropped(claim, request, positions):
             own = [one for place, one in enumerate(selectors_of(claims, claim, request)) if place not in positions]
             claims = edited(claims, claim, request, selectors=tuple(own))
-        case ConstraintDropped(ConstraintWish(name, position)):
+        case ConstraintDropped(ConflictingConstraint(name, position)):
             claims = [without(claim, position) if str(claim) == name else claim for claim in claims]
         case ClaimsReleased(names):
             left = [claim for name, claim in asking.held.items() if name not in names]
@@ -252,13 +252,13 @@ def tolerant(claims: Sequence[Claim], taint: ToleratedTaint) -> list[Claim]:
 
 
 def requests_of(found: Conflict) -> list[str]:
-    return [wish.request for wish in found.requests]
+    return [member.request for member in found.requests]
 
 
 def test_request_that_is_too_large_alone_is_the_conflict() -> None:
     claim = a_claim(a_request("a", 1), a_request("b", 5), constraints=[match(NUMA)])
     found = conflict(claim, slices=[a_slice(*devices(3, {"numa": 0}))])
-    assert found.wishes == (RequestWish("default/claim", "b"),)
+    assert found.members == (ConflictingRequest("default/claim", "b"),)
     assert (found.wanted, found.in_common, found.limits) == (5, 3, ())
 
 
@@ -275,7 +275,7 @@ def test_requests_that_compete_are_the_conflict_with_what_they_have_in_common() 
         a_claim(a_request("a", 2, big), name="y"),
     ]
     found = conflict(*claims, slices=[a_slice(*members)])
-    assert found.wishes == (RequestWish("default/x", "a"), RequestWish("default/y", "a"))
+    assert found.members == (ConflictingRequest("default/x", "a"), ConflictingRequest("default/y", "a"))
     assert (found.wanted, found.in_common, found.limits) == (4, 3, ())
 
 
@@ -283,11 +283,11 @@ def test_request_and_constraint_that_exclude_each_other_are_the_conflict() -> No
     members = [a_device(f"d{n}", {"numa": n // 2, "card": n}) for n in range(6)]
     claim = a_claim(a_request("a", 3), a_request("b"), constraints=[distinct(CARD), match(NUMA, "a")])
     found = conflict(claim, slices=[a_slice(*members)])
-    assert found.wishes == (
-        RequestWish("default/claim", "a"),
-        ConstraintWish("default/claim", 1, "matchAttribute", NUMA),
+    assert found.members == (
+        ConflictingRequest("default/claim", "a"),
+        ConflictingConstraint("default/claim", 1, "matchAttribute", NUMA),
     )
-    assert found.constraints == found.wishes[1:]
+    assert found.constraints == found.members[1:]
     assert found.in_common == 6
 
 
@@ -371,7 +371,7 @@ def remedies(
 
 
 @pytest.mark.parametrize(("wanted", "there"), [(2, 1), (9, 5), (32, 31), (40, 32), (2**40, 33)])
-def test_largest_count_that_fits_is_told(wanted: int, there: int) -> None:
+def test_largest_count_that_fits_is_reported(wanted: int, there: int) -> None:
     claim = a_claim(a_request("a", wanted))
     snapshot = a_snapshot(a_slice(*devices(there)))
     asking = Asking(snapshot, a_node(), {})
@@ -394,22 +394,22 @@ def test_each_alternative_has_a_count_of_its_own() -> None:
     )
 
 
-def test_constraint_without_which_it_fits_is_told() -> None:
+def test_constraint_without_which_it_fits_is_reported() -> None:
     members = [a_device(f"d{n}", {"numa": n, "card": 0}) for n in range(2)]
     claim = a_claim(a_request("a", 2), constraints=[match(CARD), match(NUMA)])
     assert remedies(claim, slices=[a_slice(*members)]) == (
         CountLowered("default/claim", "a", 1, of_all=False),
-        ConstraintDropped(ConstraintWish("default/claim", 1, "matchAttribute", NUMA)),
+        ConstraintDropped(ConflictingConstraint("default/claim", 1, "matchAttribute", NUMA)),
     )
 
 
-def test_each_claim_whose_release_suffices_is_told_the_largest_first() -> None:
+def test_each_claim_whose_release_suffices_is_reported_the_largest_first() -> None:
     held = [an_allocated_claim("gpu-000", name="a"), an_allocated_claim("gpu-001", "gpu-002", name="b")]
     found = remedies(a_claim(), slices=[a_slice(*devices(3))], held=held)
     assert found == (ClaimsReleased(("default/b",)), ClaimsReleased(("default/a",)))
 
 
-def test_claims_that_have_to_be_released_together_are_told_without_those_that_can_be_spared() -> None:
+def test_claims_that_have_to_be_released_together_are_reported_without_those_that_can_be_spared() -> None:
     held = [an_allocated_claim(f"gpu-00{n}", name=name) for n, name in enumerate("abc")]
     held.append(an_allocated_claim(a_result("elsewhere", pool="other"), name="away"))
     members = [a_device(f"gpu-00{n}", {"numa": n % 2}) for n in range(3)]
@@ -449,24 +449,24 @@ def test_value_of_which_devices_have_a_longer_one_is_corrected() -> None:
     assert found[0].correction.by == "A100-SXM4-80GB"
 
 
-def test_correction_that_does_not_help_is_not_told() -> None:
+def test_correction_that_does_not_help_is_not_reported() -> None:
     claim = a_claim(a_request("a", 3, f'{MODEL} == "a100"'))
     found = remedies(claim, slices=of_models("A100", "H200"))
     assert not any(isinstance(one, SelectorCorrected) for one in found)
 
 
-def test_selector_without_which_it_fits_is_told_alone() -> None:
+def test_selector_without_which_it_fits_is_reported_alone() -> None:
     claim = a_claim(a_request("a", 1, f'{MODEL} == "none of these"', 'device.driver == "gpu.example"'))
     assert remedies(claim, slices=of_models("A100")) == (SelectorsDropped("default/claim", "a", (0,)),)
 
 
-def test_selectors_that_have_to_go_together_are_told_without_those_that_can_be_spared() -> None:
+def test_selectors_that_have_to_go_together_are_reported_without_those_that_can_be_spared() -> None:
     no, yes = f'{MODEL} == "none of these"', 'device.driver == "gpu.example"'
     claim = a_claim(a_request("a", 1, no, yes, no))
     assert remedies(claim, slices=of_models("A100")) == (SelectorsDropped("default/claim", "a", (0, 2)),)
 
 
-def test_of_two_sets_of_claims_the_shorter_is_told() -> None:
+def test_of_two_sets_of_claims_the_shorter_is_reported() -> None:
     held = [an_allocated_claim(f"d{n}", name=f"c{n}") for n in (0, 1, 2, 5)]
     members = [a_device(f"d{n}", {"numa": n // 4}) for n in range(8)]
     claim = a_claim(a_request("r", 4), constraints=[match(NUMA)])
@@ -475,7 +475,7 @@ def test_of_two_sets_of_claims_the_shorter_is_told() -> None:
     assert found == [ClaimsReleased(("default/c5", "default/c6"))]
 
 
-def test_set_of_claims_is_not_told_where_the_budget_does_not_tell_which_can_be_spared() -> None:
+def test_set_of_claims_is_not_reported_where_the_budget_does_not_show_which_can_be_spared() -> None:
     held = [an_allocated_claim(f"gpu-{n:03}", name=f"c{n}") for n in range(60)]
     claim = a_claim(a_request("r", 30))
     found = explained(claim, slices=[a_slice(*devices(60))], held=held, all_steps=4_000)
@@ -511,7 +511,7 @@ def tolerated(request: str, taint: Taint) -> ToleratedTaint:
     return ToleratedTaint("default/claim", request, taint.key, taint.effect)
 
 
-def test_each_taint_whose_toleration_suffices_is_told() -> None:
+def test_each_taint_whose_toleration_suffices_is_reported() -> None:
     members = [a_device("x", taints=(MAINTENANCE,)), a_device("y", taints=(FAULTY,))]
     assert remedies(a_claim(a_request("r")), slices=[a_slice(*members)]) == (
         TaintsTolerated((tolerated("r", MAINTENANCE),)),
@@ -519,7 +519,7 @@ def test_each_taint_whose_toleration_suffices_is_told() -> None:
     )
 
 
-def test_taints_that_have_to_be_tolerated_together_are_told() -> None:
+def test_taints_that_have_to_be_tolerated_together_are_reported() -> None:
     members = [a_device("x", taints=(MAINTENANCE, FAULTY)), a_device("y", taints=(Taint("note", "", "None"),))]
     claim = a_claim(a_request("r"), a_request("s"))
     (found,) = remedies(claim, slices=[a_slice(*members)])
@@ -546,7 +546,7 @@ def test_tolerated_taint_is_no_remedy() -> None:
     assert found == (CountLowered("default/claim", "r", 1, of_all=False),)
 
 
-def test_where_nothing_helps_nothing_is_told() -> None:
+def test_where_nothing_helps_nothing_is_reported() -> None:
     found = explained(a_claim(a_request("r")), slices=[a_slice()])
     assert (found.remedies, found.is_whole) == ((), True)
 
@@ -580,7 +580,7 @@ def test_error_that_a_device_makes_leaves_the_funnel() -> None:
     assert [device.device for device in funnel.unjudged] == ["x"]
 
 
-def test_funnel_of_every_alternative_is_told() -> None:
+def test_funnel_of_every_alternative_is_reported() -> None:
     request = first_available("r", an_alternative("five", count=5), an_alternative("two", count=2))
     found = explained(a_claim(a_request("a"), request), slices=[a_slice(*devices(3))])
     assert [(f.request, f.mode, f.wanted, f.total, len(f.left)) for f in found.offer.funnels] == [
@@ -590,7 +590,7 @@ def test_funnel_of_every_alternative_is_told() -> None:
     ]
 
 
-def test_alternative_that_was_passed_over_is_told_with_its_reason() -> None:
+def test_alternative_that_was_passed_over_is_reported_with_its_reason() -> None:
     request = first_available("r", an_alternative("five", count=5), an_alternative("two", count=2))
     found = explained(a_claim(request), slices=[a_slice(*devices(3))])
     assert isinstance(found.answer, Allocated)
@@ -637,10 +637,10 @@ def test_list_counts_for_each_of_its_values_where_lists_compare() -> None:
         assert [count.value for count in found.offer.constraints[0].values] == values
 
 
-def test_pools_that_cannot_be_used_are_told() -> None:
+def test_pools_that_cannot_be_used_are_reported() -> None:
     slices = [a_slice("x", pool="half", slice_count=2), a_slice("y", "y", pool="twice"), a_slice("z", pool="good")]
     found = explained(a_claim(a_request("r", 2)), slices=slices)
-    told = {pool.pool: what for pool, what in found.offer.unusable}
-    assert told["half"].startswith("is being updated: ")
-    assert told["twice"].startswith("is invalid: ")
-    assert "good" not in told
+    reported = {pool.pool: what for pool, what in found.offer.unusable}
+    assert reported["half"].startswith("is being updated: ")
+    assert reported["twice"].startswith("is invalid: ")
+    assert "good" not in reported

@@ -242,7 +242,7 @@ def test_request_that_asks_for_nothing_ends_the_attempt() -> None:
         decide(a_snapshot(), a_claim(Request("r", ())))
 
 
-def test_first_fault_in_order_of_claims_and_requests_is_told() -> None:
+def test_first_fault_in_order_of_claims_and_requests_is_reported() -> None:
     missing, broken = a_request("missing", class_name="nix"), a_request("broken", mode="Some")
     for first, second, words in ((missing, broken, "nix"), (broken, missing, "Some")):
         with pytest.raises(InvalidClaim, match=words):

@@ -40,7 +40,7 @@ def only(outcome: Outcome) -> Allocation:
     return allocation
 
 
-def told(outcome: Outcome) -> list[tuple[str, list[str], object]]:
+def reported(outcome: Outcome) -> list[tuple[str, list[str], object]]:
     """(source, requests, parameters) for each configuration."""
     return [(c.source, list(c.requests), c.opaque["parameters"]) for c in only(outcome).config]
 
@@ -90,7 +90,7 @@ def test_tolerations_are_copied_from_the_chosen_request_with_and_without_the_gat
 def test_configuration_of_a_class_is_written_once_with_all_requests_that_use_it() -> None:
     snapshot = cluster(classes=[a_class(config=[FAST, SLOW]), a_class("other", config=[FAST])])
     claim = a_claim(a_request("a"), a_request("b", class_name="other"), a_request("c"))
-    assert told(decide(snapshot, claim)) == [
+    assert reported(decide(snapshot, claim)) == [
         ("FromClass", ["a", "c"], {"speed": "fast"}),
         ("FromClass", ["a", "c"], {"speed": "slow"}),
         ("FromClass", ["b"], {"speed": "fast"}),
@@ -100,7 +100,7 @@ def test_configuration_of_a_class_is_written_once_with_all_requests_that_use_it(
 def test_configuration_of_classes_is_in_order_of_first_use() -> None:
     snapshot = cluster(classes=[a_class("a", config=[FAST]), a_class("b", config=[SLOW])])
     claim = a_claim(a_request("one", class_name="b"), a_request("two", class_name="a"))
-    assert told(decide(snapshot, claim)) == [
+    assert reported(decide(snapshot, claim)) == [
         ("FromClass", ["one"], {"speed": "slow"}),
         ("FromClass", ["two"], {"speed": "fast"}),
     ]
@@ -110,7 +110,7 @@ def test_configuration_is_that_of_the_class_of_the_chosen_subrequest() -> None:
     snapshot = cluster(classes=[a_class("a", config=[FAST]), a_class("b", config=[SLOW])])
     many, one = an_alternative("many", "a", count=9), an_alternative("one", "b")
     claim = a_claim(first_available("r", many, one), a_request("plain", class_name="a"))
-    assert told(decide(snapshot, claim)) == [
+    assert reported(decide(snapshot, claim)) == [
         ("FromClass", ["r/one"], {"speed": "slow"}),
         ("FromClass", ["plain"], {"speed": "fast"}),
     ]
@@ -119,7 +119,7 @@ def test_configuration_is_that_of_the_class_of_the_chosen_subrequest() -> None:
 def test_configuration_is_that_of_the_alternative_that_needs_no_device_where_none_is_given() -> None:
     classes = a_class("one", config=[FAST]), a_class("two", config=[SLOW])
     request = first_available("r", an_alternative("a", "one", count=9), an_alternative("b", "two", count=0))
-    assert told(decide(cluster(classes), a_claim(request))) == [("FromClass", [], {"speed": "slow"})]
+    assert reported(decide(cluster(classes), a_claim(request))) == [("FromClass", [], {"speed": "slow"})]
 
 
 def test_selector_beside_all_nodes_goes_into_the_result() -> None:
@@ -139,7 +139,7 @@ def test_configuration_of_a_class_is_copied_as_it_is() -> None:
 def test_configuration_of_the_claim_comes_after_that_of_the_classes_in_its_own_order() -> None:
     snapshot = cluster(classes=[a_class(config=[FAST])])
     claim = a_claim(a_request("a"), a_request("b"), config=[config("2", "b"), config("1", "a")])
-    assert told(decide(snapshot, claim)) == [
+    assert reported(decide(snapshot, claim)) == [
         ("FromClass", [], {"speed": "fast"}),
         ("FromClaim", ["b"], {"speed": "2"}),
         ("FromClaim", ["a"], {"speed": "1"}),
@@ -147,14 +147,14 @@ def test_configuration_of_the_claim_comes_after_that_of_the_classes_in_its_own_o
 
 
 def test_configuration_for_all_requests_is_written_without_names() -> None:
-    assert told(decide(cluster(), a_claim(a_request("a"), config=[FAST]))) == [("FromClaim", [], {"speed": "fast"})]
+    assert reported(decide(cluster(), a_claim(a_request("a"), config=[FAST]))) == [("FromClaim", [], {"speed": "fast"})]
 
 
 def test_configuration_for_subrequests_that_were_not_chosen_is_left_out() -> None:
     request = first_available("r", an_alternative("many", count=9), an_alternative("one"))
     entries = [config("many", "r/many"), config("one", "r/one"), config("both", "r/one", "r/many"), config("all", "r")]
     claim = a_claim(request, a_request("x"), config=entries)
-    assert told(decide(cluster(), claim)) == [
+    assert reported(decide(cluster(), claim)) == [
         ("FromClaim", ["r/one"], {"speed": "one"}),
         ("FromClaim", ["r/one", "r/many"], {"speed": "both"}),
         ("FromClaim", ["r"], {"speed": "all"}),
@@ -162,24 +162,24 @@ def test_configuration_for_subrequests_that_were_not_chosen_is_left_out() -> Non
 
 
 def test_configuration_that_names_nobody_is_left_out() -> None:
-    assert told(decide(cluster(), a_claim(a_request("a"), a_request("b"), config=[config("x", "c")]))) == []
+    assert reported(decide(cluster(), a_claim(a_request("a"), a_request("b"), config=[config("x", "c")]))) == []
 
 
 def test_configuration_for_several_requests_is_written_once_since_1_37() -> None:
     claim = a_claim(a_request("a"), a_request("b"), a_request("c"), config=[config("x", "b", "c")])
     entry = ("FromClaim", ["b", "c"], {"speed": "x"})
-    assert told(decide(cluster(), claim)) == [entry]
-    assert told(decide(cluster(features=kubernetes("1.36")), claim)) == [entry, entry]
+    assert reported(decide(cluster(), claim)) == [entry]
+    assert reported(decide(cluster(features=kubernetes("1.36")), claim)) == [entry, entry]
 
 
 def test_configuration_that_covers_every_request_is_written_without_names_since_1_37() -> None:
     claim = a_claim(a_request("a"), a_request("b"), config=[config("x", "b", "a")])
     classes = [a_class(config=[FAST])]
-    assert told(decide(cluster(classes, kubernetes("1.37")), claim)) == [
+    assert reported(decide(cluster(classes, kubernetes("1.37")), claim)) == [
         ("FromClass", [], {"speed": "fast"}),
         ("FromClaim", [], {"speed": "x"}),
     ]
-    assert told(decide(cluster(classes, kubernetes("1.36")), claim)) == [
+    assert reported(decide(cluster(classes, kubernetes("1.36")), claim)) == [
         ("FromClass", ["a", "b"], {"speed": "fast"}),
         ("FromClaim", ["b", "a"], {"speed": "x"}),
         ("FromClaim", ["b", "a"], {"speed": "x"}),
@@ -190,7 +190,7 @@ def test_request_and_its_chosen_subrequest_both_count_as_covering_it() -> None:
     request = first_available("r", an_alternative("one"), an_alternative("two", count=2))
     entries = [config("request", "r", "x"), config("chosen", "r/one", "x"), config("other", "r/two", "x")]
     outcome = decide(cluster(), a_claim(request, a_request("x"), config=entries))
-    assert [(requests, speed) for _, requests, speed in told(outcome)] == [
+    assert [(requests, speed) for _, requests, speed in reported(outcome)] == [
         ([], {"speed": "request"}),
         ([], {"speed": "chosen"}),
         (["r/two", "x"], {"speed": "other"}),
@@ -326,7 +326,7 @@ def test_pools_with_conditions_last_alternatives_configuration_and_selector_toge
     ]
     assert results(outcome)[3].binding_conditions == ("ready",)
     assert results(outcome)[3].binding_failure_conditions == ("failed",)
-    assert told(outcome) == [
+    assert reported(outcome) == [
         ("FromClass", [], {"speed": "fast"}),
         ("FromClaim", ["r1/s0", "r1/s1"], {"speed": "B"}),
     ]

@@ -83,7 +83,7 @@ def test_ten_claims_for_2_on_19_equal_devices_are_refused_at_once() -> None:
     refused(decide(a_snapshot(a_slice(*devices(19))), *wanted), 60)
 
 
-def test_equal_devices_in_two_kinds_are_told_apart_but_once() -> None:
+def test_equal_devices_in_two_kinds_are_distinguished_but_once() -> None:
     members = [a_device(f"d{n:02}", {"big": n % 2 == 0}) for n in range(40)]
     big = 'device.attributes["gpu.example"].big'
     claim = a_claim(a_request("any", 20), a_request("big", 12, big))

@@ -215,7 +215,7 @@ def test_nothing_is_kept_of_an_expression_whose_slices_are_gone() -> None:
         ('"ok" in device.attributes["gpu.example"]', {"std.example/ok": True}),
     ],
 )
-def test_devices_that_differ_in_what_an_expression_reads_are_told_apart(
+def test_devices_that_differ_in_what_an_expression_reads_are_distinguished(
     expression: str, odd: Mapping[str, Scalar | Attribute]
 ) -> None:
     plain = {"ok": True, "std.example/ok": True, "n": 1}
@@ -229,7 +229,7 @@ def test_version_that_is_none_fails_every_expression_on_its_device_and_on_no_oth
     assert selection(f'device.driver == "{DRIVER}"', a_slice("x", odd)) == Selection(0b01, 0b10)
 
 
-def test_devices_that_differ_in_capacity_or_sharing_are_told_apart() -> None:
+def test_devices_that_differ_in_capacity_or_sharing_are_distinguished() -> None:
     large, small = (a_device(size, capacity={"memory": size}) for size in ("80Gi", "40Gi"))
     by_capacity = 'device.capacity["gpu.example"].memory.isGreaterThan(quantity("50Gi"))'
     assert selection(by_capacity, a_slice(large, small)).matches == 0b01
@@ -275,7 +275,7 @@ def test_failing_selector_ends_the_attempt_where_the_device_is_met() -> None:
         decide(snapshot, a_claim())
 
 
-def test_failing_selector_of_a_request_is_told_with_its_claim() -> None:
+def test_failing_selector_of_a_request_is_reported_with_its_claim() -> None:
     claim = a_claim(a_request("r", 1, "true", OK))
     with pytest.raises(
         InvalidClaim,
@@ -364,6 +364,6 @@ def test_long_selector_is_shortened_in_the_funnel() -> None:
     assert reason == f"fail selector #0 of request r ({long[:97]}...)"
 
 
-def test_selector_over_several_lines_is_told_on_one() -> None:
+def test_selector_over_several_lines_is_reported_on_one() -> None:
     ((reason, _),) = funnel(shortage(decide(a_snapshot(a_slice("x")), a_claim(a_request("r", 1, "false\n  || false")))))
     assert reason == "fail selector #0 of request r (false || false)"

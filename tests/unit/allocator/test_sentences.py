@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from allocator.explain.conflict import Conflict, ConstraintWish, RequestWish
+from allocator.explain.conflict import Conflict, ConflictingConstraint, ConflictingRequest
 from allocator.explain.explanation import NodeExplanation, explain_on
 from allocator.explain.offer import Offer
 from allocator.explain.remedies import (
@@ -139,7 +139,7 @@ def test_constraints_that_exclude_each_other() -> None:
     ) in because(claim, slices=[a_slice(*members)])
 
 
-def test_constraint_whose_values_do_not_tell_why_is_named() -> None:
+def test_constraint_whose_values_do_not_report_why_is_named() -> None:
     takes = (CounterConsumption("set-0", {"memory": Quantity.parse("2")}),)
     here = [a_device(f"d{n}", {"numa": 0}, consumes_counters=takes) for n in range(2)]
     there = a_device("far", {"numa": 1})
@@ -176,14 +176,14 @@ def test_requests_that_nothing_else_is_known_of() -> None:
     ) in text
 
 
-def test_pools_that_cannot_be_used_are_told_beside() -> None:
+def test_pools_that_cannot_be_used_are_reported_beside() -> None:
     text = because(a_claim(), slices=[a_slice("x", slice_count=2)])
     assert text.endswith(f" Pool {DRIVER}/pool-0 is being updated: 1 of 2 slices of generation 1 are there.")
 
 
 def test_conflict_that_may_not_be_minimal_says_so() -> None:
-    wish = RequestWish("ml/a", "r")
-    conflict = Conflict((wish,), False, Offer(), 1, None, ())
+    member = ConflictingRequest("ml/a", "r")
+    conflict = Conflict((member,), False, Offer(), 1, None, ())
     assert conflict_text(conflict, "n7").endswith(" It is not known whether a part of this says as much.")
 
 
@@ -220,7 +220,7 @@ def test_request_that_has_enough_misses_nothing() -> None:
     assert miss(a_claim(), a_slice(*devices(3)), held=[an_allocated_claim("gpu-000")]) == ""
 
 
-def test_constraint_tells_the_devices_of_each_value() -> None:
+def test_constraint_reports_the_devices_of_each_value() -> None:
     members = [a_device(f"d{n}", {"numa": n // 2}) for n in range(4)]
     claim = a_claim(a_request("a"), a_request("b"), constraints=[match(NUMA)])
     found = explained(claim, slices=[a_slice(*members, "bare")], held=[an_allocated_claim("d3")])
@@ -230,7 +230,7 @@ def test_constraint_tells_the_devices_of_each_value() -> None:
     )
 
 
-def test_constraint_with_many_values_tells_the_largest() -> None:
+def test_constraint_with_many_values_reports_the_largest() -> None:
     members = [a_device(f"d{n}", {"card": n}) for n in range(10)]
     found = explained(a_claim(a_request("a"), constraints=[distinct(CARD)]), slices=[a_slice(*members)])
     text = constraint_offer_text(found.offer.constraints[0])
@@ -238,7 +238,7 @@ def test_constraint_with_many_values_tells_the_largest() -> None:
     assert text.endswith("7 has 1 free of 1, and 2 more values")
 
 
-def test_constraint_over_nothing_tells_so() -> None:
+def test_constraint_over_nothing_reports_so() -> None:
     found = explained(a_claim(constraints=[match(NUMA, "other")]), slices=[a_slice("x")])
     assert constraint_offer_text(found.offer.constraints[0]) == (
         f"constraint #0: one {NUMA} for 0 devices of no request: no device has it"
@@ -247,7 +247,7 @@ def test_constraint_over_nothing_tells_so() -> None:
 
 # -- remedies
 
-CONSTRAINT = ConstraintWish("ml/a", 1, "matchAttribute", NUMA)
+CONSTRAINT = ConflictingConstraint("ml/a", 1, "matchAttribute", NUMA)
 TOLERATED = ToleratedTaint("ml/a", "r", "maintenance", "NoSchedule")
 
 
@@ -274,7 +274,7 @@ TOLERATED = ToleratedTaint("ml/a", "r", "maintenance", "NoSchedule")
         ),
     ],
 )
-def test_remedy_is_told_in_a_few_words(remedy: Remedy, alone: str, among_many: str) -> None:
+def test_remedy_is_reported_in_a_few_words(remedy: Remedy, alone: str, among_many: str) -> None:
     assert remedy_text(remedy) == alone
     assert remedy_text(remedy, has_many_claims=True) == among_many
 
@@ -308,7 +308,7 @@ def test_claims_of_which_any_one_will_do_share_a_line() -> None:
         ("stand elsewhere", "stand elsewhere"),
     ],
 )
-def test_one_device_is_told_in_the_singular(reason: str, of_one: str) -> None:
+def test_one_device_is_reported_in_the_singular(reason: str, of_one: str) -> None:
     device = DeviceID(DRIVER, "pool-0", "x")
     assert refusal_text(DeviceRefusal(reason, (device,))) == f"1 {of_one}"
     assert refusal_text(DeviceRefusal(reason, (device, device))) == f"2 {reason}"

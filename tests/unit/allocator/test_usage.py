@@ -75,7 +75,7 @@ def test_next_usage_leaves_the_shares_of_the_one_before_as_they_were() -> None:
     assert list(shares(before).holders) == ["a"]
 
 
-def test_share_that_tells_no_capacity_occupies_its_device_too() -> None:
+def test_share_that_reports_no_capacity_occupies_its_device_too() -> None:
     empty, full = an_allocated_claim(a_share("empty")), an_allocated_claim(a_share("full", memory="0"))
     usage = Usage().plus([empty, full])
     assert usage.allocated_in(PoolID(DRIVER, POOL)) == {"empty", "full"}

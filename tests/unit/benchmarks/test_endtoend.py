@@ -4,20 +4,20 @@ from collections.abc import Sequence
 
 import pytest
 
-from benchmarks.endtoend.correctness import Wrong, check
+from benchmarks.endtoend.correctness import WrongState, check
 from benchmarks.endtoend.figures import (
     CEILING,
     OURS,
     PEER,
     Decisions,
+    Range,
     Row,
     Run,
-    Spread,
     decisions_in,
     rate,
+    reported_rate,
     rows,
     table,
-    told_rate,
 )
 from benchmarks.endtoend.workload import SIZES, Json, Size, nodes, place, pods, size_of, slices
 from scheduler.runtime.metrics import Metrics, Reading
@@ -27,8 +27,8 @@ NOTHING = Reading({}, {}, {}, [], 0, 0, 0, 0, {})
 
 
 def a_run(column: str, bound_s: Sequence[float], decisions: Decisions | None = None) -> Run:
-    told = 0 if column == CEILING else 3
-    return Run(column, SIZE, bound_s, told, bound_s[-1] + 1, peak_mib=50, cpu_s=0.03, decisions=decisions)
+    reported = 0 if column == CEILING else 3
+    return Run(column, SIZE, bound_s, reported, bound_s[-1] + 1, peak_mib=50, cpu_s=0.03, decisions=decisions)
 
 
 def a_row(found: Sequence[Row], name: str) -> Row:
@@ -40,8 +40,8 @@ def test_rate_is_of_the_bindings_alone_whatever_it_took_to_start() -> None:
 
 
 def test_a_rate_that_leaves_its_events_for_later_shows() -> None:
-    assert told_rate(a_run(OURS, [10.0, 10.5, 12.0])) == 1.0
-    assert told_rate(a_run(CEILING, [10.0, 10.5, 12.0])) is None
+    assert reported_rate(a_run(OURS, [10.0, 10.5, 12.0])) == 1.0
+    assert reported_rate(a_run(CEILING, [10.0, 10.5, 12.0])) is None
 
 
 def test_ratios_are_of_the_same_round_and_above_one_where_ours_is_better() -> None:
@@ -50,14 +50,14 @@ def test_ratios_are_of_the_same_round_and_above_one_where_ours_is_better() -> No
     found = rows([ours[0], peer[0], ours[1], peer[1]], [PEER, OURS])
     bound = a_row(found, "bound")
     assert bound.medians == {OURS: 2.25, PEER: 0.9, CEILING: None}
-    assert bound.ratio == Spread(3.5, 2.0, 5.0)
+    assert bound.ratio == Range(3.5, 2.0, 5.0)
     assert bound.of_ceiling is None
-    assert a_row(found, "start to first binding").ratio == Spread(1.5, 1.0, 2.0)
+    assert a_row(found, "start to first binding").ratio == Range(1.5, 1.0, 2.0)
 
 
-def test_a_rate_is_also_told_as_a_part_of_the_ceiling() -> None:
+def test_a_rate_is_also_reported_as_a_part_of_the_ceiling() -> None:
     found = rows([a_run(OURS, [0.0, 1.0, 4.0]), a_run(CEILING, [0.0, 1.0, 3.0])], [OURS, CEILING])
-    assert a_row(found, "bound").of_ceiling == Spread(0.75, 0.75, 0.75)
+    assert a_row(found, "bound").of_ceiling == Range(0.75, 0.75, 0.75)
     assert a_row(found, "peak memory").of_ceiling is None
 
 
@@ -89,7 +89,7 @@ def test_the_table_names_contenders_and_leaves_out_what_was_not_measured() -> No
 
 
 def test_percentile_of_decisions_is_the_bound_that_it_is_surely_within() -> None:
-    metrics = Metrics("mine", lambda: NOTHING)
+    metrics = Metrics(lambda: NOTHING)
     for seconds in (*[0.0005] * 98, 0.0018, 4.9492):
         metrics.decided(seconds)
     found = decisions_in(metrics.exposition("")[0].decode())
@@ -98,7 +98,7 @@ def test_percentile_of_decisions_is_the_bound_that_it_is_surely_within() -> None
     assert found.p99_at_most_s == 0.002
 
 
-def test_metrics_without_decisions_tell_nothing() -> None:
+def test_metrics_without_decisions_report_nothing() -> None:
     assert decisions_in("") is None
     assert decisions_in("# TYPE up gauge\nup 1\n") is None
 
@@ -154,7 +154,7 @@ def test_pods_with_devices_of_their_own_are_right() -> None:
     ],
 )
 def test_a_placement_that_is_wrong_does_not_count(claim: Json, said: str) -> None:
-    with pytest.raises(Wrong, match=said):
+    with pytest.raises(WrongState, match=said):
         check(
             [a_placed_pod("a", "node-1"), a_placed_pod("b", "node-1")],
             [its_claim("a", "node-1", "gpu-0"), claim],

@@ -21,7 +21,7 @@ from benchmarks.extender.cases import (
     packed,
     pod,
 )
-from benchmarks.extender.client import WrongAnswer, check
+from benchmarks.extender.client import ClientWrongAnswer, check
 from benchmarks.extender.figures import TARGET_MS, Called, Round, Row, percentile, rows, table
 from scheduler.cache.kinds import claim_of, pod_of
 from scheduler.extender.wire import ExtenderArgs, read
@@ -78,7 +78,7 @@ def test_pods_of_all_claims_come_in_turn() -> None:
     assert pod_of(pod(0)).uid != pod_of(pod(len(SHAPES))).uid
 
 
-def test_answer_has_to_tell_every_node() -> None:
+def test_answer_has_to_report_every_node() -> None:
     check(200, json.dumps(ANSWER).encode(), 3)
 
 
@@ -91,7 +91,7 @@ def test_answer_has_to_tell_every_node() -> None:
     ],
 )
 def test_another_answer_is_none_to_be_measured(status: int, answer: Json, said: str) -> None:
-    with pytest.raises(WrongAnswer, match=said):
+    with pytest.raises(ClientWrongAnswer, match=said):
         check(status, json.dumps(answer).encode(), 3)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.endtoend.workload import Json, Size
 from benchmarks.extender.figures import Row
-from benchmarks.offline.answer import Answer, WrongAnswer, check, read
+from benchmarks.offline.answer import Answer, WrongOutput, check, read
 from benchmarks.offline.cases import (
     CASES,
     COUNTS,
@@ -186,7 +186,7 @@ def test_an_answer_that_is_right_is_counted(name: str, placed: int, refused: int
     ],
 )
 def test_an_answer_with_other_numbers_does_not_count(name: str, placed: int, refused: int, said: str) -> None:
-    with pytest.raises(WrongAnswer, match=said):
+    with pytest.raises(WrongOutput, match=said):
         check(an_answer(placed, refused), CASES[name], 20)
 
 
@@ -198,7 +198,7 @@ def test_an_answer_with_other_numbers_does_not_count(name: str, placed: int, ref
     ],
 )
 def test_a_pod_is_placed_or_refused(pod: Json, said: str) -> None:
-    with pytest.raises(WrongAnswer, match=said):
+    with pytest.raises(WrongOutput, match=said):
         check({"items": [pod]}, CASES["none"], 1)
 
 
@@ -210,14 +210,14 @@ def test_another_condition_is_no_refusal() -> None:
 
 
 @pytest.mark.parametrize("document", [{}, [], {"items": [{}]}, {"items": [{"kind": "Pod"}]}, {"items": ["Pod"]}, None])
-def test_what_is_no_list_of_objects_is_told(document: object) -> None:
-    with pytest.raises(WrongAnswer, match="no List of claims and pods"):
+def test_what_is_no_list_of_objects_is_reported(document: object) -> None:
+    with pytest.raises(WrongOutput, match="no List of claims and pods"):
         check(document, CASES["none"], 1)
 
 
-def test_output_that_was_cut_off_is_told(tmp_path: Path) -> None:
+def test_output_that_was_cut_off_is_reported(tmp_path: Path) -> None:
     (tmp_path / "output").write_text('{"items": [')
-    with pytest.raises(WrongAnswer, match="not JSON"):
+    with pytest.raises(WrongOutput, match="not JSON"):
         read(tmp_path / "output")
 
 
@@ -266,8 +266,8 @@ def test_the_tool_is_run_on_each_case_in_each_round_and_what_came_of_it_is_writt
         ("echo '{}'", "all refused: the output is no List"),
     ],
 )
-def test_a_run_that_did_not_end_well_is_told_with_its_case(tmp_path: Path, text: str, said: str) -> None:
-    with pytest.raises(WrongAnswer, match=said):
+def test_a_run_that_did_not_end_well_is_reported_with_its_case(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(WrongOutput, match=said):
         measure_all(a_program(tmp_path, text), [CASES["all"]], SMALL, 1, tmp_path)
 
 
@@ -284,5 +284,5 @@ def test_figures_are_medians_of_a_case_with_what_they_have_to_stay_under() -> No
     ]
 
 
-def test_progress_tells_what_a_run_took_and_answered() -> None:
+def test_progress_reports_what_a_run_took_and_answered() -> None:
     assert str(a_run("a", 3.04)) == "3.0 s, 3.5 s of processor time, 500 MiB, 90 placed, 10 refused"

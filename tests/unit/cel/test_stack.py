@@ -44,7 +44,7 @@ DEEP = {
 }
 
 
-def told(expression: str) -> tuple[object, ...]:
+def reported(expression: str) -> tuple[object, ...]:
     """All that the expression comes to, nothing of it known before."""
     cache._selectors._kept.clear()
     compiler._checked.cache_clear()
@@ -55,19 +55,19 @@ def told(expression: str) -> tuple[object, ...]:
 
 @pytest.mark.parametrize("expression", DEEP.values(), ids=DEEP)
 def test_what_nests_deep_is_answered_alike_wherever_it_is_asked(expression: str) -> None:
-    first = told(expression)
+    first = reported(expression)
     assert isinstance(first[0], bool)
     for frames in (FEWEST, 150, 300, 500):
-        assert with_frames_left(frames, lambda: told(expression)) == first
+        assert with_frames_left(frames, lambda: reported(expression)) == first
 
 
 def test_each_thread_may_ask_where_it_is_deep() -> None:
     answers: list[object] = []
     asked = [DEEP["lists"], DEEP["loops"]]
-    expected = [told(expression) for expression in asked]
+    expected = [reported(expression) for expression in asked]
 
     def ask() -> None:
-        answers.append(with_frames_left(FEWEST, lambda: list(map(told, asked))))
+        answers.append(with_frames_left(FEWEST, lambda: list(map(reported, asked))))
 
     threads = [threading.Thread(target=ask) for _ in range(4)]
     for thread in threads:
@@ -88,7 +88,7 @@ def test_too_much_nesting_is_an_error_of_the_expression(opening: str) -> None:
 def test_limit_of_the_process_stays_as_it_is() -> None:
     before = sys.getrecursionlimit()
     for expression in DEEP.values():
-        told(expression)
+        reported(expression)
     assert sys.getrecursionlimit() == before
 
 

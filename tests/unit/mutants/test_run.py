@@ -82,7 +82,7 @@ def project(tmp_path: Path) -> Project:
     return Project(tmp_path / "project")
 
 
-def test_survivors_are_told_with_their_place_and_change_until_a_test_notices(project: Project) -> None:
+def test_survivors_are_reported_with_their_place_and_change_until_a_test_notices(project: Project) -> None:
     code, output, progress = project.run("allocator")
     assert code == 1
     assert "allocator/numbers.py:3: comparison changed\n-    return number < 10\n+    return number <= 10\n" in output
@@ -147,13 +147,13 @@ def test_interrupted_run_leaves_nothing_behind_and_the_next_one_goes_on(project:
         (["/"], "/: no Python files of the project there"),
     ],
 )
-def test_bad_argument_is_told(project: Project, arguments: list[str], message: str) -> None:
+def test_bad_argument_is_reported(project: Project, arguments: list[str], message: str) -> None:
     code, output, error = project.run(*arguments)
     assert (code, output) == (2, "")
     assert message in error
 
 
-def test_tests_that_fail_anyway_are_told(project: Project) -> None:
+def test_tests_that_fail_anyway_are_reported(project: Project) -> None:
     project.write("tests/unit/test_broken.py", "def test_broken(): assert 1 == 2")
     code, output, error = project.run("allocator")
     assert (code, output) == (2, "")

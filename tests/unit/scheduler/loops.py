@@ -15,9 +15,9 @@ LOOPS = pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_even
 def left_open(loop: Loop, work: Coroutine[object, object, None]) -> list[str]:
     """What is not closed when the work is done and the loop has ended."""
     gc.collect()  # what others have left is theirs
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as reported:
         warnings.simplefilter("always")
         with asyncio.Runner(loop_factory=loop) as runner:
             runner.run(work)
         gc.collect()
-    return [text for one in told if (text := str(one.message)).startswith("unclosed")]
+    return [text for one in reported if (text := str(one.message)).startswith("unclosed")]

@@ -38,7 +38,7 @@ class Scenario:
 
     results: list[Result]
     placement: Placement
-    told: list[tuple[int, int]]
+    reported: list[tuple[int, int]]
 
     def node_of(self, pod: str) -> str:
         """The node of the pod, empty where it has none."""
@@ -73,10 +73,10 @@ def run(
     inventory = inventory_of(*objects)
     claims = Claims(inventory)
     features = Features.of(release, gates)
-    pods = identified(inventory.pods)
+    pods = identified([*inventory.pods, *expand(inventory.workloads, inventory.pods, inventory.nodes)])
     cluster = cluster_of(inventory, claims, pods, features, budget_steps=budget_steps)
-    placement = Placement(cluster, claims, inventory.namespaces, tells_every_node=True)
+    placement = Placement(cluster, claims, inventory.namespaces, shows_every_node=True)
     unused = unused_claims(claims, pods)
-    told: list[tuple[int, int]] = []
-    results = placement.run(pods, unused, lambda done, total: told.append((done, total)))
-    return Scenario(results, placement, told)
+    reported: list[tuple[int, int]] = []
+    results = placement.run(pods, unused, lambda done, total: reported.append((done, total)))
+    return Scenario(results, placement, reported)

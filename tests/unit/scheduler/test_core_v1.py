@@ -164,7 +164,7 @@ def test_a_broken_pod_is_an_error_with_field_and_value(changes: dict[str, Any], 
     assert found.startswith(error)
 
 
-def test_all_errors_of_a_pod_are_told_together() -> None:
+def test_all_errors_of_a_pod_are_reported_together() -> None:
     assert len(pod_errors(a_pod("p", priority="high", nodeName=5, metadata={"uid": 1}))) == 3
 
 
@@ -302,7 +302,7 @@ def test_the_largest_number_of_pods_is_taken() -> None:
     assert workload_of(a_workload("Job", completions=MAX_PODS + 1)).pods == 1
 
 
-def test_a_label_and_an_entry_of_a_selector_are_told_alike() -> None:
+def test_a_label_and_an_entry_of_a_selector_are_reported_alike() -> None:
     labels, selector = {"labels": {"a": 1}}, {"a.example/b": 1}
     assert pod_errors(a_pod("p", metadata=labels, nodeSelector=selector)) == [
         "metadata.labels[a]: must be a string (got 1)",
@@ -572,6 +572,45 @@ def test_broken_anti_affinity_is_an_error_with_field_and_value(broken: object, e
     assert found[0].startswith(f"spec.affinity.podAntiAffinity.{required}{error}")
 
 
+SPREAD = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
+
+
+@pytest.mark.parametrize(
+    ("changed", "error"),
+    [
+        ({"maxSkew": 0}, "maxSkew: must be at least 1 (got 0)"),
+        ({"maxSkew": 2**31}, f"maxSkew: must be an integer of 32 bits (got {2**31})"),
+        ({"minDomains": 0}, "minDomains: must be at least 1 (got 0)"),
+        ({"minDomains": -(2**31) - 1}, f"minDomains: must be an integer of 32 bits (got {-(2**31) - 1})"),
+        ({"topologyKey": ""}, "topologyKey: is required"),
+        ({"topologyKey": "a b"}, "topologyKey: "),
+    ],
+)
+def test_a_broken_spread_constraint_is_an_error_with_field_and_value(changed: dict[str, object], error: str) -> None:
+    (found,) = pod_errors(a_pod("p", topologySpreadConstraints=[SPREAD, {**SPREAD, **changed}]))
+    assert found.startswith(f"spec.topologySpreadConstraints[1].{error}")
+
+
+@pytest.mark.parametrize("kind", ["podAffinity", "podAntiAffinity"])
+def test_terms_of_affinity_need_a_key_and_a_weight(kind: str) -> None:
+    required, preferred = (f"{one}DuringSchedulingIgnoredDuringExecution" for one in ("required", "preferred"))
+    weighted = [{"weight": weight, "podAffinityTerm": {"topologyKey": "zone"}} for weight in (1, 100, 0, 101)]
+    affinity = {kind: {required: [{}], preferred: [*weighted, {"weight": 1, "podAffinityTerm": {}}]}}
+    assert pod_errors(a_pod("p", affinity=affinity)) == [
+        f"spec.affinity.{kind}.{required}[0].topologyKey: is required",
+        f"spec.affinity.{kind}.{preferred}[2].weight: must be between 1 and 100 (got 0)",
+        f"spec.affinity.{kind}.{preferred}[3].weight: must be between 1 and 100 (got 101)",
+        f"spec.affinity.{kind}.{preferred}[4].podAffinityTerm.topologyKey: is required",
+    ]
+
+
+def test_weights_of_preferred_nodes_are_checked() -> None:
+    preferred = "preferredDuringSchedulingIgnoredDuringExecution"
+    affinity = {"nodeAffinity": {preferred: [{"weight": 0, "preference": {}}]}}
+    (error,) = pod_errors(a_pod("p", affinity=affinity))
+    assert error == f"spec.affinity.nodeAffinity.{preferred}[0].weight: must be between 1 and 100 (got 0)"
+
+
 def test_a_node_has_what_its_status_says_is_allocatable() -> None:
     node, errors = decode_node({**a_node(), "status": {"allocatable": {"cpu": "3920m", "a.example/gpu": 0}}})
     assert errors == ()
@@ -590,14 +629,14 @@ def test_a_broken_allocatable_amount_is_an_error(amount: object, error: str) -> 
     ]
 
 
-def test_a_name_that_only_a_server_would_make_is_told_as_missing() -> None:
+def test_a_name_that_only_a_server_would_make_is_reported_as_missing() -> None:
     (error,) = pod_errors({**a_pod("p"), "metadata": {"generateName": "p-"}})
     assert error == (
         "metadata.name: is required: generateName becomes a name only when an API server creates the object"
     )
 
 
-def test_an_entry_as_before_kubernetes_1_31_is_told_with_what_has_changed() -> None:
+def test_an_entry_as_before_kubernetes_1_31_is_reported_with_what_has_changed() -> None:
     (error,) = pod_errors(a_pod("p", entries=[{"name": "gpu", "source": {"resourceClaimTemplateName": "one"}}]))
     assert error == (
         "spec.resourceClaims[0].source: is gone since Kubernetes 1.31: its field belongs beside name "

@@ -169,7 +169,7 @@ def test_a_claim_of_somebody_else_that_has_the_name_is_in_the_way() -> None:
 
 
 @pytest.mark.parametrize("number", [33])
-def test_more_requests_than_a_claim_can_have_are_told(number: int) -> None:
+def test_more_requests_than_a_claim_can_have_are_reported(number: int) -> None:
     containers = [a_container(f"c{position}", gpu=1) for position in range(number)]
     reason = str(why(run(*nodes("node-1"), a_pod("p", containers=containers)), "node-1"))
     assert reason.startswith("no claim can be made for its extended resources: spec.devices.requests: ")
@@ -205,7 +205,7 @@ def test_the_gate_switches_it_off_on_the_command_line() -> None:
     assert "0 of 0 placed" in run.err
 
 
-def test_what_is_not_looked_at_is_told_of_pods_with_extended_resources_and_not_of_those_without_devices() -> None:
+def test_what_is_not_looked_at_is_shown_of_pods_with_extended_resources_and_not_of_those_without_devices() -> None:
     pods = [
         a_pod("none", schedulingGroup={"podGroupName": "g"}),
         a_pod("p", containers=[a_container(gpu=1)], schedulingGroup={"podGroupName": "g"}),

@@ -88,7 +88,7 @@ def test_every_kind_that_says_something_of_volumes_is_taken() -> None:
     assert not inventory.skipped
 
 
-def test_what_is_wrong_with_a_storage_object_is_told_with_its_name_and_field() -> None:
+def test_what_is_wrong_with_a_storage_object_is_reported_with_its_name_and_field() -> None:
     (error,) = errors_of(a_volume(capacity={"storage": "much"}))
     assert error.startswith("test.yaml, document 1: PersistentVolume pv: spec.capacity[storage]: must be a quantity")
     (error,) = errors_of({**a_volume_claim(), "apiVersion": "storage.k8s.io/v1"})
@@ -170,7 +170,7 @@ def test_an_error_names_file_document_object_field_and_value() -> None:
     assert message == "spec.devices.requests[0].exactly.count: must be at least 1 (got -1)"
 
 
-def test_all_errors_of_all_objects_are_told_together() -> None:
+def test_all_errors_of_all_objects_are_reported_together() -> None:
     bad_pod = a_pod("p", claim="c", priority="high", nodeSelector=5)
     errors = errors_of(a_slice("s", driver="UPPER_", devices=[{"name": "A"}, {"name": "A"}]), bad_pod)
     subjects = [error.split(": ")[1] for error in errors]
@@ -203,7 +203,7 @@ def test_two_devices_of_one_name_are_an_error_that_names_it() -> None:
     ],
     ids=lambda raw: str(raw["kind"]),
 )
-def test_an_object_that_stands_twice_alike_counts_once(raw: Json) -> None:
+def test_an_object_that_is_there_twice_alike_counts_once(raw: Json) -> None:
     inventory = inventory_of(a_node("known"), raw, raw)
     places: list[Sized] = [inventory.slices, inventory.classes, inventory.taint_rules, inventory.nodes]
     places += [inventory.pods, inventory.workloads, inventory.claims, inventory.templates, inventory.namespaces]
@@ -223,7 +223,7 @@ def test_an_object_that_stands_twice_alike_counts_once(raw: Json) -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_an_object_that_stands_twice_with_another_content_is_an_error_with_both_places(
+def test_an_object_that_is_there_twice_with_another_content_is_an_error_with_both_places(
     first: Json, second: Json, subject: str
 ) -> None:
     assert errors_of(first, second) == [
@@ -344,7 +344,7 @@ def test_a_name_that_no_api_server_takes_is_an_error(raw: Json) -> None:
     assert json.dumps(raw["metadata"]["name"]) in error or raw["metadata"]["namespace"] == "ML"
 
 
-def test_a_name_of_ten_million_letters_is_told_in_short() -> None:
+def test_a_name_of_ten_million_letters_is_reported_in_short() -> None:
     (error,) = errors_of(a_claim("x" * 10_000_000))
     assert len(error) < 1000
 
@@ -370,7 +370,7 @@ def test_a_claim_with_an_error_that_has_no_devices_holds_none() -> None:
 
 
 @pytest.mark.parametrize("kind", ["Pod", "Job"])
-def test_a_term_of_node_affinity_that_makes_no_sense_is_told(kind: str) -> None:
+def test_a_term_of_node_affinity_that_makes_no_sense_is_reported(kind: str) -> None:
     terms = [
         {"matchExpressions": [{"key": "zone", "operator": operator, "values": ["a"]}]} for operator in ("In", "in")
     ]
@@ -389,11 +389,13 @@ def test_a_term_of_node_affinity_that_makes_no_sense_is_told(kind: str) -> None:
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 FIRST_TERM = "nodeSelectorTerms[0] of the required node affinity"
+FIRST_CONSTRAINT = "spec.topologySpreadConstraints[0]"
+ACTIONS = "must be DoNotSchedule or ScheduleAnyway"
 ANY_EFFECT = "one of NoSchedule, PreferNoSchedule, NoExecute"
 
 
 @pytest.mark.parametrize(
-    ("spec", "told"),
+    ("spec", "reported"),
     [
         (
             {"tolerations": [{"key": "k", "operator": "Is"}]},
@@ -402,6 +404,24 @@ ANY_EFFECT = "one of NoSchedule, PreferNoSchedule, NoExecute"
         (
             {"tolerations": [{"operator": "Exists"}, {"key": "k", "operator": "Exists", "effect": "NoSchedul"}]},
             f'tolerations[1].effect: must be absent or {ANY_EFFECT} (got "NoSchedul"); it tolerates nothing',
+        ),
+        (
+            {"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "Never"}]},
+            f'{FIRST_CONSTRAINT}.whenUnsatisfiable: {ACTIONS} (got "Never"); the constraint has no effect',
+        ),
+        (
+            {
+                "topologySpreadConstraints": [
+                    {
+                        "maxSkew": 1,
+                        "topologyKey": "zone",
+                        "whenUnsatisfiable": "ScheduleAnyway",
+                        "nodeAffinityPolicy": "Honour",
+                        "nodeTaintsPolicy": "Honor",
+                    }
+                ]
+            },
+            f'{FIRST_CONSTRAINT}.nodeAffinityPolicy: must be Honor or Ignore (got "Honour"); it counts as Ignore',
         ),
         (
             {"affinity": {"nodeAffinity": {REQUIRED: {}}}},
@@ -424,14 +444,14 @@ ANY_EFFECT = "one of NoSchedule, PreferNoSchedule, NoExecute"
     ],
 )
 @pytest.mark.parametrize("kind", ["Pod", "Job"])
-def test_a_part_of_a_pod_without_effect_is_told(kind: str, spec: Json, told: str) -> None:
+def test_a_part_of_a_pod_without_effect_is_reported(kind: str, spec: Json, reported: str) -> None:
     job = a_workload("Job", "p", template=a_pod_template(**spec))
     inventory = taken(a_pod("p", claim="c", **spec) if kind == "Pod" else job)
-    assert [warning.message for warning in inventory.warnings] == [told]
+    assert [warning.message for warning in inventory.warnings] == [reported]
     assert inventory.errors == []
 
 
-def test_a_taint_of_an_effect_that_is_none_is_told() -> None:
+def test_a_taint_of_an_effect_that_is_none_is_reported() -> None:
     inventory = taken(a_node("n", taints=[{"key": "k", "effect": "NoExecute"}, {"key": "k", "effect": "NoSchedul"}]))
     (warning,) = inventory.warnings
     assert warning.message == f'spec.taints[1].effect: must be {ANY_EFFECT} (got "NoSchedul"); it keeps no pod away'
@@ -467,7 +487,7 @@ def test_an_object_with_generate_name_gets_a_name_that_is_the_same_each_run() ->
         (a_workload("Job"), "apps/v1", "batch/v1"),
     ],
 )
-def test_a_version_of_another_group_is_an_error_that_tells_the_right_one(
+def test_a_version_of_another_group_is_an_error_that_reports_the_right_one(
     raw: Json, version: str, expected: str
 ) -> None:
     inventory = taken({**raw, "apiVersion": version})

@@ -48,13 +48,13 @@ def test_a_node_that_does_not_say_what_it_has_has_room() -> None:
     assert placed(*a_cluster(HOST_MEMORY), a_claim("c"), a_user()).node_of("p") == "node-1"
 
 
-def test_all_that_is_short_is_told() -> None:
+def test_all_that_is_short_is_reported() -> None:
     scenario = placed(*a_cluster(HOST_MEMORY | CPUS, cpu="4", memory="1Gi"), a_claim("c"), a_user())
-    told = (
+    reported = (
         "needs 5 of cpu with its devices, the node has 4",
         "needs 1536Mi of memory with its devices, the node has 1Gi",
     )
-    assert why(scenario) == "; ".join(told)
+    assert why(scenario) == "; ".join(reported)
 
 
 def test_every_device_of_the_claim_counts() -> None:

@@ -68,8 +68,8 @@ def test_the_order_of_the_input_does_not_matter() -> None:
     assert first.results == second.results
 
 
-def test_progress_is_told_after_each_pod_and_claim() -> None:
-    assert run(*a_cluster(), *pods("a", "b"), a_claim("unused")).told == [(1, 3), (2, 3), (3, 3)]
+def test_progress_is_reported_after_each_pod_and_claim() -> None:
+    assert run(*a_cluster(), *pods("a", "b"), a_claim("unused")).reported == [(1, 3), (2, 3), (3, 3)]
 
 
 # Nodes
@@ -86,7 +86,7 @@ def test_a_node_that_the_pod_may_not_use_is_passed_over() -> None:
     assert scenario.node_of("p") == "n2"
 
 
-def test_every_node_that_refused_is_told_with_its_reason() -> None:
+def test_every_node_that_refused_is_reported_with_its_reason() -> None:
     objects = [a_node("n1", unschedulable=True), a_node("n2"), a_class(), a_template(), a_slice(node="n1")]
     result = only(run(*objects, *pods("p")))
     assert isinstance(result, UnplacedPod)
@@ -247,7 +247,7 @@ def test_an_allocated_claim_restricts_the_pod_to_its_nodes() -> None:
     assert scenario.node_of("p") == "n2"
 
 
-def test_a_node_that_an_allocated_claim_does_not_reach_is_told() -> None:
+def test_a_node_that_an_allocated_claim_does_not_reach_is_reported() -> None:
     claim = an_allocated_claim("c", "gpu-0", node="gone")
     result = only(run(*a_cluster("n1"), claim, a_pod("p", claim="c")))
     assert isinstance(result, UnplacedPod)
@@ -316,7 +316,7 @@ def test_admin_access_is_refused_in_another_namespace(namespace: Json) -> None:
     assert scenario.devices_of("q") == ["gpu-0"]
 
 
-def test_a_namespace_that_is_not_there_is_not_checked_and_told() -> None:
+def test_a_namespace_that_is_not_there_is_not_checked_and_reported() -> None:
     scenario = run(*a_cluster(), a_namespace("other"), ADMIN, a_pod("p", template="admin"), *pods("q"))
     assert scenario.devices_of("p") == ["gpu-0"]
     assert scenario.placement.unchecked == {"default"}
@@ -331,7 +331,7 @@ def test_an_allocated_claim_with_admin_access_needs_no_label() -> None:
 # What ends an attempt
 
 
-def test_a_missing_class_is_told_with_claim_and_request() -> None:
+def test_a_missing_class_is_reported_with_claim_and_request() -> None:
     scenario = run(*a_cluster(), a_template("two", a_request("x", device_class="none")), a_pod("p", template="two"))
     assert scenario.reason_of("p") == "request x: device class none does not exist"
 
@@ -352,7 +352,7 @@ def test_a_node_that_the_pod_may_not_use_ends_nothing() -> None:
     assert run(*objects, a_pod("p", template="all")).devices_of("p") == ["gpu-0", "gpu-1"]
 
 
-def test_a_spent_budget_is_told_as_not_known() -> None:
+def test_a_spent_budget_is_reported_as_not_known() -> None:
     devices = [{"name": f"gpu-{n}", "attributes": {"numa": {"int": n // 2}}} for n in range(12)]
     objects = [a_node(), a_class(), a_slice(devices=devices)]
     claim = a_claim("c", a_request("a", count=2), a_request("b", count=2))

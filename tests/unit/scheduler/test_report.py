@@ -1,13 +1,17 @@
+from collections.abc import Sequence
+
 import pytest
 
+from scheduler.core_v1.pod import Pod, decode_pod
 from scheduler.input.documents import Finding, Place, RawObject
 from scheduler.input.inventory import Inventory, take_inventory
 from scheduler.output.report import (
     MAX_POOLS,
-    MAX_TOLD,
+    MAX_REPORTED,
     report,
     unchecked_namespaces,
     unchecked_room,
+    unchecked_spread,
     unknown_priorities,
     unread_groups,
 )
@@ -21,6 +25,7 @@ from tests.unit.scheduler.manifests import (
     a_slice,
     a_workload,
     an_object,
+    owned_by,
 )
 from tests.unit.scheduler.scenario import inventory_of, taken
 
@@ -67,20 +72,20 @@ def test_warnings_come_before_errors() -> None:
     ]
 
 
-def test_of_many_findings_in_one_document_the_first_are_told() -> None:
+def test_of_many_findings_in_one_document_the_first_are_reported() -> None:
     inventory = inventory_of(*a_cluster())
-    inventory.errors += [Finding(Place("f.yaml", 1, (number,)), "is broken") for number in range(MAX_TOLD + 5)]
+    inventory.errors += [Finding(Place("f.yaml", 1, (number,)), "is broken") for number in range(MAX_REPORTED + 5)]
     inventory.errors.append(Finding(Place("f.yaml", 2), "is broken too"))
     lines = lines_of(inventory)
-    assert len(lines) == MAX_TOLD + 2
+    assert len(lines) == MAX_REPORTED + 2
     assert lines[-2:] == ["error: f.yaml, document 2: is broken too", "error: f.yaml, document 1: and 5 more"]
 
 
-def test_of_many_kinds_the_first_are_told() -> None:
-    inventory = inventory_of(*a_cluster(), *(an_object("v1", f"Kind{n:03}", "x") for n in range(MAX_TOLD + 5)))
+def test_of_many_kinds_the_first_are_reported() -> None:
+    inventory = inventory_of(*a_cluster(), *(an_object("v1", f"Kind{n:03}", "x") for n in range(MAX_REPORTED + 5)))
     (line,) = lines_of(inventory)
     assert line.startswith("not looked at: 1 Kind000 (core), 1 Kind001 (core), ")
-    assert line.endswith(f"1 Kind{MAX_TOLD - 1:03} (core), objects of 5 more kinds")
+    assert line.endswith(f"1 Kind{MAX_REPORTED - 1:03} (core), objects of 5 more kinds")
 
 
 def test_what_is_no_object_below_a_folder_is_counted() -> None:
@@ -115,24 +120,24 @@ def room_of(*allocatable: Json, has_bound_pods: bool = True) -> list[str]:
     return list(unchecked_room(inventory_of(*nodes).nodes, ("cpu", "memory", "pods"), has_bound_pods=has_bound_pods))
 
 
-def test_of_nodes_that_say_what_they_have_nothing_is_told() -> None:
+def test_of_nodes_that_say_what_they_have_nothing_is_reported() -> None:
     assert room_of(ROOM, {**ROOM, "example.com/gpu": "0"}) == []
 
 
 @pytest.mark.parametrize(
-    ("nodes", "told"),
+    ("nodes", "reported"),
     [
         (({}, ROOM), "1 node has"),
         (({}, {"example.com/gpu": "2"}), "2 nodes have"),
         ((ROOM | {"pods": "0"}, {}), "1 node has"),
     ],
 )
-def test_nodes_that_do_not_say_what_they_have_are_counted(nodes: tuple[Json, ...], told: str) -> None:
-    what = f"{told} no cpu, memory or pods in status.allocatable"
+def test_nodes_that_do_not_say_what_they_have_are_counted(nodes: tuple[Json, ...], reported: str) -> None:
+    what = f"{reported} no cpu, memory or pods in status.allocatable"
     assert room_of(*nodes) == [f"warning: free resources are assumed where the input lacks them: {what}"]
 
 
-def test_an_input_without_pods_that_have_a_node_does_not_tell_what_is_taken() -> None:
+def test_an_input_without_pods_that_have_a_node_does_not_report_what_is_taken() -> None:
     start = "warning: free resources are assumed where the input lacks them: "
     other = "no Pod has a node"
     assert room_of(ROOM, has_bound_pods=False) == [start + other]
@@ -154,7 +159,7 @@ def test_one_line_counts_the_pods_by_what_is_not_looked_at() -> None:
     assert lines == ["warning: placement does not look at pod groups (2 pods)"]
 
 
-def test_of_pods_that_ask_for_no_more_than_is_looked_at_nothing_is_told() -> None:
+def test_of_pods_that_ask_for_no_more_than_is_looked_at_nothing_is_reported() -> None:
     assert unread(a_pod("p", claim="c", containers=[LIMITS])) == []
 
 
@@ -170,3 +175,38 @@ def test_namespaces_that_could_not_be_checked_are_named_in_one_line() -> None:
         "warning: the input holds no Namespace a, b: its label x/y, which admin access needs, is not checked"
     ]
     assert list(unchecked_namespaces((), "x/y")) == []
+
+
+def a_spread_pod(name: str, app: str, owner: str = "", *, spread: Sequence[Json] = ()) -> Pod:
+    labels = {"labels": {"app": app}} if app else {}
+    pod, errors = decode_pod(
+        a_pod(
+            name, metadata={**labels, **(owned_by(owner, "o") if owner else {})}, topologySpreadConstraints=list(spread)
+        )
+    )
+    assert pod, errors
+    return pod
+
+
+@pytest.mark.parametrize(
+    ("pods", "kinds", "told"),
+    [
+        ([("a", "web"), ("b", "web")], set(), "no Service: 2 pods"),
+        ([("a", "web"), ("b", "web")], {"Service"}, ""),
+        ([("a", "web", "ReplicaSet"), ("b", "web")], {"Service"}, "no ReplicaSet: 1 pod"),
+        ([("a", "web", "ReplicaSet"), ("b", "web")], {"Node"}, "no ReplicaSet, no Service: 2 pods"),
+        ([("a", "web", "Job"), ("b", "web")], {"Service"}, ""),  # by which no pod is spread
+        ([("a", "web"), ("b", "db")], set(), ""),  # there is nothing that they could be spread beside
+        ([("a", ""), ("b", "")], set(), ""),  # no Service selects them
+    ],
+)
+def test_pods_are_counted_that_something_may_spread(pods: list[tuple[str, ...]], kinds: set[str], told: str) -> None:
+    found = [a_spread_pod(*one) for one in pods]
+    expected = [f"warning: the input holds {told} will not be spread by them"] if told else []
+    assert list(unchecked_spread(found, found, kinds)) == expected
+
+
+def test_pods_that_say_how_they_are_spread_are_not_counted() -> None:
+    spread = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}
+    found = [a_spread_pod(name, "web", spread=[spread]) for name in ("a", "b")]
+    assert list(unchecked_spread(found, found, set())) == []

@@ -90,7 +90,7 @@ def test_a_volume_is_read() -> None:
     )
 
 
-def test_an_old_volume_tells_its_class_by_annotation() -> None:
+def test_an_old_volume_reports_its_class_by_annotation() -> None:
     annotations = {"volume.beta.kubernetes.io/storage-class": "old"}
     assert read(decode_persistent_volume, a_volume(metadata={"annotations": annotations})).storage_class == "old"
     assert read(decode_persistent_volume_claim, a_claim(metadata={"annotations": annotations})).storage_class == "old"
@@ -102,6 +102,8 @@ def test_an_old_volume_tells_its_class_by_annotation() -> None:
         ({"awsElasticBlockStore": {"volumeID": "vol-1"}}, "kubernetes.io/aws-ebs", "vol-1"),
         ({"awsElasticBlockStore": {"volumeID": "aws://us-east-1a/vol-1"}}, "kubernetes.io/aws-ebs", "vol-1"),
         ({"awsElasticBlockStore": {"volumeID": "aws://us-east-1a/odd"}}, "kubernetes.io/aws-ebs", None),
+        ({"awsElasticBlockStore": {"volumeID": "aws://["}}, "kubernetes.io/aws-ebs", None),
+        ({"awsElasticBlockStore": {"volumeID": "aws://[z]/vol-1"}}, "kubernetes.io/aws-ebs", None),
         (
             {"gcePersistentDisk": {"pdName": "d"}},
             "kubernetes.io/gce-pd",
@@ -168,7 +170,7 @@ def test_a_volume_that_a_driver_has_taken_over_is_reached_by_the_drivers_labels(
     assert read(decode_persistent_volume, raw).migrated_affinity == migrated
 
 
-def test_what_is_wrong_with_a_volume_is_told_with_its_field_and_value() -> None:
+def test_what_is_wrong_with_a_volume_is_reported_with_its_field_and_value() -> None:
     assert errors_of(decode_persistent_volume, a_volume(capacity={"storage": "much"})) == [
         'spec.capacity[storage]: must be a quantity such as 80Gi, 500m or 4 (got "much")'
     ]
@@ -213,7 +215,7 @@ def test_a_claim_is_bound_once_that_is_completed(volume: str, annotations: Json,
     assert read(decode_persistent_volume_claim, raw).is_bound is is_bound
 
 
-def test_what_is_wrong_with_a_claim_is_told_with_its_field_and_value() -> None:
+def test_what_is_wrong_with_a_claim_is_reported_with_its_field_and_value() -> None:
     (error,) = errors_of(decode_persistent_volume_claim, a_claim(volumeName="No Name"))
     assert error.startswith("spec.volumeName: must be a DNS subdomain")
     (error,) = errors_of(decode_persistent_volume_claim, a_claim(resources={"requests": {"storage": []}}))
@@ -234,7 +236,7 @@ def test_a_class_is_read_with_the_api_servers_defaults() -> None:
     assert found.topologies == (Term((Requirement(ZONE, "In", ("A", "B")),)),)
 
 
-def test_a_csi_node_tells_the_limits_that_there_are() -> None:
+def test_a_csi_node_reports_the_limits_that_there_are() -> None:
     annotations = {"storage.alpha.kubernetes.io/migrated-plugins": "kubernetes.io/cinder,kubernetes.io/aws-ebs"}
     drivers = [{"name": "d.io", "allocatable": {"count": 3}}, {"name": "e.io"}, {"name": "f.io", "allocatable": {}}]
     raw = {**an_object("storage.k8s.io/v1", "CSINode", "n", metadata={"annotations": annotations})}
@@ -242,14 +244,14 @@ def test_a_csi_node_tells_the_limits_that_there_are() -> None:
     assert read(decode_csi_node, {**raw, "spec": {"drivers": drivers}}) == CSINode("n", {"d.io": 3}, migrated)
 
 
-def test_a_driver_tells_its_capacity_only_where_it_says_so() -> None:
+def test_a_driver_reports_its_capacity_only_where_it_says_so() -> None:
     raw = an_object("storage.k8s.io/v1", "CSIDriver", "d.io")
     assert read(decode_csi_driver, raw) == CSIDriver("d.io")
-    assert read(decode_csi_driver, {**raw, "spec": {"storageCapacity": True}}).tells_capacity
+    assert read(decode_csi_driver, {**raw, "spec": {"storageCapacity": True}}).publishes_capacity
 
 
 @pytest.mark.parametrize(
-    ("told", "largest"),
+    ("reported", "largest"),
     [
         ({"capacity": "9Gi"}, "9Gi"),
         ({"capacity": "9Gi", "maximumVolumeSize": "4Gi"}, "4Gi"),
@@ -257,8 +259,8 @@ def test_a_driver_tells_its_capacity_only_where_it_says_so() -> None:
         ({}, None),
     ],
 )
-def test_the_largest_volume_goes_before_all_that_is_left(told: Json, largest: str | None) -> None:
-    raw = {**an_object("storage.k8s.io/v1", "CSIStorageCapacity", "k", "ns"), "storageClassName": "w", **told}
+def test_the_largest_volume_goes_before_all_that_is_left(reported: Json, largest: str | None) -> None:
+    raw = {**an_object("storage.k8s.io/v1", "CSIStorageCapacity", "k", "ns"), "storageClassName": "w", **reported}
     found = read(decode_csi_storage_capacity, raw)
     assert found.largest == (Quantity.parse(largest) if largest else None)
     assert found.topology is None
@@ -320,3 +322,11 @@ def test_volumes_of_pods_are_those_that_a_node_has_to_do_with(volume: Json, foun
 def test_the_claim_of_an_ephemeral_volume_is_named_by_pod_and_volume() -> None:
     assert ClaimVolume("scratch", is_ephemeral=True).claim_of("web-0") == "web-0-scratch"
     assert ClaimVolume("data").claim_of("web-0") == "data"
+
+
+def test_more_volumes_than_the_api_can_say_are_an_error() -> None:
+    drivers = [{"name": "d.io", "nodeID": "n", "allocatable": {"count": 2**31}}]
+    raw = {**an_object("storage.k8s.io/v1", "CSINode", "n"), "spec": {"drivers": drivers}}
+    assert errors_of(decode_csi_node, raw) == [
+        f"spec.drivers[0].allocatable[count]: must be an integer of 32 bits (got {2**31})"
+    ]

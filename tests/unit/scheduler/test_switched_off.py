@@ -24,7 +24,7 @@ def counters() -> Json:
     return raw
 
 
-def told(raw: Json, features: Features) -> list[str]:
+def reported(raw: Json, features: Features) -> list[str]:
     return [line.removeprefix("warning: ") for line in switched_off(inventory_of(raw), features)]
 
 
@@ -61,14 +61,14 @@ def told(raw: Json, features: Features) -> list[str]:
     ],
     ids=lambda value: value if isinstance(value, str) and value.startswith("DRA") else "",
 )
-def test_what_the_input_has_for_a_gate_that_is_off_is_told(gate: str, raw: Json, effect: str) -> None:
-    assert told(raw, ALL_OFF) == [f"{gate} is off (--feature-gates {gate}=true turns it on): {effect}"]
-    assert told(raw, Features.of("1.37", {gate: True})) == []
+def test_what_the_input_has_for_a_gate_that_is_off_is_reported(gate: str, raw: Json, effect: str) -> None:
+    assert reported(raw, ALL_OFF) == [f"{gate} is off (--feature-gates {gate}=true turns it on): {effect}"]
+    assert reported(raw, Features.of("1.37", {gate: True})) == []
 
 
-def test_a_gate_that_the_release_does_not_have_is_told_as_such() -> None:
+def test_a_gate_that_the_release_does_not_have_is_reported_as_such() -> None:
     raw = a_slice_of_devices_with(consumesCounters=[{**CONSUMES, "compatibilityGroups": ["a"]}])
-    (line,) = told(raw, Features.of("1.36"))
+    (line,) = reported(raw, Features.of("1.36"))
     gate = "DRADeviceCompatibilityGroups is not in Kubernetes 1.36 (it is in that of --kubernetes 1.37): "
     assert line.startswith(gate)
 

@@ -84,7 +84,7 @@ def test_the_wide_table_adds_class_and_number_of_configurations() -> None:
     assert [row[-2:] for row in cells_of(*objects, is_wide=True)] == [["CLASS", "CONFIG"], ["gpu", "3"], ["plain", "1"]]
 
 
-def test_the_wide_table_tells_the_reason_of_every_node() -> None:
+def test_the_wide_table_reports_the_reason_of_every_node() -> None:
     objects = [a_node("n1", unschedulable=True), a_node("n2"), a_class(), a_template(), a_slice(node="n1")]
     rows = lines_of(*objects, a_pod("p", template="one"), is_wide=True)[2:]
     assert [row.strip() for row in rows] == [

@@ -13,7 +13,7 @@ from tests.unit.scheduler.scenario import inventory_of
 DEVICES = [{"name": "gpu-0", "attributes": {"numa": {"int": 0}, "example.com/rack": {"int": 1}}}]
 
 
-def told(*objects: Json) -> list[str]:
+def reported(*objects: Json) -> list[str]:
     return list(unknown_attributes(inventory_of(a_slice(devices=DEVICES), *objects)))
 
 
@@ -23,10 +23,10 @@ def with_constraint(raw: Json, **constraint: str) -> Json:
     return raw
 
 
-def test_attribute_that_no_device_has_is_told_with_one_like_it() -> None:
+def test_attribute_that_no_device_has_is_reported_with_one_like_it() -> None:
     claim = with_constraint(a_claim("c", a_request()), matchAttribute=f"{DRIVER}/nuam")
     template = with_constraint(a_template("t", a_request()), distinctAttribute="example.com/shelf")
-    first, second = told(claim, template)
+    first, second = reported(claim, template)
     assert first == (
         "warning: ResourceClaim default/c: spec.devices.constraints[0].matchAttribute: "
         f"no device of the input has {DRIVER}/nuam; did you mean {DRIVER}/numa?"
@@ -37,13 +37,13 @@ def test_attribute_that_no_device_has_is_told_with_one_like_it() -> None:
     )
 
 
-def test_attributes_that_devices_have_and_claims_that_are_allocated_are_not_told() -> None:
+def test_attributes_that_devices_have_and_claims_that_are_allocated_are_not_reported() -> None:
     known = with_constraint(a_claim("a", a_request()), matchAttribute=f"{DRIVER}/numa")
     other = with_constraint(a_claim("b", a_request()), matchAttribute="example.com/rack")
     held = a_claim("c", a_request(), status={"allocation": an_allocation("gpu-0")})
-    assert told(known, other, with_constraint(held, matchAttribute="example.com/none")) == []
+    assert reported(known, other, with_constraint(held, matchAttribute="example.com/none")) == []
 
 
-def test_nothing_is_told_where_the_input_has_no_devices() -> None:
+def test_nothing_is_reported_where_the_input_has_no_devices() -> None:
     claim = with_constraint(a_claim("c", a_request()), matchAttribute=f"{DRIVER}/nuam")
     assert list(unknown_attributes(inventory_of(claim))) == []

@@ -74,7 +74,7 @@ def test_gaps_that_overlap_are_taken_off_once() -> None:
     assert found.longest_s == pytest.approx(30.0 - (15.0 + ROOM_S - 10.0))
 
 
-def test_verdict_needs_waits_to_tell_of() -> None:
+def test_verdict_needs_waits_to_report_of() -> None:
     assert not time_rule(waits([], [], 100.0)).holds
 
 

@@ -4,19 +4,19 @@ import orjson
 import pytest
 
 from tests.controlplane.rest import Json
-from tests.soak.revisions import DEPTH, Order, event_of
+from tests.soak.revisions import DEPTH, RevisionOrder, event_of
 
 
 def an_event(version: int, kind: str = "MODIFIED") -> Json:
     return {"type": kind, "object": {"metadata": {"resourceVersion": str(version)}}}
 
 
-def versions(order: Order) -> list[int]:
+def versions(order: RevisionOrder) -> list[int]:
     return [revision.version for revision in order.come()]
 
 
 def test_revisions_come_in_the_order_of_their_versions() -> None:
-    order = Order("pods", "claims")
+    order = RevisionOrder("pods", "claims")
     for source, version in (("pods", 2), ("pods", 5), ("claims", 3)):
         order.put(source, an_event(version), 0.0)
     assert versions(order) == [2, 3]
@@ -26,7 +26,7 @@ def test_revisions_come_in_the_order_of_their_versions() -> None:
 
 
 def test_bookmark_lets_the_other_watch_go_on() -> None:
-    order = Order("pods", "claims")
+    order = RevisionOrder("pods", "claims")
     order.put("pods", an_event(5), 0.0)
     assert versions(order) == []
     order.put("claims", an_event(9, "BOOKMARK"), 0.0)
@@ -34,7 +34,7 @@ def test_bookmark_lets_the_other_watch_go_on() -> None:
 
 
 def test_last_revision_of_an_object_says_so() -> None:
-    order = Order("pods")
+    order = RevisionOrder("pods")
     order.put("pods", an_event(1), 0.0)
     order.put("pods", an_event(2, "DELETED"), 0.0)
     assert [revision.is_gone for revision in order.come()] == [False, True]

@@ -314,7 +314,7 @@ def test_template_is_held_to_the_rules_of_claims() -> None:
         ({"deviceSelector": {"pool": "p", "device": "d"}}, DeviceTaintSelector(pool="p", device="d")),
     ],
 )
-def test_taint_rule_tells_no_selector_from_an_empty_one(selector: Raw, expected: DeviceTaintSelector | None) -> None:
+def test_taint_rule_reports_no_selector_from_an_empty_one(selector: Raw, expected: DeviceTaintSelector | None) -> None:
     taint = Taint("example.com/broken", "", "NoSchedule")
     assert decode(a_rule(**selector)).object == TaintRule("rule", taint, expected)
 

@@ -1,4 +1,4 @@
-"""Older versions in the v1 shape, and the API's defaults."""
+"""Older versions in the form of v1, and the API's defaults."""
 
 import copy
 
@@ -35,7 +35,7 @@ def slice_of(raw: Raw) -> Slice:
 
 
 def exactly(raw: Raw) -> Raw:
-    """The `exactly` of the first request, in the v1 shape."""
+    """The `exactly` of the first request, in the form of v1."""
     found = decode(raw).raw["spec"]["devices"]["requests"][0]["exactly"]
     assert isinstance(found, dict)
     return found
@@ -202,7 +202,7 @@ def test_fields_of_the_first_alpha_are_unknown_and_keep_the_claim_from_use() -> 
 
 
 @pytest.mark.parametrize(
-    ("raw", "told"),
+    ("raw", "reported"),
     [
         pytest.param(
             a_claim({"name": "r", "deviceClassName": "gpu"}),
@@ -236,8 +236,8 @@ def test_fields_of_the_first_alpha_are_unknown_and_keep_the_claim_from_use() -> 
         ),
     ],
 )
-def test_a_field_that_another_version_has_elsewhere_is_told_with_its_place(raw: Raw, told: str) -> None:
-    assert told in [str(warning) for warning in decode(raw).warnings]
+def test_a_field_that_another_version_has_elsewhere_is_reported_with_its_place(raw: Raw, reported: str) -> None:
+    assert reported in [str(warning) for warning in decode(raw).warnings]
 
 
 @pytest.mark.parametrize(
@@ -267,6 +267,6 @@ def test_mapping_of_1_36_that_says_nothing_counts_nothing() -> None:
 
 
 @pytest.mark.parametrize("mappings", [1, {"cpu": 1}, {"cpu": {"capacityKey": 1}}])
-def test_mappings_of_1_36_of_a_wrong_shape_are_told(mappings: object) -> None:
+def test_mappings_of_1_36_of_a_wrong_shape_are_reported(mappings: object) -> None:
     decoded = decode(a_slice(devices=[a_device(nodeAllocatableResourceMappings=mappings)]))
     assert decoded.errors or decoded.warnings

@@ -34,7 +34,7 @@ def test_the_fields_of_an_equal_claim_keep_their_order() -> None:
 
 
 @pytest.mark.parametrize(("value", "is_right"), [(1, True), (1.0, False), (True, False), ("1", False)])
-def test_what_is_equal_to_python_only_is_told_apart(value: object, *, is_right: bool) -> None:
+def test_what_is_equal_to_python_only_is_distinguished(value: object, *, is_right: bool) -> None:
     assert claim_of(a_claim(a_request(count=1))).requests
     assert (decode(named(a_claim(a_request(count=value)))).errors == ()) is is_right
 
@@ -48,7 +48,7 @@ def test_metadata_is_checked_whatever_is_known_of_the_rest(metadata: Raw, path: 
     assert [error.path for error in decode(named(a_claim(a_request()), **metadata)).errors] == [path]
 
 
-def test_an_unknown_field_of_the_metadata_is_told_and_the_claim_counts() -> None:
+def test_an_unknown_field_of_the_metadata_is_reported_and_the_claim_counts() -> None:
     decoded = decode(named(a_claim(a_request()), extra=1))
     assert [warning.path for warning in decoded.warnings] == ["metadata.extra"]
     assert isinstance(decoded.object, Claim)

@@ -319,7 +319,7 @@ def test_valid_extras_of_a_slice_are_kept() -> None:
     assert slice_of(a_slice(partitionTypeAttribute="gpu.example/size"))
 
 
-def test_devices_and_counter_sets_without_names_lack_their_names_and_are_not_told_to_be_alike() -> None:
+def test_devices_and_counter_sets_without_names_lack_their_names_and_are_not_reported_to_be_alike() -> None:
     assert error_paths(a_slice(devices=[{}, {}])) == ["spec.devices[0].name", "spec.devices[1].name"]
     counters = {"counters": {"c": {"value": "1"}}}
     paths = ["spec.sharedCounters[0].name", "spec.sharedCounters[1].name"]

@@ -98,7 +98,7 @@ def test_results_of_a_request_are_written_as_the_pool_lists_them() -> None:
     ]
 
 
-def test_a_policy_is_told_what_is_left_and_what_is_picked_for_each_slot() -> None:
+def test_a_policy_is_shown_what_is_left_and_what_is_picked_for_each_slot() -> None:
     policy = Prefer(["gpu-2"])
     decide(gpus(3), a_claim(a_request("x", 2), a_request("y")), policy=policy)
     assert policy.asked == [

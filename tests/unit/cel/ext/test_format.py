@@ -30,7 +30,7 @@ def test_format_validates(name: str, right: list[str], wrong: list[str]) -> None
         assert holds(f'format.named("{name}").value().validate("{text}").value().size() > 0'), text
 
 
-def test_problems_are_told_in_the_words_of_kubernetes() -> None:
+def test_problems_are_reported_in_the_words_of_kubernetes() -> None:
     assert holds('format.dns1123Label().validate("a.b").value() == ["must not contain dots"]')
     assert holds('format.labelValue().validate("' + "a" * 64 + '").value() == ["must be no more than 63 bytes"]')
     assert holds('format.qualifiedName().validate("/").value()[0] == "prefix part must be non-empty"')
@@ -70,7 +70,7 @@ def test_problems_are_told_in_the_words_of_kubernetes() -> None:
         ("::%FF", 'each colon-separated field must have at least one digit (at "\\\\xff")'),
     ],
 )
-def test_a_uri_is_told_why_its_host_is_no_address(host: str, fault: str) -> None:
+def test_a_uri_is_shown_why_its_host_is_no_address(host: str, fault: str) -> None:
     assert holds(f"format.uri().validate('http://[{host}]/').value()[0].endsWith('): {fault}')")
 
 

@@ -26,38 +26,38 @@ class World:
             lock.passed_on = name
 
 
-async def settle() -> None:
+async def run_all() -> None:
     for _ in range(5):
         await asyncio.sleep(0)
 
 
 def test_one_after_the_other_finds_what_was_left() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         world = World()
         tasks = [world.begin(name) for name in ("a", "b", "c")]
-        await settle()
+        await run_all()
         assert world.done == [("a", None)]
         world.may_end.set()
         await asyncio.gather(*tasks)
         assert world.done == [("a", None), ("b", "a"), ("c", "b")]
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_who_wants_another_thing_waits_for_nobody() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         world = World()
         tasks = [world.begin("a", "one"), world.begin("b", "another")]
-        await settle()
+        await run_all()
         assert world.done == [("a", None), ("b", None)]
         world.may_end.set()
         await asyncio.gather(*tasks)
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_nothing_is_left_once_nobody_wants_it_any_more() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         world = World()
         world.may_end.set()
         task = world.begin("a")
@@ -67,21 +67,21 @@ def test_nothing_is_left_once_nobody_wants_it_any_more() -> None:
         await world.begin("b")
         assert world.done == [("a", None), ("b", None)]
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize("who", [0, 1], ids=["at work", "waiting"])
 def test_who_is_cancelled_lets_the_others_have_it(who: int) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         world = World()
         tasks = [world.begin(name) for name in ("a", "b", "c")]
-        await settle()
+        await run_all()
         tasks[who].cancel()
-        await settle()
+        await run_all()
         assert "key" in world.locks
         world.may_end.set()
         await asyncio.gather(*tasks, return_exceptions=True)
         assert [name for name, _ in world.done][-1] == "c"
         assert "key" not in world.locks
 
-    asyncio.run(story())
+    asyncio.run(scenario())

@@ -65,7 +65,7 @@ class Scene:
         pod = SimpleNamespace(namespace="ns", name="pod", uid="uid")
         decision = SimpleNamespace(pod=pod, node="node-0", extended=None, is_assigned=self.is_assigned)
         listener = SimpleNamespace(
-            passed=lambda point, *, is_done, **_: self.log.append(f"{point} {is_done}"),
+            passed=lambda _decision, point, *, is_done, **_: self.log.append(f"{point} {is_done}"),
             rolled_back=lambda _, outcome: self.log.append(f"rolled back {type(outcome).__name__}"),
         )
         binder = SimpleNamespace(api=self, listener=listener, time=SimpleNamespace(monotonic=lambda: 0.0))
@@ -151,7 +151,7 @@ def test_pod_that_is_bound_elsewhere_keeps_what_it_needs_there() -> None:
     assert scene.log[2:] == ["GET pod", "report BoundElsewhere", "undo a on node-1", "rolled back BoundElsewhere"]
 
 
-def test_pod_that_nobody_can_tell_of_keeps_everything() -> None:
+def test_pod_that_nobody_knows_of_keeps_everything() -> None:
     scene = Scene(is_denied=True)
     assert isinstance(scene.run(Noted(scene, "a", fail, is_relied_on=True)), Retry)
     assert scene.log[2:] == ["GET pod", "report Retry"]

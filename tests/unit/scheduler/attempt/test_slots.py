@@ -34,11 +34,11 @@ def test_slot_that_is_given_back_twice_is_one_slot(slots: Slots) -> None:
 
 def test_each_failure_halves_the_limit_of_its_namespace_down_to_one(slots: Slots) -> None:
     slot = slots.take("bad")
-    told = []
+    reported = []
     for _ in range(5):
         slot.failed("500 webhook")
-        told.append(slot.is_failing)
-    assert told == [False, False, True, True, True]
+        reported.append(slot.is_failing)
+    assert reported == [False, False, True, True, True]
     assert slots.objection("bad") == "writes in namespace bad fail, and its pods are tried 1 at a time: 500 webhook"
     assert slots.objection("good") == ""
 

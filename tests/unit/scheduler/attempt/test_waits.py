@@ -11,7 +11,7 @@ from scheduler.attempt.steps.waits import Waits
 
 
 @dataclass(eq=False)
-class Waiting(Step):
+class WaitsWaiting(Step):
     """A wait that ends when it is told to. log: whether it was cancelled."""
 
     outcome: Outcome | None = None
@@ -36,7 +36,7 @@ async def turn() -> None:
 
 def test_it_ends_with_the_last_of_them() -> None:
     async def run() -> None:
-        first, second = Waiting(), Waiting()
+        first, second = WaitsWaiting(), WaitsWaiting()
         waits = asyncio.create_task(Waits([first, second]).do())
         second.ends.set()
         await turn()
@@ -49,7 +49,7 @@ def test_it_ends_with_the_last_of_them() -> None:
 
 def test_what_fails_first_ends_the_others() -> None:
     async def run() -> None:
-        first, second = Waiting(), Waiting(Retry("failed"))
+        first, second = WaitsWaiting(), WaitsWaiting(Retry("failed"))
         second.ends.set()
         with pytest.raises(AttemptEnded) as ended:
             await Waits([first, second]).do()
@@ -59,9 +59,9 @@ def test_what_fails_first_ends_the_others() -> None:
     asyncio.run(run())
 
 
-def test_one_that_is_left_pending_is_told() -> None:
+def test_one_that_is_pending_is_reported() -> None:
     async def run() -> None:
-        first, second = Waiting(Pending("later")), Waiting()
+        first, second = WaitsWaiting(Pending("later")), WaitsWaiting()
         first.ends.set()
         second.ends.set()
         assert await Waits([first, second]).do() == Pending("later")
@@ -71,7 +71,7 @@ def test_one_that_is_left_pending_is_told() -> None:
 
 def test_cancelled_it_cancels_all() -> None:
     async def run() -> None:
-        first, second = Waiting(), Waiting()
+        first, second = WaitsWaiting(), WaitsWaiting()
         waits = asyncio.create_task(Waits([first, second]).do())
         await turn()
         waits.cancel()

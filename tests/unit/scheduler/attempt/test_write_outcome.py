@@ -57,7 +57,7 @@ OF_POLICY = "ValidatingAdmissionPolicy 'v' with binding 'v' denied request: User
         (Unanswered(CALL, "refused", is_ambiguous=False), WriteOutcome.NOT_SENT, Retry),
     ],
 )
-def test_refusal_is_told_by_its_status_and_causes(
+def test_refusal_is_reported_by_its_status_and_causes(
     error: CallFailed, meaning: WriteOutcome, outcome: type[Outcome]
 ) -> None:
     assert write_outcome(error) is meaning

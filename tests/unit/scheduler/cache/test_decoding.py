@@ -41,7 +41,7 @@ def test_items_of_a_page_get_the_kind_and_version_of_their_list() -> None:
 
 @pytest.mark.parametrize("answer", [{"kind": "Status", "status": "Success"}, {"kind": "NodeList", "items": {}}])
 def test_page_that_is_no_list_is_an_answer_that_did_not_come(answer: dict[str, Any]) -> None:
-    with pytest.raises(Unanswered, match="GET /x: the answer is no list of objects"):
+    with pytest.raises(Unanswered, match="GET /x: the response is not a list of objects"):
         page_of("GET /x", orjson.dumps(answer), whole)
 
 
@@ -56,7 +56,7 @@ def test_created_and_changed_objects_are_applied(kind: str) -> None:
     assert found == Applied(Entry(Key("ns", "a"), "u", 8, an_object()))
 
 
-def test_object_that_cannot_be_decoded_is_told_with_its_error() -> None:
+def test_object_that_cannot_be_decoded_is_reported_with_its_error() -> None:
     found = input_of("GET /x", line("ADDED", an_object()), refusing)
     assert found == Applied(Undecoded(Key("ns", "a"), "u", 8, "metadata.name: 'a' is wrong"))
 
@@ -65,7 +65,7 @@ def test_deleted_object_need_not_be_decodable() -> None:
     assert input_of("GET /x", line("DELETED", an_object()), refusing) == Deleted(Key("ns", "a"), "u", 8)
 
 
-def test_bookmark_tells_progress_or_the_end_of_the_list() -> None:
+def test_bookmark_reports_progress_or_the_end_of_the_list() -> None:
     assert input_of("GET /x", line("BOOKMARK", {"metadata": {"resourceVersion": "9"}}), whole) == Progressed(9)
     end = {"resourceVersion": "9", "annotations": {"k8s.io/initial-events-end": "true"}}
     assert input_of("GET /x", line("BOOKMARK", {"metadata": end}), whole) == ListEnd(9)
@@ -80,12 +80,12 @@ def test_error_line_is_an_error() -> None:
 
 @pytest.mark.parametrize("raw", [b"[]", b'{"type": "ADDED", "object": null}', b'{"kind": "Status"}'])
 def test_line_that_is_no_event_is_an_answer_that_did_not_come(raw: bytes) -> None:
-    with pytest.raises(Unanswered, match="GET /x: a line is no event of an object"):
+    with pytest.raises(Unanswered, match="GET /x: a line is not a watch event"):
         input_of("GET /x", raw, whole)
 
 
 def test_line_that_is_no_json_is_an_answer_that_did_not_come() -> None:
-    with pytest.raises(Unanswered, match="GET /x: a line is no event of an object"):
+    with pytest.raises(Unanswered, match="GET /x: a line is not a watch event"):
         input_of("GET /x", b'{"type":', whole)
 
 

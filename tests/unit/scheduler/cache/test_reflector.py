@@ -18,7 +18,7 @@ from tests.unit.scheduler.cache.objects import a_refused, an_entry
 LISTED = Restarted((an_entry(),), 1)
 
 
-class Over(Exception):
+class ReflectorOver(Exception):
     """A script has come to its end."""
 
 
@@ -34,7 +34,7 @@ class Script:
         for at, event in self.events:
             self.now = at
             tell(event)
-        raise Over
+        raise ReflectorOver
 
 
 def cut(reason: str) -> Interrupted:
@@ -44,7 +44,7 @@ def cut(reason: str) -> Interrupted:
 def played(*events: tuple[float, Event[str]]) -> Reflector[str]:
     script = Script(list(events))
     reflector = Reflector(cast(Watcher[str], script), lambda: script.now)
-    with pytest.raises(Over):
+    with pytest.raises(ReflectorOver):
         asyncio.run(reflector.run())
     return reflector
 
@@ -62,7 +62,7 @@ def test_reflector_is_outdated_from_the_loss_of_changes_to_the_next_list() -> No
     assert not played((0.0, LISTED), (1.0, Outdated(1)), (2.0, LISTED)).is_outdated
 
 
-def test_interruption_is_no_word_of_the_server_and_is_told_while_it_lasts() -> None:
+def test_interruption_is_no_word_of_the_server_and_is_reported_while_it_lasts() -> None:
     reflector = played((0.0, LISTED), (100.0, cut("refused")))
     assert reflector.trouble == "GET /x: refused"
     assert not reflector.is_alive(ALIVE_S)
@@ -73,9 +73,9 @@ def test_interruptions_are_logged_when_their_reason_changes(caplog: pytest.LogCa
     with caplog.at_level(logging.INFO):
         played((0.0, cut("refused")), (1.0, cut("refused")), (2.0, cut("cut")), (3.0, LISTED))
     assert [record.getMessage() for record in caplog.records] == [
-        "pods (v1): GET /x: refused; asked again in 1.0 s",
-        "pods (v1): GET /x: cut; asked again in 1.0 s",
-        "pods (v1): heard again",
+        "pods (v1): GET /x: refused; retrying in 1.0 s",
+        "pods (v1): GET /x: cut; retrying in 1.0 s",
+        "pods (v1): the watch works again",
     ]
 
 
@@ -86,7 +86,7 @@ def test_object_that_cannot_be_decoded_is_logged_once_for_each_reason(caplog: py
     with caplog.at_level(logging.INFO):
         reflector = played((0.0, again), (1.0, again), (2.0, changed), (3.0, other))
     assert [record.getMessage() for record in caplog.records] == [
-        "pods (v1): ns/a is left out: spec: is wrong",
-        "pods (v1): ns/a is left out: spec: is worse",
+        "pods (v1): skipping ns/a: spec: is wrong",
+        "pods (v1): skipping ns/a: spec: is worse",
     ]
     assert reflector.store.undecoded[a_refused("a").key].resource_version == 5

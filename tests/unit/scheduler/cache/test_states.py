@@ -40,17 +40,17 @@ def refused(status: int) -> Broken:
 
 def walked(state: State[str], inputs: Iterable[Input[str]]) -> tuple[State[str], list[Event[str]]]:
     """The last state and everything that was told."""
-    told: list[Event[str]] = []
+    reported: list[Event[str]] = []
     for given in inputs:
         state, event = step(state, given)
         if event is not None:
-            told.append(event)
-    return state, told
+            reported.append(event)
+    return state, reported
 
 
-def test_pages_are_told_as_one_list_and_followed_by_a_watch() -> None:
-    state, told = walked(BY_PAGES, [Page((A,), "t1", 7), Page((B,), "t2", 7), Page((C,), "", 7)])
-    assert told == [Restarted((A, B, C), 7)]
+def test_pages_are_reported_as_one_list_and_followed_by_a_watch() -> None:
+    state, reported = walked(BY_PAGES, [Page((A,), "t1", 7), Page((B,), "t2", 7), Page((C,), "", 7)])
+    assert reported == [Restarted((A, B, C), 7)]
     assert query_of(state) == {"watch": "1", "allowWatchBookmarks": "true", "resourceVersion": "7"}
     assert walked(state, [Opened()]) == (Watching(7, lists_by_watch=False), [Progressed(7)])
 
@@ -61,35 +61,35 @@ def test_first_page_asks_for_the_newest_and_the_next_for_what_follows() -> None:
     assert query_of(state) == {"limit": "500", "continue": "token"}
 
 
-def test_list_by_watch_is_told_at_its_end_with_what_changed_meanwhile() -> None:
+def test_list_by_watch_is_reported_at_its_end_with_what_changed_meanwhile() -> None:
     assert query_of(Empty()) == {
         "watch": "1",
         "allowWatchBookmarks": "true",
         "sendInitialEvents": "true",
         "resourceVersionMatch": "NotOlderThan",
     }
-    state, told = walked(Empty(), [Opened(), applied("b", 2), applied("a", 1), Progressed(3)])
+    state, reported = walked(Empty(), [Opened(), applied("b", 2), applied("a", 1), Progressed(3)])
     assert is_open(state)
-    assert told == []
+    assert reported == []
     newer = applied("a", 8)
-    state, told = walked(state, [newer, applied("c", 9), deleted("b", 10), ListEnd(10)])
-    assert told == [Restarted((newer.object, an_entry("c", 9)), 10)]
+    state, reported = walked(state, [newer, applied("c", 9), deleted("b", 10), ListEnd(10)])
+    assert reported == [Restarted((newer.object, an_entry("c", 9)), 10)]
     assert state == Watching(10, lists_by_watch=True)
 
 
-def test_changes_and_bookmarks_are_told_and_remembered() -> None:
+def test_changes_and_bookmarks_are_reported_and_remembered() -> None:
     inputs: list[Input[str]] = [applied("a", 8), deleted("a", 9), Progressed(20)]
     assert walked(Watching(7, lists_by_watch=True), inputs) == (Watching(20, lists_by_watch=True), inputs)
 
 
 @pytest.mark.parametrize("end", [CUT, END, refused(500)])
 def test_cut_watch_goes_on_where_it_was_once_the_server_knows_as_much(end: Input[str]) -> None:
-    state, told = walked(Watching(7, lists_by_watch=True), [applied("a", 8), end])
+    state, reported = walked(Watching(7, lists_by_watch=True), [applied("a", 8), end])
     assert state == Cut(8, lists_by_watch=True)
     assert lists(state)
     assert query_of(state) == {"limit": "1"}
-    state, told = walked(state, [Page((A,), "token", 9)])
-    assert told == []
+    state, reported = walked(state, [Page((A,), "token", 9)])
+    assert reported == []
     assert query_of(state)["resourceVersion"] == "8"
 
 
@@ -113,8 +113,8 @@ def test_new_list_after_an_expired_token_holds_no_page_of_the_old_one() -> None:
 
 
 def test_page_that_was_cut_is_asked_for_again() -> None:
-    _, told = walked(BY_PAGES, [Page((A,), "token", 7), CUT, Page((B,), "", 7)])
-    assert told == [Restarted((A, B), 7)]
+    _, reported = walked(BY_PAGES, [Page((A,), "token", 7), CUT, Page((B,), "", 7)])
+    assert reported == [Restarted((A, B), 7)]
 
 
 @pytest.mark.parametrize("status", [400, 422])
@@ -130,12 +130,12 @@ def test_failed_first_call_is_made_again(failure: Broken) -> None:
 
 @pytest.mark.parametrize("end", [CUT, END, refused(410)])
 def test_list_by_watch_that_is_not_complete_is_forgotten_and_pages_are_asked_for(end: Input[str]) -> None:
-    state, told = walked(Empty(5), [Opened(), applied("a", 1), end])
-    assert (state, told) == (Empty(5, lists_by_watch=False), [])
+    state, reported = walked(Empty(5), [Opened(), applied("a", 1), end])
+    assert (state, reported) == (Empty(5, lists_by_watch=False), [])
 
 
 def test_list_that_is_older_than_what_was_seen_is_fatal() -> None:
-    with pytest.raises(HistoryLost, match=r"a list is of resourceVersion 4, and 5 was seen before: .*backup"):
+    with pytest.raises(HistoryLost, match=r"a list has resourceVersion 4, but 5 was seen before: .*backup"):
         step(Empty(5, lists_by_watch=False), Page((A,), "", 4))
     with pytest.raises(HistoryLost):
         walked(Empty(5), [Opened(), ListEnd(4)])

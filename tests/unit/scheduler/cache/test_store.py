@@ -13,7 +13,7 @@ from tests.unit.scheduler.cache.objects import a_refused, an_entry, applied, del
 Change = tuple[Found[str] | None, Found[str] | None]
 
 
-class Reader:
+class StoreReader:
     """A store and all changes that it told."""
 
     def __init__(self, *objects: Entry[str]) -> None:
@@ -23,7 +23,7 @@ class Reader:
         self.store.on_change(lambda old, new: self.changes.append((old, new)))
 
 
-def test_first_list_fills_the_store_and_tells_everything() -> None:
+def test_first_list_fills_the_store_and_reports_everything() -> None:
     store: Store[str] = Store()
     changes: list[Change] = []
     store.on_change(lambda old, new: changes.append((old, new)))
@@ -35,8 +35,8 @@ def test_first_list_fills_the_store_and_tells_everything() -> None:
     assert (store.resource_version, store.restarts) == (5, 0)
 
 
-def test_change_tells_old_and_new_after_the_store_holds_it() -> None:
-    reader = Reader(an_entry("a", 1, "old"))
+def test_change_reports_old_and_new_after_the_store_holds_it() -> None:
+    reader = StoreReader(an_entry("a", 1, "old"))
     held: list[str | None] = []
     reader.store.on_change(lambda _old, _new: held.append(reader.store.get("a", "ns")))
     reader.store.take(applied("a", 2, "new"))
@@ -45,7 +45,7 @@ def test_change_tells_old_and_new_after_the_store_holds_it() -> None:
 
 
 def test_older_or_same_version_changes_nothing() -> None:
-    reader = Reader(an_entry("a", 5, "new"))
+    reader = StoreReader(an_entry("a", 5, "new"))
     reader.store.take(applied("a", 4, "old"))
     reader.store.take(applied("a", 5, "same"))
     assert reader.changes == []
@@ -53,25 +53,25 @@ def test_older_or_same_version_changes_nothing() -> None:
 
 
 def test_object_made_again_under_a_name_is_an_end_and_a_beginning() -> None:
-    reader = Reader(an_entry("a", 1, uid="first"))
+    reader = StoreReader(an_entry("a", 1, uid="first"))
     reader.store.take(applied("a", 3, uid="second"))
     assert reader.changes == [(an_entry("a", 1, uid="first"), None), (None, an_entry("a", 3, uid="second"))]
     reader.store.take(deleted("a", 4, uid="first"))
     assert len(reader.store) == 1
 
 
-def test_deletion_is_told_with_what_was_there() -> None:
-    reader = Reader(an_entry("a"))
+def test_deletion_is_reported_with_what_was_there() -> None:
+    reader = StoreReader(an_entry("a"))
     reader.store.take(deleted("a", 2))
     reader.store.take(deleted("a", 3))
     assert reader.changes == [(an_entry("a"), None)]
     assert len(reader.store) == 0
 
 
-def test_new_list_tells_what_vanished_what_changed_and_what_appeared_and_nothing_else() -> None:
+def test_new_list_reports_what_vanished_what_changed_and_what_appeared_and_nothing_else() -> None:
     kept, old, gone = an_entry("kept", 1), an_entry("changed", 2), an_entry("gone", 3)
     new, appeared = an_entry("changed", 7), an_entry("appeared", 8)
-    reader = Reader(kept, old, gone)
+    reader = StoreReader(kept, old, gone)
     reader.store.take(Restarted((an_entry("kept", 1), new, appeared), 9))
     assert reader.changes == [(gone, None), (old, new), (None, appeared)]
     assert reader.store.entries[kept.key] is kept
@@ -80,13 +80,13 @@ def test_new_list_tells_what_vanished_what_changed_and_what_appeared_and_nothing
 
 def test_object_made_again_between_two_lists_is_an_end_and_a_beginning() -> None:
     first, second = an_entry("a", 1, uid="first"), an_entry("a", 3, uid="second")
-    reader = Reader(first)
+    reader = StoreReader(first)
     reader.store.take(Restarted((second,), 4))
     assert reader.changes == [(first, None), (None, second)]
 
 
 def test_object_that_became_undecodable_is_gone_until_it_is_mended() -> None:
-    reader = Reader(an_entry("a", 1))
+    reader = StoreReader(an_entry("a", 1))
     reader.store.take(Applied(a_refused("a", 2)))
     assert reader.changes == [(an_entry("a", 1), a_refused("a", 2))]
     assert reader.store.undecoded == {Key("ns", "a"): a_refused("a", 2)}
@@ -97,7 +97,7 @@ def test_object_that_became_undecodable_is_gone_until_it_is_mended() -> None:
 
 
 def test_undecodable_object_can_be_deleted_and_stays_refused_over_a_new_list() -> None:
-    reader = Reader()
+    reader = StoreReader()
     reader.store.take(Restarted((a_refused("a", 2), a_refused("b", 2)), 3))
     reader.store.take(Restarted((a_refused("a", 2), a_refused("b", 2)), 4))
     reader.store.take(deleted("b", 5))
@@ -105,8 +105,8 @@ def test_undecodable_object_can_be_deleted_and_stays_refused_over_a_new_list() -
     assert reader.changes == [(None, a_refused("a", 2)), (None, a_refused("b", 2)), (a_refused("b", 2), None)]
 
 
-def test_watch_that_is_behind_a_list_tells_nothing_new() -> None:
-    reader = Reader(an_entry("a", 1), an_entry("b", 2))
+def test_watch_that_is_behind_a_list_reports_nothing_new() -> None:
+    reader = StoreReader(an_entry("a", 1), an_entry("b", 2))
     reader.store.take(Restarted((an_entry("b", 9), an_entry("c", 8)), 9))
     del reader.changes[:]
     for late in (applied("a", 3), deleted("a", 7), applied("c", 8), deleted("b", 8), applied("b", 9), Progressed(8)):
@@ -117,7 +117,7 @@ def test_watch_that_is_behind_a_list_tells_nothing_new() -> None:
 
 
 def test_list_that_the_watch_has_overtaken_is_passed_over() -> None:
-    reader = Reader(an_entry("a", 1))
+    reader = StoreReader(an_entry("a", 1))
     reader.store.take(applied("b", 5))
     del reader.changes[:]
     reader.store.take(Restarted((an_entry("a", 1),), 4))
@@ -125,14 +125,14 @@ def test_list_that_the_watch_has_overtaken_is_passed_over() -> None:
 
 
 def test_interruption_changes_nothing() -> None:
-    reader = Reader(an_entry("a", 5))
+    reader = StoreReader(an_entry("a", 5))
     reader.store.take(Interrupted(Unanswered("GET /x", "cut", is_ambiguous=True), 1.0))
     assert (reader.changes, reader.store.resource_version) == ([], 5)
 
 
 def test_version_is_reached_by_any_event_of_the_resource() -> None:
     async def waits() -> list[bool]:
-        store = Reader(an_entry("a", 5)).store
+        store = StoreReader(an_entry("a", 5)).store
         waiting = [asyncio.ensure_future(store.reached(version, 60)) for version in (7, 6, 7, 8, 5)]
         await asyncio.sleep(0)
         seen = [[done.done() for done in waiting]]
@@ -148,7 +148,7 @@ def test_version_is_reached_by_any_event_of_the_resource() -> None:
 
 def test_version_that_does_not_come_in_time_is_not_reached() -> None:
     async def waits() -> tuple[bool, bool]:
-        store = Reader(an_entry("a", 5)).store
+        store = StoreReader(an_entry("a", 5)).store
         late = await store.reached(6, 0.0)
         store.take(applied("a", 6))
         return late, await store.reached(6, 0.0)
@@ -157,7 +157,7 @@ def test_version_that_does_not_come_in_time_is_not_reached() -> None:
 
 
 def test_handler_that_fails_at_a_change_costs_that_change_alone(caplog: pytest.LogCaptureFixture) -> None:
-    reader = Reader(an_entry("a", 1))
+    reader = StoreReader(an_entry("a", 1))
 
     def fail(_old: Found[str] | None, new: Found[str] | None) -> None:
         raise KeyError(new and new.key)
@@ -169,12 +169,12 @@ def test_handler_that_fails_at_a_change_costs_that_change_alone(caplog: pytest.L
     assert after == reader.changes == [(None, an_entry("b", 2))]
     assert (reader.store.failures, reader.store.resource_version) == (1, 2)
     assert [record.getMessage() for record in caplog.records if record.exc_info] == [
-        "a change was not taken in, from nothing to ns/b at 2"
+        "cannot apply a change from nothing to ns/b at 2"
     ]
 
 
 def test_objects_that_cannot_be_decoded_are_reported_as_all_others() -> None:
-    reader = Reader(an_entry("a", 1))
+    reader = StoreReader(an_entry("a", 1))
     reader.store.take(Applied(a_refused("a", 2)))
     reader.store.take(Applied(a_refused("a", 3, "spec: is worse")))
     reader.store.take(applied("a", 4))
@@ -191,7 +191,7 @@ def test_objects_that_cannot_be_decoded_are_reported_as_all_others() -> None:
 
 
 def test_object_whose_uid_cannot_be_read_is_the_one_that_had_the_name() -> None:
-    reader = Reader(an_entry("a", 1))
+    reader = StoreReader(an_entry("a", 1))
     reader.store.take(Applied(replace(a_refused("a", 2), uid="")))
     assert reader.store.undecoded[Key("ns", "a")] == a_refused("a", 2)
 

@@ -19,7 +19,7 @@ BOOKMARK = b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"7"}}}'
 BROKEN = b'{"type":"MODIFIED","object":{"metadata":{}}}'
 
 
-class Over(BaseException):
+class WatcherOver(BaseException):
     """A script has come to its end."""
 
 
@@ -38,7 +38,7 @@ class Server:
     async def stream(self, path: str, query: Mapping[str, str], idle_s: float) -> AsyncIterator[AsyncIterator[bytes]]:
         lines = next(self._watches, None)
         if lines is None:
-            raise Over
+            raise WatcherOver
 
         async def tell() -> AsyncIterator[bytes]:
             for line in lines:
@@ -55,37 +55,37 @@ def failing(*_: object) -> None:
     raise RuntimeError("a defect")
 
 
-def told(server: Server, backoff: WatchBackoff | None = None) -> list[Event[Mapping[str, Any]]]:
+def reported(server: Server, backoff: WatchBackoff | None = None) -> list[Event[Mapping[str, Any]]]:
     events: list[Event[Mapping[str, Any]]] = []
     at_once = backoff or WatchBackoff(0.0, longest_s=0.0)
     connection = cast(Connection, server)
     watcher = Watcher(connection, PODS, whole, lambda: 0.0, lists_by_watch=False, backoff=at_once)
-    with pytest.raises(Over):
+    with pytest.raises(WatcherOver):
         asyncio.run(watcher.run(events.append))
     return events
 
 
-def test_watch_that_is_opened_again_and_again_and_tells_nothing_is_no_word_of_the_server() -> None:
-    events = told(Server(*[()] * (3 * VAIN_OPENINGS)))
+def test_watch_that_is_opened_again_and_again_and_reports_nothing_is_no_word_of_the_server() -> None:
+    events = reported(Server(*[()] * (3 * VAIN_OPENINGS)))
     assert events == [Restarted((), 7), *[Progressed(7)] * (VAIN_OPENINGS - 1)]
 
 
-def test_watch_that_tells_something_is_heard_again() -> None:
-    before = told(Server(*[()] * VAIN_OPENINGS))
-    events = told(Server(*[()] * VAIN_OPENINGS, (BOOKMARK,), ()))
+def test_watch_that_reports_something_is_heard_again() -> None:
+    before = reported(Server(*[()] * VAIN_OPENINGS))
+    events = reported(Server(*[()] * VAIN_OPENINGS, (BOOKMARK,), ()))
     assert events[len(before) :] == [Progressed(7), Progressed(7)]
 
 
 def test_line_that_cannot_be_read_is_made_up_for_by_a_list_and_the_watch_goes_on() -> None:
     server = Server((BROKEN, BOOKMARK), (BOOKMARK,))
-    events = told(server)
+    events = reported(server)
     kinds = [type(event) for event in events]
     assert kinds == [Restarted, Progressed, Outdated, Interrupted, Restarted, Progressed, Progressed]
     assert server.lists == 2
 
 
 def test_lists_that_make_up_for_the_same_again_and_again_come_ever_later() -> None:
-    events = told(Server(*[(BROKEN,)] * 5), WatchBackoff(0.001, longest_s=1.0, jitter=0.0))
+    events = reported(Server(*[(BROKEN,)] * 5), WatchBackoff(0.001, longest_s=1.0, jitter=0.0))
     waits = [event.retry_in_s for event in events if isinstance(event, Interrupted)]
     assert waits == [0.0, 0.001, 0.002, 0.004, 0.008]
 
@@ -94,8 +94,8 @@ def test_defect_of_our_own_does_not_end_the_watch(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("scheduler.cache.watcher.input_of", failing)
-    events = told(Server((BOOKMARK,), (BOOKMARK,)))
+    events = reported(Server((BOOKMARK,), (BOOKMARK,)))
     assert [type(event) for event in events].count(Restarted) == 3
     assert [record.getMessage() for record in caplog.records if record.exc_info] == [
-        "pods (v1): what the API server tells cannot be taken"
+        "pods (v1): cannot process what the API server sent"
     ] * 2

@@ -18,7 +18,7 @@ LIST = {"apiVersion": "v1", "kind": "PodList", "metadata": {"resourceVersion": "
 BOOKMARK = b'{"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "5"}}}'
 
 
-class Over(BaseException):
+class WatcherWaitsOver(BaseException):
     """A script has come to its end."""
 
 
@@ -42,7 +42,7 @@ class Server:
 
         watch = next(self._watches, None)
         if watch is None:
-            raise Over
+            raise WatcherWaitsOver
         self._call = "watch"
         yield lines(watch)
 
@@ -53,12 +53,12 @@ class Server:
 def waits(monkeypatch: pytest.MonkeyPatch, *watches: tuple[bytes, ...]) -> list[tuple[str, float]]:
     """What the watcher waits after its calls."""
     server = Server(*watches)
-    told: list[Event[str]] = []
+    reported: list[Event[str]] = []
     monkeypatch.setattr("scheduler.cache.watcher.asyncio.sleep", server.sleep)
     connection, backoff = cast(Connection, server), WatchBackoff(1.0, longest_s=5.0)
     watcher = Watcher(connection, PODS, lambda _: "", lambda: 0.0, lists_by_watch=False, backoff=backoff)
-    with pytest.raises(Over):
-        asyncio.run(watcher.run(told.append))
+    with pytest.raises(WatcherWaitsOver):
+        asyncio.run(watcher.run(reported.append))
     return server.waits
 
 

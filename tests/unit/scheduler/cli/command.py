@@ -36,12 +36,12 @@ def dra(*arguments: str | Path, stdin: str | bytes = "") -> Run:
     return Run(result.exit_code, result.stdout, without_progress(result.stderr))
 
 
-def without_progress(told: str) -> str:
+def without_progress(reported: str) -> str:
     """Standard error but for how far the command is, which it tells after a second: a busy machine takes so long.
 
     And but for the room that nodes have: most tests do not give them any.
     """
-    return ROOM.sub("", _PROGRESS.sub("", told))
+    return ROOM.sub("", _PROGRESS.sub("", reported))
 
 
 def saved(folder: Path, *objects: Json, name: str = "input.yaml") -> Path:

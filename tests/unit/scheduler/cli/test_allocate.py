@@ -125,7 +125,7 @@ def test_gates_that_make_no_sense_are_bad_input(gates: str, message: str) -> Non
     assert message in " ".join(run.err.split())
 
 
-def test_the_features_in_force_are_told_when_asked_for() -> None:
+def test_the_features_in_force_are_shown_when_asked_for() -> None:
     run = allocate(a_cluster(), "-v", "--strict", "--kubernetes", "1.34", "--feature-gates", "DRAAdminAccess=false")
     expected = "features in force: Kubernetes 1.34, strict: DRAPrioritizedList, DRAResourceClaimDeviceStatus"
     assert run.err.splitlines()[0] == expected
@@ -367,7 +367,7 @@ def test_an_input_without_any_object_is_bad_input() -> None:
 
 def test_a_file_without_any_object_is_a_warning_beside_others() -> None:
     run = dra("allocate", "-", stdin="---\n# nothing\n")
-    assert run.err.splitlines() == ["warning: standard input: holds no object", "dra: the input holds no object"]
+    assert run.err.splitlines() == ["warning: standard input: holds no object", "dra: the input contains no objects"]
 
 
 def test_pods_that_only_name_their_priority_class_come_in_its_order() -> None:
@@ -455,7 +455,7 @@ def test_progress_is_silent_for_the_first_second(capsys: pytest.CaptureFixture[s
     assert capsys.readouterr() == ("", "")
 
 
-def test_progress_is_told_after_a_second_and_then_every_five_in_a_log(capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_is_reported_after_a_second_and_then_every_five_in_a_log(capsys: pytest.CaptureFixture[str]) -> None:
     clock = _Clock()
     with Progress(clock) as progress:
         for done in range(1, 14):
@@ -480,13 +480,13 @@ def test_progress_on_a_terminal_is_one_line_that_is_wiped_at_the_end(
     assert err.split("\r\x1b[K") == ["", "placing: 1 of 20", "placing: 2 of 20", ""]
 
 
-def test_alike_nodes_are_counted_in_the_table_and_told_one_by_one_in_the_wide_one() -> None:
+def test_alike_nodes_are_counted_in_the_table_and_reported_one_by_one_in_the_wide_one() -> None:
     objects = [*a_cluster("a", "b", "c"), a_claim("c", a_request(count=3)), an_allocated_claim("h", "gpu-0", node="b")]
     _, line = allocate(objects).out.splitlines()
     assert line.endswith("0/3 nodes: no node has 3 devices for request gpu, the most is 2, on a (of 2 devices)")
     _, first, *rest = allocate(objects, "-o", "wide").out.splitlines()
     assert first.split() == line.split()
-    assert [told.split()[0] for told in rest] == ["a:", "b:", "c:"]
+    assert [reported.split()[0] for reported in rest] == ["a:", "b:", "c:"]
     assert rest[1].endswith("1 is left (2 devices: 1 is in use (held by default/h))")
 
 
@@ -497,7 +497,9 @@ def test_table_of_the_readme_is_what_the_demo_prints() -> None:
     for line in ["POD " + shown[0], *shown[1:]]:
         # Three dots stand for the rest of a line, or for lines that are left out.
         is_cut, start = line.endswith("..."), line.removesuffix("...")
-        assert line == "..." or any(told == line or (is_cut and told.startswith(start)) for told in rest), line
+        assert line == "..." or any(reported == line or (is_cut and reported.startswith(start)) for reported in rest), (
+            line
+        )
 
 
 def test_an_overlay_replaces_and_adds(tmp_path: Path) -> None:

@@ -100,20 +100,20 @@ BROKEN_OBJECTS = [
 
 
 @pytest.mark.parametrize(("raw", "message"), BROKEN_OBJECTS)
-def test_a_broken_object_is_told_with_file_document_object_field_and_value(
+def test_a_broken_object_is_reported_with_file_document_object_field_and_value(
     raw: Json, message: str, tmp_path: Path
 ) -> None:
     run, path = spoiled(tmp_path, document(raw))
     assert (run.code, run.out) == (2, "")
     (error,) = run.errors
     assert error.startswith(f"{path}, document 2: {message}")
-    assert run.err.endswith("dra: 1 error in the input, nothing was placed (--keep-going uses the rest)\n")
+    assert run.err.endswith("dra: 1 error in the input, nothing was placed; use --keep-going to place the rest\n")
 
 
-def test_an_item_of_a_list_is_told_with_its_position(tmp_path: Path) -> None:
+def test_an_item_of_a_list_is_reported_with_its_position(tmp_path: Path) -> None:
     run, path = spoiled(tmp_path, text_of(a_list(a_node("n"), a_claim("c", a_request(count=0)), 5)))
     assert len(run.errors) == 1
-    assert run.errors[0] == f"{path}, document 1, items[2]: is no object but a number: 5"
+    assert run.errors[0] == f"{path}, document 1, items[2]: is not an object but a number: 5"
 
 
 BROKEN_TEXTS = [
@@ -122,7 +122,7 @@ BROKEN_TEXTS = [
     ),
     pytest.param(b'{"apiVersion": "v1", "kind": "No', "is not valid YAML or JSON: line 1, column", id="cut JSON"),
     pytest.param("apiVersion: v1\n\tkind: Pod\n", "is not valid YAML or JSON: line 2, column 1:", id="a tab"),
-    pytest.param("a: 1\na: 2\n", "line 2, column 1: the key 'a' stands twice in one mapping", id="a key twice"),
+    pytest.param("a: 1\na: 2\n", "line 2, column 1: the key 'a' appears twice in one mapping", id="a key twice"),
     pytest.param("a: .nan\n", "line 1, column 4: .nan is not a finite number", id="no number"),
     pytest.param(b"\x7fELF\x02\x01\x01\x00\x80\xff", "is not UTF-8 text: byte 0x80 at offset 8", id="a binary file"),
     pytest.param(b"PK\x03\x04\x00\x00", "is not text: a NUL byte at offset 4", id="an archive"),
@@ -136,13 +136,13 @@ BROKEN_TEXTS = [
         f"its aliases expand to more than {MAX_VALUES} values",
         id="a YAML bomb",
     ),
-    pytest.param("hello", 'document 1: is no object but text: "hello"', id="plain text"),
-    pytest.param("<html><body>404</body></html>", 'document 1: is no object but text: "<html>', id="HTML"),
+    pytest.param("hello", 'document 1: is not an object but text: "hello"', id="plain text"),
+    pytest.param("<html><body>404</body></html>", 'document 1: is not an object but text: "<html>', id="HTML"),
 ]
 
 
 @pytest.mark.parametrize(("content", "message"), BROKEN_TEXTS)
-def test_broken_text_is_told_in_one_line_with_its_file(content: str | bytes, message: str, tmp_path: Path) -> None:
+def test_broken_text_is_reported_in_one_line_with_its_file(content: str | bytes, message: str, tmp_path: Path) -> None:
     run, path = spoiled(tmp_path, content)
     assert (run.code, run.out) == (2, "")
     (error,) = run.errors
@@ -151,20 +151,20 @@ def test_broken_text_is_told_in_one_line_with_its_file(content: str | bytes, mes
     assert len(error) < len(path) + 300
 
 
-def test_a_path_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_path_that_is_not_there_is_reported(tmp_path: Path) -> None:
     run = dra("allocate", saved(tmp_path, *a_cluster()), tmp_path / "none.yaml")
     assert (run.code, run.out) == (2, "")
     assert run.errors == [f"{tmp_path / 'none.yaml'}: cannot be read: No such file or directory"]
 
 
-def test_an_object_that_stands_twice_with_another_content_is_told_with_both_places(tmp_path: Path) -> None:
+def test_an_object_that_is_there_twice_with_another_content_is_reported_with_both_places(tmp_path: Path) -> None:
     run, path = spoiled(tmp_path, text_of(a_slice(count=5)))
     name = a_slice()["metadata"]["name"]
     first = f"{tmp_path / 'cluster.yaml'}, document 2"
     assert run.errors == [f"{path}, document 1: ResourceSlice {name}: stands here with another content than in {first}"]
 
 
-def test_errors_of_all_files_and_documents_are_told_together(tmp_path: Path) -> None:
+def test_errors_of_all_files_and_documents_are_reported_together(tmp_path: Path) -> None:
     first = saved(tmp_path, a_claim("c", a_request(count=-1)), a_pod("p", priority=[]), name="first.yaml")
     second = tmp_path / "second.yaml"
     second.write_text("a: [")
@@ -269,7 +269,7 @@ def test_a_selector_that_does_not_compile_is_an_error_whoever_uses_it(
 
 
 @pytest.mark.parametrize("expression", ["device.driver ==", "device.nose", "1"])
-def test_with_keep_going_the_error_of_a_selector_is_told_in_one_line_of_the_table(
+def test_with_keep_going_the_error_of_a_selector_is_reported_in_one_line_of_the_table(
     expression: str, tmp_path: Path
 ) -> None:
     run = dra("allocate", saved(tmp_path, *a_cluster(), *with_selector(expression)), "--keep-going")
@@ -278,7 +278,7 @@ def test_with_keep_going_the_error_of_a_selector_is_told_in_one_line_of_the_tabl
     assert "class bad" in run.out
 
 
-def test_a_huge_workload_is_told_with_its_file_and_document(tmp_path: Path) -> None:
+def test_a_huge_workload_is_reported_with_its_file_and_document(tmp_path: Path) -> None:
     run, path = spoiled(tmp_path, document(a_workload("Deployment", "web", replicas=2**31 - 1)))
     assert run.code == 2
     (error,) = run.errors
@@ -310,26 +310,26 @@ HUGE_NAMES = [
 
 
 @pytest.mark.parametrize("raw", HUGE_VALUES)
-def test_a_value_of_ten_million_letters_is_told_in_short(raw: Json, tmp_path: Path) -> None:
+def test_a_value_of_ten_million_letters_is_reported_in_short(raw: Json, tmp_path: Path) -> None:
     run, _ = spoiled(tmp_path, text_of(raw))
     assert run.code == 2
     assert len(run.out) + len(run.err) < 5000
 
 
 @pytest.mark.parametrize("raw", HUGE_NAMES)
-def test_a_name_of_ten_million_letters_is_told_in_short(raw: Json, tmp_path: Path) -> None:
+def test_a_name_of_ten_million_letters_is_reported_in_short(raw: Json, tmp_path: Path) -> None:
     run, _ = spoiled(tmp_path, text_of(raw))
     assert len(run.out) + len(run.err) < 5000
 
 
-def test_a_file_of_ten_million_letters_is_told_in_short(tmp_path: Path) -> None:
+def test_a_file_of_ten_million_letters_is_reported_in_short(tmp_path: Path) -> None:
     run, _ = spoiled(tmp_path, HUGE)
     assert run.code == 2
     assert len(run.err) < 1000
 
 
 @pytest.mark.parametrize("name", ["Infer_0", "träin-0", "a\nb", "a\x1b[31mb"])
-def test_a_pod_of_an_invalid_name_is_told(name: str, tmp_path: Path) -> None:
+def test_a_pod_of_an_invalid_name_is_reported(name: str, tmp_path: Path) -> None:
     run, path = spoiled(tmp_path, document(a_pod(name, template="one")))
     assert run.code == 2
     (error,) = run.errors
@@ -338,7 +338,7 @@ def test_a_pod_of_an_invalid_name_is_told(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("output", ["table", "json", "yaml"])
-def test_half_a_character_is_told(output: str, tmp_path: Path) -> None:
+def test_half_a_character_is_reported(output: str, tmp_path: Path) -> None:
     raw = orjson.dumps(a_pod("q", claim="c", metadata={"annotations": {"a": "HALF"}})).replace(b"HALF", b"\\ud800")
     run, path = spoiled(tmp_path, raw, "-o", output)
     assert run.code == 2

@@ -13,7 +13,7 @@ from click import unstyle
 from allocator.gates import Features
 from allocator.model import Allocation
 from allocator.outcome import Allocated, Exhausted
-from scheduler.cli.inputs import World, inventory_of
+from scheduler.cli.inputs import Input, inventory_of
 from scheduler.offline.claims import Claims
 from scheduler.offline.explanation import Explanation, explain
 from scheduler.offline.placement import PlacedPod, Placement, Result, order_of
@@ -33,10 +33,14 @@ from tests.unit.scheduler.manifests import (
     a_pod,
     a_request,
     a_slice,
+    a_storage_class,
+    a_volume,
+    a_volume_claim,
     a_workload,
     an_allocated_claim,
     an_allocation,
     text_of,
+    volumes_of,
 )
 from tests.unit.scheduler.scenario import inventory_of as inventory_from
 
@@ -122,7 +126,7 @@ def test_pod_of_a_workload_is_known_by_its_name() -> None:
     [
         ("ml/none", (), "dra: pod ml/none is not in the input"),
         ("claim/ml/none", (), "dra: claim ml/none is not in the input, nor made of a template for a pod of it"),
-        ("deploy/ml/web", (), "dra: deploy/ml/web: deploy is no kind that can be explained, which are pod and claim"),
+        ("deploy/ml/web", (), "dra: deploy/ml/web: deploy is not pod or claim, the kinds that can be explained"),
         ("p", ("--node", "none"), "dra: node none is not in the input"),
     ],
 )
@@ -159,14 +163,14 @@ def test_input_with_errors_is_used_only_on_request() -> None:
 # -- why here
 
 
-def test_pod_that_fits_is_told_its_node_and_devices() -> None:
+def test_pod_that_fits_is_shown_its_node_and_devices() -> None:
     objects = [*a_cluster("a", "b", count=2), an_allocated_claim("held", "gpu-0", node="a"), a_pod("p", template="one")]
     run = run_on("p", objects)
     assert run.code == 0
     assert headline(run) == "pod default/p fits: node a, the best by score of 2 that can"
-    told = section(run, "node a, which is chosen")
-    assert re.fullmatch(r"claim default/p-dev-\w{5}, request gpu: needs 1 device, the node has 2", told[0])
-    assert told[1:] == [
+    reported = section(run, "node a, which is chosen")
+    assert re.fullmatch(r"claim default/p-dev-\w{5}, request gpu: needs 1 device, the node has 2", reported[0])
+    assert reported[1:] == [
         "1 is in use (held by default/held)",
         f"1 left: {DRIVER}/a/gpu-1",
         f"takes {DRIVER}/a/gpu-1",
@@ -174,7 +178,7 @@ def test_pod_that_fits_is_told_its_node_and_devices() -> None:
     assert section(run, "other nodes") == ["1 node (b): can"]
 
 
-def test_nodes_that_were_passed_over_are_told_with_their_reasons() -> None:
+def test_nodes_that_were_passed_over_are_reported_with_their_reasons() -> None:
     objects = [*a_cluster("b"), a_node("a"), a_node("c", unschedulable=True), a_node("d"), a_pod("p", template="one")]
     run = run_on("p", objects)
     assert headline(run) == "pod default/p fits: node b, the only one that can"
@@ -184,7 +188,7 @@ def test_nodes_that_were_passed_over_are_told_with_their_reasons() -> None:
     ]
 
 
-def test_alternative_that_was_passed_over_is_told_with_its_reason() -> None:
+def test_alternative_that_was_passed_over_is_reported_with_its_reason() -> None:
     two = {"name": "two", "deviceClassName": "gpu", "count": 2}
     one = {"name": "one", "deviceClassName": "gpu"}
     claim = a_claim("c", {"name": "r", "firstAvailable": [two, one]})
@@ -196,7 +200,7 @@ def test_alternative_that_was_passed_over_is_told_with_its_reason() -> None:
     assert (passed["claim"], passed["request"]) == ("default/c", "r/two")
 
 
-def test_alternative_that_an_earlier_request_keeps_away_is_told_so() -> None:
+def test_alternative_that_an_earlier_request_keeps_away_is_shown_so() -> None:
     def either(name: str, *counts: int) -> Json:
         subs = [{"name": f"n{count}", "deviceClassName": "gpu", "count": count} for count in counts]
         return {"name": name, "firstAvailable": subs}
@@ -207,7 +211,7 @@ def test_alternative_that_an_earlier_request_keeps_away_is_told_so() -> None:
     assert f"claim default/c, second/n2 was passed over: {reason}" in section(run, "node node-1")
 
 
-def test_pod_without_claims_has_no_devices_to_tell_of() -> None:
+def test_pod_without_claims_has_no_devices_to_report_of() -> None:
     run = run_on("p", [*a_cluster(), a_pod("p")])
     assert (run.code, run.out) == (
         0,
@@ -223,25 +227,25 @@ def test_bound_pod_is_where_it_is() -> None:
         "pod default/p fits: is on node node-1",
         f"  claim default/c is allocated: gpu: {DRIVER}/node-1/gpu-1",
     ]
-    told = object_on("p", objects)
-    assert told["node"] == {"name": "node-1", "verdict": "Fits"}
-    assert told["claims"][0]["allocated"] == [
+    reported = object_on("p", objects)
+    assert reported["node"] == {"name": "node-1", "verdict": "Fits"}
+    assert reported["claims"][0]["allocated"] == [
         {"request": "gpu", "driver": DRIVER, "pool": "node-1", "device": "gpu-1"},
     ]
 
 
 @pytest.mark.parametrize(
-    ("reserved", "told"),
+    ("reserved", "reported"),
     [
         ([], "is allocated, reserved for nobody"),
         ([{"resource": "pods", "name": "gone", "uid": "u"}], "is allocated, reserved for pods gone"),
     ],
 )
-def test_allocated_claim_that_no_pending_pod_uses_says_for_whom_it_is(reserved: list[Json], told: str) -> None:
+def test_allocated_claim_that_no_pending_pod_uses_says_for_whom_it_is(reserved: list[Json], reported: str) -> None:
     run = run_on("claim/c", [*a_cluster(), an_allocated_claim("c", "gpu-1", reserved_for=reserved)])
     assert run.code == 0
     assert run.out.splitlines() == [
-        f"claim default/c fits: {told}",
+        f"claim default/c fits: {reported}",
         f"  claim default/c is allocated: gpu: {DRIVER}/node-1/gpu-1",
     ]
 
@@ -252,8 +256,8 @@ def test_claim_that_is_being_deleted_gets_nothing() -> None:
     assert (run.code, run.out) == (1, "claim default/c does not fit: is being deleted\n")
     allocated = an_allocated_claim("c", "gpu-1")
     allocated["metadata"] |= dying
-    told = headline(run_on("claim/c", [*a_cluster(), allocated]))
-    assert told == "claim default/c fits: is being deleted, and still allocated, reserved for nobody"
+    reported = headline(run_on("claim/c", [*a_cluster(), allocated]))
+    assert reported == "claim default/c fits: is being deleted, and still allocated, reserved for nobody"
 
 
 def test_allocated_claim_keeps_other_nodes_out_of_reach() -> None:
@@ -265,7 +269,7 @@ def test_allocated_claim_keeps_other_nodes_out_of_reach() -> None:
     ]
 
 
-def test_extended_resource_is_told_by_the_claim_that_it_becomes() -> None:
+def test_extended_resource_is_reported_by_the_claim_that_it_becomes() -> None:
     container = {"name": "c", "resources": {"requests": {"example.com/gpu": "3"}, "limits": {"example.com/gpu": "3"}}}
     objects = [a_node(), a_slice(), a_class(extendedResourceName="example.com/gpu"), a_pod("p", containers=[container])]
     run = run_on("p", objects)
@@ -277,7 +281,7 @@ def test_extended_resource_is_told_by_the_claim_that_it_becomes() -> None:
 # -- why not
 
 
-def test_pod_that_does_not_fit_is_told_why_and_what_would_help() -> None:
+def test_pod_that_does_not_fit_is_shown_why_and_what_would_help() -> None:
     held = [an_allocated_claim("big", "gpu-0", "gpu-1", node="a"), an_allocated_claim("small", "gpu-0", node="b")]
     claim = a_claim("c", a_request(count=3))
     objects = [*a_cluster("a", "b", count=3), *held, claim, a_pod("p", claim="c")]
@@ -305,18 +309,18 @@ def test_first_line_is_what_allocate_says() -> None:
     assert table.split(maxsplit=2)[2] == headline(run_on("p", objects)).partition(": ")[2]
 
 
-def test_pool_that_is_being_updated_is_told_in_the_first_line_where_the_pod_might_go() -> None:
+def test_pool_that_is_being_updated_is_reported_in_the_first_line_where_the_pod_might_go() -> None:
     half = a_slice(node="node-1", pool={"name": "half", "generation": 3, "resourceSliceCount": 2})
     nodes = [a_node("node-1"), a_node("node-2", labels={"zone": "b"})]
     objects = [*nodes, half, a_slice(node="node-2", count=1), a_class(), a_claim("c", a_request(count=2))]
     anywhere, zone_b = a_pod("p", claim="c"), a_pod("p", claim="c", nodeSelector={"zone": "b"})
-    told = f"; 1 pool is being updated: {DRIVER}/half (1 of 2 slices of generation 3 are there)"
-    assert headline(run_on("p", [*objects, anywhere])).endswith(told)
-    assert dra("allocate", "-", stdin=text_of(*objects, anywhere)).out.endswith(f"{told}\n")
-    assert told not in headline(run_on("p", [*objects, zone_b]))
+    reported = f"; 1 pool is being updated: {DRIVER}/half (1 of 2 slices of generation 3 are there)"
+    assert headline(run_on("p", [*objects, anywhere])).endswith(reported)
+    assert dra("allocate", "-", stdin=text_of(*objects, anywhere)).out.endswith(f"{reported}\n")
+    assert reported not in headline(run_on("p", [*objects, zone_b]))
 
 
-def test_nodes_that_lack_devices_for_the_same_reason_are_told_together() -> None:
+def test_nodes_that_lack_devices_for_the_same_reason_are_reported_together() -> None:
     held = [an_allocated_claim(f"h-{node}", *devices, node=node) for node, devices in HOLDERS]
     objects = [*a_cluster(*"abcdef", count=3), *held, a_claim("c", a_request(count=4)), a_pod("p", claim="c")]
     assert section(run_on("p", objects), "other nodes") == [
@@ -324,14 +328,14 @@ def test_nodes_that_lack_devices_for_the_same_reason_are_told_together() -> None
     ]
 
 
-def test_nodes_that_have_too_few_devices_of_any_kind_are_told_together() -> None:
+def test_nodes_that_have_too_few_devices_of_any_kind_are_reported_together() -> None:
     slices = [a_slice(node=node, count=count) for node, count in (("a", 2), ("b", 1), ("c", 0))]
     objects = [*map(a_node, "abc"), *slices, a_class(), a_claim("c", a_request(count=3))]
-    told = section(run_on("claim/c", objects), "other nodes")
-    assert told == ["2 nodes (b, c): request gpu needs 3 devices, 0 to 1 are left"]
+    reported = section(run_on("claim/c", objects), "other nodes")
+    assert reported == ["2 nodes (b, c): request gpu needs 3 devices, 0 to 1 are left"]
 
 
-def test_selector_that_no_device_passes_is_told_with_the_value_that_it_wants() -> None:
+def test_selector_that_no_device_passes_is_reported_with_the_value_that_it_wants() -> None:
     wanted = f"device.attributes['{DRIVER}'].productName.lowerAscii().matches('^nvidia h100')"
     devices = [{"name": "gpu-0", "attributes": {"productName": {"string": "A100"}}}]
     claim = a_claim("c", a_request(selectors=[{"cel": {"expression": wanted}}]))
@@ -348,21 +352,23 @@ HOLDERS = (
 )
 
 
-def test_nodes_that_block_all_or_a_constraint_are_told_together_too() -> None:
+def test_nodes_that_block_all_or_a_constraint_are_reported_together_too() -> None:
     held = [an_allocated_claim(f"h-{node}", *devices, node=node) for node, devices in HOLDERS[:3]]
     for_all = a_claim("c", a_request(allocationMode="All"))
-    told = section(run_on("claim/c", [*a_cluster(*"abc", count=3), *held, for_all]), "other nodes")
-    assert told == ["2 nodes (b, c): request gpu needs all of 3 devices: some are in use"]
+    reported = section(run_on("claim/c", [*a_cluster(*"abc", count=3), *held, for_all]), "other nodes")
+    assert reported == ["2 nodes (b, c): request gpu needs all of 3 devices: some are in use"]
     numa = [{"name": f"gpu-{n}", "attributes": {"numa": {"int": n}}} for n in range(3)]
     same = [{"name": f"gpu-{n}", "attributes": {"numa": {"int": n // 2}}} for n in range(4)]
     slices = [a_slice(node=node, devices=numa) for node in "ab"] + [a_slice(node="c", devices=same)]
     claim = a_claim("c", a_request(count=3))
     claim["spec"]["devices"]["constraints"] = [{"matchAttribute": f"{DRIVER}/numa"}]
-    told = section(run_on("claim/c", [*map(a_node, "abc"), *slices, a_class(), claim]), "other nodes")
-    assert told == [f"2 nodes (a, b): matchAttribute {DRIVER}/numa lets at most 1 of 3 devices together (requests gpu)"]
+    reported = section(run_on("claim/c", [*map(a_node, "abc"), *slices, a_class(), claim]), "other nodes")
+    assert reported == [
+        f"2 nodes (a, b): matchAttribute {DRIVER}/numa lets at most 1 of 3 devices together (requests gpu)"
+    ]
 
 
-def test_nodes_with_invalid_pools_are_told_apart() -> None:
+def test_nodes_with_invalid_pools_are_distinguished() -> None:
     bad = [
         a_slice(
             f"bad-{node}-{number}",
@@ -382,15 +388,15 @@ def test_nodes_with_invalid_pools_are_told_apart() -> None:
     ]
 
 
-def test_constraint_is_told_with_the_devices_of_each_value() -> None:
+def test_constraint_is_reported_with_the_devices_of_each_value() -> None:
     numa = [{"name": f"gpu-{n}", "attributes": {"numa": {"int": n // 3}}} for n in range(5)]
     claim = a_claim("c", a_request(count=4))
     claim["spec"]["devices"]["constraints"] = [{"matchAttribute": f"{DRIVER}/numa"}]
     objects = [a_node(), a_slice(devices=numa), a_class(), claim]
-    told = section(run_on("claim/c", objects), "node node-1")
+    reported = section(run_on("claim/c", objects), "node node-1")
     constraint = f"one {DRIVER}/numa for 4 devices of request gpu"
     because = f"request gpu needs 4 devices with one {DRIVER}/numa, and no value has more than 3 free on node node-1"
-    assert told[2:] == [
+    assert reported[2:] == [
         f"claim default/c, constraint #0: {constraint}: 0 has 3 free of 3, 1 has 2 free of 2",
         f"Because {because}, claim default/c cannot be had there.",
         "would fit if",
@@ -415,30 +421,30 @@ def test_where_nothing_helps_that_is_said() -> None:
 def test_claim_with_an_error_that_has_devices_has_to_be_released_like_any_other() -> None:
     faulty = a_claim("faulty", a_request(count=-1), status={"allocation": an_allocation("gpu-0")})
     objects = [*a_cluster(count=2), faulty, an_allocated_claim("held", "gpu-1"), a_claim("c", a_request(count=2))]
-    told = run_on("claim/c", objects, "--keep-going").out
-    assert "claims default/faulty and default/held released" in told
+    reported = run_on("claim/c", objects, "--keep-going").out
+    assert "claims default/faulty and default/held released" in reported
 
 
 def test_remedies_of_several_claims_say_which_claim_is_meant() -> None:
     entries = [{"name": name, "resourceClaimName": name} for name in ("c", "d")]
     pod = a_pod("p", entries=entries)
     objects = [*a_cluster(count=3), a_claim("c", a_request(count=2)), a_claim("d", a_request(count=2)), pod]
-    told = section(run_on("p", objects), "node node-1")
-    assert told[-3:] == [
+    reported = section(run_on("p", objects), "node node-1")
+    assert reported[-3:] == [
         "would fit if",
         "request gpu of claim default/c: count 1",
         "request gpu of claim default/d: count 1",
     ]
 
 
-def test_error_that_ends_the_attempt_is_told_whole_and_at_its_node() -> None:
+def test_error_that_ends_the_attempt_is_reported_whole_and_at_its_node() -> None:
     selectors = [{"cel": {"expression": "device.nose"}}]
     objects = [*a_cluster("a", "b"), a_claim("c", a_request(selectors=selectors))]
     run = run_on("claim/c", objects, "--keep-going")
     assert run.code == 2
     assert "nose" in headline(run)
-    told = section(run, "node a, where the attempt ends")
-    assert any(line.endswith("^") for line in told)
+    reported = section(run, "node a, where the attempt ends")
+    assert any(line.endswith("^") for line in reported)
     (other,) = section(run, "other nodes")
     assert other.startswith("1 node (b): ends the attempt on every node: ")
 
@@ -446,11 +452,11 @@ def test_error_that_ends_the_attempt_is_told_whole_and_at_its_node() -> None:
 def test_what_holds_for_every_node_needs_no_node() -> None:
     run = run_on("p", [*a_cluster(), a_pod("p", template="else")])
     assert (run.code, run.out) == (1, "pod default/p does not fit: claim template default/else does not exist\n")
-    told = object_on("p", [*a_cluster(), a_pod("p", template="else")])
-    assert (told["verdict"], told["node"], told["otherNodes"]) == ("DoesNotFit", None, [])
+    reported = object_on("p", [*a_cluster(), a_pod("p", template="else")])
+    assert (reported["verdict"], reported["node"], reported["otherNodes"]) == ("DoesNotFit", None, [])
 
 
-def test_pod_that_waits_for_admin_access_is_told_of_the_label() -> None:
+def test_pod_that_waits_for_admin_access_is_shown_of_the_label() -> None:
     claim = a_claim("c", a_request(adminAccess=True))
     assert "resource.kubernetes.io/admin-access" in headline(run_on("claim/c", [*a_cluster(), a_namespace(), claim]))
     run = run_on("claim/c", [*a_cluster(), claim])
@@ -475,7 +481,7 @@ def test_node_that_was_asked_for_is_judged_alone() -> None:
 
 
 @pytest.mark.parametrize(("count", "devices"), [(2, "would do"), (1, "would not do either")])
-def test_node_that_is_refused_for_another_reason_is_told_with_its_devices(count: int, devices: str) -> None:
+def test_node_that_is_refused_for_another_reason_is_reported_with_its_devices(count: int, devices: str) -> None:
     objects = [*a_cluster("a", count=count)[1:], a_node("a", unschedulable=True), a_claim("c", a_request(count=2))]
     objects.append(a_pod("p", claim="c"))
     run = run_on("p", objects, "--node", "a")
@@ -502,7 +508,7 @@ def test_pod_is_looked_at_alone_unless_its_turn_is_asked_for() -> None:
     assert "held by default/p-dev-" in headline(run_on("r", objects, "--in-order"))
 
 
-def test_who_fits_alone_is_told_how_many_come_before() -> None:
+def test_who_fits_alone_is_shown_how_many_come_before() -> None:
     objects = [*a_cluster(count=1), a_pod("p", template="one"), a_pod("q", template="one"), a_pod("r", template="one")]
     assert [run_on(name, objects).err for name in "pqr"] == [
         "",
@@ -534,7 +540,7 @@ def spent(*objects: Json, budget_steps: int = 0) -> Explanation:
     return explain(placement, placement.look_at_claim(claims.objects["default", "c"].claim))
 
 
-def test_spent_budget_is_told_as_not_known() -> None:
+def test_spent_budget_is_reported_as_not_known() -> None:
     found = spent(*a_cluster("a", "b"), a_claim("c", a_request(count=2)))
     assert found.verdict == "NotKnown"
     text = unstyle(explanation_text(found))
@@ -544,8 +550,12 @@ def test_spent_budget_is_told_as_not_known() -> None:
     assert "it is known to fit if" in text
     assert "request gpu: count 1" in text
     assert "cannot" not in text
-    told: Any = object_of(found)
-    assert (told["verdict"], told["node"]["verdict"], told["node"]["conflict"]) == ("NotKnown", "NotKnown", None)
+    reported: Any = object_of(found)
+    assert (reported["verdict"], reported["node"]["verdict"], reported["node"]["conflict"]) == (
+        "NotKnown",
+        "NotKnown",
+        None,
+    )
 
 
 def test_node_that_is_not_known_does_not_hide_one_that_can() -> None:
@@ -607,11 +617,15 @@ def a_hard_case() -> list[Json]:
 
 
 def test_object_says_what_the_text_says() -> None:
-    told = object_on("claim/c", a_hard_case(), "--kubernetes", "1.37")
-    assert (told["apiVersion"], told["kind"]) == ("dra-scheduler.dev/v1alpha1", "Explanation")
-    assert (told["pod"], told["claims"]) == (None, [{"namespace": "default", "name": "c", "allocated": None}])
-    assert (told["verdict"], told["policy"], told["features"]["kubernetes"]) == ("DoesNotFit", "first-fit", "1.37")
-    node = told["node"]
+    reported = object_on("claim/c", a_hard_case(), "--kubernetes", "1.37")
+    assert (reported["apiVersion"], reported["kind"]) == ("dra-scheduler.dev/v1alpha1", "Explanation")
+    assert (reported["pod"], reported["claims"]) == (None, [{"namespace": "default", "name": "c", "allocated": None}])
+    assert (reported["verdict"], reported["policy"], reported["features"]["kubernetes"]) == (
+        "DoesNotFit",
+        "first-fit",
+        "1.37",
+    )
+    node = reported["node"]
     assert (node["name"], node["verdict"], node["refusedBy"], node["devices"]) == (
         "node-1",
         "DoesNotFit",
@@ -629,14 +643,14 @@ def test_object_says_what_the_text_says() -> None:
     assert node["conflict"]["wishes"] == [{"claim": "default/c", "request": "gpu"}]
     assert node["conflict"]["text"].startswith("Because request gpu needs 4 devices, and 2 are left on node node-1")
     assert node["unusablePools"][0]["driver"] == "half.example"
-    assert [(one["name"], one["verdict"], one["score"]) for one in told["otherNodes"]] == [
+    assert [(one["name"], one["verdict"], one["score"]) for one in reported["otherNodes"]] == [
         ("node-2", "DoesNotFit", None)
     ]
 
 
 def test_remedies_of_the_object_name_what_to_change() -> None:
-    told = object_on("claim/c", [*a_cluster(count=1), an_allocated_claim("h", "gpu-0"), a_claim("c")])
-    assert told["node"]["remedies"] == [
+    reported = object_on("claim/c", [*a_cluster(count=1), an_allocated_claim("h", "gpu-0"), a_claim("c")])
+    assert reported["node"]["remedies"] == [
         {"kind": "ReleaseClaims", "claims": ["default/h"], "text": "claim default/h released"}
     ]
     numa = [{"name": f"gpu-{n}", "attributes": {"numa": {"int": n}}} for n in range(2)]
@@ -696,8 +710,8 @@ def test_example_of_the_documentation_is_what_comes_out() -> None:
 def test_wish_of_the_example_fleet_is_one_device_too_large() -> None:
     run = dra("explain", "research/wish", FLEET)
     assert run.code == 1
-    told = section(run, "node gpu-b, the nearest")
-    assert told[-2:] == ["would fit if", "request gpus: count 4"]
+    reported = section(run, "node gpu-b, the nearest")
+    assert reported[-2:] == ["would fit if", "request gpus: count 4"]
 
 
 @pytest.fixture(scope="module")
@@ -706,7 +720,7 @@ def explained() -> dict[str, tuple[Explanation, Result]]:
     if not INVENTORIES.is_dir():
         pytest.skip(f"the fleet is not at hand: {INVENTORIES} is absent")
     paths = [str(INVENTORIES / name) for name in ("cluster.yaml", "pending.yaml")]
-    world = World.of(inventory_of(paths, (), FEATURES, keep_going=False), FEATURES)
+    world = Input.of(inventory_of(paths, (), FEATURES, keep_going=False), FEATURES)
     placement = world.placement(FEATURES)
     found = {}
     for pod in sorted(world.pending, key=order_of):
@@ -716,26 +730,26 @@ def explained() -> dict[str, tuple[Explanation, Result]]:
 
 def test_what_is_explained_is_what_is_done(explained: dict[str, tuple[Explanation, Result]]) -> None:
     assert len(explained) == 72
-    for told, result in explained.values():
-        assert (told.verdict == "Fits") == isinstance(result, PlacedPod)
+    for reported, result in explained.values():
+        assert (reported.verdict == "Fits") == isinstance(result, PlacedPod)
         if isinstance(result, PlacedPod):
-            assert told.node == result.node
-            assert taken(told) == [claim.allocation for claim in result.claims]
+            assert reported.node == result.node
+            assert taken(reported) == [claim.allocation for claim in result.claims]
         else:
-            assert reason_of(result) == unstyle(explanation_text(told)).partition(": ")[2].partition("\n")[0]
+            assert reason_of(result) == unstyle(explanation_text(reported)).partition(": ")[2].partition("\n")[0]
 
 
-def taken(told: Explanation) -> list[Allocation | None]:
-    """The allocations of the claims: those that they have, and those that the story of the node gives to the others."""
+def taken(reported: Explanation) -> list[Allocation | None]:
+    """The allocations of the claims: those that they have, and those that its node gives to the others."""
     given: Iterator[Allocation] = iter(())
-    if told.story:
-        assert isinstance(told.story.answer, Allocated)
-        given = iter(told.story.answer.allocations)
-    return [claim.allocation or next(given) for claim in told.claims]
+    if reported.on_node:
+        assert isinstance(reported.on_node.answer, Allocated)
+        given = iter(reported.on_node.answer.allocations)
+    return [claim.allocation or next(given) for claim in reported.claims]
 
 
 @pytest.mark.parametrize("name", ["vgpu-3", "small-5"])
-def test_bandwidth_without_a_request_policy_is_told_in_the_first_line(
+def test_bandwidth_without_a_request_policy_is_reported_in_the_first_line(
     name: str, explained: dict[str, tuple[Explanation, Result]]
 ) -> None:
     first, *rest = explanation_text(explained[name][0]).splitlines()
@@ -744,29 +758,29 @@ def test_bandwidth_without_a_request_policy_is_told_in_the_first_line(
     assert "ml/small-0-dev-" in remedy
 
 
-def test_each_refused_pod_has_a_conflict_or_an_error_that_tells_why(
+def test_each_refused_pod_has_a_conflict_or_an_error_that_reports_why(
     explained: dict[str, tuple[Explanation, Result]],
 ) -> None:
-    told = {name: one.story for name, (one, _) in explained.items() if one.verdict != "Fits"}
-    kinds = Counter(name.rpartition("-")[0] for name in told)
+    reported = {name: one.on_node for name, (one, _) in explained.items() if one.verdict != "Fits"}
+    kinds = Counter(name.rpartition("-")[0] for name in reported)
     assert kinds == {"mig": 2, "small": 6, "train": 1, "vgpu": 9, "wish": 1, "node": 2}
-    for name, story in told.items():
-        assert story
+    for name, on_node in reported.items():
+        assert on_node
         if name.startswith("node-"):
-            assert "pool gpu.nvidia.example/gpu-07 is being updated" in str(story.answer)
+            assert "pool gpu.nvidia.example/gpu-07 is being updated" in str(on_node.answer)
         else:
-            assert story.conflict
-            assert story.conflict.is_minimal
-            assert story.remedies
+            assert on_node.conflict
+            assert on_node.conflict.is_minimal
+            assert on_node.remedies
 
 
 def test_flexible_pods_get_their_first_alternative(explained: dict[str, tuple[Explanation, Result]]) -> None:
-    stories = [one.story for name, (one, _) in explained.items() if name.startswith("flex-")]
+    stories = [one.on_node for name, (one, _) in explained.items() if name.startswith("flex-")]
     assert stories
-    for story in stories:
-        assert story
-        assert [funnel.request for funnel in story.offer.funnels] == ["gpu/h100", "gpu/a100"]
-        assert story.passed_over == ()
+    for on_node in stories:
+        assert on_node
+        assert [funnel.request for funnel in on_node.offer.funnels] == ["gpu/h100", "gpu/a100"]
+        assert on_node.passed_over == ()
 
 
 # All that waits
@@ -806,3 +820,35 @@ def test_all_goes_without_one_node_or_order(option: list[str]) -> None:
     run = dra("explain", "--all", *option, FLEET)
     assert run.code == 2
     assert "--all explains everything in order and on all nodes" in run.err
+
+
+# -- a volume that keeps the pod on a node
+
+KEPT = "PersistentVolumeClaim default/data keeps the pod on node b by its annotation volume.kubernetes.io/selected-node"
+
+
+def pinned_to_b(*more: Json) -> list[Json]:
+    """A pod with a device and a volume, for which node b was asked once; no other node has devices unless told so."""
+    claim = a_volume_claim()
+    claim["metadata"]["annotations"] = {"volume.kubernetes.io/selected-node": "b"}
+    storage = [a_storage_class(), a_volume(node="nowhere"), claim]
+    return [*more, *storage, a_class(), a_claim("c"), a_pod("p", claim="c", volumes=volumes_of("data"))]
+
+
+def test_volume_that_keeps_the_pod_where_it_does_not_fit_is_named() -> None:
+    objects = pinned_to_b(*a_cluster("a"), a_node("b"))
+    for options in ((), ("--node", "a"), ("--node", "b")):
+        assert run_on("p", objects, *options).out.splitlines()[1].strip().startswith(KEPT)
+    assert object_on("p", objects)["keptBy"].startswith(KEPT)
+    assert f"; {KEPT}" in dra("allocate", "-", stdin=text_of(*objects)).out
+
+
+def test_volume_that_keeps_the_pod_on_the_only_node_that_can_is_named() -> None:
+    run = run_on("p", pinned_to_b(*a_cluster("a", "b")))
+    assert headline(run) == "pod default/p fits: node b, the only one that can"
+    assert run.out.splitlines()[1].strip().startswith(KEPT)
+
+
+def test_pod_whose_volume_was_asked_for_nowhere_is_kept_by_none() -> None:
+    objects = [one for one in pinned_to_b(*a_cluster("a", "b")) if one["metadata"].get("name") != "data"]
+    assert object_on("p", [*objects, a_volume_claim()])["keptBy"] is None

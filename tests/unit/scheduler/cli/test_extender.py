@@ -43,7 +43,7 @@ def test_what_config_writes_has_no_finding(arguments: tuple[str, ...]) -> None:
     assert run.out.endswith(": nothing found\n")
 
 
-def test_flags_are_told_beside_the_file_and_in_it() -> None:
+def test_flags_are_reported_beside_the_file_and_in_it() -> None:
     run = dra("extender", "config")
     assert run.err == f"kube-scheduler has to be started with {FLAG}\n"
     assert run.out.startswith(f"# kube-scheduler has to be started with {FLAG}\napiVersion: ")
@@ -86,7 +86,7 @@ def test_plain_http_has_no_certificates() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "reported"),
     [
         (("--url", "http://elsewhere/v1"), 'error: extenders[0].urlPrefix: "http://elsewhere/v1": whoever is in the'),
         (("--url", "elsewhere"), "dra: nothing was written"),
@@ -97,13 +97,13 @@ def test_plain_http_has_no_certificates() -> None:
     ],
     ids=str,
 )
-def test_what_would_not_work_is_not_written(arguments: tuple[str, ...], told: str) -> None:
+def test_what_would_not_work_is_not_written(arguments: tuple[str, ...], reported: str) -> None:
     run = dra("extender", "config", *arguments)
     assert (run.code, run.out) == (2, "")
-    assert told in run.err
+    assert reported in run.err
 
 
-def test_what_would_go_wrong_later_is_told_and_written() -> None:
+def test_what_would_go_wrong_later_is_reported_and_written() -> None:
     run = dra("extender", "config", "--http-timeout", "5")
     assert run.code == 0
     assert 'warning: extenders[0].httpTimeout: "5s": kube-scheduler waits 5s for a bind' in run.err
@@ -173,9 +173,9 @@ def test_one_of_several_is_judged_by_its_url() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "arguments", "told"),
+    ("text", "arguments", "reported"),
     [
-        (SEVERAL, (), "extenders: has 2 entries: say with --url which one is ours: https://dra-extender."),
+        (SEVERAL, (), "extenders: has 2 entries: select one with --url: https://dra-extender."),
         (SEVERAL, ("--url", "x"), "extenders: none has the urlPrefix x: https://dra-extender."),
         (
             text_of({"apiVersion": "v1", "kind": "Pod"}),
@@ -184,17 +184,17 @@ def test_one_of_several_is_judged_by_its_url() -> None:
         ),
         ("kind: KubeSchedulerConfiguration\n", (), "dra: -: apiVersion: is required"),
         (written() + "extender: []\n", (), "dra: -: extender: unknown field"),
-        (written().partition("extenders:")[0], (), "extenders: is empty: kube-scheduler asks nobody"),
+        (written().partition("extenders:")[0], (), "extenders: is empty: kube-scheduler calls no extender"),
         (written() + "---\n" + written(), (), "holds 2 objects; it has to be one KubeSchedulerConfiguration"),
-        (written(), ("--kube-scheduler-flags", "'"), "no flags as a shell reads them"),
+        (written(), ("--kube-scheduler-flags", "'"), "cannot be split into flags"),
         (written(), ("--kube-scheduler-flags", "--feature-gates=A"), "'A' is not NAME=true or NAME=false"),
     ],
     ids=lambda value: value if isinstance(value, str) and value.startswith(("dra", "ext", "hol", "no", "'")) else "",
 )
-def test_what_cannot_be_judged_is_bad_input(text: str, arguments: tuple[str, ...], told: str) -> None:
+def test_what_cannot_be_judged_is_bad_input(text: str, arguments: tuple[str, ...], reported: str) -> None:
     run = checked(text, *arguments)
     assert (run.code, run.out) == (2, "")
-    assert told in run.err
+    assert reported in run.err
 
 
 def test_file_that_is_not_there_is_bad_input(tmp_path: Path) -> None:

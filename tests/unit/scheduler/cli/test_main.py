@@ -53,9 +53,9 @@ HELP = {
         "FILE...",
         "--kubernetes",
         "--no-strict",
-        "Exit code: 0 when nothing failed, 1 on a failure",
+        "Exit code: 0 if no case failed, 1 if one failed",
     ],
-    ("verify", "cel", "--help"): ["FILE...", "--kubernetes", "Exit code: 0 when all passed, 1 when a case failed"],
+    ("verify", "cel", "--help"): ["FILE...", "--kubernetes", "Exit code: 0 if no case failed, 1 if one failed"],
     ("completion", "--help"): ["{bash|fish|zsh}", "~/.bashrc:", "~/.zshrc:", "dra completion fish | source"],
 }
 
@@ -126,7 +126,7 @@ def test_completion_scripts_are_printed_for_three_shells(shell: str, parts: list
     assert [part for part in parts if part not in run.out] == []
 
 
-def test_a_broken_installation_is_told_in_one_line(
+def test_a_broken_installation_is_reported_in_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def broken() -> None:

@@ -45,7 +45,7 @@ def test_the_program_runs_from_any_folder_and_its_output_does_not_depend_on_the_
     assert outputs.pop().startswith(b"apiVersion: v1\nkind: List\nitems:\n")
 
 
-def test_a_reader_that_stops_early_is_no_error_to_tell(tmp_path: Path) -> None:
+def test_a_reader_that_stops_early_is_no_error_to_report(tmp_path: Path) -> None:
     path = saved(tmp_path, *a_cluster(count=64), *PODS)
     # Unbuffered, Python takes what a closed pipe swallowed for all that there was.
     buffered = environment(PYTHONUNBUFFERED="")
@@ -84,14 +84,14 @@ def test_a_terminal_gets_colour_unless_it_is_not_wanted(setting: str, *, has_cod
         program("allocate", path), env=environment(NO_COLOR=setting), stdout=terminal, stderr=PIPE, check=False
     )
     os.close(terminal)
-    told = os.read(reader, 10_000)
+    reported = os.read(reader, 10_000)
     os.close(reader)
     assert run.returncode == 1
-    assert b"claim default/none does not exist" in told
-    assert (b"\x1b" in told) == has_codes
+    assert b"claim default/none does not exist" in reported
+    assert (b"\x1b" in reported) == has_codes
 
 
-def test_a_closed_standard_input_is_told() -> None:
+def test_a_closed_standard_input_is_reported() -> None:
     found = subprocess.run(
         ["/bin/sh", "-c", '"$0" allocate - <&-', str(PROGRAM)], stdout=DEVNULL, stderr=PIPE, text=True, check=False
     )
@@ -100,7 +100,7 @@ def test_a_closed_standard_input_is_told() -> None:
 
 
 @pytest.mark.parametrize("arguments", ["allocate input.yaml", "extender config --help", "--help"])
-def test_a_closed_standard_output_is_told(arguments: str, tmp_path: Path) -> None:
+def test_a_closed_standard_output_is_reported(arguments: str, tmp_path: Path) -> None:
     saved(tmp_path, *a_cluster(), *PODS[:1])
     found = subprocess.run(
         ["/bin/sh", "-c", f'"$0" {arguments} >&-', str(PROGRAM)], cwd=tmp_path, stderr=PIPE, text=True, check=False
@@ -110,7 +110,7 @@ def test_a_closed_standard_output_is_told(arguments: str, tmp_path: Path) -> Non
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
 @pytest.mark.parametrize("arguments", [("allocate", "input.yaml"), ("allocate", "--help"), ("--help",)], ids=" ".join)
-def test_a_full_disk_is_told_in_one_line(arguments: tuple[str, ...], tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_in_one_line(arguments: tuple[str, ...], tmp_path: Path) -> None:
     saved(tmp_path, *a_cluster(), *PODS[:1])
     with Path("/dev/full").open("w") as full:
         found = subprocess.run(program(*arguments), cwd=tmp_path, stdout=full, stderr=PIPE, text=True, check=False)
@@ -118,7 +118,7 @@ def test_a_full_disk_is_told_in_one_line(arguments: tuple[str, ...], tmp_path: P
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
-def test_where_nothing_can_be_told_the_exit_code_tells(tmp_path: Path) -> None:
+def test_where_nothing_can_be_printed_the_exit_code_reports(tmp_path: Path) -> None:
     path = saved(tmp_path, *a_cluster(), *PODS[:1])
     with Path("/dev/full").open("w") as full:
         assert subprocess.run(program("allocate", path), stdout=full, stderr=full, check=False).returncode == 2
@@ -131,8 +131,8 @@ def test_control_c_ends_without_a_word(tmp_path: Path) -> None:
     # The pipe is open once the program waits for what comes.
     with subprocess.Popen(program("allocate", pipe), stdout=PIPE, stderr=PIPE) as process, pipe.open("w"):
         process.send_signal(signal.SIGINT)
-        out, told = process.communicate()
-    assert (out, without_progress(told.decode())) == (b"", "")
+        out, reported = process.communicate()
+    assert (out, without_progress(reported.decode())) == (b"", "")
     assert process.returncode == 130
 
 

@@ -1,16 +1,16 @@
 import pytest
 
-from scheduler.cli.progress import told_after
+from scheduler.cli.progress import after_delay
 
 
-def test_what_takes_long_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    with told_after("reading ...", delay_s=0) as timer:
+def test_what_takes_long_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
+    with after_delay("reading ...", delay_s=0) as timer:
         timer.join()
     assert capsys.readouterr() == ("", "reading ...\n")
 
 
-def test_what_is_soon_done_is_not_told(capsys: pytest.CaptureFixture[str]) -> None:
-    with told_after("reading ...", delay_s=3600) as timer:
+def test_what_is_soon_done_is_not_reported(capsys: pytest.CaptureFixture[str]) -> None:
+    with after_delay("reading ...", delay_s=3600) as timer:
         pass
     timer.join()
     assert capsys.readouterr() == ("", "")

@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from scheduler.cli.main import dra as program
 from scheduler.decision.admin_access import LABEL
-from scheduler.output.report import MAX_TOLD
+from scheduler.output.report import MAX_REPORTED
 from tests.unit.scheduler.cli.command import ROOM, Run, dra
 from tests.unit.scheduler.manifests import (
     Json,
@@ -38,14 +38,14 @@ def warnings_of(*objects: Json, options: tuple[str, ...] = ()) -> list[str]:
     return [line.removeprefix("warning: ") for line in lines if line.startswith("warning: ")]
 
 
-def test_room_that_the_input_does_not_tell_is_told_once_where_a_pod_waits_for_devices() -> None:
-    def told(*objects: Json) -> list[str]:
+def test_room_that_the_input_does_not_report_is_reported_once_where_a_pod_waits_for_devices() -> None:
+    def reported(*objects: Json) -> list[str]:
         found = CliRunner().invoke(program, ["allocate", "-"], input=text_of(*objects)).stderr
         return [line for line in found.splitlines() if ROOM.fullmatch(f"{line}\n")]
 
-    assert len(told(*a_cluster("a", "b"), a_pod("p", template="one"))) == 1
-    assert told(*a_cluster("a", "b"), a_claim("c")) == []
-    assert told(a_slice(), a_class(), a_pod("p", claim="c"), a_claim("c")) == []
+    assert len(reported(*a_cluster("a", "b"), a_pod("p", template="one"))) == 1
+    assert reported(*a_cluster("a", "b"), a_claim("c")) == []
+    assert reported(a_slice(), a_class(), a_pod("p", claim="c"), a_claim("c")) == []
 
 
 def anti_affinity(when: str) -> Json:
@@ -57,18 +57,18 @@ def anti_affinity(when: str) -> Json:
 
 
 @pytest.mark.parametrize(
-    ("objects", "told"),
+    ("objects", "reported"),
     [
         ((), "no PersistentVolume, no PersistentVolumeClaim, no StorageClass"),
         ((a_volume_claim(volume="pv"),), "no PersistentVolume, no StorageClass"),
         ((a_volume_claim(), a_volume(), a_storage_class()), ""),
     ],
 )
-def test_volumes_that_the_input_tells_too_little_of_are_not_checked(objects: tuple[Json, ...], told: str) -> None:
+def test_volumes_that_the_input_reports_too_little_of_are_not_checked(objects: tuple[Json, ...], reported: str) -> None:
     pod = a_pod("p", template="one", volumes=volumes_of("data"))
     found = allocate(*a_cluster(), *objects, pod)
-    warning = f"warning: the input holds {told}: volumes of 1 pod are not checked against them"
-    assert [line for line in found.err.splitlines() if "volumes" in line] == ([warning] if told else [])
+    warning = f"warning: the input holds {reported}: volumes of 1 pod are not checked against them"
+    assert [line for line in found.err.splitlines() if "volumes" in line] == ([warning] if reported else [])
     assert "1 of 1 placed" in found.err
 
 
@@ -76,13 +76,13 @@ def test_volumes_that_the_input_tells_too_little_of_are_not_checked(objects: tup
 
 
 @pytest.mark.parametrize(
-    ("spec", "told"),
+    ("spec", "reported"),
     [
         ({"schedulingGroup": {"podGroupName": "workers"}}, "pod groups (1 pod)"),
     ],
 )
-def test_what_placement_does_not_look_at_is_told(spec: Json, told: str) -> None:
-    assert warnings_of(*a_cluster(), a_pod("p", template="one", **spec)) == [f"placement does not look at {told}"]
+def test_what_placement_does_not_look_at_is_reported(spec: Json, reported: str) -> None:
+    assert warnings_of(*a_cluster(), a_pod("p", template="one", **spec)) == [f"placement does not look at {reported}"]
 
 
 @pytest.mark.parametrize(
@@ -95,11 +95,11 @@ def test_what_placement_does_not_look_at_is_told(spec: Json, told: str) -> None:
         {"containers": {"a": 1}, "volumes": [7]},
     ],
 )
-def test_what_only_prefers_or_binds_to_no_node_is_not_told(spec: Json) -> None:
+def test_what_only_prefers_or_binds_to_no_node_is_not_reported(spec: Json) -> None:
     assert warnings_of(*a_cluster(), a_pod("p", template="one", **spec)) == []
 
 
-def test_pods_that_need_no_node_any_more_are_not_told() -> None:
+def test_pods_that_need_no_node_any_more_are_not_reported() -> None:
     spread: dict[str, Any] = {"topologySpreadConstraints": [{"whenUnsatisfiable": "DoNotSchedule"}]}
     pods = [
         a_pod("bound", template="one", nodeName="node-1", **spread),
@@ -109,7 +109,7 @@ def test_pods_that_need_no_node_any_more_are_not_told() -> None:
     assert warnings_of(*a_cluster(), *pods) == []
 
 
-def test_only_the_pods_that_are_asked_for_are_told() -> None:
+def test_only_the_pods_that_are_asked_for_are_reported() -> None:
     volumes: dict[str, Any] = {"schedulingGroup": {"podGroupName": "g"}}
     objects = [*a_cluster(), a_pod("p", template="one"), a_pod("q", template="one", **volumes)]
     assert warnings_of(*objects, options=("--pod", "p")) == []
@@ -133,26 +133,26 @@ def test_resources_that_a_class_serves_are_looked_at(name: str, parts: tuple[str
     assert allocate(*objects).err == "2 of 2 placed\n"
 
 
-def test_what_a_node_offers_is_not_told() -> None:
+def test_what_a_node_offers_is_not_reported() -> None:
     node = {**a_node("node-2"), "status": {"allocatable": {"other.example/gpu": "1"}}}
     resources = {"limits": {"cpu": 1, "other.example/gpu": 1}, "requests": {"memory": "1Gi"}}
     assert warnings_of(*a_cluster(), node, a_pod("p", containers=[{"resources": resources}])) == []
 
 
-def test_extended_resources_that_nobody_offers_are_told_with_the_number_of_pods() -> None:
-    told = "which no node of the input offers, nor does a device class"
+def test_extended_resources_that_nobody_offers_are_reported_with_the_number_of_pods() -> None:
+    reported = "which no node of the input offers, nor does a device class"
     node = {**a_node("node-2"), "status": {"allocatable": {"other.example/gpu": "0"}}}
     pods = [a_pod(pod, containers=[{"resources": {"limits": {"cpu": 1, "other.example/gpu": 1}}}]) for pod in "pq"]
     over = a_pod("over", containers=pods[0]["spec"]["containers"], status={"phase": "Succeeded"})
     unknown = a_pod("r", containers=[{"resources": {"limits": {"deviceclass.resource.kubernetes.io/none": 1}}}])
     assert warnings_of(*a_cluster(), node, *pods, over, unknown) == [
-        f"1 pod asks for deviceclass.resource.kubernetes.io/none, {told}",
-        f"2 pods ask for other.example/gpu, {told}",
+        f"1 pod asks for deviceclass.resource.kubernetes.io/none, {reported}",
+        f"2 pods ask for other.example/gpu, {reported}",
     ]
     served = [one for one in a_cluster() if one["kind"] != "DeviceClass"]
     served.append(a_class(extendedResourceName="other.example/gpu"))
     assert warnings_of(*served, *pods, options=("--kubernetes", "1.35")) == [
-        f"2 pods ask for other.example/gpu, {told}, for which DRAExtendedResource has to be on",
+        f"2 pods ask for other.example/gpu, {reported}, for which DRAExtendedResource has to be on",
     ]
 
 
@@ -178,7 +178,7 @@ def test_a_priority_class_of_a_template_counts_for_the_pods_of_a_workload() -> N
     assert run.out.splitlines()[0] == "pod/default/job-0"
 
 
-def test_a_priority_class_that_is_missing_is_told_with_the_number_of_pods() -> None:
+def test_a_priority_class_that_is_missing_is_reported_with_the_number_of_pods() -> None:
     pods = [a_pod(name, template="one", priorityClassName="none") for name in "ab"]
     assert warnings_of(*a_cluster(), *pods) == [
         "the input holds no PriorityClass none: the priority of 2 pods counts as 0"
@@ -205,7 +205,7 @@ def test_admin_access_is_refused_elsewhere(labels: Json) -> None:
     assert reason in run.out
 
 
-def test_admin_access_in_a_namespace_that_is_not_there_is_given_and_told() -> None:
+def test_admin_access_in_a_namespace_that_is_not_there_is_given_and_reported() -> None:
     run = allocate(*a_cluster(), ADMIN)
     assert run.code == 0
     assert run.err.splitlines()[0] == (
@@ -221,15 +221,15 @@ def test_other_claims_do_not_need_the_label() -> None:
 # In short
 
 
-def test_of_many_findings_in_one_document_the_first_are_told_and_the_others_counted() -> None:
-    devices = [{"name": f"gpu-{number}", f"unknown{number}": 1} for number in range(MAX_TOLD + 7)]
+def test_of_many_findings_in_one_document_the_first_are_reported_and_the_others_counted() -> None:
+    devices = [{"name": f"gpu-{number}", f"unknown{number}": 1} for number in range(MAX_REPORTED + 7)]
     warnings = warnings_of(*a_cluster(), a_slice("s", node="n2", devices=devices))
-    assert len(warnings) == MAX_TOLD + 1
+    assert len(warnings) == MAX_REPORTED + 1
     assert warnings[-1] == "standard input, document 5: and 7 more"
 
 
-def test_of_many_other_kinds_the_first_are_told_and_the_others_counted() -> None:
-    others = [an_object("v1", f"Kind{number:03}", "x") for number in range(MAX_TOLD + 3)]
+def test_of_many_other_kinds_the_first_are_reported_and_the_others_counted() -> None:
+    others = [an_object("v1", f"Kind{number:03}", "x") for number in range(MAX_REPORTED + 3)]
     line = allocate(*a_cluster(), *others).err.splitlines()[0]
     assert line.startswith("not looked at: 1 Kind000 (core), 1 Kind001 (core), ")
     assert line.endswith("1 Kind099 (core), objects of 3 more kinds")

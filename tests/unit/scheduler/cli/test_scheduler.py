@@ -59,7 +59,7 @@ def test_printed_configuration_can_be_given_back(tmp_path: Path) -> None:
     assert printed("--config", path) == printed("--policy", "pack")
 
 
-def test_all_that_is_wrong_is_told_at_once(tmp_path: Path) -> None:
+def test_all_that_is_wrong_is_reported_at_once(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     path.write_text(f"{HEAD}polcy: pack\nbindingConcurrency: 0\n")
     run = dra("scheduler", "run", "--config", path)
@@ -69,7 +69,7 @@ def test_all_that_is_wrong_is_told_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "reported"),
     [
         (("--policy", "best"), "dra: flags: policy: 'best' is not among the policies"),
         (("--feature-gates", "A"), "'A' is not NAME=true or NAME=false"),
@@ -78,7 +78,7 @@ def test_all_that_is_wrong_is_told_at_once(tmp_path: Path) -> None:
         (("--binding-timeout", "0.1"), "dra: flags: bindingTimeoutSeconds:"),
     ],
 )
-def test_flag_that_cannot_be_used_ends_the_command(arguments: tuple[str, ...], told: str) -> None:
+def test_flag_that_cannot_be_used_ends_the_command(arguments: tuple[str, ...], reported: str) -> None:
     run = dra("scheduler", "run", *arguments)
     assert run.code == 2
-    assert told in run.err
+    assert reported in run.err

@@ -20,8 +20,8 @@ def convert(**fields: Any) -> Run:
 def carried(**fields: Any) -> Json:
     """What comes out where nothing is lost."""
     run = convert(**fields)
-    told = [line for line in run.err.splitlines() if not line.startswith("warning: ")]
-    assert (run.code, told) == (0, [])
+    reported = [line for line in run.err.splitlines() if not line.startswith("warning: ")]
+    assert (run.code, reported) == (0, [])
     found: Json = orjson.loads(run.out)
     return found
 
@@ -181,14 +181,14 @@ def test_arguments_that_are_wrong_together_are_left_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "told"),
+    ("fields", "reported"),
     [
         ({"profils": []}, "dra: -: profils: unknown field"),
         ({"leaderElection": {"leaseDuration": "5s"}}, "dra: -: leaderElection.leaseDurationSeconds: must be greater"),
         ({"kind": "Pod"}, "dra: -: "),
     ],
 )
-def test_bad_input(fields: dict[str, Any], told: str) -> None:
+def test_bad_input(fields: dict[str, Any], reported: str) -> None:
     run = convert(**fields)
     assert (run.code, run.out) == (2, "")
-    assert run.err.startswith(told)
+    assert run.err.startswith(reported)

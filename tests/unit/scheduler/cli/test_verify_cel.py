@@ -12,12 +12,12 @@ FAILS = json.dumps({"id": 2, "expr": "false", "device": {"driver": "d.io"}, "res
 def test_cases_come_from_a_file_or_from_standard_input(tmp_path: Path) -> None:
     path = tmp_path / "cases.jsonl"
     path.write_text(f"{PASSES}\n{FAILS}\n")
-    told = "2: false\n    expected true, got false\n1 passed, 1 failed, 0 skipped\n"
+    reported = "2: false\n    expected true, got false\n1 passed, 1 failed, 0 skipped\n"
     for run in (dra("verify", "cel", path), dra("verify", "cel", "-", stdin=path.read_text())):
-        assert (run.code, run.out) == (1, told)
+        assert (run.code, run.out) == (1, reported)
 
 
-def test_what_is_no_case_is_told_with_its_line(tmp_path: Path) -> None:
+def test_what_is_no_case_is_reported_with_its_line(tmp_path: Path) -> None:
     run = dra("verify", "cel", "-", stdin=f"{PASSES}\n{{}}\n")
-    assert (run.code, run.err) == (2, "dra: -: line 2 is no case: expr is missing\n")
+    assert (run.code, run.err) == (2, "dra: -: line 2 is not a valid case: expr is missing\n")
     assert dra("verify", "cel", tmp_path / "none").err.endswith("/none: No such file or directory\n")

@@ -41,7 +41,7 @@ def test_named_file_goes_before_the_environment_and_that_before_the_home(tmp_pat
 
 
 def test_missing_file_and_missing_context_are_named(tmp_path: Path) -> None:
-    with pytest.raises(NotConfigured, match=r"kubeconfig .*/nowhere is no file"):
+    with pytest.raises(NotConfigured, match=r"kubeconfig .*/nowhere is not a file"):
         host_of(tmp_path, {}, tmp_path / "nowhere")
     with pytest.raises(NotConfigured, match=r"config: .*name y in .*contexts"):
         host_of(tmp_path, {}, a_kubeconfig(tmp_path / "config"), "y")
@@ -57,14 +57,12 @@ def test_file_that_is_no_kubeconfig_is_named(content: str, tmp_path: Path) -> No
         host_of(tmp_path, {}, path)
 
 
-def test_plugin_that_is_not_there_is_told_on_the_loop_of_the_program(tmp_path: Path) -> None:
+def test_plugin_that_is_not_there_is_reported_on_the_loop_of_the_program(tmp_path: Path) -> None:
     plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": "/nowhere/plugin"}
     path = a_kubeconfig(tmp_path / "config", exec=plugin)
     with (
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
-        pytest.raises(
-            NotConfigured, match=r"exec.command /nowhere/plugin: cannot be started: No such file or directory"
-        ),
+        pytest.raises(NotConfigured, match=r"exec.command /nowhere/plugin: cannot start: No such file or directory"),
     ):
         runner.run(load(path, None, {}, tmp_path))
 
@@ -74,7 +72,7 @@ def test_nothing_configured_says_what_to_give(tmp_path: Path) -> None:
         host_of(tmp_path, {})
 
 
-def test_pod_without_its_token_is_told(tmp_path: Path) -> None:
+def test_pod_without_its_token_is_reported(tmp_path: Path) -> None:
     with pytest.raises(NotConfigured, match="the service account of this pod: "):
         host_of(tmp_path, {"KUBERNETES_SERVICE_HOST": "10.0.0.1"})
 
@@ -91,7 +89,7 @@ def a_status(token: str, expires: str = "2999-01-01T00:00:00Z") -> str:
     return json.dumps({"apiVersion": PLUGIN, "kind": "ExecCredential", "status": status})
 
 
-class Answers:
+class CredentialsAnswers:
     """What a plugin gives, by pipes: for as long as nothing is given, it hangs."""
 
     def __init__(self, folder: Path) -> None:
@@ -107,7 +105,7 @@ class Answers:
 def test_plugin_that_hangs_leaves_what_it_gave_before_in_use_and_all_that_are_refused_wait_for_one_run(
     tmp_path: Path,
 ) -> None:
-    answers = Answers(tmp_path)
+    answers = CredentialsAnswers(tmp_path)
     path = a_kubeconfig(tmp_path / "config", exec=answers.user)
 
     async def used() -> list[object]:
@@ -126,7 +124,7 @@ def test_plugin_that_hangs_leaves_what_it_gave_before_in_use_and_all_that_are_re
 
 
 def test_what_expires_soon_is_renewed_beside_the_calls(tmp_path: Path) -> None:
-    answers = Answers(tmp_path)
+    answers = CredentialsAnswers(tmp_path)
     path = a_kubeconfig(tmp_path / "config", exec=answers.user)
 
     async def used() -> tuple[str, str]:
@@ -144,7 +142,7 @@ def test_what_expires_soon_is_renewed_beside_the_calls(tmp_path: Path) -> None:
 
 
 def test_what_lasts_is_not_asked_for_again(tmp_path: Path) -> None:
-    answers = Answers(tmp_path)
+    answers = CredentialsAnswers(tmp_path)
     path = a_kubeconfig(tmp_path / "config", exec=answers.user)
 
     async def used() -> str:
@@ -160,8 +158,8 @@ def test_what_lasts_is_not_asked_for_again(tmp_path: Path) -> None:
     assert asyncio.run(used()) == "Bearer t1"
 
 
-def test_plugin_that_fails_is_told_until_it_succeeds(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    answers = Answers(tmp_path)
+def test_plugin_that_fails_is_reported_until_it_succeeds(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    answers = CredentialsAnswers(tmp_path)
     path = a_kubeconfig(tmp_path / "config", exec=answers.user)
 
     async def troubles() -> tuple[bool, str, bool, str]:
@@ -177,12 +175,12 @@ def test_plugin_that_fails_is_told_until_it_succeeds(tmp_path: Path, caplog: pyt
 
     failed, trouble, is_renewed, after = asyncio.run(troubles())
     assert (failed, is_renewed, after) == (False, True, "")
-    assert trouble.startswith(f"exec.command {sys.executable}: gave no JSON")
-    assert f"credentials could not be renewed: {trouble}" in caplog.text
+    assert trouble.startswith(f"exec.command {sys.executable}: did not print JSON")
+    assert f"cannot renew the credentials: {trouble}" in caplog.text
 
 
 def test_closing_ends_a_plugin_that_hangs(tmp_path: Path) -> None:
-    answers = Answers(tmp_path)
+    answers = CredentialsAnswers(tmp_path)
     path = a_kubeconfig(tmp_path / "config", exec=answers.user)
 
     async def closed() -> None:

@@ -33,7 +33,7 @@ def test_version_without_claims_is_passed_over() -> None:
     assert found.taint_rules.version == "v1beta2"
 
 
-def test_server_without_the_group_is_refused_and_told_what_to_do() -> None:
+def test_server_without_the_group_is_refused_and_reported_what_to_do() -> None:
     with pytest.raises(NotServed, match=r"serves resource\.k8s\.io not at all.*Kubernetes 1\.34 or later, or enable"):
         served(VERSION_1_36, {})
     with pytest.raises(NotServed, match="only in v1alpha3; one of v1, v1beta2, v1beta1 is needed"):

@@ -18,7 +18,7 @@ def test_refusal_carries_the_fields_of_the_status() -> None:
 
 
 @pytest.mark.parametrize(
-    ("message", "told"),
+    ("message", "reported"),
     [
         ('spec: Invalid value: {"a":{"password":"x}"}}: is immutable', "spec: Invalid value: ...: is immutable"),
         ('a: Invalid value: ["x"]: no, b: Bad value: {"y":1}: no', "a: Invalid value: ...: no, b: Bad value: ...: no"),
@@ -27,11 +27,11 @@ def test_refusal_carries_the_fields_of_the_status() -> None:
         ('status.x: Invalid value: "nope": must be a name', 'status.x: Invalid value: "nope": must be a name'),
     ],
 )
-def test_objects_that_a_refusal_repeats_are_left_out(message: str, told: str) -> None:
+def test_objects_that_a_refusal_repeats_are_left_out(message: str, reported: str) -> None:
     cause = {"field": "spec", "reason": "FieldValueInvalid", "message": message}
     error = api_error("PUT /x", 422, orjson.dumps({"message": message, "details": {"causes": [cause]}}))
-    assert str(error) == f"PUT /x: 422 : {told}"
-    assert error.causes[0].message == told
+    assert str(error) == f"PUT /x: 422 : {reported}"
+    assert error.causes[0].message == reported
 
 
 def test_page_of_a_proxy_becomes_the_message() -> None:

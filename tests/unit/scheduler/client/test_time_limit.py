@@ -146,8 +146,8 @@ def test_so_many_calls_as_are_allowed_are_under_way_together(loop: Loop, tmp_pat
         assert len(runner.run(together(150))) == 150
 
 
-def test_credentials_that_are_refused_are_told_until_they_are_accepted(tmp_path: Path) -> None:
-    async def told() -> list[str]:
+def test_credentials_that_are_refused_are_reported_until_they_are_accepted(tmp_path: Path) -> None:
+    async def reported() -> list[str]:
         async with connected(tmp_path, token="t") as (connection, requests):  # noqa: S106 - of no server
             found = [connection.refused]
             for status in (401, 200):
@@ -158,7 +158,7 @@ def test_credentials_that_are_refused_are_told_until_they_are_accepted(tmp_path:
                 call.exception()
             return found
 
-    assert asyncio.run(told()) == ["", "the API server does not accept them", ""]
+    assert asyncio.run(reported()) == ["", "the API server does not accept them", ""]
 
 
 def test_call_that_needs_new_credentials_waits_no_longer_than_it_may(tmp_path: Path) -> None:

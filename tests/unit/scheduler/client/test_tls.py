@@ -85,8 +85,8 @@ def trusted(authority: trustme.CA) -> dict[str, Any]:
     return {"certificate-authority-data": data(authority.cert_pem.bytes())}
 
 
-class Served:
-    """What a server was told: the certificates' names of its clients."""
+class TlsServed:
+    """The names in the certificates of a server's clients."""
 
     def __init__(self) -> None:
         self.clients: list[str] = []
@@ -99,9 +99,9 @@ class Served:
         connection.recv(1)
 
 
-def call(authority: trustme.CA, folder: Path, name: str = "127.0.0.1", **config: Any) -> Served:
+def call(authority: trustme.CA, folder: Path, name: str = "127.0.0.1", **config: Any) -> TlsServed:
     """One call of a server of that name, with such a kubeconfig."""
-    served = Served()
+    served = TlsServed()
     with server(authority, served, name=name) as url:
         asyncio.run(calling(kubeconfig(folder, url, **config)))
     return served
@@ -144,14 +144,14 @@ def test_client_shows_its_certificate(authority: trustme.CA, tmp_path: Path) -> 
 def refused(folder: Path, **config: Any) -> str:
     """Why nobody is called with such a kubeconfig."""
     path = kubeconfig(folder, "https://127.0.0.1:1", **config)
-    with pytest.raises(NotConfigured) as told:
+    with pytest.raises(NotConfigured) as reported:
         asyncio.run(calling(path))
-    return str(told.value)
+    return str(reported.value)
 
 
 def test_authority_that_is_none_is_refused_by_its_field(tmp_path: Path) -> None:
-    told = refused(tmp_path, **{"certificate-authority-data": data(b"none")})
-    assert re.search(r"certificate-authority.* cannot be used: .*no certificate", told)
+    reported = refused(tmp_path, **{"certificate-authority-data": data(b"none")})
+    assert re.search(r"certificate-authority.* are invalid: .*no certificate", reported)
 
 
 def test_key_of_another_certificate_is_refused_by_its_field(authority: trustme.CA, tmp_path: Path) -> None:
@@ -160,11 +160,11 @@ def test_key_of_another_certificate_is_refused_by_its_field(authority: trustme.C
         "client-certificate-data": data(own.cert_chain_pems[0].bytes()),
         "client-key-data": data(other.private_key_pem.bytes()),
     }
-    told = refused(tmp_path, user=shown, **trusted(authority))
-    assert re.search(r"client-certificate or client-key.* cannot be used: .*KEY_VALUES_MISMATCH", told)
+    reported = refused(tmp_path, user=shown, **trusted(authority))
+    assert re.search(r"client-certificate or client-key.* are invalid: .*KEY_VALUES_MISMATCH", reported)
 
 
-class Silent:
+class TlsSilent:
     """A server that gives an answer, and then reads and says nothing more until the test has ended."""
 
     def __init__(self, answer: bytes) -> None:
@@ -178,14 +178,14 @@ class Silent:
         self.ended.wait(TIMEOUT_S)
 
 
-Use = Callable[[Connection, Silent], Awaitable[None]]
+Use = Callable[[Connection, TlsSilent], Awaitable[None]]
 
 
-async def ask(connection: Connection, _: Silent) -> None:
+async def ask(connection: Connection, _: TlsSilent) -> None:
     assert await connection.request("GET", "/version") == {}
 
 
-async def give_up(connection: Connection, silent: Silent, method: str = "GET", body: object = None) -> None:
+async def give_up(connection: Connection, silent: TlsSilent, method: str = "GET", body: object = None) -> None:
     task = asyncio.create_task(connection.request(method, "/version", body=body))
     assert await asyncio.to_thread(silent.answered.wait, TIMEOUT_S)
     task.cancel()
@@ -193,11 +193,11 @@ async def give_up(connection: Connection, silent: Silent, method: str = "GET", b
         await task
 
 
-async def give_up_sending(connection: Connection, silent: Silent) -> None:
+async def give_up_sending(connection: Connection, silent: TlsSilent) -> None:
     await give_up(connection, silent, "POST", "x" * MORE_THAN_THE_NETWORK_TAKES)
 
 
-async def ask_and_be_idle(connection: Connection, silent: Silent) -> None:
+async def ask_and_be_idle(connection: Connection, silent: TlsSilent) -> None:
     pool: Any = connection._session.connector
     pool._keepalive_timeout = 0.001
     await ask(connection, silent)
@@ -221,7 +221,7 @@ def test_no_connection_is_left_open_though_the_server_never_says_goodbye(
     authority: trustme.CA, tmp_path: Path, loop: Loop, end: str
 ) -> None:
     answer, use = ENDS[end]
-    silent = Silent(answer)
+    silent = TlsSilent(answer)
 
     async def using(path: Path) -> None:
         async with connect(kubeconfig=path) as connection:

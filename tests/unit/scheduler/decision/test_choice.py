@@ -5,6 +5,7 @@ from allocator.model import Taint
 from allocator.policies.contract import Score
 from scheduler.core_v1.pod import Pod, Preference
 from scheduler.decision.choice import Groups, pick
+from scheduler.decision.node_order import NodeOrder
 from scheduler.decision.templates import Templates
 from scheduler.plugins.normalize import normalized
 from scheduler.plugins.scoring_strategies import least_allocated
@@ -15,11 +16,12 @@ from tests.builders import a_container, a_cycle, a_node, a_pod, a_term, amounts,
 SOFT = Taint("k", "", "PreferNoSchedule")
 
 
-class Cluster:
+class ChoiceCluster:
     """Equal nodes but for what a case says: labels, taints, and what pods take."""
 
     def __init__(self, nodes: int, **offer: str) -> None:
         self.infos, self.templates, self.all = NodeInfos({}), Templates(), (1 << nodes) - 1
+        self.order = NodeOrder()
         self.offer = amounts(**(offer or {"cpu": "4", "memory": "8Gi"}), pods="10")
         for number in range(nodes):
             self.change(number)
@@ -28,16 +30,15 @@ class Cluster:
         node = a_node(f"n{number}", labels, taints=taints, allocatable=self.offer)
         self.infos.set_node(number, node)
         self.templates.set_node(number, node)
+        self.order.set_node(number, node.name)
 
     def take(self, number: int, **requests: str) -> None:
         self.infos.add_pod(number, a_pod(a_container(**requests), name=f"other-{number}"))
 
-    def pick(
-        self, pod: Pod, groups: Groups | None = None, feasible: int | None = None, start: float = 0.0
-    ) -> tuple[int, int] | None:
+    def pick(self, pod: Pod, groups: Groups | None = None, feasible: int | None = None) -> tuple[int, int] | None:
         found = groups or {(0, ()): self.all}
         allowed = self.all if feasible is None else feasible
-        return pick(a_cycle(pod, self.infos, self.templates), self.templates.plugins, found, allowed, start)
+        return pick(a_cycle(pod, self.infos, self.templates), self.templates.plugins, found, allowed, self.order)
 
     def left(self, pod: Pod) -> list[int]:
         numbers = np.arange(self.all.bit_length())
@@ -59,15 +60,15 @@ class Cluster:
 def test_the_score_is_the_mean_of_what_is_left_of_cpu_and_memory_in_whole_hundredths(
     taken: dict[str, str], pod: Pod, score: int
 ) -> None:
-    cluster = Cluster(1)
+    cluster = ChoiceCluster(1)
     if taken:
         cluster.take(0, **taken)
     assert cluster.left(pod) == [score]
 
 
 def test_a_resource_that_a_node_does_not_offer_is_left_out_of_the_mean() -> None:
-    assert Cluster(1, cpu="4").left(a_pod(a_container(cpu="1", memory="1Gi"))) == [75]
-    assert Cluster(1, gpu__gpu="4").left(a_pod(a_container(cpu="1"))) == [0]
+    assert ChoiceCluster(1, cpu="4").left(a_pod(a_container(cpu="1", memory="1Gi"))) == [75]
+    assert ChoiceCluster(1, gpu__gpu="4").left(a_pod(a_container(cpu="1"))) == [0]
 
 
 @pytest.mark.parametrize(
@@ -88,7 +89,7 @@ def test_raw_scores_are_scaled_by_the_largest_in_whole_numbers(
 
 
 def test_the_emptiest_node_is_picked_and_of_equals_the_lowest_number() -> None:
-    cluster = Cluster(4)
+    cluster = ChoiceCluster(4)
     cluster.take(0, cpu="1")
     worse_balance = 50 + (50 + 87 - 100) // 2
     assert cluster.pick(a_pod(a_container(cpu="1"))) == (1, 3 * 100 + (75 + 97) // 2 + worse_balance)
@@ -96,7 +97,7 @@ def test_the_emptiest_node_is_picked_and_of_equals_the_lowest_number() -> None:
 
 
 def test_a_soft_taint_weighs_more_than_room_and_a_preference_less_than_the_taint() -> None:
-    cluster = Cluster(3)
+    cluster = ChoiceCluster(3)
     cluster.change(0, SOFT, zone="a")
     cluster.take(1, cpu="4", memory="8Gi")
     pod = a_pod(preferences=(Preference(1, a_term(requires("zone", "In", "a"))),))
@@ -106,7 +107,7 @@ def test_a_soft_taint_weighs_more_than_room_and_a_preference_less_than_the_taint
 
 
 def test_better_alternatives_of_devices_weigh_twice_as_much_as_room() -> None:
-    cluster = Cluster(3)
+    cluster = ChoiceCluster(3)
     cluster.take(2, cpu="1")
     groups: Groups = {(7, ()): 0b010, (8, ()): 0b100}
     assert cluster.pick(a_pod(), groups) == (2, 300 + 86 + 200)
@@ -115,7 +116,7 @@ def test_better_alternatives_of_devices_weigh_twice_as_much_as_room() -> None:
 
 
 def test_the_policy_goes_before_totals_which_decide_between_its_equals() -> None:
-    cluster = Cluster(6)
+    cluster = ChoiceCluster(6)
     cluster.take(5, cpu="1")
     low, high = (1.0, 0.0), (1.0, 2.0)
     groups: dict[tuple[int, Score], int] = {(8, low): 0b000011, (8, high): 0b111100}
@@ -124,14 +125,18 @@ def test_the_policy_goes_before_totals_which_decide_between_its_equals() -> None
 
 
 def test_a_pod_without_a_node_that_can_give_its_devices_gets_none() -> None:
-    assert Cluster(2).pick(a_pod(), {(0, ()): 0}) is None
+    assert ChoiceCluster(2).pick(a_pod(), {(0, ()): 0}) is None
 
 
-@pytest.mark.parametrize(("start", "node"), [(0.0, 1), (0.25, 1), (0.5, 3), (0.9, 3)])
-def test_equal_nodes_are_looked_for_from_a_place_on_and_then_from_the_first(start: float, node: int) -> None:
-    cluster = Cluster(8)
-    chosen = cluster.pick(a_pod(), feasible=0b00001010, start=start)
+@pytest.mark.parametrize("identity", ["", "kube-system/one", "kube-system/two"])
+def test_of_equal_nodes_the_first_by_identity_is_taken_and_a_better_one_before_it(identity: str) -> None:
+    cluster, both = ChoiceCluster(8), 0b00001010
+    cluster.order.search_as(identity)
+    first = cluster.order.first(np.array([1, 3]))
+    chosen = cluster.pick(a_pod(), feasible=both)
     assert chosen is not None
-    assert chosen[0] == node
-    cluster.take(node, cpu="1")
-    assert cluster.pick(a_pod(), feasible=0b00001010, start=start) != chosen, "a better node goes first"
+    assert chosen[0] == first
+    cluster.take(first, cpu="1")
+    better = cluster.pick(a_pod(), feasible=both)
+    assert better is not None
+    assert {better[0], first} == {1, 3}

@@ -152,22 +152,22 @@ def test_claim_that_is_being_deleted_and_kept_by_the_pod_alone_does_not_gate_it(
     """Only an attempt at the pod lets go of the claim, and both would wait without end."""
     pod, other = a_user("pod", "claim"), a_user("other", "claim")
     claim, allocated = a_claim(), an_allocated_claim("gpu-0", name="claim")
-    told = 'resourceclaim "claim" is being deleted'
+    reported = 'resourceclaim "claim" is being deleted'
     for version, (found, users, asked, gate) in enumerate(
         (
             (allocated, (pod,), pod, ""),
-            (allocated, (pod,), replace(pod, node_name="node-0"), told),
-            (allocated, (pod,), other, told),
-            (allocated, (pod, other), pod, told),
-            (allocated, (), pod, told),
-            (claim, (), pod, told),
+            (allocated, (pod,), replace(pod, node_name="node-0"), reported),
+            (allocated, (pod,), other, reported),
+            (allocated, (pod, other), pod, reported),
+            (allocated, (), pod, reported),
+            (claim, (), pod, reported),
         )
     ):
         cluster.set_claim(watched(found, users=users, deleting=True), version)
         assert cluster.gate(asked) == gate, (version, users)
         waiting = cluster.claims_of(asked)
         assert isinstance(waiting, Waiting)
-        assert (waiting.reason, waiting.kept is None) == (told, bool(gate))
+        assert (waiting.reason, waiting.kept is None) == (reported, bool(gate))
 
 
 def test_claim_that_another_pod_is_given_is_waited_for(cluster: Cluster) -> None:
@@ -241,7 +241,7 @@ def test_two_attempts_at_one_claim_or_for_one_pod_are_refused(cluster: Cluster) 
         AlreadyReserved, match="claim default/claim is being allocated for pod uid-pod, not for uid-other"
     ):
         place(cluster, a_pod(name="other"), a_claim(), device="gpu-1")
-    with pytest.raises(AlreadyReserved, match="pod uid-pod has an attempt under way"):
+    with pytest.raises(AlreadyReserved, match="pod uid-pod already has an attempt in progress"):
         place(cluster, a_pod(), a_claim(name="more"), device="gpu-1")
     assert in_use(cluster) == {"gpu-0"}
 

@@ -65,12 +65,12 @@ def test_pod_that_has_room_nowhere_waits_for_room_or_other_devices() -> None:
     assert found.refusal.message == f"0/2 nodes are available: 2 {NO_ROOM_BESIDE}."
     assert found.refusal.reasons == {NODE_RESOURCES_FIT.reason, DEVICES}
     assert "memory" in found.refusal.resources
-    told = [(one.node, one.answer) for one in unfit(cluster, a_user(), [claim], found)]
-    assert told == [
+    reported = [(one.node, one.answer) for one in unfit(cluster, a_user(), [claim], found)]
+    assert reported == [
         ("node-0", "needs 9 of cpu with its devices, the node has 4"),
         ("node-1", "needs 9 of cpu with its devices, the node has 8"),
     ]
-    assert [answer for _, answer in answers(cluster, a_user(), [claim])] == [text for _, text in told]
+    assert [answer for _, answer in answers(cluster, a_user(), [claim])] == [text for _, text in reported]
 
 
 def test_what_devices_take_counts_for_the_next_pod_once_it_is_decided() -> None:

@@ -1,4 +1,5 @@
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -11,7 +12,7 @@ from scheduler.decision.templates import Templates
 from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.default import PLUGINS
 from scheduler.plugins.node_affinity import NODE_AFFINITY
-from scheduler.plugins.plugin import Rejected
+from scheduler.plugins.plugin import Dynamic, Plugin, Reason, Rejected
 from scheduler.state.nodes import NodeInfos
 from tests.builders import a_container, a_cycle, a_node, a_pod, amounts, requires
 
@@ -19,7 +20,7 @@ FITS = "node(s) didn't match Pod's node affinity/selector"
 PORTS = "node(s) didn't have free ports for the requested pod ports"
 
 
-class Cluster:
+class FeasibilityCluster:
     """Nodes, and the pods on them."""
 
     def __init__(self, *nodes: Node) -> None:
@@ -38,19 +39,37 @@ class Cluster:
         return a_cycle(pod, self.infos, self.templates)
 
 
+def test_nodes_that_are_known_to_pass_are_not_asked_why_not() -> None:
+    asked: list[int] = []
+
+    def rejections_of(_cycle: Cycle, nodes: int) -> Sequence[Rejected]:
+        asked.append(nodes)
+        return [Rejected("no", nodes)]
+
+    plugin = Plugin("No", (Reason("No"),), dynamic=Dynamic(lambda _: 0, rejections_of))
+    cluster = FeasibilityCluster(offering("a"), offering("b"))
+    cluster.templates = Templates(plugins=(plugin,))
+    for number, name in enumerate("ab"):
+        cluster.templates.set_node(number, offering(name))
+    cycle = cluster.cycle(a_pod())
+    assert [one.nodes for _, one in rejections(cycle, cluster.templates, 0b01)] == [0b10]
+    assert not list(rejections(cycle, cluster.templates, 0b11))
+    assert asked == [0b10]
+
+
 def offering(name: str, cpu: str = "4", memory: str = "8Gi", pods: str = "10", **more: str) -> Node:
     return a_node(name, allocatable=amounts(cpu=cpu, memory=memory, pods=pods, **more))
 
 
 def test_a_pod_fits_what_is_left_and_not_a_thousandth_more() -> None:
-    cluster = Cluster(offering("a"))
+    cluster = FeasibilityCluster(offering("a"))
     cluster.infos.add_pod(0, a_pod(a_container(cpu="3"), name="other"))
     assert cluster.feasible(a_pod(a_container(cpu="1"))) == 0b1
     assert cluster.feasible(a_pod(a_container(cpu="1001m"))) == 0
 
 
 def test_a_node_lacks_each_resource_of_which_too_little_is_left() -> None:
-    cluster = Cluster(offering("a"), offering("b", memory="16Gi"), offering("c", cpu="8", memory="16Gi"))
+    cluster = FeasibilityCluster(offering("a"), offering("b", memory="16Gi"), offering("c", cpu="8", memory="16Gi"))
     for number in range(3):
         cluster.infos.add_pod(number, a_pod(a_container(cpu="3", memory="6Gi"), name=f"other-{number}"))
     found = cluster.rejections(a_pod(a_container(cpu="2", memory="4Gi")))
@@ -61,7 +80,7 @@ def test_a_node_lacks_each_resource_of_which_too_little_is_left() -> None:
 
 
 def test_a_node_that_never_has_as_much_of_one_resource_is_not_helped_by_the_end_of_pods() -> None:
-    cluster = Cluster(offering("a", cpu="1"), offering("b"))
+    cluster = FeasibilityCluster(offering("a", cpu="1"), offering("b"))
     for number in range(2):
         cluster.infos.add_pod(number, a_pod(a_container(cpu="500m", memory="6Gi"), name=f"other-{number}"))
     found = cluster.rejections(a_pod(a_container(cpu="4", memory="4Gi")))
@@ -72,7 +91,7 @@ def test_a_node_that_never_has_as_much_of_one_resource_is_not_helped_by_the_end_
 
 
 def test_a_full_node_has_too_many_pods_for_one_that_requests_nothing() -> None:
-    cluster = Cluster(offering("a", pods="1"), offering("b", pods="2"))
+    cluster = FeasibilityCluster(offering("a", pods="1"), offering("b", pods="2"))
     for number in range(2):
         cluster.infos.add_pod(number, a_pod(name=f"other-{number}"))
     assert cluster.feasible(a_pod()) == 0b10
@@ -80,15 +99,15 @@ def test_a_full_node_has_too_many_pods_for_one_that_requests_nothing() -> None:
 
 
 def test_a_resource_that_no_node_offers_is_insufficient_everywhere() -> None:
-    cluster = Cluster(offering("a"), offering("b"))
+    cluster = FeasibilityCluster(offering("a"), offering("b"))
     pod = a_pod(a_container(gpu__gpu="1"))
     assert cluster.feasible(pod) == 0
     assert cluster.rejections(pod) == [("NodeResourcesFit", Rejected("Insufficient gpu.example.com/gpu", 0b11, 0))]
 
 
-def test_a_node_that_is_refused_by_one_filter_is_not_told_with_a_later_one() -> None:
+def test_a_node_that_is_refused_by_one_filter_is_not_reported_with_a_later_one() -> None:
     tainted = a_node("a", taints=(Taint("k", "", "NoSchedule"),))
-    cluster = Cluster(tainted, offering("b"), offering("c", cpu="1"), offering("d"))
+    cluster = FeasibilityCluster(tainted, offering("b"), offering("c", cpu="1"), offering("d"))
     for number in (0, 1, 2):
         cluster.infos.add_pod(number, a_pod(name=f"other-{number}", host_ports=(HostPort(80),) * (number < 2)))
     pod = a_pod(a_container(cpu="2"), host_ports=(HostPort(80),))
@@ -100,7 +119,7 @@ def test_a_node_that_is_refused_by_one_filter_is_not_told_with_a_later_one() -> 
     ]
 
 
-def test_the_message_tells_counts_and_reasons_in_the_order_of_their_text() -> None:
+def test_the_message_reports_counts_and_reasons_in_the_order_of_their_text() -> None:
     refused = Counter({FITS: 3, "Insufficient cpu": 2, "x": 1})
     assert fit_error(6, refused) == f"0/6 nodes are available: 1 x, 2 Insufficient cpu, 3 {FITS}."
     assert fit_error(12, Counter({"a": 10, "b": 2})) == "0/12 nodes are available: 10 a, 2 b."
@@ -129,7 +148,7 @@ def test_the_message_holds_what_refuses_all_nodes_and_the_first_line_of_the_expl
 
 def test_a_node_has_the_reasons_of_the_first_plugin_that_refuses_it_also_where_a_later_one_needs_no_pods() -> None:
     tainted = replace(offering("c", cpu="1"), taints=(Taint("k", "", "NoSchedule"),))
-    cluster = Cluster(offering("a", cpu="1"), offering("b"), tainted)
+    cluster = FeasibilityCluster(offering("a", cpu="1"), offering("b"), tainted)
     pod = a_pod(a_container(cpu="2"), required_features=frozenset({"Some"}))
     assert cluster.feasible(pod) == 0
     assert cluster.rejections(pod) == [
@@ -141,7 +160,7 @@ def test_a_node_has_the_reasons_of_the_first_plugin_that_refuses_it_also_where_a
 
 def test_terms_that_name_nodes_and_exclude_each_other_refuse_every_node_at_once() -> None:
     fields = (requires("metadata.name", "In", "a"), requires("metadata.name", "In", "b"))
-    cluster, pod = Cluster(offering("a")), a_pod(affinity=(Term(fields=fields),))
+    cluster, pod = FeasibilityCluster(offering("a")), a_pod(affinity=(Term(fields=fields),))
     found = refused_by_all(cluster.cycle(pod), PLUGINS)
     assert found == (NODE_AFFINITY, "pod affinity terms conflict")
     assert refused_by_all(cluster.cycle(a_pod(affinity=(Term(fields=fields[:1]),))), PLUGINS) is None

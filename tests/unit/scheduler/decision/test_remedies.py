@@ -98,19 +98,19 @@ def test_pods_that_would_have_to_go_are_named() -> None:
 def test_pods_anywhere_in_the_domain_that_are_kept_apart_are_named() -> None:
     apart = PodAffinity(required_anti=(NEAR_WEB,))
     nodes, others = [in_zone("n"), in_zone("m"), in_zone("far", "b")], [web(node="m"), web("far", "far")]
-    told = ("required pod anti-affinity #0 (topologyKey zone) dropped", "pod default/web gone")
-    assert refusal(a_pod(pod_affinity=apart), nodes, *others) == PluginRefusal("InterPodAffinity", told)
+    reported = ("required pod anti-affinity #0 (topologyKey zone) dropped", "pod default/web gone")
+    assert refusal(a_pod(pod_affinity=apart), nodes, *others) == PluginRefusal("InterPodAffinity", reported)
     keeper = a_pod(name="keeper", node_name="m", pod_affinity=apart)
     assert refusal(a_pod(labels={"app": "web"}), nodes, keeper) == PluginRefusal(
         "InterPodAffinity", ("pod default/keeper gone",)
     )
 
 
-def test_the_skew_that_would_do_is_told() -> None:
+def test_the_skew_that_would_do_is_reported() -> None:
     nodes, others = [in_zone("n"), in_zone("far", "b")], [web("x"), web("y")]
     spread = a_pod(labels={"app": "web"}, spread=(SpreadConstraint(1, "zone", WEB),))
-    told = ("topology spread constraint #0 (topologyKey zone): maxSkew 3",)
-    assert refusal(spread, nodes, *others) == PluginRefusal("PodTopologySpread", told)
+    reported = ("topology spread constraint #0 (topologyKey zone): maxSkew 3",)
+    assert refusal(spread, nodes, *others) == PluginRefusal("PodTopologySpread", reported)
 
 
 def test_looking_for_a_remedy_changes_nothing() -> None:

@@ -153,15 +153,15 @@ def test_what_was_taken_for_a_claim_to_be_is_in_use_and_goes_over_to_the_claim()
     assert isinstance(decide(cluster, other, ()), Placed)
 
 
-def test_refusals_are_told_by_reason_with_the_first_node_of_each() -> None:
+def test_refusals_are_reported_by_reason_with_the_first_node_of_each() -> None:
     cluster = a_cluster()
     add_node(cluster, 0, "gpu-0")
     add_node(cluster, 1, **{GPU: "1"})
     add_node(cluster, 2, "gpu-0")
     found = unfit(cluster, asking(2), (), refused(cluster, asking(2)))
-    told = {(one.node, one.number): one.answer for one in found}
-    assert told["node-1", 1] == f"Insufficient {GPU}"
-    assert told.keys() == {("node-1", 1), ("node-0", 2)}
+    reported = {(one.node, one.number): one.answer for one in found}
+    assert reported["node-1", 1] == f"Insufficient {GPU}"
+    assert reported.keys() == {("node-1", 1), ("node-0", 2)}
     assert [name for name, _ in answers(cluster, asking(2), ())] == ["node-0", "node-1", "node-2"]
 
 

@@ -29,7 +29,7 @@ POD = a_pod()
 ARGS = ExtenderBindingArgs(PodName=POD.name, PodNamespace=POD.namespace, PodUID=POD.uid, Node="node-0")
 
 
-class Denied(Listener):
+class BindDenied(Listener):
     """Gives the pod to who reads it, and refuses every write, as RBAC does; it hears what becomes of attempts.
 
     spec: what the pod says beside its containers.
@@ -64,7 +64,7 @@ def cluster() -> Cluster:
     return found
 
 
-def binds(cluster: Cluster, denied: Denied) -> tuple[Binds, Attempts]:
+def binds(cluster: Cluster, denied: BindDenied) -> tuple[Binds, Attempts]:
     moment = datetime(2026, 1, 1, tzinfo=UTC)
     time = Time(lambda: 0.0, lambda: moment, asyncio.sleep, lambda: 0.5)
     watched = cast(WatchedClaims, denied)
@@ -80,13 +80,13 @@ def binds(cluster: Cluster, denied: Denied) -> tuple[Binds, Attempts]:
     return Binds(cluster, binder, attempts, is_ours=lambda _: False, timeout_s=30, wake=denied.wake), attempts
 
 
-def test_a_right_that_is_missing_is_told_while_the_pod_that_lacked_it_is_there(cluster: Cluster) -> None:
+def test_a_right_that_is_missing_is_reported_while_the_pod_that_lacked_it_is_there(cluster: Cluster) -> None:
     async def act() -> list[str]:
-        found, attempts = binds(cluster, Denied())
+        found, attempts = binds(cluster, BindDenied())
         answer = await found.bind(ARGS)
-        told = [answer, attempts.trouble]
+        reported = [answer, attempts.trouble]
         cluster.remove_pod(POD.uid)
-        return [*told, attempts.trouble]
+        return [*reported, attempts.trouble]
 
     answer, while_there, afterwards = asyncio.run(act())
     assert 'User "ours" cannot POST' in answer
@@ -94,29 +94,29 @@ def test_a_right_that_is_missing_is_told_while_the_pod_that_lacked_it_is_there(c
     assert afterwards == ""
 
 
-def test_a_right_that_was_missing_is_not_told_any_more_once_the_pod_has_a_node_or_no_node_passes_for_it(
+def test_a_right_that_was_missing_is_not_reported_any_more_once_the_pod_has_a_node_or_no_node_passes_for_it(
     cluster: Cluster,
 ) -> None:
     """Somebody else may have bound it; and it may not be asked about again for as long as its devices are missing."""
 
     async def act() -> list[bool]:
-        found, attempts = binds(cluster, Denied())
+        found, attempts = binds(cluster, BindDenied())
         await found.bind(ARGS)
         found.refused("uid-other")
-        told = [bool(attempts.trouble)]
+        reported = [bool(attempts.trouble)]
         found.refused(POD.uid)
-        told.append(bool(attempts.trouble))
+        reported.append(bool(attempts.trouble))
         await found.bind(ARGS)
-        told.append(bool(attempts.trouble))
+        reported.append(bool(attempts.trouble))
         cluster.set_pod(replace(POD, node_name="node-0"))
-        return [*told, bool(attempts.trouble)]
+        return [*reported, bool(attempts.trouble)]
 
     assert asyncio.run(act()) == [True, False, True, False]
 
 
-def test_second_attempt_at_a_pod_is_not_begun_and_told_as_a_violation(cluster: Cluster) -> None:
+def test_second_attempt_at_a_pod_is_not_begun_and_reported_as_a_violation(cluster: Cluster) -> None:
     cluster.reserve(POD, Placed("node-0", (), ()))
-    denied = Denied()
+    denied = BindDenied()
     assert asyncio.run(binds(cluster, denied)[0].bind(ARGS)) == INTERNAL
     assert [(one.invariant, one.subject) for one in denied.violations] == [("I6", f"pod {POD}")]
 
@@ -127,7 +127,7 @@ def test_pod_is_asked_about_again_where_the_claim_that_keeps_it_from_all_nodes_c
     """Nothing has changed by which kube-scheduler would do so before five minutes have gone."""
 
     async def act() -> int:
-        denied = Denied()
+        denied = BindDenied()
         found, attempts = binds(cluster, denied)
         found.free(POD, [claim])
         await attempts.finish(wait_s=1.0)
@@ -145,5 +145,5 @@ def stored(claim: Claim) -> Watched:
 
 
 def test_pod_that_is_not_ours_is_not_bound_before_its_claim_is_made(cluster: Cluster) -> None:
-    denied = Denied(resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "template"}])
+    denied = BindDenied(resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "template"}])
     assert asyncio.run(binds(cluster, denied)[0].bind(ARGS)) == f'pod "{POD}": ResourceClaim not created yet'

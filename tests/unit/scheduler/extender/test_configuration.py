@@ -46,7 +46,7 @@ def test_others_may_call_with_a_certificate_of_known_clients_only(address: str) 
         ({**KEYS, "clientNames": ["a"]}, "tls.clientCaFile: is required, since tls.clientNames is set"),
         (
             CLIENTS,
-            'tls.clientCaFile: clients are asked for a certificate only where tls.certFile is set (got "ca.crt")',
+            'tls.clientCaFile: needs tls.certFile: without it no client is asked for a certificate (got "ca.crt")',
         ),
     ],
 )

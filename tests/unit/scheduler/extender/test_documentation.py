@@ -13,14 +13,14 @@ from tests.unit.scheduler.extender.setups import OFF, a_document, found, profile
 from tests.unit.scheduler.manifests import Json
 
 PAGE = "extender.md"
-FIELDS = {field: (shown, told) for field, shown, told in rows(PAGE, "Configuration")}
+FIELDS = {field: (shown, reported) for field, shown, reported in rows(PAGE, "Configuration")}
 DEFAULTS = list(settings(ExtenderConfiguration()))
 
 
 @pytest.mark.parametrize(("field", "default", "text"), DEFAULTS)
 def test_field_is_described_with_its_default(field: str, default: object, text: str) -> None:
-    shown, told = FIELDS[field]
-    assert told.startswith(text)
+    shown, reported = FIELDS[field]
+    assert reported.startswith(text)
     assert shown == said(default)
 
 
@@ -30,16 +30,16 @@ def test_no_other_field_is_described() -> None:
 
 def test_every_flag_is_described() -> None:
     flags = {option for parameter in serve.params for option in parameter.opts if option.startswith("--")}
-    told = (DOCS / PAGE).read_text()
-    assert [flag for flag in sorted(flags) if f"`{flag}`" not in told] == []
+    reported = (DOCS / PAGE).read_text()
+    assert [flag for flag in sorted(flags) if f"`{flag}`" not in reported] == []
 
 
 def test_metrics_are_those_that_are_exposed() -> None:
     watch = Watch("pods", objects=0, restarts=0, refused=0, failures=0, silence_s=0, is_alive=True)
-    metrics = ExtenderMetrics("mine", lambda: ExtenderReading([watch], 0, 0))
+    metrics = ExtenderMetrics(lambda: ExtenderReading([watch], 0, 0))
     metrics.called("filter", 200, 1)
     metrics.woke()
-    metrics.passed(Point.PRE_BIND, PointStatus.SUCCESS, 1)
+    metrics.passed("mine", Point.PRE_BIND, PointStatus.SUCCESS, 1)
     metrics.violated("I1")
     metrics.rolled_back("rival")
     metrics.swept("intent", 1)

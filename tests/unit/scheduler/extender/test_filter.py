@@ -27,7 +27,7 @@ from tests.builders import (
 )
 from tests.unit.scheduler.extender.clusters import a_cluster, a_user_of, add_node
 
-UNKNOWN = "node {} is not known to the extender yet"
+UNKNOWN = "node {} is not known yet to the extender"
 
 
 def filtered(cluster: Cluster, *claims: Claim, names: tuple[str, ...] = ("node-0", "node-1", "node-2")) -> Filtered:
@@ -48,7 +48,7 @@ def take(cluster: Cluster, node: str, *devices: str) -> None:
 # -- devices
 
 
-def test_nodes_with_free_devices_pass_and_the_others_are_told_what_is_missing() -> None:
+def test_nodes_with_free_devices_pass_and_the_others_are_shown_what_is_missing() -> None:
     cluster = a_cluster(2, 1, 2)
     take(cluster, "node-2", "gpu-0")
     found = filtered(cluster, a_claim(a_request(count=2)))

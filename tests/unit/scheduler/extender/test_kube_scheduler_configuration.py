@@ -80,7 +80,7 @@ def test_null_is_a_field_that_is_not_there() -> None:
 
 
 @pytest.mark.parametrize(
-    ("raw", "told"),
+    ("raw", "reported"),
     [
         ({**EVERYTHING, "profile": []}, ["profile: unknown field (got a list of 0 entries)"]),
         ({**EVERYTHING, "profile": None}, ["profile: unknown field"]),
@@ -115,8 +115,8 @@ def test_null_is_a_field_that_is_not_there() -> None:
     ],
     ids=lambda value: "; ".join(value) if isinstance(value, list) else "",
 )
-def test_what_kube_scheduler_would_not_read_is_told_by_field(raw: Json, told: list[str]) -> None:
-    assert errors_of(raw) == told
+def test_what_kube_scheduler_would_not_read_is_reported_by_field(raw: Json, reported: list[str]) -> None:
+    assert errors_of(raw) == reported
 
 
 @pytest.mark.parametrize("listed", [None, [], [{}], [{"schedulerName": None}]], ids=str)

@@ -78,28 +78,28 @@ class World:
             raise self.errors.pop(0)
         return {}
 
-    async def settle(self) -> None:
+    async def run_all(self) -> None:
         """Let everybody go on until all wait for something."""
         for _ in range(20):
             await asyncio.sleep(0)
 
     async def pass_time(self, seconds: float) -> None:
         end_s = self.time_s + seconds
-        await self.settle()
+        await self.run_all()
         while due := [one for one in self.sleeping if one[0] <= end_s]:
             first = min(due, key=lambda one: one[0])
             self.sleeping.remove(first)
             self.time_s = first[0]
             first[1].set()
-            await self.settle()
+            await self.run_all()
         self.time_s = end_s
 
-    def run(self, story: Callable[[], Awaitable[None]]) -> list[tuple[float, str]]:
-        """What is annotated, and when, while the story is told and in the minute after it."""
+    def run(self, scenario: Callable[[], Awaitable[None]]) -> list[tuple[float, str]]:
+        """What is annotated, and when, while the scenario is told and in the minute after it."""
 
         async def within() -> None:
             running = asyncio.create_task(self.poke.run())
-            await story()
+            await scenario()
             await self.pass_time(60)
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
@@ -110,11 +110,11 @@ class World:
     def tell(self, *events: Event) -> list[tuple[float, str]]:
         """What is annotated after these events at once."""
 
-        async def story() -> None:
+        async def scenario() -> None:
             for event in events:
                 self.poke.on_event(event)
 
-        return self.run(story)
+        return self.run(scenario)
 
 
 @pytest.fixture
@@ -155,21 +155,21 @@ def test_what_belongs_to_no_node_wakes_by_one(world: World, event: Event) -> Non
 
 
 def test_changes_that_come_together_wake_together(world: World) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         for name in ("node-2", "node-1", "node-2"):
             world.poke.note(name)
             await world.pass_time(0.9)
 
-    assert world.run(story) == [(DEBOUNCE_S, "node-2"), (DEBOUNCE_S, "node-1")]
+    assert world.run(scenario) == [(DEBOUNCE_S, "node-2"), (DEBOUNCE_S, "node-1")]
 
 
 def test_change_after_the_pods_were_woken_wakes_again(world: World) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         world.poke.note("node-1")
         await world.pass_time(DEBOUNCE_S + 1)
         world.poke.note("node-2")
 
-    assert world.run(story) == [(DEBOUNCE_S, "node-1"), (2 * DEBOUNCE_S + 1, "node-2")]
+    assert world.run(scenario) == [(DEBOUNCE_S, "node-1"), (2 * DEBOUNCE_S + 1, "node-2")]
 
 
 def test_many_slices_wake_by_some_of_their_nodes() -> None:
@@ -190,40 +190,40 @@ def test_nobody_is_woken_while_no_pod_waits() -> None:
 def test_pod_that_was_refused_after_the_change_knows_of_it() -> None:
     world = World()
 
-    async def story() -> None:
+    async def scenario() -> None:
         world.poke.on_event(SLICE)
         world.poke.refused(POD)
 
-    assert world.run(story) == []
+    assert world.run(scenario) == []
 
 
 def test_pod_that_asks_again_before_it_is_woken_is_not_woken(world: World) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         world.poke.on_event(SLICE)
         await world.pass_time(1)
         world.poke.refused(POD)
 
-    assert world.run(story) == []
+    assert world.run(scenario) == []
     assert list(world.poke.waiting) == [POD.uid]
 
 
 def test_pod_that_does_not_ask_again_is_woken_whoever_else_does(world: World) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         world.poke.refused(a_pod(name="other"))
         world.poke.on_event(SLICE)
         await world.pass_time(1)
         world.poke.refused(POD)
 
-    assert world.run(story) == [(DEBOUNCE_S, "node-1")]
+    assert world.run(scenario) == [(DEBOUNCE_S, "node-1")]
     assert list(world.poke.waiting) == [POD.uid]
 
 
 def test_pod_that_passes_is_not_woken(world: World) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         world.poke.on_event(SLICE)
         world.poke.passed(POD.uid)
 
-    assert world.run(story) == []
+    assert world.run(scenario) == []
 
 
 @pytest.mark.parametrize("new", [None, a_pod(node_name="node-1")])
@@ -235,12 +235,12 @@ def test_pod_that_is_gone_or_bound_is_not_woken(world: World, new: Any) -> None:
 def test_pod_that_had_ended_before_it_was_refused_is_woken_once(world: World) -> None:
     world.cluster.remove_pod(POD.uid)
 
-    async def story() -> None:
+    async def scenario() -> None:
         world.poke.on_event(SLICE)
         await world.pass_time(30)
         world.poke.on_event(SLICE)
 
-    assert world.run(story) == [(DEBOUNCE_S, "node-1")]
+    assert world.run(scenario) == [(DEBOUNCE_S, "node-1")]
     assert world.poke.waiting == {}
 
 
@@ -266,22 +266,22 @@ def test_pod_that_is_not_asked_about_in_time_is_woken(world: World, event: Event
 
 
 def test_pod_that_is_asked_about_in_time_is_not_woken(world: World) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         world.poke.on_event(ClaimChanged(None, a_claim()))
         await world.pass_time(ASKED_AGAIN_S - 1)
         world.poke.refused(POD)
 
-    assert world.run(story) == []
+    assert world.run(scenario) == []
 
 
 def test_each_change_leaves_all_the_time_to_ask_again(world: World) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         world.poke.on_event(ClaimChanged(None, a_claim()))
         await world.pass_time(ASKED_AGAIN_S - 1)
         world.poke.refused(POD)
         world.poke.on_event(ClaimChanged(a_claim(), None))
 
-    assert world.run(story) == [(2 * ASKED_AGAIN_S, "node-0")]
+    assert world.run(scenario) == [(2 * ASKED_AGAIN_S, "node-0")]
 
 
 def test_own_annotation_is_no_change(world: World) -> None:
@@ -318,12 +318,12 @@ def test_failed_call_is_tried_again(world: World, error: CallFailed) -> None:
 def test_call_that_is_forbidden_is_tried_again_with_the_next_change(world: World) -> None:
     world.errors = [a_refusal(403)]
 
-    async def story() -> None:
+    async def scenario() -> None:
         world.poke.on_event(SLICE)
         await world.pass_time(30)
         world.poke.on_event(SLICE)
 
-    assert world.run(story) == [(DEBOUNCE_S, "node-1"), (30 + DEBOUNCE_S, "node-1")]
+    assert world.run(scenario) == [(DEBOUNCE_S, "node-1"), (30 + DEBOUNCE_S, "node-1")]
 
 
 def test_one_node_is_enough_to_wake(world: World) -> None:

@@ -95,11 +95,11 @@ def test_calls_follow_each_other_over_one_connection(loop: Loop) -> None:
 
 
 @LOOPS
-def test_calls_are_told_with_their_status(loop: Loop) -> None:
-    told: list[tuple[str, int, bool]] = []
+def test_calls_are_reported_with_their_status(loop: Loop) -> None:
+    reported: list[tuple[str, int, bool]] = []
 
     def called(verb: str, status: int, duration_s: float) -> None:
-        told.append((verb, status, duration_s >= 0))
+        reported.append((verb, status, duration_s >= 0))
 
     async def use(url: str) -> None:
         await ask(url)
@@ -111,14 +111,14 @@ def test_calls_are_told_with_their_status(loop: Loop) -> None:
         return echo(body)
 
     run(loop, served(verb=verb, called=called), use)
-    assert told == [("filter", 200, True), ("filter", 400, True)]
+    assert reported == [("filter", 200, True), ("filter", 400, True)]
 
 
 # -- what cannot be answered
 
 
 @LOOPS
-def test_malformed_call_is_told_what_is_wrong_with_it(loop: Loop) -> None:
+def test_malformed_call_is_shown_what_is_wrong_with_it(loop: Loop) -> None:
     async def use(url: str) -> None:
         assert await ask(url) == (400, {"Error": "Pod: is required"})
 
@@ -161,8 +161,8 @@ def test_other_paths_and_methods_are_not_served(loop: Loop) -> None:
 def test_body_may_be_large_but_not_larger(loop: Loop) -> None:
     async def use(url: str) -> None:
         assert await ask(url, bytes(LARGEST_BODY)) == (200, {"length": LARGEST_BODY})
-        told = f"the body is larger than {LARGEST_BODY} bytes"
-        assert await ask(url, bytes(LARGEST_BODY + 1)) == (413, {"Error": told})
+        reported = f"the body is larger than {LARGEST_BODY} bytes"
+        assert await ask(url, bytes(LARGEST_BODY + 1)) == (413, {"Error": reported})
 
     run(loop, served(), use)
 
@@ -183,7 +183,7 @@ def test_packed_body_may_not_be_larger_either(loop: Loop) -> None:
 def test_body_that_does_not_come_is_not_waited_for(loop: Loop) -> None:
     async def use(url: str) -> None:
         status, body = await raw(url, a_call(b"{", length=2))
-        assert (status, json.loads(body)) == (408, {"Error": "the body did not come within 0 s"})
+        assert (status, json.loads(body)) == (408, {"Error": "the body did not arrive within 0 s"})
 
     run(loop, served(read_s=0), use)
 
@@ -231,11 +231,11 @@ def test_body_that_is_not_what_it_says_is_the_callers_fault(
 
 @LOOPS
 def test_caller_that_goes_in_the_middle_of_its_call_is_no_defect(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
-    told: list[int] = []
+    reported: list[int] = []
     is_told = asyncio.Event()
 
     def called(_verb: str, status: int, _duration_s: float) -> None:
-        told.append(status)
+        reported.append(status)
         is_told.set()
 
     async def use(url: str) -> None:
@@ -244,7 +244,7 @@ def test_caller_that_goes_in_the_middle_of_its_call_is_no_defect(loop: Loop, cap
         await is_told.wait()
 
     run(loop, served(called=called), use)
-    assert told == [400]
+    assert reported == [400]
     assert is_no_defect(caplog)
 
 
@@ -275,7 +275,7 @@ def test_bodies_take_up_no_more_memory_than_they_may(loop: Loop) -> None:
         async with serving("127.0.0.1:0", None, served(verb=verb, most_bytes=100)) as url:
             first = asyncio.create_task(ask(url, bytes(60)))
             await arrived.wait()
-            refused = {"Error": "the calls under way take up 100 bytes, as many as they may"}
+            refused = {"Error": "the calls in progress already use the limit of 100 bytes"}
             assert await ask(url, bytes(41)) == (503, refused)
             fits = asyncio.create_task(ask(url, bytes(40)))
             may_end.set()
@@ -318,7 +318,7 @@ def test_body_that_stops_coming_gives_its_room_back(loop: Loop) -> None:
 
 
 @LOOPS
-def test_too_many_calls_are_told_to_come_again(loop: Loop) -> None:
+def test_too_many_calls_are_reported_to_come_again(loop: Loop) -> None:
     async def within() -> None:
         may_end, arrived = asyncio.Event(), asyncio.Semaphore(0)
 
@@ -331,7 +331,7 @@ def test_too_many_calls_are_told_to_come_again(loop: Loop) -> None:
             first = [asyncio.create_task(ask(url)) for _ in range(2)]
             for _ in first:
                 await arrived.acquire()
-            assert await ask(url) == (503, {"Error": "2 calls like this are under way already"})
+            assert await ask(url) == (503, {"Error": "2 calls of this verb are already in progress"})
             may_end.set()
             assert [status for status, _ in await asyncio.gather(*first)] == [200, 200]
             assert (await ask(url))[0] == 200
@@ -367,7 +367,7 @@ def test_each_verb_has_room_of_its_own() -> None:
 # -- the address
 
 
-def test_taken_address_is_told() -> None:
+def test_taken_address_is_reported() -> None:
     async def use(url: str) -> None:
         address = f"127.0.0.1:{urlsplit(url).port}"
         with pytest.raises(CannotServe, match=f"address {address}: .*in use"):

@@ -19,7 +19,7 @@ from scheduler.extender.configuration import ExtenderConfiguration
 from scheduler.runtime.configuration import load
 from scheduler.runtime.tls import BadCertificates, Certificates, Files, is_allowed, names_in
 from tests.controlplane import certificates
-from tests.controlplane.certificates import CLIENT, Pair
+from tests.controlplane.certificates import CLIENT, CertificatesPair
 from tests.unit.scheduler.extender.serving import ask, connected, run, served
 from tests.unit.scheduler.loops import LOOPS, Loop
 
@@ -28,7 +28,7 @@ REFUSED = (ssl.SSLError, ConnectionError)
 
 ANSWERED = (200, {"length": 2})
 
-Stranger = Callable[[certificates.Certificates], Pair | None]
+Stranger = Callable[[certificates.Certificates], CertificatesPair | None]
 
 STRANGERS: dict[str, tuple[Stranger, str, str]] = {
     "none": (lambda _: None, "CERTIFICATE_REQUIRED", "peer did not return a certificate"),
@@ -37,7 +37,7 @@ STRANGERS: dict[str, tuple[Stranger, str, str]] = {
 """Certificates that are refused in the handshake, with the alert that the client gets and what the log says."""
 
 
-class Site:
+class TlsSite:
     """Files of a server in use, and a client's certificates."""
 
     def __init__(self, folder: Path) -> None:
@@ -48,7 +48,7 @@ class Site:
     def client(self, name: str = CLIENT) -> ssl.SSLContext:
         return self.issued.context(self.issued.client_named(name))
 
-    def take_over(self, other: "Site", *names: str) -> None:
+    def take_over(self, other: "TlsSite", *names: str) -> None:
         """The files of these fields hold what the other one's hold."""
         for name in names:
             replaced(getattr(self.files, name), getattr(other.files, name).read_bytes())
@@ -65,36 +65,36 @@ def replaced(path: Path, content: bytes | None) -> None:
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Site:
-    return Site(tmp_path / "site")
+def site(tmp_path: Path) -> TlsSite:
+    return TlsSite(tmp_path / "site")
 
 
 @pytest.fixture
-def other(tmp_path: Path) -> Site:
-    return Site(tmp_path / "other")
+def other(tmp_path: Path) -> TlsSite:
+    return TlsSite(tmp_path / "other")
 
 
 # -- who may call
 
 
 @LOOPS
-def test_client_is_told_apart_by_certificate_and_name(site: Site, loop: Loop) -> None:
+def test_client_is_distinguished_by_certificate_and_name(site: TlsSite, loop: Loop) -> None:
     async def use(url: str) -> None:
         assert url.startswith("https://127.0.0.1:")
         assert await ask(url, context=site.client()) == ANSWERED
         for stranger in (None, site.issued.stranger()):
             with pytest.raises(REFUSED):
                 await ask(url, context=site.issued.context(stranger))
-        told = "the client's certificate has somebody, somebody, none of which may call"
-        assert await ask(url, context=site.client("somebody")) == (403, {"Error": told})
+        reported = "the client's certificate has somebody, somebody, none of which is allowed"
+        assert await ask(url, context=site.client("somebody")) == (403, {"Error": reported})
 
     run(loop, served("nobody", CLIENT), use, Certificates(site.files))
 
 
 @LOOPS
 @pytest.mark.parametrize("which", STRANGERS)
-def test_client_and_log_are_told_why_a_certificate_is_refused(
-    site: Site, loop: Loop, which: str, caplog: pytest.LogCaptureFixture
+def test_client_and_log_are_shown_why_a_certificate_is_refused(
+    site: TlsSite, loop: Loop, which: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     stranger, alert, reason = STRANGERS[which]
 
@@ -108,7 +108,7 @@ def test_client_and_log_are_told_why_a_certificate_is_refused(
 
 
 @LOOPS
-def test_tls_without_an_authority_of_clients_asks_for_no_certificate(site: Site, loop: Loop) -> None:
+def test_tls_without_an_authority_of_clients_asks_for_no_certificate(site: TlsSite, loop: Loop) -> None:
     files = Files(site.files.certificate, site.files.key)
 
     async def use(url: str) -> None:
@@ -117,7 +117,7 @@ def test_tls_without_an_authority_of_clients_asks_for_no_certificate(site: Site,
     run(loop, served(), use, Certificates(files))
 
 
-def test_plain_http_is_not_answered_where_tls_is_served(site: Site) -> None:
+def test_plain_http_is_not_answered_where_tls_is_served(site: TlsSite) -> None:
     async def use(url: str) -> None:
         with pytest.raises(ConnectionError):
             await ask(url.replace("https", "http"))
@@ -125,7 +125,7 @@ def test_plain_http_is_not_answered_where_tls_is_served(site: Site) -> None:
     run(asyncio.new_event_loop, served(), use, Certificates(site.files))
 
 
-def test_tls_before_1_3_is_refused(site: Site) -> None:
+def test_tls_before_1_3_is_refused(site: TlsSite) -> None:
     client = site.client()
     client.maximum_version = ssl.TLSVersion.TLSv1_2
 
@@ -140,7 +140,7 @@ def test_tls_before_1_3_is_refused(site: Site) -> None:
 
 
 @LOOPS
-def test_new_certificate_and_key_are_shown_to_the_next_connection(site: Site, other: Site, loop: Loop) -> None:
+def test_new_certificate_and_key_are_shown_to_the_next_connection(site: TlsSite, other: TlsSite, loop: Loop) -> None:
     found = Certificates(site.files)
     trusts_other = other.issued.context(site.issued.client)
 
@@ -157,7 +157,7 @@ def test_new_certificate_and_key_are_shown_to_the_next_connection(site: Site, ot
 
 
 @LOOPS
-def test_new_authority_of_clients_counts_for_the_next_connection(site: Site, other: Site, loop: Loop) -> None:
+def test_new_authority_of_clients_counts_for_the_next_connection(site: TlsSite, other: TlsSite, loop: Loop) -> None:
     theirs = site.issued.context(other.issued.client)
 
     async def use(url: str) -> None:
@@ -175,7 +175,7 @@ def test_new_authority_of_clients_counts_for_the_next_connection(site: Site, oth
 @pytest.mark.parametrize("name", ["certificate", "key", "client_ca"])
 @pytest.mark.parametrize("content", [b"", b"no certificate", None], ids=["empty", "other", "gone"])
 def test_file_that_cannot_be_used_leaves_what_was_there(
-    site: Site, other: Site, loop: Loop, name: str, content: bytes | None
+    site: TlsSite, other: TlsSite, loop: Loop, name: str, content: bytes | None
 ) -> None:
     found = Certificates(site.files)
     path: Path = getattr(site.files, name)
@@ -191,7 +191,7 @@ def test_file_that_cannot_be_used_leaves_what_was_there(
     run(loop, served(CLIENT), use, found)
 
 
-def test_certificate_waits_for_its_key(site: Site, other: Site) -> None:
+def test_certificate_waits_for_its_key(site: TlsSite, other: TlsSite) -> None:
     found = Certificates(site.files)
     site.take_over(other, "certificate")
     assert found.trouble.startswith(f"certificate {site.files.certificate} with key {site.files.key}: ")
@@ -199,7 +199,7 @@ def test_certificate_waits_for_its_key(site: Site, other: Site) -> None:
     assert found.trouble == ""
 
 
-def test_session_is_not_resumed(site: Site) -> None:
+def test_session_is_not_resumed(site: TlsSite) -> None:
     """Whoever was let in by an authority has to show a certificate of the one that is trusted by then."""
     client = site.client()
 
@@ -226,28 +226,28 @@ def session_of(url: str, context: ssl.SSLContext, session: ssl.SSLSession | None
 
 @pytest.mark.parametrize("name", ["certificate", "key", "client_ca"])
 @pytest.mark.parametrize("spoil", [Path.unlink, lambda path: path.write_bytes(b"x")], ids=["missing", "no PEM"])
-def test_start_fails_by_the_name_of_the_file(site: Site, name: str, spoil: Callable[[Path], Any]) -> None:
+def test_start_fails_by_the_name_of_the_file(site: TlsSite, name: str, spoil: Callable[[Path], Any]) -> None:
     path: Path = getattr(site.files, name)
     spoil(path)
     with pytest.raises(BadCertificates, match=str(path)):
         Certificates(site.files)
 
 
-def test_missing_file_is_told_without_its_number_of_an_error(site: Site) -> None:
+def test_missing_file_is_reported_without_its_number_of_an_error(site: TlsSite) -> None:
     assert site.files.client_ca is not None
     site.files.client_ca.unlink()
     with pytest.raises(BadCertificates) as found:
         Certificates(site.files)
-    assert str(found.value) == f"authority of clients {site.files.client_ca}: No such file or directory"
+    assert str(found.value) == f"client CA {site.files.client_ca}: No such file or directory"
 
 
-def test_key_of_another_certificate_is_refused(site: Site, other: Site) -> None:
+def test_key_of_another_certificate_is_refused(site: TlsSite, other: TlsSite) -> None:
     site.take_over(other, "key")
     with pytest.raises(BadCertificates, match=r"KEY_VALUES_MISMATCH|key values mismatch"):
         Certificates(site.files)
 
 
-def test_key_with_a_password_is_refused_and_nobody_asked_for_it(site: Site) -> None:
+def test_key_with_a_password_is_refused_and_nobody_asked_for_it(site: TlsSite) -> None:
     key = load_pem_private_key(site.files.key.read_bytes(), None)
     locked = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"secret"))
     site.files.key.write_bytes(locked)
@@ -256,7 +256,7 @@ def test_key_with_a_password_is_refused_and_nobody_asked_for_it(site: Site) -> N
 
 
 def test_program_that_cannot_use_its_certificates_says_so_and_ends(
-    site: Site, caplog: pytest.LogCaptureFixture
+    site: TlsSite, caplog: pytest.LogCaptureFixture
 ) -> None:
     site.files.certificate.unlink()
     tls = {"certFile": str(site.files.certificate), "keyFile": str(site.files.key)}

@@ -95,7 +95,7 @@ def test_who_only_advises_has_other_traps(fields: Json, findings: list[tuple[str
 
 
 @pytest.mark.parametrize(
-    ("plugins", "severity", "told"),
+    ("plugins", "severity", "reported"),
     [
         ({}, "error", "profile b has DynamicResources on: it allocates"),
         ({"multiPoint": {"disabled": [{"name": "NodePorts"}]}}, "error", "on: it allocates"),
@@ -114,10 +114,10 @@ def test_who_only_advises_has_other_traps(fields: Json, findings: list[tuple[str
     ],
     ids=str,
 )
-def test_plugin_that_allocates_beside_the_extender_is_found(plugins: Json, severity: str, told: str) -> None:
+def test_plugin_that_allocates_beside_the_extender_is_found(plugins: Json, severity: str, reported: str) -> None:
     (trap,) = found(a_document(profiles=profiles(OFF, plugins)))
     assert (trap.severity, trap.path) == (severity, "profiles[1].plugins")
-    assert told in trap.consequence
+    assert reported in trap.consequence
     assert "multiPoint: {disabled: [{name: DynamicResources}]}" in trap.remedy
 
 
@@ -143,17 +143,17 @@ def test_profile_that_is_there_by_default_has_the_plugin_on() -> None:
 
 
 @pytest.mark.parametrize(
-    ("plugins", "told"),
+    ("plugins", "reported"),
     [
         (OFF, "profile a has DynamicResources off, and no extender has a bindVerb: nobody allocates"),
         ({"reserve": {"disabled": [{"name": "*"}]}}, "off at reserve"),
     ],
     ids=str,
 )
-def test_nobody_who_allocates_is_found(plugins: Json, told: str) -> None:
+def test_nobody_who_allocates_is_found(plugins: Json, reported: str) -> None:
     (trap,) = found(a_document(ADVISORY, profiles=profiles(plugins)))
     assert (trap.severity, trap.path) == ("error", "profiles[0].plugins")
-    assert told in trap.consequence
+    assert reported in trap.consequence
 
 
 def test_plugin_without_its_score_still_allocates() -> None:

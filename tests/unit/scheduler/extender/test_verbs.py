@@ -60,7 +60,7 @@ class Written:
 
 
 @dataclass
-class Heard:
+class VerbsHeard:
     """Stands where refused pods are woken."""
 
     refusals: list[tuple[str, bool]] = field(default_factory=list)
@@ -80,7 +80,7 @@ class World:
         for claim in claims or (a_claim(a_request(count=2)),):
             self.cluster.set_claim(watched(claim), 1)
         self.unready = ""
-        self.written, self.heard = Written(), Heard()
+        self.written, self.heard = Written(), VerbsHeard()
         self.verbs = Verbs(
             self.cluster, [OURS], lambda: self.unready, cast("Binds", self.written), cast("Poke", self.heard)
         )
@@ -129,11 +129,11 @@ def asked_to_preempt(pod: Any, **victims: list[str]) -> bytes:
 # -- filter
 
 
-def test_filter_tells_who_passes_and_why_the_others_do_not(world: World) -> None:
+def test_filter_reports_who_passes_and_why_the_others_do_not(world: World) -> None:
     assert world.filter(None, "node-1", "node-0", "node-9") == {
         "Nodes": None,
         "NodeNames": ["node-1"],
-        "FailedNodes": {"node-9": "node node-9 is not known to the extender yet"},
+        "FailedNodes": {"node-9": "node node-9 is not known yet to the extender"},
         "FailedAndUnresolvableNodes": {"node-0": "request gpus needs 2 devices, 1 is left (1 device)"},
         "Error": "",
     }
@@ -178,7 +178,7 @@ def test_what_takes_too_long_to_decide_is_no_answer() -> None:
 @pytest.mark.parametrize(
     ("body", "problem"),
     [
-        (b"{", "the body is no JSON"),
+        (b"{", "the body is not JSON"),
         (b"{}", "Pod: is required"),
         (asked({"metadata": {}}), "Pod.spec: is required"),
         (asked({"metadata": {"name": "A b"}, "spec": {}}), "Pod.metadata.name: "),

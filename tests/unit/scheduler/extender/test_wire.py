@@ -1,4 +1,4 @@
-"""Requests are read as kube-scheduler writes them, and one that is not in its shape is refused with what is wrong."""
+"""Requests are read as kube-scheduler writes them, and one with fields of other types is refused with what is wrong."""
 
 import json
 from collections.abc import Mapping
@@ -34,9 +34,9 @@ def asked(**fields: object) -> ExtenderArgs:
     return wire.read(ExtenderArgs, body(Pod=POD, **fields))
 
 
-def why(shape: type[wire.Request], text: bytes) -> str:
+def why(type_: type[wire.Request], text: bytes) -> str:
     with pytest.raises(Malformed) as caught:
-        wire.read(shape, text)
+        wire.read(type_, text)
     return str(caught.value)
 
 
@@ -94,20 +94,20 @@ def test_node_without_a_name_is_named_by_its_place(node: object, problem: str) -
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        (b"", "the body is no JSON: "),
-        (b"{", "the body is no JSON: "),
-        (b'{"Pod": {}} {}', "the body is no JSON: "),
-        (b'{"Pod": "\xff"}', "the body is no JSON: "),
-        (b'{"Pod": ' + b"[" * 5000 + b"]" * 5000 + b"}", "the body is no JSON: "),
+        (b"", "the body is not JSON: "),
+        (b"{", "the body is not JSON: "),
+        (b'{"Pod": {}} {}', "the body is not JSON: "),
+        (b'{"Pod": "\xff"}', "the body is not JSON: "),
+        (b'{"Pod": ' + b"[" * 5000 + b"]" * 5000 + b"}", "the body is not JSON: "),
         (b"null", "the body must be a JSON object (got null)"),
         (b"[1, 2]", "the body must be a JSON object (got a list of 2 entries)"),
         (b'"pod"', 'the body must be a JSON object (got "pod")'),
         (b"true", "the body must be a JSON object (got true)"),
     ],
 )
-@pytest.mark.parametrize("shape", [ExtenderArgs, ExtenderPreemptionArgs, ExtenderBindingArgs])
-def test_body_that_is_no_json_object_is_refused(shape: type[wire.Request], text: bytes, problem: str) -> None:
-    assert why(shape, text).startswith(problem)
+@pytest.mark.parametrize("type_", [ExtenderArgs, ExtenderPreemptionArgs, ExtenderBindingArgs])
+def test_body_that_is_no_json_object_is_refused(type_: type[wire.Request], text: bytes, problem: str) -> None:
+    assert why(type_, text).startswith(problem)
 
 
 @pytest.mark.parametrize(

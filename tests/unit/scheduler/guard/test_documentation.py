@@ -32,11 +32,11 @@ def test_every_flag_is_described() -> None:
 
 def test_metrics_are_those_that_are_exposed() -> None:
     watch = Watch("resourceclaims", objects=0, restarts=0, refused=0, failures=0, silence_s=0, is_alive=True)
-    metrics = GuardMetrics("mine", lambda: GuardReading([watch], 0, {"lease": True}))
+    metrics = GuardMetrics(lambda: GuardReading([watch], 0, {"lease": True}))
     metrics.called("verb", 200, 1)
     metrics.violated("I5")
     metrics.failed("part")
-    metrics.passed(Point.PRE_BIND, PointStatus.SUCCESS, 1)
+    metrics.passed("profile", Point.PRE_BIND, PointStatus.SUCCESS, 1)
     metrics.rolled_back("never")
     metrics.swept("never", 1)
     found = exposed(metrics)

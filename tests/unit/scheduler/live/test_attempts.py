@@ -21,7 +21,7 @@ from scheduler.client.errors import ApiError, ApiStatus
 from scheduler.client.resources import claims
 from scheduler.core_v1.pod import Pod, PodClaim
 from scheduler.decision.cluster import Cluster
-from scheduler.live.loop import Loop, Parts
+from scheduler.live.loop import Loop, LoopParts
 from scheduler.queue.queue import Queue
 from scheduler.reporting.conditions import Refusals
 from scheduler.reporting.events import Events
@@ -121,14 +121,14 @@ class Shown(WatchedClaims):
         return True
 
 
-class Silent(Listener):
+class AttemptsSilent(Listener):
     """Nobody hears how attempts go, as long as no two meet."""
 
     def violated(self, violation: Violation) -> None:
         pytest.fail(str(violation))
 
 
-class Room:
+class AttemptsRoom:
     """Two nodes, devices that both reach, and a loop with two writers."""
 
     def __init__(self) -> None:
@@ -143,13 +143,13 @@ class Room:
         api = cast(Connection, self.server)
         time = Time(lambda: self.now, lambda: MOMENT, lambda _: asyncio.sleep(0), lambda: 0.5)
         observed = Shown(cast(Reflector[Any], None), cluster)
-        binder = Binder(api, claims("v1"), observed, WatchedVolumes(cluster), time, "ours", 1, "1", Silent())
-        metrics = Metrics("ours", lambda: pytest.fail("nobody reads them"))
-        told = Events(api, "ours", "ours", lambda: MOMENT), Refusals(api, lambda: MOMENT)
+        binder = Binder(api, claims("v1"), observed, WatchedVolumes(cluster), time, "ours", 1, "4", AttemptsSilent())
+        metrics = Metrics(lambda: pytest.fail("nobody reads them"))
+        reported = Events(api, "ours", "ours", lambda: MOMENT), Refusals(api, lambda: MOMENT)
         self.attempts = Attempts(
             cluster, binder, self._given_back, concurrency=2, is_tried=self.queue.is_tried, waits_for_devices=True
         )
-        parts = Parts(cluster, self.queue, binder, self.attempts, *told, metrics)
+        parts = LoopParts(cluster, self.queue, binder, self.attempts, *reported, metrics)
         self.loop = Loop(parts, lambda: self.now, lambda: False)
 
     def _given_back(self, event: Event, _: str) -> None:
@@ -166,11 +166,11 @@ class Room:
 
 
 @pytest.fixture
-def room() -> Room:
-    return Room()
+def room() -> AttemptsRoom:
+    return AttemptsRoom()
 
 
-def test_pods_whose_writes_fail_leave_the_writers_to_others(room: Room) -> None:
+def test_pods_whose_writes_fail_leave_the_writers_to_others(room: AttemptsRoom) -> None:
     """As many as there are writers; they are taken back for as long as that fails, and stay in flight meanwhile."""
 
     async def act() -> None:
@@ -187,7 +187,7 @@ def test_pods_whose_writes_fail_leave_the_writers_to_others(room: Room) -> None:
     asyncio.run(act())
 
 
-def test_failures_far_beyond_a_thousand_in_a_row_end_nothing(room: Room) -> None:
+def test_failures_far_beyond_a_thousand_in_a_row_end_nothing(room: AttemptsRoom) -> None:
     async def act() -> None:
         running = asyncio.create_task(room.loop.run())
         room.server.failing = {"bad"}
@@ -206,7 +206,7 @@ def test_failures_far_beyond_a_thousand_in_a_row_end_nothing(room: Room) -> None
 
 @pytest.mark.parametrize(("aside_s", "device"), [(FASTER_S, "nic-1"), (0.0, "nic-0")])
 def test_devices_of_a_lost_race_are_nobodys_for_a_while_and_nodes_are_looked_for_elsewhere(
-    room: Room, monkeypatch: pytest.MonkeyPatch, aside_s: float, device: str
+    room: AttemptsRoom, monkeypatch: pytest.MonkeyPatch, aside_s: float, device: str
 ) -> None:
     """The watch shows later who has them; once that has had its time, they are there for others again."""
     monkeypatch.setattr("scheduler.attempt.attempts.FASTER_S", aside_s)
@@ -227,7 +227,7 @@ def test_devices_of_a_lost_race_are_nobodys_for_a_while_and_nodes_are_looked_for
     asyncio.run(act())
 
 
-def test_event_of_a_bound_pod_that_is_older_than_its_binding_begins_no_attempt(room: Room) -> None:
+def test_event_of_a_bound_pod_that_is_older_than_its_binding_begins_no_attempt(room: AttemptsRoom) -> None:
     async def act() -> None:
         running = asyncio.create_task(room.loop.run())
         pod = room.server.add("pod")
@@ -249,7 +249,7 @@ def test_event_of_a_bound_pod_that_is_older_than_its_binding_begins_no_attempt(r
 
 
 def test_pods_are_decided_only_while_a_writer_is_free_so_that_a_late_one_of_high_priority_goes_first(
-    room: Room,
+    room: AttemptsRoom,
 ) -> None:
     """Both writers wait for an answer, and one of them gets it after a more important pod has come."""
 

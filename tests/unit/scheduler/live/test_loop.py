@@ -22,7 +22,7 @@ from scheduler.client.resources import claims
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.schedule_result import Failed, OutOfTime, ScheduleResult
-from scheduler.live.loop import LEFT_S, PROBE_S, Loop, Parts
+from scheduler.live.loop import LEFT_S, PROBE_S, Loop, LoopParts
 from scheduler.queue.queue import Queue
 from scheduler.reporting.conditions import Refusals
 from scheduler.reporting.events import Events
@@ -51,7 +51,7 @@ TURNS = 50
 """Of the event loop: more than an attempt takes."""
 
 
-class Denied(Listener):
+class LoopDenied(Listener):
     """Refuses every call, as RBAC does; it sees all there is, and hears what becomes of attempts."""
 
     def __init__(self) -> None:
@@ -70,14 +70,14 @@ class Denied(Listener):
         self.violations.append(violation)
 
 
-class Room:
+class LoopRoom:
     """A loop whose clock stands still, a node with room, and the pods that are to come there."""
 
     def __init__(self, *, is_dry: bool = False) -> None:
         self.now = 100.0
         self.cluster = cluster = Cluster(kubernetes(), is_ours=lambda _: True)
         cluster.set_node(a_node(allocatable={"pods": Quantity.parse("110")}))
-        self.denied = denied = Denied()
+        self.denied = denied = LoopDenied()
         api = cast(Api, denied)
         moment = datetime(2026, 1, 1, tzinfo=UTC)
         time = Time(lambda: self.now, lambda: moment, asyncio.sleep, lambda: 0.5)
@@ -85,12 +85,12 @@ class Room:
             api, claims("v1"), cast(WatchedClaims, denied), WatchedVolumes(cluster), time, "ours", 1, "1", denied
         )
         self.queue = Queue(self.now, gate=cluster.gate, on_move=lambda *_: None)
-        metrics = Metrics("ours", lambda: pytest.fail("nobody reads them"))
+        metrics = Metrics(lambda: pytest.fail("nobody reads them"))
         events, refusals = Events(api, "ours", "ours", lambda: moment), Refusals(api, lambda: moment)
         self.attempts = Attempts(
             cluster, binder, self._given_back, concurrency=8, is_tried=self.queue.is_tried, waits_for_devices=True
         )
-        parts = Parts(cluster, self.queue, binder, self.attempts, events, refusals, metrics)
+        parts = LoopParts(cluster, self.queue, binder, self.attempts, events, refusals, metrics)
         self.is_outdated = False
         self.loop = Loop(parts, lambda: self.now, lambda: self.is_outdated, is_dry=is_dry)
 
@@ -111,11 +111,11 @@ class Room:
 
 
 @pytest.fixture
-def room() -> Room:
-    return Room()
+def room() -> LoopRoom:
+    return LoopRoom()
 
 
-def test_while_no_pod_can_be_bound_one_at_a_time_is_tried(room: Room) -> None:
+def test_while_no_pod_can_be_bound_one_at_a_time_is_tried(room: LoopRoom) -> None:
     async def act() -> list[int]:
         running = asyncio.create_task(room.loop.run())
         room.add("first")
@@ -133,7 +133,7 @@ def test_while_no_pod_can_be_bound_one_at_a_time_is_tried(room: Room) -> None:
     assert asyncio.run(act()) == [1, 1, 1, 2]
 
 
-def test_while_changes_are_lost_no_pod_is_tried(room: Room) -> None:
+def test_while_changes_are_lost_no_pod_is_tried(room: LoopRoom) -> None:
     async def act() -> list[int]:
         running = asyncio.create_task(room.loop.run())
         room.is_outdated = True
@@ -147,7 +147,7 @@ def test_while_changes_are_lost_no_pod_is_tried(room: Room) -> None:
     assert asyncio.run(act()) == [0, 1]
 
 
-def test_second_attempt_at_a_pod_is_not_begun_and_told(room: Room) -> None:
+def test_second_attempt_at_a_pod_is_not_begun_and_reported(room: LoopRoom) -> None:
     async def act() -> int:
         running = asyncio.create_task(room.loop.run())
         room.cluster.claims.reserve("uid-pod", "node", ())
@@ -158,10 +158,12 @@ def test_second_attempt_at_a_pod_is_not_begun_and_told(room: Room) -> None:
 
     assert asyncio.run(act()) == 1
     assert room.attempts.number == 0
-    assert room.denied.violations == [Violation("I6", "pod default/pod", "pod uid-pod has an attempt under way")]
+    assert room.denied.violations == [
+        Violation("I6", "pod default/pod", "pod uid-pod already has an attempt in progress")
+    ]
 
 
-def test_once_the_pod_that_lacked_a_right_has_gone_the_next_is_tried_at_once(room: Room) -> None:
+def test_once_the_pod_that_lacked_a_right_has_gone_the_next_is_tried_at_once(room: LoopRoom) -> None:
     async def act() -> int:
         running = asyncio.create_task(room.loop.run())
         room.add("first")
@@ -175,22 +177,24 @@ def test_once_the_pod_that_lacked_a_right_has_gone_the_next_is_tried_at_once(roo
     assert asyncio.run(act()) == 1
 
 
-def test_a_right_that_was_missing_is_not_told_any_more_once_the_pod_that_lacked_it_is_refused(room: Room) -> None:
+def test_a_right_that_was_missing_is_not_reported_any_more_once_the_pod_that_lacked_it_is_refused(
+    room: LoopRoom,
+) -> None:
     """It may wait for long, and nobody knows what another pod could do meanwhile before one is tried."""
 
     async def act() -> list[str]:
         running = asyncio.create_task(room.loop.run())
         room.add("first")
         await room.go_on()
-        told = [room.attempts.trouble]
+        reported = [room.attempts.trouble]
         room.cluster.remove_node("node-0")
         room.now += PROBE_S + 1  # and its backoff
         await room.go_on()
-        told.append(room.attempts.trouble)
+        reported.append(room.attempts.trouble)
         room.add("second")
         assert await room.go_on() == 3
         running.cancel()
-        return told
+        return reported
 
     before, after = asyncio.run(act())
     assert 'User "ours" cannot POST' in before
@@ -199,8 +203,8 @@ def test_a_right_that_was_missing_is_not_told_any_more_once_the_pod_that_lacked_
 
 @pytest.mark.parametrize("is_dry", [False, True])
 def test_claim_that_keeps_its_pod_from_every_node_is_deallocated_but_not_in_a_dry_run(*, is_dry: bool) -> None:
-    async def act() -> Room:
-        room = Room(is_dry=is_dry)
+    async def act() -> LoopRoom:
+        room = LoopRoom(is_dry=is_dry)
         room.cluster.set_claim(claim_of(ELSEWHERE), 1)
         room.queue.add(a_user("pod", "claim"), room.now)
         running = asyncio.create_task(room.loop.run())
@@ -213,8 +217,8 @@ def test_claim_that_keeps_its_pod_from_every_node_is_deallocated_but_not_in_a_dr
     assert [call for call in calls if path in call] == ([] if is_dry else [f"PUT {path}"])
 
 
-def test_namespace_with_costly_decisions_lets_others_go_first_and_is_told_when_they_take_too_long(
-    room: Room, monkeypatch: pytest.MonkeyPatch
+def test_namespace_with_costly_decisions_lets_others_go_first_and_is_shown_when_they_take_too_long(
+    room: LoopRoom, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each turn of its pod takes all that it may; in between, what others ask for is decided."""
     turns: list[str] = []
@@ -241,7 +245,7 @@ def test_namespace_with_costly_decisions_lets_others_go_first_and_is_told_when_t
 
 
 def test_pod_of_a_namespace_that_waits_is_held_while_others_are_to_be_tried(
-    room: Room, monkeypatch: pytest.MonkeyPatch
+    room: LoopRoom, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     turns: list[str] = []
 
@@ -264,7 +268,7 @@ def test_pod_of_a_namespace_that_waits_is_held_while_others_are_to_be_tried(
 
 
 def test_costly_decision_is_not_gone_on_with_while_pods_of_others_are_being_bound(
-    room: Room, monkeypatch: pytest.MonkeyPatch
+    room: LoopRoom, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     turns: list[str] = []
 
@@ -291,7 +295,7 @@ def test_costly_decision_is_not_gone_on_with_while_pods_of_others_are_being_boun
 
 
 def test_pod_that_another_process_is_seen_at_work_on_is_left_to_it_for_a_while(
-    room: Room, monkeypatch: pytest.MonkeyPatch
+    room: LoopRoom, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each sign of work counts anew; without one more the pod is tried."""
     tried: list[float] = []

@@ -110,6 +110,19 @@ def test_a_node_without_the_key_of_a_soft_constraint_is_the_worst() -> None:
     assert found["n"] == 0 < found["b1"]
 
 
+def test_an_unknown_action_neither_refuses_nor_scores_and_is_a_constraint_all_the_same() -> None:
+    pod = a_web({**a_constraint(), "whenUnsatisfiable": "Never"})
+    assert left_for(pod, ON_A) == ALL
+    assert scored(POD_TOPOLOGY_SPREAD, with_service(a_world_of(ON_A)), pod) is None
+
+
+def test_an_unknown_policy_is_not_honored() -> None:
+    """Zone B is not for the pod, and holds none like it."""
+    near = {"nodeSelector": {ZONE: "A"}}
+    assert left_for(a_web({**a_constraint(), "nodeAffinityPolicy": "Honour"}, **near), ON_A) == ["b1"]
+    assert left_for(a_web({**a_constraint(), "nodeAffinityPolicy": "Honor"}, **near), ON_A) == ALL
+
+
 def with_service(world: Cluster) -> Cluster:
     raw = {"metadata": {"name": "s", "namespace": "default"}, "spec": {"selector": WEB}}
     selector, errors = decode_pod_selector(SERVICE, raw)
@@ -160,6 +173,6 @@ def test_what_may_even_out_the_domains_helps(pod: Pod, event: Event, *, helps: b
     assert is_helped(POD_TOPOLOGY_SPREAD, pod, event) is helps
 
 
-def test_host_and_zone_are_told_by_their_labels() -> None:
+def test_host_and_zone_are_reported_by_their_labels() -> None:
     assert left_for(a_web(a_constraint(HOST)), ON_A) == ["a2", "b1"]
     assert left_for(a_web(a_constraint(ZONE)), ON_A) == ["b1"]

@@ -28,7 +28,7 @@ from scheduler.state.changes import (
     StorageClassChanged,
 )
 from scheduler.state.pod_requests import pod_requests
-from scheduler.state.volumes import CLAIMS, CLASSES, UNMADE, VOLUMES
+from scheduler.state.volumes import CLAIMS, CLASSES, VOLUMES
 from tests.builders import a_pod, amounts
 from tests.storage import (
     DRIVER,
@@ -64,7 +64,7 @@ def nodes_for(world: Cluster, *claims: str) -> list[str]:
 def reasons(world: Cluster, *claims: str) -> dict[str, list[str]]:
     found = said(VOLUME_BINDING, world, a_pod_with(*(claims or ("v",))))
     assert not any(resolvable for _, resolvable in found.values()), "no other pod's end brings a volume"
-    return {node: told for node, (told, _) in found.items()}
+    return {node: reported for node, (reported, _) in found.items()}
 
 
 def planned(world: Cluster, node: str, *claims: str) -> tuple[dict[str, str], list[str]]:
@@ -267,7 +267,7 @@ def test_room_follows_the_labels_of_nodes() -> None:
     assert nodes_for(world) == ["a1", "b1"]
 
 
-def test_room_is_not_looked_at_where_the_driver_does_not_tell_it() -> None:
+def test_room_is_not_looked_at_where_the_driver_does_not_report_it() -> None:
     world = a_world_with_capacities(tells=False)
     assert nodes_for(world) == EVERYWHERE
     world.volumes.remove_driver(DRIVER)
@@ -351,8 +351,9 @@ def test_what_hangs_on_kinds_that_nobody_has_seen_is_not_looked_at(unseen: set[s
     assert planned(world, "a1") == ({}, [])
 
 
-def test_a_claim_that_is_not_made_yet_is_not_looked_at_where_nothing_has_happened_yet() -> None:
-    assert left(VOLUME_BINDING, a_world(unseen={UNMADE}), a_pod_with(ephemeral="scratch")) == EVERYWHERE
+def test_a_claim_that_is_still_to_be_made_is_not_looked_at() -> None:
+    pod = a_pod_with("data", ephemeral="scratch")
+    assert left(VOLUME_BINDING, a_world(unmade={("default", "data"), ("default", "p-scratch")}), pod) == EVERYWHERE
 
 
 # What may help
@@ -383,9 +384,9 @@ def is_helped(event: Event, pod: Pod) -> bool:
         (NodeChanged(in_zone("n"), in_zone("n")), False),
         (CSINodeChanged(None, CSINode("n", {DRIVER: 1})), False),
         (CSINodeChanged(CSINode("n"), CSINode("n", migrated=frozenset({"x"}))), True),
-        (CSIDriverChanged(CSIDriver(DRIVER, tells_capacity=True), CSIDriver(DRIVER)), True),
-        (CSIDriverChanged(CSIDriver(DRIVER, tells_capacity=True), None), True),
-        (CSIDriverChanged(CSIDriver(DRIVER), CSIDriver(DRIVER, tells_capacity=True)), False),
+        (CSIDriverChanged(CSIDriver(DRIVER, publishes_capacity=True), CSIDriver(DRIVER)), True),
+        (CSIDriverChanged(CSIDriver(DRIVER, publishes_capacity=True), None), True),
+        (CSIDriverChanged(CSIDriver(DRIVER), CSIDriver(DRIVER, publishes_capacity=True)), False),
         (CSIStorageCapacityChanged(None, a_capacity()), True),
         (CSIStorageCapacityChanged(a_capacity(), a_capacity(largest="2Gi")), True),
         (CSIStorageCapacityChanged(a_capacity(), a_capacity(largest="1Mi")), False),
@@ -414,7 +415,7 @@ def test_nothing_keeps_a_pod_whose_claims_name_no_node_or_are_bound() -> None:
     assert pinned(cycle_of(world, a_pod_with("v", "u"))) == ""
 
 
-def test_pod_that_is_kept_on_a_node_that_refuses_it_is_told_by_what() -> None:
+def test_pod_that_is_kept_on_a_node_that_refuses_it_is_reported_by_what() -> None:
     world = with_room(a_world_with(a_pvc("v", selected_node="gone")))
     result = decide(world, a_pod_with("v"), ())
     assert isinstance(result, NotPlaced)

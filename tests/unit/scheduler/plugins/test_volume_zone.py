@@ -39,7 +39,7 @@ def a_world_with(**labels: str) -> Cluster:
         ({REGION: "r"}, ["n"]),
     ],
 )
-def test_a_volume_is_used_in_its_zone_and_where_nobody_tells_zones(labels: dict[str, str], nodes: list[str]) -> None:
+def test_a_volume_is_used_in_its_zone_and_where_nobody_names_zones(labels: dict[str, str], nodes: list[str]) -> None:
     assert left(VOLUME_ZONE, a_world_with(**labels), a_pod_with("v")) == nodes
 
 

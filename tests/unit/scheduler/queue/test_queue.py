@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from scheduler.core_v1.pod import Pod, PodClaim
-from scheduler.plugins.dynamic_resources import CLAIMS, CLASSES, DEVICES
+from scheduler.plugins.dynamic_resources import CLAIMS, CLASSES, DEVICES, DYNAMIC_RESOURCES
 from scheduler.plugins.node_affinity import NODE_AFFINITY
 from scheduler.plugins.node_ports import NODE_PORTS
 from scheduler.plugins.plugin import Reason, Refusal
@@ -18,13 +18,13 @@ MOST_S = PodBackoff().most_unschedulable_s
 NO_HELP = ClassChanged(None, a_class("nic"))
 
 
-class Room:
+class QueueRoom:
     """A queue, the claims that exist, and what the queue has told."""
 
     def __init__(self) -> None:
         self.claims: set[tuple[str, str]] = set()
-        self.told: list[tuple[str, str]] = []
-        self.queue = Queue(0.0, gate=self.gate, on_move=lambda place, why: self.told.append((str(place), why)))
+        self.reported: list[tuple[str, str]] = []
+        self.queue = Queue(0.0, gate=self.gate, on_move=lambda place, why: self.reported.append((str(place), why)))
 
     def gate(self, pod: Pod) -> str:
         missing = [one.claim_name for one in pod.claims if (pod.namespace, one.claim_name) not in self.claims]
@@ -45,26 +45,26 @@ class Room:
 
 
 @pytest.fixture
-def room() -> Room:
-    return Room()
+def room() -> QueueRoom:
+    return QueueRoom()
 
 
 def a_refusal(*reasons: Reason, message: str = "") -> Refusal:
     return Refusal(frozenset(reasons), PodRequests({}, 0, 0), message=message)
 
 
-def test_an_empty_queue_has_no_pod_and_never_will(room: Room) -> None:
+def test_an_empty_queue_has_no_pod_and_never_will(room: QueueRoom) -> None:
     assert room.pop() is None
     assert room.queue.next_ready(0.0) is None
 
 
-def test_the_higher_priority_comes_first_then_the_one_that_came_first(room: Room) -> None:
+def test_the_higher_priority_comes_first_then_the_one_that_came_first(room: QueueRoom) -> None:
     for name, priority, now in (("a", 0, 1.0), ("b", 5, 2.0), ("c", None, 0.5), ("d", 5, 2.0), ("e", -1, 0.0)):
         room.queue.add(a_pod(name=name, priority=priority), now)
     assert [room.pop(3.0) for _ in range(6)] == ["b", "d", "c", "a", "e", None]
 
 
-def test_a_pod_in_flight_is_not_popped_again(room: Room) -> None:
+def test_a_pod_in_flight_is_not_popped_again(room: QueueRoom) -> None:
     room.queue.add(a_pod(), 0.0)
     assert room.pop() == "pod"
     assert room.place() is PodPlace.IN_FLIGHT
@@ -74,7 +74,7 @@ def test_a_pod_in_flight_is_not_popped_again(room: Room) -> None:
     assert room.queue.get("uid-pod") is None
 
 
-def test_a_refused_pod_waits_for_an_event_that_helps(room: Room) -> None:
+def test_a_refused_pod_waits_for_an_event_that_helps(room: QueueRoom) -> None:
     room.queue.add(a_pod(), 0.0)
     room.refuse(0.0)
     room.queue.on_event(NO_HELP, 60.0)
@@ -84,7 +84,7 @@ def test_a_refused_pod_waits_for_an_event_that_helps(room: Room) -> None:
     assert room.pop(61.0) == "pod"
 
 
-def test_an_event_soon_after_the_refusal_lets_the_pod_back_off_first(room: Room) -> None:
+def test_an_event_soon_after_the_refusal_lets_the_pod_back_off_first(room: QueueRoom) -> None:
     room.queue.add(a_pod(), 0.0)
     room.refuse(10.0)
     room.queue.on_event(HELP, 10.2)
@@ -93,7 +93,7 @@ def test_an_event_soon_after_the_refusal_lets_the_pod_back_off_first(room: Room)
     assert room.pop(11.0) == "pod"
 
 
-def test_backoff_doubles_from_one_to_ten_seconds(room: Room) -> None:
+def test_backoff_doubles_from_one_to_ten_seconds(room: QueueRoom) -> None:
     room.queue.add(a_pod(), 0.0)
     now, waits = 0.0, []
     for _ in range(7):
@@ -106,7 +106,7 @@ def test_backoff_doubles_from_one_to_ten_seconds(room: Room) -> None:
     assert waits == [1, 2, 4, 8, 10, 10, 10]
 
 
-def test_a_pod_whose_own_writes_are_refused_is_not_woken_sooner_by_what_it_wrote_and_took_back(room: Room) -> None:
+def test_a_pod_whose_own_writes_are_refused_is_not_woken_sooner_by_what_it_wrote_and_took_back(room: QueueRoom) -> None:
     """A policy refuses the allocation: the claim is marked and unmarked before the refusal is told, or after."""
     room.claims.add(("default", "mine"))
     room.queue.add(a_pod(claims=(PodClaim("dev", claim_name="mine"),)), 0.0)
@@ -125,7 +125,7 @@ def test_a_pod_whose_own_writes_are_refused_is_not_woken_sooner_by_what_it_wrote
     assert waits == [1, 2, 4, 8, 10, 10]
 
 
-def test_errors_in_a_row_count_for_themselves_and_need_no_event(room: Room) -> None:
+def test_errors_in_a_row_count_for_themselves_and_need_no_event(room: QueueRoom) -> None:
     room.queue.add(a_pod(), 0.0)
     room.refuse(0.0)
     room.queue.on_event(HELP, 100.0)
@@ -143,7 +143,7 @@ def test_errors_in_a_row_count_for_themselves_and_need_no_event(room: Room) -> N
     assert room.queue.next_ready(now) == now + 2
 
 
-def test_an_event_during_the_attempt_counts_when_it_ends_in_a_refusal(room: Room) -> None:
+def test_an_event_during_the_attempt_counts_when_it_ends_in_a_refusal(room: QueueRoom) -> None:
     room.queue.add(a_pod(), 0.0)
     assert room.pop() == "pod"
     room.queue.on_event(NO_HELP, 0.0)
@@ -152,7 +152,7 @@ def test_an_event_during_the_attempt_counts_when_it_ends_in_a_refusal(room: Room
     assert (room.place(), room.queue.next_ready(0.5)) == (PodPlace.BACKOFF, 1.5)
 
 
-def test_an_event_before_the_attempt_or_for_another_reason_does_not(room: Room) -> None:
+def test_an_event_before_the_attempt_or_for_another_reason_does_not(room: QueueRoom) -> None:
     room.queue.add(a_pod(name="first"), 0.0)
     room.queue.add(a_pod(), 0.0)
     assert room.pop() == "first"
@@ -164,7 +164,7 @@ def test_an_event_before_the_attempt_or_for_another_reason_does_not(room: Room) 
     assert (room.place(), room.place("first")) == (PodPlace.UNSCHEDULABLE, PodPlace.BACKOFF)
 
 
-def test_a_pod_that_missed_an_event_is_tried_again(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pod_that_missed_an_event_is_tried_again(room: QueueRoom, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queue_module, "MOST_EVENTS", 2)
     room.queue.add(a_pod(name="old"), 0.0)
     assert room.pop() == "old"
@@ -178,7 +178,7 @@ def test_a_pod_that_missed_an_event_is_tried_again(room: Room, monkeypatch: pyte
     assert (room.place("old"), room.place("new")) == (PodPlace.BACKOFF, PodPlace.UNSCHEDULABLE)
 
 
-def test_a_pod_that_is_refused_for_five_minutes_is_tried_at_the_next_tick(room: Room) -> None:
+def test_a_pod_that_is_refused_for_five_minutes_is_tried_at_the_next_tick(room: QueueRoom) -> None:
     room.queue.add(a_pod(), 0.0)
     room.refuse(15.0)
     assert room.queue.next_ready(20.0) == FLUSH_EVERY_S
@@ -187,7 +187,7 @@ def test_a_pod_that_is_refused_for_five_minutes_is_tried_at_the_next_tick(room: 
     assert room.pop(15.0 + MOST_S + FLUSH_EVERY_S) == "pod"
 
 
-def test_a_pod_with_gates_is_tried_once_the_last_one_is_gone(room: Room) -> None:
+def test_a_pod_with_gates_is_tried_once_the_last_one_is_gone(room: QueueRoom) -> None:
     gated = a_pod(gates=("a", "b"))
     room.queue.add(gated, 0.0)
     assert (room.pop(), room.place()) == (None, PodPlace.GATED)
@@ -199,7 +199,7 @@ def test_a_pod_with_gates_is_tried_once_the_last_one_is_gone(room: Room) -> None
     assert (found.pod, found.since, found.first, found.attempts) == (open_, 0.0, 7.0, 1)
 
 
-def test_a_pod_without_its_claim_waits_for_it(room: Room) -> None:
+def test_a_pod_without_its_claim_waits_for_it(room: QueueRoom) -> None:
     room.queue.add(a_pod(claims=(PodClaim("dev", claim_name="mine"),)), 0.0)
     assert room.pop() is None
     room.queue.on_event(ClaimChanged(None, a_claim(name="other")), 1.0)
@@ -210,18 +210,18 @@ def test_a_pod_without_its_claim_waits_for_it(room: Room) -> None:
     assert room.pop(2.0) == "pod"
 
 
-def test_a_claim_that_goes_while_its_pod_waits_gates_the_pod(room: Room) -> None:
+def test_a_claim_that_goes_while_its_pod_waits_gates_the_pod(room: QueueRoom) -> None:
     room.claims.add(("default", "mine"))
     room.queue.add(a_pod(claims=(PodClaim("dev", claim_name="mine"),)), 0.0)
     room.refuse(0.0)
     room.claims.clear()
     room.queue.on_event(ClaimChanged(an_allocated_claim("gpu-0", name="mine"), None), 60.0)
     assert (room.pop(60.0), room.place()) == (None, PodPlace.GATED)
-    (told,) = room.queue.dump()
-    assert (told["gate"], told["reasons"], told["message"]) == ("no claim mine", [], "")
+    (reported,) = room.queue.dump()
+    assert (reported["gate"], reported["reasons"], reported["message"]) == ("no claim mine", [], "")
 
 
-def test_a_refused_pod_that_asks_for_something_else_is_tried_again(room: Room) -> None:
+def test_a_refused_pod_that_asks_for_something_else_is_tried_again(room: QueueRoom) -> None:
     pod = a_pod()
     room.queue.add(pod, 0.0)
     room.refuse(0.0)
@@ -233,7 +233,7 @@ def test_a_refused_pod_that_asks_for_something_else_is_tried_again(room: Room) -
     assert found.pod.node_selector == {"zone": "a"}
 
 
-def test_a_change_of_the_pod_during_its_attempt_counts_too(room: Room) -> None:
+def test_a_change_of_the_pod_during_its_attempt_counts_too(room: QueueRoom) -> None:
     pod = a_pod()
     room.queue.add(pod, 0.0)
     assert room.pop() == "pod"
@@ -242,7 +242,7 @@ def test_a_change_of_the_pod_during_its_attempt_counts_too(room: Room) -> None:
     assert room.place() is PodPlace.BACKOFF
 
 
-def test_a_pod_that_changes_while_it_waits_is_tried_as_it_is_then(room: Room) -> None:
+def test_a_pod_that_changes_while_it_waits_is_tried_as_it_is_then(room: QueueRoom) -> None:
     pod = a_pod()
     room.queue.add(pod, 0.0)
     room.queue.add(a_pod(name="other", priority=1), 0.0)
@@ -256,7 +256,7 @@ def test_a_pod_that_changes_while_it_waits_is_tried_as_it_is_then(room: Room) ->
 
 
 @pytest.mark.parametrize("place", list(PodPlace))
-def test_a_pod_that_is_gone_is_nowhere(room: Room, place: PodPlace) -> None:
+def test_a_pod_that_is_gone_is_nowhere(room: QueueRoom, place: PodPlace) -> None:
     room.queue.add(a_pod(gates=("g",) if place is PodPlace.GATED else ()), 0.0)
     if place in (PodPlace.IN_FLIGHT, PodPlace.BACKOFF, PodPlace.UNSCHEDULABLE):
         room.pop()
@@ -274,7 +274,7 @@ def test_a_pod_that_is_gone_is_nowhere(room: Room, place: PodPlace) -> None:
     assert set(room.queue.pending().values()) == {0}
 
 
-def test_a_pod_that_comes_again_after_it_was_gone_starts_anew(room: Room) -> None:
+def test_a_pod_that_comes_again_after_it_was_gone_starts_anew(room: QueueRoom) -> None:
     room.queue.add(a_pod(), 0.0)
     assert room.pop() == "pod"
     room.queue.failed("uid-pod", 0.0)
@@ -285,19 +285,30 @@ def test_a_pod_that_comes_again_after_it_was_gone_starts_anew(room: Room) -> Non
     assert (found.attempts, found.failed) == (1, 0)
 
 
-def test_pods_are_counted_by_place_and_the_refused_by_reason(room: Room) -> None:
+def test_pods_are_counted_by_place_and_the_refused_by_scheduler_and_plugin(room: QueueRoom) -> None:
     for name in "abcd":
-        room.queue.add(a_pod(name=name), 0.0)
+        room.queue.add(a_pod(name=name, scheduler_name="mine"), 0.0)
     room.queue.add(a_pod(name="e", gates=("g",)), 0.0)
     room.refuse(0.0, "a", NODE_PORTS.reason)
     assert room.pop() == "b"
     room.queue.failed("uid-b", 0.0)
     assert room.pop() == "c"
     assert room.queue.pending() == dict.fromkeys(PodPlace, 1)
-    assert {reason for reason, number in room.queue.unschedulable().items() if number} == {NODE_PORTS.reason}
+    assert room.queue.unschedulable() == {("mine", NODE_PORTS.name): 1}
 
 
-def test_each_move_is_told_once(room: Room) -> None:
+def test_pod_counts_once_for_each_plugin_that_refuses_it_and_not_any_more_when_it_is_tried_again(
+    room: QueueRoom,
+) -> None:
+    room.queue.add(a_pod(scheduler_name="mine"), 0.0)
+    assert room.pop() == "pod"
+    room.queue.refused("uid-pod", a_refusal(CLAIMS, DEVICES, NODE_PORTS.reason), 0.0)
+    assert room.queue.unschedulable() == {("mine", DYNAMIC_RESOURCES.name): 1, ("mine", NODE_PORTS.name): 1}
+    room.queue.on_event(HELP, 60.0)
+    assert set(room.queue.unschedulable().values()) == {0}
+
+
+def test_each_move_is_reported_once(room: QueueRoom) -> None:
     gated = a_pod(gates=("g",))
     room.queue.add(gated, 0.0)
     room.queue.add(replace(gated, gates=("h",)), 0.0)
@@ -306,7 +317,7 @@ def test_each_move_is_told_once(room: Room) -> None:
     room.queue.on_event(HELP, 0.0)
     assert room.pop(1.0) == "pod"
     room.queue.failed("uid-pod", 1.0)
-    assert room.told == [
+    assert room.reported == [
         ("gated", "PodAdd"),
         ("active", "PodUpdate"),
         ("unschedulable", "ScheduleAttemptFailure"),
@@ -316,7 +327,7 @@ def test_each_move_is_told_once(room: Room) -> None:
     ]
 
 
-def test_a_person_is_told_why_a_pod_waits(room: Room) -> None:
+def test_a_person_is_shown_why_a_pod_waits(room: QueueRoom) -> None:
     room.queue.add(a_pod(priority=3), 1.0)
     assert room.pop(2.0) == "pod"
     room.queue.refused("uid-pod", a_refusal(DEVICES, NODE_PORTS.reason, message="0/2 nodes are available"), 2.0)
@@ -336,7 +347,7 @@ def test_a_person_is_told_why_a_pod_waits(room: Room) -> None:
     ]
 
 
-def test_attempt_that_says_when_to_try_again_costs_no_backoff(room: Room) -> None:
+def test_attempt_that_says_when_to_try_again_costs_no_backoff(room: QueueRoom) -> None:
     room.queue.add(a_pod(), 0.0)
     for now in (1.0, 2.0, 3.0):
         assert room.pop(now) == "pod"
@@ -345,7 +356,7 @@ def test_attempt_that_says_when_to_try_again_costs_no_backoff(room: Room) -> Non
         assert room.queue.next_ready(now + 0.2) == now + 0.25
 
 
-def test_a_pod_that_names_one_claim_twice_leaves_the_queue_as_any_other(room: Room) -> None:
+def test_a_pod_that_names_one_claim_twice_leaves_the_queue_as_any_other(room: QueueRoom) -> None:
     twice = a_pod(claims=(PodClaim("a", "claim"), PodClaim("b", "claim")))
     room.queue.add(twice, 0.0)
     assert room.place() is PodPlace.GATED

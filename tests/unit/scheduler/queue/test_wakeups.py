@@ -253,7 +253,7 @@ def test_a_pod_is_not_helped_by_its_own_failed_attempt_or_end(reason: Reason) ->
     assert not is_helped(reason, PodChanged(replace(WANTS, node_name="n"), None))
 
 
-def test_a_reason_tells_the_plugin_of_kube_scheduler_that_refuses_for_it() -> None:
+def test_a_reason_reports_the_plugin_of_kube_scheduler_that_refuses_for_it() -> None:
     assert NODE_PORTS.reason.plugin == "NodePorts"
     assert {one.plugin for one in (CLAIMS, CLASSES, DEVICES)} == {"DynamicResources"}
 

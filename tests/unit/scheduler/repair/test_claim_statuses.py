@@ -20,7 +20,7 @@ TURNS = 50
 Statuses = Mapping[str, str | None]
 
 
-class Applied:
+class ClaimStatusesApplied:
     """Stands where the API server is: shows the pod, and takes down what is applied, as entry and claim.
 
     conflicts: so many writes are refused, since the pod has changed.
@@ -74,7 +74,7 @@ def applied(
 
     claims: those that are there. stored: what the pod has when it is read; by default what was seen last.
     """
-    cluster, api = Cluster(kubernetes(), is_ours=lambda _: True), Applied(conflicts)
+    cluster, api = Cluster(kubernetes(), is_ours=lambda _: True), ClaimStatusesApplied(conflicts)
     for name in claims:
         cluster.set_claim(watched(replace(a_claim(name=name), uid=f"uid-{name}"), owner="uid-pod"), 1)
 

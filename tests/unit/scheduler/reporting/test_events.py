@@ -29,12 +29,12 @@ class Denial:
 
 
 def a_pod(number: int) -> PodKey:
-    return PodKey("work", f"pod-{number}", f"uid-{number}", "1")
+    return PodKey("work", f"pod-{number}", f"uid-{number}", "1", "dra-scheduler")
 
 
 def test_events_beyond_the_queue_are_dropped_and_counted() -> None:
     async def say_too_much() -> Events:
-        events = Events(Silence(), "dra-scheduler", "instance-0", lambda: datetime(2026, 1, 1, tzinfo=UTC))
+        events = Events(Silence(), "dra-scheduler", "host-0", lambda: datetime(2026, 1, 1, tzinfo=UTC))
         for number in range(QUEUE_MAX + 3):
             events.scheduled(a_pod(number), "node-0")
         return events
@@ -44,11 +44,11 @@ def test_events_beyond_the_queue_are_dropped_and_counted() -> None:
 
 def test_namespace_that_fills_the_queue_leaves_room_for_others() -> None:
     async def say_too_much() -> Events:
-        events = Events(Silence(), "dra-scheduler", "instance-0", lambda: datetime(2026, 1, 1, tzinfo=UTC))
+        events = Events(Silence(), "dra-scheduler", "host-0", lambda: datetime(2026, 1, 1, tzinfo=UTC))
         for number in range(QUEUE_MAX):
             events.scheduled(a_pod(number), "node-0")
         for number in range(QUEUED_OF_NAMESPACE + 3):
-            events.scheduled(PodKey("other", f"pod-{number}", f"uid-{number}", "1"), "node-0")
+            events.scheduled(PodKey("other", f"pod-{number}", f"uid-{number}", "1", "dra-scheduler"), "node-0")
         return events
 
     assert asyncio.run(say_too_much()).dropped == 3
@@ -56,7 +56,7 @@ def test_namespace_that_fills_the_queue_leaves_room_for_others() -> None:
 
 def test_events_that_the_server_refuses_are_counted() -> None:
     async def say_twice() -> Events:
-        events = Events(Denial(), "dra-scheduler", "instance-0", lambda: datetime(2026, 1, 1, tzinfo=UTC))
+        events = Events(Denial(), "dra-scheduler", "host-0", lambda: datetime(2026, 1, 1, tzinfo=UTC))
         writing = asyncio.create_task(events.run())
         assert events.failed == 0
         for number in range(2):
@@ -73,7 +73,7 @@ def test_refusals_that_are_repeated_by_turns_are_written_once_however_many_pods_
     pods = QUEUE_MAX // 2
 
     async def refuse_by_turns() -> Events:
-        events = Events(Silence(), "dra-scheduler", "instance-0", lambda: datetime(2026, 1, 1, tzinfo=UTC))
+        events = Events(Silence(), "dra-scheduler", "host-0", lambda: datetime(2026, 1, 1, tzinfo=UTC))
         for _ in range(2):
             for number in range(pods):
                 events.failed_scheduling(a_pod(number), "0/1 nodes are available.")
@@ -89,7 +89,7 @@ def test_series_that_was_not_said_again_for_minutes_has_ended() -> None:
     clock = [datetime(2026, 1, 1, tzinfo=UTC)]
 
     async def refuse() -> list[int]:
-        events = Events(Silence(), "dra-scheduler", "instance-0", lambda: clock[0])
+        events = Events(Silence(), "dra-scheduler", "host-0", lambda: clock[0])
         counts = []
         for pause_s in (0, FINISHED_S - 1, FINISHED_S - 1, FINISHED_S):
             clock[0] += timedelta(seconds=pause_s)
@@ -107,7 +107,7 @@ def test_bound_pods_push_nothing_out_of_what_is_counted(monkeypatch: pytest.Monk
     monkeypatch.setattr(module, "QUEUE_MAX", 7)
 
     async def refuse_bind_refuse() -> Events:
-        events = Events(Silence(), "dra-scheduler", "instance-0", lambda: datetime(2026, 1, 1, tzinfo=UTC))
+        events = Events(Silence(), "dra-scheduler", "host-0", lambda: datetime(2026, 1, 1, tzinfo=UTC))
         for message in ("first", "second"):
             events.failed_scheduling(a_pod(0), message)
         for number in range(5):
@@ -142,7 +142,7 @@ def test_object_that_cannot_be_read_says_so_itself_if_it_says_who_it_is() -> Non
     taken = Taken()
 
     async def say() -> None:
-        events = Events(taken, "dra-scheduler", "instance-0", lambda: datetime(2026, 1, 1, tzinfo=UTC))
+        events = Events(taken, "dra-scheduler", "host-0", lambda: datetime(2026, 1, 1, tzinfo=UTC))
         events.unreadable(claims("v1beta1"), Key("work", "a"), "uid-a", "spec: is wrong")
         events.unreadable(NODES, Key("", "n"), "uid-n", "spec: is wrong")
         events.unreadable(NODES, Key("", ""), "uid-n", "metadata.name: is wrong")

@@ -41,8 +41,8 @@ def test_server_that_takes_no_condition_is_logged_once_and_again_when_it_has_tak
 
     with caplog.at_level(logging.DEBUG, "scheduler.reporting.conditions"):
         asyncio.run(tell_all())
-    told = [record.getMessage().split(":")[0] for record in caplog.records if record.levelno == logging.WARNING]
-    assert told == ["pod default/pod-0", "pod default/pod-4", "pod default/pod-5"]
+    reported = [record.getMessage().split(":")[0] for record in caplog.records if record.levelno == logging.WARNING]
+    assert reported == ["pod default/pod-0", "pod default/pod-4", "pod default/pod-5"]
     assert len(caplog.records) == len([reason for reason in REASONS if reason])
 
 
@@ -64,7 +64,7 @@ class Conflicting:
 @pytest.mark.parametrize(
     ("spec", "methods"), [({}, ["PATCH", "GET", "PATCH"]), ({"nodeName": "node-0"}, ["PATCH", "GET"])]
 )
-def test_pod_that_has_changed_is_told_again_unless_it_has_its_node_by_now(
+def test_pod_that_has_changed_is_reported_again_unless_it_has_its_node_by_now(
     spec: dict[str, str], methods: list[str]
 ) -> None:
     server = Conflicting(**spec)

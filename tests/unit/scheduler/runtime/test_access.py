@@ -71,7 +71,7 @@ def test_token_and_right_are_both_needed(authorization: str, verb: str, path: st
     assert asyncio.run(found()) == status
 
 
-def test_api_server_is_told_all_that_it_said_of_the_user() -> None:
+def test_api_server_is_shown_all_that_it_said_of_the_user() -> None:
     async def asked() -> list[Json]:
         door = Door()
         await door.status()

@@ -145,7 +145,7 @@ def test_share_of_a_device_counts_as_a_share() -> None:
     assert world.cluster.fleet.usage.shares_in(PoolID(DRIVER, POOL))["gpu-0"].consumed == {"memory": 10**9}
 
 
-def test_pool_of_which_nobody_can_tell_which_devices_are_taken_is_left_alone() -> None:
+def test_pool_of_which_nobody_knows_which_devices_are_taken_is_left_alone() -> None:
     world = World()
     world.claim(a_result(7))
     assert world.free() == 0
@@ -157,7 +157,7 @@ def test_pool_of_which_nobody_can_tell_which_devices_are_taken_is_left_alone() -
     assert world.free() == 2
 
 
-def test_pod_is_told_that_its_claim_cannot_be_read() -> None:
+def test_pod_is_shown_that_its_claim_cannot_be_read() -> None:
     world = World()
     world.claim(spec=UNREAD)
     waiting = world.cluster.claims_of(a_user("pod", "claim"))

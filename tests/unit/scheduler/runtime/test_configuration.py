@@ -67,7 +67,7 @@ def test_unknown_field_is_an_error_that_names_it(tmp_path: Path) -> None:
     assert problem(path, {}) == f'{path}: polcy: unknown field (got "pack")'
 
 
-def test_all_errors_are_told_at_once(tmp_path: Path) -> None:
+def test_all_errors_are_reported_at_once(tmp_path: Path) -> None:
     path = stored(tmp_path, "policy: best\nbindingConcurrency: 0\nhealthAddress: localhost\ndryRun: maybe\n")
     with pytest.raises(InvalidConfiguration) as invalid:
         load(Configuration, path, {})
@@ -76,11 +76,11 @@ def test_all_errors_are_told_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "told"),
+    ("field", "value", "reported"),
     [
         ("policy", "pack:a/b", "policy pack takes no attributes"),
         ("schedulerName", "Mine!", "must"),
-        ("kubernetes", "1.20", "is no known release: one of 1.34, 1.35, 1.36, 1.37"),
+        ("kubernetes", "1.20", "must be a known release: one of 1.34, 1.35, 1.36, 1.37"),
         ("healthAddress", "0.0.0.0:99999", "must be HOST:PORT"),
         ("bindingTimeoutSeconds", 0.5, "greater than or equal to 1 (got 0.5)"),
         ("bindingTimeoutSeconds", 1e300, "less than or equal to 9223372036 (got 1e+300)"),
@@ -102,10 +102,10 @@ def test_all_errors_are_told_at_once(tmp_path: Path) -> None:
         ("leaderElection", {"leaderElects": True}, "leaderElects: unknown field"),
     ],
 )
-def test_value_out_of_range_is_told_with_its_field(field: str, value: object, told: str) -> None:
+def test_value_out_of_range_is_reported_with_its_field(field: str, value: object, reported: str) -> None:
     found = problem(None, {field: value})
     assert found.startswith(f"flags: {field}")
-    assert told in found
+    assert reported in found
 
 
 def test_gates_are_held_to_the_release_where_it_is_said() -> None:

@@ -20,11 +20,11 @@ from scheduler.state.invariants import Violation
 from tests.builders import kubernetes
 
 
-class Heard(Reporter):
+class CoreHeard(Reporter):
     """Takes down which parts have failed."""
 
     def __init__(self) -> None:
-        super().__init__(Metrics("ours", lambda: pytest.fail("nobody reads them")))
+        super().__init__(Metrics(lambda: pytest.fail("nobody reads them")))
         self.parts: list[str] = []
         self.violations: list[Violation] = []
 
@@ -35,7 +35,7 @@ class Heard(Reporter):
         self.violations.append(violation)
 
 
-def a_core(heard: Heard) -> Core:
+def a_core(heard: CoreHeard) -> Core:
     site = Site(cast(Connection, None), Served("v1.37.0", "1.37", "v1", None), kubernetes())
     return Core(
         Configuration(),
@@ -51,7 +51,7 @@ def a_core(heard: Heard) -> Core:
     )
 
 
-def kept(heard: Heard, *errors: Exception) -> None:
+def kept(heard: CoreHeard, *errors: Exception) -> None:
     """Keeps a part that fails so, one time after the other, and then ends."""
     parts = a_core(heard)
     left: Iterator[Exception] = iter(errors)
@@ -67,7 +67,7 @@ def test_part_that_fails_begins_again_and_says_why_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(core, "AGAIN_S", 0.0)
-    heard = Heard()
+    heard = CoreHeard()
     with caplog.at_level(logging.ERROR):
         kept(heard, KeyError("a"), KeyError("a"), KeyError("b"))
     assert heard.parts == ["sweep"] * 3
@@ -78,7 +78,7 @@ def test_one_that_leads_lists_the_claims_until_it_has_them_and_has_the_epoch_of_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(core, "AGAIN_S", 0.0)
-    parts = a_core(Heard())
+    parts = a_core(CoreHeard())
     answers: Iterator[CallFailed | None] = iter([Unanswered("GET /", "cut", is_ambiguous=False), None])
 
     async def catch_up() -> None:
@@ -91,10 +91,12 @@ def test_one_that_leads_lists_the_claims_until_it_has_them_and_has_the_epoch_of_
     assert next(answers, "none is left") == "none is left"
 
 
-def test_violation_is_told_once_it_was_seen_twice_and_not_again_while_it_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_violation_is_reported_once_it_was_seen_twice_and_not_again_while_it_lasts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     lasting, passing = (Violation("I1", subject, "twice") for subject in ("lasting", "passing"))
     looks = iter([[lasting, passing], [lasting], [lasting], [], [lasting], [lasting]])
-    heard = Heard()
+    heard = CoreHeard()
     parts = a_core(heard)
 
     async def filled() -> None:

@@ -7,25 +7,24 @@ from scheduler.runtime.metrics import Metrics, Point, PointStatus, Reading, Resu
 from tests.unit.scheduler.documented import exposed, rows, said, settings
 
 PAGE = "scheduler.md"
-FIELDS = {field: (shown, told) for field, shown, told in rows(PAGE, "Configuration")}
+FIELDS = {field: (shown, reported) for field, shown, reported in rows(PAGE, "Configuration")}
 
 
 @pytest.mark.parametrize(("field", "default", "text"), list(settings(Configuration())))
 def test_field_is_described_with_its_default(field: str, default: object, text: str) -> None:
-    shown, told = FIELDS[field]
-    assert told.startswith(text)
+    shown, reported = FIELDS[field]
+    assert reported.startswith(text)
     assert shown == said(default)
 
 
 def test_metrics_are_those_that_are_exposed() -> None:
     watch = Watch("pods", objects=0, restarts=0, refused=0, failures=0, silence_s=0, is_alive=True)
-    metrics = Metrics(
-        "mine", lambda: Reading({"active": 0}, {"a": 0}, {"nodes": 0}, [watch], 0, 0, 0, 0, {"lease": True})
-    )
-    metrics.attempted(Result.SCHEDULED, 1)
+    unschedulable = {("mine", "NodePorts"): 0}
+    metrics = Metrics(lambda: Reading({"active": 0}, unschedulable, {"nodes": 0}, [watch], 0, 0, 0, 0, {"lease": True}))
+    metrics.attempted("mine", Result.SCHEDULED, 1)
     metrics.scheduled(1, 1)
     metrics.decided(1)
-    metrics.passed(Point.PRE_BIND, PointStatus.SUCCESS, 1)
+    metrics.passed("mine", Point.PRE_BIND, PointStatus.SUCCESS, 1)
     metrics.queued("active", "PodAdd")
     metrics.violated("I1")
     metrics.rolled_back("rival")

@@ -83,7 +83,7 @@ def test_verbose_lists_the_checks_that_hold() -> None:
     assert text == "[+]loop ok\n[+]caches ok\nreadyz check passed\n"
 
 
-def test_warning_is_told_to_who_asks_and_fails_nothing() -> None:
+def test_warning_is_reported_to_who_asks_and_fails_nothing() -> None:
     what = served(warnings={"devices": fails, "others": holds})
     (plain, verbose, alive) = asked(what, "/readyz", "/readyz?verbose", "/livez?verbose")
     assert plain == (200, "text/plain", "ok")
@@ -92,7 +92,7 @@ def test_warning_is_told_to_who_asks_and_fails_nothing() -> None:
     assert "warn" not in alive[2]
 
 
-def test_excluded_check_does_not_count_and_a_misspelled_one_is_told() -> None:
+def test_excluded_check_does_not_count_and_a_misspelled_one_is_reported() -> None:
     what = served(ready={"caches": fails})
     assert [status for status, _, _ in asked(what, "/readyz?exclude=caches", "/readyz?exclude=cache")] == [200, 503]
     found = probe_answer("readyz", {"caches": fails}, {}, ["caches", "cahces"])
@@ -157,7 +157,7 @@ def test_root_lists_what_is_served_and_the_rest_is_not_found() -> None:
     assert [status for status, _, _ in others] == [404]
 
 
-def test_taken_address_is_told() -> None:
+def test_taken_address_is_reported() -> None:
     async def twice() -> None:
         async with serving("127.0.0.1:0", served()) as url:
             address = url.removeprefix("http://")

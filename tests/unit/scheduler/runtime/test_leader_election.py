@@ -229,7 +229,7 @@ def test_lease_is_given_up_at_the_end_and_only_by_its_holder() -> None:
     played(play())
 
 
-def test_lease_that_cannot_be_given_up_is_told_and_ends_all_the_same(caplog: pytest.LogCaptureFixture) -> None:
+def test_lease_that_cannot_be_given_up_is_reported_and_ends_all_the_same(caplog: pytest.LogCaptureFixture) -> None:
     async def play() -> None:
         scene = Scene()
         running = await led(scene)
@@ -239,7 +239,7 @@ def test_lease_that_cannot_be_given_up_is_told_and_ends_all_the_same(caplog: pyt
 
     with caplog.at_level(logging.WARNING):
         played(play())
-    assert "could not be given up" in caplog.text
+    assert "cannot release it" in caplog.text
 
 
 def test_standby_that_cannot_ask_for_the_lease_is_not_ready_after_the_renew_deadline() -> None:

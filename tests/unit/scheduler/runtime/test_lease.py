@@ -16,14 +16,14 @@ FIRST = "2026-01-01T00:00:00.000000Z"
 
 def of_another(renewed: int = 0, **spec: object) -> Mapping[str, Any]:
     """A lease that another process holds."""
-    told = {
+    reported = {
         "holderIdentity": "other",
         "leaseDurationSeconds": 15,
         "acquireTime": FIRST,
         "renewTime": f"2026-01-01T00:00:{renewed:02}.000000Z",
         "leaseTransitions": 3,
     }
-    return {"metadata": {"name": "l", "resourceVersion": "7"}, "spec": {**told, **spec}}
+    return {"metadata": {"name": "l", "resourceVersion": "7"}, "spec": {**reported, **spec}}
 
 
 def elector(*seen: tuple[Mapping[str, Any] | None, float]) -> Elector:
@@ -72,8 +72,8 @@ def test_held_lease_is_left_alone_until_it_was_not_seen_to_change_for_its_durati
 
 @pytest.mark.parametrize("years", [-1, 1])
 def test_times_of_day_in_a_record_decide_nothing(years: int) -> None:
-    told = f"{2026 + years}-01-01T00:00:00.000000Z"
-    found = elector((of_another(acquireTime=told, renewTime=told), 100))
+    reported = f"{2026 + years}-01-01T00:00:00.000000Z"
+    found = elector((of_another(acquireTime=reported, renewTime=reported), 100))
     assert found.wanted(114, WALL) is None
     assert found.wanted(115, WALL) is not None
 

@@ -77,9 +77,9 @@ async def serving(limits: Limits, *, is_secure: bool) -> AsyncIterator[Server]:
     application = web.Application()
     application.router.add_get("/", handle)
     refused: list[Refusal] = []
-    told = Limits(limits.connections, limits.handshakes, limits.handshake_s, limits.grace_s, refused.append)
+    reported = Limits(limits.connections, limits.handshakes, limits.handshake_s, limits.grace_s, refused.append)
     context = self_signed()[0] if is_secure else None
-    async with listening("address", "127.0.0.1:0", application, context, told) as address:
+    async with listening("address", "127.0.0.1:0", application, context, reported) as address:
         server = Server(int(address.rpartition(":")[2]), is_secure=is_secure, refused=refused)
         try:
             yield server
@@ -179,7 +179,7 @@ def test_nothing_is_left_open_at_the_end_whatever_clients_do(loop: Loop) -> None
     assert left_open(loop, work()) == []
 
 
-def test_host_without_an_address_is_told() -> None:
+def test_host_without_an_address_is_reported() -> None:
     async def work() -> None:
         with pytest.raises(CannotServe, match=r"^address no-such-host\.invalid:1: "):
             async with listening("address", "no-such-host.invalid:1", web.Application()):
@@ -212,7 +212,7 @@ def test_log_says_once_in_a_while_that_connections_are_refused(
     with caplog.at_level(logging.WARNING):
         asyncio.run(refuse(3))
         assert len(caplog.records) == 1
-        monkeypatch.setattr("scheduler.runtime.listening.TOLD_EVERY_S", 0.0)
+        monkeypatch.setattr("scheduler.runtime.listening.WARN_EVERY_S", 0.0)
         asyncio.run(refuse(3))
     assert len(caplog.records) == 4
     assert refused == ["connections"] * 6

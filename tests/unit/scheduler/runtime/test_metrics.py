@@ -11,10 +11,11 @@ from scheduler.runtime.metrics import Metrics, Point, PointStatus, Reading, Resu
 from scheduler.runtime.reporter import Reporter
 from scheduler.version import VERSION
 
+PROFILE = "mine"
 WATCH = Watch("pods", objects=7, restarts=2, refused=1, failures=3, silence_s=0.5, is_alive=True)
 READING = Reading(
     queues={"active": 1, "backoff": 2, "unschedulable": 3, "gated": 4},
-    unschedulable={"NodeResourcesFit": 3},
+    unschedulable={(PROFILE, "NodeResourcesFit"): 3},
     cache={"nodes": 5, "pods": 6, "assumed_pods": 1},
     watches=[WATCH],
     bindings=8,
@@ -23,7 +24,6 @@ READING = Reading(
     events_failed=11,
     leading={"lease": True},
 )
-PROFILE = "mine"
 
 
 def exposed(metrics: Metrics) -> Mapping[tuple[str, tuple[tuple[str, str], ...]], float]:
@@ -39,7 +39,7 @@ def value(metrics: Metrics, name: str, **labels: str) -> float:
 
 
 def some() -> Metrics:
-    return Metrics(PROFILE, lambda: READING)
+    return Metrics(lambda: READING)
 
 
 def test_what_is_swept_is_counted_by_kind() -> None:
@@ -54,12 +54,26 @@ def test_what_is_swept_is_counted_by_kind() -> None:
 def test_attempts_are_counted_and_timed_by_result() -> None:
     metrics = some()
     for result in (Result.SCHEDULED, Result.SCHEDULED, Result.ERROR):
-        metrics.attempted(result, 0.003)
+        metrics.attempted(PROFILE, result, 0.003)
     assert value(metrics, "scheduler_schedule_attempts_total", result="scheduled", profile=PROFILE) == 2
     assert value(metrics, "scheduler_schedule_attempts_total", result="error", profile=PROFILE) == 1
     duration = "scheduler_scheduling_attempt_duration_seconds"
     assert value(metrics, f"{duration}_bucket", result="scheduled", profile=PROFILE, le="0.002") == 0
     assert value(metrics, f"{duration}_bucket", result="scheduled", profile=PROFILE, le="0.004") == 2
+
+
+def test_profiles_are_counted_apart() -> None:
+    metrics = some()
+    for profile in ("first", "second", "second"):
+        metrics.attempted(profile, Result.SCHEDULED, 0.003)
+        metrics.passed(profile, Point.BIND, PointStatus.SUCCESS, 0.001)
+    point = {"extension_point": "Bind", "status": "Success"}
+    for name, labels in (
+        ("scheduler_schedule_attempts_total", {"result": "scheduled"}),
+        ("scheduler_scheduling_attempt_duration_seconds_count", {"result": "scheduled"}),
+        ("scheduler_framework_extension_point_duration_seconds_count", point),
+    ):
+        assert [value(metrics, name, profile=one, **labels) for one in ("first", "second")] == [1, 2]
 
 
 def test_bound_pods_are_timed_by_their_number_of_attempts_of_which_many_are_one() -> None:
@@ -75,7 +89,7 @@ def test_bound_pods_are_timed_by_their_number_of_attempts_of_which_many_are_one(
 def test_parts_of_attempts_and_decisions_are_timed() -> None:
     metrics = some()
     metrics.decided(0.0005)
-    metrics.passed(Point.PRE_BIND, PointStatus.ERROR, 0.01)
+    metrics.passed(PROFILE, Point.PRE_BIND, PointStatus.ERROR, 0.01)
     assert value(metrics, "scheduler_scheduling_algorithm_duration_seconds_count") == 1
     labels = {"extension_point": "PreBind", "status": "Error", "profile": PROFILE}
     assert value(metrics, "scheduler_framework_extension_point_duration_seconds_count", **labels) == 1
@@ -92,7 +106,7 @@ def test_decisions_are_timed_finely_where_they_are_and_with_all_bounds_of_kube_s
     assert all(upper <= 1.3 * lower for lower, upper in pairwise(fine))
 
 
-def test_own_counters_are_told_by_their_label() -> None:
+def test_own_counters_are_reported_by_their_label() -> None:
     metrics = some()
     metrics.queued("active", "PodAdd")
     metrics.violated("I1")
@@ -107,7 +121,7 @@ def test_own_counters_are_told_by_their_label() -> None:
 
 def test_what_is_so_now_is_asked_for_at_each_reading() -> None:
     readings = [READING]
-    metrics = Metrics(PROFILE, lambda: readings[-1])
+    metrics = Metrics(lambda: readings[-1])
     assert value(metrics, "scheduler_pending_pods", queue="gated") == 4
     assert value(metrics, "scheduler_unschedulable_pods", plugin="NodeResourcesFit", profile=PROFILE) == 3
     assert value(metrics, "scheduler_cache_size", type="assumed_pods") == 1
@@ -116,13 +130,13 @@ def test_what_is_so_now_is_asked_for_at_each_reading() -> None:
     assert value(metrics, "scheduler_pending_pods", queue="gated") == 0
 
 
-def test_watches_are_told_by_resource() -> None:
+def test_watches_are_reported_by_resource() -> None:
     samples = exposed(some())
     label = (("resource", "pods"),)
-    told = {
+    reported = {
         name.removeprefix("dra_scheduler_watch_"): number for (name, own), number in samples.items() if own == label
     }
-    assert told == {
+    assert reported == {
         "objects": 7,
         "refused_objects": 1,
         "silence_seconds": 0.5,
@@ -132,7 +146,7 @@ def test_watches_are_told_by_resource() -> None:
     }
 
 
-def test_single_numbers_are_told_without_labels() -> None:
+def test_single_numbers_are_reported_without_labels() -> None:
     metrics = some()
     names = ("bindings_in_flight", "prescheduled_pods", "events_dropped_total", "events_failed_total")
     assert [value(metrics, f"dra_scheduler_{name}") for name in names] == [8, 9, 10, 11]
@@ -150,8 +164,8 @@ def test_two_schedulers_in_one_process_count_apart() -> None:
     assert value(second, "scheduler_scheduling_algorithm_duration_seconds_count") == 0
 
 
-def test_what_cannot_be_told_at_the_moment_costs_itself_alone() -> None:
-    metrics = Metrics(PROFILE, lambda: 1 // 0)  # type: ignore[arg-type,return-value] # it never returns
+def test_what_cannot_be_reported_at_the_moment_costs_itself_alone() -> None:
+    metrics = Metrics(lambda: 1 // 0)  # type: ignore[arg-type,return-value] # it never returns
     metrics.decided(0.1)
     assert value(metrics, "scheduler_scheduling_algorithm_duration_seconds_count") == 1
     assert value(metrics, "dra_scheduler_failed_parts_total", part="metrics") >= 1

@@ -25,7 +25,7 @@ from tests.builders import a_class, a_node, a_pod, a_slice
 from tests.unit.scheduler.runtime.updates import update_from
 
 
-class Told:
+class WatchedStateHeard:
     """Keeps what a cluster would be told, and what is heard then, in order."""
 
     def __init__(self) -> None:
@@ -69,15 +69,15 @@ def test_object_is_set_when_it_is_there_and_removed_when_it_is_gone(
     known_by: Callable[[Any], object],
     changed: Callable[[Any, Any], object],
 ) -> None:
-    told = Told()
+    reported = WatchedStateHeard()
     state = a_state()
-    update_from(state, cast(Cluster, told), lambda event: told.calls.append(("heard", event)))
+    update_from(state, cast(Cluster, reported), lambda event: reported.calls.append(("heard", event)))
     key, uid = Key("", "a"), str(known_by(found))
     store = store_of(state, kind)
     store.take(Applied(Entry(key, uid, 1, found)))
     store.take(Applied(Entry(key, uid, 2, found)))
     store.take(Deleted(key, uid, 3))
-    assert told.calls == [
+    assert reported.calls == [
         (f"set_{name}", found),
         ("heard", changed(None, found)),
         (f"set_{name}", found),
@@ -89,13 +89,13 @@ def test_object_is_set_when_it_is_there_and_removed_when_it_is_gone(
 
 @pytest.mark.parametrize("kind", ["Service", "ReplicationController", "ReplicaSet", "StatefulSet"])
 def test_services_and_controllers_are_known_and_wake_nobody(kind: str) -> None:
-    told = Told()
+    reported = WatchedStateHeard()
     state = a_state()
-    update_from(state, cast(Cluster, told), lambda event: told.calls.append(("heard", event)))
+    update_from(state, cast(Cluster, reported), lambda event: reported.calls.append(("heard", event)))
     store, found = store_of(state, kind), PodSelector(kind, "default", "a", ())
     store.take(Applied(Entry(Key("default", "a"), "uid", 1, found)))
     store.take(Deleted(Key("default", "a"), "uid", 2))
-    assert told.calls == [("set", found), ("remove", found)]
+    assert reported.calls == [("set", found), ("remove", found)]
 
 
 def test_who_answers_for_devices_alone_watches_nothing_else() -> None:

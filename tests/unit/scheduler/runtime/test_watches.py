@@ -9,25 +9,25 @@ from tests.unit.scheduler.cache.test_reflector import LISTED, cut, played
 DEAD_AT = 10 + ALIVE_S
 
 
-def test_watch_is_told_with_its_numbers() -> None:
+def test_watch_is_reported_with_its_numbers() -> None:
     reflector = played((0.0, LISTED), (5.0, LISTED), (10.0, Progressed(1)))
     expected = Watch("pods", objects=1, restarts=1, refused=0, failures=0, silence_s=2.0, is_alive=True)
     assert watches([reflector], 12.0) == [expected]
 
 
-def test_resource_that_was_never_listed_is_told_with_what_keeps_it() -> None:
+def test_resource_that_was_never_listed_is_reported_with_what_keeps_it() -> None:
     assert unfilled([played((0.0, LISTED))]) == ""
     refused = played((0.0, cut("refused")))
     assert unfilled([played((0.0, LISTED)), refused]) == "pods (v1): not listed yet (GET /x: refused)"
     assert silent([refused], DEAD_AT) == ""
 
 
-def test_watch_that_died_is_told_with_how_long_ago() -> None:
+def test_watch_that_died_is_reported_with_how_long_ago() -> None:
     assert silent([played((10.0, LISTED))], 11.0) == ""
     assert silent([played((10.0, LISTED))], DEAD_AT) == "pods (v1): not heard for 120 s"
     assert silent([played((10.0, LISTED), (11.0, cut("cut")))], DEAD_AT).endswith("(GET /x: cut)")
 
 
-def test_several_troubles_are_told_together() -> None:
+def test_several_troubles_are_reported_together() -> None:
     both = [played((0.0, cut("a"))), played((0.0, cut("b")))]
     assert unfilled(both) == "pods (v1): not listed yet (GET /x: a); pods (v1): not listed yet (GET /x: b)"

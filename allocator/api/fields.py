@@ -1,7 +1,7 @@
 """The typing of raw JSON by pydantic-core: objects whose fields have the types of the API, nothing coerced.
 
-Each kind declares its shape as typed dictionaries with optional fields only; what is required is a rule and not a
-shape, so that one pass names every wrong type and unknown field, and the rules still see all the rest.
+Each kind declares its fields as typed dictionaries with optional fields only; what is required is a rule and not a
+type, so that one pass names every wrong type and unknown field, and the rules still see all the rest.
 Source: https://docs.pydantic.dev/latest/errors/validation_errors/ for the types of errors.
 """
 
@@ -19,7 +19,7 @@ from allocator.api.names import USUAL_MAX
 from allocator.api.schema import CheckedBy, Reader, schema_of
 from cel.values.quantity import Quantity
 
-Shape = TypeVar("Shape")
+Fields = TypeVar("Fields")
 
 _ABSENT = object()
 _TRIES = 2  # the second sees what the first has repaired
@@ -82,8 +82,8 @@ Timestamp = Annotated[str, CheckedBy(core_schema.no_info_after_validator_functio
 """A point in time, kept as it is written (RFC 3339)."""
 
 
-def typed(reader: Reader[Shape], raw: Mapping[str, object], findings: Findings) -> Shape | None:
-    """The object in its shape, after wrong types and unknown fields are reported and taken out of it.
+def typed(reader: Reader[Fields], raw: Mapping[str, object], findings: Findings) -> Fields | None:
+    """The object with typed fields, after wrong types and unknown fields are reported and taken out of it.
 
     `raw` itself stays as it is. None where not even the rest can be typed. Cost: O(size).
     """

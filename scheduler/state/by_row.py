@@ -1,0 +1,53 @@
+"""What follows from single rows of the nodes' columns: kept, and worked out anew for the rows that have changed."""
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+
+import numpy as np
+
+from cel.lru import LruCache
+from scheduler.state.masks import Numbers
+
+MOST_KEPT = 128
+"""Arrays that are kept; beyond, the least recently used one is forgotten."""
+
+MOST_WORDS = 1 << 18
+"""Words of all keys: what a single pod requests has room for thousands."""
+
+
+@dataclass(slots=True, eq=False)
+class _Kept:
+    """values: by row. seen: the last change that they know."""
+
+    values: Numbers
+    seen: int
+
+
+class ByRow:
+    """Arrays with a number for each row, by what they are asked for."""
+
+    def __init__(self, rows: int) -> None:
+        self._changes = 0
+        self.forget(rows)
+
+    def touch(self, row: int) -> None:
+        """The row has changed."""
+        self._changes += 1
+        self._last[row] = self._changes
+
+    def forget(self, rows: int) -> None:
+        """The columns are others, and have so many rows."""
+        self._last = np.zeros(rows, np.int64)
+        self._kept: LruCache[Hashable, _Kept] = LruCache(MOST_KEPT, MOST_WORDS)
+
+    def of(self, key: Hashable, words: int, work_out: Callable[[Numbers], Numbers]) -> Numbers:
+        """The numbers by row, for reading. work_out: those of certain rows, which nothing else may decide.
+
+        words: of the key. Cost: O(rows) of one comparison, and the rows that have changed since the key was asked for.
+        """
+        kept = self._kept.get(key, words, lambda: _Kept(work_out(np.arange(len(self._last))), self._changes))
+        if kept.seen != self._changes:
+            rows = np.flatnonzero(self._last > kept.seen)
+            kept.values[rows] = work_out(rows)
+            kept.seen = self._changes
+        return kept.values

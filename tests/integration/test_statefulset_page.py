@@ -1,0 +1,111 @@
+"""docs/statefulset.md, followed line by line: what its commands print is what it shows.
+
+Only what cannot be the same is looked over: ages, generated names, and which replica is on which of the nodes.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.controlplane.ours import PROGRAM
+from tests.controlplane.polling import TIMEOUT_S
+from tests.integration.conftest import ROOT
+from tests.integration.test_cluster import lines_until
+
+PAGE = ROOT / "docs" / "statefulset.md"
+EXAMPLE = ROOT / "manifests" / "examples" / "statefulset"
+FOLDER = "/tmp/try-dra"  # noqa: S108 - the page's; the test has another one
+OMITTED = "..."
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A command of the page, and the lines that it shows."""
+
+    command: str
+    shown: tuple[str, ...]
+
+
+def steps(page: str) -> Iterator[Step]:
+    """The commands of the page, in order."""
+    for block in re.findall(r"```console\n(.*?)```", page, re.DOTALL):
+        for entry in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            command, *shown = entry.splitlines()
+            yield Step(command, tuple(line for line in shown if line))
+
+
+def plain(line: str) -> str:
+    """The line without what differs each time."""
+    line = re.sub(r"\b(llm-\d+-gpu-)\w{5}\b", r"\1?????", line)
+    line = re.sub(r"(?<=\s)\d+s(?=\s|$)|^\d+s\b", "AGE", line)
+    line = re.sub(r"\bllm-[0-7]\b", "llm-?", line)
+    line = re.sub(r"\bgpu-[abc](-ssd-\d)?\b", "gpu-?", line) if "ssd" in line and "created" not in line else line
+    return " ".join(line.split())
+
+
+def shows(shown: Sequence[str], printed: Sequence[str]) -> bool:
+    """Whether all that is shown was printed, in this order; "..." stands for any lines."""
+    left = iter(printed)
+    return all(line == OMITTED or line in left for line in shown)
+
+
+@contextmanager
+def in_background(command: Sequence[str], last: str) -> Iterator[None]:
+    """The program while the context is open, once it has printed that."""
+    output = subprocess.PIPE
+    with subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT, text=True) as program:
+        try:
+            said = lines_until(program, last)
+            assert last in said, said
+            yield
+        finally:
+            program.terminate()
+            assert program.stdout is not None
+            program.stdout.read()
+
+
+@pytest.fixture
+def environment(kubectl: Path, tmp_path: Path) -> Mapping[str, str]:
+    """Where kubectl is found."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "kubectl").symlink_to(kubectl)
+    return {**os.environ, "PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"}
+
+
+def test_page_is_what_happens(environment: Mapping[str, str], tmp_path: Path) -> None:
+    cluster, ours, export, *others = steps(PAGE.read_text().replace(FOLDER, str(tmp_path / "try")))
+    assert cluster.command == f'make cluster ARGS="--folder {tmp_path / "try"}"'
+    start = [sys.executable, "-m", "tests.controlplane.cluster", "--folder", str(tmp_path / "try")]
+    assert ours.command.startswith(".venv/bin/dra scheduler run ")
+    schedule = [str(PROGRAM), *ours.command.split()[1:], "--health-address=127.0.0.1:0"]
+    variable, _, value = export.command.removeprefix("export ").partition("=")
+    with in_background(start, "Ctrl-C"), in_background(schedule, "leads from now on"):
+        for step in others:
+            command = step.command.replace(".venv/bin/dra", str(PROGRAM))
+            done = subprocess.run(
+                ["/bin/sh", "-c", command],
+                cwd=ROOT,
+                env={**environment, variable: value},
+                capture_output=True,
+                text=True,
+                timeout=TIMEOUT_S,
+                check=False,
+            )
+            printed, shown = ([plain(line) for line in lines] for lines in (done.stdout.splitlines(), step.shown))
+            assert not done.stderr, (step.command, done.stderr)
+            assert shows(shown, printed), (step.command, shown, done.stdout)
+
+
+def test_page_shows_lines_of_the_manifest() -> None:
+    manifest = (EXAMPLE / "statefulset.yaml").read_text()
+    excerpts = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    assert len(excerpts) == 2
+    for excerpt in excerpts:
+        assert excerpt in manifest

@@ -1,0 +1,86 @@
+"""Numbers by row of the nodes' columns, against the same numbers worked out anew."""
+
+from functools import partial
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler.plugins.node_resources_balanced_allocation import balanced_allocation
+from scheduler.plugins.scoring_strategies import least_allocated
+from scheduler.state.by_row import MOST_KEPT, ByRow
+from scheduler.state.masks import Numbers
+from scheduler.state.nodes import NodeInfos
+from scheduler.state.pod_requests import pod_requests
+from tests.builders import a_container, a_node, a_pod, amounts
+
+GPU = "example.com/gpu"
+
+
+def test_only_rows_that_have_changed_are_worked_out_again() -> None:
+    by_row, asked = ByRow(8), list[list[int]]()
+
+    def work_out(rows: Numbers) -> Numbers:
+        asked.append(rows.tolist())
+        return rows * 10
+
+    assert by_row.of("key", 1, work_out).tolist() == [0, 10, 20, 30, 40, 50, 60, 70]
+    by_row.of("key", 1, work_out)
+    by_row.touch(6)
+    by_row.touch(2)
+    by_row.touch(6)
+    by_row.of("key", 1, work_out)
+    by_row.of("key", 1, work_out)
+    assert asked == [[0, 1, 2, 3, 4, 5, 6, 7], [2, 6]]
+
+
+def test_so_many_are_kept_and_the_least_recently_used_is_forgotten() -> None:
+    by_row, worked_out = ByRow(1), list[int]()
+
+    def ask(key: int) -> None:
+        def work_out(rows: Numbers) -> Numbers:
+            worked_out.append(key)
+            return rows
+
+        by_row.of(key, 1, work_out)
+
+    for key in (*range(MOST_KEPT), 0, MOST_KEPT, 0, 1):
+        ask(key)
+    assert worked_out == [*range(MOST_KEPT + 1), 1]
+
+
+amount = st.integers(1, 8).map(str)
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("node"), st.integers(0, 80), amount, st.booleans()),
+        st.tuples(st.just("no node"), st.integers(0, 80), amount, st.booleans()),
+        st.tuples(st.just("pod"), st.integers(0, 80), amount, st.booleans()),
+        st.tuples(st.just("no pod"), st.integers(0, 80), amount, st.booleans()),
+    ),
+    max_size=12,
+)
+
+
+@given(steps)
+def test_scores_that_are_kept_are_those_of_the_columns_as_they_are(steps: list[tuple[str, int, str, bool]]) -> None:
+    infos, strategy = NodeInfos({}), least_allocated({"cpu": 1, GPU: 2})
+    asking = [pod_requests(a_pod(a_container(cpu="1"))), pod_requests(a_pod(a_container(cpu="2", **{GPU: "1"})))]
+    on_node: dict[int, str] = {}
+    for what, number, cpu, has_gpu in steps:
+        match what:
+            case "node":
+                infos.set_node(
+                    number, a_node(f"n{number}", allocatable=amounts(cpu=cpu, **({GPU: "4"} if has_gpu else {})))
+                )
+            case "no node":
+                infos.remove_node(number)
+            case "pod" if number not in on_node:
+                on_node[number] = cpu
+                infos.add_pod(number, a_pod(a_container(cpu=cpu), name=f"p{number}"))
+            case "no pod" if number in on_node:
+                infos.remove_pod(number, a_pod(a_container(cpu=on_node.pop(number)), name=f"p{number}"))
+        for who, requests in enumerate(asking):
+            rows = np.arange(infos.size)
+            worth, balance = partial(strategy.scores, requests, infos), partial(balanced_allocation, requests, infos)
+            assert infos.by_row.of(("worth", who), 1, worth).tolist() == worth(rows).tolist()
+            assert infos.by_row.of(("balance", who), 1, balance).tolist() == balance(rows).tolist()
