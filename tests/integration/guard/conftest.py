@@ -6,24 +6,14 @@ from pathlib import Path
 import pytest
 
 from tests.controlplane.binaries import Binaries
-from tests.controlplane.contents import clear, manifests, restore
+from tests.controlplane.contents import clear
+from tests.controlplane.guarded import LEASE, WEBHOOK, WEBHOOKS, install
 from tests.controlplane.ours import Guard
 from tests.controlplane.plane import ControlPlane, free_ports
 from tests.controlplane.profiles import EVERY_VERSION
 from tests.controlplane.rest import RestClient
 from tests.integration.guard.door import Door, door
-from tests.integration.guard.scene import (
-    LEASE,
-    MANIFESTS,
-    PATIENT,
-    REQUEST_TIMEOUT_S,
-    WEBHOOK,
-    WEBHOOKS,
-    await_answers,
-    released_lease,
-    serve,
-    webhook_at,
-)
+from tests.integration.guard.scene import PATIENT, REQUEST_TIMEOUT_S, await_answers, serve
 
 
 @pytest.fixture(scope="session")
@@ -46,8 +36,7 @@ def plane(impatient: ControlPlane) -> Iterator[ControlPlane]:
 def way(api: RestClient) -> Iterator[Door]:
     """Where the API server asks about allocations from now on; nobody is there yet."""
     with door() as opened:
-        restore(api, manifests(MANIFESTS / "rbac.yaml"))
-        restore(api, [released_lease(), webhook_at(opened.port)])
+        install(api, opened.port)
         yield opened
         api.delete(WEBHOOKS, WEBHOOK)
         api.delete(LEASE, "dra-guard", "kube-system")

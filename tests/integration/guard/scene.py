@@ -1,22 +1,17 @@
 """What the tests of the guard share: its webhook at a door, a fleet of two kinds of devices, and who writes."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
-from tests.controlplane.contents import ensure_namespace, manifests
+from tests.controlplane.contents import ensure_namespace
+from tests.controlplane.guarded import WEBHOOK
 from tests.controlplane.ours import Guard
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.polling import poll_until
-from tests.controlplane.rest import CLAIM, SLICE, ApiError, Json, Kind, RestClient
+from tests.controlplane.rest import CLAIM, SLICE, ApiError, Json, RestClient
 from tests.integration.guard.door import Door
 
 REQUEST_TIMEOUT_S = 10
 LASTS_S = REQUEST_TIMEOUT_S + 15
-ADMISSION = "admissionregistration.k8s.io/v1"
-WEBHOOKS = Kind(ADMISSION, "ValidatingWebhookConfiguration")
-WEBHOOK = "dra-guard"
-LEASE = Kind("coordination.k8s.io/v1", "Lease")
-MANIFESTS = Path(__file__).resolve().parents[3] / "manifests" / "guard" / "webhook"
 NAMESPACE = "guarded"
 OTHER_NAMESPACE = "elsewhere"
 DRIVER, POOL = "gpu.example.com", "pool"
@@ -29,21 +24,6 @@ kind: DraGuardConfiguration
 leaderElection: {leaseDurationSeconds: 20, renewDeadlineSeconds: 18}
 """
 """The configuration of a guard that is not to lose its lease."""
-
-
-def webhook_at(port: int) -> Json:
-    """The webhook of the manifests, by the address of a port of this machine."""
-    (found,) = manifests(MANIFESTS / "webhook.yaml")
-    (webhook,) = found["webhooks"]
-    path = webhook["clientConfig"]["service"]["path"]
-    return {**found, "webhooks": [{**webhook, "clientConfig": {"url": f"https://localhost:{port}{path}"}}]}
-
-
-def released_lease() -> Json:
-    """As a guard leaves it that ended well: the next one need not wait."""
-    metadata = {"name": "dra-guard", "namespace": "kube-system"}
-    spec = {"holderIdentity": "", "leaseDurationSeconds": 1, "leaseTransitions": 1}
-    return {"apiVersion": LEASE.api_version, "kind": LEASE.kind, "metadata": metadata, "spec": spec}
 
 
 def serve(plane: ControlPlane, way: Door, port: int, *options: str, name: str = "dra-guard") -> Guard:

@@ -7,6 +7,7 @@ from threading import Thread
 import pytest
 
 from tests.controlplane.contents import manifests, restore
+from tests.controlplane.guarded import MANIFESTS, WEBHOOK, WEBHOOKS
 from tests.controlplane.identities import DRIVER as ANYBODY
 from tests.controlplane.identities import GUARD
 from tests.controlplane.ours import Guard
@@ -16,10 +17,7 @@ from tests.controlplane.rest import Json, Kind, RestClient
 from tests.integration.access import await_rights, rights
 from tests.integration.guard.door import Door
 from tests.integration.guard.scene import (
-    MANIFESTS,
     NAMESPACE,
-    WEBHOOK,
-    WEBHOOKS,
     a_claim,
     a_result,
     await_answers,
