@@ -183,7 +183,7 @@ class Cluster:
         self._invariants.on_claim(uid, before, self._counted(uid))
 
     def leave_alone(self, claim_uid: str, pools: tuple[PoolID, ...]) -> None:
-        """The claim has devices of these pools, and nobody can tell which. No pools: it can be told again."""
+        """The claim has unknown devices of these pools. No pools: its devices are known again."""
         self._slices.leave_alone(claim_uid, pools)
 
     def remove_claim(self, uid: str) -> None:

@@ -101,7 +101,7 @@ class Placement:
         self._version = VERSION
 
     def run(self, pods: Sequence[Pod], claims: Sequence[Claim], progress: Callable[[int, int], None]) -> list[Result]:
-        """The pods in their order, then the claims, which no pod uses; progress is told (done, all)."""
+        """Place the pods in their order, then the claims that no pod uses; progress is reported as (done, all)."""
         results: list[Result] = []
         total = len(pods) + len(claims)
         for pod in sorted(pods, key=order_of):

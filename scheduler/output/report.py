@@ -1,6 +1,6 @@
-"""What is said about the input beside the result: errors, warnings, and what was not looked at, a line each.
+"""The report on the input: errors, warnings, and what was not looked at, one line each.
 
-Whatever the input holds, the report stays short: of many findings in one document the first are told.
+Whatever the input holds, the report stays short: of many findings in one document the first are printed.
 """
 
 from collections import Counter
@@ -134,7 +134,7 @@ def _spreading(pod: Pod) -> Iterator[str]:
 
 
 def unchecked_room(nodes: Sequence[Node], resources: Sequence[str], *, has_bound_pods: bool) -> Iterator[str]:
-    """One line on the room of nodes that the input does not tell. resources: what every node of a cluster has.
+    """One line on the resources of nodes that the input lacks. resources: what every node of a cluster has.
 
     has_bound_pods: the input holds pods that have their node.
     """
