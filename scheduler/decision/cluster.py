@@ -309,7 +309,7 @@ class Cluster:
         if pod.node_name or not self._makes_claims:
             return None
         if left := self.claims.of_extended_resources(pod.uid):
-            reason = f"ResourceClaim {left.claim}, left of an earlier attempt, has to be deleted before the next one"
+            reason = f"ResourceClaim {left.claim} of an earlier attempt must be deleted first"
             return Waiting(reason, kept=left)
         if not self.extended_resources.asked_by(pod):
             return None

@@ -121,7 +121,7 @@ class Inventory:
     holders: claims with errors, of which only the devices that they have count. faults: why a claim or a template is
     not used although it is there, by (kind, namespace, name). kinds: also of objects with errors. skipped: how many of
     other kinds, by `kind (group)`. unseen: how many of these ask for claims, so that pods may wait of which nothing is
-    known. nodes: those that slices name, where the input holds no Node at all. storage: claims, volumes, classes, all.
+    known. nodes: those that slices name, if the input contains no Node. storage: claims, volumes, classes, all.
     """
 
     slices: list[Slice] = field(default_factory=list)

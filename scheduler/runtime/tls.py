@@ -132,7 +132,7 @@ def _said(error: Exception) -> str:
 
 
 def names_in(certificate: Mapping[str, Any] | None) -> list[str]:
-    """The names in a client's certificate, as `SSLObject.getpeercert` returns it: the common name, then the DNS names."""
+    """The names in a client's certificate, from `SSLObject.getpeercert`: the common name, then the DNS names."""
     if not certificate:
         return []
     common = [value for part in certificate.get("subject", ()) for key, value in part if key == "commonName"]

@@ -230,5 +230,5 @@ def test_claims_that_are_known_from_templates_are_not_missed() -> None:
     pods, unseen = virtual_pods(a_set(a_claim_template())), {"PersistentVolumeClaim"}
     assert list(unchecked_volumes(pods, unseen, {("default", "data-web-0")})) == []
     assert list(unchecked_volumes(pods, unseen, ())) == [
-        "warning: the input holds no PersistentVolumeClaim: volumes of 1 pod are not checked against them"
+        "warning: the input contains no PersistentVolumeClaim: volumes of 1 pod are not checked against them"
     ]
