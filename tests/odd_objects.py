@@ -185,7 +185,7 @@ POD = Kind(
             },
             "tolerations": [_TOLERATION],
             "schedulingGates": [{"name": "a.example/b"}],
-            "topologySpreadConstraints": [{"whenUnsatisfiable": "DoNotSchedule"}],
+            "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "a", "whenUnsatisfiable": "DoNotSchedule"}],
             "resourceClaims": [
                 {"name": "made", "resourceClaimTemplateName": "t"},
                 {"name": "own", "resourceClaimName": "odd-claim"},

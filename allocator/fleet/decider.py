@@ -21,8 +21,11 @@ class Decider:
         self.share_id = share_id
         self.is_cancelled = is_cancelled
 
-    def decide(self, snapshot: Snapshot, node: Node, claims: Sequence[Claim]) -> Outcome:
-        """The outcome for the claims on the node. Raises AllocationError, Cancelled. Cost: an allocation."""
+    def decide(self, snapshot: Snapshot, node: Node, claims: Sequence[Claim], policy: Policy | None = None) -> Outcome:
+        """The outcome for the claims on the node. Raises AllocationError, Cancelled. Cost: an allocation.
+
+        policy: in place of its own.
+        """
         self.asked += 1
         return allocate(
             snapshot,
@@ -31,5 +34,5 @@ class Decider:
             budget_steps=self.budget_steps,
             share_id=self.share_id,
             is_cancelled=self.is_cancelled,
-            policy=self.policy,
+            policy=policy or self.policy,
         )

@@ -6,7 +6,7 @@ same fingerprint and the same devices in use. A question is answered from what i
 whose question was asked before costs what has changed since then. `refusals` says why nodes cannot.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from allocator.allocate import BUDGET_STEPS, share_id_of
@@ -146,16 +146,19 @@ class Fleet:
             able |= mask
         return able
 
-    def allocate(self, number: int, claims: Sequence[Claim], freed: Sequence[Claim] = ()) -> Outcome:
+    def allocate(
+        self, number: int, claims: Sequence[Claim], freed: Sequence[Claim] = (), policy: Policy | None = None
+    ) -> Outcome:
         """The outcome for the claims on one node. Raises AllocationError. Cost: an allocation.
 
-        freed: claims that hold devices, as they were added, and that would be gone by then.
+        freed: claims that hold devices, as they were added, and that would be gone by then. policy: in place of the
+        fleet's, for this node alone.
         """
         self._nodes.refresh()
         snapshot = self._current.value
         if freed:
             snapshot = snapshot.with_usage(snapshot.usage.minus(freed))
-        return self._decider.decide(snapshot, self._nodes[number].node, claims)
+        return self._decider.decide(snapshot, self._nodes[number].node, claims, policy)
 
     def devices(self, node: Node) -> Sequence[Device]:
         """The devices that the node reaches, of usable pools. Raises InvalidPool."""
@@ -184,6 +187,22 @@ class Fleet:
 
     # -- what there is
 
+    def node(self, number: int) -> Node:
+        """The node with that number. Raises KeyError."""
+        return self._nodes[number].node
+
+    def kind(self, number: int) -> Hashable:
+        """Equal for nodes with equal devices, whatever is in use."""
+        self._nodes.refresh()
+        return self._nodes.renumbered, self._nodes[number].fingerprint
+
+    def changed_nodes(self, seen: tuple[int, int]) -> tuple[tuple[int, int], Iterable[int] | None]:
+        """The moment, and the nodes whose devices or their use have changed since the moment `seen`, None for any."""
+        self._nodes.refresh()
+        changes = self._nodes.groups.changes
+        touched = changes.since(seen[0]) if seen[1] == changes.shared else None
+        return (changes.now, changes.shared), touched
+
     @property
     def all(self) -> Mask:
         """All nodes."""
@@ -194,6 +213,12 @@ class Fleet:
         """The cluster as it is now, whatever happens later. Cost: O(slices), due when the next slice comes or goes."""
         self._nodes.refresh()
         return self._current.lend()
+
+    @property
+    def current(self) -> Snapshot:
+        """The cluster as it is now, to be read before the next event; unlike `snapshot`, it costs nothing."""
+        self._nodes.refresh()
+        return self._current.value
 
     @property
     def slices(self) -> SliceIndex:

@@ -25,9 +25,12 @@ from scheduler.offline.placement import Placement, is_pending
 from scheduler.offline.priorities import Priorities
 from scheduler.offline.snapshot_cluster import NEEDED_ALLOCATABLE, cluster_of, unseen_storage
 from scheduler.offline.virtual_pods import expand
+from scheduler.offline.volume_claims import volume_claims_to_be
 from scheduler.output.report import (
+    early_volumes,
     report,
     unchecked_room,
+    unchecked_spread,
     unchecked_volumes,
     unknown_priorities,
     unoffered_resources,
@@ -237,7 +240,10 @@ class Input:
         waiting = [pod for pod in pods if not pod.node_name and not pod.is_over]
         placed = [pod for pod in waiting if pod.claims or self.extended.asked_by(pod)]
         tell(unread_groups(placed))
-        tell(unchecked_volumes(placed, unseen_storage(self.inventory)))
+        volume_claims = volume_claims_to_be(self.inventory, placed)
+        tell(unchecked_volumes(placed, unseen_storage(self.inventory), volume_claims.keys))
+        tell(early_volumes(placed, volume_claims.bound_before))
+        tell(unchecked_spread(placed, self.pods, self.inventory.kinds))
         if placed and "Node" in self.inventory.kinds:
             has_bound_pods = any(pod.node_name for pod in self.inventory.pods)
             tell(unchecked_room(self.inventory.nodes, NEEDED_ALLOCATABLE, has_bound_pods=has_bound_pods))

@@ -9,7 +9,9 @@ Source: k8s.io/api core/v1 PodAffinity, PodAntiAffinity, PodAffinityTerm.
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from scheduler.core_v1.fields import ObjectFields
+from allocator.api import names
+from allocator.api.findings import FieldError
+from scheduler.core_v1.fields import Int32, ObjectFields, name_error
 from scheduler.core_v1.label_selector import (
     Labels,
     LabelSelector,
@@ -18,6 +20,8 @@ from scheduler.core_v1.label_selector import (
     selector_problem,
     selects,
 )
+
+MAX_WEIGHT = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +78,7 @@ class _AffinityTermFields(ObjectFields):
 
 
 class _WeightedTermFields(ObjectFields):
-    weight: int
+    weight: Int32
     podAffinityTerm: _AffinityTermFields  # noqa: N815 - the API's name
 
 
@@ -83,6 +87,25 @@ class PodAffinityFields(ObjectFields):
 
     requiredDuringSchedulingIgnoredDuringExecution: list[_AffinityTermFields] | None = None  # noqa: N815 - the API's name
     preferredDuringSchedulingIgnoredDuringExecution: list[_WeightedTermFields] | None = None  # noqa: N815 - API's
+
+
+def pod_affinity_errors(path: str, fields: PodAffinityFields | None) -> Iterator[FieldError]:
+    """What no release allows; of selectors the API server keeps old ones that it would refuse today. path: of both."""
+    for position, term in enumerate(_required(fields)):
+        at = f"{path}.requiredDuringSchedulingIgnoredDuringExecution[{position}].topologyKey"
+        yield from name_error(at, term.topologyKey, names.label_key)
+    for position, preferred in enumerate(_preferred(fields)):
+        at = f"{path}.preferredDuringSchedulingIgnoredDuringExecution[{position}]"
+        yield from weight_errors(at, preferred.weight)
+        yield from name_error(
+            f"{at}.podAffinityTerm.topologyKey", preferred.podAffinityTerm.topologyKey, names.label_key
+        )
+
+
+def weight_errors(path: str, weight: int) -> Iterator[FieldError]:
+    """What is wrong with the weight of a preferred term. path: of the term."""
+    if not 1 <= weight <= MAX_WEIGHT:
+        yield FieldError(f"{path}.weight", weight, f"must be between 1 and {MAX_WEIGHT}")
 
 
 def pod_affinity_of(

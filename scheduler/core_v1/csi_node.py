@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from allocator.api.findings import FieldError
-from scheduler.core_v1.fields import AnnotatedFields, ObjectFields, metadata_errors, typed
+from scheduler.core_v1.fields import AnnotatedFields, Int32, ObjectFields, metadata_errors, typed
 
 MIGRATED = "storage.alpha.kubernetes.io/migrated-plugins"
 
@@ -22,7 +22,7 @@ class CSINode:
 
 
 class _AllocatableFields(ObjectFields):
-    count: int | None = None
+    count: Int32 | None = None
 
 
 class _NodeDriverFields(ObjectFields):

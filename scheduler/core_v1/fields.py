@@ -5,13 +5,13 @@ are held to the API server's rules: they are written into claims, tables and mes
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
-from pydantic_core import ValidationError
+from pydantic_core import ValidationError, core_schema
 
 from allocator.api import names
 from allocator.api.findings import MAPS, FieldError, path_of
-from allocator.api.schema import Reader
+from allocator.api.schema import CheckedBy, Reader
 from allocator.model import NodeSelector, Requirement, Term
 
 _MAPS = MAPS | {
@@ -28,6 +28,8 @@ _MAPS = MAPS | {
 _MESSAGES: Mapping[str, str] = {
     "string_type": "must be a string",
     "int_type": "must be an integer",
+    "greater_than_equal": "must be an integer of 32 bits",
+    "less_than_equal": "must be an integer of 32 bits",
     "bool_type": "must be true or false",
     "list_type": "must be a list",
     "dict_type": "must be an object",
@@ -35,6 +37,10 @@ _MESSAGES: Mapping[str, str] = {
     "missing": "is required",
     "extra_forbidden": "unknown field",
 }
+
+
+Int32 = Annotated[int, CheckedBy(core_schema.int_schema(strict=True, ge=-(2**31), le=2**31 - 1))]
+"""An integer as large as the API's are."""
 
 
 class ObjectFields:

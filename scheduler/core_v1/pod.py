@@ -11,8 +11,16 @@ from allocator.api import names
 from allocator.api.findings import FieldError, duplicates, step_text
 from allocator.model import Container, NodeSelector, Term, Toleration
 from cel.values.quantity import Quantity
-from scheduler.core_v1.affinity_term import NO_POD_AFFINITY, PodAffinity, PodAffinityFields, pod_affinity_of
+from scheduler.core_v1.affinity_term import (
+    NO_POD_AFFINITY,
+    PodAffinity,
+    PodAffinityFields,
+    pod_affinity_errors,
+    pod_affinity_of,
+    weight_errors,
+)
 from scheduler.core_v1.fields import (
+    Int32,
     ObjectFields,
     ObjectMetaFields,
     OwnerFields,
@@ -46,7 +54,13 @@ from scheduler.core_v1.resources import (
     resource_errors,
 )
 from scheduler.core_v1.spec_read import SpecRead
-from scheduler.core_v1.topology_spread import SpreadConstraint, SpreadConstraintFields, spread_constraints, with_labels
+from scheduler.core_v1.topology_spread import (
+    SpreadConstraint,
+    SpreadConstraintFields,
+    constraint_errors,
+    spread_constraints,
+    with_labels,
+)
 
 DEFAULT_NAMESPACE = "default"
 
@@ -157,7 +171,7 @@ class _PodRequiredFields(ObjectFields):
 
 
 class _PreferredFields(ObjectFields):
-    weight: int
+    weight: Int32
     preference: SelectorTermFields
 
 
@@ -195,7 +209,7 @@ class _PodSpecFields(ObjectFields):
     affinity: _AffinityFields | None = None
     tolerations: list[_TolerationFields] | None = None
     topologySpreadConstraints: list[SpreadConstraintFields] | None = None  # noqa: N815 - the API's name
-    priority: int | None = None
+    priority: Int32 | None = None
     priorityClassName: str | None = None  # noqa: N815 - the API's name
     schedulingGroup: _GroupFields | None = None  # noqa: N815 - the API's name
     schedulingGates: list[_GateFields] | None = None  # noqa: N815 - the API's name
@@ -371,7 +385,12 @@ def _spec_errors(spec: _PodSpecFields) -> Iterator[FieldError]:
     yield from _optional_name_error("spec.nodeName", spec.nodeName)
     yield from _optional_name_error("spec.priorityClassName", spec.priorityClassName)
     yield from _label_errors("spec.nodeSelector", spec.nodeSelector or {})
-    yield from _affinity_errors(spec.affinity.nodeAffinity if spec.affinity else None)
+    affinity = spec.affinity or _AffinityFields()
+    yield from _affinity_errors(affinity.nodeAffinity)
+    yield from pod_affinity_errors("spec.affinity.podAffinity", affinity.podAffinity)
+    yield from pod_affinity_errors("spec.affinity.podAntiAffinity", affinity.podAntiAffinity)
+    for position, constraint in enumerate(spec.topologySpreadConstraints or ()):
+        yield from constraint_errors(f"spec.topologySpreadConstraints[{position}]", constraint)
     for position, toleration in enumerate(spec.tolerations or ()):
         yield from _toleration_errors(f"spec.tolerations[{position}]", toleration)
     for position, gate in enumerate(spec.schedulingGates or ()):
@@ -407,6 +426,10 @@ def _affinity_errors(fields: _PodNodeAffinityFields | None) -> Iterator[FieldErr
         for number, expression in enumerate(term.matchExpressions or ()):
             at = f"{terms}[{position}].matchExpressions[{number}].key"
             yield from name_error(at, expression.key, names.label_key)
+    path = "spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution"
+    preferred = fields.preferredDuringSchedulingIgnoredDuringExecution if fields else None
+    for position, one in enumerate(preferred or ()):
+        yield from weight_errors(f"{path}[{position}]", one.weight)
 
 
 def _toleration_errors(path: str, toleration: _TolerationFields) -> Iterator[FieldError]:

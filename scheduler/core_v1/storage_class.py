@@ -8,21 +8,27 @@ from dataclasses import dataclass
 
 from allocator.api.findings import FieldError
 from allocator.model import NodeSelector, Requirement, Term
-from scheduler.core_v1.fields import ObjectFields, ObjectMetaFields, metadata_errors, typed
+from scheduler.core_v1.fields import AnnotatedFields, ObjectFields, metadata_errors, typed
 
 WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
 _IMMEDIATE = "Immediate"
 _NO_PROVISIONER = "kubernetes.io/no-provisioner"
+_IS_DEFAULT = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
 
 
 @dataclass(frozen=True, slots=True)
 class StorageClass:
-    """A class by its name. topologies: the nodes for which volumes can be provisioned, None for all."""
+    """A class by its name. topologies: the nodes for which volumes can be provisioned, None for all.
+
+    is_default: for new claims that name no class; created: RFC 3339, the newest of several is taken.
+    """
 
     name: str
     provisioner: str = ""
     binding_mode: str = _IMMEDIATE
     topologies: NodeSelector | None = None
+    is_default: bool = False
+    created: str = ""
 
     @property
     def waits(self) -> bool:
@@ -45,7 +51,7 @@ class _TopologyTermFields(ObjectFields):
 
 
 class _ClassFields(ObjectFields):
-    metadata: ObjectMetaFields
+    metadata: AnnotatedFields
     provisioner: str = ""
     volumeBindingMode: str | None = None  # noqa: N815 - the API's name
     allowedTopologies: list[_TopologyTermFields] | None = None  # noqa: N815 - the API's name
@@ -62,7 +68,14 @@ def decode_storage_class(
         return None, errors
     topologies = tuple(map(_term, fields.allowedTopologies or ()))
     mode = fields.volumeBindingMode or _IMMEDIATE
-    return StorageClass(fields.metadata.name, fields.provisioner, mode, topologies or None), ()
+    return StorageClass(
+        name=fields.metadata.name,
+        provisioner=fields.provisioner,
+        binding_mode=mode,
+        topologies=topologies or None,
+        is_default=any((fields.metadata.annotations or {}).get(name) == "true" for name in _IS_DEFAULT),
+        created=fields.metadata.creationTimestamp or "",
+    ), ()
 
 
 def _term(fields: _TopologyTermFields) -> Term:

@@ -61,7 +61,10 @@ def _of_amazon(source: Mapping[str, Any], _labels: Labels) -> str:
     name = text_of(source, "volumeID")
     if not name.startswith("aws://"):
         return name
-    last = urlsplit(name).path.strip("/")
+    try:
+        last = urlsplit(name).path.strip("/")
+    except ValueError:  # no URL
+        return ""
     return last if last.startswith("vol-") and "/" not in last else ""
 
 

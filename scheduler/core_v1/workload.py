@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from allocator.api.findings import FieldError
 from scheduler.core_v1.fields import ObjectFields, ObjectMetaFields, metadata_errors, typed
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE, Owner, Pod, controller_of, decode_pod
+from scheduler.core_v1.volume_claim_template import VolumeClaimTemplate, decode_volume_claim_template
 
 KINDS: Mapping[str, str] = {
     "Deployment": "apps",
@@ -42,6 +43,7 @@ class Workload:
     pods: how many it asks for; None for a DaemonSet, which asks for one on every node that it fits. first_ordinal: the
     number of the first pod of a StatefulSet. template: the pod that it makes, named after the workload. note: why it
     asks for none although it is there, or empty. part: which of its templates this is, where it has several.
+    volume_claims: templates of the claims that each pod of a StatefulSet gets.
     """
 
     kind: str
@@ -55,6 +57,7 @@ class Workload:
     first_ordinal: int = 0
     note: str = ""
     part: str = ""
+    volume_claims: tuple[VolumeClaimTemplate, ...] = ()
     raw_template: Mapping[str, object] = field(default_factory=dict, compare=False)
 
     def __str__(self) -> str:
@@ -83,6 +86,7 @@ class _WorkloadSpecFields(ObjectFields):
     parallelism: int | None = None
     completions: int | None = None
     suspend: bool | None = None
+    volumeClaimTemplates: list[object] | None = None  # noqa: N815 - the API's name
     jobTemplate: _JobTemplateFields | None = None  # noqa: N815 - the API's name
 
 
@@ -120,8 +124,10 @@ def decode_workload(kind: str, raw: Mapping[str, object]) -> tuple[Workload | No
     namespace = metadata.namespace or DEFAULT_NAMESPACE
     made = raw_pod(template, metadata.name, namespace)
     pod, errors = decode_pod(made)
-    if pod is None:
-        return None, tuple(FieldError(f"{path}.{error.path}", error.value, error.message) for error in errors)
+    volume_claims, claim_errors = _volume_claims(kind, fields.spec, namespace)
+    if pod is None or claim_errors:
+        in_template = (FieldError(f"{path}.{error.path}", error.value, error.message) for error in errors)
+        return None, (*in_template, *claim_errors)
     pods, note = _wanted(kind, fields)
     workload = Workload(
         kind=kind,
@@ -134,9 +140,22 @@ def decode_workload(kind: str, raw: Mapping[str, object]) -> tuple[Workload | No
         owner=controller_of(metadata.ownerReferences),
         first_ordinal=(fields.spec.ordinals.start if fields.spec.ordinals else None) or 0,
         note=note,
+        volume_claims=volume_claims,
         raw_template=made,
     )
     return workload, ()
+
+
+def _volume_claims(
+    kind: str, spec: _WorkloadSpecFields, namespace: str
+) -> tuple[tuple[VolumeClaimTemplate, ...], tuple[FieldError, ...]]:
+    """The templates of the claims that each pod of a StatefulSet gets, or the errors in them."""
+    raws = (spec.volumeClaimTemplates or ()) if kind == "StatefulSet" else ()
+    found = [
+        decode_volume_claim_template(f"spec.volumeClaimTemplates[{position}]", raw, namespace)
+        for position, raw in enumerate(raws)
+    ]
+    return tuple(one for one, _ in found if one), tuple(error for _, errors in found for error in errors)
 
 
 def _number_errors(spec: _WorkloadSpecFields) -> Iterator[FieldError]:

@@ -34,7 +34,9 @@ from scheduler.core_v1.pod_selector import PodSelector, decode_pod_selector
 from scheduler.core_v1.priority_class import PriorityClass, decode_priority_class
 from scheduler.core_v1.storage_class import decode_storage_class
 from scheduler.core_v1.storage_object import StorageObject
+from scheduler.core_v1.topology_spread import unknown_words
 from scheduler.core_v1.volume_attachment import decode_volume_attachment
+from scheduler.core_v1.volume_claim_template import ephemeral_claims
 from scheduler.core_v1.workload import KINDS as WORKLOADS
 from scheduler.core_v1.workload import Workload, decode_workload
 from scheduler.input import expressions
@@ -356,6 +358,7 @@ class _Reader:
         if decoded is None:
             for error in errors:
                 self._error(found.place, _subject(kind, found.raw), str(error))
+            self.inventory.faults[_key(found.raw, kind)] = "holds an error"
             return
         self._warn_of_senseless(found, kind, decoded)
         self._see(found, kind, decoded, partial(keep, decoded))
@@ -412,6 +415,10 @@ def _senseless(decoded: object) -> Iterator[str]:
     if isinstance(pod, Pod):
         yield from _senseless_terms(pod)
         yield from _senseless_tolerations(pod)
+        yield from _senseless_volumes(pod)
+        spec = pod.raw.get("spec")
+        for error, effect in unknown_words(spec) if isinstance(spec, dict) else ():
+            yield f"{error}; {effect}"
 
 
 def _senseless_taints(node: Node) -> Iterator[str]:
@@ -441,6 +448,10 @@ def _senseless_tolerations(pod: Pod) -> Iterator[str]:
         if toleration.effect not in ("", *TAINT_EFFECTS):
             errors.append(FieldError(f"{at}.effect", toleration.effect, f"must be absent or {_ANY_EFFECT}"))
         yield from (f"{error}; it tolerates nothing" for error in errors)
+
+
+def _senseless_volumes(pod: Pod) -> Iterator[str]:
+    yield from (f"{error}; the claim is not looked at" for _, _, errors in ephemeral_claims(pod) for error in errors)
 
 
 def _effect(kind: str, path: str) -> str:

@@ -1,8 +1,8 @@
 """An inventory as the cluster that decisions look at: all that the watches of a living one would show.
 
 What the input cannot know is not taken as nothing: a node that does not say how much it has of cpu, memory or pods has
-room for all, and one that says nothing at all has room for whatever pods ask for. Where there is no claim for a volume
-at all, volumes of claims are not looked at.
+room for all, and one that says nothing at all has room for whatever pods ask for. What hangs on kinds of storage
+objects that the input does not hold at all is not looked at.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,10 +25,11 @@ from scheduler.core_v1.volume_attachment import VolumeAttachment
 from scheduler.decision.cluster import Cluster
 from scheduler.input.inventory import Inventory
 from scheduler.offline.claims import Claims
+from scheduler.offline.volume_claims import NO_VOLUME_CLAIMS, volume_claims_to_be
 from scheduler.plugins.profile import Profile
 from scheduler.state.extended_resources import ExtendedResources
 from scheduler.state.pod_requests import CPU, MEMORY, MOST, OF_NODES, PODS
-from scheduler.state.volumes import CLAIMS, CLASSES, UNMADE, VOLUMES, Volumes
+from scheduler.state.volumes import CAPACITIES, CLAIMS, CLASSES, VOLUMES, Volumes
 
 VERSION = 1
 """Of the claims as they stand in the input; what is written has a later one."""
@@ -56,6 +57,7 @@ def cluster_of(  # noqa: PLR0913 - the last four have defaults
     assumes_room: for all of which nodes do not say how much they have, and that volumes of which the input says nothing
     are no obstacle; where it does not, what the input does not hold is not there.
     """
+    volume_claims = volume_claims_to_be(inventory, pods) if assumes_room else NO_VOLUME_CLAIMS
     cluster = Cluster(
         features,
         is_ours=lambda _: False,
@@ -63,7 +65,8 @@ def cluster_of(  # noqa: PLR0913 - the last four have defaults
         budget_steps=budget_steps,
         makes_claims=True,
         refuses_unsupported=False,
-        unseen=unseen_storage(inventory) | {UNMADE} if assumes_room else frozenset(),
+        unseen=unseen_storage(inventory) if assumes_room else frozenset(),
+        unmade=volume_claims.bound_before,
     )
     for namespace, labels in inventory.namespaces.items():
         cluster.set_namespace(Namespace(namespace, labels))
@@ -75,7 +78,7 @@ def cluster_of(  # noqa: PLR0913 - the last four have defaults
         cluster.set_taint_rule(rule)
     for slice_ in inventory.slices:
         cluster.set_slice(slice_)
-    for one in inventory.storage:
+    for one in (*inventory.storage, *volume_claims.waiting):
         _add(cluster.volumes, one)
     room = _room(pods, cluster.extended_resources)
     for node in sorted(inventory.nodes, key=lambda node: node.name):
@@ -91,7 +94,10 @@ def cluster_of(  # noqa: PLR0913 - the last four have defaults
 
 def unseen_storage(inventory: Inventory) -> frozenset[str]:
     """The kinds of storage objects of which the input holds none, while every cluster has some that uses volumes."""
-    return frozenset((CLAIMS, VOLUMES, CLASSES)) - inventory.kinds
+    needed = [CLAIMS, VOLUMES, CLASSES]
+    if any(isinstance(one, CSIDriver) and one.publishes_capacity for one in inventory.storage):
+        needed.append(CAPACITIES)
+    return frozenset(needed) - inventory.kinds
 
 
 def _add(volumes: Volumes, found: StorageObject) -> None:

@@ -13,9 +13,13 @@ from itertools import chain, count
 
 from allocator.cluster.node_affinity import NAME_FIELD
 from allocator.model import Node, Requirement, Term, Toleration
+from scheduler.core_v1.host_ports import objects
+from scheduler.core_v1.images import images_of_pod
 from scheduler.core_v1.pod import Owner, Pod
+from scheduler.core_v1.pod_volumes import pod_volumes
 from scheduler.core_v1.workload import Workload
 from scheduler.input.identity import uid_of
+from scheduler.offline.volume_claims import claim_name
 from scheduler.plugins.default import refusal
 
 _Key = tuple[str, str, str]
@@ -146,7 +150,8 @@ def _numbered_pods(workload: Workload, wanted: int, alive: _Names, taken: _Names
         name = f"{workload.name}-{ordinal}"
         if (workload.namespace, name) not in alive:
             taken.add((workload.namespace, name))
-            yield _pod(workload, name)
+            pod = _pod(workload, name)
+            yield _with_volumes(workload, pod) if workload.volume_claims else pod
 
 
 def _pod(workload: Workload, name: str) -> Pod:
@@ -163,6 +168,17 @@ def _pod(workload: Workload, name: str) -> Pod:
         owner=owner,
         raw={**raw, "metadata": {**metadata, "name": name, "uid": uid}},
     )
+
+
+def _with_volumes(workload: Workload, pod: Pod) -> Pod:
+    """The pod of a StatefulSet with its own claims, in place of volumes of these names."""
+    names = {one.claim.name: claim_name(one, pod.name) for one in workload.volume_claims}
+    spec = pod.raw["spec"]
+    assert isinstance(spec, dict)
+    own = [{"name": name, "persistentVolumeClaim": {"claimName": claim}} for name, claim in names.items()]
+    rest = [one for one in objects(spec, "volumes") if one.get("name") not in names]
+    spec = {**spec, "volumes": [*own, *rest]}
+    return replace(pod, volumes=pod_volumes(spec), images=images_of_pod(spec), raw={**pod.raw, "spec": spec})
 
 
 def _daemon_pods(workload: Workload, own: Iterable[Pod], nodes: Sequence[Node], taken: _Names) -> Iterator[Pod]:

@@ -4,12 +4,16 @@ Whatever the input holds, the report stays short: of many findings in one docume
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 
 from allocator.model import Node, PoolID, Slice
 from scheduler.core_v1.pod import Pod
+from scheduler.core_v1.pod_selector import KINDS as POD_SELECTORS
+from scheduler.core_v1.pod_selector import SERVICE
 from scheduler.input.documents import Finding, Place
 from scheduler.input.inventory import Inventory
+from scheduler.state.storage_objects import ClaimKey
+from scheduler.state.volumes import CLAIMS, claims_of
 
 MAX_REPORTED = 100
 """Findings of one document, and kinds of objects, that are told one by one."""
@@ -77,12 +81,56 @@ def unread_groups(pods: Iterable[Pod]) -> Iterator[str]:
         yield f"warning: placement does not look at pod groups ({_pods(number)})"
 
 
-def unchecked_volumes(pods: Iterable[Pod], unseen: Collection[str]) -> Iterator[str]:
-    """One line on volumes of claims. unseen: kinds that say where these can be, and the input does not hold."""
-    number = sum(bool(pod.volumes.claims) for pod in pods)
+def unchecked_volumes(pods: Iterable[Pod], unseen: Collection[str], made: Iterable[ClaimKey]) -> Iterator[str]:
+    """One line on volumes of claims. unseen: kinds that say where these can be, and the input does not hold.
+
+    made: claims that are known from templates although the input holds none.
+    """
+    asked = [claims_of(pod) for pod in pods]
+    number = sum(map(bool, asked))
+    if {key for keys in asked for key in keys} <= set(made):
+        unseen = set(unseen) - {CLAIMS}
     if number and unseen:
         kinds = ", no ".join(sorted(unseen))
         yield f"warning: the input holds no {kinds}: volumes of {_pods(number)} are not checked against them"
+
+
+def early_volumes(pods: Iterable[Pod], claims: Container[ClaimKey]) -> Iterator[str]:
+    """One line on claims that are made, and bound to a volume, before anybody looks at their pods."""
+    if number := sum(any(key in claims for key in claims_of(pod)) for pod in pods):
+        has = "has" if number == 1 else "have"
+        yield (
+            f"warning: {_pods(number)} {has} PersistentVolumeClaims that do not exist yet and do not wait for their "
+            "first consumer: where their volumes will be is not known, and not checked"
+        )
+
+
+def unchecked_spread(pods: Sequence[Pod], others: Iterable[Pod], kinds: Container[str]) -> Iterator[str]:
+    """One line on pods that Services and controllers would spread, of which the input holds none.
+
+    pods: to be placed. others: all pods of the input. kinds: of the objects of the input.
+    """
+    shared = Counter(label for pod in others for label in _labels(pod))
+    missing: Counter[str] = Counter()
+    number = 0
+    for pod in pods:
+        needed = [kind for kind in _spreading(pod) if kind not in kinds] if not pod.spread else []
+        if needed and any(shared[label] > 1 for label in _labels(pod)):
+            missing.update(needed)
+            number += 1
+    if number:
+        yield f"warning: the input holds no {', no '.join(sorted(missing))}: {_pods(number)} will not be spread by them"
+
+
+def _labels(pod: Pod) -> Iterator[tuple[str, str, str]]:
+    return ((pod.namespace, key, value) for key, value in pod.labels.items())
+
+
+def _spreading(pod: Pod) -> Iterator[str]:
+    """The kinds of objects that spread the pod if it does not say how."""
+    yield SERVICE
+    if pod.owner and pod.owner.kind in POD_SELECTORS:
+        yield pod.owner.kind
 
 
 def unchecked_room(nodes: Sequence[Node], resources: Sequence[str], *, has_bound_pods: bool) -> Iterator[str]:

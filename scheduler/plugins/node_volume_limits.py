@@ -19,7 +19,7 @@ from scheduler.state.changes import (
     PodChanged,
     VolumeAttachmentChanged,
 )
-from scheduler.state.volumes import CLAIMS, UNMADE, claims_of
+from scheduler.state.volumes import claims_of
 
 EXCEEDED = "node(s) exceed max volume count"
 
@@ -40,9 +40,7 @@ def _rejections(cycle: Cycle, asked: Mask) -> Iterator[Rejected]:
 
 def _missing(cycle: Cycle) -> str:
     """Which claim of the pod is not there; VolumeBinding says so before, where it is asked."""
-    volumes = cycle.volumes
-    is_unseen = CLAIMS in volumes.unseen or UNMADE in volumes.unseen
-    found = (key for key in (() if is_unseen else claims_of(cycle.pod)) if key not in volumes.objects.claims.watched)
+    found = filter(cycle.volumes.is_missing, claims_of(cycle.pod))
     return next((f'looking up PVC {"/".join(key)}: persistentvolumeclaim "{key[1]}" not found' for key in found), "")
 
 

@@ -25,7 +25,7 @@ from scheduler.state.changes import (
     PersistentVolumeClaimChanged,
     StorageClassChanged,
 )
-from scheduler.state.volumes import CLAIMS, CLASSES, NO_PLAN, UNMADE, VOLUMES, Match, VolumePlan, Volumes, claims_of
+from scheduler.state.volumes import CLASSES, NO_PLAN, VOLUMES, Match, VolumePlan, Volumes, claims_of
 
 UNREACHED = "node(s) didn't match PersistentVolume's node affinity"
 UNAVAILABLE = "node(s) didn't find available persistent volumes to bind"
@@ -79,7 +79,7 @@ def pinned(cycle: Cycle) -> str:
 
 def _pre_filter(cycle: Cycle) -> str:
     pod, volumes = cycle.pod, cycle.volumes
-    if CLAIMS in volumes.unseen or not pod.volumes.claims:
+    if not pod.volumes.claims:
         return ""
     problems = (_problem(volumes, pod, one) for one in pod.volumes.claims)
     return next(filter(None, problems), "") or (_UNBOUND if _claims(cycle).immediate else "")
@@ -89,14 +89,8 @@ def _problem(volumes: Volumes, pod: Pod, volume: ClaimVolume) -> str:
     """Why the volume can be had nowhere yet."""
     name = volume.claim_of(pod.name)
     claim = volumes.objects.claims.watched.get((pod.namespace, name))
-    if claim is None and volume.is_ephemeral:
-        return (
-            ""
-            if UNMADE in volumes.unseen
-            else f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"'
-        )
     if claim is None:
-        return f'persistentvolumeclaim "{name}" not found'
+        return _missing(name, volume) if volumes.is_missing((pod.namespace, name)) else ""
     if claim.phase == LOST:
         return f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{claim.volume}"'
     if claim.is_deleting:
@@ -106,10 +100,14 @@ def _problem(volumes: Volumes, pod: Pod, volume: ClaimVolume) -> str:
     return ""
 
 
+def _missing(name: str, volume: ClaimVolume) -> str:
+    if volume.is_ephemeral:
+        return f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"'
+    return f'persistentvolumeclaim "{name}" not found'
+
+
 def _claims(cycle: Cycle) -> _Claims:
     volumes = cycle.volumes
-    if CLAIMS in volumes.unseen:
-        return _Claims((), (), ())
     bound: list[PersistentVolumeClaim] = []
     waiting: list[PersistentVolumeClaim] = []
     immediate: list[PersistentVolumeClaim] = []
@@ -182,6 +180,8 @@ def _given(offers: Offers) -> Mask:
 def _unprovisionable(volumes: Volumes, claim: PersistentVolumeClaim, nodes: Mask) -> Iterator[tuple[str, Mask]]:
     """Those of the nodes for which no volume can be made for the claim."""
     found = volumes.objects.classes[claim.storage_class]
+    if VOLUMES in volumes.unseen and not found.provisions:
+        return
     able = nodes & volumes.provisionable(found) if found.provisions else 0
     yield UNAVAILABLE, nodes & ~able
     if able and claim.request is not None:

@@ -12,7 +12,6 @@ from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.plugin import Change, Dynamic, Plugin, Reason, RefusedPod, RefusingNode, Rejected, is_added
 from scheduler.state.changes import GivenBack, NodeChanged, PersistentVolumeClaimChanged, PodChanged
 from scheduler.state.disks import UsedDisks
-from scheduler.state.volumes import CLAIMS
 
 NO_DISK = "node(s) had no available disk"
 IN_USE = (
@@ -21,10 +20,8 @@ IN_USE = (
 
 
 def _pre_filter(cycle: Cycle) -> str:
-    if CLAIMS in cycle.volumes.unseen:
-        return ""
-    known = cycle.volumes.objects.claims.watched
-    missing = (name for name in cycle.pod.volumes.named_claims if (cycle.pod.namespace, name) not in known)
+    volumes, namespace = cycle.volumes, cycle.pod.namespace
+    missing = (name for name in cycle.pod.volumes.named_claims if volumes.is_missing((namespace, name)))
     return next((f'persistentvolumeclaim "{name}" not found' for name in missing), "")
 
 

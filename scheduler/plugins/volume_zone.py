@@ -20,7 +20,7 @@ from scheduler.state.changes import (
     StorageClassChanged,
 )
 from scheduler.state.masks import union
-from scheduler.state.volumes import CLAIMS, CLASSES, VOLUMES, Volumes
+from scheduler.state.volumes import CLASSES, VOLUMES, Volumes
 
 ELSEWHERE = "node(s) had no available volume zone"
 
@@ -31,7 +31,7 @@ _LABELS = (BETA_ZONE, BETA_REGION, ZONE, REGION)
 
 
 def _claims(cycle: Cycle) -> Iterator[PersistentVolumeClaim]:
-    for name in () if CLAIMS in cycle.volumes.unseen else cycle.pod.volumes.named_claims:
+    for name in cycle.pod.volumes.named_claims:
         if claim := cycle.volumes.objects.claims.watched.get((cycle.pod.namespace, name)):
             yield claim
 

@@ -56,20 +56,26 @@ class VolumePlan:
 NO_PLAN = VolumePlan()
 
 CLAIMS, VOLUMES, CLASSES = "PersistentVolumeClaim", "PersistentVolume", "StorageClass"
-
-UNMADE = "PersistentVolumeClaim of an ephemeral volume"
-"""A claim that is made when its pod is there: who looks at what has not happened yet knows nothing of it."""
+CAPACITIES = "CSIStorageCapacity"
 
 
 class Volumes:
     """All of storage. is_strict: where kube-scheduler slips, do as it does.
 
     unseen: kinds of which nothing is known, not even whether there is any: what hangs on them is not looked at.
+    unmade: claims that are made and bound before anybody looks at their pods: nothing is known of them yet.
     """
 
-    def __init__(self, *, is_strict: bool = False, unseen: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self,
+        *,
+        is_strict: bool = False,
+        unseen: frozenset[str] = frozenset(),
+        unmade: frozenset[ClaimKey] = frozenset(),
+    ) -> None:
         self.is_strict = is_strict
         self.unseen = unseen
+        self._unmade = unmade
         self.objects = StorageObjects()
         self.labels = NodeLabels()
         self.disks = UsedDisks()
@@ -208,9 +214,13 @@ class Volumes:
     def roomy(self, storage_class: StorageClass, size: Quantity) -> Mask:
         """The nodes with room for a volume of that size; all where the driver does not tell its capacity."""
         driver = self.objects.drivers.get(storage_class.provisioner)
-        if driver is None or not driver.publishes_capacity:
+        if driver is None or not driver.publishes_capacity or CAPACITIES in self.unseen:
             return self.labels.all
         return self._capacities.roomy(storage_class.name, size.ceil_int())
+
+    def is_missing(self, claim: ClaimKey) -> bool:
+        """Whether the claim is not there, and is known not to be."""
+        return not (CLAIMS in self.unseen or claim in self._unmade or claim in self.objects.claims.watched)
 
     def is_in_use(self, claim: ClaimKey) -> bool:
         """Whether a pod on a node names the claim."""

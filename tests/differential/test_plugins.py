@@ -14,15 +14,13 @@ import orjson
 import pytest
 
 from allocator.gates import Features
-from scheduler.cli.recorded import InvalidCase
 from scheduler.cli.verify_scheduling import replay
 from tests.differential.peer import Json, Peer, built_plugins_or_skipped
-from tests.generators.shrinking import shrink_json
+from tests.differential.shrunk import shrunk
 from tests.generators.worlds import ESSENTIAL, cases
 
 CASES = int(os.environ.get("PLUGINS_N", "300"))
 SEED = int(os.environ.get("PLUGINS_SEED", "1"))
-SHOWN = 5
 
 STRICT = Features.of("1.36", is_strict=True)
 
@@ -65,20 +63,6 @@ def difference(case: Json, answer: Json) -> str:
     return "; ".join(one.text for one in replayed.differences)
 
 
-def shrunk(peer: Peer, case: Json, found: str) -> str:
-    """The case as small as it gets while it differs in the same way."""
-
-    def differs_likewise(candidate: Json) -> bool:
-        answer = peer.ask(candidate)
-        try:
-            return "fault" not in answer and manner(difference(candidate, answer)) == manner(found)
-        except InvalidCase:
-            return False
-
-    small = shrink_json(case, differs_likewise, ESSENTIAL)
-    return f"{difference(small, peer.ask(small))}\n    {orjson.dumps(small).decode()}"
-
-
 def manner(found: str) -> str:
     """The first difference without names and numbers."""
     return re.sub(r"\S*\d\S*", "", found.partition(";")[0])
@@ -95,13 +79,13 @@ def seen_in(answer: Json) -> Iterator[tuple[str, str]]:
 def test_generated_pods_meet_the_same_refusals_and_scores(plugins: Peer) -> None:
     many = cases(Random(SEED), CASES)  # noqa: S311
     seen: Counter[tuple[str, str]] = Counter()
-    differing: list[tuple[Json, str]] = []
+    differing: list[Json] = []
     for case, answer in zip(many, plugins.ask_all(many), strict=True):
         assert "fault" not in answer, (answer, case)
         seen.update(seen_in(answer))
-        if found := difference(case, answer):
-            differing.append((case, found))
-    shown = "\n".join(dict.fromkeys(shrunk(plugins, *one) for one in differing[:SHOWN]))
+        if difference(case, answer):
+            differing.append(case)
+    shown = shrunk(plugins, differing, difference, manner, ESSENTIAL)
     assert not differing, f"{len(differing)} of {len(many)} cases differ, among them\n{shown}"
     assert {plugin for plugin, code in seen if code.startswith("Unschedulable")} - {""} == REFUSING, seen
     assert {plugin for plugin, code in seen if code == "scores"} == SCORING, seen

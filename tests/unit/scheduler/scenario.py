@@ -73,7 +73,7 @@ def run(
     inventory = inventory_of(*objects)
     claims = Claims(inventory)
     features = Features.of(release, gates)
-    pods = identified(inventory.pods)
+    pods = identified([*inventory.pods, *expand(inventory.workloads, inventory.pods, inventory.nodes)])
     cluster = cluster_of(inventory, claims, pods, features, budget_steps=budget_steps)
     placement = Placement(cluster, claims, inventory.namespaces, shows_every_node=True)
     unused = unused_claims(claims, pods)

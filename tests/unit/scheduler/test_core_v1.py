@@ -572,6 +572,45 @@ def test_broken_anti_affinity_is_an_error_with_field_and_value(broken: object, e
     assert found[0].startswith(f"spec.affinity.podAntiAffinity.{required}{error}")
 
 
+SPREAD = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
+
+
+@pytest.mark.parametrize(
+    ("changed", "error"),
+    [
+        ({"maxSkew": 0}, "maxSkew: must be at least 1 (got 0)"),
+        ({"maxSkew": 2**31}, f"maxSkew: must be an integer of 32 bits (got {2**31})"),
+        ({"minDomains": 0}, "minDomains: must be at least 1 (got 0)"),
+        ({"minDomains": -(2**31) - 1}, f"minDomains: must be an integer of 32 bits (got {-(2**31) - 1})"),
+        ({"topologyKey": ""}, "topologyKey: is required"),
+        ({"topologyKey": "a b"}, "topologyKey: "),
+    ],
+)
+def test_a_broken_spread_constraint_is_an_error_with_field_and_value(changed: dict[str, object], error: str) -> None:
+    (found,) = pod_errors(a_pod("p", topologySpreadConstraints=[SPREAD, {**SPREAD, **changed}]))
+    assert found.startswith(f"spec.topologySpreadConstraints[1].{error}")
+
+
+@pytest.mark.parametrize("kind", ["podAffinity", "podAntiAffinity"])
+def test_terms_of_affinity_need_a_key_and_a_weight(kind: str) -> None:
+    required, preferred = (f"{one}DuringSchedulingIgnoredDuringExecution" for one in ("required", "preferred"))
+    weighted = [{"weight": weight, "podAffinityTerm": {"topologyKey": "zone"}} for weight in (1, 100, 0, 101)]
+    affinity = {kind: {required: [{}], preferred: [*weighted, {"weight": 1, "podAffinityTerm": {}}]}}
+    assert pod_errors(a_pod("p", affinity=affinity)) == [
+        f"spec.affinity.{kind}.{required}[0].topologyKey: is required",
+        f"spec.affinity.{kind}.{preferred}[2].weight: must be between 1 and 100 (got 0)",
+        f"spec.affinity.{kind}.{preferred}[3].weight: must be between 1 and 100 (got 101)",
+        f"spec.affinity.{kind}.{preferred}[4].podAffinityTerm.topologyKey: is required",
+    ]
+
+
+def test_weights_of_preferred_nodes_are_checked() -> None:
+    preferred = "preferredDuringSchedulingIgnoredDuringExecution"
+    affinity = {"nodeAffinity": {preferred: [{"weight": 0, "preference": {}}]}}
+    (error,) = pod_errors(a_pod("p", affinity=affinity))
+    assert error == f"spec.affinity.nodeAffinity.{preferred}[0].weight: must be between 1 and 100 (got 0)"
+
+
 def test_a_node_has_what_its_status_says_is_allocatable() -> None:
     node, errors = decode_node({**a_node(), "status": {"allocatable": {"cpu": "3920m", "a.example/gpu": 0}}})
     assert errors == ()

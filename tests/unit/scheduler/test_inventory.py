@@ -389,6 +389,8 @@ def test_a_term_of_node_affinity_that_makes_no_sense_is_reported(kind: str) -> N
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 FIRST_TERM = "nodeSelectorTerms[0] of the required node affinity"
+FIRST_CONSTRAINT = "spec.topologySpreadConstraints[0]"
+ACTIONS = "must be DoNotSchedule or ScheduleAnyway"
 ANY_EFFECT = "one of NoSchedule, PreferNoSchedule, NoExecute"
 
 
@@ -402,6 +404,24 @@ ANY_EFFECT = "one of NoSchedule, PreferNoSchedule, NoExecute"
         (
             {"tolerations": [{"operator": "Exists"}, {"key": "k", "operator": "Exists", "effect": "NoSchedul"}]},
             f'tolerations[1].effect: must be absent or {ANY_EFFECT} (got "NoSchedul"); it tolerates nothing',
+        ),
+        (
+            {"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "Never"}]},
+            f'{FIRST_CONSTRAINT}.whenUnsatisfiable: {ACTIONS} (got "Never"); the constraint has no effect',
+        ),
+        (
+            {
+                "topologySpreadConstraints": [
+                    {
+                        "maxSkew": 1,
+                        "topologyKey": "zone",
+                        "whenUnsatisfiable": "ScheduleAnyway",
+                        "nodeAffinityPolicy": "Honour",
+                        "nodeTaintsPolicy": "Honor",
+                    }
+                ]
+            },
+            f'{FIRST_CONSTRAINT}.nodeAffinityPolicy: must be Honor or Ignore (got "Honour"); it counts as Ignore',
         ),
         (
             {"affinity": {"nodeAffinity": {REQUIRED: {}}}},

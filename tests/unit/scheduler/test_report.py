@@ -1,5 +1,8 @@
+from collections.abc import Sequence
+
 import pytest
 
+from scheduler.core_v1.pod import Pod, decode_pod
 from scheduler.input.documents import Finding, Place, RawObject
 from scheduler.input.inventory import Inventory, take_inventory
 from scheduler.output.report import (
@@ -8,6 +11,7 @@ from scheduler.output.report import (
     report,
     unchecked_namespaces,
     unchecked_room,
+    unchecked_spread,
     unknown_priorities,
     unread_groups,
 )
@@ -21,6 +25,7 @@ from tests.unit.scheduler.manifests import (
     a_slice,
     a_workload,
     an_object,
+    owned_by,
 )
 from tests.unit.scheduler.scenario import inventory_of, taken
 
@@ -170,3 +175,38 @@ def test_namespaces_that_could_not_be_checked_are_named_in_one_line() -> None:
         "warning: the input holds no Namespace a, b: its label x/y, which admin access needs, is not checked"
     ]
     assert list(unchecked_namespaces((), "x/y")) == []
+
+
+def a_spread_pod(name: str, app: str, owner: str = "", *, spread: Sequence[Json] = ()) -> Pod:
+    labels = {"labels": {"app": app}} if app else {}
+    pod, errors = decode_pod(
+        a_pod(
+            name, metadata={**labels, **(owned_by(owner, "o") if owner else {})}, topologySpreadConstraints=list(spread)
+        )
+    )
+    assert pod, errors
+    return pod
+
+
+@pytest.mark.parametrize(
+    ("pods", "kinds", "told"),
+    [
+        ([("a", "web"), ("b", "web")], set(), "no Service: 2 pods"),
+        ([("a", "web"), ("b", "web")], {"Service"}, ""),
+        ([("a", "web", "ReplicaSet"), ("b", "web")], {"Service"}, "no ReplicaSet: 1 pod"),
+        ([("a", "web", "ReplicaSet"), ("b", "web")], {"Node"}, "no ReplicaSet, no Service: 2 pods"),
+        ([("a", "web", "Job"), ("b", "web")], {"Service"}, ""),  # by which no pod is spread
+        ([("a", "web"), ("b", "db")], set(), ""),  # there is nothing that they could be spread beside
+        ([("a", ""), ("b", "")], set(), ""),  # no Service selects them
+    ],
+)
+def test_pods_are_counted_that_something_may_spread(pods: list[tuple[str, ...]], kinds: set[str], told: str) -> None:
+    found = [a_spread_pod(*one) for one in pods]
+    expected = [f"warning: the input holds {told} will not be spread by them"] if told else []
+    assert list(unchecked_spread(found, found, kinds)) == expected
+
+
+def test_pods_that_say_how_they_are_spread_are_not_counted() -> None:
+    spread = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}
+    found = [a_spread_pod(name, "web", spread=[spread]) for name in ("a", "b")]
+    assert list(unchecked_spread(found, found, set())) == []

@@ -102,6 +102,8 @@ def test_an_old_volume_reports_its_class_by_annotation() -> None:
         ({"awsElasticBlockStore": {"volumeID": "vol-1"}}, "kubernetes.io/aws-ebs", "vol-1"),
         ({"awsElasticBlockStore": {"volumeID": "aws://us-east-1a/vol-1"}}, "kubernetes.io/aws-ebs", "vol-1"),
         ({"awsElasticBlockStore": {"volumeID": "aws://us-east-1a/odd"}}, "kubernetes.io/aws-ebs", None),
+        ({"awsElasticBlockStore": {"volumeID": "aws://["}}, "kubernetes.io/aws-ebs", None),
+        ({"awsElasticBlockStore": {"volumeID": "aws://[z]/vol-1"}}, "kubernetes.io/aws-ebs", None),
         (
             {"gcePersistentDisk": {"pdName": "d"}},
             "kubernetes.io/gce-pd",
@@ -320,3 +322,11 @@ def test_volumes_of_pods_are_those_that_a_node_has_to_do_with(volume: Json, foun
 def test_the_claim_of_an_ephemeral_volume_is_named_by_pod_and_volume() -> None:
     assert ClaimVolume("scratch", is_ephemeral=True).claim_of("web-0") == "web-0-scratch"
     assert ClaimVolume("data").claim_of("web-0") == "data"
+
+
+def test_more_volumes_than_the_api_can_say_are_an_error() -> None:
+    drivers = [{"name": "d.io", "nodeID": "n", "allocatable": {"count": 2**31}}]
+    raw = {**an_object("storage.k8s.io/v1", "CSINode", "n"), "spec": {"drivers": drivers}}
+    assert errors_of(decode_csi_node, raw) == [
+        f"spec.drivers[0].allocatable[count]: must be an integer of 32 bits (got {2**31})"
+    ]

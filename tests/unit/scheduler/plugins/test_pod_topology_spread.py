@@ -110,6 +110,19 @@ def test_a_node_without_the_key_of_a_soft_constraint_is_the_worst() -> None:
     assert found["n"] == 0 < found["b1"]
 
 
+def test_an_unknown_action_neither_refuses_nor_scores_and_is_a_constraint_all_the_same() -> None:
+    pod = a_web({**a_constraint(), "whenUnsatisfiable": "Never"})
+    assert left_for(pod, ON_A) == ALL
+    assert scored(POD_TOPOLOGY_SPREAD, with_service(a_world_of(ON_A)), pod) is None
+
+
+def test_an_unknown_policy_is_not_honored() -> None:
+    """Zone B is not for the pod, and holds none like it."""
+    near = {"nodeSelector": {ZONE: "A"}}
+    assert left_for(a_web({**a_constraint(), "nodeAffinityPolicy": "Honour"}, **near), ON_A) == ["b1"]
+    assert left_for(a_web({**a_constraint(), "nodeAffinityPolicy": "Honor"}, **near), ON_A) == ALL
+
+
 def with_service(world: Cluster) -> Cluster:
     raw = {"metadata": {"name": "s", "namespace": "default"}, "spec": {"selector": WEB}}
     selector, errors = decode_pod_selector(SERVICE, raw)

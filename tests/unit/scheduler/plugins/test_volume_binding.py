@@ -28,7 +28,7 @@ from scheduler.state.changes import (
     StorageClassChanged,
 )
 from scheduler.state.pod_requests import pod_requests
-from scheduler.state.volumes import CLAIMS, CLASSES, UNMADE, VOLUMES
+from scheduler.state.volumes import CLAIMS, CLASSES, VOLUMES
 from tests.builders import a_pod, amounts
 from tests.storage import (
     DRIVER,
@@ -351,8 +351,9 @@ def test_what_hangs_on_kinds_that_nobody_has_seen_is_not_looked_at(unseen: set[s
     assert planned(world, "a1") == ({}, [])
 
 
-def test_a_claim_that_is_not_made_yet_is_not_looked_at_where_nothing_has_happened_yet() -> None:
-    assert left(VOLUME_BINDING, a_world(unseen={UNMADE}), a_pod_with(ephemeral="scratch")) == EVERYWHERE
+def test_a_claim_that_is_still_to_be_made_is_not_looked_at() -> None:
+    pod = a_pod_with("data", ephemeral="scratch")
+    assert left(VOLUME_BINDING, a_world(unmade={("default", "data"), ("default", "p-scratch")}), pod) == EVERYWHERE
 
 
 # What may help
