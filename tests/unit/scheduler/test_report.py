@@ -200,9 +200,11 @@ def a_spread_pod(name: str, app: str, owner: str = "", *, spread: Sequence[Json]
         ([("a", ""), ("b", "")], set(), ""),  # no Service selects them
     ],
 )
-def test_pods_are_counted_that_something_may_spread(pods: list[tuple[str, ...]], kinds: set[str], told: str) -> None:
+def test_pods_are_counted_that_something_may_spread(
+    pods: list[tuple[str, ...]], kinds: set[str], reported: str
+) -> None:
     found = [a_spread_pod(*one) for one in pods]
-    expected = [f"warning: the input contains {told} will not be spread by them"] if told else []
+    expected = [f"warning: the input contains {reported} will not be spread by them"] if reported else []
     assert list(unchecked_spread(found, found, kinds)) == expected
 
 
