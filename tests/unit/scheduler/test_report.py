@@ -189,7 +189,7 @@ def a_spread_pod(name: str, app: str, owner: str = "", *, spread: Sequence[Json]
 
 
 @pytest.mark.parametrize(
-    ("pods", "kinds", "told"),
+    ("pods", "kinds", "reported"),
     [
         ([("a", "web"), ("b", "web")], set(), "no Service: 2 pods"),
         ([("a", "web"), ("b", "web")], {"Service"}, ""),
