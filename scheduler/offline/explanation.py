@@ -14,6 +14,7 @@ from allocator.gates import Features
 from allocator.model import Claim
 from allocator.outcome import Allocated, AllocationError, Exhausted, Refused
 from scheduler.core_v1.pod import Pod
+from scheduler.decision.able import policy_on
 from scheduler.decision.answers import Answer, requirements_on
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.remedies import PluginRefusal, plugin_refusal, refusing_plugins
@@ -131,4 +132,5 @@ def _explain_devices(placement: Placement, look: Look, name: str) -> NodeExplana
     if not pending:
         return None
     fleet, held = cluster.fleet_of(look.pod), {str(claim): claim for claim in placement.claims.allocated}
-    return explain_on(fleet.snapshot, node, pending, held, budget_steps=fleet.budget_steps, policy=fleet.policy)
+    policy = policy_on(cluster, look.pod, number, pending) or fleet.policy
+    return explain_on(fleet.snapshot, node, pending, held, budget_steps=fleet.budget_steps, policy=policy)

@@ -126,7 +126,7 @@ def test_pod_of_a_workload_is_known_by_its_name() -> None:
     [
         ("ml/none", (), "dra: pod ml/none is not in the input"),
         ("claim/ml/none", (), "dra: claim ml/none is not in the input, nor made of a template for a pod of it"),
-        ("deploy/ml/web", (), "dra: deploy/ml/web: deploy is no kind that can be explained, which are pod and claim"),
+        ("deploy/ml/web", (), "dra: deploy/ml/web: deploy is not pod or claim, the kinds that can be explained"),
         ("p", ("--node", "none"), "dra: node none is not in the input"),
     ],
 )
