@@ -47,8 +47,6 @@ def selectors_of(device_class: DeviceClass, alternative: Alternative) -> Iterato
         yield f"request {alternative.name}", position, expression or ""
 
 
-IsCancelled = Callable[[], bool]
-
 Answers = dict[Hashable, bool | None]
 """By what an expression reads of a device; None if it fails."""
 

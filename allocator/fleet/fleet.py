@@ -6,7 +6,7 @@ same fingerprint and the same devices in use. A question is answered from what i
 whose question was asked before costs what has changed since then. `refusals` says why nodes cannot.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from allocator.allocate import BUDGET_STEPS, share_id_of
@@ -14,7 +14,7 @@ from allocator.cluster.slice_index import SliceIndex
 from allocator.cluster.snapshot import Snapshot
 from allocator.cluster.usage import Usage
 from allocator.fleet.answer_cache import AnswerCache
-from allocator.fleet.answers import Rank
+from allocator.fleet.answers import Able, Rank
 from allocator.fleet.current import CurrentSnapshot
 from allocator.fleet.decider import Decider
 from allocator.fleet.nodes import FleetNodes
@@ -114,7 +114,7 @@ class Fleet:
         """The best of the allowed nodes by the policy, the first of equals; None if none can.
 
         Raises AllocationError if one of the allowed nodes ends the attempt.
-        Cost: O(what has changed since the claims were asked for last), and one allocation.
+        Cost: O(what has changed since the claims were asked for last).
         """
         by_score: dict[Score, Mask] = {}
         for (_, score), mask in self.scores(claims, allowed).items():
@@ -123,10 +123,7 @@ class Fleet:
             return None
         able = by_score[max(by_score)]
         number = (able & -able).bit_length() - 1
-        outcome = self.allocate(number, claims)
-        node = self._nodes[number].node
-        assert isinstance(outcome, Allocated), f"node {node.name} was able a moment ago: {outcome}"
-        return Chosen(node, outcome)
+        return Chosen(self._nodes[number].node, self.allocated(claims, number))
 
     def scores(self, claims: Sequence[Claim], allowed: Mask) -> Mapping[Rank, Mask]:
         """The allowed nodes that can, by rank and policy score; more is better. Raises AllocationError as `choose`.
@@ -146,16 +143,32 @@ class Fleet:
             able |= mask
         return able
 
-    def allocate(self, number: int, claims: Sequence[Claim], freed: Sequence[Claim] = ()) -> Outcome:
+    def allocated(self, claims: Sequence[Claim], number: int) -> Allocated:
+        """What the claims get on a node; of one that `scores` names, before the next event.
+
+        Cost: O(devices chosen), and what has changed since the claims were asked for last.
+        """
+        answers, node = self._answers.to(claims), self._nodes[number]
+        assert node.group is not None, f"node {node.node.name} is in no group"
+        answer = answers.of_group[node.group]
+        assert isinstance(answer, Able), f"node {node.node.name} is not able: {answer}"
+        _, score = answer.rank
+        allocations = self._decider.decide_like(self._current.value, node.node, claims, answer.chosen)
+        return Allocated(allocations, answer.steps, self.features, score)
+
+    def allocate(
+        self, number: int, claims: Sequence[Claim], freed: Sequence[Claim] = (), policy: Policy | None = None
+    ) -> Outcome:
         """The outcome for the claims on one node. Raises AllocationError. Cost: an allocation.
 
-        freed: claims that hold devices, as they were added, and that would be gone by then.
+        freed: claims that hold devices, as they were added, and that would be gone by then. policy: in place of the
+        fleet's, for this node alone.
         """
         self._nodes.refresh()
         snapshot = self._current.value
         if freed:
             snapshot = snapshot.with_usage(snapshot.usage.minus(freed))
-        return self._decider.decide(snapshot, self._nodes[number].node, claims)
+        return self._decider.decide(snapshot, self._nodes[number].node, claims, policy)
 
     def devices(self, node: Node) -> Sequence[Device]:
         """The devices that the node reaches, of usable pools. Raises InvalidPool."""
@@ -184,6 +197,22 @@ class Fleet:
 
     # -- what there is
 
+    def node(self, number: int) -> Node:
+        """The node with that number. Raises KeyError."""
+        return self._nodes[number].node
+
+    def kind(self, number: int) -> Hashable:
+        """Equal for nodes with equal devices, whatever is in use."""
+        self._nodes.refresh()
+        return self._nodes.renumbered, self._nodes[number].fingerprint
+
+    def changed_nodes(self, seen: tuple[int, int]) -> tuple[tuple[int, int], Iterable[int] | None]:
+        """The moment, and the nodes whose devices or their use have changed since the moment `seen`, None for any."""
+        self._nodes.refresh()
+        changes = self._nodes.groups.changes
+        touched = changes.since(seen[0]) if seen[1] == changes.shared else None
+        return (changes.now, changes.shared), touched
+
     @property
     def all(self) -> Mask:
         """All nodes."""
@@ -194,6 +223,12 @@ class Fleet:
         """The cluster as it is now, whatever happens later. Cost: O(slices), due when the next slice comes or goes."""
         self._nodes.refresh()
         return self._current.lend()
+
+    @property
+    def current(self) -> Snapshot:
+        """The cluster as it is now, to be read before the next event; unlike `snapshot`, it costs nothing."""
+        self._nodes.refresh()
+        return self._current.value
 
     @property
     def slices(self) -> SliceIndex:

@@ -3,9 +3,15 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from allocator.did_you_mean import did_you_mean
+from allocator.policies.best_fit import BestFit
 from allocator.policies.contract import FIRST_FIT, Policy
+from allocator.policies.dot_product import DotProduct
+from allocator.policies.fgd import FGD
+from allocator.policies.gpu_clustering import GpuClustering
+from allocator.policies.gpu_packing import GpuPacking
 from allocator.policies.least_fragmentation import LeastFragmentation
 from allocator.policies.pack import Pack
+from allocator.policies.random import Random
 from allocator.policies.spread import Spread
 
 
@@ -45,7 +51,13 @@ def _topology(attributes: Sequence[str]) -> Policy:
     return TopologyPolicy(attributes)
 
 
-_PLAIN: Mapping[str, Policy] = {FIRST_FIT.name: FIRST_FIT, Pack.name: Pack(), Spread.name: Spread()}
+_WHOLE_NODES: Sequence[Policy] = (FGD(), BestFit(), DotProduct(), GpuPacking(), GpuClustering(), Random())
+_PLAIN: Mapping[str, Policy] = {
+    FIRST_FIT.name: FIRST_FIT,
+    Pack.name: Pack(),
+    Spread.name: Spread(),
+    **{policy.name: policy for policy in _WHOLE_NODES},
+}
 _BY_ATTRIBUTES: Mapping[str, Callable[[Sequence[str]], Policy]] = {
     LeastFragmentation.name: _least_fragmentation,
     "topology": _topology,

@@ -13,11 +13,11 @@ from allocator.cluster.node_view import NodeView
 from allocator.cluster.pools import Pool
 from allocator.features.contract import NodeAttempt
 from allocator.memo import Topic
-from allocator.model import CounterConsumption, Device, PoolID
+from allocator.model import Alternative, CounterConsumption, Device, PoolID
 from allocator.policies.groups import NUMA_NODE, PCIE_ROOT
-from allocator.policies.shares import shared_of
+from allocator.policies.shares import share_of, shared_of
 from allocator.requests.constraints import lookup
-from allocator.search.rules import Mask, Pick
+from allocator.search.rules import Mask, Pick, bits
 
 FULL = 10**6
 """The fullness of a unit of which nothing is left."""
@@ -73,6 +73,10 @@ class Fullness:
         local = self._hardware.local
         return any(self._used.get(unit) for unit in local), _mean(self._after(picks), local)
 
+    def of_local(self) -> Sequence[int]:
+        """How full each unit is that not every node reaches, in the order of `Hardware.local`."""
+        return [self._used.get(unit, 0) for unit in self._hardware.local]
+
     def _in_use(self) -> dict[Unit, int]:
         used: dict[Unit, int] = {}
         for pool in self._attempt.view.pools:
@@ -113,6 +117,31 @@ class Fullness:
         taken = shared_of(attempt, device, picks)
         capacity = {name: amount.nanos for name, amount in attempt.view.devices[device].capacity.items()}
         return max(1, _average(taken, capacity))
+
+
+def taken_of_local(attempt: NodeAttempt, alternative: Alternative, devices: Mask) -> Sequence[int]:
+    """How full one of the devices makes each unit that not every node reaches, at least; 0 where none is cut from it.
+
+    devices: candidates for the alternative. The order is that of `Hardware.local`. Cost: O(devices).
+    """
+    hardware = hardware_of(attempt.view)
+    least: dict[Unit, int] = {}
+    for position in bits(devices):
+        for unit, full in _filled(attempt, alternative, position):
+            least[unit] = min(full, least.get(unit, FULL))
+    return [least.get(unit, 0) for unit in hardware.local]
+
+
+def _filled(attempt: NodeAttempt, alternative: Alternative, position: int) -> Iterator[tuple[Unit, int]]:
+    hardware, device = hardware_of(attempt.view), attempt.view.devices[position]
+    yield from hardware.drawn(device)
+    if position not in hardware.units[position]:
+        return
+    if not attempt.shareable >> position & 1:
+        yield position, FULL
+        return
+    capacity = {name: amount.nanos for name, amount in device.capacity.items()}
+    yield position, max(1, _average(share_of(attempt, alternative, position), capacity))
 
 
 _FULLNESS: Topic[Fullness] = Topic("fullness")

@@ -1,4 +1,8 @@
-"""What the parts of a program need of a connection: one call of the API server."""
+"""What most of a program needs of a connection: one call of the API server.
+
+A protocol although the product has one implementer, `Connection`: servers in memory and wrappers that fail or stop at a
+given write stand in for it in the tests, and none of them has streams, credentials or a pool.
+"""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -7,7 +11,7 @@ from scheduler.client.connection import JSON, WRITE_TIMEOUT_S, Json
 
 
 class Api(Protocol):
-    """One call; `scheduler.client.connection.Connection`, and API servers in memory in tests."""
+    """One call of the API server."""
 
     async def request(  # noqa: PLR0913 - the parts of a call
         self,

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from allocator.gates import NODE_ALLOCATABLE_RESOURCES
 from allocator.model import Allocation, Claim
 from allocator.outcome import Allocated
+from allocator.policies.contract import Policy
 from allocator.search.rules import Mask, bits
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.choice import Groups
@@ -16,7 +17,10 @@ from scheduler.decision.requirements import Requirements
 from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.volume_binding import VOLUME_BINDING
 from scheduler.state.node_allocatable_resources import WithDevices
-from scheduler.state.pod_requests import PodRequests
+from scheduler.state.pod_requests import PodRequests, pod_requests
+
+NO_POD = Pod("", "")
+"""Whose claim no pod uses."""
 
 
 class Asked(NamedTuple):
@@ -110,9 +114,20 @@ def allocated(cluster: Cluster, pod: Pod | None, number: int, pending: Sequence[
     """What the pod's claims get on a node that is able."""
     if not pending:
         return ()
-    outcome = cluster.fleet_of(pod).allocate(number, pending)
+    fleet, policy = cluster.fleet_of(pod), policy_on(cluster, pod, number, pending)
+    if policy is None:
+        return fleet.allocated(pending, number).allocations
+    outcome = fleet.allocate(number, pending, policy=policy)
     assert isinstance(outcome, Allocated), f"node {cluster.name_of(number)} was able: {outcome}"
     return outcome.allocations
+
+
+def policy_on(cluster: Cluster, pod: Pod | None, number: int, pending: Sequence[Claim]) -> Policy | None:
+    """For policies that look at whole nodes what they say of this one; None for all others."""
+    scores = cluster.node_scores_of(pod)
+    if scores is None:
+        return None
+    return scores.on(number, str(pod or pending[0]), pod_requests(pod or NO_POD), pending)
 
 
 def binds_volumes(cluster: Cluster, pod: Pod) -> bool:

@@ -17,10 +17,13 @@ from allocator.cluster.snapshot import Snapshot
 from allocator.fleet.fleet import Fleet
 from allocator.gates import DEVICE_TAINT_RULES, Features
 from allocator.model import Allocation, Claim, DeviceClass, DeviceID, DeviceResult, Node, NodeSelector, PoolID, Slice
+from allocator.policies.whole_nodes import NodePolicy
 from allocator.search.rules import Mask
 from scheduler.core_v1.namespace import Namespace
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.node_order import NodeOrder
+from scheduler.decision.node_scores import NodeScores
+from scheduler.decision.rooms import Rooms
 from scheduler.decision.schedule_result import Placed
 from scheduler.decision.templates import Templates
 from scheduler.decision.time_limit import DecisionTimeLimit
@@ -52,16 +55,18 @@ FASTER = "another process, which was faster a moment ago"
 
 @dataclass(frozen=True, slots=True)
 class _InForce:
-    """A profile, as pods of it are decided. fleet: by its policy."""
+    """A profile, as pods of it are decided. fleet: by its policy. scores: where that looks at whole nodes."""
 
     templates: Templates
     fleet: Fleet
+    scores: NodeScores | None
 
     @staticmethod
-    def of(profile: Profile, fleet: Fleet, time_limit: DecisionTimeLimit) -> "_InForce":
+    def of(profile: Profile, fleet: Fleet, rooms: Rooms, time_limit: DecisionTimeLimit) -> "_InForce":
         """On this fleet, which is taken as it is where the policy is its own."""
         own = fleet if fleet.policy.name == profile.policy.name else fleet.by(profile.policy)
-        return _InForce(Templates(time_limit.is_over, profile.plugins), own)
+        scores = NodeScores(profile.policy, rooms) if isinstance(profile.policy, NodePolicy) else None
+        return _InForce(Templates(time_limit.is_over, profile.plugins), own, scores)
 
 
 class Cluster:
@@ -102,7 +107,10 @@ class Cluster:
         )
         self._labels: dict[str, Mapping[str, str]] = {}
         self.infos = NodeInfos(self._labels)
-        self._profiles = {one.scheduler_name: _InForce.of(one, self.fleet, self.time_limit) for one in profiles}
+        self.rooms = Rooms(self.fleet, self.infos)
+        self._profiles = {
+            one.scheduler_name: _InForce.of(one, self.fleet, self.rooms, self.time_limit) for one in profiles
+        }
         self._default = self._profiles[profiles[0].scheduler_name]
         self.claims = ClaimIndex(self.fleet)
         self.selectors = PodSelectors()
@@ -258,6 +266,10 @@ class Cluster:
     def fleet_of(self, pod: Pod | None) -> Fleet:
         """Nodes and devices by the policy of the pod's profile; of the first one for a claim that no pod uses."""
         return self._profiles.get(pod.scheduler_name, self._default).fleet if pod else self.fleet
+
+    def node_scores_of(self, pod: Pod | None) -> NodeScores | None:
+        """The scores of the pod's policy where that looks at whole nodes; of the first profile without a pod."""
+        return (self._profiles.get(pod.scheduler_name, self._default) if pod else self._default).scores
 
     def unsupported(self, pod: Pod) -> str:
         """What the pod requires that this program does not do; empty where there is nothing."""

@@ -14,6 +14,7 @@ from allocator.outcome import AllocationError
 from allocator.search.rules import Mask
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.able import (
+    NO_POD,
     Asked,
     able,
     allocated,
@@ -23,12 +24,12 @@ from scheduler.decision.able import (
     reached_by_all,
     with_devices,
 )
-from scheduler.decision.choice import pick, preferred_by_policy
+from scheduler.decision.choice import Groups, pick, preferred_by_policy
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.everywhere import classes_of, for_every_node, refused_everywhere
 from scheduler.decision.feasibility import fit_error
 from scheduler.decision.not_placed import NO_DEVICES, lacking_devices, not_placed, refused_by_all_nodes
-from scheduler.decision.requirements import requirements
+from scheduler.decision.requirements import Requirements, requirements
 from scheduler.decision.schedule_result import Failed, NotPlaced, OutOfTime, Placed, ScheduleResult
 from scheduler.decision.time_limit import TooLong
 from scheduler.plugins.dynamic_resources import DEVICES
@@ -63,7 +64,7 @@ def decide(
 def decide_claim(cluster: Cluster, claim: Claim) -> ScheduleResult:
     """What becomes of a claim that no pod uses: the node that the policy finds best, the first of equals."""
     if problem := refused_everywhere(cluster, [claim], ()):
-        return refused_by_all_nodes(cluster, problem, pod_requests(_NO_POD), [claim])
+        return refused_by_all_nodes(cluster, problem, pod_requests(NO_POD), [claim])
     try:
         groups = cluster.fleet.scores([claim], cluster.fleet.all)
     except AllocationError as error:
@@ -71,13 +72,12 @@ def decide_claim(cluster: Cluster, claim: Claim) -> ScheduleResult:
     if not groups:
         nodes = cluster.fleet.all
         message = fit_error(nodes.bit_count(), Counter({NO_DEVICES: nodes.bit_count()}))
-        refusal = Refusal(frozenset({DEVICES}), pod_requests(_NO_POD), classes_of([claim]), message=message)
+        refusal = Refusal(frozenset({DEVICES}), pod_requests(NO_POD), classes_of([claim]), message=message)
         return NotPlaced(refusal, lacking=lacking_devices(cluster, None, [([claim], nodes)]))
-    number = cluster.order.first(numbers_of(preferred_by_policy(groups, cluster.fleet.all)))
+    nodes = preferred_by_policy(groups, cluster.fleet.all)
+    everywhere = Requirements(cluster.fleet.all, pod_requests(NO_POD), (claim,))
+    number = cluster.order.first(numbers_of(_by_whole_nodes(cluster, None, [everywhere], groups, nodes)))
     return Placed(cluster.name_of(number), (claim,), allocated(cluster, None, number, [claim]))
-
-
-_NO_POD = Pod("", "")
 
 
 def _decided(
@@ -85,6 +85,8 @@ def _decided(
 ) -> Placed | NotPlaced:
     requests = pod_requests(pod)
     pending = [claim for claim in claims if claim.allocation is None]
+    if cluster.node_scores_of(pod) is not None:
+        cluster.rooms.workload.see(pod.uid, requests, claims)
     cycle = cycle_of(cluster, pod, requests)
     if problem := for_every_node(cluster, cycle, pending, full):
         return refused_by_all_nodes(cluster, problem, requests, pending)
@@ -94,7 +96,8 @@ def _decided(
     for required, left in asked:
         for rank, nodes in able(cluster, pod, claims, required, left & reached).items():
             groups[rank] = groups.get(rank, 0) | nodes
-    among = _rather(cluster, pod, union(groups.values()))
+    rather = _rather(cluster, pod, union(groups.values()))
+    among = _by_whole_nodes(cluster, pod, [required for required, _ in asked], groups, rather)
     chosen = pick(cycle, cluster.templates_of(pod).plugins, groups, among, cluster.order)
     if chosen is None:
         return not_placed(cluster, cycle, asked, claims, failed)
@@ -104,6 +107,24 @@ def _decided(
     by_claims = with_devices(cluster, pod, claims, required, allocations).taken if counts_devices(cluster) else ()
     volumes = plan(cycle, number) if binds_volumes(cluster, pod) else NO_PLAN
     return Placed(cluster.name_of(number), tuple(claims), allocations, required.extended, by_claims, volumes)
+
+
+def _by_whole_nodes(
+    cluster: Cluster, pod: Pod | None, asked: Sequence[Requirements], groups: Groups, nodes: Mask
+) -> Mask:
+    """Those of the nodes that the policy finds best, where it looks at whole nodes; else all of them.
+
+    As with every policy, a node that gives an earlier alternative of a request goes before.
+    """
+    scores = cluster.node_scores_of(pod)
+    if scores is None or not nodes:
+        return nodes
+    rank = max(rank for (rank, _), mask in groups.items() if mask & nodes)
+    nodes &= union(mask for (other, _), mask in groups.items() if other == rank)
+    name = str(pod or asked[0].pending[0])
+    found = [scores.best(name, one.requests, one.pending, own) for one in asked if (own := nodes & one.nodes)]
+    best = max(score for score, _ in found)
+    return union(mask for score, mask in found if score == best)
 
 
 def _rather(cluster: Cluster, pod: Pod, able: Mask) -> Mask:

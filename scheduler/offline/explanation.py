@@ -14,6 +14,7 @@ from allocator.gates import Features
 from allocator.model import Claim
 from allocator.outcome import Allocated, AllocationError, Exhausted, Refused
 from scheduler.core_v1.pod import Pod
+from scheduler.decision.able import policy_on
 from scheduler.decision.answers import Answer, requirements_on
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.remedies import PluginRefusal, plugin_refusal, refusing_plugins
@@ -32,7 +33,7 @@ class Explanation:
     the one with details, empty if there is none; on_node: its devices, None where none are requested.
     verdict: on the node where one was asked for, else on all. refusal: of the node, where it is a plugin's. plugins:
     those that refuse the nodes, by name, for other reasons than devices. updating: pools whose devices could not be
-    had, in words.
+    had, in words. kept: which volume keeps the pod on one node, in words.
     """
 
     pod: Pod | None
@@ -48,6 +49,7 @@ class Explanation:
     refusal: PluginRefusal | None = None
     plugins: Mapping[str, str] = field(default_factory=dict)
     updating: tuple[str, ...] = ()
+    kept: str = ""
 
 
 def explain(placement: Placement, look: Look, asked_for: str = "") -> Explanation:
@@ -80,6 +82,7 @@ def explain(placement: Placement, look: Look, asked_for: str = "") -> Explanatio
         refusal=_plugin_refusal(placement.cluster, look, reported),
         plugins=refusing_plugins(placement.cluster, look.pod, look.claims) if look.pod else {},
         updating=updating,
+        kept=placement.kept(look),
     )
 
 
@@ -129,4 +132,5 @@ def _explain_devices(placement: Placement, look: Look, name: str) -> NodeExplana
     if not pending:
         return None
     fleet, held = cluster.fleet_of(look.pod), {str(claim): claim for claim in placement.claims.allocated}
-    return explain_on(fleet.snapshot, node, pending, held, budget_steps=fleet.budget_steps, policy=fleet.policy)
+    policy = policy_on(cluster, look.pod, number, pending) or fleet.policy
+    return explain_on(fleet.snapshot, node, pending, held, budget_steps=fleet.budget_steps, policy=policy)

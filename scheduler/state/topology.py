@@ -1,7 +1,7 @@
 """The topology domains of nodes: those that share the value of a label.
 
 Kept as one array for each label key that somebody asked for, and changed with each node, so that a question costs a few
-array operations.
+array operations. `node_labels` holds the same labels as masks, for what selectors match.
 """
 
 from dataclasses import dataclass, field

@@ -16,18 +16,16 @@ from random import Random
 import orjson
 import pytest
 
-from scheduler.cli.recorded import InvalidCase
 from scheduler.cli.verify_allocation import replay
 from tests.differential.peer import Json, Peer, built_or_skipped
+from tests.differential.shrunk import shrunk
 from tests.generators.cases import ESSENTIAL, cases
 from tests.generators.draw import ALL, BASIC
-from tests.generators.shrinking import shrink_json
 from tests.generators.unchecked import unchecked_cases
 
 CASES = int(os.environ.get("PEER_N", "5000"))
 SEED = int(os.environ.get("PEER_SEED", "1"))
 KUBERNETES = os.environ.get("PEER_KUBERNETES", "1.37")
-SHOWN = 5
 
 # What a case is not about, by release: what it does not have, and its slips that docs/differences.md lists.
 LEFT_OUT = {
@@ -48,20 +46,6 @@ def difference(case: Json, answer: Json) -> str:
     expected = {key: answer[key] for key in ("results", "errors", "errorKinds")}
     (replayed,) = replay(iter([orjson.dumps({**case, "expected": expected})]), KUBERNETES)
     return replayed.difference
-
-
-def shrunk(peer: Peer, case: Json, found: str) -> str:
-    """The case as small as it gets while it differs in the same way."""
-
-    def differs_likewise(candidate: Json) -> bool:
-        answer = peer.ask(candidate)
-        try:
-            return "fault" not in answer and manner(difference(candidate, answer)) == manner(found)
-        except InvalidCase:
-            return False
-
-    small = shrink_json(case, differs_likewise, ESSENTIAL)
-    return f"{difference(small, peer.ask(small))}\n    {orjson.dumps(small).decode()}"
 
 
 def manner(found: str) -> str:
@@ -103,13 +87,13 @@ def test_generated_cases_are_allocated_as_by_the_reference(
 ) -> None:
     many = generate(Random(SEED), CASES // 3)  # noqa: S311
     outcomes: Counter[str] = Counter()
-    differing: list[tuple[Json, str]] = []
+    differing: list[Json] = []
     for case, answer in zip(many, allocate_peer.ask_all(many), strict=True):
         outcomes.update(answer["errorKinds"].values())
         outcomes.update("allocated" if results else "none" for results in answer["results"].values())
-        if found := difference(case, answer):
-            differing.append((case, found))
+        if difference(case, answer):
+            differing.append(case)
     assert outcomes["allocated"] > 0.3 * (outcomes["allocated"] + outcomes["none"])
     assert set(outcomes) - {"panic"} == {"allocated", "none", "node", "fatal"}
-    shown = "\n".join(dict.fromkeys(shrunk(allocate_peer, *one) for one in differing[:SHOWN]))
+    shown = shrunk(allocate_peer, differing, difference, manner, ESSENTIAL)
     assert not differing, f"{len(differing)} of {len(many)} cases differ, among them\n{shown}"

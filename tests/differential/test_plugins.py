@@ -14,16 +14,14 @@ import orjson
 import pytest
 
 from allocator.gates import Features
-from scheduler.cli.recorded import InvalidCase
 from scheduler.cli.verify_scheduling import replay
 from scheduler.plugins.volume_restrictions import IN_USE
 from tests.differential.peer import Json, Peer, built_plugins_or_skipped
-from tests.generators.shrinking import shrink_json
+from tests.differential.shrunk import shrunk
 from tests.generators.worlds import ESSENTIAL, cases
 
 CASES = int(os.environ.get("PLUGINS_N", "300"))
 SEED = int(os.environ.get("PLUGINS_SEED", "1"))
-SHOWN = 5
 
 STRICT = Features.of("1.36", is_strict=True)
 
@@ -94,20 +92,6 @@ def difference(case: Json, answer: Json) -> str:
     return "; ".join(one.text for one in replayed.differences)
 
 
-def shrunk(peer: Peer, case: Json, found: str) -> str:
-    """The case as small as it gets while it differs in the same way."""
-
-    def differs_likewise(candidate: Json) -> bool:
-        answer = peer.ask(candidate)
-        try:
-            return "fault" not in answer and manner(difference(candidate, answer)) == manner(found)
-        except InvalidCase:
-            return False
-
-    small = shrink_json(case, differs_likewise, ESSENTIAL)
-    return f"{difference(small, peer.ask(small))}\n    {orjson.dumps(small).decode()}"
-
-
 def manner(found: str) -> str:
     """The first difference without names and numbers."""
     return re.sub(r"\S*\d\S*", "", found.partition(";")[0])
@@ -136,14 +120,14 @@ def test_generated_pods_meet_the_same_refusals_and_scores(plugins: Peer) -> None
     many = cases(Random(SEED), CASES)  # noqa: S311
     refusals: Counter[tuple[str, str, str]] = Counter()
     scoring: set[str] = set()
-    differing: list[tuple[Json, str]] = []
+    differing: list[Json] = []
     for case, answer in zip(many, plugins.ask_all(many), strict=True):
         assert "fault" not in answer, (answer, case)
         refusals.update(refusals_in(answer))
         scoring |= scoring_in(answer)
-        if found := difference(case, answer):
-            differing.append((case, found))
-    shown = "\n".join(dict.fromkeys(shrunk(plugins, *one) for one in differing[:SHOWN]))
+        if difference(case, answer):
+            differing.append(case)
+    shown = shrunk(plugins, differing, difference, manner, ESSENTIAL)
     assert not differing, f"{len(differing)} of {len(many)} cases differ, among them\n{shown}"
     assert refusals.keys() <= REFUSALS
     assert {plugin for plugin, _, _ in refusals} == {plugin for plugin, _, _ in REFUSALS}

@@ -341,7 +341,6 @@ def slices(draw: Choices, aspects: Aspects) -> tuple[Slice, ...]:
 TRUE_OF_A = 'device.driver == "a.example"'
 FAILS_WITHOUT_NUMA = 'device.attributes["a.example"].numa == 0'
 HAS_NUMA = '"numa" in device.attributes["a.example"]'
-IS_SHARED = "device.allowMultipleAllocations"
 BROKEN = "device.noSuchField"
 
 CLASSES = tuple(

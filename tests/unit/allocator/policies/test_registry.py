@@ -9,7 +9,19 @@ from allocator.policies.groups import NUMA_NODE, PCIE_ROOT
 
 
 def test_every_policy_is_found_by_its_name() -> None:
-    assert NAMES == ("first-fit", "pack", "spread", "least-fragmentation", "topology")
+    assert NAMES == (
+        "first-fit",
+        "pack",
+        "spread",
+        "fgd",
+        "best-fit",
+        "dot-product",
+        "gpu-packing",
+        "gpu-clustering",
+        "random",
+        "least-fragmentation",
+        "topology",
+    )
     assert tuple(policy_of(name).name for name in NAMES) == NAMES
 
 
@@ -36,7 +48,7 @@ def test_least_fragmentation_keeps_the_named_groups_instead_of_its_own() -> None
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("best", "'best' is not among the policies: first-fit, pack, spread, least-fragmentation, topology"),
+        ("best", "'best' is not among the policies: first-fit, pack, spread, fgd, best-fit, "),
         ("", "'' is not among the policies"),
         ("Pack", "'Pack' is not among the policies"),
         ("pack:a.example/b", "policy pack takes no attributes"),

@@ -1,0 +1,207 @@
+"""Policies that look at whole nodes: at the room for devices, at cpu and memory, and at what else pods ask for.
+
+Such a policy scores each node for a pod by what is left there, and says from which hardware the devices come. It
+orders, as every policy does: which nodes and devices are valid is decided elsewhere. Amounts of devices are thousandths
+of a unit, which is a device, or a counter set that devices are cut from (`allocator.policies.fullness`).
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from allocator.features.contract import NodeAttempt
+from allocator.memo import TypedMemo
+from allocator.policies.contract import Requests, Score
+from allocator.policies.fullness import FULL, Unit, fullness_of, hardware_of
+from allocator.search.backtracking import Order
+from allocator.search.rules import DeviceSlot, Mask, Pick, bits
+
+UNIT = 1000
+"""What is left of a unit of which nothing is in use."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnitRequest:
+    """A request, as it counts for units. amounts: what one device takes of each unit of a node; 0: it cannot be there.
+
+    sort_key: tells requests apart that take the same, by what they select.
+    """
+
+    count: int
+    amounts: tuple[int, ...]
+    sort_key: tuple[str, ...] = field(default=(), compare=False)
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether the node has hardware for it, whatever is in use."""
+        return any(self.amounts)
+
+    def fitting(self, units: Sequence[int]) -> list[int]:
+        """The units with room for one of its devices, the one with the least room first, then by number."""
+        found = [unit for unit, amount in enumerate(self.amounts) if 0 < amount <= units[unit]]
+        found.sort(key=units.__getitem__)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class PodNeeds:
+    """What a pod asks of a node. cpu: in thousandths. memory: in bytes. name: of the pod, or of a claim without one."""
+
+    name: str
+    cpu: int
+    memory: int
+    requests: tuple[UnitRequest, ...]
+
+    @property
+    def devices(self) -> int:
+        """How many devices it asks for."""
+        return sum(request.count for request in self.requests)
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Pods that ask for the same, on one kind of node. share: of all pods, from 0 to 1."""
+
+    share: float
+    cpu: int
+    requests: tuple[UnitRequest, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shapes:
+    """What pods of the workload ask of one kind of node, the most frequent first. memo: what was worked out of them."""
+
+    typical: tuple[Shape, ...] = ()
+    memo: TypedMemo = field(default_factory=TypedMemo)
+
+
+NO_SHAPES = Shapes()
+"""Nothing is known of the workload."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRoom:
+    """What is left of a node. cpu: in thousandths. memory: in bytes. units: of each, in thousandths.
+
+    holds: how many devices the claims have that are there: 0 for one with a part of a device, else the number.
+    shapes: what the workload asks of nodes of this kind.
+    """
+
+    name: str
+    cpu: int
+    memory: int
+    units: tuple[int, ...]
+    holds: frozenset[int] = frozenset()
+    shapes: Shapes = NO_SHAPES
+
+
+@dataclass(frozen=True, slots=True)
+class UnitPick:
+    """What a device takes of a unit."""
+
+    unit: int
+    amount: int
+
+
+def tightest(needs: PodNeeds, units: Sequence[int]) -> list[UnitPick]:
+    """A pick for each device, each where the least is left of what suffices; fewer where there is not room for all."""
+    left, picks = list(units), []
+    for request in needs.requests:
+        for unit in request.fitting(left)[: request.count]:
+            picks.append(UnitPick(unit, request.amounts[unit]))
+            left[unit] -= request.amounts[unit]
+    return picks
+
+
+def left_after(units: Sequence[int], picks: Iterable[UnitPick]) -> tuple[int, ...]:
+    """What is left of the units after the picks."""
+    left = list(units)
+    for pick in picks:
+        left[pick.unit] -= pick.amount
+    return tuple(left)
+
+
+class NodePolicy:
+    """A policy that scores whole nodes; one of one's own is a subclass with a name and a `score_node`.
+
+    remembers: the score of a node depends on nothing but what the pod asks for and the room of the node, so that it is
+    worked out again only when one of them differs. It is a `Policy` of one attempt as well, which alone leaves devices
+    as they are: which unit is best depends on the node.
+    """
+
+    name = ""
+    reads: Sequence[str] = ()
+    remembers = True
+
+    def score_node(self, needs: PodNeeds, room: NodeRoom) -> float:
+        """How good the node is, which has room for the pod; more is better, of equals the first is taken."""
+        raise NotImplementedError
+
+    def picks(self, needs: PodNeeds, room: NodeRoom) -> Sequence[UnitPick]:
+        """From which units the devices come."""
+        return tightest(needs, room.units)
+
+    def order(self, attempt: NodeAttempt, requests: Requests) -> Order | None:
+        """As they are."""
+        return None
+
+    def score(self, attempt: NodeAttempt, requests: Requests, picks: Sequence[Pick]) -> Score:
+        """All answers are as good."""
+        return ()
+
+
+class FromUnits:
+    """The policy of one attempt that takes devices from these units first, then where the least is left."""
+
+    reads: Sequence[str] = ()
+
+    def __init__(self, name: str, picks: Sequence[UnitPick]) -> None:
+        self.name = name
+        self._picks = picks
+
+    def order(self, attempt: NodeAttempt, requests: Requests) -> Order:
+        """The devices of the units in their order."""
+        units = hardware_of(attempt.view).local
+        preferred: dict[Unit, int] = {}
+        for place, pick in enumerate(self._picks):
+            preferred.setdefault(units[pick.unit], place)
+        own = hardware_of(attempt.view).units
+        places = [min((preferred.get(unit, len(units)) for unit in of), default=len(units)) for of in own]
+
+        def in_units(_slot: DeviceSlot, domain: Mask, _picks: Sequence[Pick]) -> Iterable[int]:
+            return sorted(bits(domain), key=places.__getitem__)
+
+        return in_units
+
+    def score(self, attempt: NodeAttempt, requests: Requests, picks: Sequence[Pick]) -> Score:
+        """All answers are as good: the node is chosen already."""
+        return ()
+
+
+def units_left(attempt: NodeAttempt) -> tuple[int, ...]:
+    """What is left of each unit that not every node reaches. Cost: O(devices of the pools with anything in use)."""
+    return tuple((FULL - full) * UNIT // FULL for full in fullness_of(attempt).of_local())
+
+
+def held_by_claims(attempt: NodeAttempt) -> frozenset[int]:
+    """How many devices the claims have that have some here; 0 for a claim that has a part of one device only."""
+    devices: dict[str, int] = {}
+    parts: set[str] = set()
+    for pool in attempt.view.pools:
+        for names in (attempt.usage.holders.get(pool.id) or {}).values():
+            for name in names:
+                devices[name] = devices.get(name, 0) + 1
+        for device, shares in attempt.usage.shares_in(pool.id).items():
+            sharing = [name for own in shares.holders.values() for name in own]
+            for name in sharing:
+                devices[name] = devices.get(name, 0) + 1
+            if len(sharing) > 1 or not _is_whole(attempt, attempt.view.positions(pool).get(device), shares.consumed):
+                parts.update(sharing)
+    return frozenset(0 if number == 1 and name in parts else number for name, number in devices.items())
+
+
+def _is_whole(attempt: NodeAttempt, device: int | None, consumed: object) -> bool:
+    """Whether nothing of the device is left."""
+    if device is None:
+        return False
+    capacity = attempt.view.devices[device].capacity
+    return consumed == {name: amount.nanos for name, amount in capacity.items() if amount.nanos}
