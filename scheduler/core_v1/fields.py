@@ -1,6 +1,6 @@
 """Typed reading of the few fields that placement needs, by pydantic-core; all others pass unread.
 
-An error names the field in Kubernetes' notation and what stands there; all of an object are told. Names
+An error names the field in Kubernetes' notation and its value; all errors of an object are reported. Names
 are held to the API server's rules: they are written into claims, tables and messages.
 """
 
