@@ -26,7 +26,7 @@ from allocator.requests.candidates import MAX_RESULTS, Problem, devices_looked_a
 from allocator.requests.failures import failure
 from allocator.results import allocation_of
 from allocator.search.backtracking import BudgetSpent, Found, Poisoned, Terms
-from allocator.search.rules import Pick, bits
+from allocator.search.rules import Candidates, Choice, Pick, bits
 
 BUDGET_STEPS = 500_000
 """Steps that one attempt may take by default: about five seconds, for any request.
@@ -78,6 +78,27 @@ def allocate(  # noqa: PLR0913 - the last four have defaults, and are the caller
             return Exhausted(answer.steps, snapshot.features)
         case _:
             return Refused(_cause(problem, attempt, claims), answer.steps, snapshot.features)
+
+
+def allocations_like(
+    snapshot: Snapshot,
+    node: Node,
+    claims: Sequence[Claim],
+    chosen: Sequence[Choice],
+    share_id: Callable[[str], str] = share_id_of,
+) -> tuple[Allocation, ...]:
+    """What the claims get on a node that is like another one, where the search chose these devices.
+
+    Cost: O(devices chosen).
+    """
+    attempt = attempt_of(snapshot, snapshot.view(node), share_id)
+    return _allocations(snapshot, attempt, claims, [_pick(claims, one) for one in chosen])
+
+
+def _pick(claims: Sequence[Claim], chosen: Choice) -> Pick:
+    alternatives = (one for request in claims[chosen.claim].requests for one in request.alternatives)
+    alternative = next(one for one in alternatives if one.name == chosen.request)
+    return Pick(Candidates(chosen.claim, alternative, 1 << chosen.device, 0, 1, None, (), ()), chosen.device)
 
 
 def pools_looked_at(

@@ -16,6 +16,7 @@ from allocator.fleet.unable import Unable
 from allocator.model import Claim
 from allocator.outcome import Allocated, AllocationError
 from allocator.policies.contract import FIRST_FIT
+from allocator.search.rules import Choice
 
 MOST_QUESTIONS = 256
 """Questions whose answers are kept; beyond, the least recently used are forgotten."""
@@ -175,5 +176,17 @@ class AnswerCache:
         except AllocationError:
             return FAILING
         if isinstance(outcome, Allocated):
-            return Able((rank_of(question.claims, outcome), outcome.score))
+            return Able((rank_of(question.claims, outcome), outcome.score), _chosen(outcome, node), outcome.steps)
         return Unable.of(outcome, question.claims, node.devices())
+
+
+def _chosen(outcome: Allocated, node: FleetNode) -> tuple[Choice, ...]:
+    """The devices by their positions on the node. Cost: O(devices)."""
+    positions = {device.id: position for position, device in enumerate(node.devices())}
+    return tuple(
+        [
+            Choice(claim, result.request, positions[result.id])
+            for claim, allocation in enumerate(outcome.allocations)
+            for result in allocation.results
+        ]
+    )

@@ -9,7 +9,7 @@ from allocator.fleet.fingerprint import Projection
 from allocator.fleet.unable import Unable
 from allocator.model import DeviceClass
 from allocator.policies.contract import Score
-from allocator.search.rules import Mask
+from allocator.search.rules import Choice, Mask
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -22,9 +22,11 @@ NEVER = -1
 
 @dataclass(frozen=True, slots=True)
 class Able:
-    """The node can allocate the claims."""
+    """The nodes of a group can allocate the claims. chosen: the same positions on each. steps: of the search."""
 
     rank: Rank
+    chosen: tuple[Choice, ...]
+    steps: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,7 @@ class Answers:
         """The answer, or an equal one that is kept already: most nodes are refused for the same reason."""
         if isinstance(answer, Failing):
             return answer
-        key: Hashable = answer.rank if isinstance(answer, Able) else answer.text
+        key: Hashable = answer if isinstance(answer, Able) else answer.text
         known = self._alike.get(key)
         if known == answer:
             return known

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Sequence
 
-from allocator.allocate import allocate
+from allocator.allocate import allocate, allocations_like
 from allocator.cluster.snapshot import Snapshot
-from allocator.model import Claim, Node
+from allocator.model import Allocation, Claim, Node
 from allocator.outcome import Outcome
 from allocator.policies.contract import Policy
+from allocator.search.rules import Choice
 
 
 class Decider:
@@ -36,3 +37,9 @@ class Decider:
             is_cancelled=self.is_cancelled,
             policy=policy or self.policy,
         )
+
+    def decide_like(
+        self, snapshot: Snapshot, node: Node, claims: Sequence[Claim], chosen: Sequence[Choice]
+    ) -> tuple[Allocation, ...]:
+        """What the claims get on a node that is like one where these devices were chosen."""
+        return allocations_like(snapshot, node, claims, chosen, self.share_id)

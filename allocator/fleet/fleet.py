@@ -14,7 +14,7 @@ from allocator.cluster.slice_index import SliceIndex
 from allocator.cluster.snapshot import Snapshot
 from allocator.cluster.usage import Usage
 from allocator.fleet.answer_cache import AnswerCache
-from allocator.fleet.answers import Rank
+from allocator.fleet.answers import Able, Rank
 from allocator.fleet.current import CurrentSnapshot
 from allocator.fleet.decider import Decider
 from allocator.fleet.nodes import FleetNodes
@@ -114,7 +114,7 @@ class Fleet:
         """The best of the allowed nodes by the policy, the first of equals; None if none can.
 
         Raises AllocationError if one of the allowed nodes ends the attempt.
-        Cost: O(what has changed since the claims were asked for last), and one allocation.
+        Cost: O(what has changed since the claims were asked for last).
         """
         by_score: dict[Score, Mask] = {}
         for (_, score), mask in self.scores(claims, allowed).items():
@@ -123,10 +123,7 @@ class Fleet:
             return None
         able = by_score[max(by_score)]
         number = (able & -able).bit_length() - 1
-        outcome = self.allocate(number, claims)
-        node = self._nodes[number].node
-        assert isinstance(outcome, Allocated), f"node {node.name} was able a moment ago: {outcome}"
-        return Chosen(node, outcome)
+        return Chosen(self._nodes[number].node, self.allocated(claims, number))
 
     def scores(self, claims: Sequence[Claim], allowed: Mask) -> Mapping[Rank, Mask]:
         """The allowed nodes that can, by rank and policy score; more is better. Raises AllocationError as `choose`.
@@ -145,6 +142,19 @@ class Fleet:
         for mask in self._answers.to(claims).by_rank.values():
             able |= mask
         return able
+
+    def allocated(self, claims: Sequence[Claim], number: int) -> Allocated:
+        """What the claims get on a node; of one that `scores` names, before the next event.
+
+        Cost: O(devices chosen), and what has changed since the claims were asked for last.
+        """
+        answers, node = self._answers.to(claims), self._nodes[number]
+        assert node.group is not None, f"node {node.node.name} is in no group"
+        answer = answers.of_group[node.group]
+        assert isinstance(answer, Able), f"node {node.node.name} is not able: {answer}"
+        _, score = answer.rank
+        allocations = self._decider.decide_like(self._current.value, node.node, claims, answer.chosen)
+        return Allocated(allocations, answer.steps, self.features, score)
 
     def allocate(
         self, number: int, claims: Sequence[Claim], freed: Sequence[Claim] = (), policy: Policy | None = None

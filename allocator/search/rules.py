@@ -7,7 +7,7 @@ relies on both, and property tests check every rule for them.
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from allocator.model import Alternative
 
@@ -86,6 +86,17 @@ class Pick:
     """A device (its position in the view) chosen for an alternative."""
 
     candidates: Candidates
+    device: int
+
+
+class Choice(NamedTuple):
+    """A device (its position in the view) chosen for an alternative, for whoever has claims like those.
+
+    claim: its number. request: the name of the alternative.
+    """
+
+    claim: int
+    request: str
     device: int
 
 

@@ -90,12 +90,12 @@ class Reflector(Generic[T]):
 
     def _interrupted(self, event: Interrupted) -> None:
         if str(event.error) != self.trouble:
-            _LOG.warning("%s: %s; asked again in %.1f s", self.name, event.error, event.retry_in_s)
+            _LOG.warning("%s: %s; retrying in %.1f s", self.name, event.error, event.retry_in_s)
         self.trouble = str(event.error)
 
     def _recovered(self) -> None:
         if self.trouble:
-            _LOG.info("%s: heard again", self.name)
+            _LOG.info("%s: the watch works again", self.name)
         self.trouble = ""
 
     def _report(self, found: Found[T]) -> None:
@@ -103,7 +103,7 @@ class Reflector(Generic[T]):
             known = self.store.undecoded.get(found.key)
             if known is None or known.error != found.error:
                 named = str(found.key) if found.key.name else "an object without a name"
-                _LOG.warning("%s: %s is left out: %s", self.name, named, found.error, exc_info=found.defect)
+                _LOG.warning("%s: skipping %s: %s", self.name, named, found.error, exc_info=found.defect)
 
 
 def _objects_of(event: Event[T]) -> tuple[Found[T], ...]:

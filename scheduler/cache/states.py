@@ -197,8 +197,8 @@ def _listed(state: InitList | Watching, seen: int, found: Iterable[Found[T]]) ->
 def _check(resource_version: int, seen: int) -> None:
     if resource_version < seen:
         raise HistoryLost(
-            f"a list is of resourceVersion {resource_version}, and {seen} was seen before: the API server's data were "
-            "restored from a backup, or this is another cluster; start again to read everything anew"
+            f"a list has resourceVersion {resource_version}, but {seen} was seen before: the API server's data were "
+            "restored from a backup, or this is another cluster; restart to list everything again"
         )
 
 

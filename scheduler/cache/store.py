@@ -155,7 +155,7 @@ class Store(Generic[T]):
                 handler(old, new)
             except Exception:  # noqa: BLE001 - whatever it is, it must not cost other objects
                 self.failures += 1
-                _LOG.exception("a change was not taken in, from %s to %s", _shown(old), _shown(new))
+                _LOG.exception("cannot apply a change from %s to %s", _shown(old), _shown(new))
 
     def _proceed(self, resource_version: int) -> None:
         self.resource_version = resource_version

@@ -68,7 +68,7 @@ class Watcher(Generic[T]):
             except HistoryLost:
                 raise
             except Exception as defect:  # noqa: BLE001 - whatever it is, it must not end the watch
-                _LOG.exception("%s: what the API server tells cannot be taken", self.resource)
+                _LOG.exception("%s: cannot process what the API server sent", self.resource)
                 error = Unreadable(f"GET {self.resource.path()}", f"{type(defect).__name__}: {defect}")
             wait_s = self._after(before, course, error)
             await asyncio.sleep(wait_s)

@@ -302,9 +302,9 @@ async def _lines(call: _Call, content: aiohttp.StreamReader, limit: TimeLimit) -
 def _object(call: str, body: bytes) -> Json:
     found = loads_leniently(body)
     if isinstance(found, RawJson):
-        raise Unanswered(call, "the answer is no JSON", is_ambiguous=True)
+        raise Unanswered(call, "the response is not JSON", is_ambiguous=True)
     if not isinstance(found, dict):
-        raise Unanswered(call, f"the answer is no object but {type(found).__name__}", is_ambiguous=True)
+        raise Unanswered(call, f"the response is not an object but {type(found).__name__}", is_ambiguous=True)
     return found
 
 
@@ -322,7 +322,7 @@ async def connect(
         pool = RESTClientObject(credentials.configuration, maxsize=_NO_LIMIT)
     except OSError as error:  # ssl's are among them
         fields = "certificate-authority, client-certificate or client-key"
-        raise NotConfigured(f"{fields} of the kubeconfig cannot be used: {error}") from error
+        raise NotConfigured(f"{fields} of the kubeconfig are invalid: {error}") from error
     try:
         async with _session(pool) as session:
             yield Connection(credentials, session, _options(credentials, pool), asyncio.Semaphore(calls))

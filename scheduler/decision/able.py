@@ -114,7 +114,10 @@ def allocated(cluster: Cluster, pod: Pod | None, number: int, pending: Sequence[
     """What the pod's claims get on a node that is able."""
     if not pending:
         return ()
-    outcome = cluster.fleet_of(pod).allocate(number, pending, policy=policy_on(cluster, pod, number, pending))
+    fleet, policy = cluster.fleet_of(pod), policy_on(cluster, pod, number, pending)
+    if policy is None:
+        return fleet.allocated(pending, number).allocations
+    outcome = fleet.allocate(number, pending, policy=policy)
     assert isinstance(outcome, Allocated), f"node {cluster.name_of(number)} was able: {outcome}"
     return outcome.allocations
 

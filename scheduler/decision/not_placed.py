@@ -60,7 +60,7 @@ def not_placed(
         reasons.add(reason)
     lacking = lacking_devices(cluster, pod, [(one.required.pending, one.lacking) for one in kept])
     devices = _nearest(cluster, lacking) or (next(iter(failed.values()), "") if left else "")
-    explanation = f"{_kept_by_a_volume(cluster, cycle)} {devices}".strip()
+    explanation = f"{kept_by_a_volume(cluster, cycle)} {devices}".strip()
     refusal = Refusal(
         frozenset(reasons or {NODE_NAME.reason}),  # a node that is to be the pod's, and is not there
         min((one.requests for one, _ in asked), key=lambda requests: len(requests.amounts)),
@@ -73,7 +73,7 @@ def not_placed(
     return NotPlaced(refusal, tuple(stuck), lacking=lacking, filtered=filtered)
 
 
-def _kept_by_a_volume(cluster: Cluster, cycle: Cycle) -> str:
+def kept_by_a_volume(cluster: Cluster, cycle: Cycle) -> str:
     """Which of the pod's claims keeps it on one node, and how; empty where none does."""
     if not cycle.pod.volumes.claims or not binds_volumes(cluster, cycle.pod):
         return ""

@@ -33,7 +33,7 @@ class Explanation:
     the one with details, empty if there is none; on_node: its devices, None where none are requested.
     verdict: on the node where one was asked for, else on all. refusal: of the node, where it is a plugin's. plugins:
     those that refuse the nodes, by name, for other reasons than devices. updating: pools whose devices could not be
-    had, in words.
+    had, in words. kept: which volume keeps the pod on one node, in words.
     """
 
     pod: Pod | None
@@ -49,6 +49,7 @@ class Explanation:
     refusal: PluginRefusal | None = None
     plugins: Mapping[str, str] = field(default_factory=dict)
     updating: tuple[str, ...] = ()
+    kept: str = ""
 
 
 def explain(placement: Placement, look: Look, asked_for: str = "") -> Explanation:
@@ -81,6 +82,7 @@ def explain(placement: Placement, look: Look, asked_for: str = "") -> Explanatio
         refusal=_plugin_refusal(placement.cluster, look, reported),
         plugins=refusing_plugins(placement.cluster, look.pod, look.claims) if look.pod else {},
         updating=updating,
+        kept=placement.kept(look),
     )
 
 

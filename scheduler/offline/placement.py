@@ -16,15 +16,18 @@ from allocator.outcome import InvalidPool
 from scheduler.core_v1.namespace import Namespace
 from scheduler.core_v1.pod import Pod
 from scheduler.decision import admin_access
+from scheduler.decision.able import cycle_of
 from scheduler.decision.answers import Answer, Unfit, answers, unfit
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.decide import decide, decide_claim
+from scheduler.decision.not_placed import kept_by_a_volume
 from scheduler.decision.schedule_result import Failed, NotPlaced, OutOfTime, Placed
 from scheduler.input.inventory import InputClaim
 from scheduler.offline.claims import Claims, extended_claim_object, statuses_of, uid_of_pod
 from scheduler.offline.snapshot_cluster import VERSION
 from scheduler.state.extended_resources import ExtendedClaim, ExtendedResources, claim_name
 from scheduler.state.pod_claims import Waiting, full, is_controlled_by
+from scheduler.state.pod_requests import pod_requests
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +49,7 @@ class UnplacedPod:
 
     reason: what holds for every node, else empty. unfit: why not, of nodes that say the same together. asked: the
     number of all nodes. updating: pools whose devices could not be had, in words. nodes: what each node says, where
-    that was asked for.
+    that was asked for. kept: which volume keeps the pod on one node, in words.
     """
 
     pod: Pod | None
@@ -56,6 +59,7 @@ class UnplacedPod:
     asked: int = 0
     updating: tuple[str, ...] = ()
     nodes: Mapping[str, Answer] | None = None
+    kept: str = ""
 
 
 Result = PlacedPod | UnplacedPod
@@ -170,6 +174,12 @@ class Placement:
         """What each node says, by name in their order. Cost: an allocation for each."""
         return answers(self.cluster, look.pod, look.claims)
 
+    def kept(self, look: Look) -> str:
+        """Which volume keeps the pod on one node, in words; empty where none does."""
+        if look.pod is None:
+            return ""
+        return kept_by_a_volume(self.cluster, cycle_of(self.cluster, look.pod, pod_requests(look.pod)))
+
     def updating(self, lacking: Iterable[str] | None = None) -> tuple[str, ...]:
         """The pools that are being updated, in words; of these nodes, or of all."""
         names = self._updating if lacking is None else set(lacking) & self._updating.keys()
@@ -199,7 +209,8 @@ class Placement:
         names = [name for name in self._updating if lacking >> (self.cluster.number_of(name) or 0) & 1]
         nodes = dict(self.answers(look)) if self._shows_every_node else None
         asked = self.cluster.fleet.all.bit_count()
-        return UnplacedPod(look.pod, look.claims, "", tuple(groups), asked, self.updating(names), nodes)
+        kept = self.kept(look)
+        return UnplacedPod(look.pod, look.claims, "", tuple(groups), asked, self.updating(names), nodes, kept)
 
     def release(self, placed: PlacedPod) -> list[Claim]:
         """The pod is gone, and so are the claims that were made for it; others are freed once nobody uses them.

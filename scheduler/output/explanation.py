@@ -31,6 +31,8 @@ def text_of(explanation: Explanation) -> str:
 
 
 def _rest(explanation: Explanation) -> Iterator[str]:
+    if explanation.kept:
+        yield f"  {explanation.kept}"
     yield from (f"  {line}" for claim in explanation.claims for line in _allocated(claim))
     if explanation.answers:
         yield from ("", *_node_lines(explanation))

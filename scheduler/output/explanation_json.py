@@ -55,6 +55,7 @@ def object_of(explanation: Explanation) -> Json:
         "policy": explanation.policy,
         "verdict": explanation.verdict,
         "reason": reason_of(explanation),
+        "keptBy": explanation.kept or None,
         "node": _node(explanation) if explanation.node else None,
         "otherNodes": [
             {

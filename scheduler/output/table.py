@@ -39,7 +39,7 @@ def reason_of(result: UnplacedPod) -> str:
     """Why nothing was placed, in one line: an error of a selector shows the place in its source below that."""
     groups = [(one.node, one.answer, one.number) for one in result.unfit]
     line, _, _ = (result.reason or summary(groups, result.asked, result.updating)).partition("\n")
-    return printable(line)
+    return printable("; ".join(filter(None, (line, result.kept))))
 
 
 def printable(line: str) -> str:

@@ -152,7 +152,7 @@ class Core:
             except Exception as error:  # noqa: BLE001 - whatever it is, it must not end the program
                 reason = f"{type(error).__name__}: {error}"
                 if reason != logged:
-                    _LOG.exception("%s failed, and begins again", part)
+                    _LOG.exception("%s failed; restarting it", part)
                 logged = reason
                 self._reporter.failed(part)
                 await asyncio.sleep(AGAIN_S)
@@ -171,7 +171,7 @@ class Core:
             garbage.keep()
         nodes, pods = len(self.watched.nodes.store), len(self.watched.pods.store)
         _LOG.info(
-            "caches are filled: %d nodes, %d pods, %.1f s",
+            "caches filled: %d nodes, %d pods, %.1f s",
             nodes,
             pods,
             time.monotonic() - began,
@@ -187,7 +187,7 @@ class Core:
             try:
                 await self.watched.claims.catch_up()  # with all that an earlier leader has written, seen by now or not
             except CallFailed as error:
-                _LOG.warning("claims could not be listed: %s", error)
+                _LOG.warning("cannot list claims: %s", error)
                 await asyncio.sleep(AGAIN_S)
             else:
                 break
@@ -196,7 +196,7 @@ class Core:
     async def _recover(self) -> None:
         settled = await recover(self.binder, (found.raw for found in self._marked_claims()), self._is_bound)
         if settled:
-            _LOG.info("%d claims of an earlier process were settled", settled)
+            _LOG.info("recovered %d claims of an earlier process", settled)
 
     def is_outdated(self) -> bool:
         """Whether changes were lost that a list, which is under way, will make up for."""
@@ -235,7 +235,7 @@ class Core:
                 try:
                     cleaned = await self._sweep.clean(self.binder, own)
                 except CallFailed as error:
-                    _LOG.warning("left-overs could not be removed: %s", error)
+                    _LOG.warning("cannot remove leftovers: %s", error)
                 else:
                     self._reporter.swept(leftover, cleaned)
 

@@ -285,7 +285,7 @@ class _Now(Collector):
         try:
             return list(self._now())
         except Exception:  # noqa: BLE001 - whatever it is, the other metrics can be told
-            _LOG.exception("metrics of what is so at the moment could not be told")
+            _LOG.exception("cannot collect the current metrics")
             self._failed("metrics")
             return []
 

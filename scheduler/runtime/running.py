@@ -76,7 +76,7 @@ async def connected(configuration: Common) -> AsyncIterator[Site]:
         served = await discover(connection)
         features = _features(configuration, served)
         _LOG.info("connected to %s: %s", connection.server, served)
-        _LOG.info("decides as %s", features)
+        _LOG.info("features: %s", features)
         yield Site(connection, served, features)
 
 

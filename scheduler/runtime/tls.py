@@ -63,10 +63,10 @@ class Certificates:
             self._newest = _context(self._files)
         except BadCertificates as error:
             self._trouble = str(error)
-            _LOG.error("the certificates before the change stay in use: %s", error)
+            _LOG.error("cannot load the changed certificates, keeping the previous ones: %s", error)
         else:
             self._trouble = ""
-            _LOG.info("certificates were read anew", extra={"file": str(self._files.certificate)})
+            _LOG.info("reloaded certificates", extra={"file": str(self._files.certificate)})
 
 
 class _Connection(ssl.SSLObject):
@@ -85,7 +85,7 @@ class _Connection(ssl.SSLObject):
         except ssl.SSLError as error:
             if error.reason not in _NOT_VOUCHED_FOR:
                 raise
-            _LOG.warning("a client was refused: %s", error)
+            _LOG.warning("rejected a client: %s", error)
             self._refusal = error
             # The event loops send what is there only when more is wanted: now that is the alert with the reason.
             raise ssl.SSLWantReadError from error
@@ -110,7 +110,7 @@ def _context(files: Files) -> ssl.SSLContext:
         try:
             context.load_verify_locations(files.client_ca)
         except (OSError, ssl.SSLError) as error:
-            raise BadCertificates(f"authority of clients {files.client_ca}: {_said(error)}") from error
+            raise BadCertificates(f"client CA {files.client_ca}: {_said(error)}") from error
     return context
 
 

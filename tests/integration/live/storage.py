@@ -128,13 +128,6 @@ class Storage:
         self._replace(claim, annotations=kept)
         return node
 
-    def give_to(self, volume: str, claim: str) -> None:
-        """As another scheduler does it."""
-        found, taker = self._api.get(VOLUME, volume), self._api.get(VOLUME_CLAIM, claim, NAMESPACE)
-        about = {key: taker["metadata"][key] for key in ("namespace", "name", "uid")}
-        reference = {"apiVersion": VOLUME_CLAIM.api_version, "kind": VOLUME_CLAIM.kind, **about}
-        self._api.replace({**_kind(VOLUME), **found, "spec": {**found["spec"], "claimRef": reference}})
-
     def _replace(self, claim: Json, **metadata: object) -> None:
         self._api.replace({**_kind(VOLUME_CLAIM), **claim, "metadata": {**claim["metadata"], **metadata}})
 

@@ -138,6 +138,42 @@ def test_node_that_is_labelled_later_reaches_its_devices_from_then_on(world: Wor
     assert world.node_of() == "big-0"
 
 
+def test_node_that_gets_the_label_takes_the_pod_that_asks_for_it(world: World) -> None:
+    for number in range(2):
+        world.a_node(f"node-{number}")
+    world.a_pod("pod", nodeSelector={"disk": "ssd"})
+    world.refused("pod", "2 node(s) didn't match Pod's node affinity/selector")
+    world.await_queue("pod", queue="unschedulable")
+    refused = world.attempts("unschedulable")
+    label(world, "node-0", disk="hdd")
+    label(world, "node-0", rack="1")
+    label(world, "node-1", disk="ssd")
+    assert world.node_of() == "node-1"
+    assert world.attempts("unschedulable") == refused
+
+
+def test_node_that_gets_a_zone_takes_the_pod_that_is_spread_over_zones(world: World) -> None:
+    world.a_node()
+    spread = {
+        "maxSkew": 1,
+        "topologyKey": "topology.kubernetes.io/zone",
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "web"}},
+    }
+    world.a_pod("pod", topologySpreadConstraints=[spread])
+    world.refused("pod", "1 node(s) didn't match pod topology spread constraints (missing required label)")
+    world.await_queue("pod", queue="unschedulable")
+    label(world, "node-0", **{"topology.kubernetes.io/zone": "a"})
+    assert world.node_of() == "node-0"
+
+
+def label(world: World, name: str, **labels: str) -> None:
+    """As an administrator does."""
+    node = world.api.get(NODE, name)
+    metadata = node["metadata"]
+    world.api.replace({**node, "metadata": {**metadata, "labels": {**metadata["labels"], **labels}}})
+
+
 def test_devices_of_all_nodes_tie_their_claim_to_none(world: World) -> None:
     world.a_class()
     for number in range(2):

@@ -1,9 +1,15 @@
 """Pods with volumes: what the scheduler chooses is bound by a controller, what it asks for is made by a provisioner."""
 
+import subprocess
+from pathlib import Path
+
 import pytest
 
+from scheduler.output.yaml_dump import dump
 from tests.controlplane.faults import cut_before, lose_answer, meanwhile
-from tests.controlplane.rest import CSI_CAPACITY, NODE, POD, VOLUME
+from tests.controlplane.ours import PROGRAM
+from tests.controlplane.plane import ControlPlane
+from tests.controlplane.rest import CLAIM, CLASS, CSI_CAPACITY, NODE, POD, SLICE, STORAGE_CLASS, VOLUME, VOLUME_CLAIM
 from tests.integration.live.storage import LOCAL, MADE, Storage, phase_of, selected_node
 from tests.integration.live.world import NAMESPACE, World, a_device
 
@@ -125,18 +131,27 @@ def test_volume_is_given_to_one_of_two_pods(world: World, storage: Storage) -> N
     assert world.node_of("second") == "node-1"
 
 
-def test_pod_whose_volume_another_scheduler_has_taken_goes_elsewhere(world: World, storage: Storage) -> None:
+def test_pod_whose_volume_kube_scheduler_takes_first_goes_elsewhere(
+    world: World, storage: Storage, plane: ControlPlane
+) -> None:
     storage.a_free_volume("pv-0", "node-0")
     storage.a_free_volume("pv-1", "node-1", size="2Gi")
     storage.a_claim("theirs")
     storage.a_claim()
-    taken = meanwhile(lambda: storage.give_to("pv-0", "theirs"))
-    rule = world.proxy.on("PATCH", r"/persistentvolumes/pv-0$", taken)
+    plane.start_scheduler({})
+
+    def take() -> None:
+        here = {"kubernetes.io/hostname": "node-0"}
+        storage.a_pod("theirs", "theirs", schedulerName="default-scheduler", nodeSelector=here)
+        assert storage.bound("theirs") == "pv-0"
+
+    rule = world.proxy.on("PATCH", r"/persistentvolumes/pv-0$", meanwhile(take))
     storage.a_pod("pod", "v")
     rule.met.wait()
-    assert world.node_of() == "node-1"
-    assert (storage.bound("theirs"), storage.bound()) == ("pv-0", "pv-1")
+    assert (world.node_of(), storage.bound()) == ("node-1", "pv-1")
+    assert world.node_of("theirs") == "node-0"
     assert [one.status for one in world.proxy.writes(r"/persistentvolumes/pv-0")] == [409]
+    plane.stop("kube-scheduler")
 
 
 @pytest.mark.parametrize("fault", [cut_before, lose_answer])
@@ -168,7 +183,17 @@ def test_nothing_is_written_where_devices_and_volume_are_on_different_nodes(worl
     assert world.node_of() == "node-0"
 
 
-def test_pod_that_a_left_annotation_keeps_on_a_node_is_shown_so(world: World, storage: Storage) -> None:
+def explained(world: World, folder: Path, *options: str) -> str:
+    """What `dra explain` says of the pod, by a dump of the cluster."""
+    kinds = (NODE, POD, SLICE, CLASS, CLAIM, VOLUME, VOLUME_CLAIM, STORAGE_CLASS)
+    path = folder / "cluster.yaml"
+    items = [one for kind in kinds for one in world.api.list(kind)]
+    path.write_text(dump({"apiVersion": "v1", "kind": "List", "items": items}))
+    command = [str(PROGRAM), "explain", f"{NAMESPACE}/pod", str(path), *options]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout
+
+
+def test_pod_that_a_left_annotation_keeps_on_a_node_is_shown_so(world: World, storage: Storage, tmp_path: Path) -> None:
     world.a_class()
     world.a_slice("node-1", a_device(bindsToNode=True, bindingConditions=["ready"], bindingFailureConditions=["bad"]))
     world.a_claim()
@@ -180,6 +205,8 @@ def test_pod_that_a_left_annotation_keeps_on_a_node_is_shown_so(world: World, st
     reported = world.refused("pod", "PersistentVolumeClaim live/v keeps the pod on node node-1")
     assert "volume.kubernetes.io/selected-node" in reported["message"]
     assert "nominatedNodeName" not in world.pod()["status"]
+    for options in ((), ("--node=node-0",)):
+        assert "PersistentVolumeClaim live/v keeps the pod on node node-1" in explained(world, tmp_path, *options)
     storage.ask_for_another_node()
     assert storage.asked_for("v", "node-1") == "node-0"
     storage.make()

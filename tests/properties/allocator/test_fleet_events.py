@@ -203,6 +203,8 @@ def compare(world: World, claims: Sequence[Claim], forbidden: Mask) -> None:
     if expected == "fails":
         return
     assert world.fleet.scores(claims, allowed) == anew.scores(claims, allowed)
+    for number in bits(world.fleet.able(claims) & allowed):
+        assert world.fleet.allocated(claims, number) == anew.allocate(number, claims)
     if expected is None:
         numbers = list(bits(allowed))
         found = {number: world.fleet.refusal(claims, number) for number in numbers}

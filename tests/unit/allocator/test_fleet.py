@@ -110,12 +110,12 @@ def test_question_that_was_asked_before_costs_nothing() -> None:
     assert fleet.asked == before
 
 
-def test_pods_of_a_known_question_cost_one_allocation_each() -> None:
+def test_pods_of_a_known_question_cost_no_allocation() -> None:
     fleet = a_fleet(alike())
     for number in range(2 * MANY):
         place(fleet, f"claim-{number}")
     asked_about_groups = 3
-    assert fleet.asked == 2 * MANY + asked_about_groups
+    assert fleet.asked == asked_about_groups
     assert fleet.gathered == MANY
 
 

@@ -289,7 +289,7 @@ def test_whole_counter_pools_of_other_nodes_are_not_looked_at_node_by_node() -> 
     assert [pool.id.pool for pool in seen(*slices, node=a_node("node-3"), features=V1_36)] == ["node-3"]
     fleet = Fleet(a_snapshot(*slices, features=V1_36), [a_node(f"node-{number}") for number in range(20)])
     assert fleet.choose([a_claim(all_devices())], fleet.all)
-    assert fleet.asked == 2
+    assert fleet.asked == 1
     fleet.remove_slice(slices[-1])
     with pytest.raises(InvalidPool, match=r"node-19 is being updated \(1 of 2"):
         fleet.choose([a_claim(all_devices())], fleet.all)

@@ -367,7 +367,7 @@ def test_an_input_without_any_object_is_bad_input() -> None:
 
 def test_a_file_without_any_object_is_a_warning_beside_others() -> None:
     run = dra("allocate", "-", stdin="---\n# nothing\n")
-    assert run.err.splitlines() == ["warning: standard input: holds no object", "dra: the input holds no object"]
+    assert run.err.splitlines() == ["warning: standard input: holds no object", "dra: the input contains no objects"]
 
 
 def test_pods_that_only_name_their_priority_class_come_in_its_order() -> None:

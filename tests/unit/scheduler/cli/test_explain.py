@@ -33,10 +33,14 @@ from tests.unit.scheduler.manifests import (
     a_pod,
     a_request,
     a_slice,
+    a_storage_class,
+    a_volume,
+    a_volume_claim,
     a_workload,
     an_allocated_claim,
     an_allocation,
     text_of,
+    volumes_of,
 )
 from tests.unit.scheduler.scenario import inventory_of as inventory_from
 
@@ -122,7 +126,7 @@ def test_pod_of_a_workload_is_known_by_its_name() -> None:
     [
         ("ml/none", (), "dra: pod ml/none is not in the input"),
         ("claim/ml/none", (), "dra: claim ml/none is not in the input, nor made of a template for a pod of it"),
-        ("deploy/ml/web", (), "dra: deploy/ml/web: deploy is no kind that can be explained, which are pod and claim"),
+        ("deploy/ml/web", (), "dra: deploy/ml/web: deploy is not pod or claim, the kinds that can be explained"),
         ("p", ("--node", "none"), "dra: node none is not in the input"),
     ],
 )
@@ -816,3 +820,35 @@ def test_all_goes_without_one_node_or_order(option: list[str]) -> None:
     run = dra("explain", "--all", *option, FLEET)
     assert run.code == 2
     assert "--all explains everything in order and on all nodes" in run.err
+
+
+# -- a volume that keeps the pod on a node
+
+KEPT = "PersistentVolumeClaim default/data keeps the pod on node b by its annotation volume.kubernetes.io/selected-node"
+
+
+def pinned_to_b(*more: Json) -> list[Json]:
+    """A pod with a device and a volume, for which node b was asked once; no other node has devices unless told so."""
+    claim = a_volume_claim()
+    claim["metadata"]["annotations"] = {"volume.kubernetes.io/selected-node": "b"}
+    storage = [a_storage_class(), a_volume(node="nowhere"), claim]
+    return [*more, *storage, a_class(), a_claim("c"), a_pod("p", claim="c", volumes=volumes_of("data"))]
+
+
+def test_volume_that_keeps_the_pod_where_it_does_not_fit_is_named() -> None:
+    objects = pinned_to_b(*a_cluster("a"), a_node("b"))
+    for options in ((), ("--node", "a"), ("--node", "b")):
+        assert run_on("p", objects, *options).out.splitlines()[1].strip().startswith(KEPT)
+    assert object_on("p", objects)["keptBy"].startswith(KEPT)
+    assert f"; {KEPT}" in dra("allocate", "-", stdin=text_of(*objects)).out
+
+
+def test_volume_that_keeps_the_pod_on_the_only_node_that_can_is_named() -> None:
+    run = run_on("p", pinned_to_b(*a_cluster("a", "b")))
+    assert headline(run) == "pod default/p fits: node b, the only one that can"
+    assert run.out.splitlines()[1].strip().startswith(KEPT)
+
+
+def test_pod_whose_volume_was_asked_for_nowhere_is_kept_by_none() -> None:
+    objects = [one for one in pinned_to_b(*a_cluster("a", "b")) if one["metadata"].get("name") != "data"]
+    assert object_on("p", [*objects, a_volume_claim()])["keptBy"] is None

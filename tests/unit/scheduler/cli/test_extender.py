@@ -175,7 +175,7 @@ def test_one_of_several_is_judged_by_its_url() -> None:
 @pytest.mark.parametrize(
     ("text", "arguments", "reported"),
     [
-        (SEVERAL, (), "extenders: has 2 entries: say with --url which one is ours: https://dra-extender."),
+        (SEVERAL, (), "extenders: has 2 entries: select one with --url: https://dra-extender."),
         (SEVERAL, ("--url", "x"), "extenders: none has the urlPrefix x: https://dra-extender."),
         (
             text_of({"apiVersion": "v1", "kind": "Pod"}),
@@ -184,9 +184,9 @@ def test_one_of_several_is_judged_by_its_url() -> None:
         ),
         ("kind: KubeSchedulerConfiguration\n", (), "dra: -: apiVersion: is required"),
         (written() + "extender: []\n", (), "dra: -: extender: unknown field"),
-        (written().partition("extenders:")[0], (), "extenders: is empty: kube-scheduler asks nobody"),
+        (written().partition("extenders:")[0], (), "extenders: is empty: kube-scheduler calls no extender"),
         (written() + "---\n" + written(), (), "holds 2 objects; it has to be one KubeSchedulerConfiguration"),
-        (written(), ("--kube-scheduler-flags", "'"), "no flags as a shell reads them"),
+        (written(), ("--kube-scheduler-flags", "'"), "cannot be split into flags"),
         (written(), ("--kube-scheduler-flags", "--feature-gates=A"), "'A' is not NAME=true or NAME=false"),
     ],
     ids=lambda value: value if isinstance(value, str) and value.startswith(("dra", "ext", "hol", "no", "'")) else "",

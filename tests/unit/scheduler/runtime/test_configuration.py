@@ -80,7 +80,7 @@ def test_all_errors_are_reported_at_once(tmp_path: Path) -> None:
     [
         ("policy", "pack:a/b", "policy pack takes no attributes"),
         ("schedulerName", "Mine!", "must"),
-        ("kubernetes", "1.20", "is no known release: one of 1.34, 1.35, 1.36, 1.37"),
+        ("kubernetes", "1.20", "must be a known release: one of 1.34, 1.35, 1.36, 1.37"),
         ("healthAddress", "0.0.0.0:99999", "must be HOST:PORT"),
         ("bindingTimeoutSeconds", 0.5, "greater than or equal to 1 (got 0.5)"),
         ("bindingTimeoutSeconds", 1e300, "less than or equal to 9223372036 (got 1e+300)"),
