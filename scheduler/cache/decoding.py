@@ -52,7 +52,7 @@ def page_of(call: str, body: bytes, decode: Decoder[T], held: Holder = holds_not
 
 
 def input_of(call: str, line: bytes, decode: Decoder[T], held: Holder = holds_nothing) -> Input[T]:
-    """What a line of the watch tells. Raises ApiError for one that tells an error, Unreadable for one that is none."""
+    """The input that a line of the watch carries. Raises ApiError for an error, Unreadable for any other line."""
     match loads_leniently(line):
         case {"type": "ADDED" | "MODIFIED", "object": dict(raw)} if _version(_metadata(raw)):
             return Applied(found_in(raw, decode, held))

@@ -85,9 +85,9 @@ class Store(Generic[T]):
         return True
 
     def take(self, event: Event[T]) -> None:
-        """Change as the event tells; for the one writer.
+        """Apply the event; for the one writer.
 
-        After a list out of turn the watch is behind: what it tells then is known already, and passed over.
+        After a list out of turn the watch is behind: what it reports then is known already, and skipped.
         """
         if isinstance(event, Interrupted | Outdated) or event.resource_version < self.resource_version:
             return

@@ -83,7 +83,7 @@ class Watcher(Generic[T]):
         return wait_s
 
     async def list_now(self) -> Restarted[T]:
-        """Everything as of now, by pages, whatever the watch has told so far. Raises CallFailed."""
+        """List everything now, by pages, whatever the watch has reported so far. Raises CallFailed."""
         events: list[Event[T]] = []
         course = _Course(events.append, Empty(lists_by_watch=False))
         while not events:

@@ -1,6 +1,6 @@
 """JSON as kubectl reads it: one value, or several one after the other.
 
-orjson is fast and strict: no NaN, no halves of characters. What it does not tell is looked for, and sends the
+orjson is fast and strict: no NaN, no halves of characters. What it does not report is looked for, and sends the
 text through a slower reader: two keys of one name, which are an error as in YAML, and numbers such as 2.0, which
 kubectl makes integers.
 """

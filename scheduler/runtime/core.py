@@ -144,7 +144,7 @@ class Core:
         return [sweep, self.kept("claim statuses", self._claim_statuses.run)]
 
     async def kept(self, part: str, work: Callable[[], Awaitable[None]]) -> None:
-        """Do the work until cancelled; whatever it fails at is told, and costs nothing else: it begins again."""
+        """Do the work until cancelled; a failure is logged, and the work starts again."""
         logged = ""
         while True:
             try:
@@ -218,7 +218,7 @@ class Core:
         }
 
     def watches(self) -> Sequence[metrics.Watch]:
-        """Each watch, as the metrics tell it."""
+        """Each watch, as the metrics show it."""
         return watches.watches(self.watched, time.monotonic())
 
     async def _sweep_all_the_time(self) -> None:

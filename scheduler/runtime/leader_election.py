@@ -44,7 +44,7 @@ class LeadershipLost(Exception):
 
 
 def new_identity() -> str:
-    """A name that no other process has, which tells where this one runs."""
+    """A name that no other process has, with the host of this one."""
     return f"{socket.gethostname()}_{uuid4()}"
 
 
@@ -57,7 +57,7 @@ def own_namespace(file: Path = _OWN_NAMESPACE) -> str:
 
 
 class LeaderElection:
-    """One process that wants to lead; `run` keeps it trying. api: for the lease alone, so that no other call delays it.
+    """A candidate for leadership; `run` keeps it trying. api: for the lease alone, so that no other call delays it.
 
     time: its clock is that of all deadlines, such as `CLOCK`.
     """

@@ -47,7 +47,7 @@ class CannotServe(Exception):
 class Limits:
     """What all clients together may take up. handshake_s: how long a TLS handshake may take. grace_s: and at least may.
 
-    refused: told of each connection that is closed for want of room.
+    refused: called for each connection that is closed because a limit was reached.
     """
 
     connections: int = MOST_CONNECTIONS

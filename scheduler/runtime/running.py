@@ -1,4 +1,4 @@
-"""A program that works on a cluster until it is told to end: its connection, its signals, its exit status.
+"""A program that works on a cluster until it is stopped: its connection, its signals, its exit code.
 
 SIGTERM and SIGINT end it in order. Whatever breaks for good ends it with a message and status 1: it is made to be
 started again.

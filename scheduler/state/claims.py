@@ -100,7 +100,7 @@ class Holding:
 
 
 class ClaimIndex:
-    """The claims by name and uid, and their devices; it tells the fleet what is in use."""
+    """The claims by name and uid, and their devices; it reports to the fleet what is in use."""
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet

@@ -46,7 +46,7 @@ SERVICE = Kind("v1", "Service")
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """One violated rule, as the server tells it. field: in Kubernetes' notation."""
+    """One violated rule, as the server reports it. field: in Kubernetes' notation."""
 
     field: str
     reason: str

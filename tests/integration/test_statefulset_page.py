@@ -86,7 +86,7 @@ def test_page_is_what_happens(environment: Mapping[str, str], tmp_path: Path) ->
     assert ours.command.startswith(".venv/bin/dra scheduler run ")
     schedule = [str(PROGRAM), *ours.command.split()[1:], "--health-address=127.0.0.1:0"]
     variable, _, value = export.command.removeprefix("export ").partition("=")
-    with in_background(start, "Ctrl-C"), in_background(schedule, "leads from now on"):
+    with in_background(start, "Ctrl-C"), in_background(schedule, ": leading, as"):
         for step in others:
             command = step.command.replace(".venv/bin/dra", str(PROGRAM))
             done = subprocess.run(

@@ -204,7 +204,7 @@ def test_claim_that_is_not_made_in_five_tries_ends_the_attempt(scene: Scene, fau
     pod = scene.a_gpu_pod()
     rule = scene.proxy.on("POST", CLAIMS, FAULTS[fault], times=None)
     outcome = scene.bind(scene.a_decision(pod, extended=makes(pod, "gpu-0")))
-    assert outcome == Retry(f"claim work/{name_for(pod)} was not made in 5 tries")
+    assert outcome == Retry(f"claim work/{name_for(pod)} could not be created in 5 attempts")
     assert rule.matched == 5
     assert all_claims(scene) == []
 

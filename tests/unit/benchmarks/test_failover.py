@@ -12,5 +12,5 @@ def test_each_way_to_end_has_its_medians_and_limits() -> None:
     assert lines[7] == "| SIGTERM | next leader to its last binding | 8.00 (8.00 to 8.00) |  |"
 
 
-def test_one_way_alone_can_be_told() -> None:
+def test_one_way_alone_can_be_reported() -> None:
     assert len(table([Times(Ending.KILL, 15.0, 0.5, 9.0, 100)]).splitlines()) == 5

@@ -88,7 +88,10 @@ def test_plain_http_has_no_certificates() -> None:
 @pytest.mark.parametrize(
     ("arguments", "reported"),
     [
-        (("--url", "http://elsewhere/v1"), 'error: extenders[0].urlPrefix: "http://elsewhere/v1": whoever is in the'),
+        (
+            ("--url", "http://elsewhere/v1"),
+            'error: extenders[0].urlPrefix: "http://elsewhere/v1": anyone on the network can',
+        ),
         (("--url", "elsewhere"), "dra: nothing was written"),
         (("--ca-file", ""), "error: extenders[0].tlsConfig.caFile: kube-scheduler does not verify"),
         (("--scheduler-name", "A_b"), "must be a DNS subdomain"),
@@ -155,7 +158,7 @@ def test_json_has_all_of_it() -> None:
                 "severity": "error",
                 "field": "extenders[0].weight",
                 "value": 0,
-                "consequence": "kube-scheduler does not start: whoever prioritizes needs a weight above 0",
+                "consequence": "kube-scheduler does not start: prioritizeVerb requires a weight above 0",
                 "remedy": "5",
             }
         ],
@@ -180,7 +183,7 @@ def test_one_of_several_is_judged_by_its_url() -> None:
         (
             text_of({"apiVersion": "v1", "kind": "Pod"}),
             (),
-            "dra: -: kind: Input should be 'KubeSchedulerConfiguration'",
+            "dra: -: kind: must be 'KubeSchedulerConfiguration'",
         ),
         ("kind: KubeSchedulerConfiguration\n", (), "dra: -: apiVersion: is required"),
         (written() + "extender: []\n", (), "dra: -: extender: unknown field"),
