@@ -28,6 +28,11 @@ _MAPS = MAPS | {
 _MESSAGES: Mapping[str, str] = {
     "string_type": "must be a string",
     "int_type": "must be an integer",
+    "greater_than": "must be greater than {gt:.10g}",
+    "greater_than_equal": "must be at least {ge:.10g}",
+    "less_than_equal": "must be at most {le:.10g}",
+    "literal_error": "must be {expected}",
+    "too_short": "must have at least {min_length} entry",
     "bool_type": "must be true or false",
     "list_type": "must be a list",
     "dict_type": "must be an object",
@@ -37,9 +42,7 @@ _MESSAGES: Mapping[str, str] = {
 }
 
 
-_INT32 = {"ge": -(2**31), "le": 2**31 - 1}
-
-Int32 = Annotated[int, CheckedBy(core_schema.int_schema(strict=True, ge=_INT32["ge"], le=_INT32["le"]))]
+Int32 = Annotated[int, CheckedBy(core_schema.int_schema(strict=True, ge=-(2**31), le=2**31 - 1))]
 """An integer as large as the API's are."""
 
 
@@ -115,8 +118,8 @@ def field_errors(error: ValidationError) -> tuple[FieldError, ...]:
 
 def _field_error(detail: Mapping[str, object]) -> FieldError:
     kind = str(detail["type"])
-    is_int32 = detail.get("ctx") in [{name: bound} for name, bound in _INT32.items()]
-    message = "must be an integer of 32 bits" if is_int32 else _MESSAGES.get(kind, str(detail["msg"]))
+    message, limits = _MESSAGES.get(kind), detail.get("ctx")
+    message = message.format(**limits if isinstance(limits, dict) else {}) if message else str(detail["msg"])
     location = detail["loc"]
     assert isinstance(location, tuple)
     return FieldError(path_of(location, _MAPS), None if kind == "missing" else detail["input"], message)

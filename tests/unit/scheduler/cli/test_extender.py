@@ -183,7 +183,7 @@ def test_one_of_several_is_judged_by_its_url() -> None:
         (
             text_of({"apiVersion": "v1", "kind": "Pod"}),
             (),
-            "dra: -: kind: Input should be 'KubeSchedulerConfiguration'",
+            "dra: -: kind: must be 'KubeSchedulerConfiguration'",
         ),
         ("kind: KubeSchedulerConfiguration\n", (), "dra: -: apiVersion: is required"),
         (written() + "extender: []\n", (), "dra: -: extender: unknown field"),
