@@ -14,7 +14,7 @@ AS_INSTALLED := PYTHONSAFEPATH=1 PYTHONPATH=$(if $(filter 0,$(DRA_COMPILE)),,$(C
 BUILT        := $(if $(filter 0,$(DRA_COMPILE)),,$(COMPILED)/.built)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo install test check format lock clean bench-allocator bench-cel bench-e2e bench-extender bench-offline peer-check plugins-check fuzz-cel mutants soak cluster demo-live compiled
+.PHONY: help demo install test check format lock clean bench-allocator bench-cel bench-e2e bench-extender bench-failover bench-offline peer-check plugins-check fuzz-cel mutants soak cluster demo-live compiled
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -58,6 +58,9 @@ bench-e2e: $(VENV)/.bench $(BUILT) ## pods bound on a real control plane, also w
 
 bench-extender: $(VENV)/.bench $(BUILT) ## filter calls about 5,000 nodes to the extender on a real control plane (needs Go once): table, JSON
 	$(AS_INSTALLED) $(BIN)/python -m benchmarks.extender.run $(ARGS)
+
+bench-failover: $(VENV)/.bench $(BUILT) ## the leader of two replicas ends while 1,500 pods wait on a real control plane (needs Go once): table, JSON
+	$(AS_INSTALLED) $(BIN)/python -m benchmarks.failover.run $(ARGS)
 
 bench-offline: $(VENV)/.run $(BUILT) ## `dra allocate` on 5,000 nodes, with none, a tenth and all of 10,000 pods refused: table, JSON
 	$(AS_INSTALLED) $(BIN)/python -m benchmarks.offline.run $(ARGS)

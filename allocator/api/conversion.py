@@ -65,14 +65,10 @@ def advice_on(path: str, api_version: str) -> str:
     is_flat = version in _FLAT_VERSIONS
     if _OF_A_REQUEST.fullmatch(path) and is_flat == (name == "exactly"):
         return (
-            f"in {version} its fields stand in the request itself"
-            if is_flat
-            else f"in {version} it belongs into exactly"
+            f"in {version} its fields are in the request itself" if is_flat else f"in {version} it belongs in exactly"
         )
     if _OF_A_DEVICE.fullmatch(path) and is_flat != (name == "basic"):
-        return (
-            f"in {version} it belongs into basic" if is_flat else f"in {version} its fields stand in the device itself"
-        )
+        return f"in {version} it belongs in basic" if is_flat else f"in {version} its fields are in the device itself"
     return ""
 
 

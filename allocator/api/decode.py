@@ -1,7 +1,7 @@
 """The one entry for objects of resource.k8s.io: raw JSON of any served version in, the allocator's model out.
 
 Version and kind, conversion to v1, types, rules, model, in this order. All errors of an object are reported together;
-unknown fields are warnings, and what carries them tells the allocator not to use it.
+unknown fields are warnings, and the allocator does not use what carries them.
 """
 
 from collections.abc import Callable, Mapping

@@ -30,7 +30,7 @@ class RuleSpecFields(TypedDict, total=False):
 
 
 class RuleFields(TypedDict, total=False):
-    """A DeviceTaintRule; its status tells of evictions, and decides nothing."""
+    """A DeviceTaintRule; its status describes evictions, and decides nothing."""
 
     apiVersion: str
     kind: str

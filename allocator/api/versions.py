@@ -67,6 +67,6 @@ def _unserved(version: str, kind: str) -> FieldError:
             "apiVersion", f"{GROUP}/{version}", f"{version} never served {kind}; it is served by {versions}"
         )
     if versions:
-        return FieldError("apiVersion", f"{GROUP}/{version}", f"is no known version; {kind} is served by {versions}")
+        return FieldError("apiVersion", f"{GROUP}/{version}", f"is not a known version; {kind} is served by {versions}")
     kinds = ", ".join(sorted(_WITH_RULES))
     return FieldError("kind", kind, f"is no kind of {GROUP} that an allocation depends on: these are {kinds}")

@@ -123,7 +123,7 @@ def _pool(pool_id: PoolID, kept: list[Slice], everywhere: Sequence[Slice], featu
     if len(slices) != wanted:
         same = [p for p in everywhere if p.generation == generation and _has_known_groups(p, features)]
         if len(same) != wanted:
-            return Pool(pool_id, slices, missing=f"{len(same)} of {wanted} slices of generation {generation} are there")
+            return Pool(pool_id, slices, missing=f"{len(same)} of {wanted} slices of generation {generation} exist")
         here = {slice_.number for slice_ in slices}
         elsewhere = tuple(sorted((p for p in same if p.number not in here), key=lambda slice_: slice_.name))
     contradiction = _twice_named(slices)

@@ -22,9 +22,10 @@ from allocator.outcome import DeviceRefusal
 def conflict_text(conflict: Conflict, node: str) -> str:
     """Why the node cannot allocate the claims, in a sentence."""
     claims = list(dict.fromkeys(member.claim for member in conflict.requests))
-    hint = "" if conflict.is_minimal else " It is not known whether a part of this says as much."
+    hint = "" if conflict.is_minimal else " A smaller conflict may exist."
     pools = "".join(f" Pool {pool.driver}/{pool.pool} {what}." for pool, what in conflict.offer.unusable)
-    return f"Because {_reason_of(conflict, node)}, claim{_s(claims)} {_and(claims)} cannot be had there.{hint}{pools}"
+    because = f"Because {_reason_of(conflict, node)}, claim{_s(claims)} {_and(claims)} cannot be allocated there."
+    return f"{because}{hint}{pools}"
 
 
 def _reason_of(conflict: Conflict, node: str) -> str:
@@ -45,13 +46,13 @@ def _reason_of(conflict: Conflict, node: str) -> str:
         return f"{wanted}, and only {conflict.in_common} {where} can serve any of them"
     if conflict.limits:
         return f"{wanted}, and those {where} {_and([_LIMITS[limit] for limit in conflict.limits])}"
-    return f"{wanted}, and no choice of devices {where} serves all of them"
+    return f"{wanted}, and no choice of devices {where} satisfies all of them"
 
 
 _LIMITS = {
-    "counters": "draw on counters that do not suffice for all of them",
-    "capacity": "share capacity that does not suffice for all of them",
-    "compatibility groups": "are of compatibility groups that do not go together",
+    "counters": "need more counters than are left",
+    "capacity": "need more capacity than is left",
+    "compatibility groups": "are in incompatible compatibility groups",
 }
 
 
@@ -96,9 +97,7 @@ def _lack(funnel: Funnel, where: str) -> str:
     if not left and not funnel.matching:
         return f"needs all devices that it matches, and it matches none {where}"
     others = f": {reported}" if (reported := _others(funnel)) else ""
-    return (
-        f"needs all of {devices_text(funnel.wanted)} {where}, and {funnel.wanted - left} of them cannot be had{others}"
-    )
+    return f"needs all of {devices_text(funnel.wanted)} {where}, and {funnel.wanted - left} are unavailable{others}"
 
 
 def near_miss(funnel: Funnel) -> str:

@@ -17,7 +17,7 @@ MOST_ALTERNATIVES = 8
 
 @dataclass(frozen=True, slots=True)
 class DeviceQuestion:
-    """Claims that want devices of one node.
+    """Claims that request devices of one node.
 
     key: equal for claims that get the same answers as long as `classes` are there, the classes that they name.
     """

@@ -35,7 +35,7 @@ class CountRequest:
 
 @dataclass(frozen=True, slots=True)
 class RequestMapping:
-    """Which request gives a container its devices, as pod.status.extendedResourceClaimStatus tells the kubelet."""
+    """Which request gives a container its devices, as pod.status.extendedResourceClaimStatus shows the kubelet."""
 
     container: str
     resource: str

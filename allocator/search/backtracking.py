@@ -239,7 +239,7 @@ class Search:
 
     @property
     def has_failed(self) -> bool:
-        """True once a device was tried in vain."""
+        """True once a device was tried without success."""
         return self._memory is not None
 
     def is_hopeless(self, number: int) -> bool:

@@ -72,7 +72,7 @@ async def _measured(plane: ControlPlane, contender: Contender, size: Size, tell:
                 stack.callback(process.stop)
             times = await _while_running(bindings, running)
             run = await _run(connection, contender, size, running, [at - started for at in times])
-            await _check(connection)
+            await check_placed(connection)
             return run
 
 
@@ -117,7 +117,8 @@ def _number_of(first_page: Json) -> int:
     return len(first_page["items"]) + int(first_page["metadata"].get("remainingItemCount") or 0)
 
 
-async def _check(connection: Connection) -> None:
+async def check_placed(connection: Connection) -> None:
+    """Raises WrongState unless every pod is bound with a device of its own."""
     pods, held = [
         await connection.request("GET", resource.path(NAMESPACE), timeout_s=_LIST_S)
         for resource in (PODS, claims("v1"))

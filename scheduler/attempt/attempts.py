@@ -208,7 +208,7 @@ class Attempts:
                 self._keep_apart()
         if isinstance(outcome, Fatal):
             self._trouble = (uid, outcome.reason)
-            _LOG.error("no pod can be bound", extra={"pod": str(decision.pod), "reason": outcome.reason})
+            _LOG.error("binding pods is not possible", extra={"pod": str(decision.pod), "reason": outcome.reason})
         if not isinstance(outcome, Pending):
             self._given_back(GivenBack(reserved.pod, reserved.claims, decision.node), decision.node)
 
@@ -229,7 +229,7 @@ class Attempts:
         try:
             freed = await deallocate_one(self._binder, decision, slot)
         except CallFailed as error:
-            _LOG.warning("a claim could not be deallocated: %s", error, extra={"pod": str(pod)})
+            _LOG.warning("cannot deallocate a claim: %s", error, extra={"pod": str(pod)})
             return Freed(None, f"a claim could not be deallocated: {error}")
         except Exception:  # noqa: BLE001 - whatever it is, it costs this pod and no other
             _LOG.exception("deallocating a claim failed", extra={"pod": str(pod)})
@@ -237,7 +237,7 @@ class Attempts:
         finally:
             slot.give_back()
         if freed is not None:
-            _LOG.info("claim deallocated: it cannot serve its pod", extra={"pod": str(pod)})
+            _LOG.info("claim deallocated, because its pod cannot use it", extra={"pod": str(pod)})
             broken = failed.get(key_of(freed).uid)
             self._set_aside(broken.devices if broken else (), "")
         return Freed(freed)

@@ -49,7 +49,7 @@ async def stored_by(binder: Binder, attempt: Attempt, written: WrittenClaim, cla
                 return _found(attempt, written, current, write)
         else:
             return written.note(stored)
-    raise AttemptEnded(Retry(f"claim {written.key} was changed by others or did not answer {TRIES} times in a row"))
+    raise AttemptEnded(Retry(f"claim {written.key} changed or did not respond {TRIES} times in a row"))
 
 
 def intent_write(attempt: Attempt, check: Callable[[Claim], None]) -> Write:
@@ -94,7 +94,7 @@ def check_not_allocated(claim: Claim) -> None:
     """Raises AttemptEnded where the claim has devices, or is being deleted."""
     check_exists(claim)
     if allocation_of(claim) is not None:
-        raise AttemptEnded(Retry(f"claim {key_of(claim)} was allocated by somebody else", is_lost=True))
+        raise AttemptEnded(Retry(f"claim {key_of(claim)} was allocated by another client", is_lost=True))
 
 
 def _note_failure(attempt: Attempt, written: WrittenClaim, error: CallFailed, write: Write) -> None:

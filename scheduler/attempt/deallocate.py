@@ -73,5 +73,5 @@ async def _deallocate(binder: Binder, attempt: Attempt, claim: Claim) -> bool:
     except UndoStopped:
         return False
     if not is_undone:
-        raise CallFailed(f"claim {key_of(claim)}", "the API server refuses to take it back", is_ambiguous=False)
+        raise CallFailed(f"claim {key_of(claim)}", "the API server refuses to deallocate it", is_ambiguous=False)
     return True

@@ -1,4 +1,4 @@
-"""One lock for each key: of those who want the same thing at the same time, each waits until the one before is done.
+"""One lock for each key: of several tasks that need the same key, each waits until the one before is done.
 
 Pods that share a claim reserve it so: all at once, each but one would conflict, again and again. Each passes what it
 has stored on to the next, which the watch may not have shown yet.

@@ -119,7 +119,9 @@ def _to_try_next(attempt: Attempt, found: BoundElsewhere | Gone | Unknown | Json
     if found["metadata"]["resourceVersion"] != attempt.pod.sent:
         attempt.pod.sent = ""  # it can never be stored
     if name := _claim_since(attempt, found):
-        raise AttemptEnded(Retry(f"pod {attempt.decision.pod} uses claim {name} now, which was not decided"))
+        raise AttemptEnded(
+            Retry(f"pod {attempt.decision.pod} uses claim {name} now, which is not part of the decision")
+        )
     return found
 
 

@@ -53,7 +53,7 @@ async def edit_until_done(
         while not await until_answered(binder, key.namespace, write_next, tries_max):
             pass
     except CallFailed as error:
-        _LOG.warning("claim %s stays as it is: %s", key, error)
+        _LOG.warning("cannot update claim %s: %s", key, error)
         return False
     return True
 
@@ -65,7 +65,7 @@ async def edit_alone(
     try:
         return await edit_until_done(binder, key, following, known, tries_max=tries_max)
     except Exception:  # noqa: BLE001 - as it says
-        _LOG.exception("claim %s stays as it is", key)
+        _LOG.exception("cannot update claim %s", key)
         return False
 
 

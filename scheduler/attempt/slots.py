@@ -77,7 +77,7 @@ class Slots:
         self._free += 1
 
     def failed(self, namespace: str, reason: str) -> None:
-        """A write in the namespace failed for want of an answer."""
+        """A write in the namespace failed because the API server did not answer."""
         limit, _ = self._limits.get(namespace, (self._most, ""))
         self._limits[namespace] = max(limit // 2, 1), reason
 
@@ -123,7 +123,7 @@ class Slot:
             yield
 
     def failed(self, reason: str) -> None:
-        """A write of the attempt failed for want of an answer."""
+        """A write of the attempt failed because the API server did not answer."""
         self._slots.failed(self._namespace, reason)
 
     def succeeded(self) -> None:

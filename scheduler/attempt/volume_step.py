@@ -81,9 +81,9 @@ class VolumeStep(Step):
             if self.is_stored(found):
                 return found
             if not self.is_as_decided(found):
-                raise AttemptEnded(Retry(f"{self.subject} was changed by somebody else"))
+                raise AttemptEnded(Retry(f"{self.subject} was changed by another client"))
             version = found["metadata"]["resourceVersion"]
-        raise AttemptEnded(Retry(f"{self.subject} was changed by others or did not answer {TRIES} times in a row"))
+        raise AttemptEnded(Retry(f"{self.subject} changed or did not respond {TRIES} times in a row"))
 
     async def _send(self, version: str) -> Json:
         patch = self.patch()

@@ -21,7 +21,7 @@ class WatchBackoff:
     jitter: float = 1.0
 
     def delay_s(self, failures: int, error: CallFailed | None, chance: float) -> float:
-        """The wait after so many failures since anything was heard. chance: 0 to 1.
+        """The wait after this many failures in a row. chance: 0 to 1.
 
         error: of the last one, None if a watch just ended; a server that says when to come again is not asked before.
         """

@@ -48,11 +48,11 @@ def page_of(call: str, body: bytes, decode: Decoder[T], held: Holder = holds_not
             objects = tuple(found_in(_named(item, named), decode, held) for item in items or ())
             return Page(objects, _text(metadata, "continue"), listed_at)
         case _:
-            raise Unreadable(call, "the answer is no list of objects")
+            raise Unreadable(call, "the response is not a list of objects")
 
 
 def input_of(call: str, line: bytes, decode: Decoder[T], held: Holder = holds_nothing) -> Input[T]:
-    """What a line of the watch tells. Raises ApiError for one that tells an error, Unreadable for one that is none."""
+    """The input that a line of the watch carries. Raises ApiError for an error, Unreadable for any other line."""
     match loads_leniently(line):
         case {"type": "ADDED" | "MODIFIED", "object": dict(raw)} if _version(_metadata(raw)):
             return Applied(found_in(raw, decode, held))
@@ -63,7 +63,7 @@ def input_of(call: str, line: bytes, decode: Decoder[T], held: Holder = holds_no
         case {"type": "ERROR", "object": dict(raw)}:
             raise api_error(call, _code(raw), _status_text(raw))
         case _:
-            raise Unreadable(call, f"a line is no event of an object: {shown(line[:100].decode(errors='replace'))}")
+            raise Unreadable(call, f"a line is not a watch event: {shown(line[:100].decode(errors='replace'))}")
 
 
 def found_in(raw: object, decode: Decoder[T], held: Holder) -> Found[T]:

@@ -24,7 +24,7 @@ class Undecodable(ValueError):
 
 
 class Unreadable(Unanswered):
-    """The server has told something that cannot be read, nor left out: asked for again, it would tell the same."""
+    """The server sent something that cannot be read or skipped; it would send the same again."""
 
     def __init__(self, call: str, text: str) -> None:
         super().__init__(call, text, is_ambiguous=False)
@@ -42,7 +42,7 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Entry(Generic[T]):
-    """An object at one version. uid: tells it from one that was deleted and had the same name."""
+    """An object at one version. uid: distinguishes it from a deleted object of the same name."""
 
     key: Key
     uid: str
@@ -99,7 +99,7 @@ class Deleted:
 
 @dataclass(frozen=True, slots=True)
 class Progressed:
-    """Nothing has happened up to this version beyond what was told."""
+    """All changes up to this version have been reported."""
 
     resource_version: int
 
@@ -113,7 +113,7 @@ class Outdated:
 
 @dataclass(frozen=True, slots=True)
 class Interrupted:
-    """Nothing is heard for now. retry_in_s: when the API server is asked again."""
+    """The watch is down. retry_in_s: when the API server is asked again."""
 
     error: CallFailed
     retry_in_s: float

@@ -138,7 +138,7 @@ def _data(raw: Raw) -> bytes:
         # orjson gives a text with the room that it has written in: several times the text's own.
         return bytes(memoryview(dumps(raw)))
     except TypeError as error:
-        raise Undecodable(f"it cannot be written back: {error}") from error
+        raise Undecodable(f"it cannot be serialized: {error}") from error
 
 
 def slice_of(raw: Raw) -> Slice:

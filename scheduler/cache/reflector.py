@@ -23,7 +23,7 @@ _LOG = logging.getLogger(__name__)
 class Reflector(Generic[T]):
     """One resource's watcher and the store that it fills. clock: seconds, that only go forward.
 
-    trouble: why nothing is heard now; empty while all is well. is_outdated: changes were lost, and all is listed anew.
+    trouble: why the watch is down; empty while it works. is_outdated: changes were lost, and all is listed anew.
     """
 
     def __init__(self, watcher: Watcher[T], clock: Callable[[], float]) -> None:
@@ -66,11 +66,11 @@ class Reflector(Generic[T]):
             self._listed = number
 
     def silence_s(self, now: float) -> float:
-        """How long the API server has not been heard."""
+        """How long the API server has been silent."""
         return now - self._heard_at
 
     def is_alive(self, now: float) -> bool:
-        """Whether the API server was heard lately, if only to say that nothing has happened."""
+        """Whether the API server has sent anything recently, if only a bookmark."""
         return self.store.synced.is_set() and self.silence_s(now) < ALIVE_S
 
     def _take(self, event: Event[T]) -> None:
@@ -90,12 +90,12 @@ class Reflector(Generic[T]):
 
     def _interrupted(self, event: Interrupted) -> None:
         if str(event.error) != self.trouble:
-            _LOG.warning("%s: %s; asked again in %.1f s", self.name, event.error, event.retry_in_s)
+            _LOG.warning("%s: %s; retrying in %.1f s", self.name, event.error, event.retry_in_s)
         self.trouble = str(event.error)
 
     def _recovered(self) -> None:
         if self.trouble:
-            _LOG.info("%s: heard again", self.name)
+            _LOG.info("%s: the watch works again", self.name)
         self.trouble = ""
 
     def _report(self, found: Found[T]) -> None:
@@ -103,7 +103,7 @@ class Reflector(Generic[T]):
             known = self.store.undecoded.get(found.key)
             if known is None or known.error != found.error:
                 named = str(found.key) if found.key.name else "an object without a name"
-                _LOG.warning("%s: %s is left out: %s", self.name, named, found.error, exc_info=found.defect)
+                _LOG.warning("%s: skipping %s: %s", self.name, named, found.error, exc_info=found.defect)
 
 
 def _objects_of(event: Event[T]) -> tuple[Found[T], ...]:

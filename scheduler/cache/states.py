@@ -36,7 +36,7 @@ _NOT_SUPPORTED = frozenset({400, 422})
 
 
 class HistoryLost(Exception):
-    """The API server's data are older than what it told before: all that was decided since is in doubt."""
+    """The API server's data are older than what it sent before: all later decisions are in doubt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """The call failed, or the watch broke or told an error."""
+    """The call failed, or the watch broke or returned an error."""
 
     error: CallFailed
 
@@ -153,7 +153,7 @@ def query_of(state: State[T]) -> Mapping[str, str]:
 
 
 def step(state: State[T], given: Input[T]) -> tuple[State[T], Event[T] | None]:
-    """The next state, and what is to be told. Raises HistoryLost."""
+    """The next state, and the events to report. Raises HistoryLost."""
     match given:
         case Broken() | Ended():
             after = _after_call(state, given.error if isinstance(given, Broken) else None)
@@ -197,8 +197,8 @@ def _listed(state: InitList | Watching, seen: int, found: Iterable[Found[T]]) ->
 def _check(resource_version: int, seen: int) -> None:
     if resource_version < seen:
         raise HistoryLost(
-            f"a list is of resourceVersion {resource_version}, and {seen} was seen before: the API server's data were "
-            "restored from a backup, or this is another cluster; start again to read everything anew"
+            f"a list has resourceVersion {resource_version}, but {seen} was seen before: the API server's data were "
+            "restored from a backup, or this is another cluster; restart to list everything again"
         )
 
 

@@ -85,9 +85,9 @@ class Store(Generic[T]):
         return True
 
     def take(self, event: Event[T]) -> None:
-        """Change as the event tells; for the one writer.
+        """Apply the event; for the one writer.
 
-        After a list out of turn the watch is behind: what it tells then is known already, and passed over.
+        After a list out of turn the watch is behind: what it reports then is known already, and skipped.
         """
         if isinstance(event, Interrupted | Outdated) or event.resource_version < self.resource_version:
             return
@@ -155,7 +155,7 @@ class Store(Generic[T]):
                 handler(old, new)
             except Exception:  # noqa: BLE001 - whatever it is, it must not cost other objects
                 self.failures += 1
-                _LOG.exception("a change was not taken in, from %s to %s", _shown(old), _shown(new))
+                _LOG.exception("cannot apply a change from %s to %s", _shown(old), _shown(new))
 
     def _proceed(self, resource_version: int) -> None:
         self.resource_version = resource_version

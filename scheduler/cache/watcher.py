@@ -68,7 +68,7 @@ class Watcher(Generic[T]):
             except HistoryLost:
                 raise
             except Exception as defect:  # noqa: BLE001 - whatever it is, it must not end the watch
-                _LOG.exception("%s: what the API server tells cannot be taken", self.resource)
+                _LOG.exception("%s: cannot process what the API server sent", self.resource)
                 error = Unreadable(f"GET {self.resource.path()}", f"{type(defect).__name__}: {defect}")
             wait_s = self._after(before, course, error)
             await asyncio.sleep(wait_s)
@@ -83,7 +83,7 @@ class Watcher(Generic[T]):
         return wait_s
 
     async def list_now(self) -> Restarted[T]:
-        """Everything as of now, by pages, whatever the watch has told so far. Raises CallFailed."""
+        """List everything now, by pages, whatever the watch has reported so far. Raises CallFailed."""
         events: list[Event[T]] = []
         course = _Course(events.append, Empty(lists_by_watch=False))
         while not events:

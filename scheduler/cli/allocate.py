@@ -83,10 +83,9 @@ def command(  # noqa: PLR0913 - one for each option
     CronJobs stand for the pods that they would create, and so does any other object with pod templates: MPIJob, JobSet,
     LeaderWorkerSet, RayCluster and so on. Allocated claims keep their devices.
 
-    Each decision is the live scheduler's own: node selector, node affinity, taints, cordoned nodes, host ports, CPU,
-    memory and other resources, volumes, anti-affinity of the pods that are there, the reach of allocated claims, and
-    scores. Extended resources of device classes become claims. Required affinity to other pods and topology spread are
-    not checked: a warning counts the pods that need them.
+    Each decision is the live scheduler's own, with every default filter and score of kube-scheduler: node selector and
+    affinity, taints, cordoned nodes, host ports, CPU, memory and other resources, volumes, affinity between pods,
+    topology spread, and the nodes that allocated claims reach. Extended resources of device classes become claims.
     """
     inventory = inventory_of(paths, overlays, features, keep_going=keep_going)
     given = Input.of(inventory, features)

@@ -50,7 +50,7 @@ class _ClosedOutput(io.TextIOBase):
 
 @contextmanager
 def ending_quietly() -> Iterator[None]:
-    """Ctrl-C and a reader that stops early end the program without a word; what cannot be written is told in a line."""
+    """Ctrl-C and a reader that stops early end the program silently; a failed write is reported in one line."""
     if sys.stdout is None:
         sys.stdout = cast(TextIO, _ClosedOutput())
     try:

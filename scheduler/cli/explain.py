@@ -157,7 +157,7 @@ def _parsed(name: str) -> tuple[str, Key]:
     if not slash or first not in _KINDS:
         kind, rest = "pod", name
         if rest.count("/") > 1:
-            stop(f"{name}: {first} is no kind that can be explained, which are pod and claim")
+            stop(f"{name}: {first} is not pod or claim, the kinds that can be explained")
     else:
         kind = _KINDS[first]
     return kind, key_of(rest)

@@ -42,7 +42,7 @@ def _gates(_context: click.Context, _option: click.Parameter, text: str | None) 
     try:
         words = shlex.split(text)
     except ValueError as error:
-        raise click.BadParameter(f"no flags as a shell reads them: {error}", param_hint=FLAGS_OPTION) from error
+        raise click.BadParameter(f"cannot be split into flags: {error}", param_hint=FLAGS_OPTION) from error
     gates = [gate.removeprefix("kube:") for value in _values(words) for gate in value.split(",")]
     return gates_of(",".join(gates))
 
@@ -87,9 +87,9 @@ def _number(file: Path, configuration: KubeSchedulerConfiguration, url: str | No
     """Which entry of `extenders` is to be judged."""
     prefixes = [extender.url_prefix for extender in configuration.extenders]
     if not prefixes:
-        stop(f"{file}: extenders: is empty: kube-scheduler asks nobody")
+        stop(f"{file}: extenders: is empty: kube-scheduler calls no extender")
     if url is None and len(prefixes) > 1:
-        stop(f"{file}: extenders: has {len(prefixes)} entries: say with --url which one is ours: {', '.join(prefixes)}")
+        stop(f"{file}: extenders: has {len(prefixes)} entries: select one with --url: {', '.join(prefixes)}")
     found = [number for number, prefix in enumerate(prefixes) if url in (None, prefix)]
     if not found:
         stop(f"{file}: extenders: none has the urlPrefix {url}: {', '.join(prefixes)}")

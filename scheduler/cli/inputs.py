@@ -258,9 +258,9 @@ def inventory_of(paths: Sequence[str], overlays: Sequence[str], features: Featur
     if inventory.errors and not keep_going:
         number = len(inventory.errors)
         errors = f"{number} error{'' if number == 1 else 's'} in the input"
-        stop(f"{errors}, nothing was placed (--keep-going uses the rest)")
+        stop(f"{errors}, nothing was placed; use --keep-going to place the rest")
     if not inventory.kinds:
-        stop("the input holds no object")
+        stop("the input contains no objects")
     return inventory
 
 

@@ -43,7 +43,7 @@ def cases_of(lines: Iterable[bytes], decode: Callable[[Json], Case]) -> Iterator
             try:
                 yield decode(of_kind(orjson.loads(line), "the line", dict))
             except ValueError as error:
-                raise InvalidCase(f"line {number} is no case: {error}") from error
+                raise InvalidCase(f"line {number} is not a valid case: {error}") from error
 
 
 def field_of(raw: Json, name: str, kind: type[Any] = object) -> Any:

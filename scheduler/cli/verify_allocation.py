@@ -85,20 +85,20 @@ class AllocationCase:
     type=click.Choice(sorted(RELEASES)),
     default="1.37",
     show_default=True,
-    help="The release whose allocator gave the answers.",
+    help="Kubernetes release that produced the answers.",
 )
 @click.option(
     "--strict/--no-strict",
     "is_strict",
     default=True,
     show_default=True,
-    help="AllocationAnswer as the reference also where we would do better (docs/differences.md).",
+    help="Match the reference even where this program does better (docs/differences.md).",
 )
 def command(files: tuple[str, ...], release: str, *, is_strict: bool) -> None:
     """Replay recorded allocations and compare the answers.
 
-    FILE holds one JSON case a line; - is standard input. Prints the cases that differ, and last the line `N passed, M
-    failed, K skipped`. Exit code: 0 when nothing failed, 1 on a failure, 2 for input that is no case.
+    FILE contains one JSON case per line; - is standard input. The output lists the cases that differ and ends with the
+    line `N passed, M failed, K skipped`. Exit code: 0 if no case failed, 1 if one failed, 2 for invalid input.
     """
     counts: Counter[str] = Counter()
     for replayed in replay_all(files, partial(replay, release=release, is_strict=is_strict)):

@@ -71,7 +71,7 @@ def _expected(row: Json, environment: cel.Environment) -> Expected:
     phase = None if error is None else field_of(of_kind(error, "error", dict), "phase", str)
     result = outcome.get("result")
     if phase is None and not isinstance(result, bool):
-        raise InvalidCase("neither result (true or false) nor error is there")
+        raise InvalidCase("must have result (true or false) or error")
     cost = None
     if environment is cel.V1_37 and "cost" in row:
         low = field_of(row, "cost", int)
@@ -116,13 +116,13 @@ def _text(result: object) -> str:
     type=click.Choice(sorted(_ENVIRONMENTS)),
     default="1.37",
     show_default=True,
-    help="The release whose CEL gave the answers.",
+    help="Kubernetes release that produced the answers.",
 )
 def command(files: tuple[str, ...], kubernetes: Kubernetes) -> None:
     """Replay recorded selectors on recorded devices and compare result, error and cost.
 
-    FILE holds one JSON case a line; - is standard input. Exit code: 0 when all passed, 1 when a case failed, 2 for
-    input that is no case.
+    FILE contains one JSON case per line; - is standard input. Exit code: 0 if no case failed, 1 if one failed, 2 for
+    invalid input.
     """
     counts: Counter[bool] = Counter()
     for replayed in replay_all(files, partial(replay, kubernetes=kubernetes)):

@@ -168,22 +168,22 @@ class ReplayedCase:
     type=click.Choice(sorted(RELEASES)),
     default=DEFAULT_RELEASE,
     show_default=True,
-    help="The release whose kube-scheduler gave the answers.",
+    help="Kubernetes release that produced the answers.",
 )
 @click.option(
     "--strict/--no-strict",
     "is_strict",
     default=True,
     show_default=True,
-    help="RecordedAnswer as the reference also where we would do better (docs/differences.md).",
+    help="Match the reference even where this program does better (docs/differences.md).",
 )
 def command(files: tuple[str, ...], release: str, *, is_strict: bool) -> None:
     """Replay recorded decisions of kube-scheduler and compare the answers.
 
-    FILE holds one JSON case a line; - is standard input. Prints the cases that differ, how many differ by plugin, and
-    last the line `N passed, M failed, K skipped; postFilter of P cases not compared`. With --no-strict a case that
-    differs only as docs/differences.md says passes, and is printed with the name of the difference. Exit code: 0 when
-    nothing failed, 1 on a failure, 2 for input that is no case.
+    FILE contains one JSON case per line; - is standard input. The output lists the cases that differ and their number
+    by plugin, and ends with the line `N passed, M failed, K skipped; postFilter of P cases not compared`. With
+    --no-strict, a case passes if it differs only as docs/differences.md describes, and the name of the difference is
+    printed. Exit code: 0 if no case failed, 1 if one failed, 2 for invalid input.
     """
     counts: Counter[str] = Counter()
     plugins: Counter[str] = Counter()

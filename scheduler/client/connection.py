@@ -59,7 +59,7 @@ _NOT_DONE = 300
 class _SentOnce(BytesPayload):
     """A body that aiohttp does not send again by itself when an idle connection turns out to be cut.
 
-    It would for PUT. The first one may have been carried out, and the second's conflict would be told instead.
+    It would for PUT. The first one may have been carried out, and the second's conflict would be reported instead.
     check: a moment before the first byte, of the head too, which aiohttp keeps back until there is a body.
     """
 
@@ -268,7 +268,7 @@ class _Call:
 
 @contextmanager
 def _as_our_error(call: _Call, limit: TimeLimit) -> Iterator[None]:
-    """What breaks on the way, told as our error."""
+    """Turn what aiohttp raises into our errors."""
     try:
         yield
     except TimeoutError as error:
@@ -302,9 +302,9 @@ async def _lines(call: _Call, content: aiohttp.StreamReader, limit: TimeLimit) -
 def _object(call: str, body: bytes) -> Json:
     found = loads_leniently(body)
     if isinstance(found, RawJson):
-        raise Unanswered(call, "the answer is no JSON", is_ambiguous=True)
+        raise Unanswered(call, "the response is not JSON", is_ambiguous=True)
     if not isinstance(found, dict):
-        raise Unanswered(call, f"the answer is no object but {type(found).__name__}", is_ambiguous=True)
+        raise Unanswered(call, f"the response is not an object but {type(found).__name__}", is_ambiguous=True)
     return found
 
 
@@ -322,7 +322,7 @@ async def connect(
         pool = RESTClientObject(credentials.configuration, maxsize=_NO_LIMIT)
     except OSError as error:  # ssl's are among them
         fields = "certificate-authority, client-certificate or client-key"
-        raise NotConfigured(f"{fields} of the kubeconfig cannot be used: {error}") from error
+        raise NotConfigured(f"{fields} of the kubeconfig are invalid: {error}") from error
     try:
         async with _session(pool) as session:
             yield Connection(credentials, session, _options(credentials, pool), asyncio.Semaphore(calls))
@@ -363,7 +363,7 @@ def _tracing() -> aiohttp.TraceConfig:
 
 
 def _options(credentials: Credentials, pool: RESTClientObject) -> Json:
-    """What aiohttp is told with every call: where the proxy is, if there is one, and whose certificate is expected."""
+    """The options of every aiohttp call: the proxy, if there is one, and the expected name of the certificate."""
     server = urlsplit(str(credentials.configuration.host))
     proxy = pool.proxy or _proxy_of_environment(server.scheme, server.netloc)
     options: Json = {"allow_redirects": False, "proxy": proxy, "proxy_headers": pool.proxy_headers}

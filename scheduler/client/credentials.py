@@ -92,7 +92,7 @@ class Credentials:
             self._renew_at = asyncio.get_running_loop().time() + RENEW_S
 
     def _failed(self, problem: str) -> None:
-        _LOG.warning("credentials could not be renewed: %s", problem)
+        _LOG.warning("cannot renew the credentials: %s", problem)
         self.trouble = problem
 
     def _current(self) -> str:
@@ -215,7 +215,7 @@ def _files(kubeconfig: Path | None, environ: Mapping[str, str], home: Path) -> s
     """The kubeconfigs to read, as the library takes them: one, or several with the separator of PATH; "" for none."""
     if kubeconfig is not None:
         if not kubeconfig.is_file():
-            raise NotConfigured(f"kubeconfig {kubeconfig} is no file")
+            raise NotConfigured(f"kubeconfig {kubeconfig} is not a file")
         return str(kubeconfig)
     if named := environ.get("KUBECONFIG"):
         return named

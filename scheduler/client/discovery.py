@@ -1,6 +1,6 @@
 """What the API server serves: its release, the version of resource.k8s.io to use, and DeviceTaintRules if any.
 
-Asked once, at the start. Which feature gates the server has set it tells nobody without special rights; what follows
+Asked once, at the start. The server does not show its feature gates without special rights; what follows
 from its release and from what it serves is all there is to go by, and `--feature-gates` has the last word.
 Source: the API group documents under /apis, and /version.
 """
@@ -101,7 +101,7 @@ def served(version: Json, documents: Mapping[str, Json]) -> Served:
 
 
 def nearest_release(version: Mapping[str, object]) -> str:
-    """The known release that is nearest to what /version tells; the newest where it tells none."""
+    """The known release that is nearest to that of /version; the newest if /version has none."""
     wanted = _minor(f"{version.get('major')}.{version.get('minor')}")
     if wanted is None:
         return max(RELEASES, key=_order)

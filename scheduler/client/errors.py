@@ -22,7 +22,7 @@ _JSON = json.JSONDecoder()
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """One violated rule, as the server tells it. field: in Kubernetes' notation."""
+    """One violated rule, as the server reports it. field: in Kubernetes' notation."""
 
     field: str
     reason: str
@@ -40,7 +40,7 @@ class CallFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ApiStatus:
-    """What the server says of its refusal. retry_after_s: when it wants to be asked again, None where it is silent."""
+    """What the server says of its refusal. retry_after_s: from its Retry-After header, None without one."""
 
     reason: str
     message: str

@@ -56,14 +56,12 @@ class Programs:
         name = f"exec.command {plugin.command}"
         found = _object(name, self._output(name, [plugin.command, *plugin.arguments], environment))
         if found.get("apiVersion") != plugin.api_version:
-            raise PluginFailed(
-                f"{name}: gave apiVersion {found.get('apiVersion')}, and has to give {plugin.api_version}"
-            )
+            raise PluginFailed(f"{name}: returned apiVersion {found.get('apiVersion')}, must be {plugin.api_version}")
         status = found.get("status")
         if not isinstance(status, dict) or not ("token" in status or "clientCertificateData" in status):
-            raise PluginFailed(f"{name}: gave no status with token or clientCertificateData")
+            raise PluginFailed(f"{name}: returned no status.token or status.clientCertificateData")
         if "clientCertificateData" in status and "clientKeyData" not in status:
-            raise PluginFailed(f"{name}: gave clientCertificateData without clientKeyData")
+            raise PluginFailed(f"{name}: returned clientCertificateData without clientKeyData")
         return status
 
     def gcloud(self, command: str, arguments: str) -> Mapping[str, Any]:
@@ -71,7 +69,7 @@ class Programs:
         name = f"auth-provider.config.cmd-path {command}"
         credential = _object(name, self._output(name, [command, *shlex.split(arguments)], os.environ)).get("credential")
         if not isinstance(credential, dict):
-            raise PluginFailed(f"{name}: gave no credential")
+            raise PluginFailed(f"{name}: returned no credential")
         return credential
 
     def _output(self, name: str, command: Sequence[str], environment: Mapping[str, str]) -> bytes:
@@ -86,7 +84,7 @@ class Programs:
                 process_group=0,
             )
         except (OSError, ValueError) as error:
-            raise PluginFailed(f"{name}: cannot be started: {_said(error)}") from error
+            raise PluginFailed(f"{name}: cannot start: {_said(error)}") from error
         with process:
             if self._is_closed:
                 _kill(process)
@@ -97,12 +95,12 @@ class Programs:
             output, errors = process.communicate(timeout=self._limit_s)
         except subprocess.TimeoutExpired as error:
             _kill(process)
-            raise PluginFailed(f"{name}: gave nothing within {self._limit_s:g} s, and was killed") from error
+            raise PluginFailed(f"{name}: printed nothing within {self._limit_s:g} s and was killed") from error
         finally:
             self._running = None
         if process.returncode:
             text = errors.decode(errors="replace").strip()[-_STDERR_CHARACTERS:]
-            raise PluginFailed(f"{name}: ended with status {process.returncode}{f': {text}' if text else ''}")
+            raise PluginFailed(f"{name}: exited with code {process.returncode}{f': {text}' if text else ''}")
         return output
 
 
@@ -119,9 +117,9 @@ def _object(name: str, output: bytes) -> Mapping[str, Any]:
     try:
         found = json.loads(output)
     except ValueError as error:
-        raise PluginFailed(f"{name}: gave no JSON: {error}") from error
+        raise PluginFailed(f"{name}: did not print JSON: {error}") from error
     if not isinstance(found, dict):
-        raise PluginFailed(f"{name}: gave no object but {type(found).__name__}")
+        raise PluginFailed(f"{name}: did not print an object but {type(found).__name__}")
     return found
 
 

@@ -109,7 +109,7 @@ def _put_back(found: object, values: list[RawJson]) -> None:
 
 
 def _parts(text: bytes) -> dict[str, bytes] | list[bytes] | None:
-    """The texts of the values that an object or list holds; None for all else, and where they cannot be told apart."""
+    """The texts of the values that an object or list holds; None for all else, and where they cannot be separated."""
     try:
         if text.startswith(b"{"):
             return dict(_members(text))

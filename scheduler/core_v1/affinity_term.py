@@ -1,4 +1,4 @@
-"""Affinity between pods: which other pods a pod wants in its topology domain, and which it keeps away.
+"""Affinity between pods: which other pods a pod requires in its topology domain, and which it keeps away.
 
 Anti-affinity binds pods that come later too, which need not say anything of it themselves. The API server has refused
 what makes no sense, and has merged `matchLabelKeys` into the selectors; what it could not have stored is a problem of

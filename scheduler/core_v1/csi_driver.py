@@ -1,4 +1,4 @@
-"""CSIDrivers: whether a driver tells how much it can provision where.
+"""CSIDrivers: whether a driver publishes how much it can provision where.
 
 Source: k8s.io/api storage/v1 CSIDriver.
 """

@@ -190,7 +190,7 @@ def _item_name(item: object, position: int) -> str:
 
 
 def _part(key: str) -> str:
-    """The word of a field's name that tells its template from the others: `head` of headGroupSpec."""
+    """The word of a field's name that distinguishes its template: `head` of headGroupSpec."""
     lower = key.lower()
     return "" if lower in _NO_NAME else _NO_LABEL.sub("-", _WITHOUT.sub("", lower)).strip("-")
 

@@ -1,6 +1,6 @@
 """Typed reading of the few fields that placement needs, by pydantic-core; all others pass unread.
 
-An error names the field in Kubernetes' notation and what stands there; all of an object are told. Names
+An error names the field in Kubernetes' notation and its value; all errors of an object are reported. Names
 are held to the API server's rules: they are written into claims, tables and messages.
 """
 
@@ -28,8 +28,11 @@ _MAPS = MAPS | {
 _MESSAGES: Mapping[str, str] = {
     "string_type": "must be a string",
     "int_type": "must be an integer",
-    "greater_than_equal": "must be an integer of 32 bits",
-    "less_than_equal": "must be an integer of 32 bits",
+    "greater_than": "must be greater than {gt:.10g}",
+    "greater_than_equal": "must be at least {ge:.10g}",
+    "less_than_equal": "must be at most {le:.10g}",
+    "literal_error": "must be {expected}",
+    "too_short": "must have at least {min_length} entry",
     "bool_type": "must be true or false",
     "list_type": "must be a list",
     "dict_type": "must be an object",
@@ -115,7 +118,8 @@ def field_errors(error: ValidationError) -> tuple[FieldError, ...]:
 
 def _field_error(detail: Mapping[str, object]) -> FieldError:
     kind = str(detail["type"])
-    message = _MESSAGES.get(kind, str(detail["msg"]))
+    message, limits = _MESSAGES.get(kind), detail.get("ctx")
+    message = message.format(**limits if isinstance(limits, dict) else {}) if message else str(detail["msg"])
     location = detail["loc"]
     assert isinstance(location, tuple)
     return FieldError(path_of(location, _MAPS), None if kind == "missing" else detail["input"], message)

@@ -192,7 +192,7 @@ def _migrated_affinity(volume: PersistentVolume, migration: Migration) -> NodeSe
 
 
 def _topology_keys(volume: PersistentVolume) -> tuple[str, str]:
-    """The labels for zone and region that the volume speaks of: the newer ones unless only the older ones are there."""
+    """The labels for zone and region that the volume has: the newer ones unless it has only the older ones."""
     selected = {one.key for term in volume.affinity or () for one in term.expressions}
     for keys in (selected, volume.labels.keys()):
         if ZONE in keys:

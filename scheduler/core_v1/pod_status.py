@@ -107,7 +107,7 @@ def conditions_of(status: PodStatusFields) -> tuple[Condition, ...]:
 
 
 def device_fields_of(status: PodStatusFields) -> tuple[str, ...]:
-    """The fields of the status that tell of the pod's devices, as far as they are set."""
+    """The fields of the status that describe the pod's devices, as far as they are set."""
     values = {EXTENDED_STATUS: status.extendedResourceClaimStatus}
     values[TAKEN_STATUSES] = status.nodeAllocatableResourceClaimStatuses
     return tuple(name for name, value in values.items() if value)

@@ -29,7 +29,7 @@ class ClaimVolume(NamedTuple):
 
 
 class Disk(NamedTuple):
-    """A disk that a pod names itself, by all that tells it from others. is_shared: pods that only read can share it."""
+    """A disk that a pod names itself, by everything that identifies it. is_shared: pods that only read can share it."""
 
     kind: str
     name: tuple[str, ...]

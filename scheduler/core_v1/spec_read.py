@@ -34,7 +34,7 @@ class SpecRead:
 
 
 def _text(raw: Mapping[str, object]) -> str:
-    """The quickest text that tells 1 from true and from 1.0; "" where there is none."""
+    """The quickest text that distinguishes 1 from true and from 1.0; "" where there is none."""
     try:
         return repr(raw)
     except (RecursionError, ValueError):  # nested too deeply, or a number with too many digits

@@ -1,7 +1,7 @@
 """Where the data of a volume is: a CSI volume, or one of a kind that was part of Kubernetes once.
 
 Those kinds are served by CSI drivers today, and a node that has migrated one of them sees the volume as its driver's:
-by another name, and in the topology that the driver's labels tell. The sources are read as they come: a field of a
+by another name, and in the topology of the driver's labels. The sources are read as they come: a field of a
 wrong type is empty here.
 Source: k8s.io/api core/v1 Volume and PersistentVolumeSource; k8s.io/csi-translation-lib.
 """
@@ -32,7 +32,7 @@ class Handle(NamedTuple):
 class Migration:
     """A kind of volume that a CSI driver has taken over. plugin: what classes and nodes call it.
 
-    zone_key: the label that tells the zones of volumes from then on, empty where it stays as it is. handle: the
+    zone_key: the label with the zones of volumes from then on, empty where it stays as it is. handle: the
     driver's name of a volume, given its source and labels; empty for one that the driver cannot have.
     """
 

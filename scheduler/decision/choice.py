@@ -31,7 +31,7 @@ def totals(cycle: Cycle, plugins: Iterable[Plugin], nodes: Numbers, ranks: Numbe
 def weighted(
     cycle: Cycle, plugins: Iterable[Plugin], nodes: Numbers, ranks: Numbers
 ) -> Iterator[tuple[Plugin, Numbers]]:
-    """The same by plugin, without those that do not tell these nodes apart."""
+    """The same by plugin, without those that score all these nodes alike."""
     for plugin in plugins:
         if plugin.score:
             counts = ranks if plugin.name == DYNAMIC_RESOURCES.name else cycle.template.counts_of(plugin.name, nodes)

@@ -183,7 +183,7 @@ class Cluster:
         self._invariants.on_claim(uid, before, self._counted(uid))
 
     def leave_alone(self, claim_uid: str, pools: tuple[PoolID, ...]) -> None:
-        """The claim has devices of these pools, and nobody can tell which. No pools: it can be told again."""
+        """The claim has unknown devices of these pools. No pools: its devices are known again."""
         self._slices.leave_alone(claim_uid, pools)
 
     def remove_claim(self, uid: str) -> None:
@@ -309,7 +309,7 @@ class Cluster:
         if pod.node_name or not self._makes_claims:
             return None
         if left := self.claims.of_extended_resources(pod.uid):
-            reason = f"ResourceClaim {left.claim}, left of an earlier attempt, has to be deleted before the next one"
+            reason = f"ResourceClaim {left.claim} of an earlier attempt must be deleted first"
             return Waiting(reason, kept=left)
         if not self.extended_resources.asked_by(pod):
             return None

@@ -103,7 +103,7 @@ def fit_error(nodes: int, reasons: Counter[str], *, before: str = "", explanatio
     """The message of a pod that fits nowhere, as kube-scheduler writes it.
 
     nodes: how many there are. reasons: of `counts`. before: what refuses every node at once, in place of the reasons.
-    explanation: more, of which the first line is told after the rest.
+    explanation: more; its first line follows the rest.
     """
     if not nodes:
         return _with("no nodes available to schedule pods", explanation)

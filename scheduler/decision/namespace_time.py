@@ -1,6 +1,6 @@
 """The time that decisions take, by namespace: one whose pods are costly to decide waits while others have pods to try.
 
-What a decision costs is up to what users write. Where others want it, one namespace has a twentieth of the time that
+The cost of a decision depends on what users write. If others need it, one namespace gets a twentieth of the time that
 decisions take; a namespace whose decisions are quick never waits.
 """
 

@@ -160,7 +160,7 @@ def _taken_by_devices(kept: Iterable[Kept]) -> frozenset[str]:
 def lacking_devices(
     cluster: Cluster, pod: Pod | None, groups: Iterable[tuple[Sequence[Claim], Mask]]
 ) -> list[tuple[Outcome, Mask]]:
-    """Why these nodes cannot give these claims their devices; that of the nearest node tells who has them.
+    """Why these nodes cannot provide the devices of these claims; for the nearest node, also who holds them.
 
     groups: nodes that are not able, and the claims without devices. Cost: O(different reasons).
     """

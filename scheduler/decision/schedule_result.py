@@ -30,10 +30,10 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class NotPlaced:
-    """The pod fits nowhere. stuck: its allocated claims that keep it from a node where it could be otherwise.
+    """The pod fits nowhere. stuck: its allocated claims without which it would fit on a node.
 
-    everywhere: what speaks against every node at once, whatever is free; else empty. lacking: what the nodes say that
-    lack devices, of those that say the same together. filtered: what filters say of the nodes that they refuse.
+    everywhere: the reason that refuses every node at once, whatever is free; else empty. lacking: what the nodes say
+    that lack devices, of those that say the same together. filtered: what filters say of the nodes that they refuse.
     """
 
     refusal: Refusal

@@ -1,6 +1,6 @@
 """The workload: what pods ask for, and how many ask for the same, for policies that look at what else may come.
 
-Memory is left out: shapes are told apart by cpu and devices.
+Memory is left out: shapes are distinguished by cpu and devices.
 """
 
 from collections.abc import Hashable, Iterable, Sequence
@@ -37,9 +37,9 @@ class WorkloadShape:
 
 
 class Workload:
-    """The shapes and their counts: those that are told, or else those of the pods that were decided so far.
+    """The shapes and their counts: those that are set, or else those of the pods that were decided so far.
 
-    changes: how often the typical shapes have to be worked out anew: when they are told, and whenever half as many pods
+    changes: how often the typical shapes have to be worked out anew: when they are set, and whenever half as many pods
     again were seen.
     """
 

@@ -153,7 +153,7 @@ class Binds:
         """The devices for the pod on the node, as things are now."""
         number = self._cluster.number_of(node)
         if number is None:
-            raise NotBound(f"node {node} is not known to the extender yet")
+            raise NotBound(f"node {node} is not known yet to the extender")
         try:
             needs = needs_of(self._cluster, pod)
             with self._cluster.time_limit.limited():
@@ -169,7 +169,7 @@ class Binds:
             return ()
         outcome = self._cluster.fleet.allocate(number, needs.pending)
         if not isinstance(outcome, Allocated):
-            raise NotBound(f"node {node} cannot give pod {pod} its devices any more: {node_text(outcome)}")
+            raise NotBound(f"node {node} can no longer provide the devices of pod {pod}: {node_text(outcome)}")
         return outcome.allocations
 
     async def _look_at_claims(self, pod: Pod) -> None:

@@ -55,7 +55,7 @@ def filter_nodes(cluster: Cluster, pod: Pod, names: Sequence[str]) -> Filtered:
     asked = Asked(cluster, names)
     reached = asked.mask & needs.reached
     able = _able(cluster, pod, needs.pending, reached)
-    failed = {name: f"node {name} is not known to the extender yet" for name in asked.unknown()}
+    failed = {name: f"node {name} is not known yet to the extender" for name in asked.unknown()}
     unresolvable = dict.fromkeys(asked.named(asked.mask & ~reached), NOT_REACHED)
     for (text, is_known), nodes in _refused(cluster, needs.pending, reached & ~able).items():
         (unresolvable if is_known else failed).update(dict.fromkeys(asked.named(nodes), text))

@@ -1,4 +1,4 @@
-"""What the extender counts and times, for Prometheus: its calls, and what every program of ours tells."""
+"""What the extender counts and times, for Prometheus: its calls, and the metrics that every program has."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ class ExtenderMetrics(CommonMetrics):
         self._calls_s.labels(verb).observe(duration_s)
 
     def refused(self, what: Refusal) -> None:
-        """A connection was closed for want of room."""
+        """A connection was closed because a limit was reached."""
         self._refused.labels(what).inc()
 
     def woke(self) -> None:

@@ -175,7 +175,7 @@ class Poke:
                 if not self._cluster.pods.is_shown(uid):
                     self.passed(uid)
             self._woke()
-            _LOG.info("devices have changed, waiting pods are woken", extra={"nodes": nodes})
+            _LOG.info("devices have changed: waking pending pods", extra={"nodes": nodes})
         elif any(map(may_pass, errors)):
             for node in nodes:
                 self.note(node)
@@ -195,6 +195,6 @@ class Poke:
         try:
             await self._api.request("PATCH", NODES.path(name=node), body=body, content_type=MERGE)
         except CallFailed as error:
-            _LOG.warning("waiting pods could not be woken: %s", error, extra={"node": node})
+            _LOG.warning("cannot wake pending pods: %s", error, extra={"node": node})
             return error
         return None

@@ -20,7 +20,7 @@ from scheduler.state.pod_requests import pod_requests
 
 
 def prioritize(cluster: Cluster, pod: Pod, names: Sequence[str]) -> Mapping[str, int]:
-    """The scores of the nodes; all 0 where nothing tells them apart, or where the pod's claims changed meanwhile."""
+    """The scores of the nodes; all 0 if they are equal, or if the pod's claims changed meanwhile."""
     scores = dict.fromkeys(names, 0)
     found = cluster.claims_of(pod)
     pending = [] if isinstance(found, Waiting) else [one.claim for one in found if one.claim.allocation is None]

@@ -52,9 +52,9 @@ def run(configuration: ExtenderConfiguration) -> int:
             secured = secure(configuration, site.connection)
             probes = health.serving(configuration.health_address, extender.probes(certificates), secured)
             url = await open_.enter_async_context(probes)
-            _LOG.info("serves /healthz, /livez, /readyz, /metrics and /debug/queue at %s", url)
+            _LOG.info("serving /healthz, /livez, /readyz, /metrics and /debug/queue at %s", url)
             serving = server.serving(configuration.address, certificates, extender.served())
-            _LOG.info("serves %s at %s", ", ".join(extender.verbs()), await open_.enter_async_context(serving))
+            _LOG.info("serving %s at %s", ", ".join(extender.verbs()), await open_.enter_async_context(serving))
             await extender.run(stop)
 
     return running.run(work)

@@ -127,7 +127,7 @@ class _Room:
         """Room for the body of the call, while the context is open. Raises _Refused."""
         needed = _largest_of(request)
         if needed > self._left:
-            raise _Refused(503, f"the calls under way take up {self._most} bytes, as many as they may")
+            raise _Refused(503, f"the calls in progress already use the limit of {self._most} bytes")
         self._left -= needed
         try:
             yield
@@ -153,10 +153,10 @@ def _check(request: web.Request, served: ServedVerbs, under_way: int) -> None:
         certificate = request.get_extra_info("peercert")
         if not is_allowed(certificate, served.clients):
             names = ", ".join(names_in(certificate)) or "no name"
-            _LOG.warning("a client was refused: none of its names may call", extra={"names": names})
-            raise _Refused(403, f"the client's certificate has {names}, none of which may call")
+            _LOG.warning("rejected a client: none of its names is allowed", extra={"names": names})
+            raise _Refused(403, f"the client's certificate has {names}, none of which is allowed")
     if under_way > served.most_calls:
-        raise _Refused(503, f"{served.most_calls} calls like this are under way already")
+        raise _Refused(503, f"{served.most_calls} calls of this verb are already in progress")
 
 
 async def _body(request: web.Request, timeout_s: float) -> bytes:
@@ -165,7 +165,7 @@ async def _body(request: web.Request, timeout_s: float) -> bytes:
         async with asyncio.timeout(timeout_s):
             return await request.read()
     except TimeoutError as error:
-        raise _Refused(408, f"the body did not come within {timeout_s:g} s") from error
+        raise _Refused(408, f"the body did not arrive within {timeout_s:g} s") from error
     except web.HTTPRequestEntityTooLarge as error:
         raise _too_large() from error
     except (web.RequestPayloadError, ConnectionError) as error:

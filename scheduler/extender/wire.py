@@ -97,7 +97,7 @@ def read(type_: type[Request], body: bytes) -> Request:
     try:
         raw = orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        raise Malformed(f"the body is no JSON: {error}") from error
+        raise Malformed(f"the body is not JSON: {error}") from error
     if not isinstance(raw, dict):
         raise Malformed(f"the body must be a JSON object (got {'null' if raw is None else shown(raw)})")
     return _typed(type_, raw)

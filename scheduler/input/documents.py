@@ -79,7 +79,7 @@ def _files_below(directory: str) -> Iterator[str | Finding]:
     files = sorted(str(Path(folder, name)) for folder, _, names in walk for name in names if _is_manifest(name))
     yield from (Finding(Place(str(error.filename)), _cannot_be_read(error)) for error in unreadable)
     if not files and not unreadable:
-        yield Finding(Place(directory), "the directory holds no .yaml, .yml or .json file")
+        yield Finding(Place(directory), "the directory contains no .yaml, .yml or .json file")
     yield from map(_checked, files)
 
 
@@ -93,7 +93,7 @@ def _checked(file: str) -> str | Finding:
         mode = Path(file).stat().st_mode
     except OSError as error:
         return Finding(Place(file), _cannot_be_read(error))
-    return file if stat.S_ISREG(mode) else Finding(Place(file), "cannot be read: it is no regular file")
+    return file if stat.S_ISREG(mode) else Finding(Place(file), "cannot be read: not a regular file")
 
 
 def _cannot_be_read(error: OSError) -> str:
@@ -173,7 +173,11 @@ def _flattened(place: Place, document: object, *, is_named: bool) -> Iterator[Ra
             yield from _flattened(_item(place, number), item, is_named=is_named)
         return
     if not isinstance(document, dict):
-        yield Finding(place, f"is no object but {_described(document)}") if is_named else RawObject(place, {}, is_named)
+        yield (
+            Finding(place, f"is not an object but {_described(document)}")
+            if is_named
+            else RawObject(place, {}, is_named)
+        )
         return
     kind = document.get("kind")
     if not isinstance(kind, str) or not kind.endswith("List") or "items" not in document:
@@ -181,7 +185,7 @@ def _flattened(place: Place, document: object, *, is_named: bool) -> Iterator[Ra
         return
     items = document["items"]
     if items is not None and not isinstance(items, list):
-        yield Finding(place, f"items is no list but {_described(items)}", step_text(kind))
+        yield Finding(place, f"items is not a list but {_described(items)}", step_text(kind))
         return
     for number, item in enumerate(items or ()):
         yield from _flattened(_item(place, number), _typed(item, kind, document.get("apiVersion")), is_named=is_named)
@@ -210,4 +214,4 @@ def _shortened(found: Iterable[RawObject | Finding], place: Place) -> Iterator[R
         if isinstance(one, RawObject) or number <= MAX_FINDINGS:
             yield one
     if number > MAX_FINDINGS:
-        yield Finding(place, f"and {number - MAX_FINDINGS} more entries are no objects")
+        yield Finding(place, f"and {number - MAX_FINDINGS} more entries are not objects")

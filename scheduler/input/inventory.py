@@ -1,6 +1,6 @@
 """Raw objects to typed ones: the inventory of a cluster, with everything that is wrong with the input.
 
-All errors are collected, so that one run tells all of them. An object that stands twice is an error
+All errors are collected, so that one run reports all of them. An object that appears twice is an error
 unless both say the same, or one was read later than the other: a must-gather reads pods twice.
 An object with generateName gets a name, the same on every run.
 Kinds that no allocation depends on are counted and named.
@@ -121,7 +121,7 @@ class Inventory:
     holders: claims with errors, of which only the devices that they have count. faults: why a claim or a template is
     not used although it is there, by (kind, namespace, name). kinds: also of objects with errors. skipped: how many of
     other kinds, by `kind (group)`. unseen: how many of these ask for claims, so that pods may wait of which nothing is
-    known. nodes: those that slices name, where the input holds no Node at all. storage: claims, volumes, classes, all.
+    known. nodes: those that slices name, if the input contains no Node. storage: claims, volumes, classes, all.
     """
 
     slices: list[Slice] = field(default_factory=list)
@@ -469,7 +469,7 @@ def _subject(kind: str, raw: Mapping[str, object]) -> str:
 
 
 def _key(raw: Mapping[str, object], kind: str) -> tuple[str, str, str]:
-    """What tells one object of an inventory from the others."""
+    """What identifies an object of an inventory."""
     return kind, _metadata(raw, "namespace") or DEFAULT_NAMESPACE, _metadata(raw, "name")
 
 

@@ -1,6 +1,6 @@
 """JSON as kubectl reads it: one value, or several one after the other.
 
-orjson is fast and strict: no NaN, no halves of characters. What it does not tell is looked for, and sends the
+orjson is fast and strict: no NaN, no halves of characters. What it does not report is looked for, and sends the
 text through a slower reader: two keys of one name, which are an error as in YAML, and numbers such as 2.0, which
 kubectl makes integers.
 """
@@ -54,7 +54,7 @@ def _several(text: str) -> Generator[object, None, int]:
         assert between is not None
         start, is_separated = between.end(), between[1] is not None
     if start < len(text) and not is_separated:
-        raise InvalidJSON(f"{_position(text, start)}: neither a value nor --- follows the one before")
+        raise InvalidJSON(f"{_position(text, start)}: expected a value or ---")
     return start
 
 
@@ -125,7 +125,7 @@ def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     result = dict(pairs)
     if len(result) < len(pairs):
         twice = next(name for _, name in duplicates(name for name, _ in pairs))
-        raise InvalidJSON(f"the key '{step_text(twice)}' stands twice in one object")
+        raise InvalidJSON(f"the key '{step_text(twice)}' appears twice in one object")
     return result
 
 

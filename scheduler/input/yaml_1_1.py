@@ -120,11 +120,11 @@ class _Builder:
             raise InvalidYAML(f"unknown alias *{name}", event.start_mark)
         value = self._anchors[event.anchor]
         if id(value) in self._open:
-            raise InvalidYAML(f"the alias *{name} stands inside what it names", event.start_mark)
+            raise InvalidYAML(f"the alias *{name} is used inside its own anchor", event.start_mark)
         if event.anchor not in self._heights:
             self._heights[event.anchor] = _height(value, {})
         if len(self._stack) + self._heights[event.anchor] > MAX_DEPTH:
-            raise InvalidYAML(f"the alias *{name} makes more than {MAX_DEPTH} levels of nesting", event.start_mark)
+            raise InvalidYAML(f"the alias *{name} causes more than {MAX_DEPTH} levels of nesting", event.start_mark)
         self._aliased = True
         self._add(value, event)
 
@@ -179,7 +179,7 @@ class _Builder:
         if key in container:
             merged = self._merged.get(id(container), set())
             if key not in merged:
-                raise InvalidYAML(f"the key '{step_text(key)}' stands twice in one mapping", mark)
+                raise InvalidYAML(f"the key '{step_text(key)}' appears twice in one mapping", mark)
             merged.discard(key)
         return key
 

@@ -118,7 +118,7 @@ def _ignorable(judged: Judged) -> Iterator[Trap]:
         consequence = "when bind fails or is not answered, kube-scheduler binds the pod itself, without its devices"
         yield Trap(Severity.ERROR, path, value=True, consequence=consequence, remedy="false")
     if not judged.is_authoritative and not extender.ignorable:
-        consequence = "while the extender is away no pod is placed, though kube-scheduler could do without its advice"
+        consequence = "no pod is placed while the extender is unavailable, although its answers are only advice"
         yield Trap(Severity.WARNING, path, _said(extender, "ignorable"), consequence, "true")
 
 
@@ -140,7 +140,7 @@ def _plugin_on(judged: Judged) -> Iterator[Trap]:
             is_writing = not _WRITING.isdisjoint(points)
             does = "it allocates before the extender binds" if is_writing else "it refuses nodes"
             consequence = f"profile {named.name} has {DYNAMIC_RESOURCES} on{_at(points)}: {does}, by a view that lacks "
-            consequence += "what the extender has taken" + (": a device can be given twice" if is_writing else "")
+            consequence += "what the extender has taken" + (": a device can be allocated twice" if is_writing else "")
             remedy = f"{_SWITCHED_OFF}, and {DYNAMIC_RESOURCES} in no list `enabled`"
             severity = Severity.ERROR if is_writing else Severity.WARNING
             yield Trap(severity, _plugins_path(named), None, consequence, remedy)
@@ -195,7 +195,7 @@ def _sampling(judged: Judged) -> Iterator[Trap]:
 
 def _sampled(judged: Judged, path: str, value: object) -> Trap:
     consequence = (
-        "from 100 nodes on kube-scheduler stops looking before it has seen all, and asks only about those it saw"
+        "with 100 nodes or more, kube-scheduler stops before it has filtered all, and calls the extender only for those"
     )
     if judged.is_authoritative:
         consequence += ": a pod counts as unschedulable though another node has its devices"
@@ -207,9 +207,9 @@ def _address(judged: Judged) -> Iterator[Trap]:
     url = _url_of(extender)
     value = _said(extender, "url_prefix")
     if url.scheme not in ("http", "https") or not url.hostname:
-        yield Trap(Severity.ERROR, path, value, "it is no URL: no call can be made", "https://HOST:9443/v1")
+        yield Trap(Severity.ERROR, path, value, "not a URL: no call can be made", "https://HOST:9443/v1")
     elif url.scheme == "http" and not _is_local(extender):
-        consequence = "whoever is in the network can read the calls and answer them; the extender does not serve it so"
+        consequence = "anyone on the network can read and answer the calls; the extender does not serve plain HTTP"
         yield Trap(Severity.ERROR, path, value, consequence, f"https://{url.netloc}{url.path}")
 
 
@@ -237,7 +237,7 @@ def _certificates(judged: Judged) -> Iterator[Trap]:
     if not _is_tls(extender):
         return
     tls = extender.tls_config
-    unverified = "kube-scheduler does not verify who answers, and says nothing of it: anybody in between can"
+    unverified = "kube-scheduler does not verify the server, and does not log that: anyone in between can answer"
     if tls.insecure:
         consequence = "kube-scheduler does not start, since a CA is given as well" if tls.has_ca else unverified
         path = judged.path("tlsConfig.insecure")
@@ -245,7 +245,7 @@ def _certificates(judged: Judged) -> Iterator[Trap]:
     elif extender.enable_https and not tls.has_ca:
         yield Trap(Severity.ERROR, judged.path("tlsConfig.caFile"), None, unverified, "the path of the extender's CA")
     if not tls.has_certificate and not _is_local(extender):
-        consequence = "the extender refuses the calls of whoever shows no certificate: no pod is placed"
+        consequence = "the extender rejects calls without a client certificate: no pod is placed"
         remedy = "certFile and keyFile, of a name among the extender's tls.clientNames"
         yield Trap(Severity.WARNING, judged.path("tlsConfig.certFile"), None, consequence, remedy)
 
@@ -266,14 +266,14 @@ def _timeout(judged: Judged) -> Iterator[Trap]:
 def _weight(judged: Judged) -> Iterator[Trap]:
     extender = judged.extender
     if extender.prioritize_verb and extender.weight <= 0:
-        consequence = "kube-scheduler does not start: whoever prioritizes needs a weight above 0"
+        consequence = "kube-scheduler does not start: prioritizeVerb requires a weight above 0"
         yield Trap(Severity.ERROR, judged.path("weight"), _said(extender, "weight"), consequence, "5")
 
 
 _SERVED: Mapping[Mode, Mapping[str, str]] = {
     Mode.AUTHORITATIVE: {
-        "filter": "nodes are not told apart by their devices: pods are bound after many attempts, or not at all",
-        "prioritize": "policy and the order of alternatives have no say in the choice of the node",
+        "filter": "nodes are not filtered by their devices: pods are bound after many attempts, or not at all",
+        "prioritize": "policy and the order of alternatives do not influence the choice of the node",
         "preempt": "pods are evicted from nodes where the devices would not fit afterwards",
         "bind": "",
     },
@@ -288,19 +288,27 @@ def _verbs(judged: Judged) -> Iterator[Trap]:
         said = getattr(judged.extender, f"{verb}_verb")
         path = judged.path(f"{verb}Verb")
         if said and verb not in served:
-            consequence = "the extender does not serve it in advisory mode: each preemption in the cluster asks in vain"
+            consequence = (
+                "the extender does not serve it in advisory mode: each preemption in the cluster makes a useless call"
+            )
             yield Trap(Severity.WARNING, path, said, consequence, f"no {verb}Verb")
         elif said and said != verb:
             yield Trap(Severity.WARNING, path, said, "the extender does not know it: each call fails", verb)
         elif not said and served.get(verb):
             yield Trap(Severity.WARNING, path, None, served[verb], verb)
     if not any((judged.extender.filter_verb, judged.extender.prioritize_verb, judged.extender.bind_verb)):
-        yield Trap(Severity.WARNING, judged.path(), None, "it is asked for nothing", "filterVerb, prioritizeVerb")
+        yield Trap(
+            Severity.WARNING,
+            judged.path(),
+            None,
+            "it has no verb: kube-scheduler never calls it",
+            "filterVerb, prioritizeVerb",
+        )
 
 
 def _managed_resources(judged: Judged) -> Iterator[Trap]:
     if resources := judged.extender.managed_resources:
-        consequence = "kube-scheduler asks only about pods whose containers request one of these; claims do not count: "
+        consequence = "kube-scheduler calls the extender only for pods whose containers request these, not for claims: "
         if judged.is_authoritative:
             severity, rest = Severity.ERROR, "pods with claims are bound without devices"
         else:
@@ -313,7 +321,7 @@ def _binders(judged: Judged) -> Iterator[Trap]:
     binders = [number for number, one in enumerate(judged.configuration.extenders) if one.bind_verb]
     if len(binders) > 1:
         value = ", ".join(f"extenders[{number}]" for number in binders)
-        consequence = "kube-scheduler does not start: one extender at most may bind"
+        consequence = "kube-scheduler does not start: at most one extender may bind"
         yield Trap(Severity.ERROR, "extenders", value, consequence, "one bindVerb")
 
 
@@ -321,7 +329,7 @@ def _twice(judged: Judged) -> Iterator[Trap]:
     ours = _place(judged.extender)
     for number, other in enumerate(judged.configuration.extenders):
         if number != judged.number and _place(other) == ours:
-            consequence = f"the extender of {judged.path()} is asked twice about each pod"
+            consequence = f"the extender of {judged.path()} is called twice for each pod"
             yield Trap(Severity.WARNING, f"extenders[{number}].urlPrefix", other.url_prefix, consequence, "one entry")
 
 

@@ -195,7 +195,7 @@ class Loop:
                 self._go_on_later(entry, took_s, started)
 
     def _lets_others_go_first(self, entry: QueuedPod, now: float) -> bool:
-        """Whether the pod's namespace has had its share of time, and others want it.
+        """Whether the pod's namespace has used its share of time, and others need it.
 
         A decision that is known to be costly is not gone on with while others are being bound either: their calls wait
         as long as it takes.

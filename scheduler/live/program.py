@@ -61,7 +61,7 @@ def run(configuration: Configuration) -> int:
             scheduler = Scheduler(configuration, site)
             secured = secure(configuration, site.connection)
             async with serving(configuration.health_address, scheduler.probes(), secured) as url:
-                _LOG.info("serves /healthz, /livez, /readyz, /metrics and /debug/queue at %s", url)
+                _LOG.info("serving /healthz, /livez, /readyz, /metrics and /debug/queue at %s", url)
                 await scheduler.run(stop)
 
     return running.run(work)

@@ -59,7 +59,7 @@ class Claims:
     def of(self, pod: Pod) -> list[tuple[PodClaim, InputClaim]] | Waiting:
         """The claims of a pod in the order of its entries; an entry that needs none is left out."""
         if pod.claims and pod.group:
-            return Waiting(f"is of a pod group: {GROUPS_UNSUPPORTED}")
+            return Waiting(f"belongs to a pod group: {GROUPS_UNSUPPORTED}")
         found: list[tuple[PodClaim, InputClaim]] = []
         for entry in pod.claims:
             resolved = self._by_name(pod, entry) if entry.claim_name else self._by_template(pod, entry)
@@ -68,7 +68,7 @@ class Claims:
             if resolved is None:
                 continue
             if any(owner.is_controller and owner.kind == "PodGroup" for owner in resolved.decoded.metadata.owners):
-                return Waiting(f"claim {resolved.claim} is of a pod group: {GROUPS_UNSUPPORTED}")
+                return Waiting(f"claim {resolved.claim} belongs to a pod group: {GROUPS_UNSUPPORTED}")
             if resolved.decoded.metadata.deletion_timestamp:
                 return Waiting(f"claim {resolved.claim} is being deleted")
             found.append((entry, resolved))
@@ -109,7 +109,9 @@ class Claims:
         if fault := self._faults.get(("ResourceClaim", namespace, name)):
             return Waiting(f"claim {namespace}/{name} {fault}")
         hint = (
-            _hint(namespace, name, self.objects) if self._has_claims else " (the input holds no ResourceClaim at all)"
+            _hint(namespace, name, self.objects)
+            if self._has_claims
+            else " (the input contains no ResourceClaim at all)"
         )
         return Waiting(f"claim {namespace}/{name} does not exist{hint}")
 
@@ -125,14 +127,14 @@ class Claims:
                 return Waiting(f"claim template {pod.namespace}/{entry.template_name} {fault}")
             hint = _hint(pod.namespace, entry.template_name, self._templates)
             if not self._templates:
-                hint = " (the input holds no ResourceClaimTemplate at all)"
+                hint = " (the input contains no ResourceClaimTemplate at all)"
             return Waiting(f"claim template {pod.namespace}/{entry.template_name} does not exist{hint}")
         name = self.unused_name(pod.namespace, generate_name(pod.name, entry.name), f"{pod}/{entry.name}")
         decoded = decode(_raw_claim(pod, entry, name, template))
         if not isinstance(decoded.object, Claim):
             # A long name is cut, and what is left may be no name: kube-controller-manager fails there as well.
             return Waiting(
-                f"no claim can be made of template {pod.namespace}/{entry.template_name}: {decoded.errors[0]}"
+                f"cannot create a claim from template {pod.namespace}/{entry.template_name}: {decoded.errors[0]}"
             )
         found = InputClaim(decoded.object, decoded)
         self.keep(found)

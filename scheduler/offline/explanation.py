@@ -94,7 +94,7 @@ def _plugin_refusal(cluster: Cluster, look: Look, name: str) -> PluginRefusal | 
 
 
 def lacking_devices(answers: Mapping[str, Answer]) -> list[str]:
-    """The nodes that are refused for want of devices."""
+    """The nodes that lack devices."""
     return [name for name, answer in answers.items() if isinstance(answer, Refused | Exhausted)]
 
 

@@ -101,7 +101,7 @@ class Placement:
         self._version = VERSION
 
     def run(self, pods: Sequence[Pod], claims: Sequence[Claim], progress: Callable[[int, int], None]) -> list[Result]:
-        """The pods in their order, then the claims, which no pod uses; progress is told (done, all)."""
+        """Place the pods in their order, then the claims that no pod uses; progress is reported as (done, all)."""
         results: list[Result] = []
         total = len(pods) + len(claims)
         for pod in sorted(pods, key=order_of):
@@ -213,14 +213,14 @@ class Placement:
         return UnplacedPod(look.pod, look.claims, "", tuple(groups), asked, self.updating(names), nodes, kept)
 
     def _without_nodes(self) -> str:
-        return "" if self.cluster.fleet.all else "the input holds no node"
+        return "" if self.cluster.fleet.all else "the input contains no node"
 
     def _in_the_way(self, pod: Pod) -> str:
         """Why no claim can be made for the pod's extended resources, whatever is free."""
         if not self.cluster.extended_resources.asked_by(pod):
             return ""
         if left := self.claims.of_extended_resources(pod):
-            return f"claim {left.claim}, left of an earlier attempt, has to be deleted before the next one"
+            return f"claim {left.claim} of an earlier attempt must be deleted first"
         if other := self.claims.objects.get((pod.namespace, claim_name(pod))):
             return f"claim {other.claim}, which is not the pod's, has the name of the claim for its extended resources"
         return ""
@@ -289,9 +289,9 @@ def unused_claims(claims: Claims, pods: Iterable[Pod]) -> list[Claim]:
 def _waits(pod: Pod) -> str:
     """Why no scheduler looks at the pod now, or ever again."""
     if pod.is_finished:
-        return f"is finished (phase {pod.phase}): it needs nothing any more"
+        return f"is finished (phase {pod.phase}): it needs no devices"
     if pod.is_deleting:
-        return "is being deleted: it needs nothing any more"
+        return "is being deleted: it needs no devices"
     return f"scheduling is gated by {', '.join(pod.gates)}" if pod.gates else ""
 
 

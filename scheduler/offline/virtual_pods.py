@@ -115,7 +115,7 @@ def _top(owner: Owner | None, pod: Pod, by_key: Mapping[_Key, Workload]) -> _Key
 
 
 def _maker(owner: Owner, pod: Pod) -> Owner | None:
-    """Who has made an owner that is not in the input, as the names tell that the controllers give."""
+    """The creator of an owner that is not in the input, found by the names that controllers generate."""
     suffix = f"-{pod.labels.get(_TEMPLATE_HASH, '')}"
     if owner.kind == "ReplicaSet" and len(suffix) > 1 and owner.name.endswith(suffix):
         return Owner("Deployment", owner.name.removesuffix(suffix), "")

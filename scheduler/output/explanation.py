@@ -90,7 +90,7 @@ def _node_lines(explanation: Explanation) -> Iterator[str]:
     if on_node is None:
         return
     if isinstance(answer, str):
-        yield f"  its devices: {'would do' if isinstance(on_node.answer, Allocated) else 'would not do either'}"
+        yield f"  its devices: {'would fit' if isinstance(on_node.answer, Allocated) else 'would not fit either'}"
     yield from (f"  {line}" for line in _device_lines(on_node, node))
 
 
@@ -106,10 +106,10 @@ def _plugin_lines(refusal: PluginRefusal | None, answer: str) -> Iterator[str]:
 
 def _role(explanation: Explanation, answer: Answer) -> str:
     if explanation.is_asked_for:
-        return "which was asked for"
+        return "given by --node"
     if isinstance(answer, AllocationError):
         return "where the attempt ends"
-    return "which is chosen" if isinstance(answer, Allocated) else "the nearest"
+    return "selected" if isinstance(answer, Allocated) else "the nearest"
 
 
 def _device_lines(on_node: NodeExplanation, node: str) -> Iterator[str]:
@@ -152,7 +152,7 @@ def _taken(on_node: NodeExplanation, funnel: Funnel) -> list[DeviceID]:
 def passed_over_text(one: PassedOver) -> str:
     """Why an alternative was not taken."""
     if isinstance(one.answer, Allocated):
-        return "it could be had only if an earlier request took another alternative"
+        return "it is available only if an earlier request took another alternative"
     return answer_text(one.answer)
 
 
@@ -162,9 +162,9 @@ def _remedy_lines(on_node: NodeExplanation) -> Iterator[str]:
         yield "it is known to fit if" if isinstance(on_node.answer, Exhausted) else "would fit if"
         yield from (f"  {text}" for text in remedy_texts(on_node.remedies, has_many_claims=has_many))
     else:
-        yield "no single change was found that would make it fit"
+        yield "no single change that makes it fit was found"
     if not on_node.is_whole:
-        yield "of some changes it is not known whether they would do, since the budget for it is spent"
+        yield "some changes could not be verified within the budget"
 
 
 def _allocated(claim: Claim) -> Iterator[str]:

@@ -101,7 +101,7 @@ def _score(answer: Answer) -> list[float] | None:
 
 
 def _refused_by(answer: Answer) -> str | None:
-    """Whether it is for want of devices, or for another reason, that the node is none for the pod."""
+    """What refuses the node: `Devices`, or `Node` for any other reason."""
     if isinstance(answer, Allocated):
         return None
     return "Node" if isinstance(answer, str) else "Devices"

@@ -1,6 +1,6 @@
-"""What is said about the input beside the result: errors, warnings, and what was not looked at, a line each.
+"""The report on the input: errors, warnings, and what was not looked at, one line each.
 
-Whatever the input holds, the report stays short: of many findings in one document the first are told.
+Whatever the input holds, the report stays short: of many findings in one document the first are printed.
 """
 
 from collections import Counter
@@ -30,17 +30,17 @@ def report(inventory: Inventory) -> Iterator[str]:
     if inventory.skipped:
         kinds = [f"{number} {kind}" for kind, number in sorted(inventory.skipped.items())]
         rest = [f"objects of {len(kinds) - MAX_REPORTED} more kinds"] if len(kinds) > MAX_REPORTED else []
-        yield f"not looked at: {', '.join(kinds[:MAX_REPORTED] + rest)}"
+        yield f"ignored: {', '.join(kinds[:MAX_REPORTED] + rest)}"
     for workload in inventory.workloads:
         if workload.note:
-            yield f"{workload} {workload.note}: it stands for no pod"
+            yield f"{workload} {workload.note}: no pods are placed for it"
     missing = [kind for kind in ("Node", "ResourceSlice", "DeviceClass") if kind not in inventory.kinds]
     if inventory.nodes and "Node" in missing:
         missing.remove("Node")
         number = f"{len(inventory.nodes)} node{' is' if len(inventory.nodes) == 1 else 's are'}"
-        yield f"warning: the input holds no Node: {number} taken from the slices, without labels, taints and resources"
+        yield f"warning: the input contains no Node: {number} taken from slices, without labels, taints and resources"
     if missing and inventory.kinds:
-        yield f"warning: the input holds no {', no '.join(missing)}"
+        yield f"warning: the input contains no {', no '.join(missing)}"
     yield from _incomplete_pools(inventory.slices)
 
 
@@ -54,13 +54,13 @@ def _incomplete_pools(slices: Iterable[Slice]) -> Iterator[str]:
         if not kept or slice_.generation == kept[0].generation:
             kept.append(slice_)
     reported = [
-        f"{driver}/{pool} ({len(kept)} of {kept[0].slice_count} slices of generation {kept[0].generation} are there)"
+        f"{driver}/{pool} ({len(kept)} of {kept[0].slice_count} slices of generation {kept[0].generation} exist)"
         for (driver, pool), kept in sorted(pools.items())
         if all(len(kept) != slice_.slice_count for slice_ in kept)
     ]
     if reported:
         rest = f" and {len(reported) - MAX_POOLS} more" if len(reported) > MAX_POOLS else ""
-        yield f"warning: of pools that are being updated no device is given: {', '.join(reported[:MAX_POOLS])}{rest}"
+        yield f"warning: pools that are being updated provide no devices: {', '.join(reported[:MAX_POOLS])}{rest}"
 
 
 def _in_short(mark: str, findings: Iterable[Finding]) -> Iterator[str]:
@@ -78,13 +78,13 @@ def _in_short(mark: str, findings: Iterable[Finding]) -> Iterator[str]:
 def unread_groups(pods: Iterable[Pod]) -> Iterator[str]:
     """One line that counts the pods of PodGroups, which are placed one by one; none where there are none."""
     if number := sum(bool(pod.group) for pod in pods):
-        yield f"warning: placement does not look at pod groups ({_pods(number)})"
+        yield f"warning: pod groups are ignored ({_pods(number)})"
 
 
 def unchecked_volumes(pods: Iterable[Pod], unseen: Collection[str], made: Iterable[ClaimKey]) -> Iterator[str]:
     """One line on volumes of claims. unseen: kinds that say where these can be, and the input does not hold.
 
-    made: claims that are known from templates although the input holds none.
+    made: claims that are known from templates although the input contains none.
     """
     asked = [claims_of(pod) for pod in pods]
     number = sum(map(bool, asked))
@@ -92,7 +92,7 @@ def unchecked_volumes(pods: Iterable[Pod], unseen: Collection[str], made: Iterab
         unseen = set(unseen) - {CLAIMS}
     if number and unseen:
         kinds = ", no ".join(sorted(unseen))
-        yield f"warning: the input holds no {kinds}: volumes of {_pods(number)} are not checked against them"
+        yield f"warning: the input contains no {kinds}: volumes of {_pods(number)} are not checked against them"
 
 
 def early_volumes(pods: Iterable[Pod], claims: Container[ClaimKey]) -> Iterator[str]:
@@ -106,7 +106,7 @@ def early_volumes(pods: Iterable[Pod], claims: Container[ClaimKey]) -> Iterator[
 
 
 def unchecked_spread(pods: Sequence[Pod], others: Iterable[Pod], kinds: Container[str]) -> Iterator[str]:
-    """One line on pods that Services and controllers would spread, of which the input holds none.
+    """One line on pods that Services and controllers would spread, of which the input contains none.
 
     pods: to be placed. others: all pods of the input. kinds: of the objects of the input.
     """
@@ -119,7 +119,8 @@ def unchecked_spread(pods: Sequence[Pod], others: Iterable[Pod], kinds: Containe
             missing.update(needed)
             number += 1
     if number:
-        yield f"warning: the input holds no {', no '.join(sorted(missing))}: {_pods(number)} will not be spread by them"
+        kinds = ", no ".join(sorted(missing))
+        yield f"warning: the input contains no {kinds}: {_pods(number)} will not be spread by them"
 
 
 def _labels(pod: Pod) -> Iterator[tuple[str, str, str]]:
@@ -134,7 +135,7 @@ def _spreading(pod: Pod) -> Iterator[str]:
 
 
 def unchecked_room(nodes: Sequence[Node], resources: Sequence[str], *, has_bound_pods: bool) -> Iterator[str]:
-    """One line on the room of nodes that the input does not tell. resources: what every node of a cluster has.
+    """One line on the resources of nodes that the input lacks. resources: what every node of a cluster has.
 
     has_bound_pods: the input holds pods that have their node.
     """
@@ -163,13 +164,13 @@ def unoffered_resources(resources: Mapping[str, int], *, is_on: bool) -> Iterato
 def unknown_priorities(classes: Mapping[str, int]) -> Iterator[str]:
     """A line for each priority class that is not there. classes: how many pods name it."""
     for name, number in sorted(classes.items()):
-        yield f"warning: the input holds no PriorityClass {name}: the priority of {_pods(number)} counts as 0"
+        yield f"warning: the input contains no PriorityClass {name}: the priority of {_pods(number)} counts as 0"
 
 
 def unchecked_namespaces(names: Iterable[str], label: str) -> Iterator[str]:
     """One line on the namespaces whose label would say whether admin access is permitted."""
     if reported := ", ".join(sorted(names)):
-        missing = f"warning: the input holds no Namespace {reported}"
+        missing = f"warning: the input contains no Namespace {reported}"
         yield f"{missing}: its label {label}, which admin access needs, is not checked"
 
 

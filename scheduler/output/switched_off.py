@@ -57,18 +57,18 @@ def _has_list(device: Device) -> bool:
 
 
 _USES = (
-    _Use(gates.DEVICE_TAINT_RULES, "DeviceTaintRules do not count", "rule", lambda found: len(found.taint_rules)),
-    _Use(gates.DEVICE_TAINTS, "taints of devices do not count", "device", _devices(lambda one: one.taints)),
+    _Use(gates.DEVICE_TAINT_RULES, "DeviceTaintRules are ignored", "rule", lambda found: len(found.taint_rules)),
+    _Use(gates.DEVICE_TAINTS, "taints of devices are ignored", "device", _devices(lambda one: one.taints)),
     _Use(
         gates.PARTITIONABLE_DEVICES,
-        "slices with counters or with devices of several nodes are left out",
+        "slices with counters or with devices of several nodes are ignored",
         "slice",
         _slices(lambda one: one.counter_sets or one.reach.per_device),
     ),
-    _Use(gates.COMPATIBILITY_GROUPS, "slices with compatibility groups are left out", "slice", _slices(_has_groups)),
+    _Use(gates.COMPATIBILITY_GROUPS, "slices with compatibility groups are ignored", "slice", _slices(_has_groups)),
     _Use(
         gates.CONSUMABLE_CAPACITY,
-        "devices that could be shared are not",
+        "devices are not shared",
         "device",
         _devices(lambda one: one.allow_multiple_allocations),
     ),
@@ -80,7 +80,7 @@ _USES = (
     ),
     _Use(
         gates.NODE_ALLOCATABLE_RESOURCES,
-        "what devices take of their node does not count",
+        "resources that devices take from their node are ignored",
         "device",
         _devices(lambda one: one.node_allocatable),
     ),

@@ -1,4 +1,4 @@
-"""InterPodAffinity: which other pods a pod wants in its topology domain, which it keeps away, and which keep it away.
+"""InterPodAffinity: which other pods a pod requires in its topology domain, keeps away, and is kept away by.
 
 Every required term of affinity needs a pod in the node's domain that matches all of them; the first pod of its kind,
 which matches its own terms, may be anywhere. Preferred terms, of the pod and of those on nodes, add up to a score.
@@ -112,7 +112,7 @@ def _wanted(cycle: Cycle) -> Iterator[tuple[int, Numbers]]:
 
 
 def _scaled(raw: Numbers) -> Numbers:
-    """From 0 for the least to MAX_SCORE for the most; all 0 where nothing tells them apart."""
+    """From 0 for the least to MAX_SCORE for the most; all 0 if they are equal."""
     least, most = (int(raw.min()), int(raw.max())) if raw.size else (0, 0)
     if least == most:
         return np.zeros_like(raw)

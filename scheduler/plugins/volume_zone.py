@@ -1,6 +1,6 @@
-"""VolumeZone: a volume whose labels tell its zone or region can be used there only.
+"""VolumeZone: a volume whose labels name its zone or region can be used there only.
 
-Nodes that tell neither are taken for those of a cluster with one zone. Ephemeral volumes are not looked at.
+Nodes without both labels count as nodes of a cluster with one zone. Ephemeral volumes are not checked.
 Source: kube-scheduler's volume_zone.go.
 """
 
@@ -41,7 +41,7 @@ def _pre_filter(cycle: Cycle) -> str:
 
 
 def _problem(volumes: Volumes, claim: PersistentVolumeClaim) -> str:
-    """Why nobody can tell the zone of the claim's volume, which is no problem where it is still to be chosen."""
+    """Why the zone of the claim's volume is unknown; that is no problem while the volume is still to be selected."""
     if claim.volume:
         is_known = VOLUMES in volumes.unseen or claim.volume in volumes.objects.volumes.watched
         return "" if is_known else f'persistentvolume "{claim.volume}" not found'
@@ -72,7 +72,7 @@ def _within(volumes: Volumes, key: str, zones: frozenset[str]) -> Mask:
 
 
 def _zones(volume: PersistentVolume) -> Iterator[tuple[str, frozenset[str]]]:
-    """The labels that tell where the volume is, and where that is; one that names nothing between two zones is none."""
+    """The labels with the volume's zones or regions, and their values; a label with an empty zone is ignored."""
     for key in _LABELS:
         if key in volume.labels:
             zones = frozenset(zone.strip() for zone in volume.labels[key].split(ZONE_DELIMITER))

@@ -249,7 +249,7 @@ class Queue:
         return self._waiting.counts()
 
     def dump(self) -> Iterator[dict[str, object]]:
-        """All pods, as JSON, for a person who wants to know why one waits; times as they were given.
+        """All pods, as JSON, for a person who asks why a pod waits; times as they were given.
 
         In the order in which they came; each as it is when it is its turn, since the queue may go on in between.
         """

@@ -96,13 +96,13 @@ class ClaimStatuses:
             async with self._limit.of(pod.namespace):
                 names = await self._put_back(loser)
         except (CallFailed, Undecodable) as error:
-            _LOG.warning("pod %s: entries that its status has lost could not be put back: %s", pod, error)
+            _LOG.warning("pod %s: cannot restore entries that its status has lost: %s", pod, error)
         except Exception:  # noqa: BLE001 - whatever it is, it costs this pod alone
-            _LOG.exception("pod %s: entries that its status has lost could not be put back", pod)
+            _LOG.exception("pod %s: cannot restore entries that its status has lost", pod)
         else:
             if names:
                 _LOG.info(
-                    "entries that status.resourceClaimStatuses has lost are put back: %s",
+                    "restored entries that status.resourceClaimStatuses had lost: %s",
                     names,
                     extra={"pod": str(pod)},
                 )

@@ -99,7 +99,7 @@ class Refusals:
             trouble = f"{error.status} {error.reason}" if isinstance(error, ApiError) else type(error).__name__
             # Of a server that takes none of ten thousand, the log says so once.
             level = logging.DEBUG if trouble == self._trouble else logging.WARNING
-            _LOG.log(level, "pod %s: its condition could not be written: %s", pod, error)
+            _LOG.log(level, "pod %s: cannot write its condition: %s", pod, error)
             self._trouble = trouble
         else:
             self._trouble = ""

@@ -100,7 +100,7 @@ class _Series:
 class Events:
     """What is still to be written; `run` writes it.
 
-    Of a pod its own scheduler tells, as kube-scheduler's profiles do. controller: who tells of all else. host: where
+    A pod's own scheduler name reports its events, as in kube-scheduler. controller: reports all others. host: where
     this process runs.
     dropped, failed: how many were not written because the queue was full, or the API server refused them.
     """

@@ -67,7 +67,7 @@ class Access:
         return await asyncio.shield(self._asking.get(key) or self._ask(key, token.strip()))
 
     def _ask(self, key: tuple[bytes, str, str], token: str) -> asyncio.Task[AccessAnswer]:
-        """Ask once for all who want to know the same."""
+        """Ask once for all callers with the same question."""
         task = self._asking[key] = asyncio.create_task(self._asked(key, token))
         task.add_done_callback(lambda _: self._asking.pop(key))
         return task

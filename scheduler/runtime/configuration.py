@@ -71,7 +71,7 @@ def _namespace(name: str) -> str:
 
 def _release(name: str) -> str:
     if name and name not in RELEASES:
-        raise refused(f"is no known release: one of {', '.join(sorted(RELEASES))}, or empty")
+        raise refused(f"must be a known release: one of {', '.join(sorted(RELEASES))}, or empty")
     return name
 
 

@@ -144,7 +144,7 @@ class Core:
         return [sweep, self.kept("claim statuses", self._claim_statuses.run)]
 
     async def kept(self, part: str, work: Callable[[], Awaitable[None]]) -> None:
-        """Do the work until cancelled; whatever it fails at is told, and costs nothing else: it begins again."""
+        """Do the work until cancelled; a failure is logged, and the work starts again."""
         logged = ""
         while True:
             try:
@@ -152,7 +152,7 @@ class Core:
             except Exception as error:  # noqa: BLE001 - whatever it is, it must not end the program
                 reason = f"{type(error).__name__}: {error}"
                 if reason != logged:
-                    _LOG.exception("%s failed, and begins again", part)
+                    _LOG.exception("%s failed; restarting it", part)
                 logged = reason
                 self._reporter.failed(part)
                 await asyncio.sleep(AGAIN_S)
@@ -171,7 +171,7 @@ class Core:
             garbage.keep()
         nodes, pods = len(self.watched.nodes.store), len(self.watched.pods.store)
         _LOG.info(
-            "caches are filled: %d nodes, %d pods, %.1f s",
+            "caches filled: %d nodes, %d pods, %.1f s",
             nodes,
             pods,
             time.monotonic() - began,
@@ -187,7 +187,7 @@ class Core:
             try:
                 await self.watched.claims.catch_up()  # with all that an earlier leader has written, seen by now or not
             except CallFailed as error:
-                _LOG.warning("claims could not be listed: %s", error)
+                _LOG.warning("cannot list claims: %s", error)
                 await asyncio.sleep(AGAIN_S)
             else:
                 break
@@ -196,7 +196,7 @@ class Core:
     async def _recover(self) -> None:
         settled = await recover(self.binder, (found.raw for found in self._marked_claims()), self._is_bound)
         if settled:
-            _LOG.info("%d claims of an earlier process were settled", settled)
+            _LOG.info("recovered %d claims of an earlier process", settled)
 
     def is_outdated(self) -> bool:
         """Whether changes were lost that a list, which is under way, will make up for."""
@@ -218,7 +218,7 @@ class Core:
         }
 
     def watches(self) -> Sequence[metrics.Watch]:
-        """Each watch, as the metrics tell it."""
+        """Each watch, as the metrics show it."""
         return watches.watches(self.watched, time.monotonic())
 
     async def _sweep_all_the_time(self) -> None:
@@ -235,7 +235,7 @@ class Core:
                 try:
                     cleaned = await self._sweep.clean(self.binder, own)
                 except CallFailed as error:
-                    _LOG.warning("left-overs could not be removed: %s", error)
+                    _LOG.warning("cannot remove leftovers: %s", error)
                 else:
                     self._reporter.swept(leftover, cleaned)
 

@@ -34,7 +34,7 @@ Check = Callable[[], str]
 
 @dataclass(frozen=True, slots=True)
 class Endpoints:
-    """What the endpoints tell. live, ready: checks by name; being ready takes both. warnings: told and not counted.
+    """What the endpoints return. live, ready: checks by name; readiness needs both. warnings: shown, but not counted.
 
     metrics: gives the body and its content type for an Accept header. queue: the pods that wait, as JSON objects.
     """

@@ -44,7 +44,7 @@ class LeadershipLost(Exception):
 
 
 def new_identity() -> str:
-    """A name that no other process has, which tells where this one runs."""
+    """A name that no other process has, with the host of this one."""
     return f"{socket.gethostname()}_{uuid4()}"
 
 
@@ -57,7 +57,7 @@ def own_namespace(file: Path = _OWN_NAMESPACE) -> str:
 
 
 class LeaderElection:
-    """One process that wants to lead; `run` keeps it trying. api: for the lease alone, so that no other call delays it.
+    """A candidate for leadership; `run` keeps it trying. api: for the lease alone, so that no other call delays it.
 
     time: its clock is that of all deadlines, such as `CLOCK`.
     """
@@ -91,12 +91,12 @@ class LeaderElection:
 
     async def run(self) -> Never:
         """Try to lead, and lead, until cancelled. Raises LeadershipLost."""
-        _LOG.info("lease %s: tries to lead, as %s", self.lease, self._elector.identity)
+        _LOG.info("lease %s: trying to lead, as %s", self.lease, self._elector.identity)
         await self._try()
         while not self.is_leading():
             await self._pause()
             await self._try()
-        _LOG.info("lease %s: leads from now on, as %s", self.lease, self._elector.identity)
+        _LOG.info("lease %s: leading, as %s", self.lease, self._elector.identity)
         self._is_elected.set()
         while self.is_leading():
             await self._pause()
@@ -114,9 +114,9 @@ class LeaderElection:
             async with asyncio.timeout(RELEASE_S):
                 await self._api.request("PUT", self._path(), body=lease, timeout_s=RELEASE_S)
         except (CallFailed, TimeoutError) as error:
-            _LOG.warning("lease %s: could not be given up, others wait until it expires: %s", self.lease, error)
+            _LOG.warning("lease %s: cannot release it, other replicas wait until it expires: %s", self.lease, error)
         else:
-            _LOG.info("lease %s: given up", self.lease)
+            _LOG.info("lease %s: released", self.lease)
 
     # -- what is told
 
@@ -192,7 +192,7 @@ class LeaderElection:
     def _log_holder(self) -> None:
         holder = self._elector.holder
         if holder not in (self._logged_holder, self._elector.identity):
-            _LOG.info("lease %s: is held by %s", self.lease, holder or "nobody")
+            _LOG.info("lease %s: held by %s", self.lease, holder or "nobody")
         self._logged_holder = holder
 
     def _fail(self, trouble: str) -> None:

@@ -1,4 +1,4 @@
-"""The record of a Lease and what it means to one who wants to lead: pure, with all times as arguments.
+"""The record of a Lease and what it means to a candidate: pure, with all times as arguments.
 
 Clocks of other processes are never compared with ours. A record counts as expired when it was not seen to change for as
 long as it says, by our own monotonic clock; a leader may write until its renew deadline, counted from before the write
@@ -38,7 +38,7 @@ class Durations:
 class Elector:
     """What one process knows of the lease, and whether it leads. identity: no other process has it.
 
-    Times are seconds of one monotonic clock, and `wall` is the time of day, which is only told to others. leads_until:
+    Times are seconds of one monotonic clock, and `wall` is the time of day, which is only published. leads_until:
     when it has to stop writing; it never leads again after that, or after it has seen another's name.
     """
 

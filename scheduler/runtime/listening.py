@@ -47,7 +47,7 @@ class CannotServe(Exception):
 class Limits:
     """What all clients together may take up. handshake_s: how long a TLS handshake may take. grace_s: and at least may.
 
-    refused: told of each connection that is closed for want of room.
+    refused: called for each connection that is closed because a limit was reached.
     """
 
     connections: int = MOST_CONNECTIONS
@@ -136,7 +136,7 @@ class _Door:
             try:
                 connection, _ = await loop.sock_accept(listener)
             except OSError as error:  # there are no more descriptors, or the client has gone already
-                _LOG.warning("a connection could not be accepted: %s", error)
+                _LOG.warning("cannot accept a connection: %s", error)
                 await asyncio.sleep(_EXHAUSTED_S)
                 continue
             await self._admit(connection)
@@ -177,7 +177,7 @@ class _Door:
                 lambda: protocol, connection, ssl=self._context, ssl_handshake_timeout=timeout_s
             )
         except (OSError, TimeoutError) as error:  # ssl's are among them
-            _LOG.debug("a connection came to nothing: %s", error)
+            _LOG.debug("a connection failed: %s", error)
             connection.close()
         except asyncio.CancelledError:
             connection.close()
@@ -188,4 +188,4 @@ class _Door:
         now = asyncio.get_running_loop().time()
         if now >= self._warned_at + WARN_EVERY_S:
             self._warned_at = now
-            _LOG.warning("too many %s: some are closed", what)
+            _LOG.warning("too many %s: closing some", what)

@@ -1,7 +1,7 @@
 """Log lines: text for a person at a terminal, one JSON object a line for everything else.
 
 Modules log by the standard library, with what a line is about in `extra`, such as `extra={"pod": pod, "node": node}`.
-Other people's libraries are heard from warnings on only, whatever our own level: some would print bodies and headers.
+Other libraries are logged from level warning on only, whatever our own level: some would print bodies and headers.
 What looks like a token is blotted out of every line, wherever it came from.
 """
 

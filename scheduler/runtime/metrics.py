@@ -67,9 +67,9 @@ class PointStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """One resource as it is watched. silence_s: since the API server was last heard. restarts: lists after the first.
+    """A watched resource. silence_s: since the API server last sent anything. restarts: lists after the first.
 
-    refused: objects that could not be read and are left out. failures: changes that could not be taken in.
+    refused: objects that could not be read and are skipped. failures: changes that could not be applied.
     """
 
     resource: str
@@ -117,7 +117,7 @@ class _Children(dict[Key, Kind]):
 
 
 class CommonMetrics:
-    """What every program of ours tells that works on a cluster.
+    """The metrics of every program that works on a cluster.
 
     A profile is the `spec.schedulerName` of the pod that was worked on.
     """
@@ -168,7 +168,7 @@ class CommonMetrics:
         return encode(self._registry), content_type
 
     def _expose(self, now: Callable[[], Iterable[Metric]]) -> None:
-        """Whenever metrics are read, tell these as well. now: gives them as they are at the moment."""
+        """Whenever metrics are read, show these as well. now: returns their current values."""
         self._registry.register(_Now(now, self.failed))
 
     def _points(self) -> _Children[tuple[str, Point, PointStatus], Histogram]:
@@ -274,7 +274,7 @@ _DECISION_S = (*_in_quarters(_doubling(0.0000625, 9)), *_doubling(0.032, 10))
 
 
 class _Now(Collector):
-    """What is asked for when somebody reads. What fails then is told, and costs these metrics alone."""
+    """Collected when metrics are read. A failure is logged, and affects these metrics alone."""
 
     def __init__(self, now: Callable[[], Iterable[Metric]], failed: Callable[[str], None]) -> None:
         self._now = now
@@ -285,7 +285,7 @@ class _Now(Collector):
         try:
             return list(self._now())
         except Exception:  # noqa: BLE001 - whatever it is, the other metrics can be told
-            _LOG.exception("metrics of what is so at the moment could not be told")
+            _LOG.exception("cannot collect the current metrics")
             self._failed("metrics")
             return []
 

@@ -44,7 +44,7 @@ def _label_key(key: str) -> str:
 
 def _group(name: str) -> str:
     if "/" in name:
-        raise refused("must be what stands before the slash")
+        raise refused("must be the part before the slash")
     return _label_key(name)
 
 

@@ -34,7 +34,7 @@ class Reporter(Listener):
         """What the attempt wrote was taken back."""
         kind = type(outcome).__name__.lower()
         reason = getattr(outcome, "reason", kind)
-        _LOG.info("taken back", extra={"pod": str(decision.pod), "node": decision.node, "reason": reason})
+        _LOG.info("rolled back", extra={"pod": str(decision.pod), "node": decision.node, "reason": reason})
         self._metrics.rolled_back(kind)
 
     def swept(self, leftover: Leftover, number: int) -> None:

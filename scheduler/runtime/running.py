@@ -1,4 +1,4 @@
-"""A program that works on a cluster until it is told to end: its connection, its signals, its exit status.
+"""A program that works on a cluster until it is stopped: its connection, its signals, its exit code.
 
 SIGTERM and SIGINT end it in order. Whatever breaks for good ends it with a message and status 1: it is made to be
 started again.
@@ -76,7 +76,7 @@ async def connected(configuration: Common) -> AsyncIterator[Site]:
         served = await discover(connection)
         features = _features(configuration, served)
         _LOG.info("connected to %s: %s", connection.server, served)
-        _LOG.info("decides as %s", features)
+        _LOG.info("features: %s", features)
         yield Site(connection, served, features)
 
 

@@ -1,7 +1,7 @@
 """TLS from files that may change while the program runs, and who may call.
 
 Every connection gets what the files hold when it is opened: certificates are renewed without a restart. A file that
-cannot be used after a change leaves what was there before in use, and is told. Where clients have to show a
+cannot be used after a change leaves the previous one in use, and is logged. Where clients have to show a
 certificate, one of its names has to be on the list as well: whoever else has one of the same authority is refused.
 No session is resumed: an authority that is no longer trusted vouches for nobody who was let in before.
 """
@@ -63,10 +63,10 @@ class Certificates:
             self._newest = _context(self._files)
         except BadCertificates as error:
             self._trouble = str(error)
-            _LOG.error("the certificates before the change stay in use: %s", error)
+            _LOG.error("cannot load the changed certificates, keeping the previous ones: %s", error)
         else:
             self._trouble = ""
-            _LOG.info("certificates were read anew", extra={"file": str(self._files.certificate)})
+            _LOG.info("reloaded certificates", extra={"file": str(self._files.certificate)})
 
 
 class _Connection(ssl.SSLObject):
@@ -85,7 +85,7 @@ class _Connection(ssl.SSLObject):
         except ssl.SSLError as error:
             if error.reason not in _NOT_VOUCHED_FOR:
                 raise
-            _LOG.warning("a client was refused: %s", error)
+            _LOG.warning("rejected a client: %s", error)
             self._refusal = error
             # The event loops send what is there only when more is wanted: now that is the alert with the reason.
             raise ssl.SSLWantReadError from error
@@ -110,12 +110,12 @@ def _context(files: Files) -> ssl.SSLContext:
         try:
             context.load_verify_locations(files.client_ca)
         except (OSError, ssl.SSLError) as error:
-            raise BadCertificates(f"authority of clients {files.client_ca}: {_said(error)}") from error
+            raise BadCertificates(f"client CA {files.client_ca}: {_said(error)}") from error
     return context
 
 
 def _stamps(files: Files) -> tuple[object, ...]:
-    """What tells a changed file; a missing one differs from all that were there."""
+    """What changes with a file; a missing file differs from any other."""
     return tuple(_stamp(path) for path in (files.certificate, files.key, files.client_ca) if path is not None)
 
 
@@ -132,7 +132,7 @@ def _said(error: Exception) -> str:
 
 
 def names_in(certificate: Mapping[str, Any] | None) -> list[str]:
-    """The names of a client's certificate, as `SSLObject.getpeercert` tells it: the common name, then those of DNS."""
+    """The names in a client's certificate, from `SSLObject.getpeercert`: the common name, then the DNS names."""
     if not certificate:
         return []
     common = [value for part in certificate.get("subject", ()) for key, value in part if key == "commonName"]

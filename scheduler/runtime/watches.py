@@ -10,7 +10,7 @@ Reflectors = Iterable[Reflector[Any]]  # Any: of whatever kind
 
 
 def watches(reflectors: Reflectors, now: float) -> Sequence[Watch]:
-    """Each watch as the metrics tell it. now: in seconds of the reflectors' own clock."""
+    """Each watch as the metrics show it. now: in seconds of the reflectors' own clock."""
     return [
         Watch(
             resource=reflector.resource.plural,

@@ -1,4 +1,4 @@
-"""How large a volume of a class can be on which nodes, as CSIStorageCapacities tell.
+"""How large a volume of a class can be on which nodes, from CSIStorageCapacities.
 
 Drivers on nodes publish one for each node: what is asked for again is remembered until a capacity of the class, or a
 label of a node, changes.

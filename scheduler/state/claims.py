@@ -100,7 +100,7 @@ class Holding:
 
 
 class ClaimIndex:
-    """The claims by name and uid, and their devices; it tells the fleet what is in use."""
+    """The claims by name and uid, and their devices; it reports to the fleet what is in use."""
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
@@ -148,7 +148,7 @@ class ClaimIndex:
         Raises AlreadyReserved where another attempt has one of them, or the pod has one; then nothing is taken.
         """
         if pod_uid in self._by_pod:
-            raise AlreadyReserved(f"pod {pod_uid} has an attempt under way")
+            raise AlreadyReserved(f"pod {pod_uid} already has an attempt in progress")
         taking = [replace(claim, allocation=allocation) for claim, allocation in claims if allocation is not None]
         for claim in taking:
             if other := self.reservation(claim.uid):

@@ -37,7 +37,7 @@ class WithDevices:
 
     @property
     def taken(self) -> tuple[TakenByClaim, ...]:
-        """What the claims take of the node, as the pod's status tells it."""
+        """What the claims take of the node, from the pod's status."""
         return tuple(
             TakenByClaim(claim.name, tuple(self._users(claim)), _quantities(resources, len(self._users(claim))))
             for claim, resources in self.found

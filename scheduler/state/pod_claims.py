@@ -22,7 +22,7 @@ GROUPS_UNSUPPORTED = "PodGroup claims unsupported"
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Why a pod waits. is_unsupported: it will wait in vain, whatever happens to its claims.
+    """Why a pod waits. is_unsupported: it waits forever, whatever happens to its claims.
 
     is_behind: the pod says that its claim was made, and the watch of claims has not shown it, or shown it gone. kept: a
     claim that is being deleted and stays only because it is allocated for this pod, which is not bound: each would wait

@@ -112,7 +112,7 @@ class PodCounts:
         self._count(number, pods, 1)
 
     def remove(self, number: int, pods: PodLabels) -> None:
-        """One pod less, of which `add` was told."""
+        """Remove a pod that `add` has counted."""
         self._count(number, pods, -1)
 
     def grow(self, size: int) -> None:

@@ -16,7 +16,7 @@ from scheduler.state.claims import ClaimIndex, Holding
 
 
 class Rival(NamedTuple):
-    """A claim that holds what another one cannot have as well. resource_version: since when, as the watch tells it."""
+    """A claim that holds what another one cannot have as well. resource_version: since when, as the watch shows it."""
 
     namespace: str
     name: str

@@ -46,7 +46,7 @@ class TaintedSlices:
         self._give_again((gone,) if gone else ())
 
     def leave_alone(self, claim_uid: str, pools: tuple[PoolID, ...]) -> None:
-        """The claim has devices of these pools, and nobody can tell which; a pool without a name: any of the driver's.
+        """The claim has unknown devices of these pools; a pool without a name: any of the driver's.
 
         It replaces what was said for the claim before.
         """

@@ -27,7 +27,7 @@ class StorageObjects:
         self.drivers: dict[str, CSIDriver] = {}
 
     def handle_of(self, claim: ClaimKey) -> Handle | None:
-        """What a driver calls the claim's volume; None where it is not counted, or nobody can tell.
+        """What a driver calls the claim's volume; None where it is not counted, or unknown.
 
         A claim without a volume counts as one that its class will make.
         """

@@ -212,7 +212,7 @@ class Volumes:
         return self.labels.all if topologies is None else self.labels.selected(topologies)
 
     def roomy(self, storage_class: StorageClass, size: Quantity) -> Mask:
-        """The nodes with room for a volume of that size; all where the driver does not tell its capacity."""
+        """The nodes with room for a volume of that size; all where the driver does not publish its capacity."""
         driver = self.objects.drivers.get(storage_class.provisioner)
         if driver is None or not driver.publishes_capacity or CAPACITIES in self.unseen:
             return self.labels.all

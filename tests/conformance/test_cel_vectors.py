@@ -83,7 +83,7 @@ def test_row_may_have_another_outcome_in_1_36(tmp_path: Path) -> None:
         ({**CASE, "expr": 1}, "expr must be text, not 1"),
         ({"expr": "true"}, "device is missing"),
         ({**CASE, "device": "d"}, "device: not an object"),
-        ({**CASE, "result": None}, "neither result (true or false) nor error is there"),
+        ({**CASE, "result": None}, "must have result (true or false) or error"),
         ({**CASE, "cost": "3"}, 'cost must be a number, not "3"'),
         ({**CASE, "cost_hi": []}, "cost_hi must be a number, not a list of 0 entries"),
         ({**CASE, "max_cost": True}, "max_cost must be a number, not true"),
@@ -95,7 +95,7 @@ def test_row_may_have_another_outcome_in_1_36(tmp_path: Path) -> None:
 def test_line_that_is_no_case_is_named(tmp_path: Path, row: object, problem: str) -> None:
     code, output = replayed(tmp_path, CASE, row)
     assert code == 2
-    assert f"cases.jsonl: line 2 is no case: {problem}" in output
+    assert f"cases.jsonl: line 2 is not a valid case: {problem}" in output
 
 
 def test_missing_file_is_named(tmp_path: Path) -> None:

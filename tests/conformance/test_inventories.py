@@ -311,9 +311,7 @@ def test_a_wish_for_all_devices_says_which_pool_is_incomplete_as_kube_scheduler_
     for pod in ("node-0", "node-1"):
         (message,) = (c["message"] for c in theirs.pods[pod]["status"]["conditions"] if c["type"] == "PodScheduled")
         assert "resource pool gpu.nvidia.example/gpu-07 is currently being updated" in message
-        assert (
-            "pool gpu.nvidia.example/gpu-07 is being updated (1 of 2 slices of generation 1 are there)" in reasons[pod]
-        )
+        assert "pool gpu.nvidia.example/gpu-07 is being updated (1 of 2 slices of generation 1 exist)" in reasons[pod]
 
 
 @pytest.mark.parametrize("kind", ["small", "vgpu"])

@@ -13,10 +13,12 @@ from typing import Any
 from scheduler.input.documents import Finding, read
 from tests.controlplane.polling import TIMEOUT_S, PollTimeoutError
 from tests.controlplane.rest import (
+    ATTACHMENT,
     CLAIM,
     CLASS,
     CSI_CAPACITY,
     CSI_DRIVER,
+    CSI_NODE,
     NAMESPACE,
     NODE,
     POD,
@@ -43,7 +45,7 @@ _WORKLOADS = tuple(Kind("apps/v1", kind) for kind in ("Deployment", "ReplicaSet"
 _RBAC = ("ClusterRoleBinding", "ClusterRole", "RoleBinding", "Role")
 _RIGHTS = tuple(Kind("rbac.authorization.k8s.io/v1", kind) for kind in _RBAC)
 _TAINT_RULE = Kind("resource.k8s.io/v1beta2", "DeviceTaintRule")  # not in every profile
-_STORAGE = (VOLUME_CLAIM, VOLUME, STORAGE_CLASS, CSI_DRIVER, CSI_CAPACITY)
+_STORAGE = (VOLUME_CLAIM, VOLUME, STORAGE_CLASS, CSI_DRIVER, CSI_CAPACITY, CSI_NODE, ATTACHMENT)
 _CLEARED = (*_WORKLOADS, Kind("batch/v1", "Job"), POD, CLAIM, TEMPLATE, SLICE, CLASS, NODE, *_STORAGE, SERVICE)
 _OF_THE_SERVER = frozenset({"kubernetes.io/bootstrapping", "component"})
 """Labels of what the server keeps for itself: its rights, and the Service that leads to it."""

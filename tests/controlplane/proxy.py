@@ -180,6 +180,11 @@ class Proxy:
         """The writes whose path matches, in their order."""
         return [request for request in list(self.requests) if request.is_write and re.search(path, request.path)]
 
+    @property
+    def under_way(self) -> int:
+        """Calls without an answer of the API server, also those whose client has hung up."""
+        return len(self._carried)
+
     def _at_watches(self, path: str, act: Callable[[_OpenWatch], None]) -> int:
         async def act_on_all() -> int:
             chosen = [watch for watch in self._watches if re.search(path, watch.request.path)]

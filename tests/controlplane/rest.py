@@ -41,12 +41,14 @@ VOLUME_CLAIM = Kind("v1", "PersistentVolumeClaim")
 STORAGE_CLASS = Kind("storage.k8s.io/v1", "StorageClass")
 CSI_DRIVER = Kind("storage.k8s.io/v1", "CSIDriver")
 CSI_CAPACITY = Kind("storage.k8s.io/v1", "CSIStorageCapacity")
+CSI_NODE = Kind("storage.k8s.io/v1", "CSINode")
+ATTACHMENT = Kind("storage.k8s.io/v1", "VolumeAttachment")
 SERVICE = Kind("v1", "Service")
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """One violated rule, as the server tells it. field: in Kubernetes' notation."""
+    """One violated rule, as the server reports it. field: in Kubernetes' notation."""
 
     field: str
     reason: str

@@ -27,7 +27,7 @@ class Devices:
         if pod["spec"].get("nodeName") and "status" not in claim:  # it would not be there
             return
         pod["spec"]["resourceClaims"] = [{"name": "d", "resourceClaimName": claim["metadata"]["name"]}]
-        if self.draw.chance(0.97):
+        if self.draw.chance(0.93):
             self.claims.append(claim)
 
     def objects(self) -> Json:

@@ -34,7 +34,7 @@ class Storage:
 
     def give(self, pod: Json) -> None:
         """None to two volumes."""
-        if not self.draw.about("Volumes", 0.7):
+        if not self.draw.about("Volumes", 0.85):
             return
         pod["spec"]["volumes"] = [
             {"name": f"v{number}", **self._volume(pod, f"v{number}")} for number in range(self.draw.pick((1, 1, 2)))
@@ -57,12 +57,12 @@ class Storage:
         }
 
     def _volume(self, pod: Json, name: str) -> Json:
-        if self.draw.chance(0.25):
+        if self.draw.chance(0.3):
             return dict(self.draw.pick(DISKS))
         metadata = pod["metadata"]
-        if self.draw.chance(0.1):
+        if self.draw.chance(0.25):
             owner = {"apiVersion": "v1", "kind": "Pod", "name": metadata["name"], "uid": metadata["uid"]}
-            is_own = metadata["name"] != "new" or self.draw.chance(0.8)
+            is_own = metadata["name"] != "new" or self.draw.chance(0.7)
             owners = [{**owner, "controller": True}] if is_own else []
             self._claim(pod, f"{metadata['name']}-{name}", {"ownerReferences": owners})
             return {"ephemeral": {"volumeClaimTemplate": {"spec": {}}}}
@@ -74,11 +74,11 @@ class Storage:
     def _claim(self, pod: Json, name: str, metadata: Json) -> None:
         """The claim, unless there is one of that name; it is missing at times, and bound where the pod has a node."""
         key = (pod["metadata"]["namespace"], name)
-        if key in self.claims or self.draw.chance(0.03):
+        if key in self.claims or self.draw.chance(0.1):
             return
         of = self.draw.pick((WAITING, WAITING, STATIC, STATIC, ZONAL, AT_ONCE, "unknown"))
         spec: Json = {
-            "accessModes": [self.draw.pick(("ReadWriteOnce",) * 3 + ("ReadWriteMany", "ReadWriteOncePod"))],
+            "accessModes": [self.draw.pick(("ReadWriteOnce",) * 2 + ("ReadWriteMany", "ReadWriteOncePod"))],
             "resources": {"requests": {"storage": self.draw.pick(SIZES)}},
             **({"storageClassName": of} if self.draw.chance(0.97) else {}),
         }
@@ -89,23 +89,23 @@ class Storage:
             self._bind(claim)
         elif self.draw.chance(0.1):
             own["annotations"] = {SELECTED: self.draw.pick(self.nodes)}
-        if self.draw.chance(0.03):
+        if self.draw.chance(0.05):
             own |= {"deletionTimestamp": "2026-11-20T00:00:00Z", "finalizers": ["kubernetes.io/pvc-protection"]}
 
     def _bind(self, claim: Json) -> None:
         own, spec = claim["metadata"], claim["spec"]
-        claim["status"] = {"phase": "Lost" if self.draw.chance(0.03) else "Bound"}
+        claim["status"] = {"phase": "Lost" if self.draw.chance(0.08) else "Bound"}
         if self.draw.chance(0.95):
             own["annotations"] = dict(BOUND)
         reference = {"kind": "PersistentVolumeClaim", **{key: own[key] for key in ("namespace", "name", "uid")}}
         spec["volumeName"] = self._disk({"claimRef": reference, "storageClassName": spec.get("storageClassName", "")})
-        if self.draw.chance(0.03):
+        if self.draw.chance(0.2):
             self.disks.pop()
 
     def _disk(self, spec: Json, phase: str = "Bound") -> str:
         name, draw = f"pv{next(self._numbers)}", self.draw
         where = draw.pick((None, *((ZONE, zone) for zone in "abc"), *((HOST, node) for node in self.nodes[:3])))
-        labels = {ZONE: draw.pick(("a", "b", "b__c"))} if draw.chance(0.15) else {}
+        labels = {ZONE: draw.pick(("a", "b", "b__c"))} if draw.chance(0.6) else {}
         source = {"csi": {"driver": DRIVER, "volumeHandle": draw.pick((name, name, "shared"))}}
         self.disks.append(
             {

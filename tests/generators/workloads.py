@@ -92,7 +92,7 @@ def _container(draw: Draw, name: str) -> Json:
         asked["cpu"] = draw.pick(("100m", "500m", "1", "2") if "Requests" in draw.aspects else ("100m", "250m"))
     if draw.chance(0.8):
         asked["memory"] = draw.pick(("128Mi", "1Gi", "3Gi") if "Requests" in draw.aspects else ("128Mi", "100M"))
-    extended = {"example.com/card": draw.pick("12")} if draw.about("Requests", 0.1) else {}
+    extended = {"example.com/card": draw.pick("12")} if draw.about("Requests", 0.25) else {}
     container: Json = {
         "name": name,
         "image": draw.pick(IMAGES),
@@ -200,7 +200,8 @@ def _expression(draw: Draw) -> Json:
 def _spread(draw: Draw) -> list[Json]:
     if not draw.about("Spread", 0.6):
         return []
-    kinds = [(key, how) for key in (ZONE, HOST, RACK) for how in ("DoNotSchedule", "ScheduleAnyway")]
+    keys = (ZONE, HOST, RACK) if draw.chance(0.3) else (ZONE, HOST)
+    kinds = [(key, how) for key in keys for how in ("DoNotSchedule", "ScheduleAnyway")]
     return [_constraint(draw, *kind) for kind in draw.some(kinds, most=3)]
 
 

@@ -87,7 +87,7 @@ def _node_status(draw: Draw) -> Json:
         "memory": draw.pick(("4Gi", "8Gi") if tight else ("16Gi", "33000000000")),
         "pods": draw.pick(("3", "110") if tight else ("110",)),
         "ephemeral-storage": "100Gi",
-        **({"example.com/card": draw.pick("124")} if tight and draw.chance(0.4) else {}),
+        **({"example.com/card": draw.pick("124")} if tight and draw.chance(0.6) else {}),
     }
     features = draw.some(("RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport"), most=2)
     return {

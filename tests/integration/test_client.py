@@ -213,7 +213,7 @@ def test_kubeconfig_that_is_none_is_refused_by_name(tmp_path: Path) -> None:
         async with connect(kubeconfig=tmp_path / "none"):
             pass
 
-    with pytest.raises(NotConfigured, match="none is no file"):
+    with pytest.raises(NotConfigured, match="none is not a file"):
         asyncio.run(opened())
 
 

@@ -15,9 +15,8 @@ from pathlib import Path
 import pytest
 
 from tests.controlplane.ours import PROGRAM
-from tests.controlplane.polling import TIMEOUT_S
+from tests.controlplane.polling import TIMEOUT_S, poll_until
 from tests.integration.conftest import ROOT
-from tests.integration.test_cluster import lines_until
 
 PAGE = ROOT / "docs" / "statefulset.md"
 EXAMPLE = ROOT / "manifests" / "examples" / "statefulset"
@@ -57,18 +56,23 @@ def shows(shown: Sequence[str], printed: Sequence[str]) -> bool:
 
 
 @contextmanager
-def in_background(command: Sequence[str], last: str) -> Iterator[None]:
-    """The program while the context is open, once it has printed that."""
-    output = subprocess.PIPE
-    with subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT, text=True) as program:
+def in_background(command: Sequence[str], log: Path) -> Iterator["subprocess.Popen[bytes]"]:
+    """The program while the context is open."""
+    with log.open("wb") as output, subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=output) as program:
         try:
-            said = lines_until(program, last)
-            assert last in said, said
-            yield
+            yield program
         finally:
             program.terminate()
-            assert program.stdout is not None
-            program.stdout.read()
+
+
+def await_line(program: "subprocess.Popen[bytes]", log: Path, text: str) -> None:
+    """Return when the program has printed it."""
+
+    def is_printed(printed: str) -> bool:
+        assert program.poll() is None, printed
+        return text in printed
+
+    poll_until(is_printed, log.read_text, f"{text!r} printed")
 
 
 @pytest.fixture
@@ -86,21 +90,29 @@ def test_page_is_what_happens(environment: Mapping[str, str], tmp_path: Path) ->
     assert ours.command.startswith(".venv/bin/dra scheduler run ")
     schedule = [str(PROGRAM), *ours.command.split()[1:], "--health-address=127.0.0.1:0"]
     variable, _, value = export.command.removeprefix("export ").partition("=")
-    with in_background(start, "Ctrl-C"), in_background(schedule, "leads from now on"):
-        for step in others:
-            command = step.command.replace(".venv/bin/dra", str(PROGRAM))
-            done = subprocess.run(
-                ["/bin/sh", "-c", command],
-                cwd=ROOT,
-                env={**environment, variable: value},
-                capture_output=True,
-                text=True,
-                timeout=TIMEOUT_S,
-                check=False,
-            )
-            printed, shown = ([plain(line) for line in lines] for lines in (done.stdout.splitlines(), step.shown))
-            assert not done.stderr, (step.command, done.stderr)
-            assert shows(shown, printed), (step.command, shown, done.stdout)
+    log = tmp_path / "cluster.log"
+    with in_background(start, log) as program:
+        await_line(program, log, "Ctrl-C")
+        with in_background(schedule, tmp_path / "scheduler.log"):
+            follow(others, {**environment, variable: value})
+
+
+def follow(commands: Sequence[Step], environment: Mapping[str, str]) -> None:
+    """Run the commands as a reader does it, and compare what they print."""
+    for step in commands:
+        command = step.command.replace(".venv/bin/dra", str(PROGRAM))
+        done = subprocess.run(
+            ["/bin/sh", "-c", command],
+            cwd=ROOT,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+        printed, shown = ([plain(line) for line in lines] for lines in (done.stdout.splitlines(), step.shown))
+        assert not done.stderr, (step.command, done.stderr)
+        assert shows(shown, printed), (step.command, shown, done.stdout)
 
 
 def test_page_shows_lines_of_the_manifest() -> None:

@@ -60,7 +60,7 @@ class AwaitConditions(Step):
                 raise AttemptEnded(ended) from error
             return
         if current is None or allocation_of(current) is None or attempt.intent.podUID not in consumers_of(current):
-            raise AttemptEnded(Retry(f"claim {written.key} was deallocated while its devices were awaited"))
+            raise AttemptEnded(Retry(f"claim {written.key} was deallocated while the pod waited for its devices"))
         if is_of_another_attempt(current, attempt.intent):
             raise AttemptEnded(Retry(f"claim {written.key} was taken over by another attempt", is_lost=True))
         written.stored = current

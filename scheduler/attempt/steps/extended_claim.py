@@ -96,14 +96,14 @@ class MakeClaim(ClaimStep):
             found = await self._read()
             if found is not None:
                 return found
-        raise AttemptEnded(Retry(f"{self._subject} was not made in {TRIES} tries"))
+        raise AttemptEnded(Retry(f"{self._subject} could not be created in {TRIES} attempts"))
 
     async def _read(self) -> Json | None:
         """The claim of ours; None where there is none. Raises AttemptEnded where it is another one."""
         claim = self.plan.claim.claim
         found = await claim_calls.found(self.binder, claim.namespace, claim.name, self._subject)
         if found is not None and intent_of(found) != self.attempt.intent:
-            raise AttemptEnded(Retry(f"{self._subject} is there already", is_lost=True))
+            raise AttemptEnded(Retry(f"{self._subject} already exists", is_lost=True))
         return found
 
     @property

@@ -73,4 +73,4 @@ async def _write(binder: Binder, attempt: Attempt, standing: str, node: str | No
                     attempt.pod.version = stored["metadata"]["resourceVersion"]
                 return
     except CallFailed as error:
-        _LOG.warning("pod %s: its nomination for %s could not be written: %s", pod, node or "no node", error)
+        _LOG.warning("pod %s: cannot write status.nominatedNodeName %s: %s", pod, node or "no node", error)

@@ -54,7 +54,7 @@ class Verify(Step):
         try:
             await self.binder.watched.catch_up()
         except CallFailed as error:
-            raise AttemptEnded(Retry(f"what else was allocated cannot be seen: {error}")) from error
+            raise AttemptEnded(Retry(f"cannot read the other allocations: {error}")) from error
 
 
 def _give_way(binder: Binder, claim: WrittenClaim, rival: Rival) -> NoReturn:

@@ -78,7 +78,7 @@ def test_five_conflicts_in_a_row_end_the_attempt_and_leave_nothing(scene: Scene)
     claim = scene.a_claim()
     rule = scene.proxy.on("PUT", STATUS, INJECTED_409, times=None)
     outcome = scene.bind(scene.a_decision(scene.a_pod("claim"), gets(claim, "gpu-0")))
-    assert outcome == Retry("claim work/claim was changed by others or did not answer 5 times in a row")
+    assert outcome == Retry("claim work/claim changed or did not respond 5 times in a row")
     assert rule.matched == 5
     assert is_untouched(scene.claim())
 
@@ -93,7 +93,7 @@ def test_claim_that_is_allocated_elsewhere_between_the_two_writes_is_left_to_its
 
     scene.proxy.on("PUT", STATUS, meanwhile(allocate_elsewhere))
     outcome = scene.bind(scene.a_decision(scene.a_pod("claim"), gets(claim, "gpu-0")))
-    assert outcome == Retry("claim work/claim was allocated by somebody else", is_lost=True)
+    assert outcome == Retry("claim work/claim was allocated by another client", is_lost=True)
     left = scene.claim()
     assert left["status"] == {"allocation": allocation_json("gpu-7"), "reservedFor": [reservation(other)]}
     assert ANNOTATION not in left["metadata"].get("annotations", {})
@@ -276,7 +276,7 @@ def test_pod_whose_entry_gets_another_claim_meanwhile_is_not_bound_with_the_firs
 
     scene.proxy.on("POST", BINDING, meanwhile(use_the_second))
     outcome = scene.bind(scene.a_decision(pod, gets(first, "gpu-0")))
-    assert outcome == Retry("pod work/pod uses claim second now, which was not decided")
+    assert outcome == Retry("pod work/pod uses claim second now, which is not part of the decision")
     assert is_untouched(scene.claim("first"))
     assert not scene.pod()["spec"].get("nodeName")
 

@@ -204,7 +204,7 @@ def test_claim_that_is_not_made_in_five_tries_ends_the_attempt(scene: Scene, fau
     pod = scene.a_gpu_pod()
     rule = scene.proxy.on("POST", CLAIMS, FAULTS[fault], times=None)
     outcome = scene.bind(scene.a_decision(pod, extended=makes(pod, "gpu-0")))
-    assert outcome == Retry(f"claim work/{name_for(pod)} was not made in 5 tries")
+    assert outcome == Retry(f"claim work/{name_for(pod)} could not be created in 5 attempts")
     assert rule.matched == 5
     assert all_claims(scene) == []
 
@@ -222,7 +222,7 @@ def test_claim_of_somebody_else_that_has_the_name_is_left_alone(scene: Scene) ->
     own, pod = scene.a_claim("own"), scene.a_gpu_pod("own")
     foreign = scene.a_claim(name_for(pod))
     decision = scene.a_decision(pod, gets(own, "nic-0"), extended=makes(pod, "gpu-0"))
-    assert scene.bind(decision) == Retry(f"claim work/{name_for(pod)} is there already", is_lost=True)
+    assert scene.bind(decision) == Retry(f"claim work/{name_for(pod)} already exists", is_lost=True)
     assert scene.claim(name_for(pod)) == foreign
     assert is_untouched(scene.claim("own"))
     assert "nodeName" not in scene.pod()["spec"]
@@ -233,7 +233,7 @@ def test_claim_that_another_attempt_for_the_pod_has_made_is_left_to_it(scene: Sc
     die(scene, scene.a_decision(pod, extended=makes(pod, "gpu-0")), writes=1)
     before = the_claim(scene)
     outcome = scene.bind(scene.a_decision(pod, extended=makes(pod, "gpu-0")))
-    assert outcome == Retry(f"claim work/{name_for(pod)} is there already", is_lost=True)
+    assert outcome == Retry(f"claim work/{name_for(pod)} already exists", is_lost=True)
     assert the_claim(scene) == before
 
 

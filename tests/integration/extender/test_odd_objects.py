@@ -11,6 +11,6 @@ def test_object_that_cannot_be_read_costs_itself_alone_and_is_named(world: Besid
             odd.tell(change)
             odd.place(name)
         assert all(odd.refused()[resource] for resource in RESOURCES)
-        assert "live/odd is left out: spec: must be an object (got 7)" in world.program.log.read_text()
+        assert "skipping live/odd: spec: must be an object (got 7)" in world.program.log.read_text()
     finally:
         odd.end()

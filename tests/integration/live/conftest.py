@@ -4,7 +4,9 @@ A module may say what it needs: `PROFILE` of the control plane, `SETTINGS` of th
 as in a cluster, with the rights of the manifests; all that it asks for goes through a proxy, which keeps a log.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +19,7 @@ from tests.controlplane.proxy import Proxy
 from tests.controlplane.rights import grant
 from tests.integration.attempt.conftest import await_right
 from tests.integration.conftest import Planes
+from tests.integration.live.replicas import LEASE, SHORT, Start
 from tests.integration.live.world import World, settings_file
 
 
@@ -58,3 +61,23 @@ def world(plane: ControlPlane, proxy: Proxy, program: Scheduler) -> Iterator[Wor
     found.check()
     clear(plane.client(), with_rights=False)
     found.await_seen()
+
+
+@pytest.fixture
+def start(plane: ControlPlane, proxy: Proxy, tmp_path: Path) -> Iterator[Start]:
+    """Starts a replica, by default as it comes but for its durations; it is ready."""
+    proxy.requests.clear()
+    with ExitStack() as running:
+
+        def start(name: str, durations: Mapping[str, float] = SHORT, *, is_proxied: bool = False) -> Scheduler:
+            file = settings_file(tmp_path, leaderElection=durations)
+            kubeconfig = proxy.kubeconfig(OURS) if is_proxied else None
+            program = Scheduler(plane, [f"--config={file}"], kubeconfig=kubeconfig, name=name)
+            running.callback(program.kill)
+            program.await_readyz()
+            return program
+
+        yield start
+    proxy.forget_rules()
+    clear(plane.client(), with_rights=False)
+    plane.client().delete(LEASE, "dra-scheduler", "kube-system")

@@ -30,10 +30,11 @@ class Storage:
     def __init__(self, world: World) -> None:
         self._world = world
         self._api = world.api
-        self._a_class(LOCAL, "kubernetes.io/no-provisioner")
-        self._a_class(MADE, PROVISIONER)
+        self.a_class(LOCAL, "kubernetes.io/no-provisioner")
+        self.a_class(MADE, PROVISIONER)
 
-    def _a_class(self, name: str, provisioner: str) -> None:
+    def a_class(self, name: str, provisioner: str) -> None:
+        """A class whose claims wait for their pod."""
         kind = {"apiVersion": STORAGE_CLASS.api_version, "kind": STORAGE_CLASS.kind, "metadata": {"name": name}}
         self._api.create({**kind, "provisioner": provisioner, "volumeBindingMode": "WaitForFirstConsumer"})
 
@@ -56,6 +57,13 @@ class Storage:
         """The same, once kube-controller-manager says that it is available."""
         self.a_volume(name, *nodes, size=size)
         return self.volume_when(name, lambda volume: phase_of(volume) == "Available")
+
+    def a_bound_volume(self, name: str, *nodes: str) -> None:
+        """A claim of that name, and the volume that is bound to it."""
+        volume = f"volume-of-{name}"
+        self.a_volume(volume, *nodes, claimRef={"namespace": NAMESPACE, "name": name})
+        self.a_claim(name, volumeName=volume)
+        self.bound(name)
 
     def a_claim(
         self,

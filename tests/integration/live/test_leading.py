@@ -3,81 +3,22 @@
 Where a test is about the lease being given up or taken away, it lasts for so long that nothing else could let go of it.
 """
 
-import json
 import os
 import re
 import signal
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
-from functools import partial
-from pathlib import Path
-
-import pytest
 
 from scheduler.attempt.intent import intent_of
-from tests.controlplane.contents import clear
 from tests.controlplane.faults import Hold, cut_before
-from tests.controlplane.identities import OURS
-from tests.controlplane.ours import Program, Scheduler
+from tests.controlplane.ours import Scheduler
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.polling import poll_until
-from tests.controlplane.process import StartError
 from tests.controlplane.proxy import Proxy
-from tests.controlplane.rest import ApiError, Json, Kind
-from tests.integration.live.world import NAMESPACE, World, settings_file, users_of
+from tests.controlplane.rest import ApiError
+from tests.integration.live.replicas import LEASE, LONG, Start, await_leading, ended, is_leading, lease
+from tests.integration.live.world import NAMESPACE, World, users_of
 
-LEASE = Kind("coordination.k8s.io/v1", "Lease")
-SHORT: Mapping[str, float] = {"leaseDurationSeconds": 4, "renewDeadlineSeconds": 3, "retryPeriodSeconds": 0.5}
-LONG: Mapping[str, float] = {"leaseDurationSeconds": 3600, "renewDeadlineSeconds": 1800, "retryPeriodSeconds": 0.5}
 STATUS = r"/resourceclaims/claim/status$"
 OURS_IN = f"/namespaces/{NAMESPACE}/"
-
-Start = Callable[..., Scheduler]
-
-
-@pytest.fixture
-def start(plane: ControlPlane, proxy: Proxy, tmp_path: Path) -> Iterator[Start]:
-    """Starts a replica, by default as it comes but for its durations; it is ready."""
-    proxy.requests.clear()
-    with ExitStack() as running:
-
-        def start(name: str, durations: Mapping[str, float] = SHORT, *, is_proxied: bool = False) -> Scheduler:
-            file = settings_file(tmp_path, leaderElection=durations)
-            kubeconfig = proxy.kubeconfig(OURS) if is_proxied else None
-            program = Scheduler(plane, [f"--config={file}"], kubeconfig=kubeconfig, name=name)
-            running.callback(program.kill)
-            program.await_readyz()
-            return program
-
-        yield start
-    proxy.forget_rules()
-    clear(plane.client(), with_rights=False)
-    plane.client().delete(LEASE, "dra-scheduler", "kube-system")
-
-
-def is_leading(program: Program) -> bool:
-    status = r'^leader_election_master_status{name="dra-scheduler"} (\S+)$'
-    found = re.search(status, program.reported("/metrics"), re.MULTILINE)
-    assert found
-    return float(found[1]) == 1
-
-
-def await_leading(program: Program) -> None:
-    poll_until(bool, partial(is_leading, program), f"{program.name} leads")
-
-
-def lease(plane: ControlPlane) -> Json:
-    spec: Json = plane.client().get(LEASE, "dra-scheduler", "kube-system")["spec"]
-    return spec
-
-
-def ended(program: Scheduler) -> Json:
-    """Why a program has ended by itself."""
-    with pytest.raises(StartError):
-        program.await_ready(lambda: False)
-    lines: list[Json] = [json.loads(line) for line in program.log.read_text().splitlines()]
-    *_, why = (line for line in lines if line["logger"] == "scheduler.runtime.running" and line["level"] == "error")
-    return why
 
 
 def a_cluster(plane: ControlPlane, proxy: Proxy, program: Scheduler, *claims: str) -> World:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.controlplane.faults import Hold
+from tests.controlplane.plane import ControlPlane
 from tests.controlplane.rest import POD, Json
 from tests.integration.live.storage import MADE, Storage
 from tests.integration.live.world import NAMESPACE, PRIORITY, World, a_device
@@ -124,6 +125,26 @@ def test_pod_goes_elsewhere_where_the_node_that_it_is_promised_cannot_take_it(wo
     nominate(world, "pod", "node-0")
     open_gate(world)
     assert world.node_of() == "node-1"
+
+
+def test_room_that_kube_scheduler_makes_by_preemption_is_left_to_its_pod(
+    world: World, plane: ControlPlane, high: str
+) -> None:
+    """Ours is tried when the victim has gone, while kube-scheduler is away and its pod still waits."""
+    world.a_node()
+    plane.start_scheduler({})
+    world.a_pod("victim", schedulerName="nobody", nodeName="node-0", requests={"cpu": "96"})
+    theirs = {"schedulerName": "default-scheduler", "priorityClassName": high}
+    world.a_pod("theirs", requests={"cpu": "96"}, **theirs)
+    world.pod_when("theirs", lambda pod: pod["status"].get("nominatedNodeName") == "node-0")
+    plane.stop("kube-scheduler")
+    a_refused_pod(world)
+    attempts = world.queue()["waiting"]["attempts"]
+    world.delete_pod("victim")
+    world.await_queue("waiting", queue="unschedulable", attempts=attempts + 1)
+    plane.start_scheduler({})
+    assert world.node_of("theirs") == "node-0"
+    plane.stop("kube-scheduler")
 
 
 def test_promised_pod_keeps_nothing_from_one_of_higher_priority(world: World, high: str) -> None:

@@ -10,7 +10,7 @@ from tests.controlplane.faults import cut_before, lose_answer, meanwhile
 from tests.controlplane.ours import PROGRAM
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.rest import CLAIM, CLASS, CSI_CAPACITY, NODE, POD, SLICE, STORAGE_CLASS, VOLUME, VOLUME_CLAIM
-from tests.integration.live.storage import LOCAL, MADE, Storage, phase_of, selected_node
+from tests.integration.live.storage import LOCAL, MADE, PROVISIONER, Storage, phase_of, selected_node
 from tests.integration.live.world import NAMESPACE, World, a_device
 
 UNAVAILABLE = "didn't find available persistent volumes to bind"
@@ -254,3 +254,14 @@ def test_claim_that_comes_brings_its_pod_back(world: World, storage: Storage) ->
     claim = storage.a_claim()
     assert not selected_node(claim)
     assert world.node_of() == "node-1"
+
+
+def test_class_that_comes_late_brings_back_the_pod_whose_claim_names_it(world: World, storage: Storage) -> None:
+    world.api.delete(STORAGE_CLASS, MADE)
+    world.await_seen()
+    storage.a_claim("v", MADE)
+    storage.a_pod("pod", "v")
+    world.refused("pod", "pod has unbound immediate PersistentVolumeClaims")
+    world.await_queue("pod", queue="unschedulable")
+    storage.a_class(MADE, PROVISIONER)
+    assert storage.make() == world.node_of()

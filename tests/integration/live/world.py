@@ -17,10 +17,12 @@ from tests.controlplane.plane import ControlPlane
 from tests.controlplane.polling import poll_until
 from tests.controlplane.proxy import Proxy
 from tests.controlplane.rest import (
+    ATTACHMENT,
     CLAIM,
     CLASS,
     CSI_CAPACITY,
     CSI_DRIVER,
+    CSI_NODE,
     NODE,
     POD,
     SLICE,
@@ -50,6 +52,8 @@ _COUNTED = {
     "storageclasses": STORAGE_CLASS,
     "csidrivers": CSI_DRIVER,
     "csistoragecapacities": CSI_CAPACITY,
+    "csinodes": CSI_NODE,
+    "volumeattachments": ATTACHMENT,
 }
 
 

@@ -46,6 +46,18 @@ class Storage:
         return [pod for pod in self.pods.values() if pod.node_name == node]
 
 
+def is_ready(storage: Storage, pod: Pod) -> bool:
+    """Whether all claims are there, each with its volume or waiting for its pod."""
+    claims = [storage.claims.get(name) for name in claim_names(pod)]
+    if any(claim is None or claim.phase == "Lost" or claim.is_deleting for claim in claims):
+        return False
+    found = [claim for claim in claims if claim]
+    if any(not claim.is_bound and not waits(storage, claim) for claim in found):
+        return False
+    named = [storage.claims[name] for name in pod.volumes.named_claims]
+    return all(not claim.volume or claim.volume in storage.volumes for claim in named)
+
+
 # VolumeRestrictions
 
 

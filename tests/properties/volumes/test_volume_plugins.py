@@ -1,74 +1,19 @@
 """Any history of storage, nodes and pods leaves what a look at every object says, and no trace of what is gone."""
 
-from dataclasses import dataclass, field
-from typing import Any
-
 from hypothesis import given, settings
 
+from allocator.model import Node
 from allocator.search.rules import bits
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_volumes import PodVolumes
 from scheduler.decision.able import cycle_of
-from scheduler.decision.cluster import Cluster
 from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.plugin import Plugin
 from scheduler.plugins.volume_binding import plan
 from scheduler.state.pod_requests import pod_requests
-from tests.builders import kubernetes
 from tests.properties.volumes import naive
-from tests.properties.volumes.naive import Storage
 from tests.properties.volumes.strategies import extras, furniture, pods_that_ask, steps
-
-Step = tuple[Any, ...]
-
-_SET = {
-    "volumes": "set_volume",
-    "claims": "set_claim",
-    "classes": "set_class",
-    "csi_nodes": "set_csi_node",
-    "drivers": "set_driver",
-    "capacities": "set_capacity",
-    "attachments": "set_attachment",
-}
-
-
-@dataclass
-class World:
-    """The same objects twice: as decisions see them, and as they are."""
-
-    cluster: Cluster = field(default_factory=lambda: Cluster(kubernetes(), is_ours=lambda _: True))
-    storage: Storage = field(default_factory=Storage)
-
-    def do(self, step: Step) -> None:
-        match step:
-            case ("ask", extra):
-                agree(self, extra)
-            case ("remove", kind, number):
-                self.remove(kind, number)
-            case ("nodes", node):
-                self.storage.nodes[node.name] = node
-                self.cluster.set_node(node)
-            case ("pods", pod):
-                self.storage.pods[pod.name] = pod
-                self.cluster.set_pod(pod)
-            case (kind, found):
-                getattr(self.storage, kind)[found.name] = found
-                getattr(self.cluster.volumes, _SET[kind])(found)
-
-    def remove(self, kind: str, number: int) -> None:
-        objects = getattr(self.storage, kind)
-        if number >= len(objects):
-            return
-        found = objects.pop(sorted(objects)[number])
-        match kind:
-            case "nodes":
-                self.cluster.remove_node(found.name)
-            case "pods":
-                self.cluster.remove_pod(found.uid)
-            case "claims" | "capacities":
-                getattr(self.cluster.volumes, _SET[kind].replace("set", "remove"))(found.key)
-            case _:
-                getattr(self.cluster.volumes, _SET[kind].replace("set", "remove"))(found.name)
+from tests.properties.volumes.world import Step, World
 
 
 def agree(world: World, extra: PodVolumes) -> None:
@@ -104,7 +49,7 @@ def agree_on_plan(world: World, cycle: Cycle, name: str) -> None:
     assert len({one.volume.name for one in found.matches}) == len(found.matches)
 
 
-def nodes(world: World) -> list[tuple[str, Any]]:
+def nodes(world: World) -> list[tuple[str, Node]]:
     return list(world.storage.nodes.items())
 
 
@@ -127,6 +72,8 @@ def test_any_history_leaves_what_a_look_at_every_object_says(
     world = World()
     for step in [*first, *history]:
         world.do(step)
+        if step[0] == "ask":
+            agree(world, step[1])
     agree(world, extra)
 
 

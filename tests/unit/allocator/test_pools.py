@@ -141,13 +141,13 @@ def test_generations_of_two_pools_do_not_mix() -> None:
 
 def test_pool_with_too_few_slices_is_incomplete() -> None:
     (pool,) = seen(a_slice("x", slice_count=2))
-    assert pool.missing == "1 of 2 slices of generation 1 are there"
+    assert pool.missing == "1 of 2 slices of generation 1 exist"
     assert not pool.is_usable
 
 
 def test_pool_with_too_many_slices_is_incomplete() -> None:
     (pool,) = seen(a_slice("x", name="a"), a_slice("y", name="b"))
-    assert pool.missing == "2 of 1 slices of generation 1 are there"
+    assert pool.missing == "2 of 1 slices of generation 1 exist"
 
 
 def test_slices_of_other_nodes_complete_a_pool_but_are_not_offered() -> None:
@@ -269,7 +269,7 @@ def test_devices_in_a_slice_with_counter_sets_need_no_feature() -> None:
 def test_counter_slice_of_another_node_belongs_to_the_pools_of_every_node_in_1_36_only() -> None:
     sets = a_slice(name="a", slice_count=2, counter_sets=(counters(m="1"),), reach=THERE)
     assert seen(sets, features=V1_37) == ()
-    assert [pool.missing for pool in seen(sets, features=V1_36)] == ["1 of 2 slices of generation 1 are there"]
+    assert [pool.missing for pool in seen(sets, features=V1_36)] == ["1 of 2 slices of generation 1 exist"]
 
 
 def test_all_is_stopped_by_the_unfinished_counter_pool_of_another_node_in_1_36_only() -> None:
@@ -343,7 +343,7 @@ def grouped_pool() -> list[Slice]:
 
 def test_slice_with_compatibility_groups_is_missing_from_its_pool_without_the_gate() -> None:
     (pool,) = seen(*grouped_pool())
-    assert pool.missing == "1 of 2 slices of generation 1 are there"
+    assert pool.missing == "1 of 2 slices of generation 1 exist"
     assert not seen(*grouped_pool(), features=kubernetes(DRADeviceCompatibilityGroups=True))[0].missing
 
 
@@ -406,7 +406,7 @@ def test_binding_conditions_move_a_pool_without_their_gate_too() -> None:
 def test_contradictory_counts_of_slices_are_believed_by_the_first_slice_and_those_of_one_node_first() -> None:
     one, two = a_slice("x", name="b", slice_count=2), a_slice("y", name="a")
     assert [pool.missing for pool in seen(one, two)] == [""]
-    assert [pool.missing for pool in seen(two, one)] == ["2 of 1 slices of generation 1 are there"]
+    assert [pool.missing for pool in seen(two, one)] == ["2 of 1 slices of generation 1 exist"]
     wide = replace(two, reach=everywhere())
     assert [pool.missing for pool in seen(wide, one)] == [""]
 

@@ -159,7 +159,7 @@ def test_all_beside_a_pool_that_cannot_be_trusted_ends_the_attempt(bad: Slice) -
 
 
 def test_all_beside_an_incomplete_pool_says_how_it_is() -> None:
-    with pytest.raises(InvalidPool, match=r"being updated \(1 of 2 slices of generation 1 are there\)"):
+    with pytest.raises(InvalidPool, match=r"being updated \(1 of 2 slices of generation 1 exist\)"):
         decide(a_snapshot(a_slice("x", slice_count=2)), a_claim(all_devices()))
 
 

@@ -60,7 +60,8 @@ def because(*claims: Claim, slices: Sequence[Slice], held: Sequence[Claim] = ())
 
 def test_request_that_is_short_of_devices() -> None:
     assert because(a_claim(a_request("gpus", 4)), slices=[a_slice(*devices(3))]) == (
-        "Because request gpus needs 4 devices, and 3 are left on node n7, claim default/claim cannot be had there."
+        "Because request gpus needs 4 devices, and 3 are left on node n7, "
+        "claim default/claim cannot be allocated there."
     )
 
 
@@ -76,7 +77,7 @@ def test_request_that_is_short_says_what_keeps_the_others_away() -> None:
 def test_request_for_all_of_which_some_cannot_be_had() -> None:
     text = because(a_claim(all_devices("gpus")), slices=[a_slice(*devices(4))], held=[an_allocated_claim("gpu-000")])
     assert (
-        "request gpus needs all of 4 devices on node n7, and 1 of them cannot be had: "
+        "request gpus needs all of 4 devices on node n7, and 1 are unavailable: "
         "1 more matches, but is held by default/holder"
     ) in text
 
@@ -153,7 +154,7 @@ def test_requests_of_several_claims_that_compete() -> None:
     claims = [a_claim(a_request("r", 2), name="a"), a_claim(a_request("r", 2), name="b")]
     assert because(*claims, slices=[a_slice(*devices(3))]) == (
         "Because request r of claim default/a and request r of claim default/b need 4 devices together, and only 3 on "
-        "node n7 can serve any of them, claims default/a and default/b cannot be had there."
+        "node n7 can serve any of them, claims default/a and default/b cannot be allocated there."
     )
 
 
@@ -162,9 +163,9 @@ def test_counters_that_do_not_suffice() -> None:
     members = [a_device(f"d{n}", consumes_counters=takes) for n in range(4)]
     counters = CounterSet("set-0", {"memory": Quantity.parse("5")})
     slices = [a_slice(*members, slice_count=2), a_slice(name="sets", slice_count=2, counter_sets=(counters,))]
-    assert (
-        "request r needs 3 devices, and those on node n7 draw on counters that do not suffice for all of them"
-    ) in because(a_claim(a_request("r", 3)), slices=slices)
+    assert ("request r needs 3 devices, and those on node n7 need more counters than are left") in because(
+        a_claim(a_request("r", 3)), slices=slices
+    )
 
 
 def test_requests_that_nothing_else_is_known_of() -> None:
@@ -172,19 +173,19 @@ def test_requests_that_nothing_else_is_known_of() -> None:
     members = [a_device("s", capacity={"bandwidth": "1"}, allow_multiple_allocations=True), a_device("x")]
     text = because(a_claim(request, a_request("q", 2)), slices=[a_slice(*members)])
     assert (
-        "request r and request q need 4 devices together, and no choice of devices on node n7 serves all of them"
+        "request r and request q need 4 devices together, and no choice of devices on node n7 satisfies all of them"
     ) in text
 
 
 def test_pools_that_cannot_be_used_are_reported_beside() -> None:
     text = because(a_claim(), slices=[a_slice("x", slice_count=2)])
-    assert text.endswith(f" Pool {DRIVER}/pool-0 is being updated: 1 of 2 slices of generation 1 are there.")
+    assert text.endswith(f" Pool {DRIVER}/pool-0 is being updated: 1 of 2 slices of generation 1 exist.")
 
 
 def test_conflict_that_may_not_be_minimal_says_so() -> None:
     member = ConflictingRequest("ml/a", "r")
     conflict = Conflict((member,), False, Offer(), 1, None, ())
-    assert conflict_text(conflict, "n7").endswith(" It is not known whether a part of this says as much.")
+    assert conflict_text(conflict, "n7").endswith(" A smaller conflict may exist.")
 
 
 # -- near misses and constraints

@@ -44,7 +44,7 @@ def test_claims_come_in_the_order_of_the_entries() -> None:
 
 def test_a_missing_claim_of_an_input_without_any_claim_says_so() -> None:
     reason = reason_to_wait(a_pod("p", claim="c"))
-    assert reason == "claim default/c does not exist (the input holds no ResourceClaim at all)"
+    assert reason == "claim default/c does not exist (the input contains no ResourceClaim at all)"
 
 
 def test_the_status_of_a_pod_says_which_claim_was_made_for_an_entry() -> None:
@@ -117,7 +117,7 @@ def test_a_claim_that_is_being_deleted_is_waited_for(by: str) -> None:
 def test_a_missing_template_is_named_with_its_namespace() -> None:
     pod = a_pod("p", template="one", namespace="ml")
     assert reason_to_wait(pod, a_template(namespace="default")) == "claim template ml/one does not exist"
-    hint = "(the input holds no ResourceClaimTemplate at all)"
+    hint = "(the input contains no ResourceClaimTemplate at all)"
     assert reason_to_wait(pod) == f"claim template ml/one does not exist {hint}"
 
 
@@ -200,7 +200,7 @@ def test_long_names_are_cut_so_that_the_claim_has_a_valid_one() -> None:
 )
 def test_a_cut_that_leaves_no_valid_name_is_said(pod: Json) -> None:
     reason = reason_to_wait(pod, a_template())
-    assert reason.startswith("no claim can be made of template default/one: metadata.name: must be a DNS subdomain")
+    assert reason.startswith("cannot create a claim from template default/one: metadata.name: must be a DNS subdomain")
 
 
 def test_a_pod_without_a_uid_gets_one_of_its_name() -> None:
@@ -221,8 +221,8 @@ def test_a_missing_template_or_claim_comes_with_those_that_are_like_it() -> None
 
 def test_claims_of_a_pod_group_are_refused_by_name() -> None:
     pod = a_pod("p", template="one", schedulingGroup={"podGroupName": "g"})
-    assert reason_to_wait(pod, a_template("one")) == "is of a pod group: PodGroup claims unsupported"
+    assert reason_to_wait(pod, a_template("one")) == "belongs to a pod group: PodGroup claims unsupported"
     claim = a_claim("c", metadata=owned_by("PodGroup", "g"))
     assert reason_to_wait(a_pod("p", claim="c"), claim) == (
-        "claim default/c is of a pod group: PodGroup claims unsupported"
+        "claim default/c belongs to a pod group: PodGroup claims unsupported"
     )

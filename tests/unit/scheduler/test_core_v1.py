@@ -579,9 +579,9 @@ SPREAD = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedu
     ("changed", "error"),
     [
         ({"maxSkew": 0}, "maxSkew: must be at least 1 (got 0)"),
-        ({"maxSkew": 2**31}, f"maxSkew: must be an integer of 32 bits (got {2**31})"),
+        ({"maxSkew": 2**31}, f"maxSkew: must be at most {2**31 - 1} (got {2**31})"),
         ({"minDomains": 0}, "minDomains: must be at least 1 (got 0)"),
-        ({"minDomains": -(2**31) - 1}, f"minDomains: must be an integer of 32 bits (got {-(2**31) - 1})"),
+        ({"minDomains": -(2**31) - 1}, f"minDomains: must be at least {-(2**31)} (got {-(2**31) - 1})"),
         ({"topologyKey": ""}, "topologyKey: is required"),
         ({"topologyKey": "a b"}, "topologyKey: "),
     ],

@@ -156,7 +156,7 @@ def test_a_claim_that_an_earlier_attempt_left_has_to_go_first() -> None:
     metadata = {"annotations": {ANNOTATION: "true"}, **owned_by("Pod", "p", "u")}
     left = a_claim("p-extended-resources-x", metadata=metadata)
     scenario = run(*nodes("node-1"), left, a_gpu_pod("p", metadata={"uid": "u"}))
-    expected = "claim default/p-extended-resources-x, left of an earlier attempt, has to be deleted before the next one"
+    expected = "claim default/p-extended-resources-x of an earlier attempt must be deleted first"
     assert scenario.reason_of("p") == expected
 
 
@@ -211,4 +211,4 @@ def test_what_is_not_looked_at_is_shown_of_pods_with_extended_resources_and_not_
         a_pod("p", containers=[a_container(gpu=1)], schedulingGroup={"podGroupName": "g"}),
     ]
     run = dra("allocate", "-", stdin=text_of(*nodes("node-1"), *pods))
-    assert "placement does not look at pod groups (1 pod)" in run.err
+    assert "pod groups are ignored (1 pod)" in run.err

@@ -135,7 +135,7 @@ def test_gone_versions_are_refused_with_what_replaced_them(version: str, kind: s
 
 def test_an_unknown_version_of_the_group_is_refused() -> None:
     (error,) = errors_of({**a_claim(), "apiVersion": "resource.k8s.io/v7"})
-    assert "is no known version; ResourceClaim is served by v1, v1beta2, v1beta1" in error
+    assert "is not a known version; ResourceClaim is served by v1, v1beta2, v1beta1" in error
 
 
 def test_other_kinds_are_counted_by_kind_and_group() -> None:

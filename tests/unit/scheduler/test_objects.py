@@ -194,7 +194,7 @@ def test_a_pod_that_is_not_placed_carries_the_reason() -> None:
             "type": "PodScheduled",
             "status": "False",
             "reason": "Unschedulable",
-            "message": "claim default/none does not exist (the input holds no ResourceClaim at all)",
+            "message": "claim default/none does not exist (the input contains no ResourceClaim at all)",
         },
     ]
 

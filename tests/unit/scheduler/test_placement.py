@@ -100,7 +100,7 @@ def test_every_node_that_refused_is_reported_with_its_reason() -> None:
 
 def test_an_input_without_nodes_says_so() -> None:
     objects = [a_class(), a_template(), a_slice(allNodes=True), *pods("p")]
-    assert run(*objects).reason_of("p") == "the input holds no node"
+    assert run(*objects).reason_of("p") == "the input contains no node"
 
 
 def test_an_input_without_nodes_has_those_of_its_slices() -> None:
@@ -147,8 +147,8 @@ def test_a_gated_pod_waits_and_takes_nothing() -> None:
 @pytest.mark.parametrize(
     ("over", "reason"),
     [
-        ({"status": {"phase": "Succeeded"}}, "is finished (phase Succeeded): it needs nothing any more"),
-        ({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}, "is being deleted: it needs nothing any more"),
+        ({"status": {"phase": "Succeeded"}}, "is finished (phase Succeeded): it needs no devices"),
+        ({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}, "is being deleted: it needs no devices"),
     ],
 )
 def test_a_pod_that_is_over_gets_nothing(over: Json, reason: str) -> None:
@@ -341,7 +341,7 @@ def test_what_cannot_be_decided_on_one_node_ends_the_attempt_on_all() -> None:
     everything = a_template("all", a_request(allocationMode="All"))
     objects = [*a_cluster("n1", "n2", count=1), half, everything, a_pod("p", template="all"), *pods("q")]
     scenario = run(*objects)
-    assert "pool other/n2 is being updated (1 of 2 slices of generation 1 are there)" in scenario.reason_of("p")
+    assert "pool other/n2 is being updated (1 of 2 slices of generation 1 exist)" in scenario.reason_of("p")
     assert scenario.node_of("q") == "n1"
 
 

@@ -53,12 +53,12 @@ def test_pools_that_are_being_updated_are_named() -> None:
     ]
     (line,) = lines_of(inventory_of(*a_cluster(), *slices))
     start, half, over = line.split(": ")[1], *line.split(": ")[2].split(", ")
-    assert start == "of pools that are being updated no device is given"
-    assert half == f"{DRIVER}/half (2 of 3 slices of generation 2 are there)"
-    assert over == f"{DRIVER}/over (2 of 1 slices of generation 1 are there)"
+    assert start == "pools that are being updated provide no devices"
+    assert half == f"{DRIVER}/half (2 of 3 slices of generation 2 exist)"
+    assert over == f"{DRIVER}/over (2 of 1 slices of generation 1 exist)"
     many = [a_piece(f"pool-{number}", f"s{number}", 1, 2) for number in range(MAX_POOLS + 2)]
     (line,) = lines_of(inventory_of(*a_cluster(), *many))
-    assert line.endswith("pool-4 (1 of 2 slices of generation 1 are there) and 2 more")
+    assert line.endswith("pool-4 (1 of 2 slices of generation 1 exist) and 2 more")
 
 
 def test_warnings_come_before_errors() -> None:
@@ -84,7 +84,7 @@ def test_of_many_findings_in_one_document_the_first_are_reported() -> None:
 def test_of_many_kinds_the_first_are_reported() -> None:
     inventory = inventory_of(*a_cluster(), *(an_object("v1", f"Kind{n:03}", "x") for n in range(MAX_REPORTED + 5)))
     (line,) = lines_of(inventory)
-    assert line.startswith("not looked at: 1 Kind000 (core), 1 Kind001 (core), ")
+    assert line.startswith("ignored: 1 Kind000 (core), 1 Kind001 (core), ")
     assert line.endswith(f"1 Kind{MAX_REPORTED - 1:03} (core), objects of 5 more kinds")
 
 
@@ -93,11 +93,11 @@ def test_what_is_no_object_below_a_folder_is_counted() -> None:
     found = take_inventory(
         RawObject(Place("dir/f.json", number), raw, is_named=False) for number, raw in enumerate(raws)
     )
-    assert lines_of(found) == ["not looked at: 2 without apiVersion and kind"]
+    assert lines_of(found) == ["ignored: 2 without apiVersion and kind"]
 
 
 def test_missing_kinds_are_named_where_there_is_any_object() -> None:
-    assert lines_of(inventory_of(a_class())) == ["warning: the input holds no Node, no ResourceSlice"]
+    assert lines_of(inventory_of(a_class())) == ["warning: the input contains no Node, no ResourceSlice"]
     assert lines_of(Inventory()) == []
 
 
@@ -109,7 +109,7 @@ def test_a_kind_is_not_missing_where_its_only_object_holds_an_error() -> None:
 
 def test_a_workload_that_asks_for_no_pod_is_named() -> None:
     (line,) = lines_of(inventory_of(*a_cluster(), a_workload("Job", "train", suspend=True)))
-    assert line == "Job default/train is suspended: it stands for no pod"
+    assert line == "Job default/train is suspended: no pods are placed for it"
 
 
 ROOM = {"cpu": "4", "memory": "8Gi", "pods": "110"}
@@ -156,7 +156,7 @@ def test_one_line_counts_the_pods_by_what_is_not_looked_at() -> None:
         a_pod("b", claim="c", schedulingGroup={"podGroupName": "g"}),
         a_pod("c", claim="c"),
     )
-    assert lines == ["warning: placement does not look at pod groups (2 pods)"]
+    assert lines == ["warning: pod groups are ignored (2 pods)"]
 
 
 def test_of_pods_that_ask_for_no_more_than_is_looked_at_nothing_is_reported() -> None:
@@ -165,14 +165,14 @@ def test_of_pods_that_ask_for_no_more_than_is_looked_at_nothing_is_reported() ->
 
 def test_unknown_priority_classes_are_named_with_their_pods() -> None:
     assert list(unknown_priorities({"b": 2, "a": 1})) == [
-        "warning: the input holds no PriorityClass a: the priority of 1 pod counts as 0",
-        "warning: the input holds no PriorityClass b: the priority of 2 pods counts as 0",
+        "warning: the input contains no PriorityClass a: the priority of 1 pod counts as 0",
+        "warning: the input contains no PriorityClass b: the priority of 2 pods counts as 0",
     ]
 
 
 def test_namespaces_that_could_not_be_checked_are_named_in_one_line() -> None:
     assert list(unchecked_namespaces({"b", "a"}, "x/y")) == [
-        "warning: the input holds no Namespace a, b: its label x/y, which admin access needs, is not checked"
+        "warning: the input contains no Namespace a, b: its label x/y, which admin access needs, is not checked"
     ]
     assert list(unchecked_namespaces((), "x/y")) == []
 
@@ -189,7 +189,7 @@ def a_spread_pod(name: str, app: str, owner: str = "", *, spread: Sequence[Json]
 
 
 @pytest.mark.parametrize(
-    ("pods", "kinds", "told"),
+    ("pods", "kinds", "reported"),
     [
         ([("a", "web"), ("b", "web")], set(), "no Service: 2 pods"),
         ([("a", "web"), ("b", "web")], {"Service"}, ""),
@@ -200,9 +200,11 @@ def a_spread_pod(name: str, app: str, owner: str = "", *, spread: Sequence[Json]
         ([("a", ""), ("b", "")], set(), ""),  # no Service selects them
     ],
 )
-def test_pods_are_counted_that_something_may_spread(pods: list[tuple[str, ...]], kinds: set[str], told: str) -> None:
+def test_pods_are_counted_that_something_may_spread(
+    pods: list[tuple[str, ...]], kinds: set[str], reported: str
+) -> None:
     found = [a_spread_pod(*one) for one in pods]
-    expected = [f"warning: the input holds {told} will not be spread by them"] if told else []
+    expected = [f"warning: the input contains {reported} will not be spread by them"] if reported else []
     assert list(unchecked_spread(found, found, kinds)) == expected
 
 

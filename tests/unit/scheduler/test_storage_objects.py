@@ -328,5 +328,5 @@ def test_more_volumes_than_the_api_can_say_are_an_error() -> None:
     drivers = [{"name": "d.io", "nodeID": "n", "allocatable": {"count": 2**31}}]
     raw = {**an_object("storage.k8s.io/v1", "CSINode", "n"), "spec": {"drivers": drivers}}
     assert errors_of(decode_csi_node, raw) == [
-        f"spec.drivers[0].allocatable[count]: must be an integer of 32 bits (got {2**31})"
+        f"spec.drivers[0].allocatable[count]: must be at most {2**31 - 1} (got {2**31})"
     ]

@@ -31,22 +31,22 @@ def reported(raw: Json, features: Features) -> list[str]:
 @pytest.mark.parametrize(
     ("gate", "raw", "effect"),
     [
-        ("DRADeviceTaintRules", a_rule(), "DeviceTaintRules do not count (1 rule)"),
-        ("DRADeviceTaints", a_slice_of_devices_with(taints=[TAINT]), "taints of devices do not count (2 devices)"),
+        ("DRADeviceTaintRules", a_rule(), "DeviceTaintRules are ignored (1 rule)"),
+        ("DRADeviceTaints", a_slice_of_devices_with(taints=[TAINT]), "taints of devices are ignored (2 devices)"),
         (
             "DRAPartitionableDevices",
             counters(),
-            "slices with counters or with devices of several nodes are left out (1 slice)",
+            "slices with counters or with devices of several nodes are ignored (1 slice)",
         ),
         (
             "DRADeviceCompatibilityGroups",
             a_slice_of_devices_with(consumesCounters=[{**CONSUMES, "compatibilityGroups": ["a"]}]),
-            "slices with compatibility groups are left out (1 slice)",
+            "slices with compatibility groups are ignored (1 slice)",
         ),
         (
             "DRAConsumableCapacity",
             a_slice_of_devices_with(allowMultipleAllocations=True),
-            "devices that could be shared are not (2 devices)",
+            "devices are not shared (2 devices)",
         ),
         (
             "DRAListTypeAttributes",
@@ -56,7 +56,7 @@ def reported(raw: Json, features: Features) -> list[str]:
         (
             "DRANodeAllocatableResources",
             a_slice_of_devices_with(nodeAllocatableResources={"cpu": {"mapping": {"deviceMultiplier": "1"}}}),
-            "what devices take of their node does not count (2 devices)",
+            "resources that devices take from their node are ignored (2 devices)",
         ),
     ],
     ids=lambda value: value if isinstance(value, str) and value.startswith("DRA") else "",

@@ -195,7 +195,7 @@ def test_an_ephemeral_volume_is_made_where_its_class_allows() -> None:
     assert run(*objects, a_storage_class(mode="Immediate")).node_of("p") == "a"
 
 
-def test_an_ephemeral_volume_with_errors_is_not_looked_at_and_told() -> None:
+def test_an_ephemeral_volume_with_errors_is_not_looked_at_and_reported() -> None:
     pod = a_pod("p", template="one", volumes=ephemeral({"spec": {"accessModes": 5}}))
     objects = [*with_hostnames("a", "b"), only_in("b"), a_volume_claim(), pod]
     (warning,) = taken(*objects).warnings
@@ -216,8 +216,8 @@ def test_capacity_is_not_missed_where_the_input_holds_none() -> None:
     objects = [*with_hostnames("a", "b"), a_storage_class(), driver, a_set(a_claim_template())]
     assert run(*objects).node_of("web-0") == "a"
     capacity = {"storageClassName": "w", "nodeTopology": {"matchLabels": {ZONE: "b"}}, "capacity": "5Gi"}
-    told = {**an_object("storage.k8s.io/v1", "CSIStorageCapacity", "c", "kube-system"), **capacity}
-    assert run(*objects, told).node_of("web-0") == "b"
+    reported = {**an_object("storage.k8s.io/v1", "CSIStorageCapacity", "c", "kube-system"), **capacity}
+    assert run(*objects, reported).node_of("web-0") == "b"
 
 
 def test_pods_are_counted_whose_volumes_are_bound_before() -> None:
@@ -230,5 +230,5 @@ def test_claims_that_are_known_from_templates_are_not_missed() -> None:
     pods, unseen = virtual_pods(a_set(a_claim_template())), {"PersistentVolumeClaim"}
     assert list(unchecked_volumes(pods, unseen, {("default", "data-web-0")})) == []
     assert list(unchecked_volumes(pods, unseen, ())) == [
-        "warning: the input holds no PersistentVolumeClaim: volumes of 1 pod are not checked against them"
+        "warning: the input contains no PersistentVolumeClaim: volumes of 1 pod are not checked against them"
     ]

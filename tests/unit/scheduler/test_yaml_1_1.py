@@ -175,7 +175,7 @@ def test_keys_become_text(key: str, text: str) -> None:
     ("text", "key"), [("a: 1\nb: 2\na: 3", "a"), ("1: x\n'1': y", "1"), ("yes: 1\ntrue: 2", "true")]
 )
 def test_a_key_that_is_there_twice_is_an_error_that_names_it(text: str, key: str) -> None:
-    assert f"the key '{key}' stands twice in one mapping" in problem_of(text)
+    assert f"the key '{key}' appears twice in one mapping" in problem_of(text)
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_an_anchor_ends_with_its_document() -> None:
 
 
 def test_an_alias_inside_what_it_names_is_an_error() -> None:
-    assert problem_of("a: &x\n  b: [*x]") == "line 2, column 7: the alias *x stands inside what it names"
+    assert problem_of("a: &x\n  b: [*x]") == "line 2, column 7: the alias *x is used inside its own anchor"
 
 
 def test_merged_keys_come_beneath_those_that_follow() -> None:
@@ -215,8 +215,8 @@ def test_merged_keys_replace_those_that_stand_before() -> None:
 
 def test_a_key_may_stand_once_beside_the_merged_one() -> None:
     assert value_of("{<<: {p: 1}, p: 2, <<: {p: 3}}") == {"p": 3}
-    assert "the key 'p' stands twice" in problem_of("{<<: {p: 1}, p: 2, p: 3}")
-    assert "the key 'p' stands twice" in problem_of("{p: 2, <<: {p: 1}, p: 3}")
+    assert "the key 'p' appears twice" in problem_of("{<<: {p: 1}, p: 2, p: 3}")
+    assert "the key 'p' appears twice" in problem_of("{p: 2, <<: {p: 1}, p: 3}")
 
 
 def test_the_name_of_a_merge_is_text_elsewhere() -> None:
@@ -278,7 +278,7 @@ def test_aliases_do_not_lead_around_the_limit_of_nesting() -> None:
 def test_an_alias_may_stand_as_deep_as_what_it_names_allows() -> None:
     deep = "[" * (MAX_DEPTH - 2) + "]" * (MAX_DEPTH - 2)
     assert value_of(f"- &a {deep}\n- [*a]")[1] == [value_of(deep)]
-    assert f"line 2, column 5: the alias *a makes more than {MAX_DEPTH} levels" in problem_of(f"- &a {deep}\n- [[*a]]")
+    assert f"line 2, column 5: the alias *a causes more than {MAX_DEPTH} levels" in problem_of(f"- &a {deep}\n- [[*a]]")
 
 
 def bomb(levels: int) -> str:

@@ -206,27 +206,27 @@ def test_fields_of_the_first_alpha_are_unknown_and_keep_the_claim_from_use() -> 
     [
         pytest.param(
             a_claim({"name": "r", "deviceClassName": "gpu"}),
-            "spec.devices.requests[0].deviceClassName: unknown field: in v1 it belongs into exactly",
+            "spec.devices.requests[0].deviceClassName: unknown field: in v1 it belongs in exactly",
             id="flat request in v1",
         ),
         pytest.param(
             a_template({"name": "r", "count": 2}, version="v1beta2"),
-            "spec.spec.devices.requests[0].count: unknown field: in v1beta2 it belongs into exactly",
+            "spec.spec.devices.requests[0].count: unknown field: in v1beta2 it belongs in exactly",
             id="flat request of a template in v1beta2",
         ),
         pytest.param(
             a_claim(a_request(), version="v1beta1"),
-            "spec.devices.requests[0].exactly: unknown field: in v1beta1 its fields stand in the request itself",
+            "spec.devices.requests[0].exactly: unknown field: in v1beta1 its fields are in the request itself",
             id="exactly in v1beta1",
         ),
         pytest.param(
             a_slice(devices=[{"name": "gpu-0", "basic": {}}]),
-            "spec.devices[0].basic: unknown field: in v1 its fields stand in the device itself",
+            "spec.devices[0].basic: unknown field: in v1 its fields are in the device itself",
             id="basic in v1",
         ),
         pytest.param(
             a_slice("v1beta1", devices=[{"name": "gpu-0", "attributes": {}}]),
-            "spec.devices[0].attributes: unknown field: in v1beta1 it belongs into basic",
+            "spec.devices[0].attributes: unknown field: in v1beta1 it belongs in basic",
             id="flat device in v1beta1",
         ),
         pytest.param(

@@ -137,7 +137,7 @@ def test_volume_that_somebody_else_has_taken_is_left_to_him() -> None:
     scene = VolumeScene()
     step = binding(scene)
     scene.objects[VOLUME] = a_raw_volume("8", claimRef={"namespace": "default", "name": "u", "uid": "uid-u"})
-    assert failed(step) == Retry("persistentvolume pv1 was changed by somebody else")
+    assert failed(step) == Retry("persistentvolume pv1 was changed by another client")
     assert scene.objects[VOLUME]["spec"]["claimRef"]["name"] == "u"
 
 
@@ -146,7 +146,7 @@ def test_claim_for_which_somebody_else_has_chosen_a_node_is_left_to_him() -> Non
     step = selecting(scene)
     scene.objects[CLAIM] = a_raw_claim("6")
     scene.objects[CLAIM]["metadata"]["annotations"] = {"volume.kubernetes.io/selected-node": "node-1"}
-    assert failed(step) == Retry("persistentvolumeclaim default/v was changed by somebody else")
+    assert failed(step) == Retry("persistentvolumeclaim default/v was changed by another client")
 
 
 @BOTH
@@ -177,4 +177,4 @@ def test_object_that_changes_again_and_again_is_given_up(asked: Any) -> None:
     scene = VolumeScene()
     step = asked(scene)
     scene.faults = [changed] * 10
-    assert failed(step) == Retry(f"{step.subject} was changed by others or did not answer 5 times in a row")
+    assert failed(step) == Retry(f"{step.subject} changed or did not respond 5 times in a row")

@@ -41,7 +41,7 @@ def test_items_of_a_page_get_the_kind_and_version_of_their_list() -> None:
 
 @pytest.mark.parametrize("answer", [{"kind": "Status", "status": "Success"}, {"kind": "NodeList", "items": {}}])
 def test_page_that_is_no_list_is_an_answer_that_did_not_come(answer: dict[str, Any]) -> None:
-    with pytest.raises(Unanswered, match="GET /x: the answer is no list of objects"):
+    with pytest.raises(Unanswered, match="GET /x: the response is not a list of objects"):
         page_of("GET /x", orjson.dumps(answer), whole)
 
 
@@ -80,12 +80,12 @@ def test_error_line_is_an_error() -> None:
 
 @pytest.mark.parametrize("raw", [b"[]", b'{"type": "ADDED", "object": null}', b'{"kind": "Status"}'])
 def test_line_that_is_no_event_is_an_answer_that_did_not_come(raw: bytes) -> None:
-    with pytest.raises(Unanswered, match="GET /x: a line is no event of an object"):
+    with pytest.raises(Unanswered, match="GET /x: a line is not a watch event"):
         input_of("GET /x", raw, whole)
 
 
 def test_line_that_is_no_json_is_an_answer_that_did_not_come() -> None:
-    with pytest.raises(Unanswered, match="GET /x: a line is no event of an object"):
+    with pytest.raises(Unanswered, match="GET /x: a line is not a watch event"):
         input_of("GET /x", b'{"type":', whole)
 
 

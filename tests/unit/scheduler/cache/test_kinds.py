@@ -111,5 +111,5 @@ def test_claim_that_could_not_be_written_back_cannot_be_used() -> None:
     deep: object = 1
     for _ in range(300):
         deep = {"a": deep}
-    with pytest.raises(Undecodable, match="it cannot be written back: Recursion limit reached"):
+    with pytest.raises(Undecodable, match="it cannot be serialized: Recursion limit reached"):
         claim_of(a_claim(status={"unknown": deep}))

@@ -73,9 +73,9 @@ def test_interruptions_are_logged_when_their_reason_changes(caplog: pytest.LogCa
     with caplog.at_level(logging.INFO):
         played((0.0, cut("refused")), (1.0, cut("refused")), (2.0, cut("cut")), (3.0, LISTED))
     assert [record.getMessage() for record in caplog.records] == [
-        "pods (v1): GET /x: refused; asked again in 1.0 s",
-        "pods (v1): GET /x: cut; asked again in 1.0 s",
-        "pods (v1): heard again",
+        "pods (v1): GET /x: refused; retrying in 1.0 s",
+        "pods (v1): GET /x: cut; retrying in 1.0 s",
+        "pods (v1): the watch works again",
     ]
 
 
@@ -86,7 +86,7 @@ def test_object_that_cannot_be_decoded_is_logged_once_for_each_reason(caplog: py
     with caplog.at_level(logging.INFO):
         reflector = played((0.0, again), (1.0, again), (2.0, changed), (3.0, other))
     assert [record.getMessage() for record in caplog.records] == [
-        "pods (v1): ns/a is left out: spec: is wrong",
-        "pods (v1): ns/a is left out: spec: is worse",
+        "pods (v1): skipping ns/a: spec: is wrong",
+        "pods (v1): skipping ns/a: spec: is worse",
     ]
     assert reflector.store.undecoded[a_refused("a").key].resource_version == 5

@@ -135,7 +135,7 @@ def test_list_by_watch_that_is_not_complete_is_forgotten_and_pages_are_asked_for
 
 
 def test_list_that_is_older_than_what_was_seen_is_fatal() -> None:
-    with pytest.raises(HistoryLost, match=r"a list is of resourceVersion 4, and 5 was seen before: .*backup"):
+    with pytest.raises(HistoryLost, match=r"a list has resourceVersion 4, but 5 was seen before: .*backup"):
         step(Empty(5, lists_by_watch=False), Page((A,), "", 4))
     with pytest.raises(HistoryLost):
         walked(Empty(5), [Opened(), ListEnd(4)])

@@ -169,7 +169,7 @@ def test_handler_that_fails_at_a_change_costs_that_change_alone(caplog: pytest.L
     assert after == reader.changes == [(None, an_entry("b", 2))]
     assert (reader.store.failures, reader.store.resource_version) == (1, 2)
     assert [record.getMessage() for record in caplog.records if record.exc_info] == [
-        "a change was not taken in, from nothing to ns/b at 2"
+        "cannot apply a change from nothing to ns/b at 2"
     ]
 
 

@@ -97,5 +97,5 @@ def test_defect_of_our_own_does_not_end_the_watch(
     events = reported(Server((BOOKMARK,), (BOOKMARK,)))
     assert [type(event) for event in events].count(Restarted) == 3
     assert [record.getMessage() for record in caplog.records if record.exc_info] == [
-        "pods (v1): what the API server tells cannot be taken"
+        "pods (v1): cannot process what the API server sent"
     ] * 2

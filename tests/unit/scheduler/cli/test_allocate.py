@@ -353,12 +353,12 @@ def test_other_kinds_are_counted_and_named() -> None:
     ]
     run = allocate([*a_cluster(), *others])
     assert run.code == 0
-    assert run.err.splitlines()[0] == "not looked at: 1 App (apps.example), 2 ConfigMap (core)"
+    assert run.err.splitlines()[0] == "ignored: 1 App (apps.example), 2 ConfigMap (core)"
 
 
 def test_kinds_that_are_needed_and_missing_are_named() -> None:
     run = allocate([a_pod("p", template="one")])
-    assert "warning: the input holds no Node, no ResourceSlice, no DeviceClass" in run.err.splitlines()
+    assert "warning: the input contains no Node, no ResourceSlice, no DeviceClass" in run.err.splitlines()
 
 
 def test_an_input_without_any_object_is_bad_input() -> None:
@@ -367,7 +367,7 @@ def test_an_input_without_any_object_is_bad_input() -> None:
 
 def test_a_file_without_any_object_is_a_warning_beside_others() -> None:
     run = dra("allocate", "-", stdin="---\n# nothing\n")
-    assert run.err.splitlines() == ["warning: standard input: holds no object", "dra: the input holds no object"]
+    assert run.err.splitlines() == ["warning: standard input: holds no object", "dra: the input contains no objects"]
 
 
 def test_pods_that_only_name_their_priority_class_come_in_its_order() -> None:
@@ -377,7 +377,7 @@ def test_pods_that_only_name_their_priority_class_come_in_its_order() -> None:
     assert placed(run)[0][:3:2] == ["default/b", "node-1"]
     run = allocate([*a_cluster(count=1), *pods])
     assert run.err.splitlines()[0] == (
-        "warning: the input holds no PriorityClass urgent: the priority of 1 pod counts as 0"
+        "warning: the input contains no PriorityClass urgent: the priority of 1 pod counts as 0"
     )
     assert placed(run)[0][:3:2] == ["default/a", "node-1"]
 
@@ -386,22 +386,22 @@ def test_pods_that_ask_for_more_than_is_looked_at_are_counted_once() -> None:
     pods = [a_pod(name, template="one", schedulingGroup={"podGroupName": "g"}) for name in "ab"]
     bound = a_pod("c", claim="c", nodeName="node-1", schedulingGroup={"podGroupName": "g"})
     run = allocate([*a_cluster(), *pods, an_allocated_claim("c", "gpu-0"), bound])
-    assert run.err.splitlines()[0] == "warning: placement does not look at pod groups (2 pods)"
-    assert allocate([*a_cluster(), *pods], "--pod", "a").err.splitlines()[0].endswith("pod groups (1 pod)")
+    assert run.err.splitlines()[0] == "warning: pod groups are ignored (2 pods)"
+    assert allocate([*a_cluster(), *pods], "--pod", "a").err.splitlines()[0].endswith("pod groups are ignored (1 pod)")
 
 
 def test_a_namespace_that_would_permit_admin_access_and_is_not_there_is_named() -> None:
     run = allocate([*a_cluster(), a_claim("c", a_request(adminAccess=True))])
     assert run.code == 0
     assert run.err.splitlines()[0] == (
-        "warning: the input holds no Namespace default: "
+        "warning: the input contains no Namespace default: "
         "its label resource.kubernetes.io/admin-access, which admin access needs, is not checked"
     )
 
 
 def test_a_workload_that_stands_for_no_pod_is_named_with_the_reason() -> None:
     run = allocate([*a_cluster(), a_workload("Job", "train", suspend=True)])
-    assert "Job default/train is suspended: it stands for no pod" in run.err.splitlines()
+    assert "Job default/train is suspended: no pods are placed for it" in run.err.splitlines()
 
 
 def test_an_unknown_field_is_a_warning_and_its_device_is_not_used() -> None:

@@ -107,13 +107,13 @@ def test_a_broken_object_is_reported_with_file_document_object_field_and_value(
     assert (run.code, run.out) == (2, "")
     (error,) = run.errors
     assert error.startswith(f"{path}, document 2: {message}")
-    assert run.err.endswith("dra: 1 error in the input, nothing was placed (--keep-going uses the rest)\n")
+    assert run.err.endswith("dra: 1 error in the input, nothing was placed; use --keep-going to place the rest\n")
 
 
 def test_an_item_of_a_list_is_reported_with_its_position(tmp_path: Path) -> None:
     run, path = spoiled(tmp_path, text_of(a_list(a_node("n"), a_claim("c", a_request(count=0)), 5)))
     assert len(run.errors) == 1
-    assert run.errors[0] == f"{path}, document 1, items[2]: is no object but a number: 5"
+    assert run.errors[0] == f"{path}, document 1, items[2]: is not an object but a number: 5"
 
 
 BROKEN_TEXTS = [
@@ -122,7 +122,7 @@ BROKEN_TEXTS = [
     ),
     pytest.param(b'{"apiVersion": "v1", "kind": "No', "is not valid YAML or JSON: line 1, column", id="cut JSON"),
     pytest.param("apiVersion: v1\n\tkind: Pod\n", "is not valid YAML or JSON: line 2, column 1:", id="a tab"),
-    pytest.param("a: 1\na: 2\n", "line 2, column 1: the key 'a' stands twice in one mapping", id="a key twice"),
+    pytest.param("a: 1\na: 2\n", "line 2, column 1: the key 'a' appears twice in one mapping", id="a key twice"),
     pytest.param("a: .nan\n", "line 1, column 4: .nan is not a finite number", id="no number"),
     pytest.param(b"\x7fELF\x02\x01\x01\x00\x80\xff", "is not UTF-8 text: byte 0x80 at offset 8", id="a binary file"),
     pytest.param(b"PK\x03\x04\x00\x00", "is not text: a NUL byte at offset 4", id="an archive"),
@@ -136,8 +136,8 @@ BROKEN_TEXTS = [
         f"its aliases expand to more than {MAX_VALUES} values",
         id="a YAML bomb",
     ),
-    pytest.param("hello", 'document 1: is no object but text: "hello"', id="plain text"),
-    pytest.param("<html><body>404</body></html>", 'document 1: is no object but text: "<html>', id="HTML"),
+    pytest.param("hello", 'document 1: is not an object but text: "hello"', id="plain text"),
+    pytest.param("<html><body>404</body></html>", 'document 1: is not an object but text: "<html>', id="HTML"),
 ]
 
 

@@ -126,7 +126,7 @@ def test_pod_of_a_workload_is_known_by_its_name() -> None:
     [
         ("ml/none", (), "dra: pod ml/none is not in the input"),
         ("claim/ml/none", (), "dra: claim ml/none is not in the input, nor made of a template for a pod of it"),
-        ("deploy/ml/web", (), "dra: deploy/ml/web: deploy is no kind that can be explained, which are pod and claim"),
+        ("deploy/ml/web", (), "dra: deploy/ml/web: deploy is not pod or claim, the kinds that can be explained"),
         ("p", ("--node", "none"), "dra: node none is not in the input"),
     ],
 )
@@ -168,7 +168,7 @@ def test_pod_that_fits_is_shown_its_node_and_devices() -> None:
     run = run_on("p", objects)
     assert run.code == 0
     assert headline(run) == "pod default/p fits: node a, the best by score of 2 that can"
-    reported = section(run, "node a, which is chosen")
+    reported = section(run, "node a, selected")
     assert re.fullmatch(r"claim default/p-dev-\w{5}, request gpu: needs 1 device, the node has 2", reported[0])
     assert reported[1:] == [
         "1 is in use (held by default/held)",
@@ -207,7 +207,7 @@ def test_alternative_that_an_earlier_request_keeps_away_is_shown_so() -> None:
 
     claim = a_claim("c", either("first", 2, 1), either("second", 2, 1))
     run = run_on("claim/c", [*a_cluster(count=3), claim])
-    reason = "it could be had only if an earlier request took another alternative"
+    reason = "it is available only if an earlier request took another alternative"
     assert f"claim default/c, second/n2 was passed over: {reason}" in section(run, "node node-1")
 
 
@@ -215,7 +215,7 @@ def test_pod_without_claims_has_no_devices_to_report_of() -> None:
     run = run_on("p", [*a_cluster(), a_pod("p")])
     assert (run.code, run.out) == (
         0,
-        "pod default/p fits: node node-1, the only one that can\n\nnode node-1, which is chosen\n",
+        "pod default/p fits: node node-1, the only one that can\n\nnode node-1, selected\n",
     )
 
 
@@ -293,7 +293,10 @@ def test_pod_that_does_not_fit_is_shown_why_and_what_would_help() -> None:
         "1 is in use (held by default/small)",
         f"2 left: {DRIVER}/b/gpu-1, {DRIVER}/b/gpu-2",
         f"2 of 3 found; {near}",
-        f"Because request gpu needs 3 devices, and 2 are left on node b ({near}), claim default/c cannot be had there.",
+        (
+            f"Because request gpu needs 3 devices, and 2 are left on node b ({near}), "
+            "claim default/c cannot be allocated there."
+        ),
         "would fit if",
         "request gpu: count 2",
         "claim default/small released",
@@ -314,7 +317,7 @@ def test_pool_that_is_being_updated_is_reported_in_the_first_line_where_the_pod_
     nodes = [a_node("node-1"), a_node("node-2", labels={"zone": "b"})]
     objects = [*nodes, half, a_slice(node="node-2", count=1), a_class(), a_claim("c", a_request(count=2))]
     anywhere, zone_b = a_pod("p", claim="c"), a_pod("p", claim="c", nodeSelector={"zone": "b"})
-    reported = f"; 1 pool is being updated: {DRIVER}/half (1 of 2 slices of generation 3 are there)"
+    reported = f"; 1 pool is being updated: {DRIVER}/half (1 of 2 slices of generation 3 exist)"
     assert headline(run_on("p", [*objects, anywhere])).endswith(reported)
     assert dra("allocate", "-", stdin=text_of(*objects, anywhere)).out.endswith(f"{reported}\n")
     assert reported not in headline(run_on("p", [*objects, zone_b]))
@@ -398,7 +401,7 @@ def test_constraint_is_reported_with_the_devices_of_each_value() -> None:
     because = f"request gpu needs 4 devices with one {DRIVER}/numa, and no value has more than 3 free on node node-1"
     assert reported[2:] == [
         f"claim default/c, constraint #0: {constraint}: 0 has 3 free of 3, 1 has 2 free of 2",
-        f"Because {because}, claim default/c cannot be had there.",
+        f"Because {because}, claim default/c cannot be allocated there.",
         "would fit if",
         "request gpu: count 3",
         f"constraint #0 (matchAttribute {DRIVER}/numa) dropped",
@@ -415,7 +418,7 @@ def test_what_devices_say_of_themselves_cannot_steer_a_terminal() -> None:
 
 def test_where_nothing_helps_that_is_said() -> None:
     run = run_on("claim/c", [*a_cluster(count=0), a_claim("c")])
-    assert section(run, "node node-1")[-1] == "no single change was found that would make it fit"
+    assert section(run, "node node-1")[-1] == "no single change that makes it fit was found"
 
 
 def test_claim_with_an_error_that_has_devices_has_to_be_released_like_any_other() -> None:
@@ -474,19 +477,19 @@ def test_node_that_was_asked_for_is_judged_alone() -> None:
     assert headline(run) == (
         "pod default/p does not fit: node b: request gpu needs 2 devices, 0 are left (0 devices) (1 of 2 nodes can)"
     )
-    assert "node b, which was asked for" in run.out
+    assert "node b, given by --node" in run.out
     assert section(run, "other nodes") == ["1 node (a): can"]
     fits = run_on("p", objects, "--node", "a")
     assert (fits.code, headline(fits)) == (0, "pod default/p fits: node a can (1 of 2 nodes can)")
 
 
-@pytest.mark.parametrize(("count", "devices"), [(2, "would do"), (1, "would not do either")])
+@pytest.mark.parametrize(("count", "devices"), [(2, "would fit"), (1, "would not fit either")])
 def test_node_that_is_refused_for_another_reason_is_reported_with_its_devices(count: int, devices: str) -> None:
     objects = [*a_cluster("a", count=count)[1:], a_node("a", unschedulable=True), a_claim("c", a_request(count=2))]
     objects.append(a_pod("p", claim="c"))
     run = run_on("p", objects, "--node", "a")
     assert run.code == 1
-    assert section(run, "node a, which was asked for")[:4] == [
+    assert section(run, "node a, given by --node")[:4] == [
         "NodeUnschedulable: node is unschedulable",
         "would pass if",
         "node a uncordoned",
@@ -516,7 +519,7 @@ def test_who_fits_alone_is_shown_how_many_come_before() -> None:
         "looked at alone: 2 others wait and come before it (--in-order places them first)\n",
     ]
     assert run_on("r", objects, "--in-order").err == ""
-    assert run_on("r", [*objects[:1], *objects[2:]]).err == "warning: the input holds no ResourceSlice\n"
+    assert run_on("r", [*objects[:1], *objects[2:]]).err == "warning: the input contains no ResourceSlice\n"
 
 
 def test_claim_that_no_pod_uses_comes_after_pods_and_earlier_claims() -> None:

@@ -88,7 +88,10 @@ def test_plain_http_has_no_certificates() -> None:
 @pytest.mark.parametrize(
     ("arguments", "reported"),
     [
-        (("--url", "http://elsewhere/v1"), 'error: extenders[0].urlPrefix: "http://elsewhere/v1": whoever is in the'),
+        (
+            ("--url", "http://elsewhere/v1"),
+            'error: extenders[0].urlPrefix: "http://elsewhere/v1": anyone on the network can',
+        ),
         (("--url", "elsewhere"), "dra: nothing was written"),
         (("--ca-file", ""), "error: extenders[0].tlsConfig.caFile: kube-scheduler does not verify"),
         (("--scheduler-name", "A_b"), "must be a DNS subdomain"),
@@ -155,7 +158,7 @@ def test_json_has_all_of_it() -> None:
                 "severity": "error",
                 "field": "extenders[0].weight",
                 "value": 0,
-                "consequence": "kube-scheduler does not start: whoever prioritizes needs a weight above 0",
+                "consequence": "kube-scheduler does not start: prioritizeVerb requires a weight above 0",
                 "remedy": "5",
             }
         ],
@@ -175,18 +178,18 @@ def test_one_of_several_is_judged_by_its_url() -> None:
 @pytest.mark.parametrize(
     ("text", "arguments", "reported"),
     [
-        (SEVERAL, (), "extenders: has 2 entries: say with --url which one is ours: https://dra-extender."),
+        (SEVERAL, (), "extenders: has 2 entries: select one with --url: https://dra-extender."),
         (SEVERAL, ("--url", "x"), "extenders: none has the urlPrefix x: https://dra-extender."),
         (
             text_of({"apiVersion": "v1", "kind": "Pod"}),
             (),
-            "dra: -: kind: Input should be 'KubeSchedulerConfiguration'",
+            "dra: -: kind: must be 'KubeSchedulerConfiguration'",
         ),
         ("kind: KubeSchedulerConfiguration\n", (), "dra: -: apiVersion: is required"),
         (written() + "extender: []\n", (), "dra: -: extender: unknown field"),
-        (written().partition("extenders:")[0], (), "extenders: is empty: kube-scheduler asks nobody"),
+        (written().partition("extenders:")[0], (), "extenders: is empty: kube-scheduler calls no extender"),
         (written() + "---\n" + written(), (), "holds 2 objects; it has to be one KubeSchedulerConfiguration"),
-        (written(), ("--kube-scheduler-flags", "'"), "no flags as a shell reads them"),
+        (written(), ("--kube-scheduler-flags", "'"), "cannot be split into flags"),
         (written(), ("--kube-scheduler-flags", "--feature-gates=A"), "'A' is not NAME=true or NAME=false"),
     ],
     ids=lambda value: value if isinstance(value, str) and value.startswith(("dra", "ext", "hol", "no", "'")) else "",

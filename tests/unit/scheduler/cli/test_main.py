@@ -53,9 +53,9 @@ HELP = {
         "FILE...",
         "--kubernetes",
         "--no-strict",
-        "Exit code: 0 when nothing failed, 1 on a failure",
+        "Exit code: 0 if no case failed, 1 if one failed",
     ],
-    ("verify", "cel", "--help"): ["FILE...", "--kubernetes", "Exit code: 0 when all passed, 1 when a case failed"],
+    ("verify", "cel", "--help"): ["FILE...", "--kubernetes", "Exit code: 0 if no case failed, 1 if one failed"],
     ("completion", "--help"): ["{bash|fish|zsh}", "~/.bashrc:", "~/.zshrc:", "dra completion fish | source"],
 }
 

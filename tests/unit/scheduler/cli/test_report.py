@@ -67,7 +67,7 @@ def anti_affinity(when: str) -> Json:
 def test_volumes_that_the_input_reports_too_little_of_are_not_checked(objects: tuple[Json, ...], reported: str) -> None:
     pod = a_pod("p", template="one", volumes=volumes_of("data"))
     found = allocate(*a_cluster(), *objects, pod)
-    warning = f"warning: the input holds {reported}: volumes of 1 pod are not checked against them"
+    warning = f"warning: the input contains {reported}: volumes of 1 pod are not checked against them"
     assert [line for line in found.err.splitlines() if "volumes" in line] == ([warning] if reported else [])
     assert "1 of 1 placed" in found.err
 
@@ -78,11 +78,11 @@ def test_volumes_that_the_input_reports_too_little_of_are_not_checked(objects: t
 @pytest.mark.parametrize(
     ("spec", "reported"),
     [
-        ({"schedulingGroup": {"podGroupName": "workers"}}, "pod groups (1 pod)"),
+        ({"schedulingGroup": {"podGroupName": "workers"}}, "pod groups are ignored (1 pod)"),
     ],
 )
 def test_what_placement_does_not_look_at_is_reported(spec: Json, reported: str) -> None:
-    assert warnings_of(*a_cluster(), a_pod("p", template="one", **spec)) == [f"placement does not look at {reported}"]
+    assert warnings_of(*a_cluster(), a_pod("p", template="one", **spec)) == [reported]
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_a_priority_class_of_a_template_counts_for_the_pods_of_a_workload() -> N
 def test_a_priority_class_that_is_missing_is_reported_with_the_number_of_pods() -> None:
     pods = [a_pod(name, template="one", priorityClassName="none") for name in "ab"]
     assert warnings_of(*a_cluster(), *pods) == [
-        "the input holds no PriorityClass none: the priority of 2 pods counts as 0"
+        "the input contains no PriorityClass none: the priority of 2 pods counts as 0"
     ]
 
 
@@ -209,7 +209,7 @@ def test_admin_access_in_a_namespace_that_is_not_there_is_given_and_reported() -
     run = allocate(*a_cluster(), ADMIN)
     assert run.code == 0
     assert run.err.splitlines()[0] == (
-        f"warning: the input holds no Namespace default: its label {LABEL}, which admin access needs, is not checked"
+        f"warning: the input contains no Namespace default: its label {LABEL}, which admin access needs, is not checked"
     )
 
 
@@ -231,5 +231,5 @@ def test_of_many_findings_in_one_document_the_first_are_reported_and_the_others_
 def test_of_many_other_kinds_the_first_are_reported_and_the_others_counted() -> None:
     others = [an_object("v1", f"Kind{number:03}", "x") for number in range(MAX_REPORTED + 3)]
     line = allocate(*a_cluster(), *others).err.splitlines()[0]
-    assert line.startswith("not looked at: 1 Kind000 (core), 1 Kind001 (core), ")
+    assert line.startswith("ignored: 1 Kind000 (core), 1 Kind001 (core), ")
     assert line.endswith("1 Kind099 (core), objects of 3 more kinds")

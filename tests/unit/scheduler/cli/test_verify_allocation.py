@@ -213,7 +213,7 @@ def test_a_line_that_is_no_case_is_bad_input_with_file_and_line(line: str, tmp_p
     file.write_text(lines([a_case()]) + line + "\n")
     run = dra("verify", "allocation", file)
     assert run.code == 2
-    assert run.err.startswith(f"dra: {file}: line 2 is no case: ")
+    assert run.err.startswith(f"dra: {file}: line 2 is not a valid case: ")
     assert len(run.err.splitlines()) == 1
 
 
@@ -230,7 +230,7 @@ def test_a_line_that_is_no_case_is_bad_input_with_file_and_line(line: str, tmp_p
     ],
 )
 def test_what_a_line_lacks_is_reported_in_words(line: str, problem: str) -> None:
-    assert dra("verify", "allocation", "-", stdin=line).err.startswith(f"dra: -: line 1 is no case: {problem}")
+    assert dra("verify", "allocation", "-", stdin=line).err.startswith(f"dra: -: line 1 is not a valid case: {problem}")
 
 
 @pytest.mark.parametrize("content", [b"\x00\x01\xff\xfe", b"\x80"])

@@ -19,5 +19,5 @@ def test_cases_come_from_a_file_or_from_standard_input(tmp_path: Path) -> None:
 
 def test_what_is_no_case_is_reported_with_its_line(tmp_path: Path) -> None:
     run = dra("verify", "cel", "-", stdin=f"{PASSES}\n{{}}\n")
-    assert (run.code, run.err) == (2, "dra: -: line 2 is no case: expr is missing\n")
+    assert (run.code, run.err) == (2, "dra: -: line 2 is not a valid case: expr is missing\n")
     assert dra("verify", "cel", tmp_path / "none").err.endswith("/none: No such file or directory\n")

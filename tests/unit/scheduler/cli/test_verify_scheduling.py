@@ -217,5 +217,5 @@ def test_a_line_that_is_no_case_is_bad_input_with_file_and_line(line: str, probl
     file.write_text(lines([a_case()]) + line + "\n")
     run = dra("verify", "scheduling", file)
     assert run.code == 2
-    assert run.err.startswith(f"dra: {file}: line 2 is no case: {problem}")
+    assert run.err.startswith(f"dra: {file}: line 2 is not a valid case: {problem}")
     assert len(run.err.splitlines()) == 1

@@ -41,7 +41,7 @@ def test_named_file_goes_before_the_environment_and_that_before_the_home(tmp_pat
 
 
 def test_missing_file_and_missing_context_are_named(tmp_path: Path) -> None:
-    with pytest.raises(NotConfigured, match=r"kubeconfig .*/nowhere is no file"):
+    with pytest.raises(NotConfigured, match=r"kubeconfig .*/nowhere is not a file"):
         host_of(tmp_path, {}, tmp_path / "nowhere")
     with pytest.raises(NotConfigured, match=r"config: .*name y in .*contexts"):
         host_of(tmp_path, {}, a_kubeconfig(tmp_path / "config"), "y")
@@ -62,9 +62,7 @@ def test_plugin_that_is_not_there_is_reported_on_the_loop_of_the_program(tmp_pat
     path = a_kubeconfig(tmp_path / "config", exec=plugin)
     with (
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
-        pytest.raises(
-            NotConfigured, match=r"exec.command /nowhere/plugin: cannot be started: No such file or directory"
-        ),
+        pytest.raises(NotConfigured, match=r"exec.command /nowhere/plugin: cannot start: No such file or directory"),
     ):
         runner.run(load(path, None, {}, tmp_path))
 
@@ -177,8 +175,8 @@ def test_plugin_that_fails_is_reported_until_it_succeeds(tmp_path: Path, caplog:
 
     failed, trouble, is_renewed, after = asyncio.run(troubles())
     assert (failed, is_renewed, after) == (False, True, "")
-    assert trouble.startswith(f"exec.command {sys.executable}: gave no JSON")
-    assert f"credentials could not be renewed: {trouble}" in caplog.text
+    assert trouble.startswith(f"exec.command {sys.executable}: did not print JSON")
+    assert f"cannot renew the credentials: {trouble}" in caplog.text
 
 
 def test_closing_ends_a_plugin_that_hangs(tmp_path: Path) -> None:

@@ -76,19 +76,19 @@ def test_plugin_that_hangs_is_killed_with_all_that_it_has_started(tmp_path: Path
         programs.close()
         assert pipe.read() == b""  # and is no more: nobody holds the other end
     running.join()
-    assert reported == [f"{NAME}ended with status -9"]
+    assert reported == [f"{NAME}exited with code -9"]
 
 
 def test_limit_ends_a_plugin_and_names_its_command(tmp_path: Path) -> None:
     plugin, _ = hanging(tmp_path)
-    assert failure(plugin, limit_s=0.01) == f"{NAME}gave nothing within 0.01 s, and was killed"
+    assert failure(plugin, limit_s=0.01) == f"{NAME}printed nothing within 0.01 s and was killed"
 
 
 def test_nothing_runs_once_all_is_closed(tmp_path: Path) -> None:
     plugin, _ = hanging(tmp_path)
     programs = Programs()
     programs.close()
-    with pytest.raises(PluginFailed, match="ended with status -9"):
+    with pytest.raises(PluginFailed, match="exited with code -9"):
         programs.status_of(plugin)
 
 
@@ -101,16 +101,16 @@ def test_plugin_that_complains_at_length_before_it_answers_does_not_stall() -> N
 @pytest.mark.parametrize(
     ("plugin", "reported"),
     [
-        (Exec(API_VERSION, "/nowhere/plugin", [], {}), "exec.command /nowhere/plugin: cannot be started: No such file"),
-        (a_plugin("import sys; sys.exit('log in first')"), f"{NAME}ended with status 1: log in first"),
-        (a_plugin("pass"), f"{NAME}gave no JSON: "),
-        (saying([]), f"{NAME}gave no object but list"),
-        (saying({"apiVersion": "v2"}), f"{NAME}gave apiVersion v2, and has to give {API_VERSION}"),
-        (saying({"apiVersion": API_VERSION}), f"{NAME}gave no status with token or clientCertificateData"),
-        (saying({"apiVersion": API_VERSION, "status": {}}), f"{NAME}gave no status with token or"),
+        (Exec(API_VERSION, "/nowhere/plugin", [], {}), "exec.command /nowhere/plugin: cannot start: No such file"),
+        (a_plugin("import sys; sys.exit('log in first')"), f"{NAME}exited with code 1: log in first"),
+        (a_plugin("pass"), f"{NAME}did not print JSON: "),
+        (saying([]), f"{NAME}did not print an object but list"),
+        (saying({"apiVersion": "v2"}), f"{NAME}returned apiVersion v2, must be {API_VERSION}"),
+        (saying({"apiVersion": API_VERSION}), f"{NAME}returned no status.token or status.clientCertificateData"),
+        (saying({"apiVersion": API_VERSION, "status": {}}), f"{NAME}returned no status.token or"),
         (
             saying({"apiVersion": API_VERSION, "status": {"clientCertificateData": "c"}}),
-            f"{NAME}gave clientCertificateData without clientKeyData",
+            f"{NAME}returned clientCertificateData without clientKeyData",
         ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -131,5 +131,5 @@ def test_gcloud_gives_its_credential_in_a_form_of_its_own() -> None:
     credential = {"access_token": "t", "token_expiry": "2999-01-01T00:00:00Z"}
     program = f"print({json.dumps({'credential': credential})!r})".replace('"', '\\"')
     assert Programs().gcloud(sys.executable, f'-c "{program}"') == credential
-    with pytest.raises(PluginFailed, match=r"^auth-provider.config.cmd-path .*: gave no credential$"):
+    with pytest.raises(PluginFailed, match=r"^auth-provider.config.cmd-path .*: returned no credential$"):
         Programs().gcloud(sys.executable, "-c 'print(\"{}\")'")

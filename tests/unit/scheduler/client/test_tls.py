@@ -151,7 +151,7 @@ def refused(folder: Path, **config: Any) -> str:
 
 def test_authority_that_is_none_is_refused_by_its_field(tmp_path: Path) -> None:
     reported = refused(tmp_path, **{"certificate-authority-data": data(b"none")})
-    assert re.search(r"certificate-authority.* cannot be used: .*no certificate", reported)
+    assert re.search(r"certificate-authority.* are invalid: .*no certificate", reported)
 
 
 def test_key_of_another_certificate_is_refused_by_its_field(authority: trustme.CA, tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ def test_key_of_another_certificate_is_refused_by_its_field(authority: trustme.C
         "client-key-data": data(other.private_key_pem.bytes()),
     }
     reported = refused(tmp_path, user=shown, **trusted(authority))
-    assert re.search(r"client-certificate or client-key.* cannot be used: .*KEY_VALUES_MISMATCH", reported)
+    assert re.search(r"client-certificate or client-key.* are invalid: .*KEY_VALUES_MISMATCH", reported)
 
 
 class TlsSilent:

@@ -10,7 +10,7 @@ from scheduler.plugins.profile import Profile
 from tests.builders import a_node, a_pod, kubernetes
 
 
-def test_filters_say_once_why_they_refuse_nodes_for_all_who_are_told() -> None:
+def test_filters_say_once_why_they_refuse_nodes_for_all_who_are_reported() -> None:
     asked: list[int] = []
 
     def rejections(_cycle: Cycle, nodes: int) -> Iterator[Rejected]:

@@ -241,7 +241,7 @@ def test_two_attempts_at_one_claim_or_for_one_pod_are_refused(cluster: Cluster) 
         AlreadyReserved, match="claim default/claim is being allocated for pod uid-pod, not for uid-other"
     ):
         place(cluster, a_pod(name="other"), a_claim(), device="gpu-1")
-    with pytest.raises(AlreadyReserved, match="pod uid-pod has an attempt under way"):
+    with pytest.raises(AlreadyReserved, match="pod uid-pod already has an attempt in progress"):
         place(cluster, a_pod(), a_claim(name="more"), device="gpu-1")
     assert in_use(cluster) == {"gpu-0"}
 

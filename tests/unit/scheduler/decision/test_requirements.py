@@ -187,7 +187,7 @@ def test_claim_that_an_earlier_attempt_left_is_to_go_first() -> None:
     cluster, pod = a_cluster(), asking(1)
     left = watched(a_claim(name="left"), owner=pod.uid, extended=True)
     cluster.set_claim(left, 1)
-    reason = "ResourceClaim default/left, left of an earlier attempt, has to be deleted before the next one"
+    reason = "ResourceClaim default/left of an earlier attempt must be deleted first"
     assert waits(cluster, pod) == (reason, "left")
     assert waits(cluster, asking(1, name="other")) == ("", "")
     assert waits(cluster, a_pod(uid=pod.uid)) == (reason, "left"), "also where no class stands for it any more"

@@ -109,7 +109,7 @@ def test_the_workload_is_seen_as_pods_are_decided_each_once() -> None:
     assert [round(share, 3) for share, _ in cluster.rooms.workload.typical()] == [0.667, 0.333]
 
 
-def test_a_workload_that_is_told_stays() -> None:
+def test_a_workload_that_is_reported_stays() -> None:
     cluster = a_cluster("fgd", 2)
     cluster.rooms.workload.tell([(pod_requests(a_pod()), [a_share("w", 400)])])
     decide(cluster, a_pod(uid="one"), [a_share("claim", 900)])

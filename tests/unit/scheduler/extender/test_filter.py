@@ -27,7 +27,7 @@ from tests.builders import (
 )
 from tests.unit.scheduler.extender.clusters import a_cluster, a_user_of, add_node
 
-UNKNOWN = "node {} is not known to the extender yet"
+UNKNOWN = "node {} is not known yet to the extender"
 
 
 def filtered(cluster: Cluster, *claims: Claim, names: tuple[str, ...] = ("node-0", "node-1", "node-2")) -> Filtered:

@@ -95,13 +95,13 @@ def test_null_is_a_field_that_is_not_there() -> None:
         (a_document(kind=None), ["kind: is required"]),
         (
             a_document(apiVersion="kubescheduler.config.k8s.io/v2"),
-            ["apiVersion: Input should be 'kubescheduler.config.k8s.io/v1' (got \"kubescheduler.config.k8s.io/v2\")"],
+            ["apiVersion: must be 'kubescheduler.config.k8s.io/v1' (got \"kubescheduler.config.k8s.io/v2\")"],
         ),
         (
             a_document(percentageOfNodesToScore=101, parallelism=0),
             [
-                "parallelism: Input should be greater than 0 (got 0)",
-                "percentageOfNodesToScore: Input should be less than or equal to 100 (got 101)",
+                "parallelism: must be greater than 0 (got 0)",
+                "percentageOfNodesToScore: must be at most 100 (got 101)",
             ],
         ),
         (

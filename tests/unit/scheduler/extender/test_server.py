@@ -184,7 +184,7 @@ def test_packed_body_may_not_be_larger_either(loop: Loop) -> None:
 def test_body_that_does_not_come_is_not_waited_for(loop: Loop) -> None:
     async def use(url: str) -> None:
         status, body = await raw(url, a_call(b"{", length=2))
-        assert (status, json.loads(body)) == (408, {"Error": "the body did not come within 0 s"})
+        assert (status, json.loads(body)) == (408, {"Error": "the body did not arrive within 0 s"})
 
     run(loop, served(read_s=0), use)
 
@@ -276,7 +276,7 @@ def test_bodies_take_up_no_more_memory_than_they_may(loop: Loop) -> None:
         async with serving("127.0.0.1:0", None, served(verb=verb, most_bytes=100)) as url:
             first = asyncio.create_task(ask(url, bytes(60)))
             await arrived.wait()
-            refused = {"Error": "the calls under way take up 100 bytes, as many as they may"}
+            refused = {"Error": "the calls in progress already use the limit of 100 bytes"}
             assert await ask(url, bytes(41)) == (503, refused)
             fits = asyncio.create_task(ask(url, bytes(40)))
             may_end.set()
@@ -332,7 +332,7 @@ def test_too_many_calls_are_reported_to_come_again(loop: Loop) -> None:
             first = [asyncio.create_task(ask(url)) for _ in range(2)]
             for _ in first:
                 await arrived.acquire()
-            assert await ask(url) == (503, {"Error": "2 calls like this are under way already"})
+            assert await ask(url) == (503, {"Error": "2 calls of this verb are already in progress"})
             may_end.set()
             assert [status for status, _ in await asyncio.gather(*first)] == [200, 200]
             assert (await ask(url))[0] == 200

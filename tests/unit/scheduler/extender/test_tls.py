@@ -85,7 +85,7 @@ def test_client_is_distinguished_by_certificate_and_name(site: TlsSite, loop: Lo
         for stranger in (None, site.issued.stranger()):
             with pytest.raises(REFUSED):
                 await ask(url, context=site.issued.context(stranger))
-        reported = "the client's certificate has somebody, somebody, none of which may call"
+        reported = "the client's certificate has somebody, somebody, none of which is allowed"
         assert await ask(url, context=site.client("somebody")) == (403, {"Error": reported})
 
     run(loop, served("nobody", CLIENT), use, Certificates(site.files))
@@ -238,7 +238,7 @@ def test_missing_file_is_reported_without_its_number_of_an_error(site: TlsSite) 
     site.files.client_ca.unlink()
     with pytest.raises(BadCertificates) as found:
         Certificates(site.files)
-    assert str(found.value) == f"authority of clients {site.files.client_ca}: No such file or directory"
+    assert str(found.value) == f"client CA {site.files.client_ca}: No such file or directory"
 
 
 def test_key_of_another_certificate_is_refused(site: TlsSite, other: TlsSite) -> None:

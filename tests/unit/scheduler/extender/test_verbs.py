@@ -132,7 +132,7 @@ def test_filter_reports_who_passes_and_why_the_others_do_not(world: World) -> No
     assert world.filter(None, "node-1", "node-0", "node-9") == {
         "Nodes": None,
         "NodeNames": ["node-1"],
-        "FailedNodes": {"node-9": "node node-9 is not known to the extender yet"},
+        "FailedNodes": {"node-9": "node node-9 is not known yet to the extender"},
         "FailedAndUnresolvableNodes": {"node-0": "request gpus needs 2 devices, 1 is left (1 device)"},
         "Error": "",
     }
@@ -177,7 +177,7 @@ def test_what_takes_too_long_to_decide_is_no_answer() -> None:
 @pytest.mark.parametrize(
     ("body", "problem"),
     [
-        (b"{", "the body is no JSON"),
+        (b"{", "the body is not JSON"),
         (b"{}", "Pod: is required"),
         (asked({"metadata": {}}), "Pod.spec: is required"),
         (asked({"metadata": {"name": "A b"}, "spec": {}}), "Pod.metadata.name: "),

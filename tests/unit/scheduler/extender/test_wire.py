@@ -94,11 +94,11 @@ def test_node_without_a_name_is_named_by_its_place(node: object, problem: str) -
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        (b"", "the body is no JSON: "),
-        (b"{", "the body is no JSON: "),
-        (b'{"Pod": {}} {}', "the body is no JSON: "),
-        (b'{"Pod": "\xff"}', "the body is no JSON: "),
-        (b'{"Pod": ' + b"[" * 5000 + b"]" * 5000 + b"}", "the body is no JSON: "),
+        (b"", "the body is not JSON: "),
+        (b"{", "the body is not JSON: "),
+        (b'{"Pod": {}} {}', "the body is not JSON: "),
+        (b'{"Pod": "\xff"}', "the body is not JSON: "),
+        (b'{"Pod": ' + b"[" * 5000 + b"]" * 5000 + b"}", "the body is not JSON: "),
         (b"null", "the body must be a JSON object (got null)"),
         (b"[1, 2]", "the body must be a JSON object (got a list of 2 entries)"),
         (b'"pod"', 'the body must be a JSON object (got "pod")'),

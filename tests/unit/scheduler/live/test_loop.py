@@ -158,7 +158,9 @@ def test_second_attempt_at_a_pod_is_not_begun_and_reported(room: LoopRoom) -> No
 
     assert asyncio.run(act()) == 1
     assert room.attempts.number == 0
-    assert room.denied.violations == [Violation("I6", "pod default/pod", "pod uid-pod has an attempt under way")]
+    assert room.denied.violations == [
+        Violation("I6", "pod default/pod", "pod uid-pod already has an attempt in progress")
+    ]
 
 
 def test_once_the_pod_that_lacked_a_right_has_gone_the_next_is_tried_at_once(room: LoopRoom) -> None:

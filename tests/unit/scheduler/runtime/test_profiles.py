@@ -216,7 +216,7 @@ def added(**requirement: Any) -> dict[str, Any]:
         ("NodeResourcesFit", shape(), ".scoringStrategy.requestedToCapacityRatio.shape: "),
         ("NodeResourcesFit", shape((0, 11)), ".scoringStrategy.requestedToCapacityRatio.shape[0].score: "),
         ("NodeResourcesFit", shape((5, 1), (5, 2)), ".scoringStrategy.requestedToCapacityRatio.shape: must be sorted"),
-        ("NodeResourcesFit", {"ignoredResourceGroups": ["a/b"]}, ".ignoredResourceGroups[0]: must be what stands"),
+        ("NodeResourcesFit", {"ignoredResourceGroups": ["a/b"]}, ".ignoredResourceGroups[0]: must be the part"),
         ("NodeResourcesFit", {"ignoredResources": ["a b"]}, ".ignoredResources[0]: "),
         (
             "NodeResourcesFit",

@@ -1,0 +1,134 @@
+"""The leader goes while a crowd is being bound: nothing is lost or given twice, and who led writes no more."""
+
+import os
+import signal
+from collections.abc import Iterator, Mapping, Sequence
+from http import HTTPStatus
+
+import pytest
+
+from tests.controlplane.faults import Hold
+from tests.controlplane.ours import Scheduler
+from tests.controlplane.plane import ControlPlane
+from tests.controlplane.polling import poll_until
+from tests.controlplane.proxy import Proxy, Request
+from tests.controlplane.rest import POD, Json, RestClient
+from tests.integration.live.crowd import (
+    GPU,
+    NAMESPACE,
+    WITHIN_S,
+    a_pod,
+    await_placed,
+    empty,
+    furnish,
+    placed,
+    send,
+    wrongs,
+)
+from tests.integration.live.history import History
+from tests.integration.live.replicas import DEFAULT, LONG, Start, await_leading, ended
+
+NODES, DEVICES, PODS = 20, 12, 200
+BUSY: Mapping[str, float] = {"leaseDurationSeconds": 8, "renewDeadlineSeconds": 6, "retryPeriodSeconds": 0.5}
+"""Durations that a leader keeps even while the machine has much else to do."""
+
+METHODS = ("GET", "PUT", "POST", "PATCH", "DELETE")
+
+
+@pytest.fixture
+def api(plane: ControlPlane) -> Iterator[RestClient]:
+    """A fleet with room for the crowd."""
+    found = plane.client()
+    furnish(found, NODES, DEVICES)
+    yield found
+    empty(plane)
+
+
+def test_all_pods_that_a_killed_leader_leaves_are_bound_once(
+    plane: ControlPlane, api: RestClient, start: Start
+) -> None:
+    leader, _ = two(start, BUSY)
+    with History(api) as history:
+        under_load(plane, api)
+        leader.kill()
+        await_all_placed(api)
+        assert wrongs(api) == []
+    assert history.wrongs() == []
+
+
+def test_all_pods_that_a_stopped_leader_leaves_are_bound_once(
+    plane: ControlPlane, api: RestClient, start: Start
+) -> None:
+    leader, _ = two(start, LONG)
+    with History(api) as history:
+        under_load(plane, api)
+        leader.stop()
+        assert leader.exit_code == 0
+        await_all_placed(api)
+        assert wrongs(api) == []
+    assert history.wrongs() == []
+
+
+def test_leader_under_load_that_is_held_up_for_longer_than_its_lease_writes_nothing_when_it_wakes(
+    plane: ControlPlane, proxy: Proxy, api: RestClient, start: Start
+) -> None:
+    """With default durations. Calls that it had begun may still arrive; each is refused, for what it is based on."""
+    sleeper, other = two(start, DEFAULT)
+    with History(api) as history:
+        under_load(plane, api)
+        os.kill(sleeper.pid, signal.SIGSTOP)
+        await_leading(other)
+        await_all_placed(api)
+        before = len(proxy.requests)
+        os.kill(sleeper.pid, signal.SIGCONT)
+        assert "this process writes nothing any more" in ended(sleeper)["message"]
+        assert sleeper.exit_code == 1
+        assert stored(proxy.requests[before:]) == []
+        assert wrongs(api) == []
+    assert history.wrongs() == []
+
+
+def test_leader_under_load_that_is_cut_off_ends_and_what_it_sent_is_refused_when_it_arrives(
+    plane: ControlPlane, proxy: Proxy, api: RestClient, start: Start
+) -> None:
+    cut_off, other = two(start, BUSY)
+    with History(api) as history:
+        under_load(plane, api)
+        hold = Hold()
+        for method in METHODS:
+            proxy.on(method, "", hold, times=None)
+        proxy.silence_watches()
+        assert "not renewed within the renew deadline" in ended(cut_off)["message"]
+        assert cut_off.exit_code == 1
+        await_leading(other)
+        await_all_placed(api)
+        assert proxy.under_way, "nothing was being sent when it was cut off"
+        hold.release()
+        poll_until(bool, lambda: not proxy.under_way, "all that it sent has arrived")
+        assert wrongs(api) == []
+    assert history.wrongs() == []
+
+
+def two(start: Start, durations: Mapping[str, float]) -> tuple[Scheduler, Scheduler]:
+    """The leader, whose calls go through the proxy, and another one that stands by."""
+    leader = start("leader", durations, is_proxied=True)
+    await_leading(leader)
+    return leader, start("standby", durations)
+
+
+def under_load(plane: ControlPlane, api: RestClient) -> None:
+    """Return while pods in every state wait, are being bound, and are bound."""
+    send(plane, (a_pod(f"pod-{number}", GPU) for number in range(PODS)))
+    await_placed(api, PODS // 4)
+
+
+def await_all_placed(api: RestClient) -> None:
+    def are_all(pods: Sequence[Json]) -> bool:
+        return len(placed(pods)) >= PODS
+
+    api.await_all(POD, are_all, NAMESPACE, WITHIN_S)
+
+
+def stored(requests: Sequence[Request]) -> list[str]:
+    """The writes among them that the API server has carried out."""
+    return [str(one) for one in requests if one.is_write and HTTPStatus.OK <= one.status < HTTPStatus.MULTIPLE_CHOICES]
