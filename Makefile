@@ -14,7 +14,7 @@ AS_INSTALLED := PYTHONSAFEPATH=1 PYTHONPATH=$(if $(filter 0,$(DRA_COMPILE)),,$(C
 BUILT        := $(if $(filter 0,$(DRA_COMPILE)),,$(COMPILED)/.built)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo install test check format lock clean bench-allocator bench-cel bench-e2e bench-extender bench-failover bench-offline peer-check plugins-check fuzz-cel mutants soak cluster demo-live compiled
+.PHONY: help demo install test check format lock clean bench-allocator bench-cel bench-e2e bench-extender bench-failover bench-offline bench-traces peer-check plugins-check fuzz-cel mutants soak cluster demo-live compiled
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -64,6 +64,9 @@ bench-failover: $(VENV)/.bench $(BUILT) ## the leader of two replicas ends while
 
 bench-offline: $(VENV)/.run $(BUILT) ## `dra allocate` on 5,000 nodes, with none, a tenth and all of 10,000 pods refused: table, JSON
 	$(AS_INSTALLED) $(BIN)/python -m benchmarks.offline.run $(ARGS)
+
+bench-traces: $(VENV)/.run $(BUILT) ## openb workloads of TRACES=FOLDER by all policies, beside the recorded curves
+	$(AS_INSTALLED) $(BIN)/python -m benchmarks.traces.run --traces $(TRACES) $(ARGS)
 
 peer-check: $(VENV)/.dev ## compare with the reference (needs Go) on N random cases from a SEED
 	PEER_N=$(or $(N),20000) PEER_SEED=$(or $(SEED),1) $(BIN)/pytest -q tests/differential/test_allocation.py

@@ -17,6 +17,7 @@ from benchmarks.endtoend import figures
 from benchmarks.endtoend.contender import Contender
 from benchmarks.endtoend.contenders.ceiling import Ceiling
 from benchmarks.endtoend.contenders.extender import WithExtender
+from benchmarks.endtoend.contenders.guarded import Guarded
 from benchmarks.endtoend.contenders.kube_scheduler import KubeScheduler
 from benchmarks.endtoend.contenders.ours import Ours
 from benchmarks.endtoend.contenders.pair import Pair
@@ -32,7 +33,7 @@ from tests.controlplane import binaries
 from tests.controlplane.binaries import BuildError, Unavailable
 from tests.controlplane.process import StartError
 
-CONTENDERS: Sequence[Contender] = (KubeScheduler(), Ours(), Pair(), WithExtender(), Ceiling())
+CONTENDERS: Sequence[Contender] = (KubeScheduler(), Ours(), Guarded(), Pair(), WithExtender(), Ceiling())
 
 tell = partial(print, file=sys.stderr, flush=True)
 

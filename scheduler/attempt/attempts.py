@@ -206,6 +206,7 @@ class Attempts:
                 # The faster one decides as we do, and has most likely taken the same devices: our watch will show it.
                 self._set_aside(decision.exclusive, decision.node, FASTER_S, FASTER)
                 self._keep_apart()
+                self.slots.lost()
         if isinstance(outcome, Fatal):
             self._trouble = (uid, outcome.reason)
             _LOG.error("binding pods is not possible", extra={"pod": str(decision.pod), "reason": outcome.reason})

@@ -3,6 +3,8 @@
 An attempt holds a slot while it writes, and releases it before it waits for devices or undoes its steps. Each write
 that fails without an answer (a webhook that is down, or hangs) halves the limit of its namespace; each success raises
 it by one. At least one slot stays, which finds out when writes succeed again.
+In the same way each race that is lost to another scheduler halves the total, down to `CONTENDED_LEAST`: of two that
+decide without seeing each other's last choices, each loses the more races the more of its own are under way.
 """
 
 import asyncio
@@ -14,11 +16,16 @@ UNDOING_MAX = 256
 """Attempts of one namespace that may be taking back what they wrote; with more, it begins no further ones."""
 
 
+CONTENDED_LEAST = 8
+"""Attempts that may be under way however many races are lost: enough to keep an API server busy."""
+
+
 class Slots:
     """The slots of one process. most: over all."""
 
     def __init__(self, most: int) -> None:
         self._most = most
+        self._uncontended = most
         self._free = most
         self._taken: Counter[str] = Counter()
         self._undoing: Counter[str] = Counter()
@@ -27,8 +34,8 @@ class Slots:
 
     @property
     def is_full(self) -> bool:
-        """Whether no slot is free."""
-        return self._free == 0
+        """Whether no further attempt may begin now."""
+        return self._free == 0 or self._most - self._free >= self._uncontended
 
     def objection(self, namespace: str) -> str:
         """Why no further attempt may begin in the namespace for now; empty where one may."""
@@ -81,8 +88,13 @@ class Slots:
         limit, _ = self._limits.get(namespace, (self._most, ""))
         self._limits[namespace] = max(limit // 2, 1), reason
 
+    def lost(self) -> None:
+        """An attempt lost its devices to another scheduler."""
+        self._uncontended = max(self._uncontended // 2, min(CONTENDED_LEAST, self._most))
+
     def succeeded(self, namespace: str) -> None:
         """All writes of an attempt in the namespace succeeded."""
+        self._uncontended = min(self._uncontended + 1, self._most)
         limit, reason = self._limits.pop(namespace, (self._most, ""))
         if limit + 1 < self._most:
             self._limits[namespace] = limit + 1, reason

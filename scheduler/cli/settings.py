@@ -1,6 +1,6 @@
 """Flags of the programs that work on a cluster: each sets a field of the configuration, and has the last word."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -46,11 +46,6 @@ _OPTIONS = (
     ),
     click.option("--context", metavar="NAME", help="Context of the kubeconfig. Default: the current one."),
     click.option(
-        "--policy",
-        metavar="NAME[:ATTRIBUTE,...]",
-        help=f"Which of the valid nodes and devices to select: {', '.join(NAMES)} (docs/policies.md).",
-    ),
-    click.option(
         "--kubernetes",
         type=click.Choice(sorted(RELEASES)),
         help="Kubernetes release to follow. Default: the API server's.",
@@ -60,16 +55,6 @@ _OPTIONS = (
         metavar="NAME=BOOL,...",
         callback=_gates,
         help="Feature gates that differ from the API server's.",
-    ),
-    click.option(
-        "--strict/--no-strict", default=None, help="Behave like kube-scheduler even where this program does better."
-    ),
-    click.option("--binding-concurrency", type=int, metavar="PODS", help="Maximum concurrent bindings."),
-    click.option(
-        "--binding-timeout",
-        type=float,
-        metavar="SECONDS",
-        help="How long devices with binding conditions may take to become ready.",
     ),
     click.option("--health-address", metavar="HOST:PORT", help="Address of probes and metrics."),
     click.option(
@@ -81,10 +66,37 @@ _OPTIONS = (
     click.option("--print-config", is_flag=True, help="Print the configuration and exit."),
 )
 
+_ALLOCATING = (
+    click.option(
+        "--policy",
+        metavar="NAME[:ATTRIBUTE,...]",
+        help=f"Which of the valid nodes and devices to select: {', '.join(NAMES)} (docs/policies.md).",
+    ),
+    click.option(
+        "--strict/--no-strict", default=None, help="Behave like kube-scheduler even where this program does better."
+    ),
+    click.option("--binding-concurrency", type=int, metavar="PODS", help="Maximum concurrent bindings."),
+    click.option(
+        "--binding-timeout",
+        type=float,
+        metavar="SECONDS",
+        help="How long devices with binding conditions may take to become ready.",
+    ),
+)
+
 
 def options(command: Command) -> Command:
+    """The flags of those that give devices to pods, after the command's own."""
+    return _with(common_options(command), _ALLOCATING)
+
+
+def common_options(command: Command) -> Command:
     """The flags of every program, after the command's own."""
-    for option in reversed(_OPTIONS):
+    return _with(command, _OPTIONS)
+
+
+def _with(command: Command, given: Sequence[Callable[[Command], Command]]) -> Command:
+    for option in reversed(given):
         command = option(command)
     return command
 

@@ -38,6 +38,14 @@ NODES = Resource("", "v1", "nodes", "Node", is_namespaced=False)
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", is_namespaced=False)
 EVENTS = Resource("events.k8s.io", "v1", "events", "Event")
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
+ENDPOINT_SLICES = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
+WEBHOOKS = Resource(
+    "admissionregistration.k8s.io",
+    "v1",
+    "validatingwebhookconfigurations",
+    "ValidatingWebhookConfiguration",
+    is_namespaced=False,
+)
 VOLUMES = Resource("", "v1", "persistentvolumes", "PersistentVolume", is_namespaced=False)
 VOLUME_CLAIMS = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
 STORAGE_CLASSES = Resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", is_namespaced=False)

@@ -126,8 +126,8 @@ class Cluster:
         self._slices = TaintedSlices(self.fleet, has_rules=features.has(DEVICE_TAINT_RULES))
         self._classes: dict[str, DeviceClass] = {}
         self._reached: dict[NodeSelector, Mask] = {}
-        self._rivals = Rivals(self.fleet, self.claims)
-        self._invariants = Invariants(self.claims, self._rivals, pod=self.pods.bound, node=self.node, is_ours=is_ours)
+        self.rival_claims = rivals = Rivals(self.fleet, self.claims)
+        self._invariants = Invariants(self.claims, rivals, pod=self.pods.bound, node=self.node, is_ours=is_ours)
 
     # -- what the watches show
 
@@ -378,7 +378,7 @@ class Cluster:
 
     def rivals(self, claim_uid: str) -> Sequence[Rival]:
         """The stored claims that cannot hold what they hold together with this one."""
-        return self._rivals.of(claim_uid)
+        return self.rival_claims.of(claim_uid)
 
     def objection(self, node: str, allocations: Iterable[Allocation]) -> str:
         """Why the node cannot give these devices any more, whoever has them; empty where it can."""

@@ -51,6 +51,10 @@ class Rooms:
         """What is left of the node, as of the last `catch_up`."""
         return self._rooms[number]
 
+    def get(self, number: int) -> NodeRoom | None:
+        """The same, None where there is no such node."""
+        return self._rooms.get(number)
+
     def catch_up(self) -> None:
         """Look at what has changed. Cost: O(nodes) array operations, and O(devices) of each node that has changed."""
         self._seen, touched = self._fleet.changed_nodes(self._seen)

@@ -11,8 +11,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from allocator.api.findings import FieldError
-from scheduler.runtime.configuration import Address, Common, SchedulerName, is_loopback, without_other
-from scheduler.runtime.section import Section
+from scheduler.runtime.configuration import Address, Allocating, SchedulerName, Tls, is_loopback
 
 ROLLBACK_S = 5.0
 """What of a caller's time is kept for taking back what bind wrote."""
@@ -28,23 +27,7 @@ class Mode(StrEnum):
     ADVISORY = "advisory"
 
 
-class Tls(Section):
-    """Certificates, as paths of PEM files; they are read anew when they change."""
-
-    cert_file: str = ""
-    """TLS certificate. Empty: plain HTTP, on loopback only."""
-
-    key_file: str = ""
-    """Private key of the certificate."""
-
-    client_ca_file: str = ""
-    """CA of the client certificates. Empty: none, on loopback only."""
-
-    client_names: list[str] = Field(default_factory=list)
-    """Common names or DNS names of the allowed clients."""
-
-
-class ExtenderConfiguration(Common):
+class ExtenderConfiguration(Allocating):
     """All settings of the extender."""
 
     kind: Literal["DraExtenderConfiguration"] = "DraExtenderConfiguration"
@@ -83,12 +66,7 @@ class ExtenderConfiguration(Common):
 
     def _about_tls(self) -> Iterator[FieldError]:
         tls = self.tls
-        yield from without_other("tls", ("certFile", tls.cert_file), ("keyFile", tls.key_file))
-        if tls.client_ca_file and not tls.cert_file:
-            yield FieldError(
-                "tls.clientCaFile", tls.client_ca_file, "clients cannot show a certificate over plain HTTP"
-            )
-        yield from without_other("tls", ("clientCaFile", tls.client_ca_file), ("clientNames", tls.client_names))
+        yield from tls.disagreements()
         if not is_loopback(self.address):
             for name, value in (("certFile", tls.cert_file), ("clientCaFile", tls.client_ca_file)):
                 if not value:

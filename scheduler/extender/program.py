@@ -13,19 +13,19 @@ from pathlib import Path
 from allocator.policies import policy_of
 from scheduler.attempt.attempts import Attempts
 from scheduler.core_v1.pod import Pod
-from scheduler.extender import server
+from scheduler.extender import wire
 from scheduler.extender.bind import Binds, is_tried
 from scheduler.extender.configuration import ROLLBACK_S, ExtenderConfiguration, Mode
 from scheduler.extender.metrics import ExtenderMetrics, ExtenderReading
 from scheduler.extender.poke import Poke
-from scheduler.extender.server import ServedVerbs, Verb
 from scheduler.extender.verbs import Verbs, is_ours
 from scheduler.plugins.profile import Profile
-from scheduler.runtime import health, running
+from scheduler.runtime import health, running, server
 from scheduler.runtime.core import Core, Site, now
 from scheduler.runtime.listening import Limits
 from scheduler.runtime.reporter import Reporter
 from scheduler.runtime.secure import secure
+from scheduler.runtime.server import ServedVerbs, Verb
 from scheduler.runtime.tls import Certificates, Files
 from scheduler.state.changes import Event
 
@@ -53,7 +53,8 @@ def run(configuration: ExtenderConfiguration) -> int:
             probes = health.serving(configuration.health_address, extender.probes(certificates), secured)
             url = await open_.enter_async_context(probes)
             _LOG.info("serving /healthz, /livez, /readyz, /metrics and /debug/queue at %s", url)
-            serving = server.serving(configuration.address, certificates, extender.served())
+            context = certificates.context if certificates else None
+            serving = server.serving(configuration.address, context, extender.served())
             _LOG.info("serving %s at %s", ", ".join(extender.verbs()), await open_.enter_async_context(serving))
             await extender.run(stop)
 
@@ -135,7 +136,8 @@ class Extender:
         """What kube-scheduler calls."""
         clients = frozenset(self._configuration.tls.client_names)
         limits = Limits(self._configuration.most_connections, refused=self._metrics.refused)
-        return ServedVerbs(PREFIX, self.verbs(), clients, self._configuration.most_calls, self._metrics.called, limits)
+        most_calls = self._configuration.most_calls
+        return ServedVerbs(PREFIX, self.verbs(), wire.error_result, clients, most_calls, self._metrics.called, limits)
 
     def probes(self, certificates: Certificates | None) -> health.Endpoints:
         """What the endpoints serve."""

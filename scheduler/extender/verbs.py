@@ -15,7 +15,7 @@ from scheduler.extender.filter import Filtered, Undecided, filter_nodes
 from scheduler.extender.poke import Poke
 from scheduler.extender.preempt import kept_nodes
 from scheduler.extender.prioritize import prioritize
-from scheduler.extender.wire import Malformed
+from scheduler.runtime.server import Malformed
 
 
 def is_ours(pod: Pod, schedulers: Collection[str]) -> bool:

@@ -11,15 +11,12 @@ import orjson
 
 from allocator.api.findings import FieldError, shown
 from scheduler.input.fields import Fields, typed
+from scheduler.runtime.server import Malformed
 
 MAX_SCORE = 10
 """The best score that an extender can give a node; kube-scheduler multiplies it by the extender's weight and by ten."""
 
 Object = dict[str, Any]  # Any: an object of the API, of which only some fields are read
-
-
-class Malformed(ValueError):
-    """A request that cannot be read; the message names what is wrong with it."""
 
 
 class NodeList(Fields):

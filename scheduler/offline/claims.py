@@ -90,6 +90,12 @@ class Claims:
         """Keep a claim that was made on the way, or as it is now."""
         self.objects[found.claim.namespace, found.claim.name] = found
 
+    def forget(self, found: InputClaim) -> None:
+        """The claim is gone, with the pod that it was made for."""
+        del self.objects[found.claim.namespace, found.claim.name]
+        for owner in found.metadata.owners:
+            self._by_entry.pop((owner.uid, found.metadata.annotations.get(ENTRY_ANNOTATION, "")), None)
+
     def _by_name(self, pod: Pod, entry: PodClaim) -> InputClaim | Waiting:
         found = self.objects.get((pod.namespace, entry.claim_name))
         return found or self._missing(pod.namespace, entry.claim_name)

@@ -26,7 +26,7 @@ from scheduler.input.inventory import InputClaim
 from scheduler.offline.claims import Claims, extended_claim_object, statuses_of, uid_of_pod
 from scheduler.offline.snapshot_cluster import VERSION
 from scheduler.state.extended_resources import ExtendedClaim, ExtendedResources, claim_name
-from scheduler.state.pod_claims import Waiting, full
+from scheduler.state.pod_claims import Waiting, full, is_controlled_by
 from scheduler.state.pod_requests import pod_requests
 
 
@@ -162,7 +162,7 @@ class Placement:
             return look.result
         match self.decide(look):
             case Placed() as chosen:
-                return self._commit(look, chosen)
+                return self.commit(look, chosen)
             case Failed(reason):
                 return UnplacedPod(look.pod, look.claims, reason)
             case NotPlaced(everywhere=reason) if reason:
@@ -212,6 +212,29 @@ class Placement:
         kept = self.kept(look)
         return UnplacedPod(look.pod, look.claims, "", tuple(groups), asked, self.updating(names), nodes, kept)
 
+    def release(self, placed: PlacedPod) -> list[Claim]:
+        """The pod is gone, and so are the claims that were made for it; others are freed once nobody uses them.
+
+        The answer is the claims that had devices and have none now, as they were.
+        """
+        assert placed.pod is not None
+        self.cluster.remove_pod(placed.pod.uid)
+        return [one.claim for one in self._claims_of(placed) if self._release(one, placed.pod)]
+
+    def _claims_of(self, placed: PlacedPod) -> Iterator[InputClaim]:
+        return (self.claims.objects[claim.namespace, claim.name] for claim in placed.claims)
+
+    def _release(self, found: InputClaim, user: Pod) -> bool:
+        """True where the claim has no devices any more."""
+        if is_controlled_by(found.metadata, user.uid):
+            self.claims.forget(found)
+            self.cluster.remove_claim(found.claim.uid)
+            return True
+        consumers = tuple(one for one in found.consumers if one.uid != user.uid)
+        allocation = found.claim.allocation if consumers else None
+        self._keep(replace(found, consumers=consumers, claim=replace(found.claim, allocation=allocation)), None)
+        return allocation is None
+
     def _without_nodes(self) -> str:
         return "" if self.cluster.fleet.all else "the input contains no node"
 
@@ -231,7 +254,8 @@ class Placement:
             self.unchecked.add(namespace)
             self.cluster.set_namespace(Namespace(namespace, {admin_access.LABEL: "true"}))
 
-    def _commit(self, look: Look, chosen: Placed) -> PlacedPod:
+    def commit(self, look: Look, chosen: Placed) -> PlacedPod:
+        """What was decided is as if it were written. chosen: by `decide`, with nothing taken in between."""
         objects = [self.claims.objects[claim.namespace, claim.name] for claim in look.claims]
         if chosen.extended:
             assert look.pod is not None

@@ -7,6 +7,7 @@ objects that the input does not hold at all is not looked at.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 from allocator.allocate import BUDGET_STEPS
 from allocator.gates import Features
@@ -40,7 +41,7 @@ NEEDED_ALLOCATABLE = (CPU, MEMORY, PODS)
 _ROOM = Quantity.of(MOST)
 
 
-def cluster_of(  # noqa: PLR0913 - the last four have defaults
+def cluster_of(  # noqa: PLR0913 - the last five have defaults
     inventory: Inventory,
     claims: Claims,
     pods: Sequence[Pod],
@@ -50,12 +51,14 @@ def cluster_of(  # noqa: PLR0913 - the last four have defaults
     assumes_room: bool = True,
     profiles: Sequence[Profile] = (Profile(),),
     budget_steps: int = BUDGET_STEPS,
+    places: Mapping[str, int] = MappingProxyType({}),
 ) -> Cluster:
     """The cluster with the pods that have their node. Nodes have numbers in the order of their names.
 
     pods: each with a uid of its own (`identified`). only_node: the only one that is looked at, empty for all.
     assumes_room: for all of which nodes do not say how much they have, and that volumes of which the input says nothing
-    are no obstacle; where it does not, what the input does not hold is not there.
+    are no obstacle; where it does not, what the input does not hold is not there. places: by name, of nodes that go
+    before, in another order than that of their names.
     """
     volume_claims = volume_claims_to_be(inventory, pods) if assumes_room else NO_VOLUME_CLAIMS
     cluster = Cluster(
@@ -81,7 +84,7 @@ def cluster_of(  # noqa: PLR0913 - the last four have defaults
     for one in (*inventory.storage, *volume_claims.waiting):
         _add(cluster.volumes, one)
     room = _room(pods, cluster.extended_resources)
-    for node in sorted(inventory.nodes, key=lambda node: node.name):
+    for node in sorted(inventory.nodes, key=lambda node: (places.get(node.name, len(places)), node.name)):
         if only_node in ("", node.name):
             cluster.set_node(with_room(node, room) if assumes_room else node)
     for found in (*claims.objects.values(), *claims.with_errors):

@@ -139,6 +139,30 @@ def _path(text: str) -> str:
     return text
 
 
+class Tls(Section):
+    """Certificates of what is served, and who may call; paths of PEM files, which are read anew when they change."""
+
+    cert_file: str = ""
+    """TLS certificate. Empty: plain HTTP, on loopback only."""
+
+    key_file: str = ""
+    """Private key of the certificate."""
+
+    client_ca_file: str = ""
+    """CA of the client certificates. Empty: none, on loopback only."""
+
+    client_names: list[str] = Field(default_factory=list)
+    """Common names or DNS names of the allowed clients."""
+
+    def disagreements(self) -> Iterator[FieldError]:
+        """What is wrong with fields together."""
+        yield from without_other("tls", ("certFile", self.cert_file), ("keyFile", self.key_file))
+        if self.client_ca_file and not self.cert_file:
+            problem = "needs tls.certFile: without it no client is asked for a certificate"
+            yield FieldError("tls.clientCaFile", self.client_ca_file, problem)
+        yield from without_other("tls", ("clientCaFile", self.client_ca_file), ("clientNames", self.client_names))
+
+
 class SecureServing(Section):
     """HTTPS for probes and metrics, and who may read what; only without a certificate on loopback it is plain HTTP."""
 
@@ -198,26 +222,14 @@ class Common(Section):
     kind: str
     """Which program it is for."""
 
-    policy: Annotated[str, AfterValidator(policy_name)] = FIRST_FIT.name
-    """Which of the valid nodes and devices to select: `NAME` or `NAME:ATTRIBUTE,...` (docs/policies.md)."""
-
     kubernetes: Annotated[str, AfterValidator(_release)] = ""
     """Kubernetes release to follow, such as `"1.36"`. Empty: the API server's release, or the nearest known one."""
 
     feature_gates: Mapping[str, bool] = Field(default_factory=dict)
     """Feature gates that differ from the defaults of the release and the API server, by name."""
 
-    strict: bool = False
-    """Behave like kube-scheduler even where this program does better (docs/differences.md)."""
-
     client_connection: ClientConnectionSection = Field(default_factory=ClientConnectionSection)
     """How to reach the API server."""
-
-    binding_concurrency: int = Field(default=64, ge=1, le=1000)
-    """Maximum concurrent bindings; each uses a connection to the API server."""
-
-    binding_timeout_s: float = Field(default=600, ge=1, le=_LONGEST_S)
-    """How long devices with binding conditions may take to become ready."""
 
     health_address: Address = "127.0.0.1:10260"
     """Address of /healthz, /livez, /readyz, /metrics and /debug/queue. Port 0: any free port."""
@@ -244,7 +256,23 @@ class Common(Section):
         )
 
 
-class Configuration(Common):
+class Allocating(Common):
+    """The settings of those that give devices to pods as well."""
+
+    policy: Annotated[str, AfterValidator(policy_name)] = FIRST_FIT.name
+    """Which of the valid nodes and devices to select: `NAME` or `NAME:ATTRIBUTE,...` (docs/policies.md)."""
+
+    strict: bool = False
+    """Behave like kube-scheduler even where this program does better (docs/differences.md)."""
+
+    binding_concurrency: int = Field(default=64, ge=1, le=1000)
+    """Maximum concurrent bindings; each uses a connection to the API server."""
+
+    binding_timeout_s: float = Field(default=600, ge=1, le=_LONGEST_S)
+    """How long devices with binding conditions may take to become ready."""
+
+
+class Configuration(Allocating):
     """All settings of the live scheduler."""
 
     kind: Literal["DraSchedulerConfiguration"] = "DraSchedulerConfiguration"

@@ -38,7 +38,7 @@ from scheduler.repair.recovery import recover
 from scheduler.repair.sweep import EVERY_S, Leftover, Sweep
 from scheduler.runtime import health, metrics, watches
 from scheduler.runtime.cluster_updates import ClusterUpdates
-from scheduler.runtime.configuration import Common
+from scheduler.runtime.configuration import Allocating
 from scheduler.runtime.reporter import Reporter
 from scheduler.runtime.watched_state import WatchedState
 from scheduler.state.changes import Event
@@ -75,7 +75,7 @@ class Core:
 
     def __init__(  # noqa: PLR0913 - the two ends that it connects
         self,
-        configuration: Common,
+        configuration: Allocating,
         site: Site,
         *,
         name: str,

@@ -80,6 +80,11 @@ class LeaderElection:
         return self._elector.leads(self._time.monotonic())
 
     @property
+    def was_released(self) -> bool:
+        """Whether the leader before this one has given the lease up, instead of being outlived; once it leads."""
+        return self._elector.was_released
+
+    @property
     def lease(self) -> str:
         """Its namespace and name."""
         return f"{self._namespace}/{self.name}"

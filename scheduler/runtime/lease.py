@@ -39,7 +39,8 @@ class Elector:
     """What one process knows of the lease, and whether it leads. identity: no other process has it.
 
     Times are seconds of one monotonic clock, and `wall` is the time of day, which is only published. leads_until:
-    when it has to stop writing; it never leads again after that, or after it has seen another's name.
+    when it has to stop writing; it never leads again after that, or after it has seen another's name. was_released:
+    the leader before this one has given the lease up, instead of being outlived.
     """
 
     def __init__(self, identity: str, durations: Durations) -> None:
@@ -47,6 +48,7 @@ class Elector:
         self.durations = durations
         self.leads_until = -math.inf
         self.has_led = False
+        self.was_released = False
         self._lease: Lease | None = None
         self._is_current = False
         self._spec: Mapping[str, Any] = {}
@@ -90,6 +92,8 @@ class Elector:
         if self.holder not in ("", self.identity) and now < self._expires_at:
             return None
         is_ours = self.holder == self.identity
+        if not is_ours:
+            self.was_released = bool(self._spec) and not self.holder
         transitions = _number(self._spec, "leaseTransitions", 0) + (not is_ours and bool(self._spec))
         acquired = _time_of(self._spec, "acquireTime")
         # Later than all before it, whatever their clocks said.

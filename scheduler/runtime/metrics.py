@@ -304,10 +304,15 @@ def _of_reading(reading: Reading) -> Iterator[Metric]:
     yield unschedulable
     yield _gauge("scheduler_cache_size", "Cached objects, by type.", "type", reading.cache)
     if reading.leading:
-        text = "1 while this process leads, 0 while it stands by, by the name of the lease."
-        yield _gauge("leader_election_master_status", text, "name", reading.leading)
+        yield leading(reading.leading)
     yield from of_watches(reading.watches)
     yield from _single(reading)
+
+
+def leading(is_leading: Mapping[str, bool]) -> Metric:
+    """Whether this process leads, by the name of the lease."""
+    text = "1 while this process leads, 0 while it stands by, by the name of the lease."
+    return _gauge("leader_election_master_status", text, "name", is_leading)
 
 
 def of_watches(watches: Sequence[Watch]) -> Iterator[Metric]:

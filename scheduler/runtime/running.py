@@ -16,7 +16,7 @@ from scheduler.cache.states import HistoryLost
 from scheduler.client.connection import connect
 from scheduler.client.discovery import NotServed, Served, discover
 from scheduler.client.errors import CallFailed, NotConfigured
-from scheduler.runtime.configuration import Common
+from scheduler.runtime.configuration import Allocating, Common
 from scheduler.runtime.core import Site
 from scheduler.runtime.leader_election import LeadershipLost
 from scheduler.runtime.listening import CannotServe
@@ -71,7 +71,8 @@ async def connected(configuration: Common) -> AsyncIterator[Site]:
     """The cluster, connected while the context is open. Raises NotConfigured, NotServed, UnknownGate, CallFailed."""
     client = configuration.client_connection
     kubeconfig = Path(client.kubeconfig) if client.kubeconfig else None
-    calls = configuration.binding_concurrency + BESIDE_BINDINGS
+    bindings = configuration.binding_concurrency if isinstance(configuration, Allocating) else 0
+    calls = bindings + BESIDE_BINDINGS
     async with connect(kubeconfig=kubeconfig, context=client.context or None, calls=calls) as connection:
         served = await discover(connection)
         features = _features(configuration, served)
@@ -82,10 +83,11 @@ async def connected(configuration: Common) -> AsyncIterator[Site]:
 
 def _features(configuration: Common, served: Served) -> Features:
     """The gates in force: what the server serves, unless the configuration knows better. Raises UnknownGate."""
+    is_strict = isinstance(configuration, Allocating) and configuration.strict
     if configuration.kubernetes:
-        return Features.of(configuration.kubernetes, configuration.feature_gates, is_strict=configuration.strict)
+        return Features.of(configuration.kubernetes, configuration.feature_gates, is_strict=is_strict)
     features = served.features(configuration.feature_gates)
-    return features.strictly() if configuration.strict else features
+    return features.strictly() if is_strict else features
 
 
 def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:

@@ -35,4 +35,5 @@ def secure(configuration: Common, api: Api) -> Secure | None:
         return Secure(certificates.context, access, open_paths, lambda: certificates.trouble)
     if is_loopback(configuration.health_address):
         return None
-    return Secure(self_signed(), access, open_paths)
+    context, _ = self_signed()
+    return Secure(context, access, open_paths)

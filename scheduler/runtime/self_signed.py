@@ -6,7 +6,7 @@ It keeps what is said from others' ears; whom one talks to it cannot prove. kube
 import os
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from tempfile import NamedTemporaryFile
@@ -14,24 +14,28 @@ from tempfile import NamedTemporaryFile
 VALID = timedelta(days=3650)
 
 
-def self_signed() -> ssl.SSLContext:
-    """The context of a server with such a certificate, for the name of this machine."""
+def self_signed(*names: str) -> tuple[ssl.SSLContext, bytes]:
+    """The context of a server with such a certificate, and the certificate itself, in PEM.
+
+    names: those of DNS by which it is called; of this machine where none is given.
+    """
+    certificate, key = _certificate_and_key(names or (socket.gethostname() or "localhost",), datetime.now(UTC))
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
-    with _file_of(_certificate_and_key(socket.gethostname() or "localhost", datetime.now(UTC))) as path:
+    with _file_of(certificate + key) as path:
         context.load_cert_chain(path)
-    return context
+    return context, certificate
 
 
-def _certificate_and_key(host: str, now: datetime) -> bytes:
-    """Both, in PEM."""
+def _certificate_and_key(hosts: Sequence[str], now: datetime) -> tuple[bytes, bytes]:
+    """Each in PEM."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
 
     key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, host[:64])])
-    names = x509.SubjectAlternativeName([x509.DNSName(host), x509.DNSName("localhost")])
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, hosts[0][:64])])
+    names = x509.SubjectAlternativeName([x509.DNSName(host) for host in dict.fromkeys((*hosts, "localhost"))])
     certificate = (
         x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
         .not_valid_before(now - timedelta(hours=1))  # whose clock is behind takes it too
@@ -40,7 +44,7 @@ def _certificate_and_key(host: str, now: datetime) -> bytes:
         .sign(key, hashes.SHA256())
     )
     form = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    return certificate.public_bytes(serialization.Encoding.PEM) + key.private_bytes(serialization.Encoding.PEM, *form)
+    return certificate.public_bytes(serialization.Encoding.PEM), key.private_bytes(serialization.Encoding.PEM, *form)
 
 
 @contextmanager

@@ -5,7 +5,8 @@ pod is bound; the same question finds what should never have been bound.
 Source: scheduling invariants I1 (exclusive devices) and I5 (counters and capacity).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from allocator.cluster.pools import has_counters
@@ -24,6 +25,18 @@ class Rival(NamedTuple):
     resource_version: int
 
 
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """What a claim cannot have beside others. device: of the claim. others: the claims that have it, by uid.
+
+    lack: the capacity or the counter set of which there is too little; empty where it is the device itself.
+    """
+
+    device: DeviceID
+    lack: str
+    others: Mapping[str, Holding]
+
+
 class Rivals:
     """Which claims together hold more than there is, by what the fleet publishes and the index says is in use."""
 
@@ -40,22 +53,57 @@ class Rivals:
         if holding is None or holding.counted is None:
             return ()
         found: dict[str, Rival] = {}
-        for other_uid, other in self._against(uid, holding.counted):
-            rival = _rival(other_uid, other)
-            if rival is not None:
-                found[other_uid] = rival
+        for conflict in self.conflicts(uid, holding.counted):
+            for other_uid, other in conflict.others.items():
+                rival = _rival(other_uid, other)
+                if rival is not None:
+                    found[other_uid] = rival
         return sorted(found.values(), key=lambda rival: (rival.resource_version, rival.uid))
 
-    def _against(self, uid: str, claim: Claim) -> Iterator[tuple[str, Holding]]:
-        """The other claims that hold too much together with this one, by uid; one may come several times."""
+    def conflicts(self, uid: str, claim: Claim, *, is_last: bool = False) -> Iterator[Conflict]:
+        """What the claim, which is counted already, cannot have. uid: by which it is counted.
+
+        is_last: the others had theirs before, so that a device that one of them has is not charged again for this one.
+        Cost: O(devices of the pools of which it has devices).
+        """
         for result in occupying(claim):
-            holders = self._index.holders(result.id)
-            is_short = self.short_of(result.id) if len(holders) > 1 else ""
-            for other_uid, other in holders.items():
-                if other_uid != uid and (is_short or not result.share_id or is_exclusive(other.counted, result.id)):
-                    yield other_uid, other
-        for device in self._drawing_with(claim):
-            yield from ((other, held) for other, held in self._index.holders(device).items() if other != uid)
+            others = self._others(uid, result.id)
+            holding = others if not result.share_id else _with_the_whole(others, result.id)
+            if holding:
+                yield Conflict(result.id, "", holding)
+            if lack := self.short_of(result.id):
+                yield Conflict(result.id, f"capacity {lack}", others)
+        charged = {result.id for result in occupying(claim)}
+        if is_last:
+            charged = {device for device in charged if not self._others(uid, device)}
+        yield from self._overdrawing(uid, charged)
+
+    def _overdrawing(self, uid: str, own: Collection[DeviceID]) -> Iterator[Conflict]:
+        """The counters of which the devices take what is not there."""
+        for pool_id in sorted({PoolID(device.driver, device.pool) for device in own}):
+            for name, devices in sorted(self.overdrawn(pool_id).items()):
+                drawing = [device for device in devices if device in own]
+                if drawing:
+                    others = {other: held for one in devices for other, held in self._others(uid, one).items()}
+                    yield Conflict(drawing[0], f"counter set {name}", others)
+
+    def _others(self, uid: str, device: DeviceID) -> Mapping[str, Holding]:
+        """The other claims that have the device, or a share of it."""
+        return {other: held for other, held in self._index.holders(device).items() if other != uid}
+
+    def unknown(self, claim: Claim) -> Sequence[DeviceID]:
+        """The devices of the claim of which nobody can tell what they take: not published, or not all of their pool."""
+        return [result.id for result in occupying(claim) if not self._is_known(result.id)]
+
+    def _is_known(self, device: DeviceID) -> bool:
+        pool_id, published = PoolID(device.driver, device.pool), self._device(device)
+        if published is None:
+            return False
+        return all(self.publishes(pool_id, consumption.counter_set) for consumption in published.consumes_counters)
+
+    def generation(self, pool_id: PoolID) -> int:
+        """The newest generation of the pool; 0 where none is published."""
+        return max((slice_.generation for slice_ in self._newest(pool_id)), default=0)
 
     def short_of(self, device: DeviceID) -> str:
         """The capacity of which the shares of a device take more than there is; empty where there is none."""
@@ -96,14 +144,6 @@ class Rivals:
         """Whether the newest generation of the pool shows the counter set: it may come slice by slice."""
         return any(one.name == counter_set for slice_ in self._newest(pool_id) for one in slice_.counter_sets)
 
-    def _drawing_with(self, claim: Claim) -> Iterator[DeviceID]:
-        """The devices that draw on overdrawn counters which the claim draws on too."""
-        for pool_id in {PoolID(result.driver, result.pool) for result in occupying(claim)}:
-            own = {result.id for result in occupying(claim)}
-            for devices in self.overdrawn(pool_id).values():
-                if not own.isdisjoint(devices):
-                    yield from devices
-
     def _device(self, device: DeviceID) -> Device | None:
         pool_id = PoolID(device.driver, device.pool)
         every = (one for slice_ in self._newest(pool_id) for one in slice_.devices)
@@ -117,6 +157,10 @@ class Rivals:
 
 def _draws_on(device: Device, counter_set: str) -> bool:
     return any(consumption.counter_set == counter_set for consumption in device.consumes_counters)
+
+
+def _with_the_whole(holdings: Mapping[str, Holding], device: DeviceID) -> Mapping[str, Holding]:
+    return {uid: held for uid, held in holdings.items() if is_exclusive(held.counted, device)}
 
 
 def is_exclusive(claim: Claim | None, device: DeviceID) -> bool:

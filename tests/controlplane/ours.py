@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from tests.controlplane.identities import OURS
+from tests.controlplane.identities import GUARD, OURS
 from tests.controlplane.plane import ControlPlane, free_ports
 from tests.controlplane.polling import TIMEOUT_S
 from tests.controlplane.process import Process, says_ok
@@ -74,6 +74,16 @@ class Extender(Program):
         name: str = "dra-extender",
     ) -> None:
         super().__init__(["extender", "serve"], plane, options, kubeconfig, name)
+
+
+class Guard(Program):
+    """`dra guard serve`. port: of the webhook. options: those that it was started with."""
+
+    def __init__(self, plane: ControlPlane, port: int, options: Sequence[str] = (), *, name: str = "dra-guard") -> None:
+        self.port = port
+        self.options = options
+        address = f"--address=127.0.0.1:{port}"
+        super().__init__(["guard", "serve", address], plane, options, plane.kubeconfig(GUARD), name)
 
 
 @contextmanager

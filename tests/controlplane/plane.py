@@ -159,6 +159,12 @@ class ControlPlane:
             if process.name == name:
                 process.stop()
 
+    def restart_api_server(self) -> None:
+        """Kill the API server and start it again, at the same address and over the same data; it is ready then."""
+        (running,) = (one for one in self._processes if one.name == "kube-apiserver" and one.is_running)
+        running.kill()
+        self._start_apiserver()
+
     def running(self) -> list[str]:
         """The names of the programs that run."""
         return [process.name for process in self._processes if process.is_running]

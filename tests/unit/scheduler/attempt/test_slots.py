@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.attempt.slots import UNDOING_MAX, Slots
+from scheduler.attempt.slots import CONTENDED_LEAST, UNDOING_MAX, Slots
 
 MOST = 8
 
@@ -129,3 +129,38 @@ def test_slot_of_who_is_cancelled_while_waiting_goes_to_the_next(slots: Slots, i
         assert not slots.is_full
 
     in_a_loop(act)
+
+
+def room(slots: Slots) -> int:
+    """How many attempts may be under way."""
+    taken = []
+    while not slots.is_full:
+        taken.append(slots.take("a"))
+    for one in taken:
+        one.give_back()
+    return len(taken)
+
+
+def test_each_lost_race_halves_what_may_be_under_way_down_to_a_few() -> None:
+    slots = Slots(64)
+    rooms = []
+    for _ in range(5):
+        slots.lost()
+        rooms.append(room(slots))
+    assert rooms == [32, 16, CONTENDED_LEAST, CONTENDED_LEAST, CONTENDED_LEAST]
+
+
+def test_each_success_after_lost_races_lets_one_more_be_under_way_up_to_all() -> None:
+    slots = Slots(64)
+    slots.lost()
+    rooms = []
+    for _ in range(34):
+        slots.succeeded("a")
+        rooms.append(room(slots))
+    assert rooms == [*range(33, 65), 64, 64]
+
+
+def test_where_there_are_few_slots_lost_races_take_none_of_them() -> None:
+    slots = Slots(2)
+    slots.lost()
+    assert room(slots) == 2

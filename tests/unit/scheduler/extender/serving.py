@@ -10,7 +10,8 @@ from contextlib import contextmanager, suppress
 from typing import Any
 from urllib.parse import urlsplit
 
-from scheduler.extender.server import ServedVerbs, Verb, serving
+from scheduler.extender import wire
+from scheduler.runtime.server import ServedVerbs, Verb, serving
 from scheduler.runtime.tls import Certificates
 from tests.unit.scheduler.loops import Loop
 
@@ -29,7 +30,8 @@ def echo(body: bytes) -> bytes:
 
 def served(*names: str, verb: Verb = echo, most_calls: int = 5, **more: Any) -> ServedVerbs:
     """One verb for those of these names; for all where there are none."""
-    return ServedVerbs("/v1", {"filter": verb}, names, most_calls, more.pop("called", lambda *_: None), **more)
+    called = more.pop("called", lambda *_: None)
+    return ServedVerbs("/v1", {"filter": verb}, wire.error_result, names, most_calls, called, **more)
 
 
 def run(
@@ -38,7 +40,7 @@ def run(
     """Use what is served. use: gets the URL up to the verb."""
 
     async def within() -> None:
-        async with serving("127.0.0.1:0", certificates, what) as url:
+        async with serving("127.0.0.1:0", certificates.context if certificates else None, what) as url:
             await use(url)
 
     with asyncio.Runner(loop_factory=loop) as runner:

@@ -44,7 +44,10 @@ def test_others_may_call_with_a_certificate_of_known_clients_only(address: str) 
         ({"keyFile": "tls.key"}, "tls.certFile: is required, since tls.keyFile is set"),
         ({**KEYS, "clientCaFile": "ca.crt"}, "tls.clientNames: is required, since tls.clientCaFile is set"),
         ({**KEYS, "clientNames": ["a"]}, "tls.clientCaFile: is required, since tls.clientNames is set"),
-        (CLIENTS, 'tls.clientCaFile: clients cannot show a certificate over plain HTTP (got "ca.crt")'),
+        (
+            CLIENTS,
+            'tls.clientCaFile: needs tls.certFile: without it no client is asked for a certificate (got "ca.crt")',
+        ),
     ],
 )
 def test_files_and_names_come_in_pairs(tls: Mapping[str, object], problem: str) -> None:

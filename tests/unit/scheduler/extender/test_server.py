@@ -12,9 +12,8 @@ import aiohttp
 import pytest
 
 from scheduler.attempt.attempts import INTERNAL
-from scheduler.extender.server import LARGEST_BODY, Verb, serving
-from scheduler.extender.wire import Malformed
 from scheduler.runtime.listening import CannotServe
+from scheduler.runtime.server import LARGEST_BODY, Malformed, Verb, serving
 from tests.unit.scheduler.extender.serving import ask, echo, run, served
 from tests.unit.scheduler.loops import LOOPS, Loop
 

@@ -16,7 +16,8 @@ from scheduler.decision.time_limit import DecisionTimeLimit
 from scheduler.extender.bind import Binds
 from scheduler.extender.poke import Poke
 from scheduler.extender.verbs import Verbs
-from scheduler.extender.wire import ExtenderBindingArgs, Malformed
+from scheduler.extender.wire import ExtenderBindingArgs
+from scheduler.runtime.server import Malformed
 from tests.builders import (
     a_claim,
     a_request,

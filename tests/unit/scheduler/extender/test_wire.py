@@ -11,10 +11,10 @@ from scheduler.extender.wire import (
     ExtenderArgs,
     ExtenderBindingArgs,
     ExtenderPreemptionArgs,
-    Malformed,
     MetaPod,
     MetaVictims,
 )
+from scheduler.runtime.server import Malformed
 
 POD = {"metadata": {"name": "pod", "creationTimestamp": None}, "spec": {}, "status": {}}
 BINDING = {"PodName": "pod", "PodNamespace": "default", "PodUID": "uid", "Node": "node-0"}

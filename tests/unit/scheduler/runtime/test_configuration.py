@@ -72,7 +72,7 @@ def test_all_errors_are_reported_at_once(tmp_path: Path) -> None:
     with pytest.raises(InvalidConfiguration) as invalid:
         load(Configuration, path, {})
     fields = [found.removeprefix(f"{path}: ").partition(":")[0] for found in invalid.value.problems]
-    assert fields == ["policy", "bindingConcurrency", "healthAddress", "dryRun"]
+    assert fields == ["healthAddress", "policy", "bindingConcurrency", "dryRun"]
 
 
 @pytest.mark.parametrize(

@@ -186,3 +186,27 @@ def test_pauses_are_of_the_retry_period_and_end_where_something_is_due() -> None
     assert standby.pause_s(120, 0) == 2
     assert leader().pause_s(0, 1) == 2
     assert leader().pause_s(9, 1) == 1
+
+
+def test_lease_that_was_given_up_is_told_from_one_that_was_outlived() -> None:
+    made, outlived = leader(), elector((of_another(), 0.0))
+    assert not made.was_released
+    stored(outlived, 15.0)
+    assert not outlived.was_released
+    taken = elector((of_another(holderIdentity=""), 0.0))
+    lease = stored(taken, 0.0)
+    assert taken.was_released
+    # The answer to that write was lost, and it is read that it was stored.
+    taken.unsure()
+    taken.read(lease, 1.0)
+    taken.wrote(stored(taken, 1.0), 1.0, 1.0)
+    assert taken.was_released
+
+
+def test_lease_that_another_had_in_between_was_not_given_up() -> None:
+    late = elector((of_another(holderIdentity=""), 0.0))
+    stored(late, 0.0)
+    late.unsure()
+    late.read(of_another(renewed=1), 1.0)
+    stored(late, 16.0)
+    assert not late.was_released

@@ -78,7 +78,7 @@ async def serving(limits: Limits, *, is_secure: bool) -> AsyncIterator[Server]:
     application.router.add_get("/", handle)
     refused: list[Refusal] = []
     reported = Limits(limits.connections, limits.handshakes, limits.handshake_s, limits.grace_s, refused.append)
-    context = self_signed() if is_secure else None
+    context = self_signed()[0] if is_secure else None
     async with listening("address", "127.0.0.1:0", application, context, reported) as address:
         server = Server(int(address.rpartition(":")[2]), is_secure=is_secure, refused=refused)
         try:

@@ -66,7 +66,7 @@ def test_api_server_that_is_away_closes_no_probe() -> None:
 @LOOPS
 def test_certificate_that_is_made_at_the_start_is_served(loop: Loop) -> None:
     async def found() -> Mapping[str, int]:
-        return await statuses(Secure(self_signed(), Access(Reviews(), lambda: 0.0), OPEN))
+        return await statuses(Secure(self_signed()[0], Access(Reviews(), lambda: 0.0), OPEN))
 
     with asyncio.Runner(loop_factory=loop) as runner:
         assert runner.run(found())["/livez"] == 200

@@ -2,12 +2,13 @@
 
 A body is read when its caller is known by name, and only while all bodies together leave room for it.
 
-A call that cannot be answered gets a status other than 200, or an answer with the field `Error`: both are errors for
-kube-scheduler. No client is shown a traceback.
+A call that cannot be answered gets a status other than 200, with the reason in the program's own form. No client is
+shown a traceback.
 """
 
 import asyncio
 import logging
+import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
@@ -17,10 +18,8 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from scheduler.attempt.attempts import INTERNAL
-from scheduler.extender import wire
-from scheduler.extender.wire import Malformed
 from scheduler.runtime.listening import Limits, listening
-from scheduler.runtime.tls import Certificates, is_allowed, names_in
+from scheduler.runtime.tls import is_allowed, names_in
 
 LARGEST_BODY = 10 * 1024 * 1024
 """Bytes of a call: the objects of some thousand nodes, or the names of half a million."""
@@ -40,19 +39,24 @@ Verb = Callable[[bytes], bytes | Awaitable[bytes]]
 """From the body of a call to the body of its answer. Raises Malformed."""
 
 
+class Malformed(ValueError):
+    """A request that cannot be read; the message names what is wrong with it."""
+
+
 @dataclass(frozen=True, slots=True)
 class ServedVerbs:
     """What is served. prefix: of all paths, such as `/v1`. verbs: by name, which is the rest of the path.
 
-    clients: names that a client's certificate may have; any where there are none. most_calls: calls of one verb under
-    way at the same time, beyond which further calls get 503. called: called for each call that was answered:
-    the verb, the status, and how long it took. limits: of connections. most_bytes: of bodies in memory at the same
-    time. read_s: for so long the body of a call may take to come. idle_s: for so long a connection is kept that brings
-    no call.
+    error: the body of an answer that is nothing but an error. clients: names that a client's certificate may have; any
+    where there are none. most_calls: calls of one verb under way at the same time, beyond which further calls get 503.
+    called: called for each call that was answered: the verb, the status, and how long it took. limits: of connections.
+    most_bytes: of bodies in memory at the same time. read_s: for so long the body of a call may take to come. idle_s:
+    for so long a connection is kept that brings no call.
     """
 
     prefix: str
     verbs: Mapping[str, Verb]
+    error: Callable[[str], bytes]
     clients: Collection[str]
     most_calls: int
     called: Callable[[str, int, float], None]
@@ -63,14 +67,13 @@ class ServedVerbs:
 
 
 @asynccontextmanager
-async def serving(address: str, certificates: Certificates | None, served: ServedVerbs) -> AsyncIterator[str]:
+async def serving(address: str, context: ssl.SSLContext | None, served: ServedVerbs) -> AsyncIterator[str]:
     """Serves while the context is open. address: HOST:PORT, port 0 for any that is free; gives the URL up to the verb.
 
-    certificates: None for plain HTTP. Raises CannotServe.
+    context: None for plain HTTP. Raises CannotServe.
     """
-    context = certificates.context if certificates else None
     async with listening("address", address, _application(served), context, served.limits) as where:
-        yield f"{'https' if certificates else 'http'}://{where}{served.prefix}"
+        yield f"{'https' if context else 'http'}://{where}{served.prefix}"
 
 
 def _application(served: ServedVerbs) -> web.Application:
@@ -93,12 +96,12 @@ def _handler(name: str, verb: Verb, served: ServedVerbs, room: "_Room") -> Handl
                 found = verb(await _body(request, served.read_s))
                 answer = _answer(200, found if isinstance(found, bytes) else await found)
         except _Refused as refused:
-            answer = _answer(refused.status, wire.error_result(refused.reason))
+            answer = _answer(refused.status, served.error(refused.reason))
         except Malformed as problem:
-            answer = _answer(400, wire.error_result(str(problem)))
+            answer = _answer(400, served.error(str(problem)))
         except Exception:  # noqa: BLE001 - whatever it is, the caller gets an error, and the others their answers
             _LOG.exception("a call failed", extra={"verb": name})
-            answer = _answer(500, wire.error_result(INTERNAL))
+            answer = _answer(500, served.error(INTERNAL))
         finally:
             under_way -= 1
         served.called(name, answer.status, time.monotonic() - began)

@@ -1,0 +1,1 @@
+"""The guard: refuses an allocation of what another claim holds, whoever writes it."""

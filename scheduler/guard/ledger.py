@@ -1,0 +1,192 @@
+"""What was allowed and is not shown yet, beside what the watch shows; and whether one allocation more fits.
+
+Pure: the clock is an argument. Whoever allows something calls `refusal` and `allow` without a wait between them.
+
+An update that was allowed builds on a version of its claim, and the API server stores it under no other. So it counts
+until the watch shows the claim at a newer version, stored or overtaken; or that the claim is gone; or until a list has
+begun after the moment from which on the API server cannot store it any more. An allocation that is refused later, or
+times out, holds its devices for that long; the same claim may be allocated anew meanwhile, with the same devices or
+others, since only one of its updates can be stored.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from allocator.cluster.usage import occupying
+from allocator.model import Allocation, Claim, DeviceID, PoolID
+from scheduler.decision.cluster import Cluster
+from scheduler.state.claims import Holding, with_devices_of
+from scheduler.state.rivals import Conflict
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """What somebody wants to store. claim: with its new allocation. version: of the claim that it builds on."""
+
+    claim: Claim
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """An update that may be stored, or not. until: it cannot be after that, in seconds of the caller's clock."""
+
+    update: Update
+    until: float
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why an update is refused. cause: of few different ones. message: for the writer; names: of who holds it, for us.
+
+    The writer may show the message to whoever has made the pod: it names no claim of another namespace.
+    """
+
+    cause: str
+    message: str
+    names: tuple[str, ...] = ()
+
+
+OUTDATED, DEVICE, CAPACITY, COUNTERS, UNKNOWN = "outdated", "device", "capacity", "counters", "unknown"
+CAUSES = (OUTDATED, DEVICE, CAPACITY, COUNTERS, UNKNOWN)
+"""Why the ledger refuses: the claim has moved on; what others hold; devices that are not published."""
+
+
+class Ledger:
+    """The claims and slices of a cluster, and what was allowed. cluster: follows the watches, and nothing else."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._open: dict[str, tuple[Allowed, ...]] = {}
+
+    @property
+    def open(self) -> int:
+        """How many updates were allowed of which it is not known what became of them."""
+        return sum(map(len, self._open.values()))
+
+    def opened(self) -> Iterator[Allowed]:
+        """These updates."""
+        return (one for some in self._open.values() for one in some)
+
+    def until(self) -> float | None:
+        """The first moment from which on one of them cannot be stored any more; None where there are none."""
+        return min((one.until for one in self.opened()), default=None)
+
+    def unknown(self, update: Update) -> Sequence[DeviceID]:
+        """The devices of which it cannot be told what they take: they are not published, or not all of their pool."""
+        return self._cluster.rival_claims.unknown(update.claim)
+
+    def refusal(self, update: Update) -> Refusal | None:
+        """Why the update must not be stored; None where it may be. Nothing is taken.
+
+        Cost: O(devices of the pools of which it has devices, and of what is in use there).
+        """
+        if refusal := self._outdated(update):
+            return refusal
+        conflicts = self._conflicts(update)
+        if conflicts:
+            return _of_conflict(conflicts[0], update.claim.namespace)
+        unknown = self.unknown(update)
+        return _of_unknown(unknown[0], self._generation(unknown[0])) if unknown else None
+
+    def allow(self, update: Update, until: float) -> None:
+        """The update may be stored until then, and counts from now on."""
+        uid = update.claim.uid
+        if occupying(update.claim):
+            self._keep(uid, (*self._open.get(uid, ()), Allowed(update, until)))
+
+    def shown(self, uid: str) -> None:
+        """The watch has shown something of the claim of that uid: what is overtaken counts no more."""
+        known = self._open.get(uid, ())
+        if not known:
+            return
+        holding = self._cluster.claims.holding(uid)
+        is_gone = holding is None or holding.is_gone
+        left = () if is_gone else tuple(one for one in known if one.update.version >= _version(holding))
+        if left != known:
+            self._keep(uid, left)
+
+    def expire(self, began: float) -> int:
+        """A list that began then has been taken in: what could not be stored any more by then was not. How many."""
+        before = self.open
+        for uid, known in list(self._open.items()):
+            left = tuple(one for one in known if one.until > began)
+            if left != known:
+                self._keep(uid, left)
+        return before - self.open
+
+    # -- one claim
+
+    def _outdated(self, update: Update) -> Refusal | None:
+        """The API server would not store it either, or asks again with the newest version."""
+        holding = self._cluster.claims.holding(update.claim.uid)
+        version = _version(holding)
+        if update.version >= version:
+            return None
+        message = f"claim {update.claim} was changed: this builds on version {update.version}, and it is at {version}"
+        return Refusal(OUTDATED, message)
+
+    def _conflicts(self, update: Update) -> Sequence[Conflict]:
+        """What it cannot have, as if it were the only update of its claim."""
+        uid = update.claim.uid
+        known = self._open.get(uid, ())
+        self._count(uid, (update,))
+        found = list(self._cluster.rival_claims.conflicts(uid, update.claim, is_last=True))
+        self._count(uid, [one.update for one in known])
+        return found
+
+    def _keep(self, uid: str, allowed: tuple[Allowed, ...]) -> None:
+        if allowed:
+            self._open[uid] = allowed
+        else:
+            self._open.pop(uid, None)
+        self._count(uid, [one.update for one in allowed])
+
+    def _count(self, uid: str, updates: Sequence[Update]) -> None:
+        """Let these count for the claim, and no others: of each the devices, once."""
+        claims = self._cluster.claims
+        claims.unreserve(uid)
+        if updates:
+            claims.reserve(uid, "", [_together(updates)])
+            claims.written(uid, max(update.version for update in updates) + 1)
+
+    def _generation(self, device: DeviceID) -> int:
+        return self._cluster.rival_claims.generation(PoolID(device.driver, device.pool))
+
+
+def _together(updates: Iterable[Update]) -> tuple[Claim, Allocation | None]:
+    """The claim, and all devices of its updates."""
+    first, *others = updates
+    claim = first.claim
+    for other in others:
+        claim = with_devices_of(claim, other.claim)
+    return replace(claim, allocation=None), claim.allocation
+
+
+def _version(holding: Holding | None) -> int:
+    """The version at which the watch has shown the claim; 0 where it has not."""
+    return holding.version if holding is not None else 0
+
+
+def _of_conflict(conflict: Conflict, namespace: str) -> Refusal:
+    claims = sorted((held.counted for held in conflict.others.values() if held.counted), key=str)
+    names, holders = tuple(map(str, claims)), _named(claims, namespace)
+    if not conflict.lack:
+        return Refusal(DEVICE, f"device {conflict.device} is held by {holders}", names)
+    cause = CAPACITY if conflict.lack.startswith("capacity ") else COUNTERS
+    rest = f", the rest is held by {holders}" if claims else ""
+    return Refusal(cause, f"device {conflict.device} needs more of {conflict.lack} than is left{rest}", names)
+
+
+def _named(claims: Sequence[Claim], namespace: str) -> str:
+    """The claims, of which those of other namespaces are counted."""
+    own = [f"claim {claim}" for claim in claims if claim.namespace == namespace]
+    number = len(claims) - len(own)
+    others = [f"{number} {'claim' if number == 1 else 'claims'} of other namespaces"] if number else []
+    return ", ".join([*own, *others])
+
+
+def _of_unknown(device: DeviceID, generation: int) -> Refusal:
+    pool = f"{device.driver}/{device.pool}"
+    what = f"its newest generation known here is {generation}" if generation else "no slice of it is known here"
+    return Refusal(UNKNOWN, f"device {device} cannot be judged: pool {pool} does not publish it, {what}")

@@ -1,0 +1,70 @@
+"""What the guard counts and times, for Prometheus: its answers, and what every program of ours tells."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import get_args
+
+from prometheus_client import Counter, Histogram
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+
+from scheduler.guard.ledger import CAUSES
+from scheduler.runtime.listening import Refusal
+from scheduler.runtime.metrics import CommonMetrics, Watch, leading, of_watches
+
+ALLOWED, NOTHING_ADDED, NOT_LEADING, UNREADABLE = "allowed", "nothing added", "not leading", "unreadable"
+ANSWERS = (ALLOWED, NOTHING_ADDED, NOT_LEADING, UNREADABLE, *CAUSES)
+"""What becomes of a question: it is allowed, or refused for one of the causes."""
+
+_BUCKETS_S = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.003, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5)
+
+
+@dataclass(frozen=True, slots=True)
+class GuardReading:
+    """What is so at the moment. open: updates that were allowed, and of which nobody knows yet whether they are stored.
+
+    leading: whether this process does, by the name of the lease.
+    """
+
+    watches: Sequence[Watch]
+    open: int
+    leading: Mapping[str, bool]
+
+
+class GuardMetrics(CommonMetrics):
+    """All metrics of a guard."""
+
+    def __init__(self, read: Callable[[], GuardReading]) -> None:
+        super().__init__()
+        self._expose(lambda: _of_reading(read()))
+        text = "Questions of the API server that were answered, by answer: allowed, or why not."
+        self._answers = Counter("dra_guard_answers", text, ["answer"], registry=self._registry)
+        for answer in ANSWERS:
+            self._answers.labels(answer)  # an increase is seen only of what is there before
+        text = "HTTP calls, by status."
+        self._calls = Counter("dra_guard_calls", text, ["code"], registry=self._registry)
+        text = "How long calls took."
+        self._calls_s = Histogram("dra_guard_call_duration_seconds", text, buckets=_BUCKETS_S, registry=self._registry)
+        text = "Connections that were closed for want of room, by what there were too many of."
+        self._refused = Counter("dra_guard_refused_connections", text, ["limit"], registry=self._registry)
+        for limit in get_args(Refusal):
+            self._refused.labels(limit)
+
+    def answered(self, answer: str) -> None:
+        """A question was answered. answer: one of `ANSWERS`."""
+        self._answers.labels(answer).inc()
+
+    def called(self, _verb: str, status: int, duration_s: float) -> None:
+        """A call was answered."""
+        self._calls.labels(str(status)).inc()
+        self._calls_s.observe(duration_s)
+
+    def refused(self, what: Refusal) -> None:
+        """A connection was closed for want of room."""
+        self._refused.labels(what).inc()
+
+
+def _of_reading(reading: GuardReading) -> Iterator[Metric]:
+    yield from of_watches(reading.watches)
+    yield leading(reading.leading)
+    text = "Updates that were allowed, and of which it is not known yet whether they are stored."
+    yield GaugeMetricFamily("dra_guard_open_updates", text, value=reading.open)

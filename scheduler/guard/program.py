@@ -1,0 +1,339 @@
+"""The guard as a program: fill the caches, become the leader, outwait what the last one has allowed, answer.
+
+Only the leader answers, since what was allowed is known to it alone until the watch shows it. A new leader begins when
+nothing that the last one has allowed can be stored any more: at once where that one has given up the lease, which it
+does only if nothing is open; otherwise after the API server's request timeout. Then it lists all claims.
+
+A standby has its caches filled. Asked all the same, it refuses, and says so; as everybody whose lease is in doubt does.
+"""
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from http import HTTPStatus
+from pathlib import Path
+from ssl import SSLContext
+from typing import Any, Never
+
+from allocator.cluster.usage import occupying
+from scheduler.cache import kinds
+from scheduler.cache.events import Found, Undecoded
+from scheduler.cache.held import held_by_claim
+from scheduler.cache.reflector import Reflector
+from scheduler.cache.watcher import Watcher
+from scheduler.client.errors import CallFailed
+from scheduler.client.resources import Resource
+from scheduler.decision.cluster import Cluster
+from scheduler.guard import review
+from scheduler.guard.configuration import GuardConfiguration
+from scheduler.guard.ledger import Ledger
+from scheduler.guard.metrics import ALLOWED, NOT_LEADING, NOTHING_ADDED, UNREADABLE, GuardMetrics, GuardReading
+from scheduler.guard.publication import Publication
+from scheduler.guard.review import Review
+from scheduler.runtime import health, running, server, watches
+from scheduler.runtime.cluster_updates import ClusterUpdates
+from scheduler.runtime.configuration import host_and_port
+from scheduler.runtime.core import AGAIN_S, CHECK_S, TIME, Site
+from scheduler.runtime.leader_election import CLOCK, LeaderElection, new_identity
+from scheduler.runtime.listening import Limits
+from scheduler.runtime.secure import secure
+from scheduler.runtime.self_signed import self_signed
+from scheduler.runtime.server import ServedVerbs
+from scheduler.runtime.tls import Certificates, Files
+from scheduler.state.invariants import Violation
+
+VERB = "resourceclaims-status"
+"""The rest of the path that the API server calls, after `/v1/`."""
+
+PREFIX = "/v1"
+
+SLACK_S = 15.0
+"""For so long after its request timeout the API server, and etcd behind it, may still store something.
+
+etcd gives up what it could not commit within 5 s and two elections, of one second each by default.
+"""
+
+WAIT_S = 1.0
+"""For so long a device is waited for that is not published yet: its allocator may have seen a newer slice."""
+
+CLOSE_S = 3.0
+"""For so long a leader that stops waits until nothing is open, so that it can give up the lease."""
+
+_LOOK_S = 0.05
+_TICK_S = 1.0
+
+_LOG = logging.getLogger(__name__)
+
+
+def run(configuration: GuardConfiguration) -> int:
+    """Answer until stopped; the exit status. Logging has to be set up."""
+
+    async def work(stop: asyncio.Event) -> None:
+        async with AsyncExitStack() as open_:
+            context, certificate, trouble = _certificates(configuration)
+            site = await open_.enter_async_context(running.connected(configuration))
+            guard = Guard(configuration, site)
+            secured = secure(configuration, site.connection)
+            probes = health.serving(configuration.health_address, guard.probes(trouble), secured)
+            url = await open_.enter_async_context(probes)
+            _LOG.info("serving /healthz, /livez, /readyz, /metrics and /debug/queue at %s", url)
+            serving = server.serving(configuration.address, context, guard.served())
+            url = await open_.enter_async_context(serving)
+            _LOG.info("serving %s/%s", url, VERB)
+            _, port = host_and_port(url.removeprefix("https://").removesuffix(PREFIX))
+            await guard.run(stop, certificate, port)
+
+    return running.run(work)
+
+
+def _certificates(configuration: GuardConfiguration) -> tuple[SSLContext, bytes, Callable[[], str]]:
+    """What to serve with, the certificate that was made for it, and why changed files are not in use."""
+    tls = configuration.tls
+    if not tls.cert_file:
+        context, certificate = self_signed(tls.server_name)
+        return context, certificate, lambda: ""
+    client_ca = Path(tls.client_ca_file) if tls.client_ca_file else None
+    files = Certificates(Files(Path(tls.cert_file), Path(tls.key_file), client_ca))
+    return files.context, b"", lambda: files.trouble
+
+
+class Guard:
+    """All parts of one guard, put together."""
+
+    def __init__(self, configuration: GuardConfiguration, site: Site) -> None:
+        self._configuration = configuration
+        self._connection, served = site.connection, site.served
+        self._metrics = GuardMetrics(self._reading)
+        self._cluster = Cluster(site.features, is_ours=lambda _: False)
+        self._updates = ClusterUpdates(self._cluster)
+        self._ledger = Ledger(self._cluster)
+        self._violations: Sequence[Violation] = ()
+        self._time = replace(TIME, monotonic=CLOCK)
+        self._election = LeaderElection(
+            site.connection.apart(calls=1), configuration.leader_election, new_identity(), self._time
+        )
+        claims = Watcher(site.connection, served.claims, kinds.claim_of, random.random, held=held_by_claim)
+        slices = Watcher(site.connection, served.slices, kinds.slice_of, random.random)
+        self._claims, self._slices = Reflector(claims, time.monotonic), Reflector(slices, time.monotonic)
+        self._reflectors: tuple[Reflector[Any], ...] = (self._claims, self._slices)  # Any: of whatever kind
+        self._claims.store.on_change(lambda old, new: self._on_change(served.claims, old, new))
+        self._slices.store.on_change(lambda old, new: self._on_change(served.slices, old, new))
+        self._waits_for = "the caches are not filled yet"
+        self._publication: Publication | None = None
+
+    async def run(self, stop: asyncio.Event, certificate: bytes, port: int) -> None:
+        """Answer until `stop` is set, or something breaks for good; raises what did. port: of the webhook."""
+        async with AsyncExitStack() as stack:
+            group = await stack.enter_async_context(asyncio.TaskGroup())
+            tasks = [group.create_task(reflector.run()) for reflector in self._reflectors]
+            leading = group.create_task(self._lead(group, certificate, port))
+            await stop.wait()
+            is_clean = not self._waits_for and await self._closed()
+            self._waits_for = "this guard is being stopped"
+            leading.cancel()
+            for task in (*tasks, *self._beside):
+                task.cancel()
+        if is_clean or not self._has_led:
+            await self._election.release()
+        else:
+            _LOG.warning("the lease is kept until it expires: what was allowed may still be stored")
+
+    # -- leading
+
+    _beside: tuple[asyncio.Task[Never], ...] = ()
+    _has_led = False
+
+    async def _lead(self, group: asyncio.TaskGroup, certificate: bytes, port: int) -> None:
+        """Answer as soon as it may, and forget in time what was allowed."""
+        for reflector in self._reflectors:
+            await reflector.store.synced.wait()
+        self._waits_for = "this guard stands by"
+        self._beside = (group.create_task(self._election.run()),)
+        await self._election.elected()
+        self._has_led = True
+        elected_at = self._time.monotonic()
+        self._publication = publication = self._published(certificate, port)
+        self._beside = (*self._beside, group.create_task(publication.run()))
+        await self._outwait(elected_at)
+        await self._catch_up(self._reflectors)
+        self._waits_for = ""
+        _LOG.info("answers from now on")
+        await self._keep()
+
+    def _published(self, certificate: bytes, port: int) -> Publication:
+        publish = self._configuration.publish
+        return Publication(
+            self._connection.only_while(self._election.is_leading),
+            webhook_configuration=publish.webhook_configuration,
+            certificate=certificate,
+            endpoint_slice=publish.endpoint_slice,
+            namespace=self._election.lease.partition("/")[0],
+            address=publish.pod_ip,
+            port=port,
+        )
+
+    async def _outwait(self, elected_at: float) -> None:
+        """Wait until nothing that an earlier leader has allowed can be stored any more."""
+        if self._election.was_released:
+            return
+        until = elected_at + self._lasts_s
+        left_s = until - self._time.monotonic()
+        _LOG.warning("the last leader did not give up its lease: no answers for %.0f s", left_s)
+        while (left_s := until - self._time.monotonic()) > 0:
+            self._waits_for = f"what the last leader has allowed may be stored for {left_s:.0f} s more"
+            await asyncio.sleep(min(left_s, _TICK_S))
+
+    async def _catch_up(self, reflectors: Sequence[Reflector[Any]]) -> None:
+        for reflector in reflectors:
+            while True:
+                try:
+                    await reflector.catch_up()
+                except CallFailed as error:
+                    _LOG.warning("%s could not be listed: %s", reflector.name, error)
+                    await asyncio.sleep(AGAIN_S)
+                else:
+                    break
+
+    async def _keep(self) -> Never:
+        """Forget what cannot be stored any more, once a list has shown that it was not."""
+        checked_at = 0.0
+        while True:
+            await asyncio.sleep(_TICK_S)
+            began, until = self._time.monotonic(), self._ledger.until()
+            if until is not None and until <= began:
+                await self._catch_up((self._claims,))
+                forgotten = self._ledger.expire(began)
+                _LOG.info("%d updates were allowed and never stored", forgotten)
+            if began >= checked_at + CHECK_S:
+                checked_at = began
+                self._check()
+
+    def _check(self) -> None:
+        found = self._cluster.violations()
+        for violation in found:
+            if violation not in self._violations:
+                self._metrics.violated(violation.invariant)
+                _LOG.error("%s: %s", violation.subject, violation.message)
+        self._violations = found
+
+    async def _closed(self) -> bool:
+        """Whether nothing is open any more, soon after no more is allowed."""
+        self._waits_for = "this guard is being stopped"
+        until = self._time.monotonic() + CLOSE_S
+        while self._ledger.open and self._time.monotonic() < until:  # noqa: ASYNC110 - the watch, or the clock
+            await asyncio.sleep(_LOOK_S)
+        return not self._ledger.open
+
+    @property
+    def _lasts_s(self) -> float:
+        """For so long an update that was allowed may still be stored."""
+        return self._configuration.request_timeout_s + SLACK_S
+
+    # -- the watches
+
+    def _on_change(self, resource: Resource, old: Found[Any] | None, new: Found[Any] | None) -> None:
+        if isinstance(new, Undecoded):
+            _LOG.warning("%s %s cannot be read: %s", resource.kind, new.key, new.error)
+        self._updates.update(resource, old, new)
+        found = new or old
+        assert found is not None
+        self._ledger.shown(found.uid)
+
+    # -- answers
+
+    def served(self) -> ServedVerbs:
+        """What the API server calls."""
+        clients = frozenset(self._configuration.tls.client_names)
+        limits = Limits(self._configuration.most_connections, refused=self._metrics.refused)
+        most_calls, called = self._configuration.most_calls, self._metrics.called
+        verbs = {VERB: self._answer}
+        return ServedVerbs(PREFIX, verbs, review.error_result, clients, most_calls, called, limits)
+
+    async def _answer(self, body: bytes) -> bytes:
+        question = review.read(body)
+        await self._published_devices(question)
+        # From here on without a wait: nothing comes between the judgement and what it takes.
+        if not self._is_answering():
+            return self._refused(question, NOT_LEADING, HTTPStatus.SERVICE_UNAVAILABLE, self._unready())
+        if question.error:
+            return self._refused(question, UNREADABLE, HTTPStatus.UNPROCESSABLE_ENTITY, question.error)
+        update = question.update
+        if update is None:
+            self._metrics.answered(NOTHING_ADDED)
+            return review.allowed(question.uid)
+        if refusal := self._ledger.refusal(update):
+            _LOG.info("claim %s: refused: %s", update.claim, refusal.message, extra={"holders": list(refusal.names)})
+            return self._refused(question, refusal.cause, HTTPStatus.CONFLICT, refusal.message)
+        if not question.is_dry:
+            self._ledger.allow(update, self._time.monotonic() + self._lasts_s)
+        self._metrics.answered(ALLOWED)
+        return review.allowed(question.uid)
+
+    async def _published_devices(self, question: Review) -> None:
+        """Wait for devices that are not published, for a short time."""
+        until = self._time.monotonic() + WAIT_S
+        while self._is_answering() and question.update and self._ledger.unknown(question.update):
+            if self._time.monotonic() >= until:
+                return
+            await asyncio.sleep(_LOOK_S)
+
+    def _refused(self, question: Review, cause: str, status: HTTPStatus, message: str) -> bytes:
+        self._metrics.answered(cause)
+        reason = _REASONS[status]
+        return review.refused(question.uid, status, reason, message)
+
+    def _is_answering(self) -> bool:
+        return not self._waits_for and self._election.is_leading()
+
+    def _unready(self) -> str:
+        return self._waits_for or "this guard does not lead any more"
+
+    # -- what is so at the moment
+
+    def probes(self, certificates: Callable[[], str]) -> health.Endpoints:
+        """What the endpoints serve. certificates: why changed files are not in use."""
+        return health.Endpoints(
+            live={"leaderElection": self._election.stale},
+            ready={
+                "caches": lambda: watches.unfilled(self._reflectors),
+                "watches": lambda: watches.silent(self._reflectors, time.monotonic()),
+                "credentials": lambda: self._connection.refused,
+                "lease": self._election.unanswered,
+            },
+            warnings={
+                "leaderElection": lambda: self._election.standby() or self._waits_for,
+                "devices": lambda: "; ".join(f"{one.subject}: {one.message}" for one in self._violations),
+                "credentials": lambda: self._connection.trouble,
+                "certificates": certificates,
+                "publication": lambda: self._publication.trouble if self._publication else "",
+            },
+            metrics=self._metrics.exposition,
+            queue=self._queue,
+        )
+
+    def _queue(self) -> Iterator[Mapping[str, object]]:
+        for one in tuple(self._ledger.opened()):
+            claim = one.update.claim
+            yield {
+                "claim": str(claim),
+                "uid": claim.uid,
+                "resourceVersion": str(one.update.version),
+                "devices": [str(result.id) for result in occupying(claim)],
+                "secondsLeft": round(max(one.until - self._time.monotonic(), 0.0), 1),
+            }
+
+    def _reading(self) -> GuardReading:
+        seen = watches.watches(self._reflectors, time.monotonic())
+        return GuardReading(seen, self._ledger.open, {self._election.name: self._election.is_leading()})
+
+
+_REASONS = {
+    HTTPStatus.CONFLICT: "Conflict",
+    HTTPStatus.UNPROCESSABLE_ENTITY: "Invalid",
+    HTTPStatus.SERVICE_UNAVAILABLE: "ServiceUnavailable",
+}
+"""metav1.StatusReason by status."""

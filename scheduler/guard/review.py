@@ -1,0 +1,166 @@
+"""What the API server and the guard say to each other: AdmissionReview, of which only some fields are read.
+
+Refused with status 400 is what no API server with the right webhook configuration sends. What cannot be judged is
+refused: the claim is not stored, and its writer tries again.
+Source: k8s.io/api/admission/v1 of Kubernetes 1.36.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+
+import orjson
+from pydantic import ConfigDict
+from pydantic.alias_generators import to_camel
+
+from allocator.api.findings import FieldError, shown
+from allocator.cluster.usage import occupying
+from allocator.model import Claim, DeviceResult
+from scheduler.cache.events import Undecodable
+from scheduler.cache.kinds import claim_of
+from scheduler.client.raw_json import RawJson, loads_leniently
+from scheduler.guard.ledger import Update
+from scheduler.input.fields import Fields, typed
+from scheduler.runtime.server import Malformed
+
+API_VERSION = "admission.k8s.io/v1"
+KIND = "AdmissionReview"
+
+RETRY_AFTER_S = 1
+"""When a writer may ask again that found no guard to answer it."""
+
+Object = dict[str, Any]  # Any: an object of the API, of which only some fields are read
+
+
+class _Message(Fields):
+    model_config = ConfigDict(alias_generator=to_camel)
+
+
+class AdmissionRequest(_Message):
+    """The request, as far as it is read."""
+
+    uid: str
+    operation: str
+    sub_resource: str = ""
+    dry_run: bool = False
+    object: Object
+    old_object: Object
+
+
+class AdmissionReview(_Message):
+    """The envelope."""
+
+    api_version: str
+    kind: str
+    request: AdmissionRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """One question. update: None where it adds no device, so that there is nothing to judge.
+
+    error: why the claim cannot be read; empty where it can. is_dry: nothing will be stored.
+    """
+
+    uid: str
+    update: Update | None
+    error: str = ""
+    is_dry: bool = False
+
+
+def read(body: bytes) -> Review:
+    """The question. Raises Malformed."""
+    request = _request(body)
+    for field, value, wanted in (
+        ("operation", request.operation, "UPDATE"),
+        ("subResource", request.sub_resource, "status"),
+    ):
+        if value != wanted:
+            raise Malformed(str(FieldError(f"request.{field}", value, f"must be {wanted}: nothing else is judged")))
+    version = _version(request.old_object)
+    try:
+        new = claim_of(_with_metadata(request.object)).claim
+    except Undecodable as error:
+        return Review(request.uid, None, f"the claim cannot be judged: {error}", request.dry_run)
+    added = set(_held(new)) - set(_held(_old(request.old_object)))
+    return Review(request.uid, Update(new, version) if added else None, "", request.dry_run)
+
+
+def allowed(uid: str) -> bytes:
+    """The answer that lets the update pass."""
+    return _answer({"uid": uid, "allowed": True})
+
+
+def refused(uid: str, status: HTTPStatus, reason: str, message: str) -> bytes:
+    """The answer that refuses it. reason: one of metav1.StatusReason."""
+    said: Object = {"status": "Failure", "code": status.value, "reason": reason, "message": message}
+    if status is HTTPStatus.SERVICE_UNAVAILABLE:
+        said["details"] = {"retryAfterSeconds": RETRY_AFTER_S}
+    return _answer({"uid": uid, "allowed": False, "status": said})
+
+
+def error_result(error: str) -> bytes:
+    """The body of an answer to what is no question, for whoever reads it in the API server's log."""
+    return orjson.dumps({"error": error})
+
+
+def _answer(response: Object) -> bytes:
+    return orjson.dumps({"apiVersion": API_VERSION, "kind": KIND, "response": response})
+
+
+def _request(body: bytes) -> AdmissionRequest:
+    try:
+        raw = loads_leniently(body)
+    except (ValueError, RecursionError) as error:
+        raise Malformed(f"the body is no JSON: {error}") from error
+    if isinstance(raw, RawJson):
+        raise Malformed("the body is no JSON")
+    if not isinstance(raw, dict):
+        raise Malformed(f"the body must be a JSON object (got {'null' if raw is None else shown(raw)})")
+    found, errors = typed(AdmissionReview, raw)
+    if found is None:
+        raise Malformed("; ".join(map(str, errors)))
+    for field, value, wanted in (("apiVersion", found.api_version, API_VERSION), ("kind", found.kind, KIND)):
+        if value != wanted:
+            raise Malformed(str(FieldError(field, value, f"must be {wanted}")))
+    return found.request
+
+
+def _version(old: Object) -> int:
+    text = _metadata(old, "request.oldObject").get("resourceVersion")
+    if not isinstance(text, str) or not text.isascii() or not text.isdecimal():
+        raise Malformed(str(FieldError("request.oldObject.metadata.resourceVersion", text, "must be a number as text")))
+    return int(text)
+
+
+def _with_metadata(raw: Object) -> Object:
+    """The object, which names itself. Raises Malformed."""
+    metadata = _metadata(raw, "request.object")
+    for field in ("namespace", "name", "uid"):
+        if not isinstance(metadata.get(field), str) or not metadata[field]:
+            problem = "must be a text that is not empty"
+            raise Malformed(str(FieldError(f"request.object.metadata.{field}", metadata.get(field), problem)))
+    return raw
+
+
+def _metadata(raw: Object, field: str) -> Mapping[str, Any]:
+    metadata = raw.get("metadata")
+    if not isinstance(metadata, dict):
+        raise Malformed(str(FieldError(f"{field}.metadata", metadata, "must be an object")))
+    return metadata
+
+
+def _old(raw: Object) -> Claim | None:
+    """The claim as it is stored; None where that cannot be read, so that all it has counts as added."""
+    try:
+        return claim_of(raw).claim
+    except Undecodable:
+        return None
+
+
+def _held(claim: Claim | None) -> list[tuple[object, str]]:
+    def identity(result: DeviceResult) -> tuple[object, str]:
+        return result.id, result.share_id
+
+    return [identity(result) for result in occupying(claim)] if claim else []

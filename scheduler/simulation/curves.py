@@ -1,0 +1,81 @@
+"""Curves over what has arrived: allocated share and fragmentation at each percent of the capacity that was asked for.
+
+Column c of a curve is the mean over the arrivals at which the amount that has arrived, in percent of the capacity,
+rounds to c (half to even); each value is rounded to two places first, and so is the mean. Refused pods have arrived.
+Source: the analysis of "Beware of Fragmentation" (USENIX ATC 2023), which the recorded curves come from.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from allocator.policies.fgd import fragment
+from scheduler.decision.rooms import Rooms
+
+ALLOCATION = "allocation"
+FRAGMENTATION = "fragmentation"
+FRAGMENTATION_RATIO = "fragmentation-ratio"
+KINDS = (ALLOCATION, FRAGMENTATION, FRAGMENTATION_RATIO)
+
+
+class Fragments:
+    """The sum of the fragments of all nodes, and of what is left of their units; in thousandths of a unit."""
+
+    def __init__(self, rooms: Rooms) -> None:
+        self.total = 0.0
+        self.left = 0
+        self._rooms = rooms
+        self._seen = -1
+        self._of_node: dict[int, tuple[float, int]] = {}
+
+    def catch_up(self) -> None:
+        """Look at the nodes that have changed. Cost: O(nodes) array operations, and a fragment for each of those."""
+        self._rooms.catch_up()
+        if self._seen == self._rooms.now:
+            return
+        for number in np.flatnonzero(self._rooms.changed_at > self._seen).tolist():
+            room = self._rooms.get(number)
+            before, left = self._of_node.get(number, (0.0, 0))
+            after = (fragment(room), sum(room.units)) if room else (0.0, 0)
+            self._of_node[number] = after
+            self.total += after[0] - before
+            self.left += after[1] - left
+        self._seen = self._rooms.now
+
+
+@dataclass(slots=True)
+class Curves:
+    """The curves of a run. capacity: of all units, in thousandths."""
+
+    capacity: int
+    fragments: Fragments
+    arrived: int = 0
+    allocated: int = 0
+    _values: dict[int, list[tuple[float, float, float]]] = field(default_factory=dict)
+
+    def add(self, amount: int, *, is_placed: bool) -> None:
+        """A pod that asks for this amount has arrived, and was decided."""
+        self.arrived += amount
+        self.allocated += amount * is_placed
+        self.fragments.catch_up()
+        total, left = self.fragments.total, self.fragments.left
+        column = round(self.arrived / self.capacity * 100)
+        ratio = 100 * total / left if left else 0.0
+        found = (100 * self.allocated / self.capacity, 100 * total / self.capacity, ratio)
+        self._values.setdefault(column, []).append((round(found[0], 2), round(found[1], 2), round(found[2], 2)))
+
+    def columns(self, kind: str) -> Mapping[int, float]:
+        """The curve, in percent, by arrived percent."""
+        place = KINDS.index(kind)
+        return {column: _mean([value[place] for value in values]) for column, values in sorted(self._values.items())}
+
+
+def _mean(values: Sequence[float]) -> float:
+    return round(sum(values) / len(values), 2)
+
+
+def differing(found: Mapping[int, float], recorded: Mapping[int, float], tolerance: float = 0.01) -> list[int]:
+    """The columns of the record that a curve does not have within the tolerance."""
+    slack = tolerance + 1e-9
+    return [c for c, value in recorded.items() if c not in found or abs(found[c] - value) > slack]

@@ -1,0 +1,72 @@
+"""A replay of the openb trace: pods arrive one after the other, none departs, and none is tried again."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from allocator.gates import CONSUMABLE_CAPACITY, DEFAULT_RELEASE, Features
+from allocator.policies.contract import Policy
+from scheduler.input.inventory import Inventory
+from scheduler.offline.claims import Claims
+from scheduler.offline.placement import Placement
+from scheduler.offline.snapshot_cluster import cluster_of
+from scheduler.plugins.profile import ALL, PluginSet, PluginSets, Profile, plugins_of
+from scheduler.simulation.curves import Curves, Fragments
+from scheduler.simulation.engine import Decision, Simulation
+from scheduler.simulation.events import Event, PodArrives
+from scheduler.simulation.openb import Openb, OpenbShape, Order
+from scheduler.state.pod_requests import pod_requests
+
+FEATURES = Features.of(DEFAULT_RELEASE, {CONSUMABLE_CAPACITY: True})
+
+ONLY_FILTERS = plugins_of(PluginSets(score=PluginSet(disabled=frozenset({ALL}))), {})
+"""The default filters without any score: of nodes that the policy finds equal the first is taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """What came of it. placed, refused: pods. refusals: how many for each reason."""
+
+    curves: Curves
+    placed: int
+    refused: int
+    refusals: dict[str, int]
+
+
+def replay(
+    trace: Openb, inventory: Inventory, order: Order, policy: Policy, told: Callable[[Decision], None] = lambda _: None
+) -> Replay:
+    """The arrivals of the order, by the policy, which is told the shapes of the workload. inventory: of the trace.
+
+    Cost: one decision for each arrival.
+    """
+    placement = _placement(trace, inventory, order, policy)
+    arrivals = list(trace.arrivals(order))
+    shapes = {pod.uid: shape for pod, shape in arrivals}
+    counts: dict[str, int] = {}
+    curves = Curves(trace.capacity, Fragments(placement.cluster.rooms))
+    placed = 0
+
+    def on_decision(decision: Decision) -> None:
+        nonlocal placed
+        placed += bool(decision.node)
+        for reason in sorted(map(str, decision.reasons)) or [decision.failure] * bool(decision.failure):
+            counts[reason] = counts.get(reason, 0) + 1
+        curves.add(_amount(shapes, decision), is_placed=bool(decision.node))
+        told(decision)
+
+    events: Sequence[tuple[float, Event]] = [(float(i), PodArrives(pod)) for i, (pod, _) in enumerate(arrivals)]
+    Simulation(placement, on_decision, retries=False).run(events)
+    return Replay(curves, placed, len(arrivals) - placed, counts)
+
+
+def _amount(shapes: dict[str, OpenbShape], decision: Decision) -> int:
+    return shapes[decision.pod.uid].amount
+
+
+def _placement(trace: Openb, inventory: Inventory, order: Order, policy: Policy) -> Placement:
+    claims = Claims(inventory)
+    places = {trace.nodes[row].name: place for place, row in enumerate(order.nodes)}
+    profiles = (Profile(plugins=ONLY_FILTERS, policy=policy),)
+    cluster = cluster_of(inventory, claims, (), FEATURES, profiles=profiles, places=places)
+    cluster.rooms.workload.tell((pod_requests(pod), own) for pod, own in trace.population())
+    return Placement(cluster, claims, inventory.namespaces)

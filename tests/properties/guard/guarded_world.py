@@ -1,0 +1,201 @@
+"""An API server of claims behind a guard, as small as can be; and what the guard should say, told naively.
+
+Everything is asked with the version of the claim that it builds on. What was allowed is stored at most once, under that
+version and before its time is over, or never; the watch shows everything late.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from allocator.cluster.usage import occupying
+from allocator.model import (
+    Allocation,
+    Claim,
+    CounterConsumption,
+    CounterSet,
+    DeviceID,
+    DeviceResult,
+    PoolID,
+)
+from cel.values.quantity import Quantity
+from scheduler.decision.cluster import Cluster
+from scheduler.guard.ledger import Ledger, Update
+from tests.builders import DRIVER, POOL, a_claim, a_device, a_slice, kubernetes
+from tests.properties.state.claim_world import an_object
+
+NAMES = ("a", "b", "c", "d")
+LASTS = 10
+"""For so long what was allowed may still be stored."""
+
+CAPACITY, COUNTER = 4, 4
+TAKES = {"part-0": 2, "part-1": 2, "part-2": 3, "part-shared": 1}
+SHARED = ("shared", "part-shared")
+DEVICES = ("gpu-0", "gpu-1", *SHARED, *TAKES, "nobody-publishes")
+
+Held = Mapping[str, Iterable[DeviceResult]]
+"""Results of claims, by uid."""
+
+
+def a_result(device: str, share: str = "", amount: int = 0, *, is_admin: bool = False) -> DeviceResult:
+    consumed = {"memory": Quantity.parse(str(amount))} if share and amount else {}
+    return DeviceResult("r", DRIVER, POOL, device, admin_access=is_admin, share_id=share, consumed_capacity=consumed)
+
+
+def consumes(amount: int) -> tuple[CounterConsumption, ...]:
+    return (CounterConsumption("parts", {"slices": Quantity.parse(str(amount))}),)
+
+
+def published() -> list[object]:
+    memory = {"memory": str(CAPACITY)}
+    return [
+        *("gpu-0", "gpu-1"),
+        a_device("shared", capacity=memory, allow_multiple_allocations=True),
+        *(a_device(name, consumes_counters=consumes(TAKES[name])) for name in TAKES if name not in SHARED),
+        a_device("part-shared", capacity=memory, allow_multiple_allocations=True, consumes_counters=consumes(1)),
+    ]
+
+
+def fits(results: Iterable[DeviceResult], others: Held) -> bool:
+    """Whether a claim may have this, too, beside what the others have."""
+    own = [result for result in results if not result.admin_access]
+    theirs = [result for held in others.values() for result in held if not result.admin_access]
+    used = {result.device for result in theirs}
+    for result in own:
+        same = [other for other in theirs if other.id == result.id]
+        if result.device == "nobody-publishes" or any(not (other.share_id and result.share_id) for other in same):
+            return False
+        if sum(amount_of(one) for one in (*own, *theirs) if one.id == result.id) > CAPACITY:
+            return False
+    new = {result.device for result in own if result.device in TAKES} - used
+    return not new or sum(TAKES.get(device, 0) for device in used | new) <= COUNTER
+
+
+def amount_of(result: DeviceResult) -> int:
+    return sum(amount.nanos for amount in result.consumed_capacity.values()) // 10**9
+
+
+@dataclass
+class Asked:
+    """What was allowed. is_stored: once it is; until: when it cannot be any more."""
+
+    update: Update
+    until: int
+    is_stored: bool = False
+
+
+@dataclass
+class World:
+    """truth: claims by uid as they are stored. log: what the watch will show. asked: what was allowed and counts."""
+
+    truth: dict[str, Claim] = field(default_factory=dict)
+    versions: dict[str, int] = field(default_factory=dict)
+    log: list[tuple[int, str, Claim | None]] = field(default_factory=list)
+    shown: int = 0
+    watched: dict[str, Claim] = field(default_factory=dict)
+    watched_at: dict[str, int] = field(default_factory=dict)
+    asked: list[Asked] = field(default_factory=list)
+    version: int = 0
+    made: int = 0
+    clock: int = 0
+
+    def __post_init__(self) -> None:
+        self.cluster = Cluster(kubernetes(), is_ours=lambda _: False)
+        sets = (CounterSet("parts", {"slices": Quantity.parse(str(COUNTER))}),)
+        self.cluster.set_slice(a_slice(*published(), name="devices", slice_count=2))  # type: ignore[arg-type]
+        self.cluster.set_slice(a_slice(name="counters", slice_count=2, counter_sets=sets))
+        self.ledger = Ledger(self.cluster)
+        for name in NAMES:
+            self.create(name)
+
+    # -- the API server
+
+    def create(self, name: str) -> None:
+        if all(claim.name != name for claim in self.truth.values()):
+            self.made += 1
+            self.store(replace(a_claim(name=name), uid=f"uid-{self.made}"))
+
+    def store(self, claim: Claim) -> None:
+        self.version += 1
+        self.truth[claim.uid], self.versions[claim.uid] = claim, self.version
+        self.log.append((self.version, claim.uid, claim))
+
+    def delete(self, uid: str) -> None:
+        self.version += 1
+        del self.truth[uid]
+        self.log.append((self.version, uid, None))
+
+    def release(self, uid: str) -> None:
+        self.store(replace(self.truth[uid], allocation=None))
+
+    def ask(self, uid: str, results: tuple[DeviceResult, ...]) -> None:
+        """An update of a claim without devices comes to the guard, whose answer is the naive one."""
+        claim, version = self.truth[uid], self.versions[uid]
+        if claim.allocation is not None:
+            return
+        update = Update(replace(claim, allocation=Allocation(results)), version)
+        known = self.ledger.open
+        refusal = self.ledger.refusal(update)
+        assert (refusal is None) == fits(results, self.counted(uid)), refusal
+        assert self.ledger.open == known
+        if refusal is None:
+            self.ledger.allow(update, self.clock + LASTS)
+            if occupying(update.claim):
+                self.asked.append(Asked(update, self.clock + LASTS))
+
+    def commit(self, asked: Asked) -> None:
+        """The API server stores what was allowed, if it can still."""
+        uid = asked.update.claim.uid
+        is_in_time = not asked.is_stored and self.clock < asked.until
+        if is_in_time and uid in self.truth and self.versions[uid] == asked.update.version:
+            asked.is_stored = True
+            self.store(asked.update.claim)
+
+    # -- the guard's watch and clock
+
+    def show_next(self) -> None:
+        if self.shown < len(self.log):
+            version, uid, claim = self.log[self.shown]
+            self.shown += 1
+            self._show(uid, claim, version)
+
+    def list_anew(self) -> None:
+        """A list is taken in that has begun now, and with it what is over by the clock."""
+        self.shown = len(self.log)
+        for uid in set(self.watched) - set(self.truth):
+            self._show(uid, None, 0)
+        for uid, claim in self.truth.items():
+            self._show(uid, claim, self.versions[uid])
+        self.ledger.expire(self.clock)
+        self.asked = [one for one in self.asked if one.until > self.clock]
+
+    def _show(self, uid: str, claim: Claim | None, version: int) -> None:
+        if claim is None:
+            self.cluster.remove_claim(uid)
+            self.watched.pop(uid, None)
+            self.asked = [one for one in self.asked if one.update.claim.uid != uid]
+        else:
+            self.cluster.set_claim(an_object(claim), version)
+            self.watched[uid], self.watched_at[uid] = claim, version
+            self.asked = [one for one in self.asked if one.update.claim.uid != uid or one.update.version >= version]
+        self.ledger.shown(uid)
+
+    # -- what has to hold
+
+    def counted(self, uid: str) -> Held:
+        """What all other claims have, or may have."""
+        held: dict[str, dict[tuple[DeviceID, str, bool], DeviceResult]] = {}
+        some = [*self.watched.values(), *(one.update.claim for one in self.asked)]
+        for claim in some:
+            for result in claim.allocation.results if claim.allocation else ():
+                held.setdefault(claim.uid, {})[result.id, result.share_id, result.admin_access] = result
+        return {other: own.values() for other, own in held.items() if other != uid}
+
+    def check(self) -> None:
+        """Nothing stored is held twice, and as much is open as counts."""
+        stored = {uid: claim.allocation.results for uid, claim in self.truth.items() if claim.allocation}
+        for uid, results in stored.items():
+            others = {other: held for other, held in stored.items() if other != uid}
+            assert fits(results, others), stored
+        assert self.ledger.open == len(self.asked)
+        in_use = self.cluster.fleet.usage.allocated_in(PoolID(DRIVER, POOL))
+        assert in_use == {one.device for held in self.counted("").values() for one in held if not one.admin_access}

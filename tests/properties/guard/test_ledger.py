@@ -1,0 +1,78 @@
+"""Whatever comes in whatever order, the guard says what a naive sum says, and nothing stored is held twice."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from allocator.model import DeviceResult
+from tests.properties.guard.guarded_world import DEVICES, NAMES, SHARED, World, a_result
+
+STEPS = (
+    *("ask",) * 10,
+    *("commit",) * 6,
+    *("show",) * 8,
+    *("tick",) * 3,
+    *("list",) * 2,
+    *("touch", "release", "delete", "create"),
+)
+Step = tuple[str, int, tuple[DeviceResult, ...]]
+
+
+@st.composite
+def results(draw: st.DrawFn) -> tuple[DeviceResult, ...]:
+    """Of one to three different devices, in shares where they have some, one in ten for an administrator."""
+    names = draw(st.lists(st.sampled_from(DEVICES), min_size=1, max_size=3, unique=True))
+    return tuple(draw(result(name)) for name in names)
+
+
+@st.composite
+def result(draw: st.DrawFn, name: str) -> DeviceResult:
+    is_admin = draw(st.integers(0, 9)) == 0
+    is_share = name in SHARED and draw(st.integers(0, 5)) > 0
+    share = f"share-{draw(st.integers(0, 2**30))}" if is_share else ""
+    return a_result(name, share, draw(st.integers(0, 3)), is_admin=is_admin)
+
+
+def take(world: World, step: Step) -> None:
+    kind, choice, wanted = step
+    uids, asked = sorted(world.truth), world.asked
+    uid = uids[choice % len(uids)] if uids else ""
+    match kind:
+        case "show":
+            world.show_next()
+        case "list":
+            world.list_anew()
+        case "tick":
+            world.clock += 1 + choice % 8
+        case "create":
+            world.create(NAMES[choice % len(NAMES)])
+        case "commit" if asked:
+            world.commit(asked[choice % len(asked)])
+        case "ask" if uid:
+            world.ask(uid, wanted)
+        case "touch" if uid:
+            world.store(world.truth[uid])
+        case "release" if uid:
+            world.release(uid)
+        case "delete" if uid:
+            world.delete(uid)
+
+
+@given(st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 63), results()), max_size=60))
+@settings(max_examples=300)
+def test_guard_says_what_the_sums_say_and_nothing_is_held_twice(steps: list[Step]) -> None:
+    world = World()
+    for step in steps:
+        take(world, step)
+        world.check()
+
+
+@given(st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 63), results()), max_size=60))
+@settings(max_examples=100)
+def test_in_the_end_nothing_is_open(steps: list[Step]) -> None:
+    world = World()
+    for step in steps:
+        take(world, step)
+    world.clock += 100
+    world.list_anew()
+    assert world.ledger.open == 0
+    world.check()

@@ -1,0 +1,87 @@
+"""Cases of the ledger that a random world does not come to."""
+
+from dataclasses import replace
+
+from allocator.model import Allocation, Claim, CounterSet, Device, DeviceResult
+from cel.values.quantity import Quantity
+from scheduler.cache.held import held_by_claim
+from scheduler.decision.cluster import Cluster
+from scheduler.guard.ledger import COUNTERS, DEVICE, OUTDATED, UNKNOWN, Ledger, Update
+from tests.builders import a_claim, a_device, a_slice, kubernetes
+from tests.properties.guard.guarded_world import a_result, consumes
+from tests.properties.state.claim_world import an_object
+
+
+def a_cluster(*devices: Device | str, counters: int = 0) -> Cluster:
+    """A pool of these devices. counters: how many slices of its counter set `parts` there are."""
+    cluster = Cluster(kubernetes(), is_ours=lambda _: False)
+    cluster.set_slice(a_slice(*devices, slice_count=2))
+    sets = (CounterSet("parts", {"slices": Quantity.parse(str(counters))}),)
+    cluster.set_slice(a_slice(name="counters", slice_count=2, counter_sets=sets))
+    return cluster
+
+
+def with_devices(name: str, *results: DeviceResult) -> Claim:
+    return replace(a_claim(name=name), uid=f"uid-{name}", allocation=Allocation(results) if results else None)
+
+
+def cause(ledger: Ledger, name: str, *results: DeviceResult, version: int = 5) -> str:
+    refusal = ledger.refusal(Update(with_devices(name, *results), version))
+    return refusal.cause if refusal else ""
+
+
+def test_further_share_of_a_device_in_use_is_not_charged_although_the_driver_has_taken_counters_away() -> None:
+    shared = a_device("shared", allow_multiple_allocations=True, consumes_counters=consumes(2))
+    single = a_device("single", consumes_counters=consumes(1))
+    cluster = a_cluster(shared, single, counters=1)
+    cluster.set_claim(an_object(with_devices("a", a_result("shared", "one"))), 3)
+    ledger = Ledger(cluster)
+    assert cause(ledger, "b", a_result("shared", "two")) == ""
+    assert cause(ledger, "b", a_result("single")) == COUNTERS
+
+
+def test_claim_that_takes_more_than_there_is_all_by_itself_is_refused() -> None:
+    cluster = a_cluster(a_device("a", consumes_counters=consumes(2)), counters=1)
+    assert cause(Ledger(cluster), "a", a_result("a")) == COUNTERS
+
+
+def test_same_claim_may_have_the_same_or_others_while_one_update_is_open() -> None:
+    ledger = Ledger(a_cluster("a", "b"))
+    ledger.allow(Update(with_devices("one", a_result("a")), 5), 100.0)
+    assert cause(ledger, "one", a_result("a")) == ""
+    assert cause(ledger, "one", a_result("b")) == ""
+    ledger.allow(Update(with_devices("one", a_result("b")), 5), 100.0)
+    assert [cause(ledger, "two", a_result(device)) for device in ("a", "b")] == [DEVICE, DEVICE]
+
+
+def test_claim_that_is_gone_holds_nothing_and_what_it_was_allowed_neither() -> None:
+    cluster = a_cluster("a")
+    ledger = Ledger(cluster)
+    cluster.set_claim(an_object(with_devices("one")), 5)
+    ledger.allow(Update(with_devices("one", a_result("a")), 5), 100.0)
+    cluster.remove_claim("uid-one")
+    ledger.shown("uid-one")
+    assert (ledger.open, cause(ledger, "two", a_result("a"))) == (0, "")
+
+
+def test_question_about_an_old_version_is_refused_since_it_cannot_be_stored() -> None:
+    cluster = a_cluster("a")
+    cluster.set_claim(an_object(with_devices("one")), 6)
+    assert cause(Ledger(cluster), "one", a_result("a")) == OUTDATED
+
+
+def test_what_is_not_published_is_refused_but_what_somebody_holds_comes_first() -> None:
+    cluster = a_cluster("a")
+    cluster.set_claim(an_object(with_devices("one", a_result("gone"))), 3)
+    ledger = Ledger(cluster)
+    assert cause(ledger, "two", a_result("gone")) == DEVICE
+    assert cause(ledger, "two", a_result("new")) == UNKNOWN
+
+
+def test_devices_of_a_pool_of_which_an_unreadable_claim_has_some_are_unknown() -> None:
+    cluster = a_cluster("a")
+    result = {"request": "r", "driver": "gpu.example", "pool": "pool-0"}
+    raw = {"metadata": {"name": "odd", "namespace": "ns", "uid": "odd"}}
+    held = held_by_claim({**raw, "status": {"allocation": {"devices": {"results": [result]}}}})
+    cluster.leave_alone("odd", held.unknown_pools)
+    assert cause(Ledger(cluster), "two", a_result("a")) == UNKNOWN

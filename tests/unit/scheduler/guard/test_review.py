@@ -1,0 +1,83 @@
+"""What the guard makes of what comes to it."""
+
+import json
+from http import HTTPStatus
+from typing import Any
+
+import pytest
+
+from scheduler.guard import review
+from scheduler.runtime.server import Malformed
+
+Json = dict[str, Any]
+
+
+def a_claim(*devices: str, **metadata: object) -> Json:
+    results = [{"request": "r", "driver": "d", "pool": "p", "device": device} for device in devices]
+    status = {"allocation": {"devices": {"results": results}}} if results else {}
+    named = {"namespace": "ns", "name": "claim", "uid": "u", "resourceVersion": "7", **metadata}
+    return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": named, "status": status}
+
+
+def a_body(new: object, old: object, **request: object) -> bytes:
+    asked = {"uid": "q", "operation": "UPDATE", "subResource": "status", "object": new, "oldObject": old, **request}
+    return json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": asked}).encode()
+
+
+def test_update_builds_on_the_version_of_the_old_object() -> None:
+    found = review.read(a_body(a_claim("a", resourceVersion="9"), a_claim()))
+    assert found.update is not None
+    assert (found.uid, found.update.version, found.is_dry, found.error) == ("q", 7, False, "")
+    assert found.update.claim.allocation is not None
+    assert [result.device for result in found.update.claim.allocation.results] == ["a"]
+
+
+@pytest.mark.parametrize(("new", "old"), [((), ()), ((), ("a",)), (("a",), ("a",)), (("a",), ("a", "b"))])
+def test_what_adds_no_device_is_not_judged(new: tuple[str, ...], old: tuple[str, ...]) -> None:
+    assert review.read(a_body(a_claim(*new), a_claim(*old))).update is None
+
+
+def test_dry_run_is_told() -> None:
+    assert review.read(a_body(a_claim("a"), a_claim(), dryRun=True)).is_dry
+
+
+def test_claim_that_cannot_be_read_is_refused_with_the_field() -> None:
+    broken = a_claim("a")
+    broken["status"]["allocation"]["devices"]["results"][0]["device"] = 5
+    found = review.read(a_body(broken, a_claim()))
+    assert found.update is None
+    assert "status.allocation.devices.results[0].device" in found.error
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        (b"", "the body is no JSON"),
+        (b"[" * 100_000, "the body is no JSON"),
+        (b"[]", "the body must be a JSON object"),
+        (b"null", "the body must be a JSON object (got null)"),
+        (b'{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}', "request: is required"),
+        (a_body(a_claim("a"), None), "request.oldObject"),
+        (a_body(a_claim("a"), {}), "request.oldObject.metadata: must be an object"),
+        (a_body(a_claim("a"), a_claim(resourceVersion="")), "request.oldObject.metadata.resourceVersion"),
+        (a_body(a_claim("a", uid=""), a_claim()), "request.object.metadata.uid"),
+        (a_body(a_claim("a"), a_claim(), operation="DELETE"), "request.operation: must be UPDATE"),
+        (a_body(a_claim("a"), a_claim(), subResource=""), "request.subResource: must be status"),
+        (
+            b'{"apiVersion": "v2", "kind": "AdmissionReview", "request": '
+            + json.dumps(json.loads(a_body(a_claim(), a_claim()))["request"]).encode()
+            + b"}",
+            "apiVersion: must be admission.k8s.io/v1",
+        ),
+    ],
+)
+def test_what_is_no_question_is_malformed(body: bytes, told: str) -> None:
+    with pytest.raises(Malformed, match="^" + told.replace("(", r"\(").replace(")", r"\)").replace("[", r"\[")):
+        review.read(body)
+
+
+def test_refusal_is_a_status_that_says_when_to_ask_again() -> None:
+    answer = json.loads(review.refused("q", HTTPStatus.SERVICE_UNAVAILABLE, "ServiceUnavailable", "not now"))
+    said = {"status": "Failure", "code": 503, "reason": "ServiceUnavailable", "message": "not now"}
+    assert answer["response"] == {"uid": "q", "allowed": False, "status": {**said, "details": {"retryAfterSeconds": 1}}}
+    assert json.loads(review.allowed("q"))["response"] == {"uid": "q", "allowed": True}

@@ -1,0 +1,154 @@
+"""The engine on a small fleet: a virtual clock, the live queue, and what events do to those who wait."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from allocator.model import Node, Taint
+from allocator.policies import policy_of
+from scheduler.core_v1.pod import Pod
+from scheduler.offline.claims import Claims
+from scheduler.offline.placement import Placement
+from scheduler.offline.snapshot_cluster import cluster_of
+from scheduler.plugins.profile import Profile
+from scheduler.simulation.engine import Decision, Simulation
+from scheduler.simulation.events import Event, NodeAppears, NodeGoes, PodArrives, PodGoes, SliceAppears, SliceGoes
+from scheduler.simulation.openb import Openb, Order
+from scheduler.simulation.replay import FEATURES
+
+NODES = "sn,cpu_milli,memory_mib,gpu,model\nnode-0,8000,1024,1,A\nnode-1,8000,1024,2,B\n"
+PODS = """name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec
+whole-a,1000,10,1,1000,A
+half,1000,10,1,500,
+two,1000,10,2,1000,
+cpu,4000,10,0,0,
+"""
+WHOLE_A, HALF, TWO, CPU = range(4)
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Openb:
+    (tmp_path / "nodes.csv").write_text(NODES)
+    (tmp_path / "small.csv").write_text(PODS)
+    return Openb(tmp_path, "small")
+
+
+@pytest.fixture
+def placement(trace: Openb) -> Placement:
+    inventory = trace.inventory(FEATURES)
+    claims = Claims(inventory)
+    profiles = (Profile(policy=policy_of("best-fit")),)
+    return Placement(cluster_of(inventory, claims, (), FEATURES, profiles=profiles), claims, inventory.namespaces)
+
+
+def pods(trace: Openb, *rows: int) -> list[Pod]:
+    return [pod for pod, _ in trace.arrivals(Order(0, rows, ()))]
+
+
+def run(placement: Placement, *events: tuple[float, Event], retries: bool = True) -> tuple[list[str], Simulation]:
+    """What became of the pods, as `time pod node`, or the reasons in place of the node."""
+    told: list[str] = []
+
+    def tell(decision: Decision) -> None:
+        came_of_it = decision.node or ",".join(sorted(map(str, decision.reasons))) or decision.failure
+        told.append(f"{decision.time_s:g} {decision.pod.name} {came_of_it}")
+
+    simulation = Simulation(placement, tell, retries=retries)
+    simulation.run(events)
+    return told, simulation
+
+
+def test_pods_are_decided_when_they_arrive(trace: Openb, placement: Placement) -> None:
+    first, second = pods(trace, WHOLE_A, TWO)
+    told, simulation = run(placement, (5, PodArrives(second)), (2, PodArrives(first)))
+    assert told == ["2 openb-00000 node-0", "5 openb-00001 node-1"]
+    assert simulation.now == 5
+    assert [placed.node for placed in simulation.placed.values()] == ["node-0", "node-1"]
+
+
+def test_a_pod_that_ends_gives_back_its_devices_and_whoever_waits_for_them_is_tried(
+    trace: Openb, placement: Placement
+) -> None:
+    first, second = pods(trace, WHOLE_A, WHOLE_A)
+    told, simulation = run(placement, (0, PodArrives(first, 100.0)), (1, PodArrives(second, 50.0)))
+    assert told == ["0 openb-00000 node-0", "1 openb-00001 devices", "100 openb-00001 node-0"]
+    assert simulation.now == 150
+    assert not simulation.placed
+    assert not placement.cluster.fleet.usage.allocated_in(next(iter(placement.cluster.fleet.slices.by_pool)))
+    assert not placement.claims.objects
+
+
+def test_a_wakeup_within_the_backoff_waits_for_its_end(trace: Openb, placement: Placement) -> None:
+    first, second = pods(trace, WHOLE_A, WHOLE_A)
+    told, _ = run(placement, (0, PodArrives(first, 10.5)), (10, PodArrives(second)))
+    assert told == ["0 openb-00000 node-0", "10 openb-00001 devices", "11 openb-00001 node-0"]
+
+
+def test_an_event_that_helps_nobody_wakes_nobody(trace: Openb, placement: Placement) -> None:
+    waits, other = pods(trace, CPU, CPU)
+    big = replace(waits, containers=tuple(replace(c, requests={**c.requests}) for c in waits.containers))
+    fill = pods(trace, CPU, CPU, CPU, CPU)
+    arrivals = [(0.0, PodArrives(replace(pod, name=f"fill-{n}", uid=f"fill-{n}"))) for n, pod in enumerate(fill)]
+    taint = NodeAppears(replace(_node(placement, "node-0"), taints=(Taint("key", "", "NoSchedule"),)))
+    told, simulation = run(placement, *arrivals, (1, PodArrives(big)), (50, taint))
+    assert [line for line in told if "openb-00000" in line] == ["1 openb-00000 NodeResourcesFit"]
+    assert simulation.waiting() == 1
+    assert other.uid not in simulation.placed
+
+
+def test_a_refused_pod_is_given_up_without_retries(trace: Openb, placement: Placement) -> None:
+    first, second = pods(trace, WHOLE_A, WHOLE_A)
+    events = ((0, PodArrives(first, 100.0)), (1, PodArrives(second)))
+    told, simulation = run(placement, *events, retries=False)
+    assert told == ["0 openb-00000 node-0", "1 openb-00001 devices"]
+    assert simulation.waiting() == 0
+
+
+def test_a_deleted_pod_is_gone_whether_it_waits_or_runs(trace: Openb, placement: Placement) -> None:
+    first, second, third = pods(trace, WHOLE_A, WHOLE_A, WHOLE_A)
+    told, simulation = run(
+        placement,
+        (0, PodArrives(first)),
+        (1, PodArrives(second)),
+        (2, PodGoes(second.uid)),
+        (3, PodGoes(first.uid)),
+        (4, PodArrives(third)),
+    )
+    assert told == ["0 openb-00000 node-0", "1 openb-00001 devices", "4 openb-00002 node-0"]
+    assert list(simulation.placed) == [third.uid]
+
+
+def test_nodes_that_are_tainted_take_nobody_and_those_that_join_help(trace: Openb, placement: Placement) -> None:
+    (pod,) = pods(trace, WHOLE_A)
+    node = _node(placement, "node-0")
+    tainted = replace(node, taints=(Taint("key", "", "NoSchedule"),))
+    told, _ = run(placement, (0, NodeAppears(tainted)), (1, PodArrives(pod)), (60, NodeAppears(node)))
+    assert told == ["1 openb-00000 TaintToleration,devices", "60 openb-00000 node-0"]
+
+
+def test_a_node_that_leaves_takes_its_devices_along(trace: Openb, placement: Placement) -> None:
+    (pod,) = pods(trace, TWO)
+    node = _node(placement, "node-1")
+    told, _ = run(placement, (0, NodeGoes("node-1")), (1, PodArrives(pod)), (60, NodeAppears(node)))
+    assert told == ["1 openb-00000 devices", "60 openb-00000 node-1"]
+
+
+def test_a_driver_that_publishes_late_helps_those_who_wait(trace: Openb, placement: Placement) -> None:
+    (pod,) = pods(trace, TWO)
+    (slice_,) = [one for one in trace.inventory(FEATURES).slices if one.name == "node-1"]
+    told, _ = run(placement, (0, SliceGoes("node-1")), (1, PodArrives(pod)), (60, SliceAppears(slice_)))
+    assert told == ["1 openb-00000 devices", "60 openb-00000 node-1"]
+
+
+def test_a_pod_whose_template_is_missing_is_told_with_the_reason(trace: Openb, placement: Placement) -> None:
+    (pod,) = pods(trace, HALF)
+    claims = tuple(replace(one, template_name="gone") for one in pod.claims)
+    told, _ = run(placement, (0, PodArrives(replace(pod, claims=claims))))
+    assert told == ["0 openb-00000 claim template default/gone does not exist"]
+
+
+def _node(placement: Placement, name: str) -> Node:
+    node = placement.cluster.node(name)
+    assert node is not None
+    return node
