@@ -8,10 +8,11 @@ from allocator.fleet.answers import FAILING, NEVER, Able, Answer, Answers, Count
 from allocator.fleet.changes import Changes, NodeGroup
 from allocator.fleet.current import CurrentSnapshot
 from allocator.fleet.decider import Decider
+from allocator.fleet.distinctions import distinctions
 from allocator.fleet.fingerprint import SPARE
 from allocator.fleet.nodes import INVALID, FleetNode, FleetNodes
 from allocator.fleet.occupancy import NOTHING
-from allocator.fleet.questions import DeviceQuestion, expressions_of, rank_of, reads_of
+from allocator.fleet.questions import DeviceQuestion, expressions_of, rank_of, reads_of, values_read_of
 from allocator.fleet.unable import Unable
 from allocator.model import Claim
 from allocator.outcome import Allocated, AllocationError
@@ -87,10 +88,11 @@ class AnswerCache:
     def _new(self, question: DeviceQuestion) -> Answers:
         snapshot, claims = self._current.value, question.claims
         projection = self._nodes.fingerprints.projection(reads_of(snapshot, claims, self._decider.policy.reads))
-        return Answers(question.classes, projection, sum(map(len, expressions_of(snapshot, claims))))
+        values = self._nodes.fingerprints.projection(values_read_of(claims, self._decider.policy.reads))
+        return Answers(question.classes, projection, values, sum(map(len, expressions_of(snapshot, claims))))
 
     def _is_full(self) -> bool:
-        most = max(MOST_ANSWERS, 2 * LEAST_QUESTIONS * len(self._nodes.groups))
+        most = max(MOST_ANSWERS, 3 * LEAST_QUESTIONS * len(self._nodes.groups))
         return len(self._by_question) > MOST_QUESTIONS or self.kept > most or self._text > MOST_TEXT
 
     def _has_shared(self, answers: Answers) -> bool:
@@ -134,7 +136,7 @@ class AnswerCache:
         known = answers.of_group.get(group)
         if known is not None:
             return known
-        if len(answers.worked_out) > 4 * len(self._nodes.groups) + SPARE:
+        if max(len(answers.worked_out), len(answers.counting)) > 4 * len(self._nodes.groups) + SPARE:
             answers.forget_worked_out()
         node = self._nodes[(group.nodes & -group.nodes).bit_length() - 1]
         key = self._key_of(answers, group, node, question)
@@ -150,14 +152,29 @@ class AnswerCache:
         projected = answers.projection.of_node(self._nodes.fingerprints, group.fingerprint, node.node, node.pools)
         counting = answers.counting.get(projected)
         if counting is None:
-            counting = answers.counting[projected] = self._counting(node, question)
+            counting = answers.counting[projected] = self._counting(answers, group, node, question)
         usage = tuple(compress(group.usage, counting.own))
         shared = tuple(compress(group.shared, counting.shared))
         answers.shared.update(shared)
-        return projected, usage if any(usage) else NOTHING, tuple(map(self._nodes.occupancy.of, shared))
+        return counting.number, usage if any(usage) else NOTHING, tuple(map(self._nodes.occupancy.of, shared))
 
-    def _counting(self, node: FleetNode, question: DeviceQuestion) -> Counting:
-        """Which slices count: with a policy all of them, else those of the pools that the claims look at."""
+    def _counting(self, answers: Answers, group: NodeGroup, node: FleetNode, question: DeviceQuestion) -> Counting:
+        """Which slices count, the same for all nodes between which the claims do not distinguish."""
+        assert node.pools is not None, "nodes without pools are told apart before"
+        snapshot = self._current.value
+        try:
+            view = snapshot.view(node.node)
+            told_apart = distinctions(snapshot, view, question.claims, self._decider.is_cancelled)
+        except AllocationError:
+            return self._new_counting(answers, node, question)
+        values = answers.values.of_node(self._nodes.fingerprints, group.fingerprint, node.node, node.pools)
+        known = answers.by_distinctions.get((values, told_apart))
+        if known is None:
+            known = answers.by_distinctions[values, told_apart] = self._new_counting(answers, node, question)
+        return known
+
+    def _new_counting(self, answers: Answers, node: FleetNode, question: DeviceQuestion) -> Counting:
+        """With a policy all slices count, else those of the pools that the claims look at."""
         looked_at = None
         if self._decider.policy is FIRST_FIT:
             is_cancelled = self._decider.is_cancelled
@@ -168,7 +185,8 @@ class AnswerCache:
             counts = looked_at is None or pool.id in looked_at
             own += [counts for slice_ in pool.slices if slice_.reach.node_name]
             shared += [counts for _ in self._nodes.shared((pool,))]
-        return Counting(tuple(own), tuple(shared))
+        answers.numbered += 1
+        return Counting(answers.numbered, tuple(own), tuple(shared))
 
     def _work_out(self, node: FleetNode, question: DeviceQuestion) -> Answer:
         try:

@@ -38,9 +38,11 @@ class Failing:
 class Counting:
     """Which slices of a node count: those of pools with a device that the claims could have.
 
-    own: a flag for each slice that the node alone reaches; shared: for each of the others.
+    number: the same for nodes between which the claims do not distinguish. own: a flag for each slice that the node
+    alone reaches; shared: for each of the others.
     """
 
+    number: int
     own: tuple[bool, ...]
     shared: tuple[bool, ...]
 
@@ -56,13 +58,15 @@ class Answers:
 
     classes: those that the claims name; their identities belong to the question. text: characters of its expressions.
     by_rank: the able nodes. by_text: the unable ones, by what they say and whether each names pools of its own.
-    failing: those that end an attempt. of_group: by group of nodes. worked_out: by projection and usage.
-    seen, seen_shared: the changes that are taken into account. counting: by projection, which slices of a node count;
-    shared: the numbers of those among them that several nodes reach.
+    failing: those that end an attempt. of_group: by group of nodes. seen, seen_shared: the changes that are
+    taken into account. counting: by projection, which slices of a node count; shared: the numbers of those among them
+    that several nodes reach. by_distinctions: the same by what the claims tell apart and by `values`, the projection of
+    what features and the policy read; numbered: how many. worked_out: by number of the counting, and usage.
     """
 
     classes: tuple[DeviceClass | None, ...]
     projection: Projection
+    values: Projection
     text: int
     by_rank: dict[Rank, Mask] = field(default_factory=dict)
     by_text: dict[tuple[str, bool], Mask] = field(default_factory=dict)
@@ -71,14 +75,16 @@ class Answers:
     worked_out: dict[Hashable, Answer] = field(default_factory=dict)
     seen: int = NEVER
     seen_shared: int = NEVER
-    counting: dict[Hashable, Counting] = field(default_factory=dict)
+    counting: dict[int, Counting] = field(default_factory=dict)
+    by_distinctions: dict[Hashable, Counting] = field(default_factory=dict)
     shared: set[int] = field(default_factory=set)
+    numbered: int = 0
     _alike: dict[Hashable, Answer] = field(default_factory=dict)
 
     @property
     def kept(self) -> int:
-        """The number of answers that are kept, by group and by projection."""
-        return len(self.of_group) + len(self.worked_out)
+        """The number of answers that are kept, by group, and of projections that are known."""
+        return len(self.of_group) + len(self.worked_out) + len(self.counting)
 
     def once(self, answer: Answer) -> Answer:
         """The answer, or an equal one that is kept already: most nodes are refused for the same reason."""
@@ -95,6 +101,7 @@ class Answers:
         """Forget what is known by projection."""
         self.worked_out.clear()
         self.counting.clear()
+        self.by_distinctions.clear()
         self._alike.clear()
 
     def clear(self) -> None:

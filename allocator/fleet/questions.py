@@ -79,9 +79,17 @@ def reads_of(snapshot: Snapshot, claims: Sequence[Claim], by_policy: Sequence[st
         except cel.CompileError:
             continue
     attributes = [c.match_attribute or c.distinct_attribute for claim in claims for c in claim.constraints]
+    return ReadKey.of_programs(programs, (*attributes, *by_policy, *_read_by_features(claims)))
+
+
+def values_read_of(claims: Sequence[Claim], by_policy: Sequence[str]) -> ReadKey:
+    """What features and the policy read: see `distinctions` for the others."""
+    return ReadKey.of_programs((), (*by_policy, *_read_by_features(claims)))
+
+
+def _read_by_features(claims: Sequence[Claim]) -> list[str]:
     alternatives = [a for claim in claims for request in claim.requests for a in request.alternatives]
-    by_feature = [name for feature in FEATURES for alternative in alternatives for name in feature.reads(alternative)]
-    return ReadKey.of_programs(programs, (*attributes, *by_policy, *by_feature))
+    return [name for feature in FEATURES for alternative in alternatives for name in feature.reads(alternative)]
 
 
 def expressions_of(snapshot: Snapshot, claims: Sequence[Claim]) -> Iterable[str]:

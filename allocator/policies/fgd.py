@@ -7,9 +7,12 @@ Source: "Beware of Fragmentation: Scheduling GPU-Sharing Workloads with Fragment
 2023).
 """
 
-from collections.abc import Hashable, Sequence
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import Enum
 from functools import reduce
+from itertools import accumulate
 from math import exp
 from operator import add
 
@@ -30,6 +33,7 @@ MOST_KEPT = 1 << 16
 """Rooms whose fragments are remembered for one kind of node."""
 
 _FRAGMENT: Topic[float] = Topic("fragment")
+_ALIKE: Topic["Sequence[_OfAlike] | None"] = Topic("shapes on units that are alike")
 _STEEPEST = 700.0
 """Beyond, the sigmoid is 0 or 1 in 64 bits."""
 
@@ -47,6 +51,7 @@ class _Lack(Enum):
 
 def fragment(room: NodeRoom) -> float:
     """What is left of the node's units that the workload cannot use, in thousandths. Cost: O(shapes times units)."""
+    room.shapes.memo.age(MOST_KEPT)
     return _fragment(room.shapes, room.cpu, room.units)
 
 
@@ -57,6 +62,7 @@ class FGD(NodePolicy):
 
     def score_node(self, needs: PodNeeds, room: NodeRoom) -> float:
         """From 0 to 100: 50 where the fragment stays as it is."""
+        room.shapes.memo.age(MOST_KEPT)
         return max((_score(needs, room, picks) for picks in _choices(needs, room)), default=0)
 
     def picks(self, needs: PodNeeds, room: NodeRoom) -> Sequence[UnitPick]:
@@ -72,7 +78,9 @@ def _choices(needs: PodNeeds, room: NodeRoom) -> list[Sequence[UnitPick]]:
     units = sorted(request.fitting(room.units))
     if not any(request.amounts[unit] < UNIT for unit in units):
         return [tightest(needs, room.units)] if units else []
-    return [(UnitPick(unit, request.amounts[unit]),) for unit in units]
+    if _alike(room.shapes) is not None:  # as much left, as good
+        units = list({(room.units[unit], request.amounts[unit]): unit for unit in reversed(units)}.values())[::-1]
+    return [(UnitPick(unit, request.amounts[unit]),) for unit in sorted(units)]
 
 
 def _score(needs: PodNeeds, room: NodeRoom, picks: Sequence[UnitPick]) -> int:
@@ -82,9 +90,63 @@ def _score(needs: PodNeeds, room: NodeRoom, picks: Sequence[UnitPick]) -> int:
 
 
 def _fragment(shapes: Shapes, cpu: int, units: tuple[int, ...]) -> float:
-    key: tuple[Topic[float], Hashable] = (_FRAGMENT, (cpu, units))
-    shapes.memo.age(MOST_KEPT)
-    return shapes.memo.remember(key, lambda: _work_out(shapes.typical, cpu, units))
+    alike = _alike(shapes)
+    if alike is None:
+        return shapes.memo.remember((_FRAGMENT, (cpu, units)), lambda: _work_out(shapes.typical, cpu, units))
+    by_size = tuple(sorted(units))
+    return shapes.memo.remember((_FRAGMENT, (cpu, by_size)), lambda: _work_out_alike(alike, cpu, by_size))
+
+
+@dataclass(frozen=True, slots=True)
+class _OfAlike:
+    """A shape where all units are alike. amount: of each device; 0: the hardware cannot; None: no device asked for."""
+
+    cpu: int
+    amount: int | None
+    count: int
+    share: float
+
+
+def _alike(shapes: Shapes) -> Sequence[_OfAlike] | None:
+    """The shapes, where each has one request at most, which takes the same of every unit; else None."""
+    return shapes.memo.remember(_ALIKE, lambda: _work_out_whether_alike(shapes.typical))
+
+
+def _work_out_whether_alike(typical: Sequence[Shape]) -> Sequence[_OfAlike] | None:
+    found: list[_OfAlike] = []
+    for shape in typical:
+        amounts = {amount for request in shape.requests for amount in request.amounts} or {0}
+        if len(shape.requests) > 1 or len(amounts) > 1:
+            return None
+        amount = amounts.pop() if shape.requests else None
+        found.append(_OfAlike(shape.cpu, amount, sum(one.count for one in shape.requests), shape.share))
+    return found
+
+
+def _work_out_alike(shapes: Sequence[_OfAlike], cpu: int, units: Sequence[int]) -> float:
+    """As `_work_out`, in a tenth of the time. units: what is left of each, the least first."""
+    smaller = [0, *accumulate(units)]
+    left = smaller[-1]
+    both = devices = cpu_alone = none_asked = none_asked_and_cpu = kind = 0.0
+    for shape in shapes:
+        has_cpu = cpu >= shape.cpu
+        if shape.amount is None:
+            if has_cpu:
+                none_asked += left * shape.share
+            else:
+                none_asked_and_cpu += left * shape.share
+        elif not shape.amount:
+            kind += left * shape.share
+        elif len(units) - (too_small := bisect_left(units, shape.amount)) < shape.count:
+            if has_cpu:
+                devices += left * shape.share
+            else:
+                both += left * shape.share
+        elif has_cpu:
+            devices += smaller[too_small] * shape.share
+        else:
+            cpu_alone += left * shape.share
+    return both + devices + cpu_alone + none_asked + none_asked_and_cpu + kind
 
 
 def _work_out(typical: Sequence[Shape], cpu: int, units: Sequence[int]) -> float:

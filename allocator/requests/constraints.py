@@ -13,7 +13,7 @@ import cel
 from allocator.cluster.node_view import NodeView
 from allocator.features.contract import NodeAttempt
 from allocator.features.list_type_attributes import Token, is_list, tokens
-from allocator.gates import LIST_TYPE_ATTRIBUTES
+from allocator.gates import LIST_TYPE_ATTRIBUTES, Features
 from allocator.memo import Topic
 from allocator.model import Alternative, Attribute, Constraint, Device
 from allocator.outcome import InvalidClaim
@@ -344,6 +344,20 @@ def rules_of(
         rule_type = MatchAttribute if constraint.match_attribute else DistinctAttribute
         rules.append((constraint, rule_type(view, claim, position, name, columns, is_fatal)))
     return tuple(rules)
+
+
+def equal_values(view: NodeView, name: str, features: Features) -> Hashable:
+    """By device, its published values of the attribute, each as a number that devices with an equal one share."""
+    has_lists, numbers = features.has(LIST_TYPE_ATTRIBUTES), dict[Token, int]()
+    found: list[Hashable] = []
+    for position, device in enumerate(view.devices):
+        attribute = lookup(device, name)
+        if attribute is None:
+            found.append(None)
+        else:
+            own = tokens(attribute, position, has_lists=has_lists)
+            found.append((is_list(attribute), tuple([numbers.setdefault(token, len(numbers)) for token in own])))
+    return tuple(found)
 
 
 def _derive_in(attempt: NodeAttempt) -> Derive:

@@ -135,8 +135,8 @@ class Connection:
         return Connection(self._credentials, self._session, self._options, self._slots, may_send)
 
     def apart(self, calls: int) -> "Connection":
-        """The same server for so many calls at the same time that wait for no others."""
-        return Connection(self._credentials, self._session, self._options, asyncio.Semaphore(calls))
+        """The same server for so many calls at the same time that wait for no others; withheld as these are."""
+        return Connection(self._credentials, self._session, self._options, asyncio.Semaphore(calls), self._may_send)
 
     @property
     def refused(self) -> str:

@@ -121,7 +121,7 @@ def test_claim_that_its_controller_deallocates_meanwhile_ends_the_wait(scene: Sc
 
     after(scene, 20, delete_and_await)
     outcome = scene.bind(a_decision(scene))
-    assert outcome == Retry("claim work/claim was deallocated while its devices were awaited")
+    assert outcome == Retry("claim work/claim was deallocated while the pod waited for its devices")
     assert is_untouched(scene.claim())
 
 

@@ -1,6 +1,7 @@
 """Policies that look at whole nodes, on rooms: the formulas of the source, written out."""
 
 from math import exp
+from random import Random as Draw
 
 import pytest
 
@@ -121,6 +122,27 @@ def test_a_fragment_is_what_the_shapes_cannot_use() -> None:
 def test_a_fragment_is_all_that_is_left_for_a_shape_that_the_hardware_cannot_serve() -> None:
     shapes = Shapes((Shape(1.0, 0, (UnitRequest(1, (0, 0)),)),))
     assert fragment(room(1000, 700, shapes=shapes)) == pytest.approx(1700)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_fragments_of_units_that_are_alike_are_those_of_any_units(seed: int) -> None:
+    draw = Draw(seed)  # noqa: S311 - no secret
+    shares = [draw.random() for _ in range(12)]
+    amounts = [draw.choice([None, 0, 250, 500, 1000]) for _ in shares]
+    shapes = tuple(
+        Shape(share, draw.choice([1_000, 4_000]), (UnitRequest(draw.choice([1, 2, 4]), (amount,) * 4),))
+        if amount is not None
+        else Shape(share, draw.choice([1_000, 4_000]), ())
+        for share, amount in zip(shares, amounts, strict=True)
+    )
+    # A shape without a share, which asks for two things, is worked out unit by unit, and adds nothing.
+    general = Shapes((*shapes, Shape(0.0, 0, (UnitRequest(1, (1,) * 4), UnitRequest(1, (1,) * 4)))))
+    units = [draw.choice([0, 100, 300, 500, 700, 1000]) for _ in range(4)]
+    cpu, asked = draw.choice([0, 2_000, 8_000]), needs(100, units=4, cpu=0)
+    alike, any_units = (room(*units, cpu=cpu, shapes=one) for one in (Shapes(shapes), general))
+    assert fragment(alike) == fragment(any_units)
+    assert FGD().score_node(asked, alike) == FGD().score_node(asked, any_units)
+    assert FGD().picks(asked, alike) == FGD().picks(asked, any_units)
 
 
 def test_fgd_tries_every_unit_for_a_part_of_a_device() -> None:

@@ -76,6 +76,38 @@ def test_call_that_may_no_more_be_sent_once_it_has_a_connection_is_not(tmp_path:
     assert requests.waiting == 0
 
 
+@pytest.mark.parametrize("status", [429, 401])
+def test_call_that_may_no_more_be_sent_is_not_sent_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    """The server puts the first one off, or does not let it in, and another token is there by then."""
+    monkeypatch.setattr("scheduler.client.connection._PUT_OFF_S", 0.0)
+    token = tmp_path / "token"
+    token.write_text("old")
+
+    async def again() -> tuple[CallFailed, int]:
+        is_allowed = True
+        async with connected(tmp_path, tokenFile=str(token)) as (connection, requests):
+            call = asyncio.create_task(put(connection.only_while(lambda: is_allowed)))
+            first = await requests.next()
+            is_allowed = False
+            token.write_text("new")
+            answer(first, status)
+            return await failed(call), requests.waiting
+
+    error, waiting = asyncio.run(again())
+    assert isinstance(error, Withheld)
+    assert waiting == 0
+
+
+def test_calls_apart_are_withheld_as_those_that_they_are_apart_from(tmp_path: Path) -> None:
+    async def withheld() -> CallFailed:
+        async with connected(tmp_path) as (connection, _):
+            return await failed(asyncio.create_task(put(connection.only_while(lambda: False).apart(1))))
+
+    assert isinstance(asyncio.run(withheld()), Withheld)
+
+
 def test_calls_apart_wait_for_no_others(tmp_path: Path) -> None:
     async def beside() -> tuple[object, object]:
         async with connected(tmp_path, calls=1) as (connection, requests):
