@@ -8,6 +8,7 @@ A standby has its caches filled. Asked all the same, it refuses, and says so; as
 """
 
 import asyncio
+import gc
 import logging
 import random
 import time
@@ -20,6 +21,7 @@ from ssl import SSLContext
 from typing import Any, Never
 
 from allocator.cluster.usage import occupying
+from scheduler import garbage
 from scheduler.cache import kinds
 from scheduler.cache.events import Found, Undecoded
 from scheduler.cache.held import held_by_claim
@@ -149,8 +151,7 @@ class Guard:
 
     async def _lead(self, group: asyncio.TaskGroup, certificate: bytes, port: int) -> None:
         """Answer as soon as it may, and forget in time what was allowed."""
-        for reflector in self._reflectors:
-            await reflector.store.synced.wait()
+        await self._filled()
         self._waits_for = "this guard stands by"
         self._beside = (group.create_task(self._election.run()),)
         await self._election.elected()
@@ -163,6 +164,16 @@ class Guard:
         self._waits_for = ""
         _LOG.info("answers from now on")
         await self._keep()
+
+    async def _filled(self) -> None:
+        """Wait until everything was listed once; no answer waits while the collector walks through it from then on."""
+        garbage.filling()
+        try:
+            for reflector in self._reflectors:
+                await reflector.store.synced.wait()
+        finally:
+            gc.collect()
+            garbage.keep()
 
     def _published(self, certificate: bytes, port: int) -> Publication:
         publish = self._configuration.publish
