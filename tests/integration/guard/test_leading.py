@@ -86,6 +86,25 @@ def test_what_was_allowed_and_never_stored_is_forgotten_in_time(
     assert "1 updates were allowed and never stored" in guard.log.read_text()
 
 
+def test_api_server_asks_again_where_the_claim_has_changed_meanwhile(
+    plane: ControlPlane, api: RestClient, guard: Guard, way: Door
+) -> None:
+    """A write without a resourceVersion: what the guard allowed first is void, and it is asked for the next version."""
+    publish(api, {"name": "a"})
+    one = a_claim(api, "one")
+    blind = {**one, "metadata": {**one["metadata"], "resourceVersion": ""}}
+    told: list[str] = []
+    way.hold_answers()
+    asking = Thread(target=lambda: told.append(refusal(plane.client(), blind, a_result("a"), is_dry=False)))
+    asking.start()
+    assert way.was_held.wait(WITHIN_S)
+    api.replace({**one, "metadata": {**one["metadata"], "annotations": {"changed": "meanwhile"}}})
+    way.let_answers_pass()
+    asking.join()
+    assert told == [""]
+    assert 'dra_guard_answers_total{answer="allowed"} 2.0' in guard.reported("/metrics")
+
+
 def test_leader_publishes_certificate_and_address_and_does_so_again(
     plane: ControlPlane, api: RestClient, way: Door
 ) -> None:
