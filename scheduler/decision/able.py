@@ -23,16 +23,16 @@ NO_POD = Pod("", "")
 """Whose claim no pod uses."""
 
 
-class Asked(NamedTuple):
+class EligibleNodes(NamedTuple):
     """What a pod asks of some nodes, and those of them where it can be, devices aside."""
 
     required: Requirements
     allowed: Mask
 
     @staticmethod
-    def of(cluster: Cluster, cycle: Cycle, required: Requirements) -> "Asked":
+    def of(cluster: Cluster, cycle: Cycle, required: Requirements) -> "EligibleNodes":
         """As things are."""
-        return Asked(required, allowed(cluster, cycle, required))
+        return EligibleNodes(required, allowed(cluster, cycle, required))
 
 
 def able(cluster: Cluster, pod: Pod, claims: Sequence[Claim], required: Requirements, left: Mask) -> Groups:

@@ -15,7 +15,7 @@ from allocator.search.rules import Mask
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.able import (
     NO_POD,
-    Asked,
+    EligibleNodes,
     able,
     allocated,
     binds_volumes,
@@ -90,7 +90,7 @@ def _decided(
     cycle = cycle_of(cluster, pod, requests)
     if problem := for_every_node(cluster, cycle, pending, full):
         return refused_by_all_nodes(cluster, problem, requests, pending)
-    asked = [Asked.of(cluster, cycle, required) for required in requirements(cluster, pod, requests, pending)]
+    asked = [EligibleNodes.of(cluster, cycle, required) for required in requirements(cluster, pod, requests, pending)]
     reached = reached_by_all(cluster, claims, failed)
     groups: dict[tuple[int, tuple[float, ...]], Mask] = {}
     for required, left in asked:

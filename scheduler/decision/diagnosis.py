@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from allocator.model import Claim
 from allocator.search.rules import Mask
 from scheduler.core_v1.pod import Pod
-from scheduler.decision.able import Asked, able, cycle_of, reached_by_all
+from scheduler.decision.able import EligibleNodes, able, cycle_of, reached_by_all
 from scheduler.decision.choice import ranks_of, weighted
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.everywhere import for_every_node
@@ -56,7 +56,7 @@ def diagnosis_of(
         return Diagnosis((CLAIMS, claims.reason))
     reached, groups, rejected = reached_by_all(cluster, claims), Groups(), list[tuple[Reason, Rejected]]()
     for required in requirements(cluster, pod, requests, pending):
-        asked = Asked.of(cluster, cycle, required)
+        asked = EligibleNodes.of(cluster, cycle, required)
         own = able(cluster, pod, claims, required, asked.allowed & reached)
         rejected += Kept.of(cluster, cycle, asked, reached, union(own.values())).found()
         for rank, nodes in own.items():

@@ -22,7 +22,7 @@ MOST_SHAPES = 256
 
 
 @dataclass(slots=True, eq=False)
-class _Kept:
+class _Scores:
     """The scores of nodes, by number; not a number where it is not known. at: as of which `Rooms.now`."""
 
     scores: Floats
@@ -35,7 +35,7 @@ class NodeScores:
     def __init__(self, policy: NodePolicy, rooms: Rooms) -> None:
         self.policy = policy
         self._rooms = rooms
-        self._kept: LruCache[Hashable, _Kept] = LruCache(MOST_SHAPES, MOST_SHAPES)
+        self._kept: LruCache[Hashable, _Scores] = LruCache(MOST_SHAPES, MOST_SHAPES)
 
     def best(self, name: str, requests: PodRequests, claims: Sequence[Claim], nodes: Mask) -> tuple[float, Mask]:
         """The best score of these nodes, and those that have it. As for `all`; at least one node."""
@@ -85,7 +85,7 @@ class NodeScores:
         if not self.policy.remembers:
             return np.full(size, np.nan)
         key = (requests.amounts.get(CPU, 0), requests.amounts.get(MEMORY, 0), fingerprint_of(claims))
-        kept = self._kept.get(key, 1, lambda: _Kept(np.full(size, np.nan), 0))
+        kept = self._kept.get(key, 1, lambda: _Scores(np.full(size, np.nan), 0))
         if size > len(kept.scores):
             kept.scores = np.pad(kept.scores, (0, size - len(kept.scores)), constant_values=np.nan)
         kept.scores[self._rooms.changed_at > kept.at] = np.nan

@@ -12,7 +12,7 @@ from allocator.model import Claim
 from allocator.outcome import Outcome
 from allocator.search.rules import Mask, bits
 from scheduler.core_v1.pod import Pod
-from scheduler.decision.able import Asked, binds_volumes, reached_by_all
+from scheduler.decision.able import EligibleNodes, binds_volumes, reached_by_all
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.everywhere import classes_of
 from scheduler.decision.feasibility import after_devices, fit_error, rejections
@@ -45,7 +45,7 @@ def refused_by_all_nodes(
 def not_placed(
     cluster: Cluster,
     cycle: Cycle,
-    asked: Sequence[Asked],
+    asked: Sequence[EligibleNodes],
     claims: Sequence[Claim],
     failed: Mapping[str, str],
 ) -> NotPlaced:
@@ -98,7 +98,7 @@ class Kept:
     crowded: Mask
 
     @staticmethod
-    def of(cluster: Cluster, cycle: Cycle, asked: Asked, reached: Mask, fitting: Mask = 0) -> "Kept":
+    def of(cluster: Cluster, cycle: Cycle, asked: EligibleNodes, reached: Mask, fitting: Mask = 0) -> "Kept":
         """Of a pod. reached: by its allocated claims. fitting: the nodes that can take it, see `able`."""
         pod, (required, left) = cycle.pod, asked
         giving = left & reached & (cluster.fleet_of(pod).able(required.pending) if required.pending else left)
@@ -126,7 +126,7 @@ class Kept:
         yield from self.late
 
 
-def _refused_by_filters(cluster: Cluster, cycle: Cycle, asked: Asked) -> Iterator[tuple[Reason, Rejected]]:
+def _refused_by_filters(cluster: Cluster, cycle: Cycle, asked: EligibleNodes) -> Iterator[tuple[Reason, Rejected]]:
     """Why not, for the nodes that are asked and that a filter refuses."""
     required, allowed = asked
     for plugin, one in rejections(cycle.requesting(required.requests), cluster.templates_of(cycle.pod), allowed):

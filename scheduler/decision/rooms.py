@@ -19,7 +19,7 @@ from allocator.policies.whole_nodes import UNIT, NodeRoom, Shape, Shapes, UnitRe
 from allocator.requests.candidates import devices_looked_at
 from allocator.search.rules import bits
 from cel.lru import LruCache
-from scheduler.decision.workload import Workload
+from scheduler.decision.workload import PodShapes
 from scheduler.state.masks import Numbers
 from scheduler.state.nodes import NodeInfos
 from scheduler.state.pod_requests import CPU, MEMORY
@@ -35,7 +35,7 @@ class Rooms:
     """
 
     def __init__(self, fleet: Fleet, infos: NodeInfos) -> None:
-        self.workload = Workload()
+        self.workload = PodShapes()
         self.now = 0
         self.changed_at: Numbers = np.zeros(0, np.int64)
         self._fleet = fleet

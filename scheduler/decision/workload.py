@@ -36,7 +36,7 @@ class WorkloadShape:
         return self.count, self.cpu, tuple(amounts), sum(one.count for one in asked), selectors
 
 
-class Workload:
+class PodShapes:
     """The shapes and their counts: those that are set, or else those of the pods that were decided so far.
 
     changes: how often the typical shapes have to be worked out anew: when they are set, and whenever half as many pods
@@ -48,19 +48,19 @@ class Workload:
         self._shapes: dict[Hashable, WorkloadShape] = {}
         self._total = 0
         self._next = 1
-        self._is_told = False
+        self._is_set = False
         self._seen: LruCache[str, None] = LruCache(MOST_SEEN, MOST_SEEN)
 
-    def tell(self, pods: Iterable[tuple[PodRequests, Sequence[Claim]]]) -> None:
+    def set(self, pods: Iterable[tuple[PodRequests, Sequence[Claim]]]) -> None:
         """These pods are the workload; what is decided later changes nothing."""
-        self._shapes, self._total, self._is_told = {}, 0, True
+        self._shapes, self._total, self._is_set = {}, 0, True
         for requests, claims in pods:
             self._add(requests, claims)
         self.changes += 1
 
     def see(self, uid: str, requests: PodRequests, claims: Sequence[Claim]) -> None:
         """A pod is decided, which counts once. Cost: O(1)."""
-        if self._is_told:
+        if self._is_set:
             return
         before = self._total
         self._seen.get(uid, 1, lambda: self._add(requests, claims))

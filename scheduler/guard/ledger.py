@@ -16,7 +16,7 @@ from allocator.cluster.usage import occupying
 from allocator.model import Allocation, Claim, DeviceID, PoolID
 from scheduler.decision.cluster import Cluster
 from scheduler.state.claims import Holding, with_devices_of
-from scheduler.state.rivals import Conflict
+from scheduler.state.rivals import Overlap
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Allowed:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class Denial:
     """Why an update is refused. cause: of few different ones. message: for the writer; names: of who holds it, for us.
 
     The writer may show the message to whoever has made the pod: it names no claim of another namespace.
@@ -76,16 +76,16 @@ class Ledger:
         """The devices of which it cannot be told what they take: they are not published, or not all of their pool."""
         return self._cluster.rival_claims.unknown(update.claim)
 
-    def refusal(self, update: Update) -> Refusal | None:
+    def refusal(self, update: Update) -> Denial | None:
         """Why the update must not be stored; None where it may be. Nothing is taken.
 
         Cost: O(devices of the pools of which it has devices, and of what is in use there).
         """
         if refusal := self._outdated(update):
             return refusal
-        conflicts = self._conflicts(update)
-        if conflicts:
-            return _of_conflict(conflicts[0], update.claim.namespace)
+        overlaps = self._overlaps(update)
+        if overlaps:
+            return _of_overlap(overlaps[0], update.claim.namespace)
         unknown = self.unknown(update)
         return _of_unknown(unknown[0], self._generation(unknown[0])) if unknown else None
 
@@ -117,21 +117,21 @@ class Ledger:
 
     # -- one claim
 
-    def _outdated(self, update: Update) -> Refusal | None:
+    def _outdated(self, update: Update) -> Denial | None:
         """The API server would not store it either, or asks again with the newest version."""
         holding = self._cluster.claims.holding(update.claim.uid)
         version = _version(holding)
         if update.version >= version:
             return None
         message = f"claim {update.claim} was changed: this builds on version {update.version}, and it is at {version}"
-        return Refusal(OUTDATED, message)
+        return Denial(OUTDATED, message)
 
-    def _conflicts(self, update: Update) -> Sequence[Conflict]:
+    def _overlaps(self, update: Update) -> Sequence[Overlap]:
         """What it cannot have, as if it were the only update of its claim."""
         uid = update.claim.uid
         known = self._open.get(uid, ())
         self._count(uid, (update,))
-        found = list(self._cluster.rival_claims.conflicts(uid, update.claim, is_last=True))
+        found = list(self._cluster.rival_claims.overlaps(uid, update.claim, is_last=True))
         self._count(uid, [one.update for one in known])
         return found
 
@@ -168,14 +168,14 @@ def _version(holding: Holding | None) -> int:
     return holding.version if holding is not None else 0
 
 
-def _of_conflict(conflict: Conflict, namespace: str) -> Refusal:
-    claims = sorted((held.counted for held in conflict.others.values() if held.counted), key=str)
+def _of_overlap(overlap: Overlap, namespace: str) -> Denial:
+    claims = sorted((held.counted for held in overlap.others.values() if held.counted), key=str)
     names, holders = tuple(map(str, claims)), _named(claims, namespace)
-    if not conflict.lack:
-        return Refusal(DEVICE, f"device {conflict.device} is held by {holders}", names)
-    cause = CAPACITY if conflict.lack.startswith("capacity ") else COUNTERS
+    if not overlap.lack:
+        return Denial(DEVICE, f"device {overlap.device} is held by {holders}", names)
+    cause = CAPACITY if overlap.lack.startswith("capacity ") else COUNTERS
     rest = f", the rest is held by {holders}" if claims else ""
-    return Refusal(cause, f"device {conflict.device} needs more of {conflict.lack} than is left{rest}", names)
+    return Denial(cause, f"device {overlap.device} needs more of {overlap.lack} than is left{rest}", names)
 
 
 def _named(claims: Sequence[Claim], namespace: str) -> str:
@@ -186,7 +186,7 @@ def _named(claims: Sequence[Claim], namespace: str) -> str:
     return ", ".join([*own, *others])
 
 
-def _of_unknown(device: DeviceID, generation: int) -> Refusal:
+def _of_unknown(device: DeviceID, generation: int) -> Denial:
     pool = f"{device.driver}/{device.pool}"
     what = f"its newest generation known here is {generation}" if generation else "no slice of it is known here"
-    return Refusal(UNKNOWN, f"device {device} cannot be judged: pool {pool} does not publish it, {what}")
+    return Denial(UNKNOWN, f"device {device} cannot be judged: pool {pool} does not publish it, {what}")

@@ -22,7 +22,7 @@ from scheduler.state.changes import Event as Change
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class Attempted:
     """What became of a pod at a moment. node: empty where it got none. attempt: which one it was, from 1.
 
     reasons: why it got none, of all nodes together. failure: why nothing can be decided, or the pod is not tried.
@@ -43,7 +43,7 @@ class Simulation:
     does not, it is given up.
     """
 
-    def __init__(self, placement: Placement, on_decision: Callable[[Decision], None], *, retries: bool = True) -> None:
+    def __init__(self, placement: Placement, on_decision: Callable[[Attempted], None], *, retries: bool = True) -> None:
         self.now = 0.0
         self.placed: dict[str, PlacedPod] = {}
         self._placement = placement
@@ -116,7 +116,7 @@ class Simulation:
     def _tell(
         self, entry: QueuedPod, *, node: str = "", reasons: frozenset[Reason] = frozenset(), failure: str = ""
     ) -> None:
-        self._on_decision(Decision(self.now, entry.pod, entry.attempts, node, reasons, failure))
+        self._on_decision(Attempted(self.now, entry.pod, entry.attempts, node, reasons, failure))
 
     # -- events
 

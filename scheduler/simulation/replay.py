@@ -11,7 +11,7 @@ from scheduler.offline.placement import Placement
 from scheduler.offline.snapshot_cluster import cluster_of
 from scheduler.plugins.profile import ALL, PluginSet, PluginSets, Profile, plugins_of
 from scheduler.simulation.curves import Curves, Fragments
-from scheduler.simulation.engine import Decision, Simulation
+from scheduler.simulation.engine import Attempted, Simulation
 from scheduler.simulation.events import Event, PodArrives
 from scheduler.simulation.openb import Openb, OpenbShape, Order
 from scheduler.state.pod_requests import pod_requests
@@ -33,9 +33,13 @@ class Replay:
 
 
 def replay(
-    trace: Openb, inventory: Inventory, order: Order, policy: Policy, told: Callable[[Decision], None] = lambda _: None
+    trace: Openb,
+    inventory: Inventory,
+    order: Order,
+    policy: Policy,
+    watch: Callable[[Attempted], None] = lambda _: None,
 ) -> Replay:
-    """The arrivals of the order, by the policy, which is told the shapes of the workload. inventory: of the trace.
+    """The arrivals of the order, by the policy, which knows the shapes of the workload. inventory: of the trace.
 
     Cost: one decision for each arrival.
     """
@@ -46,20 +50,20 @@ def replay(
     curves = Curves(trace.capacity, Fragments(placement.cluster.rooms))
     placed = 0
 
-    def on_decision(decision: Decision) -> None:
+    def on_decision(decision: Attempted) -> None:
         nonlocal placed
         placed += bool(decision.node)
         for reason in sorted(map(str, decision.reasons)) or [decision.failure] * bool(decision.failure):
             counts[reason] = counts.get(reason, 0) + 1
         curves.add(_amount(shapes, decision), is_placed=bool(decision.node))
-        told(decision)
+        watch(decision)
 
     events: Sequence[tuple[float, Event]] = [(float(i), PodArrives(pod)) for i, (pod, _) in enumerate(arrivals)]
     Simulation(placement, on_decision, retries=False).run(events)
     return Replay(curves, placed, len(arrivals) - placed, counts)
 
 
-def _amount(shapes: dict[str, OpenbShape], decision: Decision) -> int:
+def _amount(shapes: dict[str, OpenbShape], decision: Attempted) -> int:
     return shapes[decision.pod.uid].amount
 
 
@@ -68,5 +72,5 @@ def _placement(trace: Openb, inventory: Inventory, order: Order, policy: Policy)
     places = {trace.nodes[row].name: place for place, row in enumerate(order.nodes)}
     profiles = (Profile(plugins=ONLY_FILTERS, policy=policy),)
     cluster = cluster_of(inventory, claims, (), FEATURES, profiles=profiles, places=places)
-    cluster.rooms.workload.tell((pod_requests(pod), own) for pod, own in trace.population())
+    cluster.rooms.workload.set((pod_requests(pod), own) for pod, own in trace.population())
     return Placement(cluster, claims, inventory.namespaces)

@@ -16,7 +16,7 @@ MOST_WORDS = 1 << 18
 
 
 @dataclass(slots=True, eq=False)
-class _Kept:
+class _Values:
     """values: by row. seen: the last change that they know."""
 
     values: Numbers
@@ -38,14 +38,14 @@ class ByRow:
     def forget(self, rows: int) -> None:
         """The columns are others, and have so many rows."""
         self._last = np.zeros(rows, np.int64)
-        self._kept: LruCache[Hashable, _Kept] = LruCache(MOST_KEPT, MOST_WORDS)
+        self._kept: LruCache[Hashable, _Values] = LruCache(MOST_KEPT, MOST_WORDS)
 
     def of(self, key: Hashable, words: int, work_out: Callable[[Numbers], Numbers]) -> Numbers:
         """The numbers by row, for reading. work_out: those of certain rows, which nothing else may decide.
 
         words: of the key. Cost: O(rows) of one comparison, and the rows that have changed since the key was asked for.
         """
-        kept = self._kept.get(key, words, lambda: _Kept(work_out(np.arange(len(self._last))), self._changes))
+        kept = self._kept.get(key, words, lambda: _Values(work_out(np.arange(len(self._last))), self._changes))
         if kept.seen != self._changes:
             rows = np.flatnonzero(self._last > kept.seen)
             kept.values[rows] = work_out(rows)

@@ -26,7 +26,7 @@ class Rival(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Conflict:
+class Overlap:
     """What a claim cannot have beside others. device: of the claim. others: the claims that have it, by uid.
 
     lack: the capacity or the counter set of which there is too little; empty where it is the device itself.
@@ -53,14 +53,14 @@ class Rivals:
         if holding is None or holding.counted is None:
             return ()
         found: dict[str, Rival] = {}
-        for conflict in self.conflicts(uid, holding.counted):
-            for other_uid, other in conflict.others.items():
+        for overlap in self.overlaps(uid, holding.counted):
+            for other_uid, other in overlap.others.items():
                 rival = _rival(other_uid, other)
                 if rival is not None:
                     found[other_uid] = rival
         return sorted(found.values(), key=lambda rival: (rival.resource_version, rival.uid))
 
-    def conflicts(self, uid: str, claim: Claim, *, is_last: bool = False) -> Iterator[Conflict]:
+    def overlaps(self, uid: str, claim: Claim, *, is_last: bool = False) -> Iterator[Overlap]:
         """What the claim, which is counted already, cannot have. uid: by which it is counted.
 
         is_last: the others had theirs before, so that a device that one of them has is not charged again for this one.
@@ -70,22 +70,22 @@ class Rivals:
             others = self._others(uid, result.id)
             holding = others if not result.share_id else _with_the_whole(others, result.id)
             if holding:
-                yield Conflict(result.id, "", holding)
+                yield Overlap(result.id, "", holding)
             if lack := self.short_of(result.id):
-                yield Conflict(result.id, f"capacity {lack}", others)
+                yield Overlap(result.id, f"capacity {lack}", others)
         charged = {result.id for result in occupying(claim)}
         if is_last:
             charged = {device for device in charged if not self._others(uid, device)}
         yield from self._overdrawing(uid, charged)
 
-    def _overdrawing(self, uid: str, own: Collection[DeviceID]) -> Iterator[Conflict]:
+    def _overdrawing(self, uid: str, own: Collection[DeviceID]) -> Iterator[Overlap]:
         """The counters of which the devices take what is not there."""
         for pool_id in sorted({PoolID(device.driver, device.pool) for device in own}):
             for name, devices in sorted(self.overdrawn(pool_id).items()):
                 drawing = [device for device in devices if device in own]
                 if drawing:
                     others = {other: held for one in devices for other, held in self._others(uid, one).items()}
-                    yield Conflict(drawing[0], f"counter set {name}", others)
+                    yield Overlap(drawing[0], f"counter set {name}", others)
 
     def _others(self, uid: str, device: DeviceID) -> Mapping[str, Holding]:
         """The other claims that have the device, or a share of it."""

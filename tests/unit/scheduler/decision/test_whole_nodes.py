@@ -88,7 +88,7 @@ def test_a_claim_without_a_pod_goes_where_the_policy_says() -> None:
 
 def test_fgd_takes_the_device_that_the_workload_misses_least() -> None:
     cluster = a_cluster("fgd", 2)
-    cluster.rooms.workload.tell([(pod_requests(a_pod()), [a_share("w", 400)])])
+    cluster.rooms.workload.set([(pod_requests(a_pod()), [a_share("w", 400)])])
     first = a_share("first", 700)
     pod = a_pod(uid="first")
     found = decide(cluster, pod, [first])
@@ -111,7 +111,7 @@ def test_the_workload_is_seen_as_pods_are_decided_each_once() -> None:
 
 def test_a_workload_that_is_reported_stays() -> None:
     cluster = a_cluster("fgd", 2)
-    cluster.rooms.workload.tell([(pod_requests(a_pod()), [a_share("w", 400)])])
+    cluster.rooms.workload.set([(pod_requests(a_pod()), [a_share("w", 400)])])
     decide(cluster, a_pod(uid="one"), [a_share("claim", 900)])
     assert [share for share, _ in cluster.rooms.workload.typical()] == [1.0]
 
@@ -121,7 +121,7 @@ def test_what_is_kept_is_what_would_be_worked_out_anew(name: str) -> None:
     draw, cluster = Random(name), a_cluster(name, 1, 2, 3, 4)  # noqa: S311 - no secret
     if name == "fgd":
         shapes = [(pod_requests(a_pod()), [a_share("w", milli)]) for milli in (300, 300, 600, 1000)]
-        cluster.rooms.workload.tell(shapes)
+        cluster.rooms.workload.set(shapes)
     on: dict[str, str] = {}
     for number in range(80):
         claim, pod = _drawn(draw, number)
@@ -175,7 +175,7 @@ def test_a_claim_that_ends_every_attempt_is_a_shape_that_goes_nowhere() -> None:
     broken = a_claim(a_request(class_name="missing"))
     with pytest.raises(AllocationError):
         cluster.rooms.requests(0, [broken])
-    cluster.rooms.workload.tell([(pod_requests(a_pod()), [broken])])
+    cluster.rooms.workload.set([(pod_requests(a_pod()), [broken])])
     cluster.rooms.catch_up()
     (shape,) = cluster.rooms[0].shapes.typical
     assert not shape.requests[0].is_possible

@@ -12,7 +12,7 @@ from scheduler.offline.claims import Claims
 from scheduler.offline.placement import Placement
 from scheduler.offline.snapshot_cluster import cluster_of
 from scheduler.plugins.profile import Profile
-from scheduler.simulation.engine import Decision, Simulation
+from scheduler.simulation.engine import Attempted, Simulation
 from scheduler.simulation.events import Event, NodeAppears, NodeGoes, PodArrives, PodGoes, SliceAppears, SliceGoes
 from scheduler.simulation.openb import Openb, Order
 from scheduler.simulation.replay import FEATURES
@@ -50,7 +50,7 @@ def run(placement: Placement, *events: tuple[float, Event], retries: bool = True
     """What became of the pods, as `time pod node`, or the reasons in place of the node."""
     told: list[str] = []
 
-    def tell(decision: Decision) -> None:
+    def tell(decision: Attempted) -> None:
         came_of_it = decision.node or ",".join(sorted(map(str, decision.reasons))) or decision.failure
         told.append(f"{decision.time_s:g} {decision.pod.name} {came_of_it}")
 
