@@ -38,7 +38,7 @@ check: $(VENV)/.dev ## the one gate, run by people and by CI
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -q -n auto -p tests.second_run
+	$(BIN)/python -m pytest -q -n auto --dist loadfile --no-loadscope-reorder -p tests.second_run
 
 format: $(VENV)/.dev ## rewrite the sources in the one format
 	$(BIN)/ruff check --fix .
@@ -121,4 +121,5 @@ $(VENV)/.bench: requirements/bench.txt $(VENV)/.run
 $(COMPILED)/.built: setup.py pyproject.toml $(shell find cel allocator scheduler -name '*.py') | $(VENV)/.run
 	rm -rf $(COMPILED)
 	$(BIN)/python setup.py --quiet build --build-base $(COMPILED)/.build --build-lib $(COMPILED)
+	$(BIN)/python -m compileall -q $(COMPILED)/cel $(COMPILED)/allocator $(COMPILED)/scheduler # as pip does
 	@touch $@

@@ -126,10 +126,13 @@ class AnswerCache:
         new = node.group if node else None
         if new is old:
             return
-        if old is not None:
+        now = self._answer(answers, new, question) if new else None
+        if old is None and now:
+            answers.add(now, 1 << number)
+        elif old is not None and now:
+            answers.move(answers.of_group[old], now, 1 << number)
+        elif old is not None:
             answers.remove(answers.of_group[old], 1 << number)
-        if new is not None:
-            answers.add(self._answer(answers, new, question), 1 << number)
 
     def _answer(self, answers: Answers, group: NodeGroup, question: DeviceQuestion) -> Answer:
         """The answer of a group; worked out only if no equivalent group has been asked before."""

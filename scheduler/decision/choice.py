@@ -37,7 +37,7 @@ def weighted(
             counts = ranks if plugin.name == DYNAMIC_RESOURCES.name else cycle.template.counts_of(plugin.name, nodes)
             scores = plugin.score.scores(cycle, nodes, counts)
             if scores is not None:
-                yield plugin, plugin.score.weight * scores
+                yield plugin, scores if plugin.score.weight == 1 else plugin.score.weight * scores
 
 
 def pick(

@@ -31,11 +31,13 @@ def balanced_allocation(
     counting = list(_counting(requests, infos, resources))
     if not counting:
         return np.full(len(nodes), _HALF + _HALF // 2, np.int64)
-    allocatable = [infos.columns[name].allocatable[nodes] for name in counting]
-    free = [infos.columns[name].free[nodes] for name in counting]
-    requested = [offered - left for offered, left in zip(allocatable, free, strict=True)]
-    with_pod = [one + requests.amounts.get(name, 0) for name, one in zip(counting, requested, strict=True)]
-    return _HALF + (_HALF + _balance(with_pod, allocatable) - _balance(requested, allocatable)) // 2
+    columns = [infos.columns[name] for name in counting]
+    allocatable = np.array([column.allocatable[nodes] for column in columns])
+    requested = allocatable - np.array([column.free[nodes] for column in columns])
+    by_pod = np.array([[requests.amounts.get(name, 0)] for name in counting])
+    with_pod, without = _balance(np.array([requested + by_pod, requested]), allocatable)
+    found: Numbers = _HALF + (_HALF + with_pod - without) // 2
+    return found
 
 
 def _counting(requests: PodRequests, infos: NodeInfos, resources: Sequence[str]) -> Iterator[str]:
@@ -45,36 +47,35 @@ def _counting(requests: PodRequests, infos: NodeInfos, resources: Sequence[str])
             yield name
 
 
-def _balance(requested: Sequence[Numbers], allocatable: Sequence[Numbers]) -> Numbers:
-    """From 50 to 100. requested, allocatable: by resource.
+def _balance(requested: Numbers, allocatable: Numbers) -> Numbers:
+    """From 50 to 100, by case and node. requested: by case, resource and node; allocatable: by resource and node.
 
     The arithmetic is the reference's, in doubles: with exact fractions a score would now and then be higher by one.
     """
-    shares = [np.minimum(one / np.maximum(of, 1), 1) for one, of in zip(requested, allocatable, strict=True)]
-    offered = [of > 0 for of in allocatable]
-    deviation = _deviation(shares, offered)
-    balance: Numbers = ((1 - deviation) * MAX_SCORE).astype(np.int64)
+    shares = np.minimum(requested / np.maximum(allocatable, 1), 1)
+    balance: Numbers = ((1 - _deviation(shares, allocatable > 0)) * MAX_SCORE).astype(np.int64)
     return balance
 
 
-def _deviation(shares: Sequence[Floats], offered: Sequence[Flags]) -> Floats:
+def _deviation(shares: Floats, offered: Flags) -> Floats:
     """How far the shares of a node differ, of the resources that it offers: half of the difference, if they are two."""
-    if len(shares) == _PAIR:
-        return np.where(offered[0] & offered[1], np.abs(shares[0] - shares[1]) / 2, 0.0)
+    if len(offered) == _PAIR:
+        return np.where(offered[0] & offered[1], np.abs(shares[:, 0] - shares[:, 1]) / 2, 0.0)
     number = np.sum(offered, axis=0)
-    highest = np.max([np.where(has, share, 0.0) for share, has in zip(shares, offered, strict=True)], axis=0)
-    lowest = np.min([np.where(has, share, 1.0) for share, has in zip(shares, offered, strict=True)], axis=0)
+    highest = np.max(np.where(offered, shares, 0.0), axis=1)
+    lowest = np.min(np.where(offered, shares, 1.0), axis=1)
     half = np.where(number == _PAIR, (highest - lowest) / 2, 0.0)
     return np.where(number > _PAIR, _standard_deviation(shares, offered, number), half)
 
 
-def _standard_deviation(shares: Sequence[Floats], offered: Sequence[Flags], number: Numbers) -> Floats:
-    # One after the other, as the reference adds them up.
-    total, squares, number = np.zeros(len(number)), np.zeros(len(number)), np.maximum(number, 1)
-    for share, has in zip(shares, offered, strict=True):
-        total += np.where(has, share, 0.0)
-    for share, has in zip(shares, offered, strict=True):
-        apart = share - total / number
+def _standard_deviation(shares: Floats, offered: Flags, number: Numbers) -> Floats:
+    # One resource after the other, as the reference adds them up.
+    number = np.maximum(number, 1)
+    total, squares = np.zeros_like(shares[:, 0]), np.zeros_like(shares[:, 0])
+    for resource, has in enumerate(offered):
+        total += np.where(has, shares[:, resource], 0.0)
+    for resource, has in enumerate(offered):
+        apart = shares[:, resource] - total / number
         squares += np.where(has, apart * apart, 0.0)
     return np.sqrt(squares / number)
 

@@ -331,7 +331,7 @@ def test_left_claim_that_somebody_protects_keeps_its_pod_waiting_until_it_is_gon
     name = left["metadata"]["name"]
     ungate(world)
     world.claim_when(name, lambda claim: is_free_but_for(claim, "other.example/keep"))
-    world.refused("pod", f"ResourceClaim {NAMESPACE}/{name}, left of an earlier attempt")
+    world.refused("pod", f"ResourceClaim {NAMESPACE}/{name} of an earlier attempt must be deleted first")
     world.await_queue("pod", queue="unschedulable")
     assert "nodeName" not in world.pod()["spec"]
     kept = world.claim(name)

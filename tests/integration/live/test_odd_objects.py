@@ -162,8 +162,12 @@ def test_object_that_cannot_be_read_costs_itself_alone_and_is_named(world: World
         odd.place(name)
     world.await_metric('dra_scheduler_watch_refused_objects{resource="nodes"}', odd.refused()["pods"])
     log = world.program.log.read_text()
-    for named in ("nodes (v1): odd is", "pods (v1): live/odd is", "resourceclaims (resource.k8s.io/v1): live/odd is"):
-        assert f"{named} left out: spec: must be an object (got 7)" in log
+    for watch, name in (
+        ("nodes (v1)", "odd"),
+        ("pods (v1)", "live/odd"),
+        ("resourceclaims (resource.k8s.io/v1)", "live/odd"),
+    ):
+        assert f"{watch}: skipping {name}: spec: must be an object (got 7)" in log
     events = world.api.await_all(EVENT, lambda found: any(one["reason"] == "Unreadable" for one in found))
     assert {one["regarding"]["kind"] for one in events if one["reason"] == "Unreadable"} >= {"ResourceClaim"}
 
