@@ -349,7 +349,7 @@ def test_server_whose_data_are_older_than_what_it_reported_ends_the_reflector(
             await asyncio.wait_for(reflector.store.synced.wait(), TIMEOUT_S)
             proxy.on("GET", "/deviceclasses", as_of_yesterday, where=lambda request: request.query.get("limit") == "1")
             proxy.cut_watches()
-            with pytest.raises(HistoryLost, match="a list has resourceVersion 1, and "):
+            with pytest.raises(HistoryLost, match="a list has resourceVersion 1, but "):
                 await asyncio.wait_for(running, TIMEOUT_S)
 
     play(proxy, plane, course)
