@@ -5,6 +5,7 @@ orders, as every policy does: which nodes and devices are valid is decided elsew
 of a unit, which is a device, or a counter set that devices are cut from (`allocator.policies.fullness`).
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -120,7 +121,7 @@ def left_after(units: Sequence[int], picks: Iterable[UnitPick]) -> tuple[int, ..
     return tuple(left)
 
 
-class NodePolicy:
+class NodePolicy(ABC):
     """A policy that scores whole nodes; one of one's own is a subclass with a name and a `score_node`.
 
     remembers: the score of a node depends on nothing but what the pod asks for and the room of the node, so that it is
@@ -132,9 +133,9 @@ class NodePolicy:
     reads: Sequence[str] = ()
     remembers = True
 
+    @abstractmethod
     def score_node(self, needs: PodNeeds, room: NodeRoom) -> float:
         """How good the node is, which has room for the pod; more is better, of equals the first is taken."""
-        raise NotImplementedError
 
     def picks(self, needs: PodNeeds, room: NodeRoom) -> Sequence[UnitPick]:
         """From which units the devices come."""

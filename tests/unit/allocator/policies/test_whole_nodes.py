@@ -164,3 +164,11 @@ def test_fgd_is_indifferent_where_the_workload_is_not_known() -> None:
 @pytest.mark.parametrize("name", ["fgd", "best-fit", "dot-product", "gpu-packing", "gpu-clustering", "random"])
 def test_they_are_found_by_name(name: str) -> None:
     assert isinstance(policy_of(name), NodePolicy)
+
+
+def test_a_policy_without_a_score_cannot_be_made() -> None:
+    class Unfinished(NodePolicy):
+        name = "unfinished"
+
+    with pytest.raises(TypeError, match="score_node"):
+        Unfinished()  # type: ignore[abstract]
