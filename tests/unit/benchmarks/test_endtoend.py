@@ -48,7 +48,7 @@ NOTHING = Reading({}, {}, {}, [], 0, 0, 0, 0, {})
 def a_run(column: str, bound_s: Sequence[float], decisions: Decisions | None = None, asks: Asks = PLAIN) -> Run:
     reported = 0 if column == CEILING else 3
     return Run(
-        column, SIZE, PLAIN.name, bound_s, reported, bound_s[-1] + 1, peak_mib=50, cpu_s=0.03, decisions=decisions
+        column, SIZE, asks.name, bound_s, reported, bound_s[-1] + 1, peak_mib=50, cpu_s=0.03, decisions=decisions
     )
 
 
