@@ -1,8 +1,8 @@
 """All attempts of a program: each reserves in memory, carries out its steps, and releases what it reserved.
 
-No pause comes between decision and reservation, so that nothing is allocated twice; the writes run as a task of their
-own beside the next decisions. However an attempt ends, what it reserved in memory either stays until the watch shows
-it, or is free again. The scheduler and the extender both use it.
+Decision and reservation happen without an await in between, so that nothing is allocated twice. The writes run as a
+task, in parallel with the next decisions. When an attempt ends, its reservation either stays until the watch shows the
+writes, or is released. The scheduler and the extender both use this module.
 Source: kube-scheduler's binding cycle.
 """
 

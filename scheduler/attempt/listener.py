@@ -1,4 +1,4 @@
-"""Hears how attempts go, for events, logs and metrics."""
+"""The listener of attempts, for events, logs and metrics."""
 
 from scheduler.attempt.decision import Decision, Outcome
 from scheduler.attempt.step import Point

@@ -1,7 +1,7 @@
 """What a failed write means for the attempt, by status and `details.causes`.
 
-422 may mean a missing right on `resourceclaims/binding`, a lost race, a full claim, or a claim that is being deleted.
-403 comes from RBAC, which only an operator can fix, or from a policy about this one object.
+422 may mean a missing permission for `resourceclaims/binding`, a lost race, a full claim, or a claim that is being
+deleted. 403 comes from RBAC, which only an operator can fix, or from a policy about this one object.
 Source: k8s.io/kubernetes pkg/registry/resource/resourceclaim and pkg/apis/resource/validation, as of 1.36.3.
 """
 

@@ -24,6 +24,7 @@ from scheduler.decision.cluster import Cluster
 from scheduler.decision.decide import decide
 from scheduler.decision.namespace_time import DecisionTime
 from scheduler.decision.schedule_result import Failed, NotPlaced, OutOfTime, Placed
+from scheduler.decision.time_limit import timed_out
 from scheduler.plugins.dynamic_resources import CLAIMS
 from scheduler.plugins.plugin import Refusal
 from scheduler.queue.queue import Queue, QueuedPod
@@ -220,7 +221,7 @@ class Loop:
             self._queue.held(entry.pod.uid, self._clock(), self._clock())
             return
         entry.spent_s = 0.0
-        self._fail(entry, f"timed out: what the pod asks for takes more than {DECISION_S:g} s to decide", started)
+        self._fail(entry, timed_out(DECISION_S), started)
 
     def _broken(self, claims: Iterable[ClaimObject]) -> dict[str, conditions.DevicesFailed]:
         """The allocated claims, by uid, whose devices will not be made ready."""
