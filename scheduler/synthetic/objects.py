@@ -109,9 +109,10 @@ def pod(number: int, shape: Shape, namespace: str, *, owns_claim: bool = False) 
     spec: Json = {"containers": [{"name": "main", "image": "registry.example.com/main:1", "resources": resources}]}
     if shape.requests:
         spec["resourceClaims"] = [{"name": "devices", **source}]
-    metadata = {"name": name, "namespace": namespace, "labels": {"shape": shape.name}}
+    metadata = {"name": name, "namespace": namespace}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
 def _pod_name(number: int, shape: Shape) -> str:
-    return f"{shape.name}-{number:07}"
+    """Their order is that of the numbers, so that pods of all shapes are placed by turns."""
+    return f"pod-{number:07}-{shape.name}"

