@@ -209,7 +209,7 @@ class Attempts:
                 self.slots.lost()
         if isinstance(outcome, Fatal):
             self._trouble = (uid, outcome.reason)
-            _LOG.error("binding pods is not possible", extra={"pod": str(decision.pod), "reason": outcome.reason})
+            _LOG.error("cannot bind pods", extra={"pod": str(decision.pod), "reason": outcome.reason})
         if not isinstance(outcome, Pending):
             self._given_back(GivenBack(reserved.pod, reserved.claims, decision.node), decision.node)
 

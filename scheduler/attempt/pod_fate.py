@@ -38,7 +38,7 @@ class UndoStopped(Exception):
 async def look(binder: Binder, attempt: Attempt) -> Fate | Json:
     """The pod while it has no node, else what became of it; asks until the API server has answered."""
     try:
-        return await until_answered(binder, None, lambda: _read(binder, attempt))
+        return await until_answered(binder, lambda: _read(binder, attempt))
     except CallFailed as error:
         return _unknown(attempt, error)
 
@@ -54,11 +54,12 @@ async def fence(binder: Binder, attempt: Attempt, version: str = "") -> Fate | N
         if isinstance(found, Fate):
             return found
         if version in ("", found["metadata"]["resourceVersion"]):
-            await pod_calls.patch_status(binder.api, found, _moved(binder, attempt, found))
+            async with binder.repairs.of(attempt.decision.pod.namespace):
+                await pod_calls.patch_status(binder.api, found, _moved(binder, attempt, found))
         return None
 
     try:
-        fate = await until_answered(binder, attempt.decision.pod.namespace, move)
+        fate = await until_answered(binder, move)
     except CallFailed as error:
         return _unknown(attempt, error)
     attempt.pod.sent = ""

@@ -43,7 +43,7 @@ class Slots:
         if self._taken[namespace] >= limit and reason:
             return f"writes in namespace {namespace} fail, and its pods are tried {limit} at a time: {reason}"
         if self._undoing[namespace] >= UNDOING_MAX:
-            return f"{UNDOING_MAX} attempts in namespace {namespace} could not yet take back what they wrote"
+            return f"{UNDOING_MAX} attempts in namespace {namespace} have not undone their writes yet"
         return ""
 
     def take(self, namespace: str) -> "Slot":

@@ -111,7 +111,7 @@ def outcome_of(error: CallFailed, subject: object) -> Outcome:
         case WriteOutcome.GONE:
             return Retry(f"{subject} no longer exists")
         case WriteOutcome.FULL:
-            return Unschedulable(f"{subject} is reserved for as many pods as can be: {error}", CLAIMS)
+            return Unschedulable(f"{subject} is reserved for the maximum number of pods: {error}", CLAIMS)
         case WriteOutcome.NO_ADMIN_ACCESS | WriteOutcome.DENIED as found:
             return Unschedulable(f"{subject}: {error}", _REFUSED_BY[found])
         case WriteOutcome.STALE:

@@ -226,7 +226,7 @@ class Input:
         if users:
             return users, []
         if key not in self.claims.objects:
-            missing = f"claim {'/'.join(key)} is not in the input, nor made of a template for a pod of it"
+            missing = f"claim {'/'.join(key)} is neither in the input nor created from a template for a pod in it"
             stop(f"{missing}{_meant(key, self.claims.objects)}")
         return [], [self.claims.objects[key].claim]
 

@@ -205,7 +205,7 @@ def _of_pod(configuration: Configuration) -> Load:
 def _problem(error: Exception) -> str:
     """What went wrong; the library takes a file for what it should be, and stumbles over another."""
     if isinstance(error, TypeError | AttributeError | LookupError | AssertionError):
-        return f"is no kubeconfig, or a part of it is of another type ({error})"
+        return f"is not a valid kubeconfig ({error})"
     if isinstance(error, TimeoutError):
         return f"nothing came within {PLUGIN_S:g} s"
     return str(error)

@@ -48,8 +48,8 @@ MOST_SELECTORS = 1024
 ASIDE_S = 60.0
 """For so long nobody gets a device that could not be made ready, by `Cluster.set_aside`."""
 
-NOT_READY = "nobody, since it could not be made ready a moment ago"
-FASTER = "another process, which was faster a moment ago"
+NOT_READY = "nobody: it recently failed to become ready"
+FASTER = "another process that allocated it first"
 """Who holds a device that is set aside, for those who read why they cannot have it."""
 
 

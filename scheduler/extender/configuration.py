@@ -59,8 +59,8 @@ class ExtenderConfiguration(Allocating):
         """What is wrong with fields together."""
         yield from self._about_tls()
         if self.mode is Mode.AUTHORITATIVE and self.http_timeout_s < LEAST_TIMEOUT_S:
-            kept = f"{ROLLBACK_S:g} of it are kept for taking back what was written"
-            problem = f"must be {LEAST_TIMEOUT_S:g} at least: {kept}"
+            kept = f"{ROLLBACK_S:g} of it are reserved for undoing writes"
+            problem = f"must be at least {LEAST_TIMEOUT_S:g}: {kept}"
             yield FieldError("httpTimeoutSeconds", self.http_timeout_s, problem)
         yield from super().disagreements()
 

@@ -165,7 +165,7 @@ class Extender:
             return "the extender is being stopped"
         if not self._core.is_filled:
             return "the extender's caches are not filled yet"
-        return "the extender has lost changes, and lists all anew" if self._core.is_outdated() else ""
+        return "the extender has missed changes and is listing all objects again" if self._core.is_outdated() else ""
 
     def _reading(self) -> ExtenderReading:
         return ExtenderReading(self._core.watches(), self._attempts.number, len(self._poke.waiting))

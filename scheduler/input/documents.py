@@ -117,7 +117,7 @@ def _objects_of(file: str, *, is_named: bool) -> Iterator[RawObject | Finding]:
         yield Finding(Place(name, number + 1), str(error))
         return
     if is_empty and is_named:
-        yield Finding(Place(name), "holds no object", is_warning=True)
+        yield Finding(Place(name), "contains no objects", is_warning=True)
 
 
 class _UnreadableError(Exception):

@@ -230,7 +230,7 @@ class Scheduler:
 
     def _stuck(self) -> str:
         silent_s = self._clock() - self._loop.beat_at
-        return f"not at work for {silent_s:.0f} s" if silent_s > STUCK_S + BEAT_S else ""
+        return f"stuck for {silent_s:.0f} s" if silent_s > STUCK_S + BEAT_S else ""
 
     def _reading(self) -> Reading:
         places: Mapping[PodPlace, int] = self._queue.pending()

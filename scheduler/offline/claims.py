@@ -54,7 +54,7 @@ class Claims:
         """The claims of which nothing but their devices is known, each with a uid of its own."""
         for number, claim in enumerate(self._holders):
             uid = uid_of("ResourceClaim with errors", claim.namespace, f"{claim.name}/{number}")
-            yield InputClaim(replace(claim, uid=uid), Decoded(None), error="holds an error")
+            yield InputClaim(replace(claim, uid=uid), Decoded(None), error="has errors")
 
     def of(self, pod: Pod) -> list[tuple[PodClaim, InputClaim]] | Waiting:
         """The claims of a pod in the order of its entries; an entry that needs none is left out."""

@@ -40,8 +40,8 @@ class AccessAnswer:
 
 
 _ALLOWED = AccessAnswer(200)
-_NO_TOKEN = AccessAnswer(401, "no bearer token, or one that the API server does not know")
-_TOO_MANY = AccessAnswer(503, "too many are waiting to be let in")
+_NO_TOKEN = AccessAnswer(401, "no valid bearer token")
+_TOO_MANY = AccessAnswer(503, "too many requests are waiting for authorization")
 
 
 class Access:

@@ -85,7 +85,7 @@ class PluginSetSection(Section):
             if one.name not in known:
                 yield FieldError(f"{path}.enabled[{position}].name", one.name, _must_be(known, what))
             if one.name in seen:
-                yield FieldError(f"{path}.enabled[{position}].name", one.name, "must be there once")
+                yield FieldError(f"{path}.enabled[{position}].name", one.name, "must be unique")
             seen.add(one.name)
         for position, off in enumerate(self.disabled):
             if off.name not in (ALL, *known):
@@ -165,7 +165,7 @@ class ProfileSection(Section):
             at = f"{path}.pluginConfig[{position}]"
             yield from one.problems(at)
             if one.name in names[:position]:
-                yield FieldError(f"{at}.name", one.name, "must be there once")
+                yield FieldError(f"{at}.name", one.name, "must be unique")
 
     def profile(self, policy: str) -> Profile:
         """What comes out of it. policy: where the profile names none. Raises InvalidProfile."""

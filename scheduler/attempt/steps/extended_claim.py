@@ -73,7 +73,7 @@ class MakeClaim(ClaimStep):
         claim = self.plan.claim.claim
         try:
             found = await until_answered(
-                self.binder, None, lambda: claim_calls.find(self.binder, claim.namespace, claim.name)
+                self.binder, lambda: claim_calls.find(self.binder, claim.namespace, claim.name)
             )
         except CallFailed:
             return  # it is the pod's, and goes with it; another attempt for the pod takes it away first

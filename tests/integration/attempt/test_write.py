@@ -143,7 +143,7 @@ def test_pod_beyond_the_256th_of_a_claim_is_refused_until_there_is_room(scene: S
     full = full_of_others(scene)
     late = scene.a_pod("claim", name="late")
     refused = scene.bind(scene.a_decision(late, keeps(full)))
-    assert refused == Unschedulable("claim work/claim is reserved for 256 pods, the most there can be", CLAIMS)
+    assert refused == Unschedulable("claim work/claim is reserved for 256 pods, the maximum", CLAIMS)
     assert late["metadata"]["uid"] not in consumers_of(scene.claim())
     status = {**full["status"], "reservedFor": full["status"]["reservedFor"][:-1]}
     roomy = scene.api.replace_status({**full, "status": status})

@@ -21,6 +21,7 @@ from allocator.pods.extended_resources import CountRequest, RequestMapping
 from scheduler.attempt.attempt import new_attempt
 from scheduler.attempt.bind_pod import steps
 from scheduler.attempt.binder import Binder, Time
+from scheduler.attempt.call_limit import CallLimit
 from scheduler.attempt.claim_objects import ClaimKey, Json, allocation_of, is_made_for, key_of, results_of, version_of
 from scheduler.attempt.deallocate import deallocate_one
 from scheduler.attempt.decision import (
@@ -91,7 +92,18 @@ class Process(WatchedClaims, Listener):
         self.numbers = iter(range(1, 1000))
         time = Time(lambda: self.now, lambda: MOMENT, self.sleep, lambda: 0.5)
         volumes = WatchedVolumes(Cluster(kubernetes(), is_ours=bool))
-        self.binder = Binder(history.server, claims("v1"), self, volumes, time, "ours", 1, str(number), self)
+        self.binder = Binder(
+            history.server,
+            claims("v1"),
+            self,
+            volumes,
+            time,
+            "ours",
+            1,
+            str(number),
+            self,
+            repairs=CallLimit(1, 1),  # whoever holds the one place and needs another waits for ever
+        )
 
     async def sleep(self, seconds: float) -> None:
         self.now += seconds
