@@ -1,8 +1,9 @@
 """The scheduling loop: takes the next pod from the queue, decides, reserves, and starts the attempt.
 
-Attempts run beside the next decisions. When one ends, the loop finishes the pod, requeues it, or refuses it, and
-reports that in events and conditions. No pause comes between decision and reservation, so that nothing is allocated
-twice. Source: kube-scheduler's scheduling and binding cycles.
+Attempts run in parallel with the next decisions. When one ends, the loop finishes the pod, requeues it, or rejects it,
+and reports that in events and conditions. Decision and reservation happen without an await in between, so that nothing
+is allocated twice.
+Source: kube-scheduler's scheduling and binding cycles.
 """
 
 import asyncio

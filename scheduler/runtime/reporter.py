@@ -1,4 +1,4 @@
-"""Reports how attempts go, what was swept, and what failed or must never be: in logs and metrics."""
+"""Reports attempts, removed leftovers, internal errors and violated invariants in logs and metrics."""
 
 import logging
 
