@@ -21,13 +21,13 @@ from scheduler.attempt.binder import Binder
 from scheduler.attempt.claim_objects import key_of
 from scheduler.attempt.deallocate import deallocate_one
 from scheduler.attempt.decision import (
+    AttemptOutcome,
     Bound,
     BoundElsewhere,
     ClaimPlan,
     Decision,
     ExtendedPlan,
     Fatal,
-    Outcome,
     Pending,
     PodKey,
     Retry,
@@ -169,7 +169,7 @@ class Attempts:
             decision = replace(decision, pod_status=device_status(pod, placed))
         return Reserved(pod, decision, claims)
 
-    async def carry_out(self, reserved: Reserved, slot: Slot, report: Report = report_nothing) -> Outcome:
+    async def carry_out(self, reserved: Reserved, slot: Slot, report: Report = report_nothing) -> AttemptOutcome:
         """Write and bind what is reserved. Raises what cancels it, once all is taken back.
 
         report: is called with what becomes of the pod where it is not bound, before what was written is taken back.
@@ -186,7 +186,7 @@ class Attempts:
             self._end(reserved, outcome)
         return outcome
 
-    def _end(self, reserved: Reserved, outcome: Outcome | None) -> None:
+    def _end(self, reserved: Reserved, outcome: AttemptOutcome | None) -> None:
         uid, decision = reserved.pod.uid, reserved.decision
         match outcome:
             case Bound():

@@ -8,7 +8,7 @@ Source: k8s.io/kubernetes pkg/registry/resource/resourceclaim and pkg/apis/resou
 import re
 from enum import Enum
 
-from scheduler.attempt.decision import Fatal, Outcome, Retry, Unschedulable
+from scheduler.attempt.decision import AttemptOutcome, Fatal, Retry, Unschedulable
 from scheduler.client.errors import ApiError, CallFailed, Cause, Withheld
 from scheduler.plugins.dynamic_resources import ADMIN_ACCESS, CLAIMS, DENIED
 
@@ -103,7 +103,7 @@ def _of_cause(cause: Cause) -> WriteOutcome:
 _REFUSED_BY = {WriteOutcome.NO_ADMIN_ACCESS: ADMIN_ACCESS, WriteOutcome.DENIED: DENIED}
 
 
-def outcome_of(error: CallFailed, subject: object) -> Outcome:
+def outcome_of(error: CallFailed, subject: object) -> AttemptOutcome:
     """What the attempt ends with where the write of `subject`, such as `claim ns/a`, is not tried again."""
     match write_outcome(error):
         case WriteOutcome.DEFECT:
