@@ -1,8 +1,8 @@
 """Undoes what an attempt wrote to a claim: a small state machine that reads the claim before each edit.
 
-An allocation that only this pod uses is removed, then finalizer and intent; of a shared one, only the pod's
-reservation. An unanswered write of the attempt may still be stored: each edit moves the claim's version, and where
-there is nothing to undo a fence does, so that it never is. A claim that another attempt has taken over stays as it is.
+An allocation that only this pod uses is removed, then finalizer and intent. Of a shared allocation, only the pod's
+reservation is removed. A write of the attempt without an answer may still be stored. So each edit changes the claim's
+version; if there is nothing to undo, a fence does. A claim that another attempt has taken over is not changed.
 """
 
 from scheduler.attempt import claim_calls, claim_objects

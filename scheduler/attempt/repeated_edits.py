@@ -1,7 +1,7 @@
-"""Edits a claim again and again, each time as its current state requires, until nothing is left to do.
+"""Edits a claim repeatedly, each time as its current state requires, until nothing is left to do.
 
-A conflict, or an unanswered write, is resolved by reading the claim again: what was sent is stored, or is sent again
-under the same version, or can never be stored.
+After a conflict or a lost answer, the claim is read again: the edit is stored, or is sent again for the same version,
+or can no longer be stored.
 """
 
 import logging

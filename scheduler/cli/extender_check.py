@@ -1,4 +1,4 @@
-"""`dra extender check`: what in kube-scheduler's configuration goes wrong with the extender."""
+"""`dra extender check`: checks kube-scheduler's configuration for problems with the extender."""
 
 import shlex
 import sys

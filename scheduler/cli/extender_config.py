@@ -1,4 +1,4 @@
-"""`dra extender config`: the configuration with which kube-scheduler asks the extender."""
+"""`dra extender config`: writes kube-scheduler's configuration for the extender."""
 
 import click
 

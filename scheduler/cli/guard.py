@@ -1,4 +1,4 @@
-"""`dra guard`: the webhook that refuses an allocation of what another claim holds."""
+"""`dra guard`: the webhook that refuses devices that another claim holds."""
 
 import sys
 from collections.abc import Mapping

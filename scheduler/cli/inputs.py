@@ -1,4 +1,4 @@
-"""What commands on files have in common: the options that say what is in force, the reading, the choice of pods."""
+"""What commands on files share: options, reading the input, and selecting pods."""
 
 import gc
 from collections import Counter

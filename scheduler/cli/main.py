@@ -1,4 +1,4 @@
-"""`dra`: the entry of all subcommands. A subcommand is imported when it is used, so that help is quick."""
+"""`dra`: the entry point of all subcommands. A subcommand is imported when it is used, so that help is fast."""
 
 import importlib
 import os

@@ -1,4 +1,4 @@
-"""Pods: who they are, where they may run, what they take of a node, and which claims they need.
+"""Pods: their identity, where they may run, what they request from a node, and which claims they need.
 
 Source: k8s.io/api core/v1 Pod; KEP-4381 for resourceClaims.
 """

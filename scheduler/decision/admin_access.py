@@ -1,4 +1,4 @@
-"""Admin access is for namespaces that are labelled for it: the API server refuses its allocation elsewhere.
+"""Admin access is allowed only in labelled namespaces: the API server rejects its allocation elsewhere.
 
 Source: KEP-5018; k8s.io/kubernetes pkg/registry/resource, AuthorizedForAdmin.
 """

@@ -1,7 +1,7 @@
-"""How the extender is set up: a file, and flags that have the last word.
+"""The configuration of the extender: a file, and flags that override it.
 
-Whoever can call it decides where pods go and has their claims written. So anything but loopback takes TLS, an authority
-of clients, and a list of those that may call.
+A caller can have any pod bound and its claims written. So any address but loopback requires TLS, a CA of clients, and a
+list of allowed names.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What the extender counts and times, for Prometheus: its calls, and the metrics that every program has."""
+"""The metrics of the extender: its calls, and the metrics that every program has."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

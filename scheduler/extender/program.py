@@ -1,6 +1,6 @@
 """The extender as a program: fill the caches, recover, answer until stopped.
 
-Told to stop, it takes no call any more; what is being bound ends or is taken back, within ten seconds.
+On SIGTERM it accepts no further calls; bindings in progress are completed or undone within ten seconds.
 """
 
 import asyncio

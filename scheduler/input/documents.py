@@ -1,6 +1,6 @@
-"""Paths to raw objects: YAML with many documents, JSON, lists in lists, directories, standard input.
+"""Paths to raw objects: YAML with many documents, JSON, nested lists, folders, standard input.
 
-Nothing is dropped without a word: what cannot be read is a `Finding` with file and document.
+Nothing is dropped silently: whatever cannot be read is a `Finding` with file and document.
 """
 
 import codecs

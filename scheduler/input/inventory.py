@@ -1,9 +1,8 @@
-"""Raw objects to typed ones: the inventory of a cluster, with everything that is wrong with the input.
+"""Raw objects to typed ones: the inventory of a cluster, with all errors and warnings of the input.
 
-All errors are collected, so that one run reports all of them. An object that appears twice is an error
-unless both say the same, or one was read later than the other: a must-gather reads pods twice.
-An object with generateName gets a name, the same on every run.
-Kinds that no allocation depends on are counted and named.
+All errors are collected and reported in one run. An object that appears twice is an error unless both copies are equal,
+or one was read later than the other: a must-gather contains some pods twice. An object with generateName gets a name,
+the same on every run. Kinds that no allocation depends on are counted and named.
 """
 
 from collections import Counter

@@ -1,7 +1,7 @@
-"""What in kube-scheduler's configuration goes wrong with an extender for devices, each with its consequence.
+"""Mistakes in kube-scheduler's configuration with an extender for devices, each with its consequence.
 
-Little of it keeps kube-scheduler from starting, or shows in its log: most shows as pods that wait without need, and
-some as two pods on one device. A function for each trap, over the file as it was read.
+Few of them keep kube-scheduler from starting, or appear in its log: most show as pods that wait needlessly, and some as
+two pods on one device. One function for each trap, over the file as it was read.
 Source: pkg/scheduler/extender.go and schedule_one.go of Kubernetes 1.36.3; docs/extender.md has them one by one.
 """
 

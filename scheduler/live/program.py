@@ -1,8 +1,8 @@
 """The live scheduler as a program: fill the caches, become the leader, recover, schedule until stopped.
 
 A replica that does not lead watches and writes nothing; a leader that loses the lease stops writing and exits. On
-SIGTERM no further pod is tried; attempts under way end or are undone, and events and conditions are written, all within
-ten seconds.
+SIGTERM no further pod is tried. Attempts in progress are completed or undone, and events and conditions are written,
+all within ten seconds.
 """
 
 import asyncio

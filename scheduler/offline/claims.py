@@ -1,4 +1,4 @@
-"""Pods to their claims: resolved as the scheduler resolves them, made from templates where there are none yet.
+"""Pods to their claims: resolved as the scheduler resolves them, and created from templates if they do not exist yet.
 
 Source: KEP-4381 (resolution by pod.status.resourceClaimStatuses, the owner check), and the resource
 claim controller, which makes claims of templates.

@@ -1,7 +1,7 @@
-"""Who may read what is served: the API server is asked who a token belongs to, and whether its owner may.
+"""Authentication and authorization of readers: the API server says who owns a token, and whether the owner may read.
 
-As kube-scheduler does it: TokenReview, then SubjectAccessReview for the path; each answer counts for ten seconds. While
-the API server does not answer, nobody is let in whom it has not let in just before.
+As in kube-scheduler: TokenReview, then SubjectAccessReview for the path; each answer is cached for ten seconds. While
+the API server does not answer, only cached answers count.
 Source: k8s.io/apiserver's delegating authenticator and authorizer; authentication.k8s.io/v1, authorization.k8s.io/v1.
 """
 

@@ -41,7 +41,7 @@ Kind = TypeVar("Kind")
 disable_created_metrics()  # type: ignore[no-untyped-call] # prometheus_client has no types for it
 
 
-class Result(StrEnum):
+class AttemptResult(StrEnum):
     """How an attempt to schedule a pod ended."""
 
     SCHEDULED = "scheduled"
@@ -207,7 +207,7 @@ class Metrics(CommonMetrics):
         )
         self._incoming = _Children[tuple[str, str], Counter](lambda key: incoming.labels(*key))
 
-    def attempted(self, profile: str, result: Result, duration_s: float) -> None:
+    def attempted(self, profile: str, result: AttemptResult, duration_s: float) -> None:
         """An attempt ended, with its writes where it came to any."""
         self._attempts[profile, result].inc()
         self._attempts_s[profile, result].observe(duration_s)
@@ -225,7 +225,7 @@ class Metrics(CommonMetrics):
         """A pod came into a queue."""
         self._incoming[queue, event].inc()
 
-    def _results(self) -> _Children[tuple[str, Result], Counter]:
+    def _results(self) -> _Children[tuple[str, AttemptResult], Counter]:
         labels = ["result", "profile"]
         metric = Counter(
             "scheduler_schedule_attempts",
@@ -235,7 +235,7 @@ class Metrics(CommonMetrics):
         )
         return _Children(lambda key: metric.labels(key[1].value, key[0]))
 
-    def _result_durations(self) -> _Children[tuple[str, Result], Histogram]:
+    def _result_durations(self) -> _Children[tuple[str, AttemptResult], Histogram]:
         text, labels = (
             "Duration of attempts: decision and binding.",
             ["result", "profile"],

@@ -1,7 +1,7 @@
 """Profiles in the configuration file, by their field names in KubeSchedulerConfiguration.
 
-Only what this program does can be said: plugins are switched at all points (`multiPoint`), as filters and as scores.
-Every problem names its field.
+The file can only express what this program does: plugins are enabled and disabled at all points (`multiPoint`), as
+filters and as scores. Every problem names its field.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

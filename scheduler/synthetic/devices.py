@@ -36,7 +36,7 @@ MODELS = (A100, H100)
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class PublishedDevices:
     """What a driver publishes on a node. counter_sets: what the devices are cut from."""
 
     driver: str
@@ -53,39 +53,41 @@ class Host:
     driver_version: str
 
 
-def whole_gpus(host: Host, model: GpuModel) -> Published:
+def whole_gpus(host: Host, model: GpuModel) -> PublishedDevices:
     """GPUs that one claim each has."""
-    return Published(GPU_DRIVER, [_gpu(host, index, model, "gpu") for index in range(host.number)])
+    return PublishedDevices(GPU_DRIVER, [_gpu(host, index, model, "gpu") for index in range(host.number)])
 
 
-def shared_gpus(host: Host, model: GpuModel) -> Published:
+def shared_gpus(host: Host, model: GpuModel) -> PublishedDevices:
     """GPUs that several claims share, by memory and compute."""
     capacity = {
         "memory": {"value": f"{model.memory_gi}Gi", "requestPolicy": _range("4Gi", "1Gi")},
         "compute": {"value": "100", "requestPolicy": {"default": "10", "validValues": _TENTHS}},
     }
     sharing = {"allowMultipleAllocations": True, "capacity": capacity}
-    return Published(GPU_DRIVER, [{**_gpu(host, i, model, "shared-gpu"), **sharing} for i in range(host.number)])
+    return PublishedDevices(GPU_DRIVER, [{**_gpu(host, i, model, "shared-gpu"), **sharing} for i in range(host.number)])
 
 
-def partitioned_gpus(host: Host, model: GpuModel) -> Published:
+def partitioned_gpus(host: Host, model: GpuModel) -> PublishedDevices:
     """GPUs that can be cut by MIG: the whole ones, and each partition at each place; a counter set for each GPU."""
     devices = [device for index in range(host.number) for device in _partitions(host, index, model)]
     whole = _counters(model.partitioning.whole)
     sets = [{"name": f"gpu-{index}", "counters": whole} for index in range(host.number)]
-    return Published(GPU_DRIVER, devices, sets)
+    return PublishedDevices(GPU_DRIVER, devices, sets)
 
 
-def whole_nics(host: Host) -> Published:
+def whole_nics(host: Host) -> PublishedDevices:
     """A NIC beside each GPU; every second has RDMA, that is one behind each PCIe root."""
-    return Published(NIC_DRIVER, [_nic(host, index, "nic") for index in range(host.number)])
+    return PublishedDevices(NIC_DRIVER, [_nic(host, index, "nic") for index in range(host.number)])
 
 
-def shared_nics(host: Host) -> Published:
+def shared_nics(host: Host) -> PublishedDevices:
     """NICs that several claims share, by bandwidth in bits per second."""
     capacity = {"bandwidth": {"value": "400G", "requestPolicy": _range("1G", "1G")}}
     sharing = {"allowMultipleAllocations": True, "capacity": capacity}
-    return Published(NIC_DRIVER, [{**_nic(host, index, "shared-nic"), **sharing} for index in range(host.number)])
+    return PublishedDevices(
+        NIC_DRIVER, [{**_nic(host, index, "shared-nic"), **sharing} for index in range(host.number)]
+    )
 
 
 _TENTHS = [str(10 * number) for number in range(1, 11)]

@@ -8,7 +8,7 @@ from scheduler.synthetic.devices import (
     A100,
     H100,
     Host,
-    Published,
+    PublishedDevices,
     partitioned_gpus,
     shared_gpus,
     shared_nics,
@@ -17,7 +17,7 @@ from scheduler.synthetic.devices import (
 )
 from scheduler.synthetic.shapes import GPU, MIG, NIC, RDMA, SHARED_GPU, SHARED_NIC
 
-Driver = Callable[[Host], Published]
+Driver = Callable[[Host], PublishedDevices]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

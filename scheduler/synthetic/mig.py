@@ -10,7 +10,7 @@ MEMORY_SLICES = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
+class MigProfile:
     """A kind of partition. compute, memory: slices of the GPU that it takes. places: where its memory may start."""
 
     name: str
@@ -46,14 +46,14 @@ class Partitioning:
     """The partitions of a GPU. slice_gi: memory of one slice. The last profile is the whole GPU."""
 
     slice_gi: int
-    profiles: Sequence[Profile]
+    profiles: Sequence[MigProfile]
 
     @property
     def whole(self) -> Mapping[str, str]:
         """The counters of a GPU."""
         return self.profiles[-1].counters(0, self.slice_gi)
 
-    def partitions(self) -> Iterator[tuple[Profile, int]]:
+    def partitions(self) -> Iterator[tuple[MigProfile, int]]:
         """Each profile at each of its places."""
         for profile in self.profiles:
             for place in profile.places:
@@ -69,25 +69,25 @@ _FIRST = (0,)
 A100_40GB = Partitioning(
     5,
     (
-        Profile("1g.5gb", 1, 1, _ONES, 1, 0, 0, 0),
-        Profile("1g.5gb+me", 1, 1, _ONES, 1, 1, 1, 1),
-        Profile("1g.10gb", 1, 2, _PAIRS, 1, 1, 0, 0),
-        Profile("2g.10gb", 2, 2, _THREE_PAIRS, 2, 1, 0, 0),
-        Profile("3g.20gb", 3, 4, _HALVES, 3, 2, 0, 0),
-        Profile("4g.20gb", 4, 4, _FIRST, 4, 2, 0, 0),
-        Profile("7g.40gb", 7, MEMORY_SLICES, _FIRST, 7, 5, 1, 1),
+        MigProfile("1g.5gb", 1, 1, _ONES, 1, 0, 0, 0),
+        MigProfile("1g.5gb+me", 1, 1, _ONES, 1, 1, 1, 1),
+        MigProfile("1g.10gb", 1, 2, _PAIRS, 1, 1, 0, 0),
+        MigProfile("2g.10gb", 2, 2, _THREE_PAIRS, 2, 1, 0, 0),
+        MigProfile("3g.20gb", 3, 4, _HALVES, 3, 2, 0, 0),
+        MigProfile("4g.20gb", 4, 4, _FIRST, 4, 2, 0, 0),
+        MigProfile("7g.40gb", 7, MEMORY_SLICES, _FIRST, 7, 5, 1, 1),
     ),
 )
 
 H100_80GB = Partitioning(
     10,
     (
-        Profile("1g.10gb", 1, 1, _ONES, 1, 1, 1, 0),
-        Profile("1g.10gb+me", 1, 1, _ONES, 1, 1, 1, 1),
-        Profile("1g.20gb", 1, 2, _PAIRS, 1, 1, 1, 0),
-        Profile("2g.20gb", 2, 2, _THREE_PAIRS, 2, 2, 2, 0),
-        Profile("3g.40gb", 3, 4, _HALVES, 3, 3, 3, 0),
-        Profile("4g.40gb", 4, 4, _FIRST, 4, 4, 4, 0),
-        Profile("7g.80gb", 7, MEMORY_SLICES, _FIRST, 8, 7, 7, 1),
+        MigProfile("1g.10gb", 1, 1, _ONES, 1, 1, 1, 0),
+        MigProfile("1g.10gb+me", 1, 1, _ONES, 1, 1, 1, 1),
+        MigProfile("1g.20gb", 1, 2, _PAIRS, 1, 1, 1, 0),
+        MigProfile("2g.20gb", 2, 2, _THREE_PAIRS, 2, 2, 2, 0),
+        MigProfile("3g.40gb", 3, 4, _HALVES, 3, 3, 3, 0),
+        MigProfile("4g.40gb", 4, 4, _FIRST, 4, 4, 4, 0),
+        MigProfile("7g.80gb", 7, MEMORY_SLICES, _FIRST, 8, 7, 7, 1),
     ),
 )

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
-from scheduler.synthetic.devices import Host, Json, Published
+from scheduler.synthetic.devices import Host, Json, PublishedDevices
 from scheduler.synthetic.draw import Draw, Mix
 from scheduler.synthetic.machines import Machine
-from scheduler.synthetic.shapes import CLASSES, Shape
+from scheduler.synthetic.shapes import CLASSES, PodShape
 
 API = "resource.k8s.io/v1"
 ZONES = 3
@@ -27,7 +27,7 @@ _DRIVER_VERSIONS = Mix({"570.86.15": 9, "565.57.1": 1})
 T = TypeVar("T")
 
 
-def classes(machines: Mix[Machine], shapes: Mix[Shape]) -> Iterator[Json]:
+def classes(machines: Mix[Machine], shapes: Mix[PodShape]) -> Iterator[Json]:
     """The classes of what machines have and of what shapes ask for."""
     wanted = {name for machine in machines.weights for name in machine.classes}
     wanted |= {name for shape in shapes.weights for name in shape.classes}
@@ -63,7 +63,7 @@ def slices(machine: Machine, host: Host) -> Iterator[Json]:
         yield from _pool(host, driver(host))
 
 
-def _pool(host: Host, published: Published) -> Iterator[Json]:
+def _pool(host: Host, published: PublishedDevices) -> Iterator[Json]:
     most = _DEVICES_OF_COUNTERS if published.counter_sets else _DEVICES_OF_SLICE
     contents = [{"sharedCounters": part} for part in _parts(published.counter_sets, _COUNTER_SETS_OF_SLICE)]
     contents += [{"devices": part} for part in _parts(published.devices, most)]
@@ -78,7 +78,7 @@ def _parts(things: Sequence[T], most: int) -> Iterator[Sequence[T]]:
     return (things[start : start + most] for start in range(0, len(things), most))
 
 
-def templates(shapes: Mix[Shape], namespace: str) -> Iterator[Json]:
+def templates(shapes: Mix[PodShape], namespace: str) -> Iterator[Json]:
     """The claim templates of the shapes that have devices."""
     for shape in shapes.weights:
         if shape.requests:
@@ -87,19 +87,19 @@ def templates(shapes: Mix[Shape], namespace: str) -> Iterator[Json]:
             yield {"apiVersion": API, "kind": "ResourceClaimTemplate", "metadata": metadata, "spec": spec}
 
 
-def pod_shapes(seed: int, shapes: Mix[Shape], pods: int) -> Iterator[tuple[int, Shape]]:
+def pod_shapes(seed: int, shapes: Mix[PodShape], pods: int) -> Iterator[tuple[int, PodShape]]:
     """(number, shape) of each pod: fewer pods of the same seed are the first of more."""
     draw = Draw(seed, "pods")
     return ((number, shapes.draw(draw)) for number in range(pods))
 
 
-def claim(number: int, shape: Shape, namespace: str) -> Json:
+def claim(number: int, shape: PodShape, namespace: str) -> Json:
     """The claim of the pod of that number, where it has its own."""
     metadata = {"name": _pod_name(number, shape), "namespace": namespace}
     return {"apiVersion": API, "kind": "ResourceClaim", "metadata": metadata, "spec": {"devices": shape.devices}}
 
 
-def pod(number: int, shape: Shape, namespace: str, *, owns_claim: bool = False) -> Json:
+def pod(number: int, shape: PodShape, namespace: str, *, owns_claim: bool = False) -> Json:
     """The pod of that number. owns_claim: it names a claim of its own name, in place of the template of its shape."""
     name = _pod_name(number, shape)
     source = {"resourceClaimName": name} if owns_claim else {"resourceClaimTemplateName": shape.name}
@@ -113,6 +113,6 @@ def pod(number: int, shape: Shape, namespace: str, *, owns_claim: bool = False) 
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
-def _pod_name(number: int, shape: Shape) -> str:
+def _pod_name(number: int, shape: PodShape) -> str:
     """Their order is that of the numbers, so that pods of all shapes are placed by turns."""
     return f"pod-{number:07}-{shape.name}"

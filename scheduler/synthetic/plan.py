@@ -11,7 +11,7 @@ from scheduler.synthetic.devices import Json
 from scheduler.synthetic.draw import Mix
 from scheduler.synthetic.machines import MACHINES, Machine
 from scheduler.synthetic.presets import Preset, Weights
-from scheduler.synthetic.shapes import Shape
+from scheduler.synthetic.shapes import PodShape
 
 T = TypeVar("T")
 
@@ -32,7 +32,7 @@ class Plan:
     machines: Mix[Machine]
     nodes: int
     devices: int
-    shapes: Mix[Shape]
+    shapes: Mix[PodShape]
     pods: int
     namespace: str
     own_claims: bool = False
@@ -66,7 +66,7 @@ def machines_of(preset: Preset, weights: Weights) -> Mix[Machine]:
     return _mix("machine", MACHINES, weights or preset.machines)
 
 
-def shapes_of(preset: Preset, weights: Weights, devices: int) -> Mix[Shape]:
+def shapes_of(preset: Preset, weights: Weights, devices: int) -> Mix[PodShape]:
     """The shapes likewise, for nodes with so many devices; of a preset those that such nodes can hold."""
     known = shapes(devices)
     chosen = weights or {name: weight for name, weight in preset.shapes.items() if name in known}

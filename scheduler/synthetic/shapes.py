@@ -35,7 +35,7 @@ CLASSES: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Shape:
+class PodShape:
     """A kind of pod. cpu, memory_gi: its own requests. milli_gpus: what it takes of GPUs, in thousandths of one.
 
     requests, constraints: of its claim; without requests it has none. least_devices: that a node has to have for it.

@@ -1,7 +1,7 @@
 """Creates and allocates the claim for a pod's extended resources.
 
-All attempts for a pod use the same name, so that there is at most one such claim. An attempt that finds one that is not
-its own leaves it alone, and the pod waits until it is gone.
+All attempts for a pod use the same name, so that there is at most one such claim. If a claim of that name belongs to
+somebody else, the pod waits until it is gone.
 Source: KEP-5004; kube-scheduler's DynamicResources plugin, PreBind.
 """
 

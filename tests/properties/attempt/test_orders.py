@@ -25,13 +25,13 @@ from scheduler.attempt.call_limit import CallLimit
 from scheduler.attempt.claim_objects import ClaimKey, Json, allocation_of, is_made_for, key_of, results_of, version_of
 from scheduler.attempt.deallocate import deallocate_one
 from scheduler.attempt.decision import (
+    AttemptOutcome,
     Bound,
     BoundElsewhere,
     ClaimPlan,
     Decision,
     ExtendedPlan,
     Gone,
-    Outcome,
     PodKey,
 )
 from scheduler.attempt.listener import Listener
@@ -152,7 +152,7 @@ class Process(WatchedClaims, Listener):
             if isinstance(outcome, Bound | BoundElsewhere | Gone):
                 return
 
-    async def attempt(self, pod: Json, own: list[Json], held: dict[tuple[str, str], Json]) -> Outcome | None:
+    async def attempt(self, pod: Json, own: list[Json], held: dict[tuple[str, str], Json]) -> AttemptOutcome | None:
         nodes = [node for node in NODES if all(node in nodes_of(allocation_of(one) or {}, node) for one in own)]
         metadata = pod["metadata"]
         key = PodKey(NAMESPACE, metadata["name"], metadata["uid"], metadata["resourceVersion"], "ours")
@@ -183,7 +183,7 @@ class Process(WatchedClaims, Listener):
             decision = replace(decision, extended=plan, pod_status={EXTENDED_STATUS: plan.claim.status})
         return await self.carry_out(decision)
 
-    async def carry_out(self, decision: Decision) -> Outcome:
+    async def carry_out(self, decision: Decision) -> AttemptOutcome:
         attempt = new_attempt(self.binder, decision)
         outcome = await run(self.binder, attempt, list(steps(self.binder, attempt)))
         if not isinstance(outcome, Bound | BoundElsewhere):  # by somebody else, maybe: then all stays as it is

@@ -293,9 +293,9 @@ def test_a_claim_with_and_without_the_default_namespace_is_one_claim() -> None:
 
 def test_an_unknown_field_is_a_warning_that_says_what_follows() -> None:
     inventory = taken(a_slice("s", devices=[{"name": "gpu-0", "flavour": "sweet"}]))
+    field = "test.yaml, document 1: ResourceSlice s: spec.devices[0].flavour"
     assert [str(warning) for warning in inventory.warnings] == [
-        "test.yaml, document 1: ResourceSlice s: spec.devices[0].flavour: unknown field; the object that contains it is "
-        "not used"
+        f"{field}: unknown field; the object that contains it is not used"
     ]
     assert inventory.slices[0].devices[0].unknown_fields == ("flavour",)
 

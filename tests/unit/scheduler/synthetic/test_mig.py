@@ -6,10 +6,10 @@ from itertools import combinations_with_replacement
 import pytest
 
 from scheduler.synthetic.devices import MODELS, GpuModel
-from scheduler.synthetic.mig import A100_40GB, Partitioning, Profile
+from scheduler.synthetic.mig import A100_40GB, MigProfile, Partitioning
 
 
-def taken(partitioning: Partitioning, *placed: tuple[Profile, int]) -> Counter[str]:
+def taken(partitioning: Partitioning, *placed: tuple[MigProfile, int]) -> Counter[str]:
     """The sum of the counters, memory in Gi."""
     total: Counter[str] = Counter()
     for profile, place in placed:
@@ -18,14 +18,14 @@ def taken(partitioning: Partitioning, *placed: tuple[Profile, int]) -> Counter[s
     return total
 
 
-def fits(partitioning: Partitioning, *placed: tuple[Profile, int]) -> bool:
+def fits(partitioning: Partitioning, *placed: tuple[MigProfile, int]) -> bool:
     whole = {name: int(amount.removesuffix("Gi")) for name, amount in partitioning.whole.items()}
     return all(amount <= whole.get(name, 0) for name, amount in taken(partitioning, *placed).items())
 
 
-def most(partitioning: Partitioning, profile: Profile) -> int:
+def most(partitioning: Partitioning, profile: MigProfile) -> int:
     """How many partitions of the profile fit on an empty GPU, tried one place after the other."""
-    placed: list[tuple[Profile, int]] = []
+    placed: list[tuple[MigProfile, int]] = []
     for place in profile.places:
         if fits(partitioning, *placed, (profile, place)):
             placed.append((profile, place))
