@@ -18,6 +18,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "extender": ("scheduler.cli.extender", "Run the scheduler extender of kube-scheduler."),
     "guard": ("scheduler.cli.guard", "Run the guard, which refuses devices that another claim holds."),
     "scheduler": ("scheduler.cli.scheduler", "Run and configure the live scheduler of a cluster."),
+    "simulate": ("scheduler.cli.simulate", "Simulate arrivals and departures of pods, by several policies."),
     "verify": ("scheduler.cli.verify", "Replay recorded cases and compare the answers."),
 }
 """Name to (module, which has `command`; what help says)."""

@@ -17,6 +17,7 @@ from scheduler.decision.schedule_result import Failed, NotPlaced, Placed
 from scheduler.offline.placement import NO_NODE, Look, PlacedPod, Placement, UnplacedPod
 from scheduler.plugins.plugin import Reason
 from scheduler.queue.queue import PodBackoff, PodPlace, Queue, QueuedPod
+from scheduler.simulation.changes import belongs_to_node
 from scheduler.simulation.events import (
     ClassAppears,
     Event,
@@ -26,10 +27,10 @@ from scheduler.simulation.events import (
     PodArrives,
     PodGoes,
     RuleAppears,
-    RuleGoes,
     SliceAppears,
     SliceGoes,
 )
+from scheduler.simulation.jobs import unscheduled
 from scheduler.state.changes import (
     ClaimChanged,
     ClassChanged,
@@ -40,9 +41,8 @@ from scheduler.state.changes import (
 )
 from scheduler.state.changes import Event as Change
 
+_HARDWARE = (NodeAppears, NodeGoes, SliceAppears, SliceGoes, ClassAppears)
 _NO_EXECUTE = "NoExecute"
-_STAYING = frozenset({"DaemonSet", "Node"})
-"""Controllers whose pods belong to their node: kubectl drain leaves them alone, and they go with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class _PodEnds:
     uid: str
 
 
-class Watcher:
+class Follower:
     """Somebody who follows a run; every method may be left as it is."""
 
     def at(self, time_s: float) -> None:
@@ -84,6 +84,9 @@ class Watcher:
     def evicted(self, pod: Pod) -> None:
         """A pod has lost its node, and waits for another one."""
 
+    def hardware_changed(self) -> None:
+        """Nodes or slices have come, gone or changed."""
+
 
 class Simulation:
     """A run over the cluster of a placement, which it changes.
@@ -96,7 +99,7 @@ class Simulation:
         self,
         placement: Placement,
         on_decision: Callable[[Attempted], None],
-        watcher: Watcher | None = None,
+        follower: Follower | None = None,
         *,
         retries: bool = True,
     ) -> None:
@@ -105,7 +108,7 @@ class Simulation:
         self._placement = placement
         self._cluster = placement.cluster
         self._on_decision = on_decision
-        self._watcher = watcher or Watcher()
+        self._watcher = follower or Follower()
         self._retries = retries
         self._durations: dict[str, float] = {}
         self._ends: dict[str, int] = {}
@@ -130,14 +133,17 @@ class Simulation:
         It ends when nothing more happens: pods that only an event could help are left waiting.
         Cost: O(events) decisions, and those of pods that events may help.
         """
-        for time_s, event in events:
-            self._events.append((time_s, next(self._numbers), event))
+        for time_s, given in events:
+            self._events.append((time_s, next(self._numbers), given))
         heapify(self._events)
         while (moment := self._next_moment()) is not None:
             self._watcher.at(max(self.now, moment))
             self.now = max(self.now, moment)
             while self._events and self._events[0][0] <= self.now:
-                self._happen(*heappop(self._events)[1:])
+                _, number, event = heappop(self._events)
+                self._happen(number, event)
+                if isinstance(event, _HARDWARE):
+                    self._watcher.hardware_changed()
             while entry := self._queue.pop(self.now):
                 self._attempt(entry)
 
@@ -206,7 +212,7 @@ class Simulation:
 
     # -- events
 
-    def _happen(self, number: int, event: "Event | _PodEnds") -> None:  # noqa: C901, PLR0912 - one case for each event
+    def _happen(self, number: int, event: "Event | _PodEnds") -> None:  # noqa: C901 - one case for each event
         match event:
             case PodArrives(pod, duration_s):
                 if duration_s is not None:
@@ -223,7 +229,7 @@ class Simulation:
             case NodeGoes(name):
                 self._node_goes(name)
             case NodeDrains(name):
-                self._evict(pod for pod in self._pods_on(name) if not _stays(pod))
+                self._evict(pod for pod in self._pods_on(name) if not belongs_to_node(pod))
             case SliceAppears(new):
                 self._cluster.set_slice(new)
                 self._note(SliceChanged(self._slices.get(new.name), new))
@@ -236,9 +242,6 @@ class Simulation:
                 self._note(ClassChanged(None, new_class))
             case RuleAppears(rule):
                 self._cluster.set_taint_rule(rule)
-                self._note(TaintRulesChanged())
-            case RuleGoes(name):
-                self._cluster.remove_taint_rule(name)
                 self._note(TaintRulesChanged())
 
     def _node_appears(self, node: Node) -> None:
@@ -257,9 +260,9 @@ class Simulation:
         old = self._cluster.node(name)
         self._cluster.remove_node(name)
         self._note(NodeChanged(old, None))
-        for pod in filter(_stays, pods):
+        for pod in filter(belongs_to_node, pods):
             self._go(pod.uid)
-        self._evict(pod for pod in pods if not _stays(pod))
+        self._evict(pod for pod in pods if not belongs_to_node(pod))
 
     def _pods_on(self, node: str) -> Iterator[Pod]:
         for uid in tuple(self._on_node.get(node, ())):
@@ -275,7 +278,7 @@ class Simulation:
             self._release(self.placed[pod.uid])
         for pod in evicted:
             self._watcher.evicted(pod)
-            self._queue.add(replace(pod, node_name="", nominated_node="", claim_statuses={}, by_claims=()), self.now)
+            self._queue.add(unscheduled(pod), self.now)
 
     def _go(self, uid: str) -> None:
         """The pod is gone, and what it had is free for others."""
@@ -300,10 +303,6 @@ class Simulation:
 
     def _note(self, change: Change) -> None:
         self._queue.on_event(change, self.now)
-
-
-def _stays(pod: Pod) -> bool:
-    return pod.owner is not None and pod.owner.kind in _STAYING
 
 
 def _freed(claim: Claim) -> ClaimChanged:

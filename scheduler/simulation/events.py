@@ -74,22 +74,6 @@ class RuleAppears:
     rule: TaintRule
 
 
-@dataclass(frozen=True, slots=True)
-class RuleGoes:
-    """The DeviceTaintRule of that name is gone."""
-
-    name: str
-
-
 Event = (
-    PodArrives
-    | PodGoes
-    | NodeAppears
-    | NodeGoes
-    | NodeDrains
-    | SliceAppears
-    | SliceGoes
-    | ClassAppears
-    | RuleAppears
-    | RuleGoes
+    PodArrives | PodGoes | NodeAppears | NodeGoes | NodeDrains | SliceAppears | SliceGoes | ClassAppears | RuleAppears
 )
