@@ -1,4 +1,4 @@
-"""What commands on files have in common: the options that say what is in force, the reading, the choice of pods."""
+"""What commands on files share: options, reading the input, and selecting pods."""
 
 import gc
 from collections import Counter
@@ -232,7 +232,7 @@ class Input:
         if users:
             return users, []
         if key not in self.claims.objects:
-            missing = f"claim {'/'.join(key)} is not in the input, nor made of a template for a pod of it"
+            missing = f"claim {'/'.join(key)} is neither in the input nor created from a template for a pod in it"
             stop(f"{missing}{_meant(key, self.claims.objects)}")
         return [], [self.claims.objects[key].claim]
 

@@ -1,4 +1,4 @@
-"""How far a long command is, on standard error: nothing for the first second, then a line that is written over."""
+"""Progress of a long command on standard error: nothing for the first second, then one line that is overwritten."""
 
 import sys
 import threading

@@ -1,6 +1,6 @@
-"""Recorded cases, a JSON object a line, each with the reference's answer: how they are read, and how commands end.
+"""Recorded cases, one JSON object per line, each with the reference's answer: reading them, and exit codes.
 
-What `dra verify allocation` and `dra verify scheduling` share; what a case holds is theirs.
+Shared by `dra verify allocation` and `dra verify scheduling`, which define the fields of a case.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Pods: who they are, where they may run, what they take of a node, and which claims they need.
+"""Pods: their identity, where they may run, what they request from a node, and which claims they need.
 
 Source: k8s.io/api core/v1 Pod; KEP-4381 for resourceClaims.
 """
@@ -408,7 +408,7 @@ def _claims_errors(claims: Sequence[_PodClaimFields]) -> Iterator[FieldError]:
     for position, claim in enumerate(claims):
         yield from _entry_errors(f"spec.resourceClaims[{position}]", claim)
     for position, name in duplicates(claim.name for claim in claims):
-        yield FieldError(f"spec.resourceClaims[{position}].name", name, "stands twice")
+        yield FieldError(f"spec.resourceClaims[{position}].name", name, "must be unique")
 
 
 def _label_errors(path: str, labels: Mapping[str, str]) -> Iterator[FieldError]:
@@ -450,7 +450,7 @@ def _toleration_errors(path: str, toleration: _TolerationFields) -> Iterator[Fie
 def _entry_errors(path: str, claim: _PodClaimFields) -> Iterator[FieldError]:
     yield from name_error(f"{path}.name", claim.name, names.short_name)
     if claim.source is not None:
-        yield FieldError(f"{path}.source", claim.source, "is gone since Kubernetes 1.31: its field belongs beside name")
+        yield FieldError(f"{path}.source", claim.source, "was removed in Kubernetes 1.31: set its field next to name")
         return
     if bool(claim.resourceClaimName) == bool(claim.resourceClaimTemplateName):
         message = "needs exactly one of resourceClaimName and resourceClaimTemplateName"

@@ -1,6 +1,6 @@
-"""What nodes say to a pod, or to a claim that no pod uses, when somebody asks: all of them, or by reason.
+"""Why each node can or cannot take a pod, or a claim without a pod; computed if somebody asks.
 
-`decide` says what becomes of a pod, and keeps nothing of its way there; this works it out, as things are now.
+`decide` only returns what becomes of a pod; this module works out the details, for the current state.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

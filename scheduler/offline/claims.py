@@ -1,4 +1,4 @@
-"""Pods to their claims: resolved as the scheduler resolves them, made from templates where there are none yet.
+"""Pods to their claims: resolved as the scheduler resolves them, and created from templates if they do not exist yet.
 
 Source: KEP-4381 (resolution by pod.status.resourceClaimStatuses, the owner check), and the resource
 claim controller, which makes claims of templates.
@@ -55,7 +55,7 @@ class Claims:
         """The claims of which nothing but their devices is known, each with a uid of its own."""
         for number, claim in enumerate(self._holders):
             uid = uid_of("ResourceClaim with errors", claim.namespace, f"{claim.name}/{number}")
-            yield InputClaim(replace(claim, uid=uid), Decoded(None), error="holds an error")
+            yield InputClaim(replace(claim, uid=uid), Decoded(None), error="has errors")
 
     def of(self, pod: Pod) -> list[tuple[PodClaim, InputClaim]] | Waiting:
         """The claims of a pod in the order of its entries; an entry that needs none is left out."""

@@ -1,7 +1,7 @@
 """The main job: pods to nodes and claims to devices, one pod after the other, by the live scheduler's own attempt.
 
-Pods are taken by priority, age and name. What only files have is done here: claims are made of templates, and what is
-decided is as if it were written.
+Pods are placed by priority, age and name. What only files need is done here: claims are created from templates, and
+each result counts for the next pod as if it were written.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -1,8 +1,8 @@
-"""An inventory as the cluster that decisions look at: all that the watches of a living one would show.
+"""Turns an inventory into the cluster that decisions read, as the watches of a live one would.
 
-What the input cannot know is not taken as nothing: a node that does not say how much it has of cpu, memory or pods has
-room for all, and one that says nothing at all has room for whatever pods ask for. What hangs on kinds of storage
-objects that the input does not hold at all is not looked at.
+Missing information does not count as nothing: a node that does not say how much cpu, memory or how many pods it has,
+has room for all, and a node that says nothing at all has room for every resource. Checks that depend on a kind of
+storage object of which the input has none are skipped.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

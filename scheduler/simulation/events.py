@@ -1,4 +1,4 @@
-"""What happens to a simulated cluster from outside."""
+"""Events of a simulated cluster."""
 
 from dataclasses import dataclass
 

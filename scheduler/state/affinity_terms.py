@@ -1,6 +1,6 @@
-"""The terms of affinity and anti-affinity that pods on nodes have, by term, and what they say of a pod in hand.
+"""The affinity and anti-affinity terms of pods on nodes, and what they mean for the pod being decided.
 
-Pods of one workload share their terms, so that a question costs as much as there are different terms, not pods.
+Pods of one workload share their terms, so the cost grows with the number of different terms, not of pods.
 Source: kube-scheduler's plugin InterPodAffinity.
 """
 

@@ -1,7 +1,7 @@
-"""Volumes that claims could get: those that are meant for nobody, by what they are like, and those meant for a claim.
+"""Volumes that claims could get: free ones, grouped by their properties, and those reserved for a claim.
 
-Free volumes that are alike and reached from the same nodes are one group, so that a question costs as much as there are
-groups; which nodes reach one is worked out once, until labels of nodes change.
+Free volumes with equal properties that the same nodes reach are one group, so the cost grows with the number of groups.
+The nodes that reach a group are computed once, until labels of nodes change.
 """
 
 from collections.abc import Iterator

@@ -24,7 +24,7 @@ NAMESPACE = "crowd"
 SCHEDULER = "dra-scheduler"
 GPU = "gpu.example.com"
 NET = "net.example.com"
-WITHIN_S = 600.0
+WITHIN_S = 240.0
 
 W1 = ("PUT", r"/resourceclaims/[^/]+$")
 W2 = ("PUT", r"/resourceclaims/[^/]+/status$")

@@ -179,7 +179,7 @@ def test_an_entry_names_either_a_claim_or_a_template(entry: Json) -> None:
 
 def test_two_entries_of_one_name_are_an_error() -> None:
     entries = [{"name": "dev", "resourceClaimName": name} for name in ("a", "b")]
-    assert pod_errors(a_pod("p", entries=entries)) == ['spec.resourceClaims[1].name: stands twice (got "dev")']
+    assert pod_errors(a_pod("p", entries=entries)) == ['spec.resourceClaims[1].name: must be unique (got "dev")']
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "ReplicaSet"])
@@ -639,7 +639,7 @@ def test_a_name_that_only_a_server_would_make_is_reported_as_missing() -> None:
 def test_an_entry_as_before_kubernetes_1_31_is_reported_with_what_has_changed() -> None:
     (error,) = pod_errors(a_pod("p", entries=[{"name": "gpu", "source": {"resourceClaimTemplateName": "one"}}]))
     assert error == (
-        "spec.resourceClaims[0].source: is gone since Kubernetes 1.31: its field belongs beside name "
+        "spec.resourceClaims[0].source: was removed in Kubernetes 1.31: set its field next to name "
         "(got an object of 1 fields)"
     )
 

@@ -1,0 +1,231 @@
+"""`dra generate`: fleets and workloads from a seed."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+
+import click
+import orjson
+
+from allocator.api import names
+from scheduler.cli.ending import tell
+from scheduler.core_v1.pod import DEFAULT_NAMESPACE
+from scheduler.output.yaml_dump import dump
+from scheduler.synthetic.catalogue import shapes
+from scheduler.synthetic.devices import Json
+from scheduler.synthetic.machines import MACHINES
+from scheduler.synthetic.plan import InvalidMix, Plan, machines_of, shapes_of
+from scheduler.synthetic.presets import PRESETS, Weights
+
+MOST_NODES = 1_000_000
+MOST_PODS = 10_000_000
+"""What the names of nodes and pods have digits for."""
+
+MOST_DEVICES = 64
+"""Of a kind on a node: two for each of what a machine with 32 PCIe roots has."""
+
+_CHUNK = 1 << 20
+"""Characters that are written at once."""
+
+
+def _lines(found: Iterable[Json]) -> Iterator[str]:
+    return (orjson.dumps(one, option=orjson.OPT_APPEND_NEWLINE).decode() for one in found)
+
+
+def _list(found: Iterable[Json]) -> Iterator[str]:
+    yield '{"apiVersion":"v1","kind":"List","items":['
+    before = "\n"
+    for one in found:
+        yield before + orjson.dumps(one).decode()
+        before = ",\n"
+    yield "\n]}\n"
+
+
+def _documents(found: Iterable[Json]) -> Iterator[str]:
+    before = ""
+    for one in found:
+        yield before + dump(one)
+        before = "---\n"
+
+
+FORMATS = {"jsonl": _lines, "json": _list, "yaml": _documents}
+
+_EPILOG = """
+\b
+Exit codes: 0 if everything was written, 2 if options cannot be used or the output cannot be written.
+
+\b
+Examples:
+  dra generate --nodes 100 --pods 500 | dra allocate -
+  dra generate --preset mig --nodes 20 --pods 0 -o yaml > fleet.yaml       a fleet alone
+  dra generate --preset mixed --nodes 5000 --pods 0 > fleet.jsonl
+  dra generate --preset mixed --nodes 0 --pods 20000 > pods.jsonl          a workload alone
+  dra generate --machines gpu-h100=3,gpu-a100=1 --shapes gpu-1=8,gpu-all=2
+  dra generate --list                                                      machines and shapes for mixes
+"""
+
+
+def _weights(_context: click.Context, _option: click.Parameter, text: str) -> Weights:
+    weights: dict[str, int] = {}
+    for part in filter(None, text.split(",")):
+        name, _, weight = part.partition("=")
+        if not (weight.isascii() and weight.isdigit()):
+            raise click.BadParameter(f"{part!r} is not NAME=WEIGHT with a whole number as the weight")
+        if name in weights:
+            raise click.BadParameter(f"{name!r} is there twice")
+        weights[name] = int(weight)
+    return weights
+
+
+def _namespace(_context: click.Context, _option: click.Parameter, name: str) -> str:
+    if names.short_name(name):
+        raise click.BadParameter(f"{name!r} is no name of a namespace")
+    return name
+
+
+@contextmanager
+def _refused(option: str) -> Iterator[None]:
+    """A mix that cannot be made is the option's fault."""
+    try:
+        yield
+    except InvalidMix as error:
+        raise click.BadParameter(str(error), param_hint=option) from error
+
+
+def _printed_catalogue(context: click.Context, _option: click.Parameter, is_asked: bool) -> None:  # noqa: FBT001 - click's
+    if is_asked:
+        click.echo("\n".join(_catalogue()))
+        context.exit()
+
+
+def _catalogue() -> Iterator[str]:
+    """All presets with their weights, machines and shapes."""
+    yield "PRESETS"
+    for name, preset in PRESETS.items():
+        yield f"  {name:14} {preset.summary}"
+        yield f"  {'':14}   --machines {_text(preset.machines)}"
+        yield f"  {'':14}   --shapes {_text(preset.shapes)}"
+    yield from ("", "MACHINES")
+    yield from (f"  {name:14} {machine.summary}" for name, machine in MACHINES.items())
+    yield from ("", "SHAPES")
+    yield from (f"  {name:14} {shape.summary}" for name, shape in shapes(MOST_DEVICES).items())
+
+
+def _text(weights: Weights) -> str:
+    return ",".join(f"{name}={weight}" for name, weight in weights.items())
+
+
+@click.command(name="generate", epilog=_EPILOG)
+@click.option(
+    "--preset",
+    type=click.Choice(list(PRESETS)),
+    default="gpu",
+    show_default=True,
+    help="Machines and shapes of pods, by weight: "
+    + "; ".join(f"{name}: {preset.summary}" for name, preset in PRESETS.items())
+    + ".",
+)
+@click.option(
+    "--nodes", type=click.IntRange(0, MOST_NODES), default=10, show_default=True, help="Number of nodes. 0: no fleet."
+)
+@click.option(
+    "--devices",
+    type=click.IntRange(1, MOST_DEVICES),
+    default=8,
+    show_default=True,
+    help="Devices of each kind on a node: GPUs, and NICs if it has any. CPU and memory grow with them.",
+)
+@click.option(
+    "--pods", type=click.IntRange(0, MOST_PODS), default=20, show_default=True, help="Number of pods. 0: no workload."
+)
+@click.option("--seed", type=int, default=1, show_default=True, help="The same seed gives the same objects everywhere.")
+@click.option(
+    "--machines",
+    "machine_weights",
+    default="",
+    metavar="NAME=WEIGHT,...",
+    callback=_weights,
+    help="Kinds of nodes, in place of the preset's.",
+)
+@click.option(
+    "--shapes",
+    "shape_weights",
+    default="",
+    metavar="NAME=WEIGHT,...",
+    callback=_weights,
+    help="Kinds of pods, in place of the preset's.",
+)
+@click.option("--claims", "own_claims", is_flag=True, help="A ResourceClaim for each pod in place of templates.")
+@click.option(
+    "--namespace",
+    "-n",
+    default=DEFAULT_NAMESPACE,
+    show_default=True,
+    metavar="NAME",
+    callback=_namespace,
+    help="Namespace of the pods.",
+)
+@click.option(
+    "-o", "--output", type=click.Choice(list(FORMATS)), default="jsonl", show_default=True, help="Output format."
+)
+@click.option(
+    "--list",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_printed_catalogue,
+    help="List presets, machines and shapes, and exit.",
+)
+def command(  # noqa: PLR0913 - one for each option
+    *,
+    preset: str,
+    nodes: int,
+    devices: int,
+    pods: int,
+    seed: int,
+    machine_weights: Weights,
+    shape_weights: Weights,
+    own_claims: bool,
+    namespace: str,
+    output: str,
+) -> None:
+    """Print a fleet and a workload of any size: nodes, ResourceSlices, DeviceClasses, claim templates and pods.
+
+    `dra allocate` reads them from a file or from standard input, and a Kubernetes 1.36 API server accepts them.
+
+    Nodes and pods are drawn from the seed, each with the chance of its weight. A fleet does not depend on its workload,
+    and a smaller one is the beginning of a larger one of the same seed; the same holds for pods.
+    """
+    if not nodes + pods:
+        raise click.UsageError("--nodes and --pods are both 0: nothing to print")
+    with _refused("--machines"):
+        machines = machines_of(PRESETS[preset], machine_weights)
+    with _refused("--shapes"):
+        chosen = shapes_of(PRESETS[preset], shape_weights, devices)
+    plan = Plan(seed, machines, nodes, devices, chosen, pods, namespace, own_claims)
+    written: Counter[str] = Counter()
+    _write(FORMATS[output](_counted(plan.objects(), written)))
+    tell([", ".join(_told(written))])
+
+
+def _counted(found: Iterable[Json], written: Counter[str]) -> Iterator[Json]:
+    for one in found:
+        written[one["kind"]] += 1
+        yield one
+
+
+def _told(written: Mapping[str, int]) -> Iterator[str]:
+    for kind, number in written.items():
+        yield f"{number} {kind}{'' if number == 1 else 'es' if kind.endswith('s') else 's'}"
+
+
+def _write(pieces: Iterable[str]) -> None:
+    """To standard output, many at a time."""
+    kept, size = [], 0
+    for piece in pieces:
+        kept.append(piece)
+        size += len(piece)
+        if size >= _CHUNK:
+            click.echo("".join(kept), nl=False)
+            kept, size = [], 0
+    click.echo("".join(kept), nl=False)
