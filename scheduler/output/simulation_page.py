@@ -184,7 +184,7 @@ def _scrolled(inner: Element) -> Element:
 
 
 @dataclass(frozen=True, slots=True)
-class _Axis:
+class _Domain:
     """What a kind of charts is drawn over: the series of a scenario, its places, and how these are worded."""
 
     words: str
@@ -194,18 +194,18 @@ class _Axis:
     places: Sequence[float]
 
 
-def _over_arrivals(policies: Policies) -> _Axis:
+def _over_arrivals(policies: Policies) -> _Domain:
     found = {place for one in _all(policies) for place in one.by_arrivals.arrived_percent}
     label = "requested by the pods that have arrived, % of the capacity"
     words = "against what has been requested"
-    return _Axis(words, label, lambda one: one.by_arrivals, lambda one: one.arrived_percent, sorted(found))
+    return _Domain(words, label, lambda one: one.by_arrivals, lambda one: one.arrived_percent, sorted(found))
 
 
-def _over_time(policies: Policies) -> _Axis:
+def _over_time(policies: Policies) -> _Domain:
     last = max((place for one in _all(policies) for place in one.by_time.time_s[-1:]), default=0.0)
     size, name = next(((size, name) for least, size, name in _UNITS if last >= least), (1.0, "seconds"))
     places = [last * step / _TIMES / size for step in range(_TIMES + 1)] if last else []
-    return _Axis(
+    return _Domain(
         "over time",
         f"virtual time, {name}",
         lambda one: one.by_time,
@@ -218,7 +218,9 @@ def _all(policies: Policies) -> Iterator[Scenario]:
     return (one for found in policies.values() for one in found)
 
 
-def _pictures(pictures: Sequence[_Picture], over: Callable[[Policies], _Axis], policies: Policies) -> Iterator[Element]:
+def _pictures(
+    pictures: Sequence[_Picture], over: Callable[[Policies], _Domain], policies: Policies
+) -> Iterator[Element]:
     axis = over(policies)
     if len(axis.places) < 2:
         return
@@ -233,13 +235,13 @@ def _pictures(pictures: Sequence[_Picture], over: Callable[[Policies], _Axis], p
             yield _figure(Chart(title, axis.label, picture.y_label, end, from_zero=False))
 
 
-def _bands(picture: _Picture, axis: _Axis, policies: Policies) -> Sequence[Band]:
+def _bands(picture: _Picture, axis: _Domain, policies: Policies) -> Sequence[Band]:
     """A band for each policy that has values."""
     found = [band(policy, _curves(picture, axis, scenarios), axis.places) for policy, scenarios in policies.items()]
     return [one for one in found if len(one.places) > 1]
 
 
-def _curves(picture: _Picture, axis: _Axis, scenarios: Sequence[Scenario]) -> Sequence[Curve]:
+def _curves(picture: _Picture, axis: _Domain, scenarios: Sequence[Scenario]) -> Sequence[Curve]:
     """Of the scenarios that have the column."""
     found = [(axis.places_of(axis.series(one)), picture.column(axis.series(one))) for one in scenarios]
     return [(places, values) for places, values in found if values]
