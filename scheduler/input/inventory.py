@@ -112,6 +112,12 @@ class InputClaim:
         """All its consumers."""
         return (*self.decoded.reserved_for, *self.consumers)
 
+    def without(self, uid: str) -> "InputClaim":
+        """The claim when that consumer is gone."""
+        named = tuple(one for one in self.decoded.reserved_for if one.uid != uid)
+        consumers = tuple(one for one in self.consumers if one.uid != uid)
+        return replace(self, decoded=replace(self.decoded, reserved_for=named), consumers=consumers)
+
 
 @dataclass(slots=True)
 class Inventory:

@@ -27,6 +27,7 @@ class Claims:
     def __init__(self, inventory: Inventory) -> None:
         self.objects: dict[tuple[str, str], InputClaim] = dict(_identified(inventory.claims))
         self._templates = inventory.templates
+        self._of_template: dict[tuple[str, str], Claim | None] = {}
         self._faults = inventory.faults
         self._holders = inventory.holders
         self._has_claims = bool(inventory.claims)
@@ -73,6 +74,24 @@ class Claims:
                 return Waiting(f"claim {resolved.claim} is being deleted")
             found.append((entry, resolved))
         return found
+
+    def asked_by(self, pod: Pod) -> Iterator[Claim]:
+        """What the pod's claims ask for; none is made, and those that cannot be are left out."""
+        for entry in pod.claims:
+            name = entry.claim_name or pod.claim_statuses.get(entry.name)
+            if name:
+                if found := self.objects.get((pod.namespace, name)):
+                    yield found.claim
+            elif claim := self._asked_of_template((pod.namespace, entry.template_name)):
+                yield claim
+
+    def _asked_of_template(self, key: tuple[str, str]) -> Claim | None:
+        if key not in self._of_template and key in self._templates:
+            metadata = {"name": "asked", "namespace": key[0]}
+            raw = {"apiVersion": VERSION, "kind": "ResourceClaim", "metadata": metadata}
+            decoded = decode({**raw, "spec": self._templates[key].spec, "status": {}}).object
+            self._of_template[key] = decoded if isinstance(decoded, Claim) else None
+        return self._of_template.get(key)
 
     def of_extended_resources(self, pod: Pod) -> InputClaim | None:
         """The claim of the input that was made for the pod's extended resources, None where there is none."""

@@ -17,7 +17,7 @@ _CONFIG = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="for
 
 
 @dataclass(frozen=True, config=_CONFIG)
-class Fleet:
+class FleetSize:
     """The fleet at the start. units: capacity, in units. nodes: that have any unit, or none. pods: that it holds."""
 
     nodes: int
@@ -143,7 +143,7 @@ class Scenario:
     policy: str
     seed: int
     parameters: Mapping[str, str]
-    fleet: Fleet
+    fleet: FleetSize
     summary: Summary
     by_arrivals: Series
     by_time: Series
@@ -152,7 +152,7 @@ class Scenario:
 
 
 @dataclass(frozen=True, config=_CONFIG)
-class Result:
+class SimulationResult:
     """The document. scenarios: by parameters, policy and seed, in the order in which these were given."""
 
     program: str
@@ -165,16 +165,16 @@ class InvalidResult(ValueError):
     """Text that is no such document; the message names field and value."""
 
 
-_RESULT = TypeAdapter(Result)
+_RESULT = TypeAdapter(SimulationResult)
 _SCENARIO = TypeAdapter(Scenario)
 
 
-def result_json(result: Result) -> bytes:
+def result_json(result: SimulationResult) -> bytes:
     """The document, in JSON."""
     return _RESULT.dump_json(result, by_alias=True, indent=2)
 
 
-def result_of(text: bytes | str) -> Result:
+def result_of(text: bytes | str) -> SimulationResult:
     """The document again. Raises InvalidResult."""
     return _read(_RESULT, text)
 

@@ -8,13 +8,13 @@ import pytest
 from scheduler.simulation.result import (
     Distribution,
     ExplainedAttempt,
-    Fleet,
+    FleetSize,
     InvalidResult,
     Measured,
-    Result,
     Scenario,
     Series,
     ShapeSummary,
+    SimulationResult,
     Summary,
     result_json,
     result_of,
@@ -53,14 +53,14 @@ SCENARIO = Scenario(
     policy="best-fit",
     seed=42,
     parameters={"load": "0.8"},
-    fleet=Fleet(2, 8, 0),
+    fleet=FleetSize(2, 8, 0),
     summary=SUMMARY,
     by_arrivals=Series(time_s=(0.0, 1.0), arrivals=(0.0, 1.0), causes={"devices": (0.0, 12.5)}),
     by_time=Series(),
     measured=Measured(0.25, Distribution(12, 0.5, 0.5, 0.5, 0.5, 0.5)),
     explained=(ExplainedAttempt("ml/train", 1.0, 1, reason="0/2 nodes"),),
 )
-RESULT = Result("dra-scheduler 0", (SCENARIO,))
+RESULT = SimulationResult("dra-scheduler 0", (SCENARIO,))
 
 
 def test_a_document_that_was_written_is_read_again() -> None:
