@@ -12,7 +12,7 @@ from scheduler.output.line_chart import Chart, line_chart, number
 from scheduler.output.markup import Child, document, element, table
 from scheduler.output.seed_bands import Band, Curve, band, detail
 from scheduler.output.simulation_style import STYLE
-from scheduler.simulation.result import Result, Scenario, Series, Summary
+from scheduler.simulation.result import Scenario, Series, SimulationResult, Summary
 
 Column = Callable[[Series], Sequence[float]]
 
@@ -87,7 +87,7 @@ Policies = Mapping[str, Sequence[Scenario]]
 """The scenarios of each policy, one for each seed."""
 
 
-def simulation_page(result: Result) -> str:
+def simulation_page(result: SimulationResult) -> str:
     """The page, as HTML."""
     groups = _groups(result.scenarios)
     parts = [*_overview(groups)] if len(groups) > 1 else []
@@ -104,12 +104,14 @@ def _groups(scenarios: Sequence[Scenario]) -> Mapping[tuple[tuple[str, str], ...
     return found
 
 
-def _heading(title: str, result: Result) -> Iterator[Element]:
+def _heading(title: str, result: SimulationResult) -> Iterator[Element]:
     fleets = dict.fromkeys(one.fleet for one in result.scenarios)
     sizes = [f"{one.nodes:,} nodes with {one.units:,} units and {one.pods:,} pods at the start" for one in fleets]
     seeds = list(dict.fromkeys(str(one.seed) for one in result.scenarios))
     yield element("h1", {}, title)
-    yield element("p", {}, f"{_listed(sizes)}; seed{'' if len(seeds) == 1 else 's'} {_listed(seeds)}. {result.program}")
+    yield element(
+        "p", {}, f"{_listed(sizes)}; seed{'' if len(seeds) == 1 else 's'} {_listed(seeds)}. Program: {result.program}"
+    )
 
 
 def _overview(groups: Mapping[tuple[tuple[str, str], ...], Policies]) -> Iterator[Element]:
@@ -311,7 +313,7 @@ def _table(title: str, policies: Policies, rows_of: Callable[[Sequence[Scenario]
         yield element("section", {}, element("h3", {}, title), _scrolled(table(["", *policies], rows)))
 
 
-def _explained(result: Result) -> Iterator[Element]:
+def _explained(result: SimulationResult) -> Iterator[Element]:
     rows: list[list[Child]] = [
         [one.pod, scenario.policy, str(scenario.seed), number(one.time_s), str(one.attempt), one.node or one.reason]
         for scenario in result.scenarios
