@@ -3,18 +3,22 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import chain
+from math import inf
+from pathlib import Path
 
 import click
 import orjson
 
 from allocator.api import names
-from scheduler.cli.ending import tell
+from scheduler.cli.ending import stop, tell
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE
 from scheduler.output.yaml_dump import dump
+from scheduler.synthetic.arrivals import InvalidLoad
+from scheduler.synthetic.blueprint import Blueprint, InvalidMix, machines_of, shapes_of
 from scheduler.synthetic.catalogue import shapes
 from scheduler.synthetic.devices import Json
 from scheduler.synthetic.machines import MACHINES
-from scheduler.synthetic.plan import InvalidMix, Plan, machines_of, shapes_of
 from scheduler.synthetic.presets import PRESETS, Weights
 
 MOST_NODES = 1_000_000
@@ -61,6 +65,8 @@ Examples:
   dra generate --preset mixed --nodes 5000 --pods 0 > fleet.jsonl
   dra generate --preset mixed --nodes 0 --pods 20000 > pods.jsonl          a workload alone
   dra generate --machines gpu-h100=3,gpu-a100=1 --shapes gpu-1=8,gpu-all=2
+  dra generate --nodes 50 --pods 10000 --trace day.jsonl --load 0.95 > fleet.jsonl
+  dra simulate fleet.jsonl --trace day.jsonl --policy first-fit --policy fgd
   dra generate --list                                                      machines and shapes for mixes
 """
 
@@ -81,6 +87,12 @@ def _namespace(_context: click.Context, _option: click.Parameter, name: str) -> 
     if names.short_name(name):
         raise click.BadParameter(f"{name!r} is no name of a namespace")
     return name
+
+
+def _above_zero(_context: click.Context, _option: click.Parameter, value: float) -> float:
+    if not 0 < value < inf:
+        raise click.BadParameter(f"{value:g} is not a number above 0")
+    return value
 
 
 @contextmanager
@@ -166,6 +178,30 @@ def _text(weights: Weights) -> str:
     help="Namespace of the pods.",
 )
 @click.option(
+    "--trace",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write the pods to FILE as arrivals for `dra simulate --trace`, and print only their templates.",
+)
+@click.option(
+    "--load",
+    type=float,
+    default=0.9,
+    show_default=True,
+    callback=_above_zero,
+    help="Share of the fleet's GPUs that the pods of --trace request on average. Above 1: more than there are.",
+)
+@click.option(
+    "--mean-duration",
+    "duration_s",
+    type=float,
+    default=3600,
+    show_default=True,
+    metavar="SECONDS",
+    callback=_above_zero,
+    help="How long pods of --trace run on average; durations are distributed exponentially.",
+)
+@click.option(
     "-o", "--output", type=click.Choice(list(FORMATS)), default="jsonl", show_default=True, help="Output format."
 )
 @click.option(
@@ -187,6 +223,9 @@ def command(  # noqa: PLR0913 - one for each option
     shape_weights: Weights,
     own_claims: bool,
     namespace: str,
+    trace: Path | None,
+    load: float,
+    duration_s: float,
     output: str,
 ) -> None:
     """Print a fleet and a workload of any size: nodes, ResourceSlices, DeviceClasses, claim templates and pods.
@@ -202,10 +241,29 @@ def command(  # noqa: PLR0913 - one for each option
         machines = machines_of(PRESETS[preset], machine_weights)
     with _refused("--shapes"):
         chosen = shapes_of(PRESETS[preset], shape_weights, devices)
-    plan = Plan(seed, machines, nodes, devices, chosen, pods, namespace, own_claims)
+    blueprint = Blueprint(seed, machines, nodes, devices, chosen, pods, namespace, own_claims)
+    if trace:
+        _write_trace(trace, blueprint, load, duration_s)
     written: Counter[str] = Counter()
-    _write(FORMATS[output](_counted(plan.objects(), written)))
+    found = chain(blueprint.fleet(), blueprint.templates()) if trace else blueprint.objects()
+    _write(FORMATS[output](_counted(found, written)))
     tell([", ".join(_told(written))])
+
+
+def _write_trace(file: Path, blueprint: Blueprint, load: float, duration_s: float) -> None:
+    """The command ends where it cannot be written."""
+    if not (blueprint.nodes and blueprint.pods):
+        raise click.UsageError("--trace needs nodes and pods")
+    if blueprint.own_claims:
+        raise click.UsageError("--trace and --claims exclude each other: pods of a trace use templates")
+    try:
+        lines = _lines(blueprint.trace(load, duration_s))
+        with file.open("w") as written:
+            written.writelines(lines)
+    except InvalidLoad as error:
+        raise click.BadParameter(str(error), param_hint="--load") from error
+    except OSError as error:
+        stop(f"{file}: {error.strerror}")
 
 
 def _counted(found: Iterable[Json], written: Counter[str]) -> Iterator[Json]:

@@ -35,11 +35,12 @@ from scheduler.cli.scenarios import (
 )
 from scheduler.input.documents import STDIN
 from scheduler.installation import description
+from scheduler.output.simulation_page import simulation_page
 from scheduler.simulation.compare import InvalidRecord, compare
 from scheduler.simulation.result import Scenario, SimulationResult, result_json
 from scheduler.simulation.tables import csv_text, table
 
-FORMATS = ("table", "json", "csv")
+FORMATS = ("table", "json", "csv", "html")
 
 _MOST_SEEDS = 10_000
 _SET = "set"
@@ -311,6 +312,8 @@ def _rendered(result: SimulationResult, output: str) -> str:
             return result_json(result).decode()
         case "csv":
             return csv_text(result)
+        case "html":
+            return simulation_page(result)
         case _:
             return f"{table(result)}\n"
 

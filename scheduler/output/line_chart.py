@@ -98,6 +98,7 @@ def number(value: float) -> str:
 def _horizontal(chart: Chart, end: float) -> _Axis:
     places = [place for one in chart.bands for place in one.places]
     low, high = min(places), max(places)
+    low = 0 if 0 < low < high / 10 else low
     return _Axis(low, high if high > low else low + 1, _LEFT, end)
 
 

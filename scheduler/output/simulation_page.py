@@ -12,7 +12,7 @@ from scheduler.output.line_chart import Chart, line_chart, number
 from scheduler.output.markup import Child, document, element, table
 from scheduler.output.seed_bands import Band, Curve, band, detail
 from scheduler.output.simulation_style import STYLE
-from scheduler.simulation.result import Result, Scenario, Series, Summary
+from scheduler.simulation.result import Scenario, Series, SimulationResult, Summary
 
 Column = Callable[[Series], Sequence[float]]
 
@@ -87,7 +87,7 @@ Policies = Mapping[str, Sequence[Scenario]]
 """The scenarios of each policy, one for each seed."""
 
 
-def simulation_page(result: Result) -> str:
+def simulation_page(result: SimulationResult) -> str:
     """The page, as HTML."""
     groups = _groups(result.scenarios)
     parts = [*_overview(groups)] if len(groups) > 1 else []
@@ -104,12 +104,14 @@ def _groups(scenarios: Sequence[Scenario]) -> Mapping[tuple[tuple[str, str], ...
     return found
 
 
-def _heading(title: str, result: Result) -> Iterator[Element]:
+def _heading(title: str, result: SimulationResult) -> Iterator[Element]:
     fleets = dict.fromkeys(one.fleet for one in result.scenarios)
     sizes = [f"{one.nodes:,} nodes with {one.units:,} units and {one.pods:,} pods at the start" for one in fleets]
     seeds = list(dict.fromkeys(str(one.seed) for one in result.scenarios))
     yield element("h1", {}, title)
-    yield element("p", {}, f"{_listed(sizes)}; seed{'' if len(seeds) == 1 else 's'} {_listed(seeds)}. {result.program}")
+    yield element(
+        "p", {}, f"{_listed(sizes)}; seed{'' if len(seeds) == 1 else 's'} {_listed(seeds)}. Program: {result.program}"
+    )
 
 
 def _overview(groups: Mapping[tuple[tuple[str, str], ...], Policies]) -> Iterator[Element]:
@@ -184,7 +186,7 @@ def _scrolled(inner: Element) -> Element:
 
 
 @dataclass(frozen=True, slots=True)
-class _Axis:
+class _Domain:
     """What a kind of charts is drawn over: the series of a scenario, its places, and how these are worded."""
 
     words: str
@@ -194,18 +196,18 @@ class _Axis:
     places: Sequence[float]
 
 
-def _over_arrivals(policies: Policies) -> _Axis:
+def _over_arrivals(policies: Policies) -> _Domain:
     found = {place for one in _all(policies) for place in one.by_arrivals.arrived_percent}
     label = "requested by the pods that have arrived, % of the capacity"
     words = "against what has been requested"
-    return _Axis(words, label, lambda one: one.by_arrivals, lambda one: one.arrived_percent, sorted(found))
+    return _Domain(words, label, lambda one: one.by_arrivals, lambda one: one.arrived_percent, sorted(found))
 
 
-def _over_time(policies: Policies) -> _Axis:
+def _over_time(policies: Policies) -> _Domain:
     last = max((place for one in _all(policies) for place in one.by_time.time_s[-1:]), default=0.0)
     size, name = next(((size, name) for least, size, name in _UNITS if last >= least), (1.0, "seconds"))
     places = [last * step / _TIMES / size for step in range(_TIMES + 1)] if last else []
-    return _Axis(
+    return _Domain(
         "over time",
         f"virtual time, {name}",
         lambda one: one.by_time,
@@ -218,7 +220,9 @@ def _all(policies: Policies) -> Iterator[Scenario]:
     return (one for found in policies.values() for one in found)
 
 
-def _pictures(pictures: Sequence[_Picture], over: Callable[[Policies], _Axis], policies: Policies) -> Iterator[Element]:
+def _pictures(
+    pictures: Sequence[_Picture], over: Callable[[Policies], _Domain], policies: Policies
+) -> Iterator[Element]:
     axis = over(policies)
     if len(axis.places) < 2:
         return
@@ -233,13 +237,13 @@ def _pictures(pictures: Sequence[_Picture], over: Callable[[Policies], _Axis], p
             yield _figure(Chart(title, axis.label, picture.y_label, end, from_zero=False))
 
 
-def _bands(picture: _Picture, axis: _Axis, policies: Policies) -> Sequence[Band]:
+def _bands(picture: _Picture, axis: _Domain, policies: Policies) -> Sequence[Band]:
     """A band for each policy that has values."""
     found = [band(policy, _curves(picture, axis, scenarios), axis.places) for policy, scenarios in policies.items()]
     return [one for one in found if len(one.places) > 1]
 
 
-def _curves(picture: _Picture, axis: _Axis, scenarios: Sequence[Scenario]) -> Sequence[Curve]:
+def _curves(picture: _Picture, axis: _Domain, scenarios: Sequence[Scenario]) -> Sequence[Curve]:
     """Of the scenarios that have the column."""
     found = [(axis.places_of(axis.series(one)), picture.column(axis.series(one))) for one in scenarios]
     return [(places, values) for places, values in found if values]
@@ -309,7 +313,7 @@ def _table(title: str, policies: Policies, rows_of: Callable[[Sequence[Scenario]
         yield element("section", {}, element("h3", {}, title), _scrolled(table(["", *policies], rows)))
 
 
-def _explained(result: Result) -> Iterator[Element]:
+def _explained(result: SimulationResult) -> Iterator[Element]:
     rows: list[list[Child]] = [
         [one.pod, scenario.policy, str(scenario.seed), number(one.time_s), str(one.attempt), one.node or one.reason]
         for scenario in result.scenarios

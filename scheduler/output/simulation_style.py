@@ -29,7 +29,7 @@ caption { text-align: left; font-weight: 600; padding: 8px 0 4px; white-space: n
 th, td { border-bottom: 1px solid var(--rule); padding: 4px 12px 4px 8px; text-align: right; vertical-align: top; }
 thead th { background: var(--head); vertical-align: bottom; }
 tbody th, th:first-child { text-align: left; font-weight: 500; }
-tbody th { overflow-wrap: break-word; min-width: 9em; max-width: 30em; }
+tbody th { overflow-wrap: break-word; min-width: 12em; max-width: 30em; }
 thead th:first-child { text-align: left; }
 small { color: var(--quiet); display: block; font-size: 11px; white-space: nowrap; }
 details { margin: 0 0 12px; }

@@ -6,12 +6,12 @@ from dataclasses import replace
 from scheduler.simulation.result import (
     Distribution,
     ExplainedAttempt,
-    Fleet,
+    FleetSize,
     Measured,
-    Result,
     Scenario,
     Series,
     ShapeSummary,
+    SimulationResult,
     Summary,
 )
 
@@ -66,7 +66,7 @@ def a_scenario(
         policy=policy,
         seed=seed,
         parameters=parameters or {},
-        fleet=Fleet(4, 16, 0),
+        fleet=FleetSize(4, 16, 0),
         summary=replace(summary, allocated_percent=allocated[-1] if allocated else 0.0),
         by_arrivals=series,
         by_time=series,
@@ -75,6 +75,6 @@ def a_scenario(
     )
 
 
-def a_result(*scenarios: Scenario) -> Result:
+def a_result(*scenarios: Scenario) -> SimulationResult:
     """The document of these."""
-    return Result("dra-scheduler 0", scenarios)
+    return SimulationResult("dra-scheduler 0", scenarios)

@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 import pytest
 
 from scheduler.output.simulation_page import simulation_page
-from scheduler.simulation.result import Distribution, ExplainedAttempt, Result, ShapeSummary
+from scheduler.simulation.result import Distribution, ExplainedAttempt, ShapeSummary, SimulationResult
 from tests.unit.scheduler.simulated import SUMMARY, a_result, a_scenario
 
 VOID = {"meta"}
@@ -45,7 +45,7 @@ class _Page(HTMLParser):
         return next(row for row in self.rows if tuple(row[: len(beginning)]) == beginning)
 
 
-def read(result: Result) -> _Page:
+def read(result: SimulationResult) -> _Page:
     page = _Page()
     page.feed(simulation_page(result))
     page.close()

@@ -15,10 +15,10 @@ from scheduler.input.inventory import take_inventory
 from scheduler.offline.claims import Claims, identified
 from scheduler.offline.placement import PlacedPod, Placement
 from scheduler.offline.snapshot_cluster import cluster_of
+from scheduler.synthetic.blueprint import Blueprint, InvalidMix, machines_of, shapes_of
 from scheduler.synthetic.catalogue import shapes
 from scheduler.synthetic.devices import Json
 from scheduler.synthetic.machines import MACHINES
-from scheduler.synthetic.plan import InvalidMix, Plan, machines_of, shapes_of
 from scheduler.synthetic.presets import PRESETS
 
 MACHINE_OF = {"cpu": "cpu", "gpu": "gpu-h100", "mig": "mig-h100", "nic": "nic-h100", "share": "shared-h100"}
@@ -27,9 +27,11 @@ MACHINE_OF = {"cpu": "cpu", "gpu": "gpu-h100", "mig": "mig-h100", "nic": "nic-h1
 FEATURES = Features.of(DEFAULT_RELEASE)
 
 
-def a_plan(preset: str = "mixed", *, nodes: int = 30, pods: int = 100, devices: int = 8, seed: int = 1) -> Plan:
+def a_blueprint(
+    preset: str = "mixed", *, nodes: int = 30, pods: int = 100, devices: int = 8, seed: int = 1
+) -> Blueprint:
     chosen = PRESETS[preset]
-    return Plan(seed, machines_of(chosen, {}), nodes, devices, shapes_of(chosen, {}, devices), pods, "default")
+    return Blueprint(seed, machines_of(chosen, {}), nodes, devices, shapes_of(chosen, {}, devices), pods, "default")
 
 
 def machine_for(shape: str) -> str:
@@ -44,10 +46,10 @@ def of_kind(found: Iterator[Json], kind: str) -> list[Json]:
     return [one for one in found if one["kind"] == kind]
 
 
-def placed(plan: Plan) -> list[object]:
+def placed(blueprint: Blueprint) -> list[object]:
     """What becomes of each pod; the input is without errors and warnings."""
-    objects = list(plan.objects())
-    inventory = take_inventory((RawObject(Place("plan"), raw) for raw in objects), features=FEATURES)
+    objects = list(blueprint.objects())
+    inventory = take_inventory((RawObject(Place("blueprint"), raw) for raw in objects), features=FEATURES)
     assert not [*inventory.errors, *inventory.warnings]
     claims = Claims(inventory)
     cluster = cluster_of(inventory, claims, inventory.pods, FEATURES)
@@ -56,13 +58,13 @@ def placed(plan: Plan) -> list[object]:
 
 
 def test_objects_of_a_seed_are_the_same_for_ever() -> None:
-    text = b"".join(map(orjson.dumps, a_plan().objects()))
+    text = b"".join(map(orjson.dumps, a_blueprint().objects()))
     assert hashlib.sha256(text).hexdigest() == "bd35c0e27383651a747450f9ceeab098d5ec4e9c61db67055655010ca9e51f46"
-    assert b"".join(map(orjson.dumps, a_plan(seed=2).objects())) != text
+    assert b"".join(map(orjson.dumps, a_blueprint(seed=2).objects())) != text
 
 
 def test_a_smaller_plan_is_the_beginning_of_a_larger_one() -> None:
-    small, large = a_plan(nodes=10, pods=20), a_plan(nodes=30, pods=100)
+    small, large = a_blueprint(nodes=10, pods=20), a_blueprint(nodes=30, pods=100)
     fleet = list(small.fleet())
     assert fleet == list(islice(large.fleet(), len(fleet)))
     workload = list(small.workload())
@@ -70,13 +72,13 @@ def test_a_smaller_plan_is_the_beginning_of_a_larger_one() -> None:
 
 
 def test_a_fleet_does_not_depend_on_its_workload() -> None:
-    fleets = [list(a_plan(pods=pods).fleet()) for pods in (0, 1000)]
+    fleets = [list(a_blueprint(pods=pods).fleet()) for pods in (0, 1000)]
     assert fleets[0] == fleets[1]
 
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_what_a_preset_makes_is_read_without_a_word_and_mostly_placed(preset: str) -> None:
-    found = placed(a_plan(preset, nodes=40, pods=40))
+    found = placed(a_blueprint(preset, nodes=40, pods=40))
     assert len(found) == 40
     assert sum(isinstance(one, PlacedPod) for one in found) >= 36
 
@@ -86,16 +88,16 @@ def test_an_empty_node_holds_each_shape_that_there_is_for_its_size(devices: int)
     known = shapes(devices)
     assert devices < 8 or len(known) == len(shapes(64))
     for name in known:
-        plan = a_plan("mixed", nodes=1, pods=1, devices=devices)
+        blueprint = a_blueprint("mixed", nodes=1, pods=1, devices=devices)
         machines = machines_of(PRESETS["mixed"], {machine_for(name): 1})
-        (found,) = placed(replace(plan, machines=machines, shapes=shapes_of(PRESETS["mixed"], {name: 1}, devices)))
+        (found,) = placed(replace(blueprint, machines=machines, shapes=shapes_of(PRESETS["mixed"], {name: 1}, devices)))
         assert isinstance(found, PlacedPod), (name, found)
 
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_slices_keep_the_limits_of_the_api_and_are_all_there(machine: str) -> None:
-    plan = replace(a_plan(nodes=1, devices=64, pods=0), machines=machines_of(PRESETS["mixed"], {machine: 1}))
-    slices = of_kind(plan.fleet(), "ResourceSlice")
+    blueprint = replace(a_blueprint(nodes=1, devices=64, pods=0), machines=machines_of(PRESETS["mixed"], {machine: 1}))
+    slices = of_kind(blueprint.fleet(), "ResourceSlice")
     pools = Counter((one["spec"]["driver"], one["spec"]["pool"]["resourceSliceCount"]) for one in slices)
     assert all(number == count for (_, count), number in pools.items())
     names = [device["name"] for one in slices for device in one["spec"].get("devices", ())]
@@ -104,7 +106,7 @@ def test_slices_keep_the_limits_of_the_api_and_are_all_there(machine: str) -> No
 
 
 def test_pods_with_claims_of_their_own_have_one_each() -> None:
-    found = list(replace(a_plan("mixed", pods=50), own_claims=True).workload())
+    found = list(replace(a_blueprint("mixed", pods=50), own_claims=True).workload())
     claims = {one["metadata"]["name"] for one in found if one["kind"] == "ResourceClaim"}
     named = [entry for pod in found if pod["kind"] == "Pod" for entry in pod["spec"].get("resourceClaims", ())]
     assert {entry["resourceClaimName"] for entry in named} == claims
@@ -126,7 +128,7 @@ def test_a_mix_that_cannot_be_made_is_refused_by_name(weights: dict[str, int], d
 
 
 def test_a_fleet_is_drawn_by_the_weights_of_its_machines() -> None:
-    nodes = of_kind(a_plan("gpu", nodes=3000, pods=0).fleet(), "Node")
+    nodes = of_kind(a_blueprint("gpu", nodes=3000, pods=0).fleet(), "Node")
     found = Counter(node["metadata"]["labels"]["node.kubernetes.io/instance-type"] for node in nodes)
     assert found["gpu-h100"] / 3000 == pytest.approx(2 / 3, abs=0.03)
     assert found["gpu-a100"] == 3000 - found["gpu-h100"]
