@@ -113,7 +113,6 @@ class Pod:
     labels: Mapping[str, str] = field(default_factory=dict, compare=False)
     priority: int | None = None
     priority_class: str = ""
-    preemption_policy: str = ""
     scheduler_name: str = ""
     node_name: str = ""
     nominated_node: str = ""
@@ -203,7 +202,6 @@ class _GroupFields(ObjectFields):
 
 class _PodSpecFields(ObjectFields):
     schedulerName: str | None = None  # noqa: N815 - the API's name
-    preemptionPolicy: str | None = None  # noqa: N815 - the API's name
     nodeName: str | None = None  # noqa: N815 - the API's name
     nodeSelector: dict[str, str] | None = None  # noqa: N815 - the API's name
     affinity: _AffinityFields | None = None
@@ -342,7 +340,6 @@ def _pod_of(fields: _PodSpecFields, spec: SpecRead) -> Pod:
         name="",
         priority=fields.priority,
         priority_class=fields.priorityClassName or "",
-        preemption_policy=fields.preemptionPolicy or "",
         scheduler_name=fields.schedulerName or "",
         node_selector=fields.nodeSelector or {},
         affinity=_affinity(node_affinity),

@@ -23,10 +23,6 @@ Answer = str | Outcome | AllocationError
 """What a node says: why the pod cannot be there at all, or what becomes of the claims."""
 
 
-Texts = tuple[str, Mask]
-"""What there is to say of nodes."""
-
-
 @dataclass(frozen=True, slots=True)
 class Unfit:
     """Nodes that say the same. node: the first of them."""

@@ -130,6 +130,11 @@ def await_placed(api: RestClient, number: int) -> Sequence[Json]:
     return api.await_all(POD, lambda pods: len(placed(pods)) >= number, NAMESPACE, WITHIN_S)
 
 
+def await_all_placed(api: RestClient, number: int) -> None:
+    """Return when there are exactly so many pods, all of them with a node."""
+    api.await_all(POD, lambda pods: len(pods) == len(placed(pods)) == number, NAMESPACE, WITHIN_S)
+
+
 def listed(pod: Json) -> dict[str, str]:
     """The claims that the pod's status names, by entry."""
     statuses = pod["status"].get("resourceClaimStatuses", ())

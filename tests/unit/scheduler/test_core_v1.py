@@ -376,11 +376,10 @@ def test_a_pod_of_a_cluster_carries_what_a_scheduler_writes_and_compares() -> No
         metadata={"resourceVersion": "42", "generation": 3},
         status=status,
         schedulerName="dra",
-        preemptionPolicy="Never",
     )
     pod = pod_of(raw)
     assert (pod.resource_version, pod.generation) == ("42", 3)
-    assert (pod.scheduler_name, pod.preemption_policy, pod.nominated_node) == ("dra", "Never", "n1")
+    assert (pod.scheduler_name, pod.nominated_node) == ("dra", "n1")
     assert pod.conditions == (Condition("PodScheduled", "False", "Unschedulable", "no room", 2),)
 
 
