@@ -170,7 +170,6 @@ def refusal_text(refusal: DeviceRefusal) -> str:
 
 _OF_ONE = {
     "are": "is",
-    "carry": "carries",
     "consume": "consumes",
     "do": "does",
     "fail": "fails",

@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 
 from cel.device.device import BoundDevice
 from cel.errors import EvalAbortedError, EvalError
-from cel.run.frame import Evaluate, Frame
+from cel.run.frame import Evaluate, Frame, costing
 from cel.run.paths import ConstantQualifier, ValuePath, look_up, no_such_key
 from cel.values.values import ABSENT, MISSING, Optional, Value
 
@@ -24,7 +24,7 @@ def device(frame: Frame) -> Value:
 def evaluator(path: ValuePath) -> Evaluate:
     """The fastest evaluation of a path."""
     if not path.qualifiers:
-        return _variable(path.root)
+        return costing(1, path.root)
     if any(not isinstance(qualifier, ConstantQualifier) for qualifier in path.qualifiers):
         return path.evaluate
     keys = tuple([qualifier.value for qualifier in path.qualifiers if isinstance(qualifier, ConstantQualifier)])
@@ -35,21 +35,6 @@ def evaluator(path: ValuePath) -> Evaluate:
         return found
     last = path.qualifiers[-1]
     return path.evaluate if last.is_optional or last.is_test else _fields(path, keys)
-
-
-def _variable(root: Evaluate) -> Evaluate:
-    def evaluate(frame: Frame) -> Value:
-        try:
-            value = root(frame)
-        except EvalAbortedError:
-            raise
-        except EvalError:
-            frame.charge(1)
-            raise
-        frame.charge(1)
-        return value
-
-    return evaluate
 
 
 def _in_device(path: ValuePath, keys: tuple[Value, ...]) -> Evaluate | None:

@@ -1,6 +1,6 @@
-"""One attempt under way: what its steps know of each other's writes.
+"""An attempt in progress: what its steps know of each other's writes.
 
-A claim is noted before its first write is sent, since a write whose answer never came may be stored.
+A claim is recorded before its first write is sent, because a write whose answer is lost may be stored.
 """
 
 from collections.abc import Mapping

@@ -1,8 +1,8 @@
 """All attempts of a program: each reserves in memory, carries out its steps, and releases what it reserved.
 
-No pause comes between decision and reservation, so that nothing is allocated twice; the writes run as a task of their
-own beside the next decisions. However an attempt ends, what it reserved in memory either stays until the watch shows
-it, or is free again. The scheduler and the extender both use it.
+Decision and reservation happen without an await in between, so that nothing is allocated twice. The writes run as a
+task, in parallel with the next decisions. When an attempt ends, its reservation either stays until the watch shows the
+writes, or is released. The scheduler and the extender both use this module.
 Source: kube-scheduler's binding cycle.
 """
 
@@ -21,13 +21,13 @@ from scheduler.attempt.binder import Binder
 from scheduler.attempt.claim_objects import key_of
 from scheduler.attempt.deallocate import deallocate_one
 from scheduler.attempt.decision import (
+    AttemptOutcome,
     Bound,
     BoundElsewhere,
     ClaimPlan,
     Decision,
     ExtendedPlan,
     Fatal,
-    Outcome,
     Pending,
     PodKey,
     Retry,
@@ -169,7 +169,7 @@ class Attempts:
             decision = replace(decision, pod_status=device_status(pod, placed))
         return Reserved(pod, decision, claims)
 
-    async def carry_out(self, reserved: Reserved, slot: Slot, report: Report = report_nothing) -> Outcome:
+    async def carry_out(self, reserved: Reserved, slot: Slot, report: Report = report_nothing) -> AttemptOutcome:
         """Write and bind what is reserved. Raises what cancels it, once all is taken back.
 
         report: is called with what becomes of the pod where it is not bound, before what was written is taken back.
@@ -186,7 +186,7 @@ class Attempts:
             self._end(reserved, outcome)
         return outcome
 
-    def _end(self, reserved: Reserved, outcome: Outcome | None) -> None:
+    def _end(self, reserved: Reserved, outcome: AttemptOutcome | None) -> None:
         uid, decision = reserved.pod.uid, reserved.decision
         match outcome:
             case Bound():
@@ -209,7 +209,7 @@ class Attempts:
                 self.slots.lost()
         if isinstance(outcome, Fatal):
             self._trouble = (uid, outcome.reason)
-            _LOG.error("binding pods is not possible", extra={"pod": str(decision.pod), "reason": outcome.reason})
+            _LOG.error("cannot bind pods", extra={"pod": str(decision.pod), "reason": outcome.reason})
         if not isinstance(outcome, Pending):
             self._given_back(GivenBack(reserved.pod, reserved.claims, decision.node), decision.node)
 

@@ -1,4 +1,4 @@
-"""What an attempt works with: the API server, claims and volumes as the watches show them, time, and our identity.
+"""What attempts use: the API server, the watched claims and volumes, time, and the identity of this process.
 
 Time, sleep and random numbers are functions, so that tests need no clock.
 """

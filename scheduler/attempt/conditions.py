@@ -1,7 +1,7 @@
-"""Binding conditions: devices that have to be made ready for the node before the pod may be bound.
+"""Binding conditions: devices that have to become ready for the node before the pod is bound.
 
-The driver reports them in `status.devices` of the claim. Devices fail once a failure condition is true, or when they
-are not ready within the timeout; then they are deallocated, and the pod is decided again.
+The driver reports them in `status.devices` of the claim. A device fails if a failure condition becomes true, or if it
+is not ready within the timeout. Then the devices are deallocated, and the pod is decided again.
 Source: KEP-5007; feature gate DRADeviceBindingConditions.
 """
 

@@ -1,7 +1,7 @@
 """The device fields of a pod's status, which its kubelet reads.
 
-They name the claim for extended resources, and what devices take of the node's resources. Fields that a failed attempt
-left are removed.
+They name the claim for extended resources, and the resources that devices take from the node. Fields that a failed
+attempt left behind are removed.
 Source: KEP-5004, KEP-5517; kube-scheduler's DynamicResources plugin, PreBind.
 """
 

@@ -1,10 +1,10 @@
-"""What became of a pod that an attempt was about to bind, or has sent a binding for.
+"""Finds out what became of a pod that an attempt is about to bind, or has sent a binding for.
 
-The API server answers each refused binding with the same 409, so the pod is read to learn why: it is bound to our node
-already, bound to another one, gone, or has merely changed. A write whose answer never came may still be stored for as
-long as the pod has the version that it was sent with. So it is sent again with that version, or *fenced off*: a write
-to the pod's status moves the version, and what was sent can no longer be stored. Whoever takes a claim back that
-another attempt for the pod may rely on fences the pod first.
+The API server answers every rejected binding with the same 409, so the pod is read to learn why: it is already bound to
+our node, bound to another one, gone, or has just changed. A write whose answer is lost may still be stored while the
+pod has the version that the write is based on. So the write is sent again with that version, or it is *fenced off*: a
+write to the pod's status changes the version. Whoever takes back a claim on which another attempt for the pod may
+depend fences the pod first.
 Source: k8s.io/kubernetes pkg/registry/core/pod/storage, BindingREST.
 """
 
@@ -38,7 +38,7 @@ class UndoStopped(Exception):
 async def look(binder: Binder, attempt: Attempt) -> Fate | Json:
     """The pod while it has no node, else what became of it; asks until the API server has answered."""
     try:
-        return await until_answered(binder, None, lambda: _read(binder, attempt))
+        return await until_answered(binder, lambda: _read(binder, attempt))
     except CallFailed as error:
         return _unknown(attempt, error)
 
@@ -54,11 +54,12 @@ async def fence(binder: Binder, attempt: Attempt, version: str = "") -> Fate | N
         if isinstance(found, Fate):
             return found
         if version in ("", found["metadata"]["resourceVersion"]):
-            await pod_calls.patch_status(binder.api, found, _moved(binder, attempt, found))
+            async with binder.repairs.of(attempt.decision.pod.namespace):
+                await pod_calls.patch_status(binder.api, found, _moved(binder, attempt, found))
         return None
 
     try:
-        fate = await until_answered(binder, attempt.decision.pod.namespace, move)
+        fate = await until_answered(binder, move)
     except CallFailed as error:
         return _unknown(attempt, error)
     attempt.pod.sent = ""

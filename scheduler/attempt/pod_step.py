@@ -1,7 +1,7 @@
-"""A write to the pod under the version that was read, sent again where the pod, read again, may still be bound.
+"""A write to the pod, based on the version that was read; repeated if the pod, read again, may still be bound.
 
-A write is sent under another version than that of the decision only after all claims were found to be the attempt's
-once more. Undoing it is fencing it off, which the attempt does first of all: see `scheduler.attempt.run`.
+A write is sent with a newer version than the decision's only after all claims were verified once more to be the
+attempt's. It is undone by fencing it off, which the attempt does before anything else (`scheduler.attempt.run`).
 """
 
 from abc import abstractmethod

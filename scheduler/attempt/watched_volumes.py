@@ -1,6 +1,6 @@
-"""What attempts ask of storage as the watches show it, and how they wait for changes without asking the API server.
+"""What attempts read about storage from the watches, and how they wait for changes without asking the API server.
 
-Volumes and claims are those of the watches, without what decisions assume: an attempt waits for what is stored.
+Volumes and claims are as the watches show them, without what decisions assume: an attempt waits for what is stored.
 """
 
 import asyncio

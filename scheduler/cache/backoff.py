@@ -1,8 +1,7 @@
-"""How long to wait before the API server is asked again: not at all at first, then longer with every failure.
+"""How long to wait before calling the API server again: not at all at first, then longer with every failure.
 
-A watch that is cut after it brought something is opened at once, so that nobody waits for what happened meanwhile.
-Chance keeps the clients of one server from coming back together.
-
+A watch that breaks after it delivered something is reopened at once. Random delays keep clients from returning
+together.
 Source: the figures of client-go's reflector: 0.8 s doubling to 30 s, each lengthened by up to its own length.
 """
 

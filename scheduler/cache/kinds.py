@@ -1,9 +1,9 @@
-"""The kinds that are watched, and what is kept of each: the values that a decision looks at.
+"""The kinds that are watched, and which of their values are kept: those that decisions read.
 
-Raw JSON is kept of claims alone, since a write sends back every field that it does not know; of all else it would be
-most of the memory. managedFields are dropped: they are a third of an object, and the API server keeps its own where a
-write leaves them out. Defaults and limits of resource.k8s.io are the API server's, which may be newer than this
-program: only types and unknown fields are looked at.
+Raw JSON is kept only for claims, because a write sends back fields that are unknown here; for other kinds it would take
+most of the memory. managedFields are dropped: they are a third of an object, and the API server keeps its own if a
+write omits them. Defaults and limits of resource.k8s.io are those of the API server, which may be newer than this
+program: only types and unknown fields are checked.
 """
 
 from collections.abc import Iterable, Mapping

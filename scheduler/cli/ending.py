@@ -1,6 +1,6 @@
-"""How commands end: their exit codes, and what they say on standard error.
+"""How commands end: exit codes, and messages on standard error.
 
-A command that cannot go on says why, a line for each problem, and ends with `BAD_INPUT`.
+A command that cannot continue prints the reason, one line for each problem, and exits with `BAD_INPUT`.
 """
 
 import errno

@@ -189,8 +189,8 @@ def _passed_by(given: Input, subject: _Subject) -> Iterator[str]:
     """A line on those that `dra allocate` would place first, whose devices are counted as free."""
     pods, claims = _before(given, subject)
     if number := len(pods) + len(claims):
-        others = "1 other waits and comes" if number == 1 else f"{number} others wait and come"
-        yield f"looked at alone: {others} before it (--in-order places them first)"
+        others = "1 other is pending and comes" if number == 1 else f"{number} others are pending and come"
+        yield f"explained on its own: {others} before it (--in-order places them first)"
 
 
 def _rendered(explanation: Explanation, output: str) -> str:

@@ -1,4 +1,4 @@
-"""`dra extender check`: what in kube-scheduler's configuration goes wrong with the extender."""
+"""`dra extender check`: checks kube-scheduler's configuration for problems with the extender."""
 
 import shlex
 import sys
@@ -75,10 +75,7 @@ def check(file: Path, *, gates: Mapping[str, bool] | None, url: str | None, outp
     configuration = kube_configuration(file)
     judged = Judged(configuration, _number(file, configuration, url), gates)
     traps = traps_of(judged)
-    tell(
-        f"warning: {gate} is not judged: it has to be off, and without {FLAGS_OPTION} it is not known whether it is"
-        for gate in unjudged(judged)
-    )
+    tell(f"warning: {gate} was not checked: it has to be off; specify {FLAGS_OPTION}" for gate in unjudged(judged))
     click.echo(_rendered(judged, traps, output))
     sys.exit(int(any(trap.severity is Severity.ERROR for trap in traps)))
 

@@ -1,4 +1,4 @@
-"""`dra extender config`: the configuration with which kube-scheduler asks the extender."""
+"""`dra extender config`: writes kube-scheduler's configuration for the extender."""
 
 import click
 
@@ -106,7 +106,7 @@ def config(  # noqa: PLR0913 - one for each option
     _check_names(schedulers)
     setup = Setup(Mode(mode), schedulers, url, ca_file, cert_file, key_file, http_timeout, weight, kubeconfig)
     _judge(setup)
-    flagged = [f"kube-scheduler has to be started with {flag}" for flag in flags(setup)]
+    flagged = [f"start kube-scheduler with {flag}" for flag in flags(setup)]
     tell(flagged)
     click.echo("".join(f"# {line}\n" for line in flagged) + dump(document(setup)), nl=False)
 

@@ -1,4 +1,4 @@
-"""What commands on files have in common: the options that say what is in force, the reading, the choice of pods."""
+"""What commands on files share: options, reading the input, and selecting pods."""
 
 import gc
 from collections import Counter
@@ -39,6 +39,7 @@ from scheduler.output.report import (
 from scheduler.output.switched_off import switched_off
 from scheduler.output.unknown_attributes import unknown_attributes
 from scheduler.plugins.profile import Profile
+from scheduler.simulation.changes import InvalidChange, changed, is_change
 from scheduler.state.extended_resources import ExtendedResources
 
 Key = tuple[str, str]
@@ -82,7 +83,8 @@ overlay_option = click.option(
     multiple=True,
     metavar="PATH",
     type=click.Path(),
-    help="Objects to add; they replace objects of the same kind, namespace and name. Can be repeated.",
+    help="Objects to add; they replace objects of the same kind, namespace and name. Or a change, such as drain:NODE "
+    "(docs/simulate.md). Can be repeated.",
 )
 
 
@@ -115,12 +117,16 @@ def profile_options(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def with_profiles(*, policy: Policy | None, config: Path | None, **others: Any) -> None:
-        profiles = _profiles(config, policy) if config else (Profile(policy=policy or FIRST_FIT),)
-        command(profiles=profiles, **others)
+        command(profiles=profiles_of(config, policy), **others)
 
     for option in reversed(_PROFILE_OPTIONS):
         with_profiles = option(with_profiles)
     return with_profiles
+
+
+def profiles_of(config: Path | None, policy: Policy | None) -> Sequence[Profile]:
+    """The profiles of the file, or the default one, by the policy; the command ends where they cannot be used."""
+    return _profiles(config, policy) if config else (Profile(policy=policy or FIRST_FIT),)
 
 
 def _profiles(config: Path, policy: Policy | None) -> Sequence[Profile]:
@@ -226,7 +232,7 @@ class Input:
         if users:
             return users, []
         if key not in self.claims.objects:
-            missing = f"claim {'/'.join(key)} is not in the input, nor made of a template for a pod of it"
+            missing = f"claim {'/'.join(key)} is neither in the input nor created from a template for a pod in it"
             stop(f"{missing}{_meant(key, self.claims.objects)}")
         return [], [self.claims.objects[key].claim]
 
@@ -252,8 +258,9 @@ class Input:
 
 def inventory_of(paths: Sequence[str], overlays: Sequence[str], features: Features, *, keep_going: bool) -> Inventory:
     """The inventory of the paths, after all that is to be said of it; the command ends where it cannot be used."""
+    changes = [one for one in overlays if is_change(one)]
     with after_delay("reading the input ..."):
-        inventory = take_inventory(read(paths), read(overlays), features)
+        inventory = take_inventory(read(paths), read([one for one in overlays if one not in changes]), features)
     tell(report(inventory))
     if inventory.errors and not keep_going:
         number = len(inventory.errors)
@@ -261,7 +268,15 @@ def inventory_of(paths: Sequence[str], overlays: Sequence[str], features: Featur
         stop(f"{errors}, nothing was placed; use --keep-going to place the rest")
     if not inventory.kinds:
         stop("the input contains no objects")
-    return inventory
+    return _changed(inventory, changes) if changes else inventory
+
+
+def _changed(inventory: Inventory, changes: Sequence[str]) -> Inventory:
+    """The inventory after the changes; the command ends where one cannot be made."""
+    try:
+        return changed(inventory, changes)
+    except InvalidChange as error:
+        stop(f"--overlay {error}")
 
 
 def _meant(key: Key, known: Collection[Key]) -> str:

@@ -25,7 +25,17 @@ from allocator.model import Allocation, Claim, DeviceClass, DeviceID, DeviceResu
 from allocator.outcome import Allocated, AllocationError, InvalidPoolSeen, Refused
 from cel import Cancelled
 from cel.values.quantity import Quantity
-from scheduler.cli.recorded import InvalidCase, Json, cases_of, field_of, list_of, objects_of, of_kind, replay_all
+from scheduler.cli.recorded import (
+    InvalidCase,
+    Json,
+    cases_of,
+    field_of,
+    list_of,
+    objects_of,
+    of_kind,
+    reference_options,
+    replay_all,
+)
 from scheduler.core_v1.node import decode_node
 
 GATES: Mapping[str, str] = {
@@ -79,21 +89,7 @@ class AllocationCase:
 
 @click.command(name="allocation")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(allow_dash=True))
-@click.option(
-    "--kubernetes",
-    "release",
-    type=click.Choice(sorted(RELEASES)),
-    default="1.37",
-    show_default=True,
-    help="Kubernetes release that produced the answers.",
-)
-@click.option(
-    "--strict/--no-strict",
-    "is_strict",
-    default=True,
-    show_default=True,
-    help="Match the reference even where this program does better (docs/differences.md).",
-)
+@reference_options("1.37")
 def command(files: tuple[str, ...], release: str, *, is_strict: bool) -> None:
     """Replay recorded allocations and compare the answers.
 

@@ -14,10 +14,19 @@ from typing import Any
 
 import click
 
-from allocator.gates import DEFAULT_RELEASE, RELEASES, Features
+from allocator.gates import DEFAULT_RELEASE, Features
 from allocator.outcome import AllocationError
 from allocator.search.rules import bits
-from scheduler.cli.recorded import InvalidCase, Json, cases_of, field_of, objects_of, of_kind, replay_all
+from scheduler.cli.recorded import (
+    InvalidCase,
+    Json,
+    cases_of,
+    field_of,
+    objects_of,
+    of_kind,
+    reference_options,
+    replay_all,
+)
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE, Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.decide import decide
@@ -162,21 +171,7 @@ class ReplayedCase:
 
 @click.command(name="scheduling")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(allow_dash=True))
-@click.option(
-    "--kubernetes",
-    "release",
-    type=click.Choice(sorted(RELEASES)),
-    default=DEFAULT_RELEASE,
-    show_default=True,
-    help="Kubernetes release that produced the answers.",
-)
-@click.option(
-    "--strict/--no-strict",
-    "is_strict",
-    default=True,
-    show_default=True,
-    help="Match the reference even where this program does better (docs/differences.md).",
-)
+@reference_options(DEFAULT_RELEASE)
 def command(files: tuple[str, ...], release: str, *, is_strict: bool) -> None:
     """Replay recorded decisions of kube-scheduler and compare the answers.
 

@@ -1,8 +1,8 @@
-"""A connection to the API server: calls with JSON bodies, and streams of lines for watches, by `raw_json`.
+"""A connection to the API server: calls with JSON bodies, and streams of lines for watches, as `raw_json`.
 
-kubernetes-asyncio gives address, credentials, TLS, proxy and aiohttp's pool; bodies pass by its generated models, which
-take ten times as long. A call is sent once: what the server puts off by 429 is waited for, nothing else is repeated,
-since only the caller knows what a second write would do.
+kubernetes-asyncio provides address, credentials, TLS, proxy and aiohttp's pool. Bodies bypass its generated models,
+which are ten times slower. A call is sent once: after a 429 it is repeated as the server asks, but nothing else is,
+because only the caller knows what a second write would do.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
-"""What the API server serves: its release, the version of resource.k8s.io to use, and DeviceTaintRules if any.
+"""What the API server serves: its release, the version of resource.k8s.io to use, and whether DeviceTaintRules exist.
 
-Asked once, at the start. The server does not show its feature gates without special rights; what follows
-from its release and from what it serves is all there is to go by, and `--feature-gates` has the last word.
+Discovered once, at the start. The server does not show its feature gates without special permissions. They are inferred
+from its release and from what it serves, and `--feature-gates` overrides them.
 Source: the API group documents under /apis, and /version.
 """
 

@@ -1,7 +1,7 @@
-"""How a call of the API server fails: it refused, or nobody knows.
+"""How a call of the API server fails: it was rejected, or its outcome is unknown.
 
-The difference decides what a writer does next. A refused write has not happened and may be tried again; one whose
-outcome is unknown has to be looked up first (`is_ambiguous`).
+The difference decides what a writer does next. A rejected write has not happened and may be sent again; if the outcome
+is unknown, it has to be looked up first (`is_ambiguous`).
 Source: k8s.io/apimachinery meta/v1 ApiStatus.
 """
 

@@ -1,8 +1,8 @@
-"""JSON as the API server sends it: read by orjson, and kept as text where it is not ours to read.
+"""JSON as the API server sends it: parsed by orjson, and kept as text if its content is opaque to this program.
 
-What users and drivers write for each other (`parameters` of a configuration, `data` of a device's status) goes back
-as it came: the API server compares it as text, and takes of it what no parser of ours does, such as a thousand levels.
-Where a text as a whole cannot be parsed, all but the broken part of it can still be read.
+What users and drivers write for each other (`parameters` of a configuration, `data` of a device's status) is sent back
+unchanged: the API server compares it as text, and accepts text that no parser here does, such as a thousand levels. If
+a text cannot be parsed as a whole, everything but its broken part can still be read.
 """
 
 import re

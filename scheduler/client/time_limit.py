@@ -1,7 +1,7 @@
-"""How long a call may take, counted in time that the event loop had for it.
+"""The time limit of a call, counted only while the event loop is free.
 
-A decision may hold the loop up for seconds. By then an answer may lie in the socket, and nobody has looked: a limit
-that counted those seconds too would end the call all the same, and what was done would pass for done perhaps.
+A decision may block the loop for seconds, while an answer already waits in the socket. A limit that counted those
+seconds would end the call, and a write that was stored would have an unknown outcome.
 """
 
 import asyncio

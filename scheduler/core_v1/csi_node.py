@@ -1,4 +1,4 @@
-"""CSINodes: how many volumes of a driver a node takes, and which kinds of volumes it sees as their CSI driver's.
+"""CSINodes: how many volumes of a driver a node takes, and which in-tree volumes it has migrated to their CSI driver.
 
 Source: k8s.io/api storage/v1 CSINode; its annotation of migrated plugins.
 """

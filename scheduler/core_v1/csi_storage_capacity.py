@@ -1,4 +1,4 @@
-"""CSIStorageCapacities: how large a volume of a class can be on which nodes.
+"""CSIStorageCapacities: how large a volume of a class can be, and on which nodes.
 
 Source: k8s.io/api storage/v1 CSIStorageCapacity.
 """

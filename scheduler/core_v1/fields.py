@@ -1,7 +1,7 @@
-"""Typed reading of the few fields that placement needs, by pydantic-core; all others pass unread.
+"""Typed reading of the few fields that placement needs, by pydantic-core; other fields are ignored.
 
-An error names the field in Kubernetes' notation and its value; all errors of an object are reported. Names
-are held to the API server's rules: they are written into claims, tables and messages.
+An error names the field in Kubernetes' notation and its value; all errors of an object are reported. Names are
+validated with the API server's rules, because they are written to claims, tables and messages.
 """
 
 from collections.abc import Callable, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Label selectors: which objects are meant, by their labels.
+"""Label selectors: which objects they select, by labels.
 
 Source: k8s.io/apimachinery meta/v1 LabelSelector, and its labels package for the texts of what makes no sense.
 """

@@ -1,4 +1,4 @@
-"""Pods: who they are, where they may run, what they take of a node, and which claims they need.
+"""Pods: their identity, where they may run, what they request from a node, and which claims they need.
 
 Source: k8s.io/api core/v1 Pod; KEP-4381 for resourceClaims.
 """
@@ -113,7 +113,6 @@ class Pod:
     labels: Mapping[str, str] = field(default_factory=dict, compare=False)
     priority: int | None = None
     priority_class: str = ""
-    preemption_policy: str = ""
     scheduler_name: str = ""
     node_name: str = ""
     nominated_node: str = ""
@@ -203,7 +202,6 @@ class _GroupFields(ObjectFields):
 
 class _PodSpecFields(ObjectFields):
     schedulerName: str | None = None  # noqa: N815 - the API's name
-    preemptionPolicy: str | None = None  # noqa: N815 - the API's name
     nodeName: str | None = None  # noqa: N815 - the API's name
     nodeSelector: dict[str, str] | None = None  # noqa: N815 - the API's name
     affinity: _AffinityFields | None = None
@@ -342,7 +340,6 @@ def _pod_of(fields: _PodSpecFields, spec: SpecRead) -> Pod:
         name="",
         priority=fields.priority,
         priority_class=fields.priorityClassName or "",
-        preemption_policy=fields.preemptionPolicy or "",
         scheduler_name=fields.schedulerName or "",
         node_selector=fields.nodeSelector or {},
         affinity=_affinity(node_affinity),
@@ -408,7 +405,7 @@ def _claims_errors(claims: Sequence[_PodClaimFields]) -> Iterator[FieldError]:
     for position, claim in enumerate(claims):
         yield from _entry_errors(f"spec.resourceClaims[{position}]", claim)
     for position, name in duplicates(claim.name for claim in claims):
-        yield FieldError(f"spec.resourceClaims[{position}].name", name, "stands twice")
+        yield FieldError(f"spec.resourceClaims[{position}].name", name, "must be unique")
 
 
 def _label_errors(path: str, labels: Mapping[str, str]) -> Iterator[FieldError]:
@@ -450,7 +447,7 @@ def _toleration_errors(path: str, toleration: _TolerationFields) -> Iterator[Fie
 def _entry_errors(path: str, claim: _PodClaimFields) -> Iterator[FieldError]:
     yield from name_error(f"{path}.name", claim.name, names.short_name)
     if claim.source is not None:
-        yield FieldError(f"{path}.source", claim.source, "is gone since Kubernetes 1.31: its field belongs beside name")
+        yield FieldError(f"{path}.source", claim.source, "was removed in Kubernetes 1.31: set its field next to name")
         return
     if bool(claim.resourceClaimName) == bool(claim.resourceClaimTemplateName):
         message = "needs exactly one of resourceClaimName and resourceClaimTemplateName"

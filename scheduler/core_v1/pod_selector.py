@@ -1,4 +1,4 @@
-"""Objects that select pods: Services, and the controllers that pods are spread by where they do not say how.
+"""Objects that select pods: Services, and the controllers by which pods without spread constraints are spread.
 
 Source: k8s.io/api core/v1 Service, ReplicationController; apps/v1 ReplicaSet, StatefulSet.
 """

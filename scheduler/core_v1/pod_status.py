@@ -1,7 +1,7 @@
-"""The status of a pod, as far as scheduling reads it: its phase, conditions, claims, and resizing.
+"""The status of a pod, as far as scheduling reads it: phase, conditions, claims, and resizing.
 
-A container that is resized in place holds, until the kubelet is done, the most of what it should have, has
-and was promised; when the resize cannot be done on the node, what it should have does not count.
+Until an in-place resize is complete, a container holds the maximum of its requested, allocated and actual resources. If
+the node cannot do the resize, the requested resources do not count.
 Source: k8s.io/api core/v1 PodStatus; KEP-1287; k8s.io/component-helpers resource/helpers.go.
 """
 

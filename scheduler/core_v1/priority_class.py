@@ -1,6 +1,6 @@
-"""PriorityClasses: what the priority of a pod is that names one, or none.
+"""PriorityClasses: the priority of a pod that names a class, or none.
 
-The API server writes the number into each pod that it takes; a manifest has the name only.
+The API server writes the number into each pod; a manifest only has the name.
 Source: k8s.io/api scheduling/v1 PriorityClass, and the admission plugin Priority.
 """
 

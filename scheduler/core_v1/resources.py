@@ -1,6 +1,6 @@
-"""Resources of pods and nodes: what containers request, and what a node has to give.
+"""Resources of pods and nodes: what containers request, and what a node offers.
 
-A container that limits a resource and does not request it requests its limit, as the API server would write it.
+A container with a limit and no request requests its limit, as the API server would default it.
 Source: k8s.io/api core/v1 ResourceRequirements; its defaults and validation.
 """
 

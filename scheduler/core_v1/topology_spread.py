@@ -1,4 +1,4 @@
-"""Topology spread constraints: how evenly pods like this one lie over the domains of a topology key.
+"""Topology spread constraints: how evenly pods are spread over the domains of a topology key.
 
 Source: k8s.io/api core/v1 TopologySpreadConstraint; KEP-895, KEP-3022 (minDomains), KEP-3094 (policies), KEP-3243
 (matchLabelKeys).

@@ -1,4 +1,4 @@
-"""Workloads: objects that hold a pod template, and how many pods they ask for.
+"""Workloads: objects with a pod template, and how many pods they create.
 
 Source: k8s.io/api apps/v1 and batch/v1.
 """

@@ -1,6 +1,6 @@
-"""What nodes say to a pod, or to a claim that no pod uses, when somebody asks: all of them, or by reason.
+"""Why each node can or cannot take a pod, or a claim without a pod; computed if somebody asks.
 
-`decide` says what becomes of a pod, and keeps nothing of its way there; this works it out, as things are now.
+`decide` only returns what becomes of a pod; this module works out the details, for the current state.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,10 +21,6 @@ from scheduler.state.pod_requests import pod_requests
 
 Answer = str | Outcome | AllocationError
 """What a node says: why the pod cannot be there at all, or what becomes of the claims."""
-
-
-Texts = tuple[str, Mask]
-"""What there is to say of nodes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
-"""The choice of the best node for a pod: what the allocator's policy finds best, then the weighted sum of all scores.
+"""Selects the best node for a pod: the best by the allocator's policy, then by the weighted sum of all scores.
 
-Of equals the first one is taken (`node_order`). To the policy first-fit all nodes are equal, so that the scores decide.
+Among equals the first one is taken (`node_order`). To the policy first-fit all nodes are equal, so the scores decide.
 Differs from kube-scheduler: it takes any of the best.
 """
 

@@ -1,8 +1,8 @@
-"""The cluster as the next decision sees it: one index of everything, which changes with every event.
+"""The cluster as the next decision sees it: one index of everything, updated by every event.
 
-The watches write into it, decisions read it and take what they give away, all without a pause in between,
-so that nobody ever sees it half changed. Nodes have numbers here, and a freed one serves the next node.
-What decisions have taken, nodes' room as well as devices, counts until the watch shows it or it is given back.
+The watches write to it. Decisions read it and reserve what they allocate, without an await in between, so that nobody
+sees it half changed. Nodes have numbers, and the number of a deleted node is reused. Reservations of devices and of
+node resources count until the watch shows the writes, or they are released.
 Source: kube-scheduler's cache (assumed pods) and its plugin DynamicResources (in-flight claims).
 """
 
@@ -48,8 +48,8 @@ MOST_SELECTORS = 1024
 ASIDE_S = 60.0
 """For so long nobody gets a device that could not be made ready, by `Cluster.set_aside`."""
 
-NOT_READY = "nobody, since it could not be made ready a moment ago"
-FASTER = "another process, which was faster a moment ago"
+NOT_READY = "nobody: it recently failed to become ready"
+FASTER = "another process that allocated it first"
 """Who holds a device that is set aside, for those who read why they cannot have it."""
 
 

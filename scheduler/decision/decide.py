@@ -1,7 +1,7 @@
-"""One attempt to place a pod: what the cluster is now, and what follows from it; nothing is changed.
+"""One attempt to place a pod: a function of the cluster's current state, without side effects.
 
-In kube-scheduler's order: what holds for every node (claims, classes), the filters, the devices, the scores. All nodes
-are looked at. Whoever asks reserves what comes out before anything else is decided.
+In kube-scheduler's order: checks that hold for every node (claims, classes), the filters, the devices, the scores. All
+nodes are evaluated. The caller reserves the result before anything else is decided.
 Source: the scheduling cycle of kube-scheduler; its DynamicResources plugin for texts.
 """
 

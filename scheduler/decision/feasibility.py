@@ -1,7 +1,7 @@
-"""Which nodes a pod can be on, devices aside, and for all others why not.
+"""Which nodes pass the filters for a pod, devices aside, and why the others do not.
 
-The plugins run in kube-scheduler's order, and a node is refused by the first of them that refuses it.
-`feasible` is on the way of every decision; `rejections` is asked when nothing is left, or by a person.
+The plugins run in kube-scheduler's order, and the first one that refuses a node counts. `feasible` is part of every
+decision; `rejections` is called only if no node is left, or if somebody asks.
 """
 
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Why no node takes a pod: counted by reason, as kube-scheduler words it, with what the nearest node lacks.
+"""Why no node takes a pod: counted by reason in kube-scheduler's words, with what the nearest node lacks.
 
 Source: kube-scheduler's FitError; its DynamicResources plugin for texts.
 """

@@ -1,6 +1,6 @@
-"""What would let a node take a pod that a plugin refuses it for: single changes, each of them tried.
+"""Single changes after which a plugin would no longer refuse a pod on a node; each of them was tried.
 
-Devices are the allocator's (`allocator.explain.remedies`).
+Changes about devices are the allocator's (`allocator.explain.remedies`).
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,6 +1,6 @@
-"""What is left of each node, for policies that look at whole nodes and for the figures of a simulation.
+"""The free resources of each node, for policies that look at whole nodes, and for the figures of a simulation.
 
-A node is looked at again when its devices, cpu or memory have changed since the last time, and no other is.
+A node is computed again only if its devices, cpu or memory have changed.
 """
 
 from collections.abc import Hashable, Iterator, Sequence

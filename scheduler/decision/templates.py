@@ -1,8 +1,8 @@
-"""Pods of one template: what filters and scores say of them by pod and node alone is worked out once per node.
+"""Pods of one template: the results of static filters and scores are computed once per node.
 
-Pods that agree in selector, affinity and tolerations share a `Template`. A node that changes is looked at again
-when the template is asked for next, and no other is. A pod that can be on named nodes only (of a DaemonSet,
-say) has a template of its own that is not kept: just its nodes are looked at.
+Pods that agree in selector, affinity and tolerations share a `Template`. A node that changes is evaluated again when
+the template is next used. A pod that is limited to named nodes (of a DaemonSet, for example) has a template of its own
+that is not kept: only its nodes are evaluated.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping

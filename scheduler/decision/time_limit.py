@@ -1,7 +1,7 @@
-"""How long one decision may take: its cost is up to what users write, and nobody's pod may stop all others.
+"""The time limit of one decision: its cost depends on what users write, and no pod may block all others.
 
-A decision that takes longer ends as failed, and its pod comes again after its backoff. What was worked out by then is
-kept, so that the next attempt goes on from there. Everything else of the program has its turn in between.
+A decision that takes longer fails, and its pod is retried after its backoff. Intermediate results are kept, so that the
+next attempt continues from there. The rest of the program gets its turn in between.
 Source: kube-scheduler's DynamicResources plugin, filterTimeout.
 """
 
@@ -21,6 +21,11 @@ class TooLong(AllocationError):
     """The decision has taken all its time."""
 
 
+def timed_out(most_s: float) -> str:
+    """What pods say whose decision takes too long."""
+    return f"timed out: the decision takes more than {most_s:g} s"
+
+
 class DecisionTimeLimit:
     """The time that a decision has. clock: seconds that only go forward; None where decisions may take all time."""
 
@@ -36,7 +41,7 @@ class DecisionTimeLimit:
         try:
             yield
         except Cancelled as error:
-            raise TooLong(f"timed out: what the pod asks for takes more than {self.most_s:g} s to decide") from error
+            raise TooLong(timed_out(self.most_s)) from error
         finally:
             self._ends_at = inf
 

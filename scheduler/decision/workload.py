@@ -1,6 +1,6 @@
-"""The workload: what pods ask for, and how many ask for the same, for policies that look at what else may come.
+"""The workload: what pods request, and how many request the same, for policies that consider future pods.
 
-Memory is left out: shapes are distinguished by cpu and devices.
+Memory is ignored: pods are distinguished by cpu and devices.
 """
 
 from collections.abc import Hashable, Iterable, Sequence

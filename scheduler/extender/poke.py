@@ -1,11 +1,11 @@
-"""Waking pods that kube-scheduler keeps waiting because we refused them: an annotation on a node.
+"""Wakes pods that kube-scheduler does not retry because the extender refused them: an annotation on a node.
 
-kube-scheduler tries a pod that an extender has refused again when a node, a claim, a class or the pod itself changes,
-but not when a ResourceSlice does. So a change that only we see (of slices, taint rules, labels of namespaces, devices
-that an attempt gives back in memory) is passed on to it as a change of a node, `DEBOUNCE_S` after the first of several.
-A change that kube-scheduler sees too, it may see before us, and then asks us too early; so that is passed on as well,
-for pods that it has not asked about again within `ASKED_AGAIN_S`. No node is annotated for pods that were refused after
-the change. Where its own plugin allocates it sees slices as well, and may ask too early after those.
+kube-scheduler retries a pod that an extender has refused when a node, a claim, a class or the pod itself changes, but
+not when a ResourceSlice does. So changes that only the extender sees (of slices, taint rules, namespace labels,
+reservations that are released) are passed on as a change of a node, `DEBOUNCE_S` after the first of several.
+kube-scheduler may also see a change before the extender does, and then ask too early. So such a change is passed on for
+pods that it has not asked about again within `ASKED_AGAIN_S`. No node is annotated for pods that were refused after the
+change. In advisory mode kube-scheduler sees slices itself, and may ask too early after those.
 Source: the queueing hints of kube-scheduler 1.36.3, as observed.
 """
 

@@ -1,7 +1,7 @@
-"""preempt: of the nodes where kube-scheduler would evict pods, those where the devices would fit afterwards.
+"""preempt: the nodes among kube-scheduler's candidates where the devices would fit after the evictions.
 
-The devices of a claim become free once all pods that it is reserved for are evicted. No victim is added or spared:
-kube-scheduler has chosen them for its own resources, and a node where they do not free devices enough is dropped.
+The devices of a claim become free once all pods that it is reserved for are evicted. No victim is added or removed:
+kube-scheduler has selected them for its own resources, and a node where they do not free enough devices is dropped.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

@@ -1,6 +1,6 @@
 """The four verbs, from the body of a call to the body of its answer.
 
-Whatever is wrong with a call, its answer says so where kube-scheduler shows it, and never that a node fits.
+If anything is wrong with a call, its answer says so where kube-scheduler shows it, and never that a node fits.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence

@@ -1,6 +1,6 @@
-"""What kube-scheduler and an extender say to each other: JSON whose keys begin with capitals, as in 1.36.
+"""The messages between kube-scheduler and an extender: JSON with capitalized keys, as in 1.36.
 
-Unknown fields are left unread, as Go does. A request with fields of other types is refused with all that is wrong.
+Unknown fields are ignored, as in Go. A request with fields of wrong types is rejected with all errors.
 Source: k8s.io/kube-scheduler/extender/v1; the calls in pkg/scheduler/extender.go of Kubernetes 1.36.3.
 """
 

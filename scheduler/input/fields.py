@@ -1,6 +1,6 @@
 """Typed reading of configurations and messages, by pydantic: values by keyword, defaults, and back to JSON.
 
-What is read by the thousand has a base of its own, `ObjectFields`, without which `dra` would start later.
+Objects that are read by the thousand use `ObjectFields` instead, without which `dra` would start later.
 """
 
 from collections.abc import Mapping

@@ -1,8 +1,8 @@
 """kube-scheduler's own configuration, read as strictly as kube-scheduler reads it.
 
-Here so that it can be judged before a cluster runs with it. A field that does not exist is an error, and null stands
-for a field that is not there. Stricter in one thing: an entry of a list must not be null; kube-scheduler takes that for
-an empty one. Sets of plugins change kube-scheduler's defaults: `points_of` says where a plugin is on in the end.
+So it can be checked before a cluster runs with it. An unknown field is an error, and null means that the field is
+absent. Stricter in one point: an entry of a list must not be null; kube-scheduler takes that for an empty one. Sets of
+plugins change kube-scheduler's defaults: `points_of` says where a plugin is finally enabled.
 Source: kubescheduler.config.k8s.io/v1 of Kubernetes 1.36; the merging of its plugin sets with the defaults.
 """
 

@@ -1,4 +1,4 @@
-"""What was found in kube-scheduler's configuration, as text and as a JSON object that docs/extender.md describes."""
+"""Findings about kube-scheduler's configuration, as text and as a JSON object that docs/extender.md describes."""
 
 from collections.abc import Iterator, Sequence
 

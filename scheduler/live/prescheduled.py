@@ -1,4 +1,4 @@
-"""Counts pods that came with a node and lack devices; kept up to date by events, so that reading costs nothing."""
+"""Counts pods that were created with a node and lack devices; updated by events, so that reading costs nothing."""
 
 from collections.abc import Callable, Iterable
 

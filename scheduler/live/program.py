@@ -1,8 +1,8 @@
 """The live scheduler as a program: fill the caches, become the leader, recover, schedule until stopped.
 
 A replica that does not lead watches and writes nothing; a leader that loses the lease stops writing and exits. On
-SIGTERM no further pod is tried; attempts under way end or are undone, and events and conditions are written, all within
-ten seconds.
+SIGTERM no further pod is tried. Attempts in progress are completed or undone, and events and conditions are written,
+all within ten seconds.
 """
 
 import asyncio
@@ -230,7 +230,7 @@ class Scheduler:
 
     def _stuck(self) -> str:
         silent_s = self._clock() - self._loop.beat_at
-        return f"not at work for {silent_s:.0f} s" if silent_s > STUCK_S + BEAT_S else ""
+        return f"stuck for {silent_s:.0f} s" if silent_s > STUCK_S + BEAT_S else ""
 
     def _reading(self) -> Reading:
         places: Mapping[PodPlace, int] = self._queue.pending()

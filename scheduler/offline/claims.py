@@ -1,4 +1,4 @@
-"""Pods to their claims: resolved as the scheduler resolves them, made from templates where there are none yet.
+"""Pods to their claims: resolved as the scheduler resolves them, and created from templates if they do not exist yet.
 
 Source: KEP-4381 (resolution by pod.status.resourceClaimStatuses, the owner check), and the resource
 claim controller, which makes claims of templates.
@@ -27,6 +27,7 @@ class Claims:
     def __init__(self, inventory: Inventory) -> None:
         self.objects: dict[tuple[str, str], InputClaim] = dict(_identified(inventory.claims))
         self._templates = inventory.templates
+        self._of_template: dict[tuple[str, str], Claim | None] = {}
         self._faults = inventory.faults
         self._holders = inventory.holders
         self._has_claims = bool(inventory.claims)
@@ -54,7 +55,7 @@ class Claims:
         """The claims of which nothing but their devices is known, each with a uid of its own."""
         for number, claim in enumerate(self._holders):
             uid = uid_of("ResourceClaim with errors", claim.namespace, f"{claim.name}/{number}")
-            yield InputClaim(replace(claim, uid=uid), Decoded(None), error="holds an error")
+            yield InputClaim(replace(claim, uid=uid), Decoded(None), error="has errors")
 
     def of(self, pod: Pod) -> list[tuple[PodClaim, InputClaim]] | Waiting:
         """The claims of a pod in the order of its entries; an entry that needs none is left out."""
@@ -73,6 +74,24 @@ class Claims:
                 return Waiting(f"claim {resolved.claim} is being deleted")
             found.append((entry, resolved))
         return found
+
+    def asked_by(self, pod: Pod) -> Iterator[Claim]:
+        """What the pod's claims ask for; none is made, and those that cannot be are left out."""
+        for entry in pod.claims:
+            name = entry.claim_name or pod.claim_statuses.get(entry.name)
+            if name:
+                if found := self.objects.get((pod.namespace, name)):
+                    yield found.claim
+            elif claim := self._asked_of_template((pod.namespace, entry.template_name)):
+                yield claim
+
+    def _asked_of_template(self, key: tuple[str, str]) -> Claim | None:
+        if key not in self._of_template and key in self._templates:
+            metadata = {"name": "asked", "namespace": key[0]}
+            raw = {"apiVersion": VERSION, "kind": "ResourceClaim", "metadata": metadata}
+            decoded = decode({**raw, "spec": self._templates[key].spec, "status": {}}).object
+            self._of_template[key] = decoded if isinstance(decoded, Claim) else None
+        return self._of_template.get(key)
 
     def of_extended_resources(self, pod: Pod) -> InputClaim | None:
         """The claim of the input that was made for the pod's extended resources, None where there is none."""

@@ -1,7 +1,7 @@
-"""Workloads to virtual pods: as many as a workload asks for, less those that the input has already.
+"""Workloads to virtual pods: as many as a workload requests, minus those that the input already has.
 
-A Deployment stands for its ReplicaSets, a CronJob for its Jobs, a JobSet for its Jobs, and so on; pods that one of
-them controls are counted, so that a dump with workloads and pods counts nothing twice.
+A Deployment stands for its ReplicaSets, a CronJob or JobSet for its Jobs, and so on. Pods that one of them controls are
+counted, so that a dump with workloads and pods counts nothing twice.
 Source: the workload controllers of kube-controller-manager.
 """
 

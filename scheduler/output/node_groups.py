@@ -1,4 +1,4 @@
-"""Nodes by what they say, for people: the same reason once, with the range of its numbers."""
+"""Nodes grouped by what they answer: the same reason once, with the range of its numbers."""
 
 from collections.abc import Hashable, Mapping, Sequence
 

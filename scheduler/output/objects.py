@@ -1,7 +1,7 @@
 """Results as API objects: claims with their status and pods with their node, as they would be written.
 
-Time stamps are left out, of allocations and of conditions, since each is the moment of a write that has not happened.
-A pod that is not placed carries the reason in its condition PodScheduled.
+Timestamps of allocations and conditions are omitted, because nothing has been written. A pod that is not placed has the
+reason in its condition PodScheduled.
 Source: KEP-4381 (finalizer, reservedFor); the resource claim controller (resourceClaimStatuses).
 """
 

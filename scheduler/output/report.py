@@ -1,6 +1,6 @@
-"""The report on the input: errors, warnings, and what was not looked at, one line each.
+"""The report on the input: errors, warnings, and ignored objects, one line each.
 
-Whatever the input holds, the report stays short: of many findings in one document the first are printed.
+The report stays short for any input: of many findings in one document, only the first are printed.
 """
 
 from collections import Counter

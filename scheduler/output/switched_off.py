@@ -1,6 +1,6 @@
-"""What the input holds that does not count, since its gate is off: kube-scheduler is silent about it.
+"""Features that the input uses although their gate is off: kube-scheduler ignores them silently.
 
-Named are the gates whose absence shows nowhere else; where one refuses a claim or a device, the refusal names it.
+Only gates whose effect is visible nowhere else are named; if a gate refuses a claim or a device, the refusal names it.
 """
 
 from collections.abc import Callable, Iterator

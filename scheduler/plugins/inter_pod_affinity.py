@@ -1,7 +1,7 @@
 """InterPodAffinity: which other pods a pod requires in its topology domain, keeps away, and is kept away by.
 
-Every required term of affinity needs a pod in the node's domain that matches all of them; the first pod of its kind,
-which matches its own terms, may be anywhere. Preferred terms, of the pod and of those on nodes, add up to a score.
+Every required term of affinity needs a pod in the node's domain that matches all of the terms. The first pod of its
+kind, which matches its own terms, may go anywhere. Preferred terms, of the pod and of pods on nodes, add up to a score.
 Source: kube-scheduler's interpodaffinity filtering.go and scoring.go.
 """
 

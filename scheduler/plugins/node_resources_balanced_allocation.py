@@ -1,7 +1,7 @@
-"""NodeResourcesBalancedAllocation: a node is better, the more the pod brings its cpu and memory into balance.
+"""NodeResourcesBalancedAllocation: a node scores higher, the more the pod balances its use of cpu and memory.
 
-What counts is how far the shares differ that are requested of them, with the pod and without it; other resources can be
-configured. One of which the node has nothing is left out. Pods that request none of them are not scored.
+The score compares the shares of the resources that are requested, with and without the pod. Other resources can be
+configured. A resource that the node does not have is left out. Pods that request none of them are not scored.
 Source: kube-scheduler's balanced_allocation.go.
 """
 

@@ -1,7 +1,7 @@
-"""NodeResourcesFit: what a pod requests has to be left on its node, and a place for one more pod.
+"""NodeResourcesFit: the node must have the resources that the pod requests, and room for one more pod.
 
-A resource that no node offers is left nowhere. How good a node is says a scoring strategy: the more of its cpu and
-memory it has left with the pod on it, the better, where nothing else is configured.
+A resource that no node offers is available nowhere. A scoring strategy scores nodes: by default, the more cpu and
+memory are left with the pod on the node, the better.
 Source: kube-scheduler's fit.go.
 """
 

@@ -1,4 +1,4 @@
-"""NodeVolumeLimits: a node takes so many volumes of a CSI driver, those counted that are attached to it.
+"""NodeVolumeLimits: a node takes a limited number of volumes of a CSI driver, including those attached to it.
 
 Source: kube-scheduler's nodevolumelimits/csi.go; KEP-554.
 """

@@ -1,7 +1,7 @@
-"""PodTopologySpread: pods like this one lie evenly over topology domains; hard constraints refuse, soft ones score.
+"""PodTopologySpread: pods are spread evenly over topology domains; hard constraints refuse nodes, soft ones score them.
 
-A domain is a value of the topology key on the nodes that take part. A pod without constraints of its own is spread
-over nodes and zones beside the pods that its Services and its controller select, where it has such.
+A domain is a value of the topology key on the nodes that take part. A pod without constraints is spread over nodes and
+zones together with the pods that its Services and its controller select.
 Source: kube-scheduler's podtopologyspread filtering.go, scoring.go and common.go; KEP-895.
 """
 

@@ -1,7 +1,7 @@
-"""Scoring strategies of NodeResourcesFit: what a node's use of its resources, with the pod on it, is worth.
+"""Scoring strategies of NodeResourcesFit: the score of a node for its resource usage with the pod on it.
 
-Each is a weighted mean over resources; one of which the node has nothing is left out of it. Integers throughout, as
-kube-scheduler divides them.
+Each is a weighted mean over resources. A resource that the node does not have is left out. All numbers are integers,
+divided as kube-scheduler divides them.
 Source: kube-scheduler's least_allocated.go, most_allocated.go, requested_to_capacity_ratio.go, resource_allocation.go.
 """
 

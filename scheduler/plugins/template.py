@@ -1,4 +1,4 @@
-"""What plugins say of pods of one template by pod and node alone, for all nodes: kept by `decision.templates`."""
+"""Static results of plugins for pods of one template, for all nodes; kept by `decision.templates`."""
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,7 @@
-"""VolumeBinding: bound volumes have to be reached, and unbound claims need a volume, or one that can be provisioned.
+"""VolumeBinding: bound volumes have to be reachable, and unbound claims need a volume, or one that can be provisioned.
 
-Claims that are bound at once have to be bound before the pod is placed; those that wait for it get their volume with
-its node, and what a decision plans for them is written before the pod is bound.
+Claims that are bound immediately have to be bound before the pod is placed. Those that wait for the first consumer get
+their volume together with the pod's node, and the decision's plan for them is written before the pod is bound.
 Source: kube-scheduler's volume_binding.go and binder.go; KEP-490, KEP-1472 for storage capacity.
 """
 

@@ -1,6 +1,6 @@
-"""Which volume a claim would get on which node, where none is provisioned: the smallest one that is good enough.
+"""Which free volume a claim would get on which node: the smallest one that suffices.
 
-A volume that is meant for the claim is the only one that it can get.
+A volume that is reserved for the claim is the only one that it can get.
 Source: k8s.io/component-helpers storage/volume, FindMatchingVolume.
 """
 

@@ -1,4 +1,4 @@
-"""VolumeRestrictions: disks that cannot be shared keep pods from each other's nodes, and some claims are for one pod.
+"""VolumeRestrictions: disks that cannot be shared keep pods off each other's nodes, and some claims are for one pod.
 
 Source: kube-scheduler's volume_restrictions.go; KEP-2485 for ReadWriteOncePod.
 """

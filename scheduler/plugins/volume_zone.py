@@ -1,4 +1,4 @@
-"""VolumeZone: a volume whose labels name its zone or region can be used there only.
+"""VolumeZone: a volume whose labels name its zone or region can only be used there.
 
 Nodes without both labels count as nodes of a cluster with one zone. Ephemeral volumes are not checked.
 Source: kube-scheduler's volume_zone.go.

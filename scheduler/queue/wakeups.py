@@ -1,4 +1,4 @@
-"""Which event may help which refused pod: by the hints of the plugins that refused it, and by what the pod itself is.
+"""Which event may help which rejected pod, by the hints of its plugins and by changes of the pod itself.
 
 Source: kube-scheduler's queueing hints (KEP-4247).
 """

@@ -1,8 +1,8 @@
-"""Writes the condition PodScheduled of refused pods, beside the decisions.
+"""Writes the condition PodScheduled of rejected pods, in parallel with decisions.
 
-Several pods are written at a time, each by one writer. Of several refusals of a pod only the newest is written, and
-only where it changes the condition. Each write names the version of the pod that was read: a pod that is bound by then
-stays as it is.
+Several pods are written at the same time, each by one writer. Of several rejections of a pod only the latest is
+written, and only if it changes the condition. Each write names the version of the pod that was read: a pod that has
+been bound since then is not changed.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
-"""Events: pods that were bound and where, or were not and why, claims that hold what others hold; beside the decisions.
+"""Writes events in parallel with decisions: about pods that were bound or not, and about claims with the same devices.
 
-The queue is bounded: what does not fit is dropped and counted. What is said of an object again within five minutes is
-not written again but counted in the series of the event that said it first.
+The queue is bounded: further events are dropped and counted. An event that repeats within five minutes is counted in
+the series of the first one.
 Source: k8s.io/api events/v1 Event and its limits.
 """
 

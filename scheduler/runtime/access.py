@@ -1,7 +1,7 @@
-"""Who may read what is served: the API server is asked who a token belongs to, and whether its owner may.
+"""Authentication and authorization of readers: the API server says who owns a token, and whether the owner may read.
 
-As kube-scheduler does it: TokenReview, then SubjectAccessReview for the path; each answer counts for ten seconds. While
-the API server does not answer, nobody is let in whom it has not let in just before.
+As in kube-scheduler: TokenReview, then SubjectAccessReview for the path; each answer is cached for ten seconds. While
+the API server does not answer, only cached answers count.
 Source: k8s.io/apiserver's delegating authenticator and authorizer; authentication.k8s.io/v1, authorization.k8s.io/v1.
 """
 
@@ -40,8 +40,8 @@ class AccessAnswer:
 
 
 _ALLOWED = AccessAnswer(200)
-_NO_TOKEN = AccessAnswer(401, "no bearer token, or one that the API server does not know")
-_TOO_MANY = AccessAnswer(503, "too many are waiting to be let in")
+_NO_TOKEN = AccessAnswer(401, "no valid bearer token")
+_TOO_MANY = AccessAnswer(503, "too many requests are waiting for authorization")
 
 
 class Access:

@@ -1,7 +1,7 @@
-"""How a change of a watched object changes the cluster, and which event that is for pods.
+"""Applies changes of watched objects to the cluster, and turns them into events for pods.
 
-An object that cannot be decoded is left out; but what it keeps from others it keeps: a claim its devices, a pod its
-place, a rule its taints.
+An object that cannot be decoded is left out, but keeps what it holds: a claim its devices, a pod its resources, a rule
+its taints.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,6 +1,6 @@
-"""Which of several replicas leads: a Lease that one of them holds and renews; the others try to get it.
+"""Leader election: one replica holds and renews a Lease; the others try to acquire it.
 
-Who leads no more never leads again: it stops writing at the renew deadline, and the process ends.
+A leader that loses the lease never leads again: it stops writing at the renew deadline, and the process ends.
 Source: client-go's leaderelection; coordination.k8s.io/v1.
 """
 

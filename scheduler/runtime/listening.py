@@ -1,8 +1,9 @@
-"""An HTTP server at an address of the configuration, for as long as a context is open.
+"""An HTTP server at a configured address, for as long as a context is open.
 
-Who only opens connections gets little: so many may be open, and so many in their TLS handshake, which may take so long.
-One more than may be open is closed at once; one more than may be in their handshake waits until another has ended, or
-for a second, after which the oldest makes room: nearly always that of somebody who does not go on with it.
+Clients that only open connections get little. The numbers of open connections and of TLS handshakes in progress are
+limited, and so is the duration of a handshake. A connection beyond the limit is closed at once. A handshake beyond the
+limit waits until another one ends, or for a second, after which the oldest is closed: nearly always one that makes no
+progress.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
-"""Arguments of plugins, by their field names in KubeSchedulerConfiguration, and the plugins that they make.
+"""Arguments of plugins, by their field names in KubeSchedulerConfiguration, and the plugins made from them.
 
-What this program does not do for a plugin is no field here, and so an error that names it.
+Arguments that this program does not implement are not fields here, and so are errors that name them.
 Source: kube-scheduler's apis/config/v1 types_pluginargs.go, defaults.go, validation_pluginargs.go.
 """
 

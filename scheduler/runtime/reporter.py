@@ -1,8 +1,8 @@
-"""Reports how attempts go, what was swept, and what failed or must never be: in logs and metrics."""
+"""Reports attempts, removed leftovers, internal errors and violated invariants in logs and metrics."""
 
 import logging
 
-from scheduler.attempt.decision import Decision, Outcome
+from scheduler.attempt.decision import AttemptOutcome, Decision
 from scheduler.attempt.listener import Listener
 from scheduler.attempt.step import Point
 from scheduler.cache.events import Undecoded
@@ -30,7 +30,7 @@ class Reporter(Listener):
         status = metrics.PointStatus.SUCCESS if is_done else metrics.PointStatus.ERROR
         self._metrics.passed(decision.pod.scheduler_name, metrics.Point(point), status, duration_s)
 
-    def rolled_back(self, decision: Decision, outcome: Outcome) -> None:
+    def rolled_back(self, decision: Decision, outcome: AttemptOutcome) -> None:
         """What the attempt wrote was taken back."""
         kind = type(outcome).__name__.lower()
         reason = getattr(outcome, "reason", kind)

@@ -1,4 +1,4 @@
-"""The base of what stands in a configuration file: strict, in camel case, and described by the docstrings of fields."""
+"""The base class of configuration objects: strict, in camel case, described by the docstrings of fields."""
 
 from pydantic import ConfigDict
 from pydantic.alias_generators import to_camel

@@ -1,9 +1,9 @@
-"""The verbs over HTTP: TLS, who may call, how large a call may be, how many at once, how long.
+"""Serves verbs over HTTP: TLS, allowed clients, and limits of size, concurrency and time.
 
-A body is read when its caller is known by name, and only while all bodies together leave room for it.
+A body is read only after its caller is identified, and only while all bodies together fit into the memory limit.
 
-A call that cannot be answered gets a status other than 200, with the reason in the program's own form. No client is
-shown a traceback.
+A call that cannot be answered gets a status other than 200, with the reason in the program's own format. No client sees
+a traceback.
 """
 
 import asyncio

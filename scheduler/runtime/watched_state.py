@@ -1,4 +1,4 @@
-"""What is watched: the reflectors of all kinds that a decision looks at."""
+"""The reflectors of all kinds that decisions read."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence

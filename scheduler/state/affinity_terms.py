@@ -1,7 +1,7 @@
-"""The terms of affinity and anti-affinity that pods on nodes have, by term, and what they say of a pod in hand.
+"""The affinity and anti-affinity terms of pods on nodes, and what they mean for the pod being decided.
 
-Pods of one workload share their terms, and which of them match a kind of pods is remembered: a question costs as much
-as there are terms that match. What a pod adds to a topology domain is counted as it comes and goes.
+Pods of one workload share their terms, and the terms that match pods with certain labels are remembered, so the cost
+grows with the number of terms that match. Counts in a topology domain are updated when a pod comes or goes.
 Source: kube-scheduler's plugin InterPodAffinity.
 """
 

@@ -1,4 +1,4 @@
-"""What follows from single rows of the nodes' columns: kept, and worked out anew for the rows that have changed."""
+"""Values derived from single rows of the nodes' columns: cached, and computed again for rows that have changed."""
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass

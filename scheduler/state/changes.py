@@ -1,7 +1,7 @@
-"""What has changed in the cluster, typed: the object before and after.
+"""Changes of the cluster, typed: the object before and after.
 
-old is None for an object that is new, new for one that is gone. What an attempt had taken in memory alone no
-watch ever shows, so that its end is an event too.
+old is None for a new object, new for a deleted one. The end of a reservation in memory is a change, too, because no
+watch shows it.
 """
 
 from dataclasses import dataclass

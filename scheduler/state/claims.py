@@ -1,9 +1,9 @@
-"""Who has which devices: what the watch has shown, together with what decisions have taken since.
+"""Which claims hold which devices: what the watch has shown, together with reservations since then.
 
-A decision *reserves* devices at once, so that the next one does not see them free. Its write gets a
-version, and once the watch has shown the claim at that version or a later one, what the watch shows is
-all there is. Until then both count, each device once; so an event that is older than the write never
-frees what was written. Devices of an attempt that came to nothing are given back by its end.
+A decision *reserves* devices at once, so that the next one does not see them as free. The write returns a version. Once
+the watch has shown the claim at that version or a later one, only the watch counts. Until then both count, each device
+once, so that an event older than the write never frees what was written. If an attempt fails, its end releases the
+devices.
 Source: scheduling as kube-scheduler's plugin DynamicResources does it (assume cache, in-flight claims).
 """
 

@@ -1,8 +1,8 @@
-"""Volumes that claims could get: those that are meant for nobody, by what they are like, and those meant for a claim.
+"""Volumes that claims could get: free ones, grouped by their properties, and those reserved for a claim.
 
-Free volumes that are alike and reached from the same nodes are one group; which nodes reach one is worked out once,
-until labels of nodes change. Groups that few nodes reach, as local volumes are, lie by node: whether some volume is
-reached costs as much as there are groups that many nodes reach.
+Free volumes with equal properties that the same nodes reach are one group, so the cost grows with the number of groups.
+The nodes that reach a group are computed once, until labels of nodes change.
+Groups that few nodes reach, such as local volumes, are indexed by node.
 """
 
 from collections.abc import Iterable, Iterator

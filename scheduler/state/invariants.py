@@ -1,6 +1,6 @@
-"""What must never be, checked all the time: each event adds what it touches to a short list of suspects.
+"""Checks the invariants all the time: each event adds what it concerns to a short list of suspects.
 
-Watches of different kinds are not in step, so that what is seen for a moment only may be no violation.
+Watches of different kinds are not in step, so what is seen only for a moment may not be a violation.
 Source: scheduling invariants I1 (exclusive devices), I2 (bound pods), I4 (finalizers), I5 (counters, capacity).
 Seen elsewhere: I3 (allocations for nobody) by the sweep, I6 (one attempt at a time) where an attempt begins.
 """

@@ -1,6 +1,6 @@
 """Sets of nodes in the two forms that decisions use: an int whose bit i is node number i, and a numpy array.
 
-Ints are combined and kept (the allocator uses them); arrays are for arithmetic.
+Ints are combined and cached (the allocator uses them); arrays are for arithmetic.
 """
 
 from collections.abc import Iterable

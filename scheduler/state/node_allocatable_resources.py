@@ -1,7 +1,7 @@
-"""Resources that devices take of a node beside their pods: whether a pod with its devices fits a node.
+"""Resources that devices take from a node: whether a pod fits a node together with its devices.
 
-Looked at for pods whose devices say something of such resources, and only with the gate
-DRANodeAllocatableResources. What the devices of other pods take is counted as their status says.
+Only for pods whose devices specify such resources, and only with the gate DRANodeAllocatableResources. Devices of other
+pods count as their status says.
 Source: KEP-5517; nodeallocatabledynamicresources.go of Kubernetes' scheduler plugin.
 """
 

@@ -1,9 +1,8 @@
-"""What pods take of each node, in columns: one array for each resource, one row for each node.
+"""What pods take from each node, in columns: one array for each resource, one row for each node.
 
-Pods of every scheduler count, and those that are assumed to be on their node. A decision looks at all
-nodes at once, so that what one pod or node changes is a few numbers, and what a decision reads is a few
-array operations. Rows are the node numbers that the caller gives; a node need not be there for its pods
-to be counted.
+Pods of every scheduler count, and so do assumed ones. A decision evaluates all nodes at once: a change of a pod or node
+changes a few numbers, and a decision reads a few array operations. Rows are the node numbers of the caller. Pods are
+counted even if their node does not exist.
 Source: kube-scheduler's NodeInfo.
 """
 

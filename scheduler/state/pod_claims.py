@@ -1,7 +1,7 @@
-"""The claims of a pod, resolved as kube-scheduler resolves them, with its own words where one is missing.
+"""The claims of a pod, resolved as kube-scheduler resolves them, with its own words if one is missing.
 
-By name, or by the status of the pod for those made of templates; a claim that was made for a pod has to
-be owned by it, one that is being deleted is waited for. Claims of a PodGroup are refused by name.
+A claim is named directly, or by the pod's status if it is created from a template. A claim that was created for a pod
+has to be owned by it; one that is being deleted is waited for. Claims of a PodGroup are rejected by name.
 Source: KEP-4381; k8s.io/dynamic-resource-allocation resourceclaim; plugin DynamicResources, PreEnqueue.
 """
 

@@ -1,7 +1,7 @@
-"""How many pods of some labels are on each node, kept for the questions that are asked again and again.
+"""The number of pods with certain labels on each node, cached for repeated questions.
 
-Pods with the same namespace and labels are looked at together. An answer is an array by node number, or by topology
-domain, which changes with each pod that comes or goes: pods of one workload ask the same, and find it worked out.
+Pods with the same namespace and labels are counted together. An answer is an array by node number, or by topology
+domain, which is updated when a pod comes or goes, so pods of one workload find it ready.
 """
 
 from collections import Counter

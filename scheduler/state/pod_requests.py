@@ -1,8 +1,8 @@
-"""What a pod takes of a node's resources: as NodeResourcesFit counts it, and as LeastAllocated does.
+"""What a pod takes from a node's resources: as NodeResourcesFit counts it, and as LeastAllocated does.
 
-Amounts are whole: thousandths of cpu, units of all else, the exact sum rounded up once. For scoring, a
-container that says nothing of cpu or memory counts as taking a little of it, so that pods without
-requests are spread as well.
+Amounts are integers: thousandths of cpu, units of everything else, rounded up once after summing exactly. For scores, a
+container without requests for cpu or memory counts with a small default, so that pods without requests are spread as
+well.
 Source: k8s.io/component-helpers resource/helpers.go PodRequests, kube-scheduler's NodeInfo; KEP-753, KEP-2837.
 """
 

@@ -1,7 +1,7 @@
-"""Claims that together hold more than there is: a device twice, more capacity or counters than are published.
+"""Claims that together hold more than there is: a device twice, or more capacity or counters than are published.
 
-The API server never compares the devices of two claims, so whoever writes one looks for rivals before the
-pod is bound; the same question finds what should never have been bound.
+The API server never compares the devices of two claims. So whoever writes one looks for rivals before the pod is bound,
+and the invariants look for rivals among the claims of bound pods.
 Source: scheduling invariants I1 (exclusive devices) and I5 (counters and capacity).
 """
 

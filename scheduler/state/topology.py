@@ -1,7 +1,7 @@
-"""The topology domains of nodes: those that share the value of a label.
+"""The topology domains of nodes: nodes that share the value of a label.
 
-Kept as one array for each label key that somebody asked for, and changed with each node, so that a question costs a few
-array operations. `node_labels` holds the same labels as masks, for what selectors match.
+One array for each label key that somebody asked for, updated with each node, so that a question costs a few array
+operations. `node_labels` has the same labels as masks, for selectors.
 """
 
 from dataclasses import dataclass, field

@@ -1,7 +1,7 @@
-"""Which nodes have which volumes, by the claims of their pods and by what is attached to them.
+"""Which nodes use which volumes, by the claims of their pods and by attachments.
 
-A claim's volume may become known, or another one, while pods use it: what it counts as is looked up again whenever the
-claim, the volume or the class changes, and no pod is.
+The volume of a claim may become known, or change, while pods use it: it is resolved again whenever the claim, the
+volume or the class changes.
 Source: kube-scheduler's plugin NodeVolumeLimits.
 """
 

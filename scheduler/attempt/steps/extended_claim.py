@@ -1,7 +1,7 @@
 """Creates and allocates the claim for a pod's extended resources.
 
-All attempts for a pod use the same name, so that there is at most one such claim. An attempt that finds one that is not
-its own leaves it alone, and the pod waits until it is gone.
+All attempts for a pod use the same name, so that there is at most one such claim. If a claim of that name belongs to
+somebody else, the pod waits until it is gone.
 Source: KEP-5004; kube-scheduler's DynamicResources plugin, PreBind.
 """
 
@@ -73,7 +73,7 @@ class MakeClaim(ClaimStep):
         claim = self.plan.claim.claim
         try:
             found = await until_answered(
-                self.binder, None, lambda: claim_calls.find(self.binder, claim.namespace, claim.name)
+                self.binder, lambda: claim_calls.find(self.binder, claim.namespace, claim.name)
             )
         except CallFailed:
             return  # it is the pod's, and goes with it; another attempt for the pod takes it away first

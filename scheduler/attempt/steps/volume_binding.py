@@ -1,4 +1,4 @@
-"""Gives a volume to the claim that it was matched with; kube-controller-manager completes the binding.
+"""Reserves a volume for the claim that it was matched with; kube-controller-manager completes the binding.
 
 Source: kube-scheduler's VolumeBinding plugin, PreBind, for claims whose class binds them with their first consumer.
 """

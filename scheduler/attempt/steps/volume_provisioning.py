@@ -1,7 +1,7 @@
-"""Asks for a volume for a claim: its provisioner makes one that the node reaches.
+"""Requests a volume for a claim from its provisioner, for the node of the pod.
 
-The annotation outlives the attempt, as kube-scheduler's does: until the provisioner removes it to ask for another
-node, pods that use the claim can be on this node alone.
+The annotation outlives the attempt, as kube-scheduler's does: until the provisioner removes it to ask for another node,
+pods that use the claim can only go to this node.
 Source: kube-scheduler's VolumeBinding plugin, PreBind; external-provisioner.
 """
 

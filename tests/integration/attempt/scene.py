@@ -17,7 +17,7 @@ from allocator.model import Allocation, DeviceResult, NodeSelector, Requirement,
 from scheduler.attempt.bind_pod import bind_pod
 from scheduler.attempt.binder import Binder, Time
 from scheduler.attempt.claim_objects import ClaimKey, allocation_of, results_of
-from scheduler.attempt.decision import ClaimPlan, Decision, ExtendedPlan, Outcome, PodKey
+from scheduler.attempt.decision import AttemptOutcome, ClaimPlan, Decision, ExtendedPlan, PodKey
 from scheduler.attempt.device_status import device_status
 from scheduler.attempt.listener import Listener
 from scheduler.attempt.step import Point
@@ -231,7 +231,7 @@ class Scene(Listener):
 
         return found(self.api.await_all(CLAIM, lambda claims: bool(found(claims)), NAMESPACE))[0]
 
-    def bind(self, decision: Decision) -> Outcome:
+    def bind(self, decision: Decision) -> AttemptOutcome:
         """What becomes of the decision."""
         return self.run(lambda binder: bind_pod(binder, decision))
 
@@ -275,7 +275,7 @@ class Scene(Listener):
     def passed(self, decision: Decision, point: Point, *, is_done: bool, duration_s: float) -> None:
         self.reported.append(f"{point} {'done' if is_done else 'not done'}")
 
-    def rolled_back(self, decision: Decision, outcome: Outcome) -> None:
+    def rolled_back(self, decision: Decision, outcome: AttemptOutcome) -> None:
         self.reported.append("rolled back")
 
     def calls(self) -> list[tuple[str, str, int]]:
@@ -331,10 +331,10 @@ class Landing:
         return self._status.result(TIMEOUT_S)
 
 
-def cancel_at(scene: Scene, decision: Decision, rule: Rule) -> Outcome | None:
+def cancel_at(scene: Scene, decision: Decision, rule: Rule) -> AttemptOutcome | None:
     """Cancel the attempt while the request that meets the rule is under way; None where it ends as cancelled."""
 
-    async def act(binder: Binder) -> Outcome | None:
+    async def act(binder: Binder) -> AttemptOutcome | None:
         task = asyncio.create_task(bind_pod(binder, decision))
         await rule.met.reached()
         task.cancel()

@@ -10,13 +10,13 @@ from scheduler.attempt.bind_pod import bind_pod
 from scheduler.attempt.claim_objects import ClaimKey, allocation_of, consumers_of, is_made_for, key_of
 from scheduler.attempt.deallocate import deallocate_one
 from scheduler.attempt.decision import (
+    AttemptOutcome,
     Bound,
     BoundElsewhere,
     Decision,
     ExtendedPlan,
     Fatal,
     Gone,
-    Outcome,
     Retry,
     Unschedulable,
 )
@@ -566,7 +566,7 @@ def take_away(scene: Scene, pod: Json, left: Json) -> ClaimKey | None:
     return key_of(found) if found else None
 
 
-def bind_in_second_epoch(scene: Scene, plan: ExtendedPlan) -> Outcome:
+def bind_in_second_epoch(scene: Scene, plan: ExtendedPlan) -> AttemptOutcome:
     decision = scene.a_decision(scene.pod(), extended=plan)
     return scene.run(lambda binder: bind_pod(binder, decision), epoch=2)
 

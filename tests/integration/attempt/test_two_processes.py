@@ -11,7 +11,7 @@ from allocator.model import NodeSelector
 from scheduler.attempt.bind_pod import bind_pod
 from scheduler.attempt.binder import Binder
 from scheduler.attempt.claim_objects import ClaimKey, allocation_of, consumers_of
-from scheduler.attempt.decision import Bound, ClaimPlan, Decision, Outcome
+from scheduler.attempt.decision import AttemptOutcome, Bound, ClaimPlan, Decision
 from scheduler.attempt.watched_claims import WatchedClaims
 from scheduler.cache.kinds import WatchedClaim, claim_of
 from scheduler.cache.reflector import Reflector
@@ -91,7 +91,7 @@ def test_no_device_is_had_by_two_bound_pods_when_two_processes_take_from_the_sam
     assert all(is_untouched(scene.claim(name)) for name in names if name not in bound)
 
 
-async def both(scene: Scene, decisions: Sequence[Decision]) -> list[Outcome]:
+async def both(scene: Scene, decisions: Sequence[Decision]) -> list[AttemptOutcome]:
     """The outcomes of the decisions, every other one carried out by the second process."""
     async with (
         connect(kubeconfig=scene.kubeconfig) as connection,

@@ -24,7 +24,7 @@ NAMESPACE = "crowd"
 SCHEDULER = "dra-scheduler"
 GPU = "gpu.example.com"
 NET = "net.example.com"
-WITHIN_S = 600.0
+WITHIN_S = 240.0
 
 W1 = ("PUT", r"/resourceclaims/[^/]+$")
 W2 = ("PUT", r"/resourceclaims/[^/]+/status$")
@@ -128,6 +128,11 @@ async def _call_all(plane: ControlPlane, method: str, calls: Sequence[tuple[str,
 def await_placed(api: RestClient, number: int) -> Sequence[Json]:
     """All pods as soon as so many of them have a node."""
     return api.await_all(POD, lambda pods: len(placed(pods)) >= number, NAMESPACE, WITHIN_S)
+
+
+def await_all_placed(api: RestClient, number: int) -> None:
+    """Return when there are exactly so many pods, all of them with a node."""
+    api.await_all(POD, lambda pods: len(pods) == len(placed(pods)) == number, NAMESPACE, WITHIN_S)
 
 
 def listed(pod: Json) -> dict[str, str]:

@@ -1,22 +1,20 @@
 """Two of ours for the same pods, and nobody to say which of them leads: no device is ever used twice."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import pytest
 
 from tests.controlplane.ours import WITHOUT_LEASE, Scheduler, scheduler
 from tests.controlplane.plane import ControlPlane
-from tests.controlplane.rest import POD, Json, RestClient
+from tests.controlplane.rest import Json, RestClient
 from tests.integration.live.crowd import (
     GPU,
-    NAMESPACE,
-    WITHIN_S,
     a_pod,
+    await_all_placed,
     await_claims,
     await_placed,
     empty,
     furnish,
-    placed,
     send,
     send_away,
     wrongs,
@@ -49,7 +47,7 @@ def test_no_device_is_ever_used_twice_by_what_two_schedulers_place(plane: Contro
             send(plane, pods("late", PODS))
             await_placed(api, NODES * DEVICES)
             send_away(plane, early)
-            api.await_all(POD, lambda pods: are_all_placed(pods, PODS), NAMESPACE, WITHIN_S)
+            await_all_placed(api, PODS)
             await_claims(api, PODS)
         assert wrongs(api) == []
     assert history.wrongs() == []
@@ -66,14 +64,10 @@ def test_one_that_dies_under_load_leaves_all_its_pods_to_the_other(plane: Contro
                 await_placed(api, LOAD // 4)
             finally:
                 victim.kill()
-            api.await_all(POD, lambda pods: are_all_placed(pods, LOAD), NAMESPACE, WITHIN_S)
+            await_all_placed(api, LOAD)
         assert wrongs(api) == []
     assert history.wrongs() == []
 
 
 def pods(name: str, number: int) -> list[Json]:
     return [a_pod(f"{name}-{one}", GPU) for one in range(number)]
-
-
-def are_all_placed(pods: Sequence[Json], number: int) -> bool:
-    return len(pods) == len(placed(pods)) == number

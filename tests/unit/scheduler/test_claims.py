@@ -123,7 +123,7 @@ def test_a_missing_template_is_named_with_its_namespace() -> None:
 
 def test_a_claim_that_holds_an_error_is_not_called_missing() -> None:
     inventory = taken(a_claim("c", a_request(count=-1)), a_pod("p", claim="c"))
-    assert Claims(inventory).of(inventory.pods[0]) == Waiting("claim default/c holds an error")
+    assert Claims(inventory).of(inventory.pods[0]) == Waiting("claim default/c has errors")
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_a_claim_that_holds_an_error_is_not_called_missing() -> None:
 )
 def test_a_template_with_an_unknown_field_is_not_used(unknown: Json, fields: str) -> None:
     reason = reason_to_wait(a_pod("p", template="one"), {**a_template("one"), **unknown})
-    assert reason == f"claim template default/one carries unknown fields: {fields}"
+    assert reason == f"claim template default/one has unknown fields: {fields}"
 
 
 def test_an_unknown_field_in_the_metadata_of_a_template_takes_nothing_away() -> None:

@@ -200,7 +200,7 @@ def test_an_ephemeral_volume_with_errors_is_not_looked_at_and_reported() -> None
     objects = [*with_hostnames("a", "b"), only_in("b"), a_volume_claim(), pod]
     (warning,) = taken(*objects).warnings
     error = "spec.volumes[0].ephemeral.volumeClaimTemplate.spec.accessModes: must be a list (got 5)"
-    assert warning.message == f"{error}; the claim is not looked at"
+    assert warning.message == f"{error}; the claim is not checked"
     assert run(*objects).node_of("p") == "a"
 
 

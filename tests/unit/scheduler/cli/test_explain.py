@@ -125,7 +125,7 @@ def test_pod_of_a_workload_is_known_by_its_name() -> None:
     ("name", "options", "message"),
     [
         ("ml/none", (), "dra: pod ml/none is not in the input"),
-        ("claim/ml/none", (), "dra: claim ml/none is not in the input, nor made of a template for a pod of it"),
+        ("claim/ml/none", (), "dra: claim ml/none is neither in the input nor created from a template for a pod in it"),
         ("deploy/ml/web", (), "dra: deploy/ml/web: deploy is not pod or claim, the kinds that can be explained"),
         ("p", ("--node", "none"), "dra: node none is not in the input"),
     ],
@@ -515,8 +515,8 @@ def test_who_fits_alone_is_shown_how_many_come_before() -> None:
     objects = [*a_cluster(count=1), a_pod("p", template="one"), a_pod("q", template="one"), a_pod("r", template="one")]
     assert [run_on(name, objects).err for name in "pqr"] == [
         "",
-        "looked at alone: 1 other waits and comes before it (--in-order places them first)\n",
-        "looked at alone: 2 others wait and come before it (--in-order places them first)\n",
+        "explained on its own: 1 other is pending and comes before it (--in-order places them first)\n",
+        "explained on its own: 2 others are pending and come before it (--in-order places them first)\n",
     ]
     assert run_on("r", objects, "--in-order").err == ""
     assert run_on("r", [*objects[:1], *objects[2:]]).err == "warning: the input contains no ResourceSlice\n"

@@ -202,7 +202,7 @@ def test_decision_that_takes_too_long_fails_and_the_attempts_after_it_go_on_from
     cluster = a_cluster(1, 1, 1, 1, 1, time_limit=DecisionTimeLimit(lambda: next(clock), 3))
     pod = a_pod(node_selector={"no": "node"})
     first, *_, last = [outcome(cluster, pod=pod) for _ in range(4)]
-    assert first == OutOfTime("timed out: what the pod asks for takes more than 3 s to decide")
+    assert first == OutOfTime("timed out: the decision takes more than 3 s")
     assert refused(last).refusal.reasons == {NODE_AFFINITY.reason}
 
 
