@@ -14,7 +14,7 @@ AS_INSTALLED := PYTHONSAFEPATH=1 PYTHONPATH=$(if $(filter 0,$(DRA_COMPILE)),,$(C
 BUILT        := $(if $(filter 0,$(DRA_COMPILE)),,$(COMPILED)/.built)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo install test check format lock clean bench-allocator bench-cel bench-e2e bench-extender bench-failover bench-offline bench-traces peer-check plugins-check fuzz-cel mutants soak cluster demo-live compiled
+.PHONY: help demo install test check format lock clean bench-allocator bench-cel bench-cycle bench-e2e bench-extender bench-failover bench-offline bench-traces peer-check plugins-check fuzz-cel mutants soak cluster demo-live compiled
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -52,6 +52,9 @@ compiled: $(COMPILED)/.built ## compile the allocator with mypyc (needs a C comp
 
 bench-cel: $(VENV)/.bench ## compare selectors over 100,000 devices with cel-go (needs Go): table, JSON
 	$(BIN)/python -m benchmarks.cel.run $(ARGS)
+
+bench-cycle: $(VENV)/.bench $(BUILT) ## measure decisions alone at up to 15,000 nodes, compared with kube-scheduler's plugins (needs Go): table, JSON
+	$(AS_INSTALLED) $(BIN)/python -m benchmarks.cycle.run $(ARGS)
 
 bench-e2e: $(VENV)/.bench $(BUILT) ## bind pods on a real control plane, compared with kube-scheduler (needs Go once): table, JSON, plot
 	$(AS_INSTALLED) $(BIN)/python -m benchmarks.endtoend.run $(ARGS)

@@ -162,6 +162,7 @@ class Templates:
         if not template.stale:
             return
         template.by_text = None
+        template.taking_part.clear()
         if (more := self._size - len(template.refusals)) > 0:
             template.counts = {plugin: np.pad(counts, (0, more)) for plugin, counts in template.counts.items()}
             template.refusals = np.pad(template.refusals, (0, more), constant_values=NO_NODE)

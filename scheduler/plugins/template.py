@@ -1,6 +1,6 @@
 """Static results of plugins for pods of one template, for all nodes; kept by `decision.templates`."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -9,9 +9,13 @@ from numpy.typing import NDArray
 from allocator.search.rules import Mask
 from scheduler.core_v1.pod import Pod
 from scheduler.state.masks import Flags, Numbers
+from scheduler.state.topology import Domains
 
 NO_NODE, NOT_NAMED = 1 << 14, 1 << 13
 """In place of filters' bits: no node has the number, or it is none of those that the pod names."""
+
+MOST_DOMAINS = 16
+"""Sets of domains that a template keeps: pods of one have one or two; beyond, all are found anew."""
 
 _NO_NUMBERS: Numbers = np.zeros(0, np.int64)
 
@@ -24,6 +28,7 @@ class Template:
     further ones where they refuse nothing. refusals: by node number, one bit for each filter that refuses the node, or
     would. by_text: the nodes that are not allowed by what keeps the pods from them, None until somebody
     asks. counts: by plugin and node number, what counts for its score. stale: numbers of nodes to be looked at.
+    taking_part: the domains of nodes that pods are spread over, until a node changes (`domains_within`).
     """
 
     pod: Pod
@@ -34,6 +39,7 @@ class Template:
     allowed: Mask = 0
     stale: set[int] = field(default_factory=set)
     by_text: Mapping[str, Mask] | None = None
+    taking_part: dict[Hashable, tuple[int, Domains]] = field(default_factory=dict)
 
     def counts_of(self, plugin: str, nodes: Numbers) -> Numbers:
         """What counts for the plugin's score, of these nodes; nothing where pod and node alone count nothing."""
@@ -50,6 +56,15 @@ class Template:
         bit = 1 << position
         first: Flags = (self.refusals & (2 * bit - 1 | NO_NODE | NOT_NAMED)) == bit
         return first
+
+    def domains_within(self, key: Hashable, version: int, find: Callable[[], Domains]) -> Domains:
+        """What was found for the key, as of the version and of what filters say of nodes; else it is found anew."""
+        known = self.taking_part.get(key)
+        if known is None or known[0] != version:
+            if len(self.taking_part) >= MOST_DOMAINS:
+                self.taking_part.clear()
+            known = self.taking_part[key] = version, find()
+        return known[1]
 
     def passed(self, plugin: str, size: int) -> Flags:
         """The nodes that the observed filter lets pass, whatever others say; `size` flags."""

@@ -59,9 +59,7 @@ class _Outcome:
 def plan(cycle: Cycle, number: int) -> VolumePlan:
     """What is to be written for the pod to have its volumes on the node, which is not refused."""
     found = _outcome(cycle, 1 << number)
-    matches = (
-        Match(volume, claim) for claim, offers in found.offers for volume, nodes in offers if nodes >> number & 1
-    )
+    matches = (Match(volume, claim) for claim, offers in found.offers if (volume := offers.on(number)))
     provisioned = tuple(claim for claim, nodes in found.provisioned if nodes >> number & 1)
     return VolumePlan(tuple(matches), provisioned) if found.offers or provisioned else NO_PLAN
 
@@ -136,7 +134,7 @@ def _waits(volumes: Volumes, claim: PersistentVolumeClaim) -> bool:
 def _outcome(cycle: Cycle, among: Mask) -> _Outcome:
     """What becomes of the claims on these nodes.
 
-    Cost: some masks for a bound claim, O(groups of free volumes of the class) for one that waits.
+    Cost: some masks for a bound claim; for one that waits as of `matching`.
     """
     volumes, claims = cycle.volumes, _claims(cycle)
     refused = list(_unreached(volumes, claims.bound, among))
@@ -145,7 +143,7 @@ def _outcome(cycle: Cycle, among: Mask) -> _Outcome:
     nodes = among & _not_pinned_elsewhere(cycle, claims.waiting)
     offers = list(matching(volumes, (one for one in claims.waiting if one.selected_node is None), nodes))
     pinned = [(one, nodes) for one in claims.waiting if one.selected_node is not None]
-    provisioned = [*pinned, *((claim, nodes & ~_given(given)) for claim, given in offers)]
+    provisioned = [*pinned, *((claim, nodes & ~given.nodes) for claim, given in offers)]
     refused.append((UNAVAILABLE, among & ~nodes))
     for claim, asked in provisioned:
         for reason, lacking in _unprovisionable(volumes, claim, asked & nodes):
@@ -171,10 +169,6 @@ def _not_pinned_elsewhere(cycle: Cycle, claims: Iterable[PersistentVolumeClaim])
         if claim.selected_node is not None:
             nodes &= volumes.node(claim.selected_node)
     return nodes
-
-
-def _given(offers: Offers) -> Mask:
-    return sum(nodes for _, nodes in offers)
 
 
 def _unprovisionable(volumes: Volumes, claim: PersistentVolumeClaim, nodes: Mask) -> Iterator[tuple[str, Mask]]:

@@ -16,12 +16,17 @@ NOWHERE = -1
 """The domain of a node without the label, and of a number that no node has."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Domains:
-    """The domains of a label key. of_nodes: the domain's position by node number, or NOWHERE. number: of positions."""
+    """The domains of a label key. of_nodes: the domain's position by node number, or NOWHERE. number: of positions.
+
+    version: changes with every change of them.
+    """
 
     of_nodes: Numbers
     positions: dict[str, int] = field(default_factory=dict)
+    version: int = 0
+    _present: tuple[int, Numbers] | None = None
 
     @property
     def number(self) -> int:
@@ -33,20 +38,62 @@ class Domains:
         """The nodes that are in a domain."""
         return self.of_nodes >= 0
 
+    @property
+    def present(self) -> Numbers:
+        """The positions of those that nodes are in. Cost: O(nodes), where they have changed."""
+        if self._present is None or self._present[0] != self.version:
+            found = np.unique(self.of_nodes)
+            self._present = self.version, found[found >= 0]
+        return self._present[1]
+
+    def within(self, nodes: Flags) -> "Domains":
+        """The domains of these nodes alone, as they are now."""
+        return Domains(np.where(nodes, self.of_nodes, NOWHERE), self.positions)
+
     def sums(self, counts: Numbers) -> Numbers:
         """The sum over each domain's nodes. counts: by node number."""
-        within = self.of_nodes >= 0
-        return np.bincount(self.of_nodes[within], counts[within], self.number).astype(np.int64)
+        return np.bincount(self.of_nodes - NOWHERE, counts, self.number - NOWHERE)[-NOWHERE:].astype(np.int64)
 
     def spread_out(self, sums: Numbers) -> Numbers:
         """By node number, that of the node's domain; 0 for nodes that are in none."""
         return np.append(sums, 0)[self.of_nodes]
 
+    def nodes_of(self, is_meant: Flags, *, elsewhere: bool = False) -> Flags:
+        """The nodes of these domains. is_meant: by position. elsewhere: whether those are meant that are in none."""
+        return np.append(is_meant, elsewhere)[self.of_nodes]
+
+
+@dataclass(slots=True, eq=False)
+class DomainSums:
+    """The sums of counts over domains, which follow the counts until the domains change. version: of the domains."""
+
+    domains: Domains
+    version: int
+    by_domain: Numbers
+
+    @staticmethod
+    def of(domains: Domains, counts: Numbers) -> "DomainSums":
+        """Of these counts, by node number."""
+        return DomainSums(domains, domains.version, domains.sums(counts))
+
+    def are_of(self, domains: Domains) -> bool:
+        """Whether they are of these domains as they are now."""
+        return self.domains is domains and self.version == domains.version
+
+    def add(self, number: int, count: int) -> None:
+        """So many more are on the node."""
+        if self.version == self.domains.version and (position := self.domains.of_nodes[number]) >= 0:
+            self.by_domain[position] += count
+
 
 class Topology:
-    """The labels of nodes by number, and the domains that were asked for. size: more than any node number."""
+    """The labels of nodes by number, and the domains that were asked for. size: more than any node number.
+
+    version: changes with every label of a node.
+    """
 
     def __init__(self, size: int) -> None:
+        self.version = 0
         self._labels: dict[int, Labels] = {}
         self._domains: dict[str, Domains] = {}
         self._size = size
@@ -55,19 +102,22 @@ class Topology:
         """The node has this number, which is below the size, and may have changed."""
         if self._labels.get(number) != node.labels:
             self._labels[number] = node.labels
+            self.version += 1
             for key, domains in self._domains.items():
                 _put(domains, key, number, node.labels)
 
     def remove_node(self, number: int) -> None:
         """No node has this number any more."""
         if self._labels.pop(number, None) is not None:
-            for domains in self._domains.values():
-                domains.of_nodes[number] = NOWHERE
+            self.version += 1
+            for key, domains in self._domains.items():
+                _put(domains, key, number, {})
 
     def domains(self, key: str) -> Domains:
         """The domains of the label key. Cost: O(nodes) when it is asked for first."""
         found = self._domains.get(key)
         if found is None or found.number > 2 * self._size:
+            self.version += found is not None
             found = self._domains[key] = Domains(np.full(self._size, NOWHERE, np.int64))
             for number, labels in self._labels.items():
                 _put(found, key, number, labels)
@@ -77,10 +127,14 @@ class Topology:
         """Make room for node numbers below this."""
         for domains in self._domains.values():
             domains.of_nodes = np.pad(domains.of_nodes, (0, size - self._size), constant_values=NOWHERE)
+            domains.version += 1
         self._size = size
+        self.version += 1
 
 
 def _put(domains: Domains, key: str, number: int, labels: Labels) -> None:
     value = labels.get(key)
     position = NOWHERE if value is None else domains.positions.setdefault(value, len(domains.positions))
-    domains.of_nodes[number] = position
+    if domains.of_nodes[number] != position:
+        domains.of_nodes[number] = position
+        domains.version += 1
