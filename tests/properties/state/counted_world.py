@@ -94,9 +94,9 @@ class CountedWorld:
         if pod is not None and not pod.node_name:
             self._show(replace(pod, node_name=self.assumed.get(pod.uid, (pod, node))[1]))
 
-    def relabel(self, name: str, labels: Labels, is_deleting: bool) -> None:
+    def relabel(self, name: str, labels: Labels, deletion: str) -> None:
         if (pod := self.watched.get(f"uid-{name}")) is not None:
-            self._show(replace(pod, labels=labels, is_deleting=pod.is_deleting or is_deleting))
+            self._show(replace(pod, labels=labels, is_deleting=pod.is_deleting or deletion == "deleting"))
 
     def remove(self, name: str) -> None:
         """The pod is gone; an attempt in flight for it is withdrawn later."""
@@ -212,7 +212,7 @@ _steps: Mapping[str, tuple[st.SearchStrategy[Any], ...]] = {
     "remove_namespace": (_namespaces,),
     "create": (_pods, _namespaces, _pod_labels, _terms),
     "bind": (_pods, _nodes),
-    "relabel": (_pods, _pod_labels, st.booleans()),
+    "relabel": (_pods, _pod_labels, st.sampled_from(["staying", "deleting"])),
     "remove": (_pods,),
     "end": (_pods,),
     "assume": (_pods, _nodes),
