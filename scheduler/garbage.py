@@ -11,7 +11,7 @@ _COLLECTED_AFTER = (5_000, 20, 50)
 
 
 def filling() -> None:
-    """From now on much is made that stays; `keep` has to follow."""
+    """From now on much is made that stays: until `keep`, or until the program ends."""
     gc.disable()
 
 

@@ -1,6 +1,5 @@
 """What commands on files share: options, reading the input, and selecting pods."""
 
-import gc
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,6 @@ from allocator.gates import DEFAULT_RELEASE, RELEASES, Features, UnknownGate
 from allocator.model import Claim
 from allocator.policies import NAMES, UnknownPolicy, policy_of
 from allocator.policies.contract import FIRST_FIT, Policy
-from scheduler import garbage
 from scheduler.cli.ending import stop, tell
 from scheduler.cli.progress import after_delay
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE, Pod
@@ -214,8 +212,6 @@ class Input:
         if node and all(one.name != node for one in inventory.nodes):
             stop(f"node {node} is not in the input")
         cluster = cluster_of(inventory, self.claims, self.pods, features, only_node=node, profiles=profiles)
-        if not gc.isenabled():  # the process is ours
-            garbage.keep()
         return Placement(cluster, self.claims, inventory.namespaces, shows_every_node=shows_every_node)
 
     def pod(self, key: Key) -> Pod:

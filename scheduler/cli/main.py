@@ -26,7 +26,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
 
 
 _READING = (["allocate"], ["explain"])
-"""Subcommands that read files: they produce no garbage until they have, and end right after."""
+"""Subcommands that read files: what they produce is kept until they end, and is garbage all at once then."""
 
 
 class _Lazy(click.Group):
@@ -74,6 +74,8 @@ def main() -> None:
         verify()
     except InstallationError as error:
         stop(str(error))
+    # numpy's library for linear algebra, which is not used here, would start a thread for each processor.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     is_reading = sys.argv[1:2] in _READING
     if is_reading:
         garbage.filling()

@@ -121,8 +121,10 @@ class Templates:
         unnamed = self._unnamed(template)
         if unnamed and self._static.by_name:
             yield self._static.by_name, Rejected(NOT_NAMED, unnamed)
-        for position, (plugin, one) in enumerate(self._static.filters):
-            if nodes := mask_of(template.first_refused_by(position)) & ~unnamed:
+        if template.refused_by is None:
+            template.refused_by = [mask_of(template.first_refused_by(one)) for one in range(template.filters)]
+        for (plugin, one), refused in zip(self._static.filters, template.refused_by, strict=True):
+            if nodes := refused & ~unnamed:
                 yield plugin, Rejected(one.reason, nodes)
 
     def refused(self, template: Template) -> Mapping[str, Mask]:
@@ -161,13 +163,14 @@ class Templates:
     def _refresh(self, template: Template) -> None:
         if not template.stale:
             return
-        template.by_text = None
+        template.refused_by = template.by_text = None
         template.taking_part.clear()
         if (more := self._size - len(template.refusals)) > 0:
             template.counts = {plugin: np.pad(counts, (0, more)) for plugin, counts in template.counts.items()}
             template.refusals = np.pad(template.refusals, (0, more), constant_values=NO_NODE)
         self._look_at(template)
         template.allowed = mask_of(template.refusals & template.refusing == 0)
+        template.counting = frozenset(name for name, counts in template.counts.items() if counts.any())
         if template.stale:
             raise Cancelled(f"cancelled with {len(template.stale)} nodes to look at")
 

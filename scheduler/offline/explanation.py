@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from allocator.explain.explanation import NodeExplanation, explain_on
-from allocator.explain.text import nearest_of
+from allocator.explain.text import has_matching_devices, nearest_of
 from allocator.gates import Features
 from allocator.model import Claim
 from allocator.outcome import Allocated, AllocationError, Exhausted, Refused
@@ -17,9 +17,11 @@ from scheduler.core_v1.pod import Pod
 from scheduler.decision.able import policy_on
 from scheduler.decision.answers import Answer, requirements_on
 from scheduler.decision.cluster import Cluster
+from scheduler.decision.nearest import nearest_refusing, with_devices
 from scheduler.decision.remedies import PluginRefusal, plugin_refusal, refusing_plugins
 from scheduler.decision.schedule_result import NotPlaced, Placed
 from scheduler.offline.placement import Look, PlacedPod, Placement
+from scheduler.state.masks import union
 
 Verdict = Literal["Fits", "DoesNotFit", "NotKnown"]
 """NotKnown: the budget of steps was spent on a node, and no other node can."""
@@ -69,7 +71,8 @@ def explain(placement: Placement, look: Look, asked_for: str = "") -> Explanatio
     if isinstance(decided, NotPlaced) and decided.everywhere:
         return Explanation(*about, "DoesNotFit", decided.everywhere)
     answers = dict(placement.answers(look))
-    reported = asked_for or (decided.node if isinstance(decided, Placed) else _most_informative(answers))
+    chosen = decided.node if isinstance(decided, Placed) else _most_informative(placement.cluster, look, answers)
+    reported = asked_for or chosen
     verdict = _verdict({reported: answers[reported]} if asked_for else answers)
     updating = placement.updating(lacking_devices(answers))
     return Explanation(
@@ -106,12 +109,22 @@ def _holding(placement: Placement, claim: Claim) -> str:
     return f"{state}, reserved for {names or 'nobody'}"
 
 
-def _most_informative(answers: Mapping[str, Answer]) -> str:
-    """The first node that ends the attempt, else the nearest."""
+def _most_informative(cluster: Cluster, look: Look, answers: Mapping[str, Answer]) -> str:
+    """The first node that ends the attempt, else the nearest: where devices match, if not all that are needed.
+
+    Without such a node one goes before that has the devices, and refuses the pod for another reason.
+    """
     errors = [name for name, answer in answers.items() if isinstance(answer, AllocationError)]
     if errors:
         return errors[0]
-    return nearest_of({name: answer for name, answer in answers.items() if not isinstance(answer, AllocationError)})
+    lacking = {name: answer for name, answer in answers.items() if not isinstance(answer, str | AllocationError)}
+    nearest = nearest_of(lacking) if lacking else ""
+    if look.pod is None or (nearest and has_matching_devices(lacking[nearest])):
+        return nearest
+    refusing = union(1 << number for number in cluster.numbers_of(answers.keys() - lacking.keys()))
+    if nearest:
+        refusing &= with_devices(cluster, look.pod, look.claims)
+    return cluster.name_of(nearest_refusing(cluster, look.pod, look.claims, refusing)) if refusing else nearest
 
 
 def _verdict(answers: Mapping[str, Answer]) -> Verdict:

@@ -30,7 +30,7 @@ from scheduler.plugins.plugin import (
 from scheduler.plugins.scoring_strategies import ScoringStrategy, least_allocated
 from scheduler.state.changes import ClassChanged, Event, GivenBack, NodeChanged, PodChanged
 from scheduler.state.extended_resources import may_ask
-from scheduler.state.masks import Flags, Numbers, mask_of, union
+from scheduler.state.masks import Flags, Floats, Numbers, mask_of, union
 from scheduler.state.nodes import NodeInfos
 from scheduler.state.pod_requests import MOST, PODS, PodRequests, allocatable_units, amount_text, pod_requests
 
@@ -99,6 +99,15 @@ def shortages(requests: PodRequests, infos: NodeInfos) -> Iterator[Shortage]:
     for resource, amount in requests.amounts.items():
         free, allocatable = _column(resource, infos)
         yield Shortage(resource, free < amount, allocatable < amount)
+
+
+def parts_missing(requests: PodRequests, infos: NodeInfos, nodes: Numbers) -> Floats:
+    """How much of the requests these nodes lack: of each resource the part, from 0 to 1 for all of it, summed up."""
+    missing = (infos.columns[PODS].free[nodes] < 1).astype(np.float64)
+    for resource, amount in requests.amounts.items():
+        free, _ = _column(resource, infos)
+        missing += np.clip((amount - free[nodes]) / amount, 0, 1)
+    return missing
 
 
 def fits_empty(requests: PodRequests, allocatable: dict[str, int]) -> bool:

@@ -1,6 +1,6 @@
 """Static results of plugins for pods of one template, for all nodes; kept by `decision.templates`."""
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -26,8 +26,9 @@ class Template:
 
     filters: how many static filters there are. observed: by name, the bits of filters that others look at, which are
     further ones where they refuse nothing. refusals: by node number, one bit for each filter that refuses the node, or
-    would. by_text: the nodes that are not allowed by what keeps the pods from them, None until somebody
-    asks. counts: by plugin and node number, what counts for its score. stale: numbers of nodes to be looked at.
+    would. refused_by: for each filter, the nodes that it is the first to refuse; by_text: all that are not allowed, by
+    what keeps the pods from them. Both are None until somebody asks. counts: by plugin and node number, what counts for
+    its score. counting: the plugins to which anything counts. stale: numbers of nodes to be looked at.
     taking_part: the domains of nodes that pods are spread over, until a node changes (`domains_within`).
     """
 
@@ -37,7 +38,9 @@ class Template:
     counts: dict[str, Numbers]
     refusals: NDArray[np.int16]
     allowed: Mask = 0
+    counting: frozenset[str] = frozenset()
     stale: set[int] = field(default_factory=set)
+    refused_by: Sequence[Mask] | None = None
     by_text: Mapping[str, Mask] | None = None
     taking_part: dict[Hashable, tuple[int, Domains]] = field(default_factory=dict)
 
@@ -56,6 +59,11 @@ class Template:
         bit = 1 << position
         first: Flags = (self.refusals & (2 * bit - 1 | NO_NODE | NOT_NAMED)) == bit
         return first
+
+    def refused_by_filter(self, position: int) -> Flags:
+        """The nodes that the filter at this position refuses, whatever others say."""
+        refused: Flags = self.refusals & (1 << position | NOT_NAMED) != 0
+        return refused
 
     def domains_within(self, key: Hashable, version: int, find: Callable[[], Domains]) -> Domains:
         """What was found for the key, as of the version and of what filters say of nodes; else it is found anew."""

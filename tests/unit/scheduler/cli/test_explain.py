@@ -306,6 +306,43 @@ def test_pod_that_does_not_fit_is_shown_why_and_what_would_help() -> None:
     ]
 
 
+def a_tainted_node(name: str, *, cpu: str = "8", taint: str = "k", **spec: Any) -> Json:
+    """A node with eight devices' worth of room, or less, and a taint that no pod tolerates."""
+    node = a_node(name, taints=[{"key": taint, "effect": "NoSchedule"}] if taint else [], **spec)
+    return {**node, "status": {"allocatable": {"cpu": cpu, "memory": "8Gi", "pods": "9"}}}
+
+
+def reported_node(*nodes: Json, count: int = 1, having: Sequence[str] = "abc") -> str:
+    """The node that is described for a pod that wants a cpu and devices; each of these nodes has one device."""
+    resources = {"requests": {"cpu": "4"}}
+    pod = a_pod("p", claim="c", containers=[{"name": "x", "image": "x", "resources": resources}])
+    slices = [a_slice(node=name, count=1) for name in having]
+    run = run_on("p", [*nodes, *slices, a_class(), a_claim("c", a_request(count=count)), pod])
+    assert run.code == 1
+    (line,) = [line for line in run.out.splitlines() if line.endswith(", the nearest")]
+    return line.removeprefix("node ").removesuffix(", the nearest")
+
+
+def test_of_nodes_that_plugins_refuse_the_one_with_the_fewest_reasons_is_the_nearest() -> None:
+    worse = a_tainted_node("a", unschedulable=True), a_tainted_node("b", cpu="1")
+    assert reported_node(*worse, a_tainted_node("c")) == "c"
+    assert reported_node(*worse, a_tainted_node("c"), having="ab") == "a"  # devices are one more reason
+
+
+def test_of_nodes_with_as_many_reasons_the_one_that_lacks_the_least_is_the_nearest_then_the_first() -> None:
+    empty, short = a_tainted_node("a", cpu="0", taint=""), a_tainted_node("b", cpu="1", taint="")
+    assert reported_node(empty, short, a_tainted_node("c", cpu="3", taint="")) == "c"
+    assert reported_node(empty, short, a_tainted_node("c", cpu="1", taint="")) == "b"
+    assert reported_node(*map(a_tainted_node, "cba")) == "a"
+
+
+def test_node_that_has_the_devices_and_is_tainted_is_nearer_than_one_without_any() -> None:
+    nodes = a_tainted_node("a", taint=""), a_tainted_node("b"), a_tainted_node("c", cpu="1")
+    assert reported_node(*nodes, having="bc") == "b"
+    assert reported_node(*nodes, having="") == "a"
+    assert reported_node(*nodes, having="abc", count=2) == "a"
+
+
 def test_first_line_is_what_allocate_says() -> None:
     objects = [*a_cluster("a", "b", count=1), a_claim("c", a_request(count=3)), a_pod("p", claim="c")]
     table = dra("allocate", "-", stdin=text_of(*objects)).out.splitlines()[1]

@@ -109,7 +109,7 @@ def test_refusal_counts_nodes_by_reason_and_explains_the_nearest() -> None:
     assert found.refusal.reasons == {DEVICES, TAINT_TOLERATION.reason}
     assert found.refusal.message == (
         "0/3 nodes are available: 1 node(s) had untolerated taint(s), 2 cannot allocate all claims. "
-        "no node has 4 devices for request gpus, the most is 3, on node-1 (of 3 devices)"
+        "no other node has 4 devices for request gpus, the most is 3, on node-1 (of 3 devices)"
     )
 
 
