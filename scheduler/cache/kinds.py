@@ -35,7 +35,7 @@ Raw = Mapping[str, Any]
 Value = TypeVar("Value")
 
 UNFINISHED: Mapping[str, str] = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}
-"""Selects the pods that still need something; one that ends is told as deleted."""
+"""Selects the pods that still need something; a pod that ends is reported as deleted."""
 
 
 @dataclass(frozen=True, slots=True)

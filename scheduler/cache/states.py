@@ -3,10 +3,10 @@
     Empty -- pages --> InitPage -- the last page --> InitList -- the watch is open --> Watching
     Empty -- the server lists by watch --> InitWatch -- the end of the list ----------> Watching
     Watching -- cut --> Cut -- the server's data are not older --> InitList (resumed where it was)
-    anywhere -- expired, or unreadable --> Empty (listed anew and swapped; until then what was told is outdated)
+    anywhere -- expired, or unreadable --> Empty (listed anew and swapped; until then the reported objects are outdated)
 
-`seen` is the newest resource version that was told; a server never answers with less, unless its data were replaced by
-older ones: a watch from then on would stay silent. No call asks for resourceVersion=0, which an old cache may answer.
+`seen` is the newest reported resource version; a server never answers with less, unless its data were replaced by older
+ones: a watch from then on would stay silent. No call asks for resourceVersion=0, which an old cache may answer.
 Source: kube-rs, runtime/src/watcher.rs; KEP-3157 (lists by watch); KEP-956 (bookmarks).
 """
 

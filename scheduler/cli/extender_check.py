@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import orjson
 
-from scheduler.cli.ending import stop, tell
+from scheduler.cli.ending import print_to_stderr, stop
 from scheduler.cli.inputs import gates_of
 from scheduler.cli.kube_configuration import kube_configuration
 from scheduler.kube_scheduler.configuration import KubeSchedulerConfiguration
@@ -75,7 +75,9 @@ def check(file: Path, *, gates: Mapping[str, bool] | None, url: str | None, outp
     configuration = kube_configuration(file)
     judged = Judged(configuration, _number(file, configuration, url), gates)
     traps = traps_of(judged)
-    tell(f"warning: {gate} was not checked: it has to be off; specify {FLAGS_OPTION}" for gate in unjudged(judged))
+    print_to_stderr(
+        f"warning: {gate} was not checked: it has to be off; specify {FLAGS_OPTION}" for gate in unjudged(judged)
+    )
     click.echo(_rendered(judged, traps, output))
     sys.exit(int(any(trap.severity is Severity.ERROR for trap in traps)))
 

@@ -3,7 +3,7 @@
 import click
 
 from allocator.api import names
-from scheduler.cli.ending import stop, tell
+from scheduler.cli.ending import print_to_stderr, stop
 from scheduler.extender.configuration import Mode
 from scheduler.kube_scheduler.configuration import read
 from scheduler.kube_scheduler.report import line_of
@@ -107,7 +107,7 @@ def config(  # noqa: PLR0913 - one for each option
     setup = Setup(Mode(mode), schedulers, url, ca_file, cert_file, key_file, http_timeout, weight, kubeconfig)
     _judge(setup)
     flagged = [f"start kube-scheduler with {flag}" for flag in flags(setup)]
-    tell(flagged)
+    print_to_stderr(flagged)
     click.echo("".join(f"# {line}\n" for line in flagged) + dump(document(setup)), nl=False)
 
 
@@ -124,6 +124,6 @@ def _judge(setup: Setup) -> None:
     found, errors = read(document(setup))
     assert found is not None, errors
     traps = traps_of(Judged(found, number=0))
-    tell(f"{trap.severity}: {line_of(trap)}" for trap in traps)
+    print_to_stderr(f"{trap.severity}: {line_of(trap)}" for trap in traps)
     if any(trap.severity is Severity.ERROR for trap in traps):
         stop("nothing was written")

@@ -11,7 +11,7 @@ import click
 import orjson
 
 from allocator.api import names
-from scheduler.cli.ending import stop, tell
+from scheduler.cli.ending import print_to_stderr, stop
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE
 from scheduler.output.yaml_dump import dump
 from scheduler.synthetic.arrivals import InvalidLoad
@@ -247,7 +247,7 @@ def command(  # noqa: PLR0913 - one for each option
     written: Counter[str] = Counter()
     found = chain(blueprint.fleet(), blueprint.templates()) if trace else blueprint.objects()
     _write(FORMATS[output](_counted(found, written)))
-    tell([", ".join(_told(written))])
+    print_to_stderr([", ".join(_counts_in_words(written))])
 
 
 def _write_trace(file: Path, blueprint: Blueprint, load: float, duration_s: float) -> None:
@@ -272,7 +272,7 @@ def _counted(found: Iterable[Json], written: Counter[str]) -> Iterator[Json]:
         yield one
 
 
-def _told(written: Mapping[str, int]) -> Iterator[str]:
+def _counts_in_words(written: Mapping[str, int]) -> Iterator[str]:
     for kind, number in written.items():
         yield f"{number} {kind}{'' if number == 1 else 'es' if kind.endswith('s') else 's'}"
 

@@ -13,7 +13,7 @@ from allocator.gates import DEFAULT_RELEASE, RELEASES, Features, UnknownGate
 from allocator.model import Claim
 from allocator.policies import NAMES, UnknownPolicy, policy_of
 from allocator.policies.contract import FIRST_FIT, Policy
-from scheduler.cli.ending import stop, tell
+from scheduler.cli.ending import print_to_stderr, stop
 from scheduler.cli.progress import after_delay
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE, Pod
 from scheduler.input.documents import read
@@ -44,7 +44,7 @@ Key = tuple[str, str]
 """Namespace and name."""
 
 _MOST_MEANT = 3
-"""Names that the user may have meant that are told; of others the number."""
+"""Suggested names that are listed; of the others only the number is given."""
 
 _FEATURE_OPTIONS = (
     click.option(
@@ -144,7 +144,7 @@ def feature_options(command: Callable[..., None]) -> Callable[..., None]:
     def with_features(*, release: str, gates: str, is_strict: bool, verbose: bool, **others: Any) -> None:
         features = _features(release, gates, is_strict=is_strict)
         if verbose:
-            tell([f"features in force: {features}"])
+            print_to_stderr([f"features in force: {features}"])
         command(features=features, **others)
 
     for option in reversed(_FEATURE_OPTIONS):
@@ -186,11 +186,11 @@ class Input:
     @staticmethod
     def of(inventory: Inventory, features: Features) -> "Input":
         """The input as pods and claims; what of it does not count, or is only guessed, is reported."""
-        tell(switched_off(inventory, features))
-        tell(unknown_attributes(inventory))
+        print_to_stderr(switched_off(inventory, features))
+        print_to_stderr(unknown_attributes(inventory))
         priorities = Priorities(inventory.priority_classes)
         pods = [*inventory.pods, *expand(inventory.workloads, inventory.pods, inventory.nodes)]
-        tell(unknown_priorities(Counter(pod.priority_class for pod in pods if not priorities.knows(pod))))
+        print_to_stderr(unknown_priorities(Counter(pod.priority_class for pod in pods if not priorities.knows(pod))))
         extended = ExtendedResources(inventory.classes, features)
         return Input(inventory, Claims(inventory), identified(pods, priorities.of), extended)
 
@@ -241,15 +241,17 @@ class Input:
         """Tell what placement does not look at, though these pods ask for it."""
         waiting = [pod for pod in pods if not pod.node_name and not pod.is_over]
         placed = [pod for pod in waiting if pod.claims or self.extended.asked_by(pod)]
-        tell(unread_groups(placed))
+        print_to_stderr(unread_groups(placed))
         volume_claims = volume_claims_to_be(self.inventory, placed)
-        tell(unchecked_volumes(placed, unseen_storage(self.inventory), volume_claims.keys))
-        tell(early_volumes(placed, volume_claims.bound_before))
-        tell(unchecked_spread(placed, self.pods, self.inventory.kinds))
+        print_to_stderr(unchecked_volumes(placed, unseen_storage(self.inventory), volume_claims.keys))
+        print_to_stderr(early_volumes(placed, volume_claims.bound_before))
+        print_to_stderr(unchecked_spread(placed, self.pods, self.inventory.kinds))
         if placed and "Node" in self.inventory.kinds:
             has_bound_pods = any(pod.node_name for pod in self.inventory.pods)
-            tell(unchecked_room(self.inventory.nodes, NEEDED_ALLOCATABLE, has_bound_pods=has_bound_pods))
-        tell(unoffered_resources(self.extended.unoffered(waiting, self.inventory.nodes), is_on=self.extended.is_on))
+            print_to_stderr(unchecked_room(self.inventory.nodes, NEEDED_ALLOCATABLE, has_bound_pods=has_bound_pods))
+        print_to_stderr(
+            unoffered_resources(self.extended.unoffered(waiting, self.inventory.nodes), is_on=self.extended.is_on)
+        )
 
 
 def inventory_of(paths: Sequence[str], overlays: Sequence[str], features: Features, *, keep_going: bool) -> Inventory:
@@ -257,7 +259,7 @@ def inventory_of(paths: Sequence[str], overlays: Sequence[str], features: Featur
     changes = [one for one in overlays if is_change(one)]
     with after_delay("reading the input ..."):
         inventory = take_inventory(read(paths), read([one for one in overlays if one not in changes]), features)
-    tell(report(inventory))
+    print_to_stderr(report(inventory))
     if inventory.errors and not keep_going:
         number = len(inventory.errors)
         errors = f"{number} error{'' if number == 1 else 's'} in the input"

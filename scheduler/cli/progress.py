@@ -42,7 +42,7 @@ class Progress:
         if self._is_shown and sys.stderr.isatty():
             click.echo("\r\033[K", nl=False, err=True, color=True)
 
-    def tell(self, done: int, total: int) -> None:
+    def show(self, done: int, total: int) -> None:
         """So many are done of so many."""
         now = self._clock()
         self._begin = self._begin or (now, done)

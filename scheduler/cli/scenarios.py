@@ -22,7 +22,7 @@ from pathlib import Path
 from allocator.api.findings import shown
 from allocator.gates import CONSUMABLE_CAPACITY, RELEASES, Features
 from allocator.policies import policy_of
-from scheduler.cli.ending import tell
+from scheduler.cli.ending import print_to_stderr
 from scheduler.cli.inputs import Input, inventory_of, profiles_of
 from scheduler.input.inventory import Inventory
 from scheduler.offline.priorities import Priorities
@@ -225,7 +225,7 @@ def _rows(place: str, field_name: str, rows: object, number: int) -> tuple[int, 
 
 @lru_cache(maxsize=2)
 def start_of(plan: Plan, what_if: str, nodes_scale: float) -> Start:
-    """The input with a what-if, and so many times its nodes; what is to be said of it is told.
+    """The input with a what-if, and so many times its nodes; warnings are printed.
 
     Raises ValueError, by the kind of what is wrong; ends the command where the input has errors.
     """
@@ -259,7 +259,7 @@ def _dump_start(inventory: Inventory, given: Input) -> Start:
     own = [pod for pod in given.pods if pod.raw]  # those of workloads were never created
     found = trace_of_dump(inventory, own)
     if found.undated:
-        tell([f"warning: {found.undated} pods without a metadata.creationTimestamp are left out"])
+        print_to_stderr([f"warning: {found.undated} pods without a metadata.creationTimestamp are left out"])
     return Start(found.inventory, found.stays, Trace(tuple(found.jobs)))
 
 

@@ -13,7 +13,7 @@ import click
 from allocator.gates import Features
 from allocator.policies import NAMES, UnknownPolicy, policy_of
 from allocator.policies.contract import FIRST_FIT
-from scheduler.cli.ending import stop, tell
+from scheduler.cli.ending import print_to_stderr, stop
 from scheduler.cli.inputs import feature_options, keep_going_option, overlay_option, paths_argument
 from scheduler.cli.progress import Progress
 from scheduler.cli.scenarios import (
@@ -249,7 +249,7 @@ def command(  # noqa: PLR0913 - one for each option
         stop(f"{error.filename}: {error.strerror}")
     except KeyboardInterrupt:
         if folder:
-            tell([f"interrupted: what has finished is in {folder}; --resume goes on"])
+            print_to_stderr([f"interrupted: what has finished is in {folder}; --resume goes on"])
         raise
     click.echo(_rendered(result, output), nl=output == "json")
     if record:
@@ -290,7 +290,7 @@ def _run(plan: Plan, cases: Sequence[Case], jobs: int, folder: Path | None) -> l
     """The scenarios in the order of their cases."""
     places = {(case.policy, case.seed, tuple(case.variant.parameters.items())): n for n, case in enumerate(cases)}
     with Progress(doing="simulating", estimates=True) as progress:
-        found = list(run_all(plan, cases, jobs, folder, progress.tell))
+        found = list(run_all(plan, cases, jobs, folder, progress.show))
     return sorted(found, key=lambda one: places[one.policy, one.seed, tuple(one.parameters.items())])
 
 
@@ -323,5 +323,5 @@ def _compare(file: Path, result: SimulationResult, workload: str) -> None:
         found = compare(file, result.scenarios, workload)
     except InvalidRecord as error:
         stop(str(error))
-    tell([*found.differences, f"{found.equal} curves equal, {len(found.differences)} differ"])
+    print_to_stderr([*found.differences, f"{found.equal} curves equal, {len(found.differences)} differ"])
     sys.exit(int(bool(found.differences)))

@@ -15,7 +15,7 @@ from scheduler.core_v1.resources import Amount, ResourcesFields
 
 EXTENDED_STATUS = "extendedResourceClaimStatus"
 TAKEN_STATUSES = "nodeAllocatableResourceClaimStatuses"
-"""What the scheduler that binds a pod tells of its devices."""
+"""What the scheduler that binds a pod reports about its devices."""
 
 POD_SCHEDULED = "PodScheduled"
 """The condition that says whether the pod has a node."""

@@ -19,7 +19,7 @@ SUFFIXES = frozenset({".yaml", ".yml", ".json"})
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _GZIP = b"\x1f\x8b"
 MAX_FINDINGS = 20
-"""Entries of one document that are no objects and are told one by one."""
+"""Entries of one document that are not objects and are listed one by one."""
 
 
 @dataclass(frozen=True, slots=True)

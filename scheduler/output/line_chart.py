@@ -1,4 +1,4 @@
-"""Line charts as SVG: lines are told apart by dashes, marks and labels at their ends, and by colour besides."""
+"""Line charts as SVG: lines are distinguished by dashes, marks and labels at their ends, and by colour besides."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

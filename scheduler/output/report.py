@@ -16,11 +16,11 @@ from scheduler.state.storage_objects import ClaimKey
 from scheduler.state.volumes import CLAIMS, claims_of
 
 MAX_REPORTED = 100
-"""Findings of one document, and kinds of objects, that are told one by one."""
+"""Findings of one document, and kinds of objects, that are listed one by one."""
 
 
 MAX_POOLS = 5
-"""Pools that one line names; of others it tells the number."""
+"""Pools that one line names; of the others it gives the number."""
 
 
 def report(inventory: Inventory) -> Iterator[str]:

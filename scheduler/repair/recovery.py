@@ -16,7 +16,7 @@ from scheduler.attempt.intent import Intent, intent_of
 from scheduler.attempt.repeated_edits import Send, edit_alone
 
 CONCURRENT = 16
-"""Claims that are settled at the same time."""
+"""Maximum number of claims that are recovered at the same time."""
 
 TRIES = 3
 """For each claim. One that cannot be written then is left to the sweep: nobody's pods wait for it."""

@@ -23,7 +23,7 @@ REMEMBERED_S = 10.0
 
 MOST_REMEMBERED = 1000
 MOST_ASKED = 8
-"""Questions under way at the same time; others are told to come again."""
+"""Maximum number of concurrent access reviews; further callers are asked to retry."""
 
 REVIEW_TIMEOUT_S = 4.0
 

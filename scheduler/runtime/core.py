@@ -160,7 +160,7 @@ class Core:
                 return
 
     async def fill(self, *, recovers: bool) -> None:
-        """Return once the caches are filled and, if it may write already, what an earlier process left is settled."""
+        """Return once the caches are filled and, if it may write already, what an earlier process left is recovered."""
         began = time.monotonic()
         garbage.filling()
         try:
@@ -181,7 +181,7 @@ class Core:
         self.is_filled = True
 
     async def succeed(self, epoch: int) -> None:
-        """Return once what the leader before this one left is settled. epoch: of when this one was elected."""
+        """Return once what the previous leader left is recovered. epoch: of when this one was elected."""
         self.binder.epoch = epoch
         while True:
             try:
@@ -194,9 +194,9 @@ class Core:
         await self._recover()
 
     async def _recover(self) -> None:
-        settled = await recover(self.binder, (found.raw for found in self._marked_claims()), self._is_bound)
-        if settled:
-            _LOG.info("recovered %d claims of an earlier process", settled)
+        recovered = await recover(self.binder, (found.raw for found in self._marked_claims()), self._is_bound)
+        if recovered:
+            _LOG.info("recovered %d claims of an earlier process", recovered)
 
     def is_outdated(self) -> bool:
         """Whether changes were lost that a list, which is under way, will make up for."""

@@ -29,7 +29,7 @@ GRACE_S = 1.0
 """How long a handshake is left alone while others wait: it takes some milliseconds."""
 
 WARN_EVERY_S = 60.0
-"""So often the log tells of connections that are closed for want of room, at most."""
+"""Minimum time between log lines about connections closed because the limit is reached."""
 
 _BACKLOG = 128
 _EXHAUSTED_S = 1.0

@@ -16,7 +16,7 @@ _HOUR_S = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Column:
+class _TableColumn:
     """digits: after the point. is_time: seconds, which are worded."""
 
     title: str
@@ -26,17 +26,17 @@ class _Column:
 
 
 _COLUMNS = (
-    _Column("ARRIVED", lambda one: one.arrivals),
-    _Column("PLACED", lambda one: one.placed),
-    _Column("WAITING", lambda one: one.waiting + one.refused + one.failed),
-    _Column("ALLOCATED %", lambda one: one.allocated_percent, 2),
-    _Column("MEAN %", lambda one: one.mean_allocated_percent, 2),
-    _Column("FRAGMENTED %", lambda one: one.fragmentation_percent, 2),
-    _Column("WAIT MEAN", lambda one: one.waiting_s.mean, is_time=True),
-    _Column("P99", lambda one: one.waiting_s.p99, is_time=True),
-    _Column("WHOLE UNITS", lambda one: one.whole_units),
-    _Column("WHOLE NODES", lambda one: one.whole_nodes),
-    _Column("EVICTED", lambda one: one.evictions),
+    _TableColumn("ARRIVED", lambda one: one.arrivals),
+    _TableColumn("PLACED", lambda one: one.placed),
+    _TableColumn("WAITING", lambda one: one.waiting + one.refused + one.failed),
+    _TableColumn("ALLOCATED %", lambda one: one.allocated_percent, 2),
+    _TableColumn("MEAN %", lambda one: one.mean_allocated_percent, 2),
+    _TableColumn("FRAGMENTED %", lambda one: one.fragmentation_percent, 2),
+    _TableColumn("WAIT MEAN", lambda one: one.waiting_s.mean, is_time=True),
+    _TableColumn("P99", lambda one: one.waiting_s.p99, is_time=True),
+    _TableColumn("WHOLE UNITS", lambda one: one.whole_units),
+    _TableColumn("WHOLE NODES", lambda one: one.whole_nodes),
+    _TableColumn("EVICTED", lambda one: one.evictions),
 )
 
 
@@ -65,7 +65,7 @@ def _groups(scenarios: Sequence[Scenario]) -> list[list[Scenario]]:
     return list(found.values())
 
 
-def _cell(values: Sequence[float], column: _Column) -> str:
+def _cell(values: Sequence[float], column: _TableColumn) -> str:
     def text(value: float) -> str:
         return _time(value) if column.is_time else f"{value:.{column.digits}f}"
 

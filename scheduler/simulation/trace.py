@@ -107,7 +107,7 @@ class _Line:
         return (namespace, name) if slash else (DEFAULT_NAMESPACE, namespace)
 
 
-class _Reader:
+class _TraceReader:
     """priority_of: of a pod, which classes may say. pods: those of the input, and of the lines so far."""
 
     def __init__(
@@ -211,7 +211,7 @@ def read_trace(
     lines = list(_lines(file))
     if not lines:
         raise InvalidTraceLine(f"{file}: holds no event")
-    reader = _Reader(inventory, pods, features, priority_of)
+    reader = _TraceReader(inventory, pods, features, priority_of)
     jobs = tuple(reader.jobs(lines))
     return Trace(jobs, tuple(reader.events(lines)))
 

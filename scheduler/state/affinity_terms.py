@@ -54,7 +54,7 @@ class _Holders:
         return self.sums.by_domain
 
 
-class _Kind:
+class _PodKind:
     """Pods of a namespace that have the same labels: to terms they are alike. namespace_labels: as they are now."""
 
     def __init__(self, pod: Pod, namespace_labels: Labels) -> None:
@@ -102,7 +102,7 @@ class _HeldTerms(Generic[Term]):
                 del self._holders[term]
                 self._version += 1
 
-    def matching(self, kind: _Kind) -> Sequence[tuple[Term, _Holders]]:
+    def matching(self, kind: _PodKind) -> Sequence[tuple[Term, _Holders]]:
         """Those that match pods of the kind. Cost: O(terms), where one has come or gone since they were asked for."""
         if not self._holders:
             return ()
@@ -157,8 +157,8 @@ class HeldTerms:
             domains = self._topology.domains(term.topology_key)
             yield weight, domains.spread_out(holders.in_domains(domains))
 
-    def _kind_of(self, pod: Pod) -> _Kind:
-        return _Kind(pod, self._namespaces.get(pod.namespace, {}))
+    def _kind_of(self, pod: Pod) -> _PodKind:
+        return _PodKind(pod, self._namespaces.get(pod.namespace, {}))
 
     def _count(self, number: int, affinity: PodAffinity, sign: int) -> None:
         if affinity is NO_POD_AFFINITY:

@@ -458,7 +458,7 @@ def test_progress_is_silent_for_the_first_second(capsys: pytest.CaptureFixture[s
     clock = _Clock()
     with Progress(clock) as progress:
         clock.now += 0.99
-        progress.tell(5, 10)
+        progress.show(5, 10)
     assert capsys.readouterr() == ("", "")
 
 
@@ -467,7 +467,7 @@ def test_progress_is_reported_after_a_second_and_then_every_five_in_a_log(capsys
     with Progress(clock) as progress:
         for done in range(1, 14):
             clock.now += 1.0
-            progress.tell(done, 20)
+            progress.show(done, 20)
     out, err = capsys.readouterr()
     assert out == ""
     assert err.splitlines() == ["placing: 1 of 20", "placing: 6 of 20", "placing: 11 of 20"]
@@ -481,7 +481,7 @@ def test_progress_on_a_terminal_is_one_line_that_is_wiped_at_the_end(
     with Progress(clock) as progress:
         for done in (1, 2):
             clock.now += 1.0
-            progress.tell(done, 20)
+            progress.show(done, 20)
     err = capsys.readouterr().err
     assert "\n" not in err
     assert err.split("\r\x1b[K") == ["", "placing: 1 of 20", "placing: 2 of 20", ""]
