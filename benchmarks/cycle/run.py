@@ -2,9 +2,9 @@
 
 Both sides read the same objects, have a pod on every node already, and decide for the same pods, one after the other;
 what a pod gets is taken before the next is decided. The plugins look at a part of the nodes, as kube-scheduler comes,
-and then at all of them, as ours do. A run counts only if each pod has what it asked for. Prints a table of means, and
-writes results.json and runs.json into a folder. Times depend on the machine and on what else it does; ratios of one
-round do so much less.
+and then at all of them, as ours do. A run counts only if each pod has what it asked for, and if the plugins find each
+node that ours has chosen among the best ones. Prints a table of means, and writes results.json and runs.json into a
+folder. Times depend on the machine and on what else it does; ratios of one round do so much less.
 """
 
 import argparse
@@ -16,6 +16,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import orjson
 
@@ -31,8 +32,21 @@ NODES = (500, 5000, 15_000)
 ALL_NODES = 100
 LONGEST_S = 20
 """The plugins begin no decision after this."""
+JUDGING_S = 5
+"""They look at none of ours after this."""
+
+COMPARED = """Compared: decisions, each with filters, scores, the choice and what the pod takes, without an API server.
+Both sides read the same objects and decide for the same pods in the same order; ours in one thread, about all nodes.
+The last column: so many of our choices were shown to the plugins, which found each of them among the best nodes."""
 
 tell = partial(print, file=sys.stderr, flush=True)
+
+
+class Decided(NamedTuple):
+    """The nodes that a side has chosen, and how long it took for each."""
+
+    nodes: Sequence[str]
+    times: Times
 
 
 class Failed(Exception):
@@ -56,14 +70,14 @@ def main() -> None:
         runs = measure_all(cases, arguments.nodes, arguments.pods, arguments.rounds, arguments.output)
     except (Failed, WrongChoice) as error:
         sys.exit(f"bench-cycle: {error}")
-    print(f"ours: {description()}\n")
+    print(f"ours: {description()}\n{COMPARED}\n")
     print(figures.table(figures.rows(runs)))
     print(f"written: {', '.join(str(arguments.output / name) for name in ('results.json', 'runs.json'))}")
 
 
 def measure_all(cases: Sequence[Asks], sizes: Sequence[int], pods: int, rounds: int, output: Path) -> list[Run]:
     """All cases at all sizes, round after round. Raises Failed or WrongChoice."""
-    plugins = [str(built_plugins(output)), "cycle", f"-seconds={LONGEST_S}"]
+    plugins = built_plugins(output)
     runs: list[Run] = []
     for number in range(rounds):
         for nodes in sizes:
@@ -75,13 +89,16 @@ def measure_all(cases: Sequence[Asks], sizes: Sequence[int], pods: int, rounds: 
     return runs
 
 
-def measure(asks: Asks, nodes: int, pods: int, plugins: Sequence[str]) -> Run:
+def measure(asks: Asks, nodes: int, pods: int, plugins: Path) -> Run:
     """A case at a size, once."""
     case = orjson.dumps(cluster(asks, nodes, pods))
-    decide = partial(_times, asks=asks, nodes=nodes, case=case)
+    decide = partial(_decided, asks=asks, nodes=nodes, case=case)
     ours = decide([sys.executable, "-m", "benchmarks.cycle.ours"])
-    sampled, thorough = decide(plugins), decide([*plugins, f"-percentage={ALL_NODES}"])
-    return Run(asks.name, nodes, ours, sampled, thorough)
+    sampled = decide([str(plugins), "cycle", f"-seconds={LONGEST_S}"])
+    thorough = decide([str(plugins), "cycle", f"-seconds={LONGEST_S}", f"-percentage={ALL_NODES}"])
+    judge = [str(plugins), "judge", f"-seconds={JUDGING_S}"]
+    best = orjson.loads(_output(judge, case=case + b"\n" + orjson.dumps(ours.nodes)))["best"]
+    return Run(asks.name, nodes, ours.times, sampled.times, thorough.times, best)
 
 
 def built_plugins(folder: Path) -> Path:
@@ -94,12 +111,12 @@ def built_plugins(folder: Path) -> Path:
     return program
 
 
-def _times(command: Sequence[str], asks: Asks, nodes: int, case: bytes) -> Times:
+def _decided(command: Sequence[str], asks: Asks, nodes: int, case: bytes) -> Decided:
     found = orjson.loads(_output(command, case=case))
     if len(found["nodes"]) <= WARM_UP:
         raise Failed(f"{asks.name}, {nodes:,} nodes: {command[0]} decided for {len(found['nodes'])} pods alone")
     check(asks, nodes, found["nodes"])
-    return Times([one / 1e9 for one in found["nanoseconds"]])
+    return Decided(found["nodes"], Times([one / 1e9 for one in found["nanoseconds"]]))
 
 
 def _output(command: Sequence[str], folder: Path | None = None, case: bytes = b"") -> bytes:
@@ -123,7 +140,7 @@ def _write(runs: Sequence[Run], output: Path) -> None:
 
 def _document(run: Run) -> dict[str, object]:
     times = {name: getattr(run, name).seconds for name in ("ours", "sampled", "thorough")}
-    return {"case": run.case, "nodes": run.nodes, **times}
+    return {"case": run.case, "nodes": run.nodes, "best": run.best, **times}
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ Source: kube-scheduler's interpodaffinity filtering.go and scoring.go.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from itertools import chain
+from functools import reduce
 
 import numpy as np
 
@@ -91,11 +91,9 @@ def _with_unwanted(cycle: Cycle) -> Mask:
 
 def _attraction(cycle: Cycle, hard_weight: int) -> Numbers | None:
     """By node number, what the pod's preferred terms and the terms of pods on nodes add up to; None for nothing."""
-    total, is_met = np.zeros(cycle.infos.size, np.int64), False
-    for weight, in_domains in chain(_wanted(cycle), cycle.infos.terms.wanting(cycle.pod, required_weight=hard_weight)):
-        total += weight * in_domains
-        is_met = is_met or bool(in_domains.any())
-    return total if is_met else None
+    found = [*_wanted(cycle), *cycle.infos.terms.wanting(cycle.pod, required_weight=hard_weight)]
+    met = [weight * in_domains for weight, in_domains in found if in_domains.any()]
+    return reduce(np.add, met) if met else None
 
 
 def _wanted(cycle: Cycle) -> Iterator[tuple[int, Numbers]]:

@@ -34,8 +34,8 @@ def balanced_allocation(
     columns = [infos.columns[name] for name in counting]
     allocatable = np.array([column.allocatable[nodes] for column in columns])
     requested = allocatable - np.array([column.free[nodes] for column in columns])
-    by_pod = np.array([[requests.amounts.get(name, 0)] for name in counting])
-    with_pod, without = _balance(np.array([requested + by_pod, requested]), allocatable)
+    by_pod = [[requests.amounts.get(name, 0)] for name in counting]
+    with_pod, without = _balance(requested + np.array([by_pod, [[0]] * len(counting)]), allocatable)
     found: Numbers = _HALF + (_HALF + with_pod - without) // 2
     return found
 

@@ -8,6 +8,7 @@ Source: kube-scheduler's plugin InterPodAffinity.
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import chain
 from typing import Generic, TypeVar
 
@@ -58,8 +59,16 @@ class _PodKind:
 
     def __init__(self, pod: Pod, namespace_labels: Labels) -> None:
         self.namespace, self.labels, self.namespace_labels = pod.namespace, pod.labels, namespace_labels
-        self.key = pod.namespace, frozenset(pod.labels.items()), frozenset(namespace_labels.items())
-        self.words = 1 + len(pod.labels) + len(namespace_labels)
+
+    @cached_property
+    def key(self) -> Hashable:
+        """Equal for equal kinds. Most pods are of a cluster without terms, and never asked for it."""
+        return self.namespace, frozenset(self.labels.items()), frozenset(self.namespace_labels.items())
+
+    @property
+    def words(self) -> int:
+        """How many labels stand in the key, and the namespace."""
+        return 1 + len(self.labels) + len(self.namespace_labels)
 
     def is_matched(self, term: AffinityTerm) -> bool:
         return term.matches(self.namespace, self.labels, self.namespace_labels)

@@ -47,7 +47,7 @@ class ByRow:
         """
         kept = self._kept.get(key, words, lambda: _Values(work_out(np.arange(len(self._last))), self._changes))
         if kept.seen != self._changes:
-            rows = np.flatnonzero(self._last > kept.seen)
+            rows = (self._last > kept.seen).nonzero()[0]
             kept.values[rows] = work_out(rows)
             kept.seen = self._changes
         return kept.values

@@ -42,4 +42,4 @@ def flags_of(mask: Mask, size: int) -> Flags:
 
 def numbers_of(mask: Mask) -> Numbers:
     """The node numbers in the set, ascending."""
-    return np.flatnonzero(flags_of(mask, mask.bit_length())).astype(np.int64, copy=False)
+    return flags_of(mask, mask.bit_length()).nonzero()[0].astype(np.int64, copy=False)

@@ -5,13 +5,13 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
-	"io"
 	"log"
 	"os"
 	"runtime/debug"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
@@ -45,15 +45,7 @@ func measureCycles(arguments []string) {
 func cycles(percentage int32, limit time.Duration) (*decided, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	raw, err := io.ReadAll(os.Stdin)
-	if err != nil {
-		return nil, fmt.Errorf("cannot read the case: %w", err)
-	}
-	fields := map[string]json.RawMessage{}
-	if err := json.Unmarshal(raw, &fields); err != nil {
-		return nil, fmt.Errorf("cannot read the case: %w", err)
-	}
-	objects, err := objectsOf(fields)
+	objects, err := readObjects(json.NewDecoder(os.Stdin))
 	if err != nil {
 		return nil, err
 	}
@@ -64,11 +56,7 @@ func cycles(percentage int32, limit time.Duration) (*decided, error) {
 	debug.FreeOSMemory() // a collection now is none of the decisions'
 	began := time.Now()
 	found := &decided{Nodes: []string{}, Nanoseconds: []int64{}}
-	for _, one := range objects {
-		pod, is := one.(*v1.Pod)
-		if !is || pod.Spec.NodeName != "" {
-			continue
-		}
+	for _, pod := range waiting(objects) {
 		if limit > 0 && time.Since(began) > limit {
 			break
 		}
@@ -81,6 +69,25 @@ func cycles(percentage int32, limit time.Duration) (*decided, error) {
 		found.Nodes = append(found.Nodes, node)
 	}
 	return found, nil
+}
+
+func readObjects(from *json.Decoder) ([]runtime.Object, error) {
+	fields := map[string]json.RawMessage{}
+	if err := from.Decode(&fields); err != nil {
+		return nil, fmt.Errorf("cannot read the case: %w", err)
+	}
+	return objectsOf(fields)
+}
+
+// waiting are the pods without a node, in their order.
+func waiting(objects []runtime.Object) []*v1.Pod {
+	var pods []*v1.Pod
+	for _, one := range objects {
+		if pod, is := one.(*v1.Pod); is && pod.Spec.NodeName == "" {
+			pods = append(pods, pod)
+		}
+	}
+	return pods
 }
 
 // cycle decides for one pod and takes what it gets. Source: schedulingCycle of kube-scheduler.

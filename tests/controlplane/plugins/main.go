@@ -5,7 +5,7 @@
 // pod, what PreFilter says, what becomes of each node, and by plugin the weighted scores of those that are feasible.
 // A whole scheduler is made for each case over a fake clientset, and its phases are called one by one.
 //
-// `plugins cycle` measures decisions instead; see cycle.go.
+// `plugins cycle` measures decisions instead, and `plugins judge` looks at somebody else's; see cycle.go and judge.go.
 package main
 
 import (
@@ -92,11 +92,16 @@ type attempt struct {
 }
 
 func main() {
-	if len(os.Args) > 1 && os.Args[1] == "cycle" {
+	switch {
+	case len(os.Args) == 1:
+		answerCases()
+	case os.Args[1] == "cycle":
 		measureCycles(os.Args[2:])
-		return
+	case os.Args[1] == "judge":
+		judgeChoices(os.Args[2:])
+	default:
+		log.Fatalf("%s: no such command; there are cycle and judge", os.Args[1])
 	}
-	answerCases()
 }
 
 func answerCases() {

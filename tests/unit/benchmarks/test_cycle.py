@@ -57,20 +57,22 @@ def test_a_choice_that_cannot_be_does_not_count() -> None:
 
 def test_the_first_decisions_do_not_count_and_ratios_are_of_one_round() -> None:
     runs = [
-        Run("every filter", 500, times(1.0, 0.001), times(1.0, 0.01), times(1.0, 0.02)),
-        Run("every filter", 500, times(1.0, 0.002), times(1.0, 0.04), times(1.0, 0.06)),
+        Run("every filter", 500, times(1.0, 0.001), times(1.0, 0.01), times(1.0, 0.02), 300),
+        Run("every filter", 500, times(1.0, 0.002), times(1.0, 0.04), times(1.0, 0.06), 200),
     ]
     (row,) = rows(runs)
     assert (row.ours_ms, row.ours_first_ms, row.ours_p99_ms) == pytest.approx((1.5, 1000, 1.5))
     assert row.times_sampled == pytest.approx(Range(15, 10, 20))
     assert row.times_thorough == pytest.approx(Range(25, 20, 30))
+    assert row.best == 200
     document = row.document()
     assert document["target"] == 5.0
     assert document["times_sampled"] == {"median": 15.0, "least": 10.0, "greatest": 20.0}
 
 
 def test_the_table_has_a_line_for_each_size_and_case() -> None:
-    runs = [Run(case, nodes, *[times(1.0, 0.5)] * 3) for case in ("a", "b") for nodes in (500, 15_000)]
+    same = times(1.0, 0.5)
+    runs = [Run(case, nodes, same, same, same, best=7) for case in ("a", "b") for nodes in (500, 15_000)]
     lines = table(rows(runs)).splitlines()
     assert len(lines) == 2 + len(runs)
-    assert lines[2] == "| 500 | a | 500; 500; 1e+03 | 500 | 1.0 (1.0 to 1.0) | 500 | 1.0 (1.0 to 1.0) |"
+    assert lines[2] == "| 500 | a | 500; 500; 1e+03 | 500 | 1.0 (1.0 to 1.0) | 500 | 1.0 (1.0 to 1.0) | 7 |"
