@@ -9,10 +9,12 @@ from pathlib import Path
 
 import click
 import orjson
+from click.core import ParameterSource
 
 from allocator.api import names
 from scheduler.cli.ending import print_to_stderr, stop
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE
+from scheduler.input.documents import STDIN
 from scheduler.output.yaml_dump import dump
 from scheduler.synthetic.arrivals import InvalidLoad
 from scheduler.synthetic.blueprint import Blueprint, InvalidMix, machines_of, shapes_of
@@ -27,6 +29,8 @@ MOST_PODS = 10_000_000
 
 MOST_DEVICES = 64
 """Of a kind on a node: two for each of what a machine with 32 PCIe roots has."""
+
+_WEIGHT_DIGITS = 9
 
 _CHUNK = 1 << 20
 """Characters that are written at once."""
@@ -71,12 +75,14 @@ Examples:
 """
 
 
-def _weights(_context: click.Context, _option: click.Parameter, text: str) -> Weights:
+def _weights(_context: click.Context, _option: click.Parameter, text: str | None) -> Weights:
     weights: dict[str, int] = {}
-    for part in filter(None, text.split(",")):
+    for part in () if text is None else text.split(","):
         name, _, weight = part.partition("=")
-        if not (weight.isascii() and weight.isdigit()):
-            raise click.BadParameter(f"{part!r} is not NAME=WEIGHT with a whole number as the weight")
+        if not (weight.isascii() and weight.isdigit() and len(weight) <= _WEIGHT_DIGITS):
+            raise click.BadParameter(
+                f"{part!r} is not NAME=WEIGHT with a whole number of at most {_WEIGHT_DIGITS} digits as the weight"
+            )
         if name in weights:
             raise click.BadParameter(f"{name!r} is there twice")
         weights[name] = int(weight)
@@ -93,6 +99,12 @@ def _above_zero(_context: click.Context, _option: click.Parameter, value: float)
     if not 0 < value < inf:
         raise click.BadParameter(f"{value:g} is not a number above 0")
     return value
+
+
+def _not_stdout(_context: click.Context, _option: click.Parameter, file: Path | None) -> Path | None:
+    if file == Path(STDIN):
+        raise click.BadParameter(f"{STDIN} is not a file: standard output is for the fleet")
+    return file
 
 
 @contextmanager
@@ -154,7 +166,6 @@ def _text(weights: Weights) -> str:
 @click.option(
     "--machines",
     "machine_weights",
-    default="",
     metavar="NAME=WEIGHT,...",
     callback=_weights,
     help="Kinds of nodes, in place of the preset's.",
@@ -162,7 +173,6 @@ def _text(weights: Weights) -> str:
 @click.option(
     "--shapes",
     "shape_weights",
-    default="",
     metavar="NAME=WEIGHT,...",
     callback=_weights,
     help="Kinds of pods, in place of the preset's.",
@@ -180,6 +190,7 @@ def _text(weights: Weights) -> str:
 @click.option(
     "--trace",
     type=click.Path(path_type=Path, dir_okay=False),
+    callback=_not_stdout,
     metavar="FILE",
     help="Write the pods to FILE as arrivals for `dra simulate --trace`, and print only their templates.",
 )
@@ -237,6 +248,8 @@ def command(  # noqa: PLR0913 - one for each option
     """
     if not nodes + pods:
         raise click.UsageError("--nodes and --pods are both 0: nothing to print")
+    if not trace:
+        _refuse_options_of_a_trace(click.get_current_context())
     with _refused("--machines"):
         machines = machines_of(PRESETS[preset], machine_weights)
     with _refused("--shapes"):
@@ -248,6 +261,12 @@ def command(  # noqa: PLR0913 - one for each option
     found = chain(blueprint.fleet(), blueprint.templates()) if trace else blueprint.objects()
     _write(FORMATS[output](_counted(found, written)))
     print_to_stderr([", ".join(_counts_in_words(written))])
+
+
+def _refuse_options_of_a_trace(context: click.Context) -> None:
+    for option, name in (("--load", "load"), ("--mean-duration", "duration_s")):
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"{option} is for the pods of --trace, which is missing")
 
 
 def _write_trace(file: Path, blueprint: Blueprint, load: float, duration_s: float) -> None:

@@ -179,10 +179,12 @@ def _factor_option(name: str, metavar: str, text: str) -> Callable[..., Any]:
 @click.option("--explain", multiple=True, metavar="NS/NAME", help="Keep each attempt for this pod. Can be repeated.")
 @click.option(
     "--compare",
-    "record",
+    "records",
+    multiple=True,
     type=click.Path(path_type=Path),
     metavar="FILE.csv",
-    help="Compare the curves with recorded ones, such as those of -o csv; exit with 1 if one differs by over 0.01.",
+    help="Compare the curves with recorded ones, such as those of -o csv; exit with 1 if one differs by over 0.01. "
+    "Can be repeated.",
 )
 @click.option("-o", "--format", "output", type=click.Choice(FORMATS), default="table", show_default=True)
 @click.option(
@@ -203,7 +205,7 @@ def command(  # noqa: PLR0913 - one for each option
     policies: tuple[str, ...],
     seeds: tuple[int, ...],
     what_ifs: tuple[str, ...],
-    record: Path | None,
+    records: tuple[Path, ...],
     output: str,
     folder: Path | None,
     resume: bool,
@@ -252,8 +254,8 @@ def command(  # noqa: PLR0913 - one for each option
             print_to_stderr([f"interrupted: what has finished is in {folder}; --resume goes on"])
         raise
     click.echo(_rendered(result, output), nl=output == "json")
-    if record:
-        _compare(record, result, Path(plan.trace).stem)
+    if records:
+        _compare(records, result, Path(plan.trace).stem)
 
 
 def _variants(what_ifs: Sequence[str], options: dict[str, Any]) -> list[Variant]:
@@ -318,10 +320,11 @@ def _rendered(result: SimulationResult, output: str) -> str:
             return f"{table(result)}\n"
 
 
-def _compare(file: Path, result: SimulationResult, workload: str) -> None:
+def _compare(files: Sequence[Path], result: SimulationResult, workload: str) -> None:
     try:
-        found = compare(file, result.scenarios, workload)
+        found = [compare(file, result.scenarios, workload) for file in files]
     except InvalidRecord as error:
         stop(str(error))
-    print_to_stderr([*found.differences, f"{found.equal} curves equal, {len(found.differences)} differ"])
-    sys.exit(int(bool(found.differences)))
+    differences = [line for one in found for line in one.differences]
+    print_to_stderr([*differences, f"{sum(one.equal for one in found)} curves equal, {len(differences)} differ"])
+    sys.exit(int(bool(differences)))

@@ -7,9 +7,12 @@ from scheduler.synthetic.draw import Draw, Mix
 from scheduler.synthetic.objects import pod
 from scheduler.synthetic.shapes import WHOLE, PodShape
 
+LEAST_GAP_S, MOST_GAP_S = 0.001, 1e9
+"""Times have three decimals, and are floats for any number of pods."""
+
 
 class InvalidLoad(ValueError):
-    """A load of GPUs that there are none of."""
+    """A load that the fleet, the shapes and the duration do not allow."""
 
 
 def gap_s(shapes: Mix[PodShape], gpus: int, load: float, duration_s: float) -> float:
@@ -22,7 +25,12 @@ def gap_s(shapes: Mix[PodShape], gpus: int, load: float, duration_s: float) -> f
         raise InvalidLoad("the fleet has no GPUs to load")
     if not requested:
         raise InvalidLoad("no shape requests GPUs")
-    return duration_s * requested / (load * gpus)
+    gap = duration_s * requested / load / gpus
+    if not LEAST_GAP_S <= gap <= MOST_GAP_S:
+        raise InvalidLoad(
+            f"pods would arrive every {gap:g} s on average; from {LEAST_GAP_S:g} to {MOST_GAP_S:g} s is possible"
+        )
+    return gap
 
 
 def arrivals(

@@ -230,6 +230,8 @@ def test_a_run_is_compared_with_a_recorded_one(tmp_path: Path) -> None:
         "first-fit 42 allocation: 2 of 5 columns differ, first 100: 100.0, recorded 99.0",
         "0 curves equal, 1 differ",
     ]
+    run = dra("simulate", path, "--compare", recorded, "--compare", other)
+    assert (run.code, run.err.splitlines()[-1]) == (1, "3 curves equal, 1 differ")
     run = dra("simulate", path, "--seeds", "1", "--compare", recorded)
     assert (run.code, run.err) == (2, f"dra: {recorded}: holds no row of these policies, seeds and parameters\n")
 
