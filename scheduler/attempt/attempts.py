@@ -32,15 +32,15 @@ from scheduler.attempt.decision import (
     PodKey,
     Retry,
 )
-from scheduler.attempt.device_status import device_status
+from scheduler.attempt.pod_device_fields import device_status
 from scheduler.attempt.run import Report, report_nothing
 from scheduler.attempt.slots import Slot, Slots
 from scheduler.client.errors import CallFailed
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import ASIDE_S, FASTER, NOT_READY, Cluster
 from scheduler.decision.schedule_result import Placed
-from scheduler.state.changes import ClaimChanged, Event, GivenBack
 from scheduler.state.claims import AlreadyReserved, ClaimObject
+from scheduler.state.cluster_changes import ClaimChanged, Event, GivenBack
 from scheduler.state.invariants import Violation
 
 BACK_S = 1.5

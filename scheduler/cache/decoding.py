@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from allocator.api.findings import FieldError, shown
-from scheduler.cache.events import (
+from scheduler.cache.states import Input, ListEnd, Page
+from scheduler.cache.watch_events import (
     Applied,
     Decoder,
     Deleted,
@@ -23,7 +24,6 @@ from scheduler.cache.events import (
     Undecoded,
     Unreadable,
 )
-from scheduler.cache.states import Input, ListEnd, Page
 from scheduler.client.errors import api_error
 from scheduler.client.raw_json import dumps, loads_leniently
 

@@ -9,8 +9,8 @@ import logging
 from collections.abc import Callable
 from typing import Generic, Never
 
-from scheduler.cache.events import Applied, Event, Found, Interrupted, Outdated, Restarted, T, Undecoded
 from scheduler.cache.store import Store
+from scheduler.cache.watch_events import Applied, Event, Found, Interrupted, Outdated, Restarted, T, Undecoded
 from scheduler.cache.watcher import SILENCE_S, Watcher
 from scheduler.client.resources import Resource
 

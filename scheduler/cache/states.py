@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Generic
 
-from scheduler.cache.events import (
+from scheduler.cache.watch_events import (
     Applied,
     Deleted,
     Event,

@@ -14,7 +14,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Generic
 
-from scheduler.cache.events import (
+from scheduler.cache.watch_events import (
     Applied,
     Deleted,
     Entry,

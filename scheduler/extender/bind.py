@@ -21,8 +21,8 @@ from scheduler.attempt.binder import Binder
 from scheduler.attempt.claim_objects import Json, allocation_of, consumers_of
 from scheduler.attempt.decision import Bound
 from scheduler.attempt.key_locks import KeyLocks
-from scheduler.cache.events import Undecodable
 from scheduler.cache.kinds import pod_of
+from scheduler.cache.watch_events import Undecodable
 from scheduler.client.errors import CallFailed
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster

@@ -24,7 +24,7 @@ from scheduler.client.errors import CallFailed
 from scheduler.client.resources import NODES
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
-from scheduler.state.changes import (
+from scheduler.state.cluster_changes import (
     ClaimChanged,
     ClassChanged,
     Event,

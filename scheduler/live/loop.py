@@ -23,17 +23,17 @@ from scheduler.attempt.slots import Slot
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.decide import decide
+from scheduler.decision.decision_time_limit import timed_out
 from scheduler.decision.namespace_time import DecisionTime
 from scheduler.decision.schedule_result import Failed, NotPlaced, OutOfTime, Placed
-from scheduler.decision.time_limit import timed_out
 from scheduler.plugins.dynamic_resources import CLAIMS
 from scheduler.plugins.plugin import Refusal
 from scheduler.queue.queue import Queue, QueuedPod
 from scheduler.reporting.conditions import Refusals
-from scheduler.reporting.events import Events
+from scheduler.reporting.event_recorder import Events
 from scheduler.runtime.metrics import AttemptResult, Metrics, Point, PointStatus
-from scheduler.state.changes import GivenBack
 from scheduler.state.claims import AlreadyReserved, ClaimObject
+from scheduler.state.cluster_changes import GivenBack
 from scheduler.state.pod_claims import Waiting, full
 from scheduler.state.pod_requests import pod_requests
 

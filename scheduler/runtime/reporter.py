@@ -5,7 +5,7 @@ import logging
 from scheduler.attempt.decision import AttemptOutcome, Decision
 from scheduler.attempt.listener import Listener
 from scheduler.attempt.step import Point
-from scheduler.cache.events import Undecoded
+from scheduler.cache.watch_events import Undecoded
 from scheduler.client.resources import Resource
 from scheduler.repair.sweep import Leftover
 from scheduler.runtime import metrics

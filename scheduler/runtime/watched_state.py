@@ -9,10 +9,10 @@ from allocator.api import TaintRule
 from allocator.model import DeviceClass, Node, Slice
 from scheduler.cache import kinds
 from scheduler.cache.decoding import holds_nothing
-from scheduler.cache.events import Decoder, Found, Holder
 from scheduler.cache.held import held_by_claim, held_by_pod
 from scheduler.cache.kinds import WatchedClaim
 from scheduler.cache.reflector import Reflector
+from scheduler.cache.watch_events import Decoder, Found, Holder
 from scheduler.cache.watcher import Watcher
 from scheduler.client.connection import Connection
 from scheduler.client.discovery import Served

@@ -18,8 +18,8 @@ from scheduler.attempt.bind_pod import bind_pod
 from scheduler.attempt.binder import Binder, Time
 from scheduler.attempt.claim_objects import ClaimKey, allocation_of, results_of
 from scheduler.attempt.decision import AttemptOutcome, ClaimPlan, Decision, ExtendedPlan, PodKey
-from scheduler.attempt.device_status import device_status
 from scheduler.attempt.listener import Listener
+from scheduler.attempt.pod_device_fields import device_status
 from scheduler.attempt.step import Point
 from scheduler.attempt.watched_claims import WatchedClaims
 from scheduler.attempt.watched_volumes import WatchedVolumes

@@ -8,8 +8,8 @@ from typing import Never, cast
 
 import pytest
 
-from scheduler.cache.events import Applied, Event, Interrupted, Outdated, Progressed, Restarted
 from scheduler.cache.reflector import ALIVE_S, Reflector
+from scheduler.cache.watch_events import Applied, Event, Interrupted, Outdated, Progressed, Restarted
 from scheduler.cache.watcher import Watcher
 from scheduler.client.errors import Unanswered
 from scheduler.client.resources import PODS, Resource

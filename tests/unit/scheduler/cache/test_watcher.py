@@ -8,8 +8,8 @@ from typing import Any, cast
 import orjson
 import pytest
 
-from scheduler.cache.backoff import WatchBackoff
-from scheduler.cache.events import Event, Interrupted, Outdated, Progressed, Restarted
+from scheduler.cache.watch_backoff import WatchBackoff
+from scheduler.cache.watch_events import Event, Interrupted, Outdated, Progressed, Restarted
 from scheduler.cache.watcher import VAIN_OPENINGS, Watcher
 from scheduler.client.connection import Connection
 from scheduler.client.resources import PODS

@@ -8,8 +8,8 @@ from typing import cast
 import orjson
 import pytest
 
-from scheduler.cache.backoff import WatchBackoff
-from scheduler.cache.events import Event
+from scheduler.cache.watch_backoff import WatchBackoff
+from scheduler.cache.watch_events import Event
 from scheduler.cache.watcher import Watcher
 from scheduler.client.connection import Connection
 from scheduler.client.resources import PODS

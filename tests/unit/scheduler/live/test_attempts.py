@@ -24,9 +24,9 @@ from scheduler.decision.cluster import Cluster
 from scheduler.live.loop import Loop, LoopParts
 from scheduler.queue.queue import Queue
 from scheduler.reporting.conditions import Refusals
-from scheduler.reporting.events import Events
+from scheduler.reporting.event_recorder import Events
 from scheduler.runtime.metrics import Metrics
-from scheduler.state.changes import Event
+from scheduler.state.cluster_changes import Event
 from scheduler.state.invariants import Violation
 from tests.builders import DRIVER, a_class, a_node, a_pod, a_slice, amounts, everywhere, kubernetes
 

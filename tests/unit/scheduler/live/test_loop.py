@@ -25,9 +25,9 @@ from scheduler.decision.schedule_result import Failed, OutOfTime, ScheduleResult
 from scheduler.live.loop import LEFT_S, PROBE_S, Loop, LoopParts
 from scheduler.queue.queue import Queue
 from scheduler.reporting.conditions import Refusals
-from scheduler.reporting.events import Events
+from scheduler.reporting.event_recorder import Events
 from scheduler.runtime.metrics import Metrics
-from scheduler.state.changes import Event
+from scheduler.state.cluster_changes import Event
 from scheduler.state.invariants import Violation
 from tests.builders import a_node, a_pod, a_user, kubernetes
 

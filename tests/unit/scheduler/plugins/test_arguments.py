@@ -16,7 +16,7 @@ from scheduler.plugins.plugin import Plugin, Refusal, RefusedPod
 from scheduler.plugins.pod_topology_spread import DefaultConstraints, pod_topology_spread
 from scheduler.plugins.profile import PluginSets, plugins_of
 from scheduler.queue.wakeups import helps
-from scheduler.state.changes import NodeChanged, PodChanged
+from scheduler.state.cluster_changes import NodeChanged, PodChanged
 from scheduler.state.masks import numbers_of
 from scheduler.state.nodes import NodeInfos
 from scheduler.state.pod_requests import pod_requests

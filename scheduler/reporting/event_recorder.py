@@ -18,7 +18,7 @@ from scheduler.attempt.call_limit import CallLimit
 from scheduler.attempt.claim_objects import ClaimKey, Json
 from scheduler.attempt.decision import PodKey
 from scheduler.attempt.timestamps import in_microseconds
-from scheduler.cache.events import Key as ObjectKey
+from scheduler.cache.watch_events import Key as ObjectKey
 from scheduler.client.api import Api
 from scheduler.client.connection import JSON, MERGE
 from scheduler.client.errors import CallFailed
