@@ -130,7 +130,7 @@ class _Rest:
 
     def __init__(self, raw: Mapping[str, object]) -> None:
         self.raw = {name: value for name, value in raw.items() if name != "metadata"}
-        self.text = repr(self.raw)  # the quickest text that tells 1 from true and from 1.0
+        self.text = repr(self.raw)  # the quickest text that distinguishes 1, true and 1.0
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Rest) and self.text == other.text

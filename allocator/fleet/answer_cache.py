@@ -163,7 +163,7 @@ class AnswerCache:
 
     def _counting(self, answers: Answers, group: NodeGroup, node: FleetNode, question: DeviceQuestion) -> Counting:
         """Which slices count, the same for all nodes between which the claims do not distinguish."""
-        assert node.pools is not None, "nodes without pools are told apart before"
+        assert node.pools is not None, "nodes without pools are sorted out before"
         snapshot = self._current.value
         try:
             view = snapshot.view(node.node)

@@ -54,13 +54,13 @@ class PodStep(Step):
         return bound
 
     @property
-    def is_settled(self) -> bool:
+    def is_idle(self) -> bool:
         """Whether no write to the pod can be stored later."""
         return not self.attempt.pod.sent
 
     async def undo(self, node: str) -> bool:
         """Nothing: what was in flight is fenced off, and what is left of a status goes with the next binding."""
-        assert self.is_settled, f"a write to pod {self.attempt.decision.pod} is in flight"
+        assert self.is_idle, f"a write to pod {self.attempt.decision.pod} is in flight"
         return False
 
     async def _failed(self, error: CallFailed) -> Bound | None:

@@ -77,7 +77,7 @@ def found_in(raw: object, decode: Decoder[T], held: Holder) -> Found[T]:
         return Entry(*identity, decode(raw))
     except Undecodable as error:
         return Undecoded(*identity, str(error), held(raw))
-    except Exception as error:  # noqa: BLE001 - whatever it is, it costs this object alone; the reflector tells of it
+    except Exception as error:  # noqa: BLE001 - whatever it is, it costs this object alone; the reflector reports it
         return Undecoded(*identity, f"internal error: {type(error).__name__}: {error}", held(raw), error)
 
 

@@ -120,7 +120,7 @@ def _check_names(schedulers: tuple[str, ...]) -> None:
 
 
 def _judge(setup: Setup) -> None:
-    """Tell what would go wrong; the command ends where that is an error."""
+    """Report what would go wrong; the command ends where that is an error."""
     found, errors = read(document(setup))
     assert found is not None, errors
     traps = traps_of(Judged(found, number=0))

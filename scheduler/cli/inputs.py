@@ -238,7 +238,7 @@ class Input:
         return isinstance(found, list) and any((c.claim.namespace, c.claim.name) == key for _, c in found)
 
     def warn_of(self, pods: Iterable[Pod]) -> None:
-        """Tell what placement does not look at, though these pods ask for it."""
+        """Report what placement does not look at, though these pods ask for it."""
         waiting = [pod for pod in pods if not pod.node_name and not pod.is_over]
         placed = [pod for pod in waiting if pod.claims or self.extended.asked_by(pod)]
         print_to_stderr(unread_groups(placed))

@@ -350,7 +350,7 @@ def _session(pool: RESTClientObject) -> aiohttp.ClientSession:
 
 
 def _tracing() -> aiohttp.TraceConfig:
-    """Tells a call's limit that it is being sent: a moment before its first byte."""
+    """Notifies a call's limit that it is being sent: a moment before its first byte."""
 
     async def sent(
         _: aiohttp.ClientSession, context: SimpleNamespace, __: aiohttp.TraceRequestHeadersSentParams

@@ -33,7 +33,7 @@ def _quantity(value: object) -> Quantity:
         try:
             return _parsed(str(value))
         except ValueError:
-            pass  # told below, as every other value that is no amount
+            pass  # reported below, as every other value that is no amount
     raise PydanticCustomError("quantity", "must be a quantity such as 80Gi, 500m or 4")
 
 

@@ -60,7 +60,7 @@ def object_of(explanation: Explanation) -> Json:
         "otherNodes": [
             {
                 "name": name,
-                "verdict": _verdict(answer),
+                "verdict": _verdict_on_node(answer),
                 "reason": answer_text(answer),
                 "plugin": explanation.plugins.get(name) if isinstance(answer, str) else None,
                 "score": _score(answer),
@@ -85,7 +85,7 @@ def _features(features: Features) -> Json:
 
 def _node(explanation: Explanation) -> Json:
     answer = (explanation.answers or {}).get(explanation.node)
-    named: Json = {"name": explanation.node, "verdict": "Fits" if answer is None else _verdict(answer)}
+    named: Json = {"name": explanation.node, "verdict": "Fits" if answer is None else _verdict_on_node(answer)}
     if answer is not None:
         named |= {"reason": answer_text(answer), "refusedBy": _refused_by(answer), "score": _score(answer)}
         refusal = explanation.refusal
@@ -107,7 +107,7 @@ def _refused_by(answer: Answer) -> str | None:
     return "Node" if isinstance(answer, str) else "Devices"
 
 
-def _verdict(answer: Answer) -> Verdict:
+def _verdict_on_node(answer: Answer) -> Verdict:
     if isinstance(answer, Allocated):
         return "Fits"
     return "NotKnown" if isinstance(answer, Exhausted) else "DoesNotFit"
@@ -116,7 +116,7 @@ def _verdict(answer: Answer) -> Verdict:
 def _devices_json(on_node: NodeExplanation, node: str) -> Json:
     has_many = len(on_node.claims) > 1
     return {
-        "devices": _verdict(on_node.answer),
+        "devices": _verdict_on_node(on_node.answer),
         "steps": None if isinstance(on_node.answer, AllocationError) else on_node.answer.steps,
         "error": str(on_node.answer) if isinstance(on_node.answer, AllocationError) else None,
         **_offer(on_node.offer),

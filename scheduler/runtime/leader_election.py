@@ -123,7 +123,7 @@ class LeaderElection:
         else:
             _LOG.info("lease %s: released", self.lease)
 
-    # -- what is told
+    # -- notifications
 
     def stale(self) -> str:
         """Why only a restart helps: this process leads, and has stopped to renew its lease."""

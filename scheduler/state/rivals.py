@@ -92,7 +92,7 @@ class Rivals:
         return {other: held for other, held in self._index.holders(device).items() if other != uid}
 
     def unknown(self, claim: Claim) -> Sequence[DeviceID]:
-        """The devices of the claim of which nobody can tell what they take: not published, or not all of their pool."""
+        """The devices of the claim of which it is unknown what they take: not published, or not all of their pool."""
         return [result.id for result in occupying(claim) if not self._is_known(result.id)]
 
     def _is_known(self, device: DeviceID) -> bool:

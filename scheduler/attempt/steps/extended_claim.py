@@ -42,9 +42,9 @@ class MakeClaim(ClaimStep):
         await allocate(self.binder, self.attempt, self.written, stored, wanted)
 
     @property
-    def is_settled(self) -> bool:
+    def is_idle(self) -> bool:
         """Whether it is known if the claim was made, and each write to it was answered."""
-        return not self.is_making and super().is_settled
+        return not self.is_making and super().is_idle
 
     @property
     def may_be_relied_on(self) -> bool:

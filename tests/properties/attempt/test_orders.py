@@ -188,7 +188,7 @@ class Process(WatchedClaims, Listener):
         outcome = await run(self.binder, attempt, list(steps(self.binder, attempt)))
         if not isinstance(outcome, Bound | BoundElsewhere):  # by somebody else, maybe: then all stays as it is
             # A claim that was never found may still be made later; whoever tries the pod next takes it away.
-            unsettled = [step for step in attempt.begun if not (step.is_settled or isinstance(step, MakeClaim))]
+            unsettled = [step for step in attempt.begun if not (step.is_idle or isinstance(step, MakeClaim))]
             assert unsettled == [], outcome
         return outcome
 

@@ -32,6 +32,6 @@ def test_claim_may_be_relied_on_where_it_is_anothers_or_carries_our_intent(
 
 def test_claim_that_may_have_been_made_may_be_relied_on() -> None:
     step = MakeClaim(NO_BINDER, cast(Any, SimpleNamespace(intent=OURS, claims=[])), cast(ExtendedPlan, None))
-    assert (step.may_be_relied_on, step.is_settled) == (False, True)
+    assert (step.may_be_relied_on, step.is_idle) == (False, True)
     step.is_making = True
-    assert (step.may_be_relied_on, step.is_settled) == (True, False)
+    assert (step.may_be_relied_on, step.is_idle) == (True, False)
