@@ -17,7 +17,7 @@ from allocator.fleet.answer_cache import AnswerCache
 from allocator.fleet.answers import Able, Rank
 from allocator.fleet.current import CurrentSnapshot
 from allocator.fleet.decider import Decider
-from allocator.fleet.nodes import FleetNodes
+from allocator.fleet.fleet_nodes import FleetNodes
 from allocator.fleet.refusals import refusal_of, refusals_by_node, refusals_by_reason
 from allocator.gates import Features
 from allocator.model import Claim, Device, DeviceClass, Node, Slice

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from allocator.cluster.pools import Pool
 from allocator.cluster.snapshot import is_same
-from allocator.fleet.changes import NodeGroup
 from allocator.fleet.current import CurrentSnapshot
 from allocator.fleet.fingerprint import Fingerprints
-from allocator.fleet.groups import NodeGroups
+from allocator.fleet.group_changes import NodeGroup
+from allocator.fleet.node_groups import NodeGroups
 from allocator.fleet.node_index import NodeIndex
 from allocator.fleet.occupancy import NOTHING, Occupancy
 from allocator.model import Device, Node, Slice
