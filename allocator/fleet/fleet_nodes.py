@@ -11,7 +11,7 @@ from allocator.cluster.snapshot import is_same
 from allocator.fleet.current import CurrentSnapshot
 from allocator.fleet.fingerprint import Fingerprints
 from allocator.fleet.group_changes import NodeGroup
-from allocator.fleet.node_groups import NodeGroups
+from allocator.fleet.groups import NodeGroups
 from allocator.fleet.node_index import NodeIndex
 from allocator.fleet.occupancy import NOTHING, Occupancy
 from allocator.model import Device, Node, Slice

@@ -10,7 +10,7 @@ from scheduler.attempt.decision import PodKey
 from scheduler.cache.watch_events import Key
 from scheduler.client.api_resources import NODES, claims
 from scheduler.client.errors import ApiError, ApiStatus
-from scheduler.reporting import events as module
+from scheduler.reporting import event_recorder as module
 from scheduler.reporting.event_recorder import (
     FINISHED_S,
     NOTE_MAX_BYTES,
