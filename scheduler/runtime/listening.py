@@ -1,9 +1,11 @@
 """An HTTP server at a configured address, for as long as a context is open.
 
-Clients that only open connections get little. The numbers of open connections and of TLS handshakes in progress are
-limited, and so is the duration of a handshake. A connection beyond the limit is closed at once. A handshake beyond the
-limit waits until another one ends, or for a second, after which the oldest is closed: nearly always one that makes no
-progress.
+Clients that open connections and send nothing cannot block the server:
+
+- When the limit of open connections is reached, a new connection is closed at once.
+- When the limit of TLS handshakes in progress is reached, no connection is accepted until a handshake ends. If none
+  ends, the oldest is closed as soon as it is a second old: a healthy handshake takes milliseconds.
+- A handshake that takes longer than ten seconds is closed in any case.
 """
 
 import asyncio
@@ -20,24 +22,27 @@ from aiohttp import web
 from scheduler.runtime.configuration import host_and_port
 
 STOPPED_S = 1.0
-"""For so long calls under way may end when the server stops."""
+"""How long the server waits for calls in progress when it stops."""
 
 MOST_CONNECTIONS = 64
-"""Open at the same time, of those who watch."""
+"""Default limit of open connections: enough for probes and for readers of metrics."""
 
 GRACE_S = 1.0
-"""How long a handshake is left alone while others wait: it takes some milliseconds."""
+"""Age of a TLS handshake below which it is never closed in favor of others."""
 
 WARN_EVERY_S = 60.0
 """Minimum time between log lines about connections closed because the limit is reached."""
 
 _BACKLOG = 128
+"""Connections that the kernel holds until they are accepted."""
+
 _EXHAUSTED_S = 1.0
+"""Pause after a failed accept, such as when the process has no file descriptor left."""
 
 _LOG = logging.getLogger(__name__)
 
 Refusal = Literal["connections", "handshakes"]
-"""Of what there are too many."""
+"""The limit that was reached."""
 
 
 class CannotServe(Exception):
@@ -46,8 +51,10 @@ class CannotServe(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What all clients together may take up. handshake_s: how long a TLS handshake may take. grace_s: and at least may.
+    """Limits for all clients together.
 
+    connections: open at the same time. handshakes: TLS handshakes in progress at the same time. handshake_s: the longest
+    that a handshake may take. grace_s: the age at which the oldest one is closed if the limit of handshakes is reached.
     refused: called for each connection that is closed because a limit was reached.
     """
 
@@ -114,14 +121,14 @@ async def _ended(tasks: list[asyncio.Task[None]]) -> None:
 
 
 class _Handshake(NamedTuple):
-    """Of a connection that is not in yet. began: by the loop's clock."""
+    """A handshake in progress. began: by the loop's clock."""
 
     protocol: asyncio.Protocol
     began: float
 
 
 class _Door:
-    """Lets connections in. handshakes: those that are not in yet, the oldest first."""
+    """Accepts connections within the limits. handshakes: those in progress, the oldest first."""
 
     def __init__(self, server: web.Server, context: ssl.SSLContext | None, limits: Limits) -> None:
         self.handshakes: dict[asyncio.Task[None], _Handshake] = {}
@@ -156,11 +163,11 @@ class _Door:
 
     @property
     def _open(self) -> int:
-        """How many connections are open; one that has just come in is still among the handshakes."""
+        """The number of open connections, those in a handshake included; a new one can be in both sets."""
         return len({*self._server.connections, *(one.protocol for one in self.handshakes.values())})
 
     async def _make_room(self) -> None:
-        """Wait until a handshake has ended; the oldest, if it has to, now that others wait."""
+        """Wait until a handshake ends; close the oldest if none does within its grace period."""
         oldest, handshake = next(iter(self.handshakes.items()))
         wait_s = handshake.began + self._limits.grace_s - asyncio.get_running_loop().time()
         await asyncio.wait(self.handshakes, timeout=max(wait_s, 0.0), return_when=asyncio.FIRST_COMPLETED)
