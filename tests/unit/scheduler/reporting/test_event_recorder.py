@@ -43,7 +43,7 @@ def test_events_beyond_the_queue_are_dropped_and_counted() -> None:
     async def say_too_much() -> Events:
         events = Events(Silence(), "dra-scheduler", "host-0", lambda: datetime(2026, 1, 1, tzinfo=UTC))
         for number in range(QUEUE_MAX + 3):
-            event_recorder.scheduled(a_pod(number), "node-0")
+            events.scheduled(a_pod(number), "node-0")
         return events
 
     assert asyncio.run(say_too_much()).dropped == 3
@@ -53,9 +53,9 @@ def test_namespace_that_fills_the_queue_leaves_room_for_others() -> None:
     async def say_too_much() -> Events:
         events = Events(Silence(), "dra-scheduler", "host-0", lambda: datetime(2026, 1, 1, tzinfo=UTC))
         for number in range(QUEUE_MAX):
-            event_recorder.scheduled(a_pod(number), "node-0")
+            events.scheduled(a_pod(number), "node-0")
         for number in range(QUEUED_OF_NAMESPACE + 3):
-            event_recorder.scheduled(PodKey("other", f"pod-{number}", f"uid-{number}", "1", "dra-scheduler"), "node-0")
+            events.scheduled(PodKey("other", f"pod-{number}", f"uid-{number}", "1", "dra-scheduler"), "node-0")
         return events
 
     assert asyncio.run(say_too_much()).dropped == 3
@@ -64,10 +64,10 @@ def test_namespace_that_fills_the_queue_leaves_room_for_others() -> None:
 def test_events_that_the_server_refuses_are_counted() -> None:
     async def say_twice() -> Events:
         events = Events(Denial(), "dra-scheduler", "host-0", lambda: datetime(2026, 1, 1, tzinfo=UTC))
-        writing = asyncio.create_task(event_recorder.run())
-        assert event_recorder.failed == 0
+        writing = asyncio.create_task(events.run())
+        assert events.failed == 0
         for number in range(2):
-            event_recorder.scheduled(a_pod(number), "node-0")
+            events.scheduled(a_pod(number), "node-0")
         for _ in range(9):
             await asyncio.sleep(0)
         writing.cancel()
@@ -83,9 +83,9 @@ def test_refusals_that_are_repeated_by_turns_are_written_once_however_many_pods_
         events = Events(Silence(), "dra-scheduler", "host-0", lambda: datetime(2026, 1, 1, tzinfo=UTC))
         for _ in range(2):
             for number in range(pods):
-                event_recorder.failed_scheduling(a_pod(number), "0/1 nodes are available.")
+                events.failed_scheduling(a_pod(number), "0/1 nodes are available.")
             for number in range(pods // 2):
-                event_recorder.scheduled(a_pod(pods + number), "node-0")
+                events.scheduled(a_pod(pods + number), "node-0")
         return events
 
     assert asyncio.run(refuse_by_turns()).dropped == 0
@@ -100,10 +100,10 @@ def test_series_that_was_not_said_again_for_minutes_has_ended() -> None:
         counts = []
         for pause_s in (0, FINISHED_S - 1, FINISHED_S - 1, FINISHED_S):
             clock[0] += timedelta(seconds=pause_s)
-            event_recorder.failed_scheduling(a_pod(0), "0/1 nodes are available.")
-            event_recorder.failed_scheduling(a_pod(int(pause_s) + 1), "0/1 nodes are available.")
-            counts.append(next(one.count for said, one in event_recorder._known.items() if said.regarding.name == "pod-0"))
-        assert len(event_recorder._known) == 2
+            events.failed_scheduling(a_pod(0), "0/1 nodes are available.")
+            events.failed_scheduling(a_pod(int(pause_s) + 1), "0/1 nodes are available.")
+            counts.append(next(one.count for said, one in events._known.items() if said.regarding.name == "pod-0"))
+        assert len(events._known) == 2
         return counts
 
     assert asyncio.run(refuse()) == [1, 2, 3, 1]
@@ -116,11 +116,11 @@ def test_bound_pods_push_nothing_out_of_what_is_counted(monkeypatch: pytest.Monk
     async def refuse_bind_refuse() -> Events:
         events = Events(Silence(), "dra-scheduler", "host-0", lambda: datetime(2026, 1, 1, tzinfo=UTC))
         for message in ("first", "second"):
-            event_recorder.failed_scheduling(a_pod(0), message)
+            events.failed_scheduling(a_pod(0), message)
         for number in range(5):
-            event_recorder.scheduled(a_pod(number), "node-0")
+            events.scheduled(a_pod(number), "node-0")
         for message in ("first", "second"):
-            event_recorder.failed_scheduling(a_pod(0), message)
+            events.failed_scheduling(a_pod(0), message)
         return events
 
     assert asyncio.run(refuse_bind_refuse()).dropped == 0
@@ -150,18 +150,18 @@ def test_object_that_cannot_be_read_says_so_itself_if_it_says_who_it_is() -> Non
 
     async def say() -> None:
         events = Events(taken, "dra-scheduler", "host-0", lambda: datetime(2026, 1, 1, tzinfo=UTC))
-        event_recorder.unreadable(claims("v1beta1"), Key("work", "a"), "uid-a", "spec: is wrong")
-        event_recorder.unreadable(NODES, Key("", "n"), "uid-n", "spec: is wrong")
-        event_recorder.unreadable(NODES, Key("", ""), "uid-n", "metadata.name: is wrong")
-        event_recorder.unreadable(NODES, Key("", "n"), "", "metadata.uid: is wrong")
-        running = asyncio.create_task(event_recorder.run())
-        await event_recorder.drain()
+        events.unreadable(claims("v1beta1"), Key("work", "a"), "uid-a", "spec: is wrong")
+        events.unreadable(NODES, Key("", "n"), "uid-n", "spec: is wrong")
+        events.unreadable(NODES, Key("", ""), "uid-n", "metadata.name: is wrong")
+        events.unreadable(NODES, Key("", "n"), "", "metadata.uid: is wrong")
+        running = asyncio.create_task(events.run())
+        await events.drain()
         running.cancel()
 
     asyncio.run(say())
     claim = {"apiVersion": "resource.k8s.io/v1beta1", "kind": "ResourceClaim", "namespace": "work"}
     node = {"apiVersion": "v1", "kind": "Node", "namespace": ""}
     assert taken.created == [
-        ("/apis/event_recorder.k8s.io/v1/namespaces/work/events", {**claim, "name": "a", "uid": "uid-a"}),
-        ("/apis/event_recorder.k8s.io/v1/namespaces/default/events", {**node, "name": "n", "uid": "uid-n"}),
+        ("/apis/events.k8s.io/v1/namespaces/work/events", {**claim, "name": "a", "uid": "uid-a"}),
+        ("/apis/events.k8s.io/v1/namespaces/default/events", {**node, "name": "n", "uid": "uid-n"}),
     ]
