@@ -4,8 +4,8 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from allocator.fleet.changes import NodeGroup
 from allocator.fleet.fingerprint import Projection
+from allocator.fleet.group_changes import NodeGroup
 from allocator.fleet.unable import Unable
 from allocator.model import DeviceClass
 from allocator.policies.contract import Score

@@ -225,7 +225,7 @@ def _after_call(state: State[T], error: CallFailed | None) -> State[T]:
         # A list by watch that was refused or not complete is not tried again: pages come in smaller parts.
         return Empty(state.seen, lists_by_watch=False)
     if isinstance(error, Unreadable) and isinstance(state, Watching):
-        # From the same version on, the server would answer the same. In pages, one object can be skipped.
+        # From the same version on, the server would answer the same. A page shows which object cannot be read.
         return Empty(state.seen, lists_by_watch=False)
     if isinstance(state, Empty) or (isinstance(error, ApiError) and error.is_expired):
         return Empty(state.seen, state.lists_by_watch)

@@ -19,7 +19,9 @@ from scheduler.core_v1.affinity_term import (
     pod_affinity_of,
     weight_errors,
 )
-from scheduler.core_v1.fields import (
+from scheduler.core_v1.host_ports import HostPort, host_ports_of
+from scheduler.core_v1.images import images_of_pod
+from scheduler.core_v1.object_fields import (
     Int32,
     ObjectFields,
     ObjectMetaFields,
@@ -30,8 +32,6 @@ from scheduler.core_v1.fields import (
     selector_of,
     typed,
 )
-from scheduler.core_v1.host_ports import HostPort, host_ports_of
-from scheduler.core_v1.images import images_of_pod
 from scheduler.core_v1.pod_status import (
     Condition,
     PodStatusFields,

@@ -31,7 +31,7 @@ from scheduler.decision.schedule_result import Placed
 from scheduler.extender.configuration import ROLLBACK_S
 from scheduler.extender.question import Hopeless, Needs, needs_of
 from scheduler.extender.wire import ExtenderBindingArgs
-from scheduler.state.claims import AlreadyReserved, ClaimObject
+from scheduler.state.claim_index import AlreadyReserved, ClaimObject
 from scheduler.state.pod_claims import claim_keys
 
 _LOG = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from allocator.cluster.usage import occupying
 from allocator.model import Allocation, Claim, DeviceID, PoolID
 from scheduler.decision.cluster import Cluster
-from scheduler.state.claims import Holding, with_devices_of
+from scheduler.state.claim_index import Holding, with_devices_of
 from scheduler.state.rivals import Overlap
 
 

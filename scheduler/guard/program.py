@@ -27,8 +27,8 @@ from scheduler.cache.held import held_by_claim
 from scheduler.cache.reflector import Reflector
 from scheduler.cache.watch_events import Found, Undecoded
 from scheduler.cache.watcher import Watcher
+from scheduler.client.api_resources import Resource
 from scheduler.client.errors import CallFailed
-from scheduler.client.resources import Resource
 from scheduler.decision.cluster import Cluster
 from scheduler.guard import review
 from scheduler.guard.configuration import GuardConfiguration

@@ -21,7 +21,7 @@ from scheduler.cache.kinds import claim_of
 from scheduler.cache.watch_events import Undecodable
 from scheduler.client.raw_json import RawJson, loads_leniently
 from scheduler.guard.ledger import Update
-from scheduler.input.fields import Fields, typed
+from scheduler.input.keyword_fields import Fields, typed
 from scheduler.runtime.server import Malformed
 
 API_VERSION = "admission.k8s.io/v1"

@@ -19,13 +19,13 @@ from scheduler.attempt.attempts import Attempts
 from scheduler.attempt.claim_objects import ClaimKey
 from scheduler.attempt.decision import Decision
 from scheduler.cache.watch_events import Undecoded
-from scheduler.client.resources import Resource
+from scheduler.client.api_resources import Resource
 from scheduler.core_v1.pod import Pod
 from scheduler.live.loop import BEAT_S, Loop, LoopParts
 from scheduler.live.prescheduled import Prescheduled
 from scheduler.plugins.default import REASONS
 from scheduler.queue.queue import PodBackoff, PodPlace, Queue
-from scheduler.reporting.conditions import Refusals
+from scheduler.reporting.condition_writer import Refusals
 from scheduler.reporting.event_recorder import Events
 from scheduler.runtime import health, running
 from scheduler.runtime.configuration import DEFAULT_LEASE, Configuration

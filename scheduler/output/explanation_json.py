@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from allocator.explain.conflict import Conflict, ConflictingRequest, Member
-from allocator.explain.explanation import NodeExplanation, PassedOver
+from allocator.explain.node_explanation import NodeExplanation, PassedOver
 from allocator.explain.offer import ConstraintOffer, Funnel, Offer
 from allocator.explain.remedies import (
     ClaimsReleased,
@@ -19,9 +19,9 @@ from allocator.gates import Features
 from allocator.model import Claim, DeviceID, DeviceResult
 from allocator.outcome import Allocated, AllocationError, DeviceRefusal, Exhausted, Outcome
 from allocator.search.rules import Category
-from scheduler.decision.answers import Answer
-from scheduler.offline.explanation import Explanation, Verdict
-from scheduler.output.explanation import other_answers, passed_over_text, reason_of
+from scheduler.decision.node_answers import Answer
+from scheduler.offline.pod_explanation import Explanation, Verdict
+from scheduler.output.explanation_text import other_answers, passed_over_text, reason_of
 from scheduler.output.node_groups import answer_text
 
 API_VERSION = "dra-scheduler.dev/v1alpha1"

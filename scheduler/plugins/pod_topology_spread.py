@@ -23,7 +23,7 @@ from scheduler.plugins.taint_toleration import TAINT_TOLERATION
 from scheduler.state.cluster_changes import Event, GivenBack, NodeChanged, PodChanged
 from scheduler.state.masks import Flags, Floats, Numbers, mask_of
 from scheduler.state.pod_counts import SelectedPods
-from scheduler.state.topology import Domains
+from scheduler.state.topology_domains import Domains
 
 NAME = "PodTopologySpread"
 

@@ -25,10 +25,10 @@ from scheduler.attempt.watched_volumes import WatchedVolumes
 from scheduler.cache.kinds import WatchedClaim
 from scheduler.cache.watch_events import Found, Undecoded
 from scheduler.client.api import Api
+from scheduler.client.api_resources import Resource
 from scheduler.client.connection import Connection
 from scheduler.client.discovery import Served
 from scheduler.client.errors import CallFailed
-from scheduler.client.resources import Resource
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.decision_time_limit import DecisionTimeLimit

@@ -13,7 +13,7 @@ from allocator.cluster.pools import has_counters
 from allocator.cluster.usage import occupying
 from allocator.fleet.fleet import Fleet
 from allocator.model import Claim, Device, DeviceID, PoolID, Slice
-from scheduler.state.claims import ClaimIndex, Holding
+from scheduler.state.claim_index import ClaimIndex, Holding
 
 
 class Rival(NamedTuple):

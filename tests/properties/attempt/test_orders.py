@@ -39,8 +39,8 @@ from scheduler.attempt.run import run
 from scheduler.attempt.steps.extended_claim import MakeClaim
 from scheduler.attempt.watched_claims import WatchedClaims
 from scheduler.attempt.watched_volumes import WatchedVolumes
+from scheduler.client.api_resources import claims
 from scheduler.client.errors import CallFailed
-from scheduler.client.resources import claims
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_status import EXTENDED_STATUS
 from scheduler.decision.cluster import Cluster

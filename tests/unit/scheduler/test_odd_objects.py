@@ -19,10 +19,10 @@ from scheduler.cache.decoding import input_of, page_of
 from scheduler.cache.kinds import WatchedClaim
 from scheduler.cache.reflector import Reflector
 from scheduler.cache.watch_events import Applied, Deleted, Entry, Found, Undecoded, Unreadable
+from scheduler.client.api_resources import taint_rules
 from scheduler.client.connection import Connection
 from scheduler.client.discovery import Served
 from scheduler.client.raw_json import dumps
-from scheduler.client.resources import taint_rules
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.decide import decide

@@ -8,8 +8,8 @@ import pytest
 
 from scheduler.attempt.decision import PodKey
 from scheduler.cache.watch_events import Key
+from scheduler.client.api_resources import NODES, claims
 from scheduler.client.errors import ApiError, ApiStatus
-from scheduler.client.resources import NODES, claims
 from scheduler.reporting import event_recorder as module
 from scheduler.reporting.event_recorder import (
     FINISHED_S,

@@ -10,9 +10,9 @@ from allocator.model import DeviceID, PoolID
 from scheduler.cache.decoding import input_of
 from scheduler.cache.reflector import Reflector
 from scheduler.cache.watch_events import Applied, Deleted, Key, Undecoded
+from scheduler.client.api_resources import Resource, taint_rules
 from scheduler.client.connection import Connection
 from scheduler.client.discovery import Served
-from scheduler.client.resources import Resource, taint_rules
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.decide import decide
 from scheduler.decision.schedule_result import NotPlaced, Placed
