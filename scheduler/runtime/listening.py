@@ -53,8 +53,8 @@ class CannotServe(Exception):
 class Limits:
     """Limits for all clients together.
 
-    connections: open at the same time. handshakes: TLS handshakes in progress at the same time. handshake_s: the longest
-    that a handshake may take. grace_s: the age at which the oldest one is closed if the limit of handshakes is reached.
+    connections: open at the same time. handshakes: TLS handshakes in progress at the same time. handshake_s: the
+    longest that one may take. grace_s: the age at which the oldest one is closed if the limit of handshakes is reached.
     refused: called for each connection that is closed because a limit was reached.
     """
 
