@@ -1,11 +1,9 @@
 """An HTTP server at a configured address, for as long as a context is open.
 
-Clients that open connections and send nothing cannot block the server:
-
-- When the limit of open connections is reached, a new connection is closed at once.
-- When the limit of TLS handshakes in progress is reached, no connection is accepted until a handshake ends. If none
-  ends, the oldest is closed as soon as it is a second old: a healthy handshake takes milliseconds.
-- A handshake that takes longer than ten seconds is closed in any case.
+Clients that only open connections get little. The numbers of open connections and of TLS handshakes in progress are
+limited, and so is the duration of a handshake. A connection beyond the limit is closed at once. A handshake beyond the
+limit waits until another one ends, or for a second, after which the oldest is closed: nearly always one that makes no
+progress.
 """
 
 import asyncio
@@ -22,22 +20,19 @@ from aiohttp import web
 from scheduler.runtime.configuration import host_and_port
 
 STOPPED_S = 1.0
-"""How long the server waits for calls in progress when it stops."""
+"""Seconds that calls in progress have to end when the server stops."""
 
 MOST_CONNECTIONS = 64
-"""Default limit of open connections: enough for probes and for readers of metrics."""
+"""Open connections to the health address, whose clients are probes and Prometheus."""
 
 GRACE_S = 1.0
-"""Age of a TLS handshake below which it is never closed in favor of others."""
+"""Seconds that a handshake is kept while others wait: it takes some milliseconds."""
 
 WARN_EVERY_S = 60.0
 """Minimum time between log lines about connections closed because the limit is reached."""
 
 _BACKLOG = 128
-"""Connections that the kernel holds until they are accepted."""
-
 _EXHAUSTED_S = 1.0
-"""Pause after a failed accept, such as when the process has no file descriptor left."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -51,11 +46,11 @@ class CannotServe(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits for all clients together.
+    """Limits for all clients of a server together.
 
-    connections: open at the same time. handshakes: TLS handshakes in progress at the same time. handshake_s: the
-    longest that one may take. grace_s: the age at which the oldest one is closed if the limit of handshakes is reached.
-    refused: called for each connection that is closed because a limit was reached.
+    connections: open at the same time. handshakes: TLS handshakes in progress. handshake_s: after so many seconds, a
+    handshake is given up. grace_s: for so many seconds, it is kept even while others wait. refused: called for each
+    connection that is closed because a limit was reached.
     """
 
     connections: int = MOST_CONNECTIONS
@@ -80,7 +75,7 @@ async def listening(
     runner = web.AppRunner(application, access_log=None, shutdown_timeout=STOPPED_S)
     await runner.setup()
     assert runner.server is not None
-    door = _Door(runner.server, context, limits)
+    acceptor = _Acceptor(runner.server, context, limits)
     sockets: list[socket.socket] = []
     tasks: list[asyncio.Task[None]] = []
     try:
@@ -88,10 +83,10 @@ async def listening(
             sockets = await _bound(address)
         except OSError as error:
             raise CannotServe(f"{field} {address}: {error.strerror or error}") from error
-        tasks = [asyncio.create_task(door.let_in(one)) for one in sockets]
+        tasks = [asyncio.create_task(acceptor.accept(one)) for one in sockets]
         yield f"{address.rpartition(':')[0]}:{sockets[0].getsockname()[1]}"
     finally:
-        await _ended([*tasks, *door.handshakes])
+        await _ended([*tasks, *acceptor.handshakes])
         for one in sockets:
             one.close()
         await runner.cleanup()
@@ -127,8 +122,8 @@ class _Handshake(NamedTuple):
     began: float
 
 
-class _Door:
-    """Accepts connections within the limits. handshakes: those in progress, the oldest first."""
+class _Acceptor:
+    """Accepts connections. handshakes: those in progress, the oldest first."""
 
     def __init__(self, server: web.Server, context: ssl.SSLContext | None, limits: Limits) -> None:
         self.handshakes: dict[asyncio.Task[None], _Handshake] = {}
@@ -137,7 +132,7 @@ class _Door:
         self._limits = limits
         self._warned_at = -WARN_EVERY_S
 
-    async def let_in(self, listener: socket.socket) -> None:
+    async def accept(self, listener: socket.socket) -> None:
         """Accept connections until cancelled."""
         loop = asyncio.get_running_loop()
         while True:
@@ -163,11 +158,11 @@ class _Door:
 
     @property
     def _open(self) -> int:
-        """The number of open connections, those in a handshake included; a new one can be in both sets."""
+        """How many connections are open; one that has just come in is still among the handshakes."""
         return len({*self._server.connections, *(one.protocol for one in self.handshakes.values())})
 
     async def _make_room(self) -> None:
-        """Wait until a handshake ends; close the oldest if none does within its grace period."""
+        """Wait until a handshake has ended; the oldest, if it has to, now that others wait."""
         oldest, handshake = next(iter(self.handshakes.items()))
         wait_s = handshake.began + self._limits.grace_s - asyncio.get_running_loop().time()
         await asyncio.wait(self.handshakes, timeout=max(wait_s, 0.0), return_when=asyncio.FIRST_COMPLETED)
