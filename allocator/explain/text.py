@@ -119,7 +119,7 @@ def _nearness(answer: str | Outcome) -> tuple[float, int, int]:
         case NotEnough() as cause:
             return cause.left / cause.wanted, _matching(cause), cause.total
         case AllBlocked() as cause:
-            blocked = sum(len(refusal.devices) for refusal in cause.refusals)
+            blocked = sum(refusal.number for refusal in cause.refusals)
             return 1.0 + (cause.total - blocked) / cause.total, 0, 0
         case ConstraintUnmet() as cause:
             return 2.0 + cause.best / cause.wanted, 0, 0
@@ -131,7 +131,7 @@ def _nearness(answer: str | Outcome) -> tuple[float, int, int]:
 
 def _matching(cause: NotEnough) -> int:
     """How many devices came past the selectors."""
-    return cause.left + sum(len(refusal.devices) for refusal in cause.refusals if refusal.category != "selector")
+    return cause.left + sum(refusal.number for refusal in cause.refusals if refusal.category != "selector")
 
 
 def _cause_text(cause: Cause | None) -> str:
@@ -169,11 +169,11 @@ def _listed(refusals: tuple[DeviceRefusal, ...]) -> str:
 
 def refusal_text(refusal: DeviceRefusal) -> str:
     """One stage of the funnel: how many, why, and who has them."""
-    details = [_short_text(short, len(refusal.devices)) for short in refusal.short]
+    details = [_short_text(short, refusal.number) for short in refusal.short]
     if refusal.holders:
         details.append(f"held by {holders_text(refusal.holders)}")
     reported = f" ({'; '.join(details)})" if details else ""
-    number = len(refusal.devices)
+    number = refusal.number
     return f"{number} {refusal.reason if number > 1 else _of_one(refusal.reason)}{reported}"
 
 

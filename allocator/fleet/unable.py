@@ -28,9 +28,9 @@ from allocator.outcome import (
 class Unable:
     """The nodes of a group cannot allocate the claims.
 
-    outcome: without devices, holders and contradictory pools. claims: those that were asked for. text: the same for
-    groups that differ in which devices are missing, but not in how many. is_own: each node names contradictory pools of
-    its own. positions: for each stage of the funnel its devices.
+    outcome: with numbers of devices, but without their names, their holders, and contradictory pools. claims: those
+    that were asked for. text: the same for groups that differ in which devices are missing, but not in how many.
+    is_own: each node names contradictory pools of its own. positions: for each stage of the funnel its devices.
     """
 
     outcome: Refused | Exhausted
@@ -62,10 +62,10 @@ class Unable:
     def refusal(self, claims: Sequence[Claim], devices: Sequence[Device], usage: Usage | None) -> Refused | Exhausted:
         """The refusal of these claims on a node of the group with these devices. Cost: O(devices refused).
 
-        usage: names the holders, who differ by node; None leaves them out.
+        usage: names the devices, and the holders, who differ by node; None leaves both out, at no cost.
         """
         outcome = self.outcome
-        if self.positions:
+        if usage is not None and self.positions:
             pairs = zip(_stages(outcome), self.positions, strict=True)
             named = [_named(stage, tuple([devices[p].id for p in positions]), usage) for stage, positions in pairs]
             outcome = _with_stages(outcome, named)
@@ -102,8 +102,8 @@ def _with_stages(outcome: Refused | Exhausted, stages: Sequence[DeviceRefusal]) 
     return replace(outcome, cause=replace(outcome.cause, refusals=tuple(stages)))
 
 
-def _named(stage: DeviceRefusal, devices: tuple[DeviceID, ...], usage: Usage | None) -> DeviceRefusal:
-    if usage is None or stage.category not in ("in use", "capacity"):
+def _named(stage: DeviceRefusal, devices: tuple[DeviceID, ...], usage: Usage) -> DeviceRefusal:
+    if stage.category not in ("in use", "capacity"):
         return replace(stage, devices=devices)
     return replace(stage, devices=devices, holders=holders_of(devices, usage))
 
