@@ -70,12 +70,13 @@ def _updating_text(pools: Sequence[str]) -> list[str]:
     return [f"{number}: {', '.join(pools[:MOST_POOLS])}{rest}"]
 
 
-def nearest_miss(nodes: Mapping[str, str | Outcome], *, are_all: bool = True) -> str:
+def nearest_miss(nodes: Mapping[str, str | Outcome], *, are_all: bool = True, nearest: str = "") -> str:
     """What the nearest node lacks. nodes: of those that say the same, one is enough.
 
-    are_all: no other nodes, which may have the devices, are refused for other reasons.
+    are_all: no other nodes, which may have the devices, are refused for other reasons. nearest: `nearest_of` these
+    nodes, where it is known.
     """
-    return _nearest_text(nearest_of(nodes), nodes, are_all=are_all)
+    return _nearest_text(nearest or nearest_of(nodes), nodes, are_all=are_all)
 
 
 def nearest_of(nodes: Mapping[str, str | Outcome]) -> str:

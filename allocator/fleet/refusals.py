@@ -33,8 +33,11 @@ def refusals_by_node(
 
 def refusal_of(answers: Answers, node: FleetNode, claims: Sequence[Claim], usage: Usage | None) -> Outcome:
     """The refusal of one node. usage: names devices and their holders; None leaves them out."""
-    invalid = tuple((pool.id, pool.contradiction) for pool in node.pools or () if pool.contradiction)
-    return beside(_unable(answers, node).refusal(claims, node.devices() if usage is not None else (), usage), invalid)
+    unable = _unable(answers, node)
+    refusal = unable.refusal(claims, node.devices() if usage is not None else (), usage)
+    if not unable.is_own:
+        return refusal
+    return beside(refusal, tuple((pool.id, pool.contradiction) for pool in node.pools or () if pool.contradiction))
 
 
 def _by_reason(answers: Answers, allowed: Mask) -> list[Mask]:

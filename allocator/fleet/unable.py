@@ -69,10 +69,8 @@ class Unable:
             pairs = zip(_stages(outcome), self.positions, strict=True)
             named = [_named(stage, tuple([devices[p].id for p in positions]), usage) for stage, positions in pairs]
             outcome = _with_stages(outcome, named)
-        names = {old: str(claim) for old, claim in zip(self.claims, claims, strict=True)}
-        if all(old == new for old, new in names.items()):
-            return outcome
-        return _renamed(outcome, names)
+        names = tuple(map(str, claims))
+        return outcome if names == self.claims else _renamed(outcome, dict(zip(self.claims, names, strict=True)))
 
 
 def beside(outcome: Refused | Exhausted, invalid: tuple[tuple[PoolID, str], ...]) -> Refused | Exhausted:
@@ -112,16 +110,17 @@ def _renamed(outcome: Refused | Exhausted, names: Mapping[str, str]) -> Refused 
     if isinstance(outcome, Exhausted):
         return outcome
     assert not isinstance(outcome.cause, InvalidPoolSeen)
-    return replace(outcome, cause=_renamed_cause(outcome.cause, names))
+    return Refused(_renamed_cause(outcome.cause, names), outcome.steps, outcome.features)
 
 
 def _renamed_cause(cause: Cause, names: Mapping[str, str]) -> Cause:
+    """Field by field: `replace` takes five times as long, and this is done for each reason of each refusal."""
     match cause:
-        case NotEnough():
-            return replace(cause, claim=names[cause.claim])
-        case AllBlocked():
-            return replace(cause, claim=names[cause.claim])
-        case ConstraintUnmet():
-            return replace(cause, claim=names[cause.claim])
-        case NotTogether():
-            return NotTogether(tuple(names[claim] for claim in cause.claims))
+        case NotEnough(claim, request, wanted, total, refusals, left):
+            return NotEnough(names[claim], request, wanted, total, refusals, left)
+        case AllBlocked(claim, request, total, refusals):
+            return AllBlocked(names[claim], request, total, refusals)
+        case ConstraintUnmet(claim, constraint, requests, wanted, best):
+            return ConstraintUnmet(names[claim], constraint, requests, wanted, best)
+        case NotTogether(claims):
+            return NotTogether(tuple(names[claim] for claim in claims))
