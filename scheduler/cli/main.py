@@ -13,6 +13,7 @@ from scheduler.installation import InstallationError, description, verify
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "allocate": ("scheduler.cli.allocate", "Print nodes and devices of pending pods and claims, from files."),
+    "claims": ("scheduler.cli.claims", "Print each claim with its devices, node and users, from files."),
     "completion": ("scheduler.cli.completion", "Print the shell completion script."),
     "explain": ("scheduler.cli.explain", "Explain why a pod or claim gets its devices, or none."),
     "extender": ("scheduler.cli.extender", "Run the extender of kube-scheduler, and configure both."),
@@ -20,12 +21,13 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "guard": ("scheduler.cli.guard", "Run the webhook that prevents a device from being allocated twice."),
     "scheduler": ("scheduler.cli.scheduler", "Run and configure the live scheduler of a cluster."),
     "simulate": ("scheduler.cli.simulate", "Simulate arrivals and departures of pods, by several policies."),
+    "status": ("scheduler.cli.status", "Print devices, how many are free, and who holds the others, from files."),
     "verify": ("scheduler.cli.verify", "Replay recorded cases and compare the answers."),
 }
 """Name to (module, which has `command`; what help says)."""
 
 
-_READING = (["allocate"], ["explain"])
+_READING = (["allocate"], ["claims"], ["explain"], ["status"])
 """Subcommands that read files: what they produce is kept until they end, and is garbage all at once then."""
 
 
