@@ -5,7 +5,7 @@ to a request: by its selectors, its constraints, or the nodes that reach the dev
 Source: KEP-4381 (pools), KEP-4815 (counters), KEP-5055 (taints), KEP-5075 (shares).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -68,10 +68,11 @@ class DeviceStatus:
 
 @dataclass(frozen=True, slots=True)
 class PoolStatus:
-    """A pool, with the devices of its newest generation. problem: why none of them can be allocated, or empty.
+    """A pool, with the devices of its newest generation.
 
-    counters: by counter set and name. unpublished: devices that claims hold and the pool does not publish any more,
-    with those claims.
+    problem: why none of them can be allocated, or empty. is_published: False if only claims know of it. counters: by
+    counter set and name. unpublished: devices that claims hold and the pool does not publish any more, with those
+    claims.
     """
 
     id: PoolID
@@ -79,6 +80,7 @@ class PoolStatus:
     problem: str = ""
     counters: Mapping[tuple[str, str], Amount] = field(default_factory=dict)
     unpublished: Mapping[str, Names] = field(default_factory=dict)
+    is_published: bool = True
 
 
 def pool_statuses(snapshot: Snapshot) -> Iterator[PoolStatus]:
@@ -93,16 +95,13 @@ def _status(snapshot: Snapshot, pool_id: PoolID) -> PoolStatus:
     pool = whole_pool(slices, snapshot.features) if slices else None
     holders = _holders(snapshot.usage, pool_id)
     if pool is None:
-        return PoolStatus(pool_id, (), _hidden(slices), unpublished=holders)
+        hidden = "its slices use a feature whose gate is off" if slices else ""
+        return PoolStatus(pool_id, (), hidden, unpublished=holders, is_published=bool(slices))
     attempt = attempt_of(snapshot, view_of(None, (pool,)), share_id_of)
     devices = tuple(_devices(pool, attempt, holders))
     published = {one.device.name for one in devices}
     unpublished = {name: names for name, names in holders.items() if name not in published}
     return PoolStatus(pool_id, devices, _problem(pool), _counters(pool, counters_left(attempt)), unpublished)
-
-
-def _hidden(slices: Sequence[Slice]) -> str:
-    return "its slices use a feature whose gate is off" if slices else "it is not published"
 
 
 def _problem(pool: Pool) -> str:

@@ -13,6 +13,7 @@ from scheduler.installation import InstallationError, description, verify
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "allocate": ("scheduler.cli.allocate", "Print nodes and devices of pending pods and claims, from files."),
+    "audit": ("scheduler.cli.audit", "Check that devices, claims and pods agree, from files."),
     "claims": ("scheduler.cli.claims", "Print each claim with its devices, node and users, from files."),
     "completion": ("scheduler.cli.completion", "Print the shell completion script."),
     "explain": ("scheduler.cli.explain", "Explain why a pod or claim gets its devices, or none."),
@@ -27,7 +28,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
 """Name to (module, which has `command`; what help says)."""
 
 
-_READING = (["allocate"], ["claims"], ["explain"], ["status"])
+_READING = (["allocate"], ["audit"], ["claims"], ["explain"], ["status"])
 """Subcommands that read files: what they produce is kept until they end, and is garbage all at once then."""
 
 

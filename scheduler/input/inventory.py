@@ -127,6 +127,7 @@ class Inventory:
     not used although it is there, by (kind, namespace, name). kinds: also of objects with errors. skipped: how many of
     other kinds, by `kind (group)`. unseen: how many of these ask for claims, so that pods may wait of which nothing is
     known. nodes: those that slices name, if the input contains no Node. storage: claims, volumes, classes, all.
+    places: where each object stands, by (kind, namespace, name).
     """
 
     slices: list[Slice] = field(default_factory=list)
@@ -146,6 +147,7 @@ class Inventory:
     kinds: set[str] = field(default_factory=set)
     skipped: Counter[str] = field(default_factory=Counter)
     unseen: int = 0
+    places: dict[tuple[str, str, str], Place] = field(default_factory=dict)
     errors: list[Finding] = field(default_factory=list)
     warnings: list[Finding] = field(default_factory=list)
 
@@ -388,8 +390,9 @@ class _Reader:
 
     def end(self) -> None:
         """Put into the inventory what was seen."""
-        for copy in self._seen.values():
+        for key, copy in self._seen.items():
             copy.keep()
+            self.inventory.places[key] = copy.place
         if "Node" not in self.inventory.kinds:
             names = sorted({slice_.reach.node_name for slice_ in self.inventory.slices if slice_.reach.node_name})
             self.inventory.nodes = [Node(name) for name in names]

@@ -1,0 +1,75 @@
+"""What `dra audit` and `dra lint` share: their output, and when they fail."""
+
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import click
+import orjson
+
+from scheduler.checks.contract import Found, Level, Rule
+from scheduler.cli.ending import BAD_INPUT, print_to_stderr
+from scheduler.input.inventory import Inventory
+from scheduler.output.checks import junit, list_of, sarif, table
+
+FORMATS = ("table", "json", "sarif", "junit")
+NEVER = "never"
+
+output_option = click.option(
+    "-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True, help="Output format."
+)
+fail_on_option = click.option(
+    "--fail-on",
+    type=click.Choice([*map(str, Level), NEVER]),
+    default=str(Level.ERROR),
+    show_default=True,
+    help="Exit with 1 if there is a finding of this level, or of a worse one.",
+)
+
+_WORST_FIRST = (Level.ERROR, Level.WARNING, Level.NOTE)
+
+EXIT_CODES = """
+\b
+Exit codes: 0 if there is no finding of the level of --fail-on or a worse one, 1 if there is, 2 for invalid input.
+"""
+
+
+def end_with(  # noqa: PLR0913 - one for each thing that is printed
+    found: Sequence[Found[Any]],  # Any: what the rules look at
+    rules: Sequence[Rule[Any]],
+    inventory: Inventory,
+    *,
+    name: str,
+    output: str,
+    fail_on: str,
+) -> NoReturn:
+    """Print the findings, and end the command with its exit code. name: of the command."""
+    found = sorted(found, key=lambda one: _WORST_FIRST.index(one.rule.level))
+    click.echo(_text(found, rules, inventory, name, output), nl=output != "table" or bool(found))
+    numbers = {level: sum(one.rule.level is level for one in found) for level in _WORST_FIRST}
+    counted = ", ".join(f"{number} {level}{'' if number == 1 else 's'}" for level, number in numbers.items())
+    print_to_stderr([f"{len(rules)} rules: {counted}"])
+    sys.exit(BAD_INPUT if inventory.errors else int(_fails(numbers, fail_on)))
+
+
+def _fails(numbers: dict[Level, int], fail_on: str) -> bool:
+    if fail_on == NEVER:
+        return False
+    counting = _WORST_FIRST[: _WORST_FIRST.index(Level(fail_on)) + 1]
+    return any(numbers[level] for level in counting)
+
+
+def _text(found: Sequence[Found[Any]], rules: Sequence[Rule[Any]], inventory: Inventory, name: str, output: str) -> str:
+    match output:
+        case "json":
+            return _json(list_of(found, inventory.places))
+        case "sarif":
+            return _json(sarif(found, rules, inventory.places))
+        case "junit":
+            return junit(found, rules, name)
+        case _:
+            return table(found) if found else ""
+
+
+def _json(value: dict[str, object]) -> str:
+    return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
