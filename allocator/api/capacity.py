@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 
 from allocator.api import names
 from allocator.api.driver_config import check_count
-from allocator.api.fields import QuantityField, counted
+from allocator.api.field_types import QuantityField, counted
 from allocator.api.findings import Findings, duplicates, step_text
 from allocator.api.schema import CheckedBy, schema_of
 from allocator.model import RequestPolicy, ValidRange

@@ -5,12 +5,12 @@ from itertools import compress
 
 from allocator.allocate import pools_looked_at
 from allocator.fleet.answers import FAILING, NEVER, Able, Answer, Answers, Counting
-from allocator.fleet.changes import Changes, NodeGroup
 from allocator.fleet.current import CurrentSnapshot
 from allocator.fleet.decider import Decider
 from allocator.fleet.distinctions import distinctions
 from allocator.fleet.fingerprint import SPARE
-from allocator.fleet.nodes import INVALID, FleetNode, FleetNodes
+from allocator.fleet.fleet_nodes import INVALID, FleetNode, FleetNodes
+from allocator.fleet.group_changes import Changes, NodeGroup
 from allocator.fleet.occupancy import NOTHING
 from allocator.fleet.questions import DeviceQuestion, expressions_of, rank_of, reads_of, values_read_of
 from allocator.fleet.unable import Unable
@@ -163,7 +163,7 @@ class AnswerCache:
 
     def _counting(self, answers: Answers, group: NodeGroup, node: FleetNode, question: DeviceQuestion) -> Counting:
         """Which slices count, the same for all nodes between which the claims do not distinguish."""
-        assert node.pools is not None, "nodes without pools are told apart before"
+        assert node.pools is not None, "nodes without pools are sorted out before"
         snapshot = self._current.value
         try:
             view = snapshot.view(node.node)

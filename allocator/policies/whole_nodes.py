@@ -24,7 +24,7 @@ UNIT = 1000
 class UnitRequest:
     """A request, as it counts for units. amounts: what one device takes of each unit of a node; 0: it cannot be there.
 
-    sort_key: tells requests apart that take the same, by what they select.
+    sort_key: orders requests that take the same, by what they select.
     """
 
     count: int

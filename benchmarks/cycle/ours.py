@@ -20,7 +20,7 @@ from scheduler.decision.decide import decide
 from scheduler.decision.schedule_result import Placed
 from scheduler.input.documents import Place, RawObject
 from scheduler.input.inventory import take_inventory
-from scheduler.offline.claims import Claims
+from scheduler.offline.input_claims import Claims
 from scheduler.offline.snapshot_cluster import cluster_of
 from scheduler.state.pod_claims import Waiting, full
 

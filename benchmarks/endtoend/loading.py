@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from benchmarks.endtoend import workload
 from benchmarks.endtoend.watch import first_seen, newest_version
 from benchmarks.endtoend.workload import NAMESPACE, PLAIN, Asks, Json, Size
+from scheduler.client.api_resources import NODES, PODS, Resource, classes, slices
 from scheduler.client.connection import Connection
-from scheduler.client.resources import NODES, PODS, Resource, classes, slices
 
 _CLASSES = Resource("storage.k8s.io", "v1", "storageclasses", "StorageClass")
 _CSI_NODES = Resource("storage.k8s.io", "v1", "csinodes", "CSINode")

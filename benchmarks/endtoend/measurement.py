@@ -20,8 +20,8 @@ from benchmarks.endtoend.loading import load as fill
 from benchmarks.endtoend.usage import usage_of
 from benchmarks.endtoend.watch import Stalled, first_seen, newest_version
 from benchmarks.endtoend.workload import NAMESPACE, PLAIN, Asks, Json, Load
+from scheduler.client.api_resources import EVENTS, PODS, claims
 from scheduler.client.connection import Connection, connect
-from scheduler.client.resources import EVENTS, PODS, claims
 from tests.controlplane.binaries import Binaries
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.process import StartError

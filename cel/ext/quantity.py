@@ -34,7 +34,7 @@ register(QuantitySum, QUANTITY, equal=_sum_equals)
 
 @with_eval_errors
 def _quantity(text: str) -> Quantity:
-    """A new quantity each time: as keys of a map, the reference tells two of them apart."""
+    """A new quantity each time: as keys of a map, two of them are different in the reference."""
     parsed = Quantity.parse(text)
     return Quantity(parsed.mantissa, parsed.scale, parsed.is_small, parsed.format, parsed.written)
 

@@ -332,9 +332,9 @@ def looped(loop: Fold) -> Evaluate:
 
     def evaluate(frame: Frame) -> Value:
         slots = frame.slots
-        turns = _turns(loop.range_(frame), has_two=second_slot is not None)
+        iterations = _iterations(loop.range_(frame), has_two=second_slot is not None)
         slots[accumulator_slot] = loop.start()
-        for turn in turns:
+        for turn in iterations:
             if second_slot is None:
                 slots[first_slot] = turn
             else:
@@ -353,7 +353,7 @@ def looped(loop: Fold) -> Evaluate:
     return evaluate
 
 
-def _turns(range_: Value, *, has_two: bool) -> Iterable[Value]:
+def _iterations(range_: Value, *, has_two: bool) -> Iterable[Value]:
     if isinstance(range_, List):
         return enumerate(range_) if has_two else range_
     if isinstance(range_, Map):

@@ -92,7 +92,7 @@ class Attempt:
 
 
 ALONE = 64
-"""Slots of an attempt that shares them with no other: as many as it takes to tell one failure from many."""
+"""Slots of an attempt that shares them with no other: as many as it takes to distinguish one failure from many."""
 
 
 def new_attempt(binder: Binder, decision: Decision, slot: Slot | None = None) -> Attempt:

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from allocator.model import Claim, DeviceID
-from scheduler.attempt import conditions
+from scheduler.attempt import device_readiness
 from scheduler.attempt.bind_pod import bind_pod
 from scheduler.attempt.binder import Binder
 from scheduler.attempt.claim_objects import key_of
@@ -32,15 +32,15 @@ from scheduler.attempt.decision import (
     PodKey,
     Retry,
 )
-from scheduler.attempt.device_status import device_status
+from scheduler.attempt.pod_device_fields import device_status
 from scheduler.attempt.run import Report, report_nothing
 from scheduler.attempt.slots import Slot, Slots
 from scheduler.client.errors import CallFailed
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import ASIDE_S, FASTER, NOT_READY, Cluster
 from scheduler.decision.schedule_result import Placed
-from scheduler.state.changes import ClaimChanged, Event, GivenBack
-from scheduler.state.claims import AlreadyReserved, ClaimObject
+from scheduler.state.claim_index import AlreadyReserved, ClaimObject
+from scheduler.state.cluster_changes import ClaimChanged, Event, GivenBack
 from scheduler.state.invariants import Violation
 
 BACK_S = 1.5
@@ -57,7 +57,7 @@ INTERNAL = "internal error, see the log"
 
 Result = TypeVar("Result")
 
-_NONE: Mapping[str, conditions.DevicesFailed] = MappingProxyType({})
+_NONE: Mapping[str, device_readiness.DevicesFailed] = MappingProxyType({})
 
 _LOG = logging.getLogger(__name__)
 
@@ -220,7 +220,7 @@ class Attempts:
         pod: Pod,
         claims: Sequence[ClaimObject],
         slot: Slot,
-        failed: Mapping[str, conditions.DevicesFailed] = _NONE,
+        failed: Mapping[str, device_readiness.DevicesFailed] = _NONE,
     ) -> Freed:
         """Deallocate one of the claims that keep the pod from every node.
 

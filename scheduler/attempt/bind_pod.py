@@ -9,11 +9,11 @@ from scheduler.attempt.decision import AttemptOutcome, Decision
 from scheduler.attempt.run import Report, report_nothing, run
 from scheduler.attempt.slots import Slot
 from scheduler.attempt.step import Step
-from scheduler.attempt.steps.allocation import Allocate
 from scheduler.attempt.steps.binding import Bind
 from scheduler.attempt.steps.binding_conditions import AwaitConditions
 from scheduler.attempt.steps.bound_volumes import AwaitVolumes
-from scheduler.attempt.steps.device_status import WriteDeviceStatus
+from scheduler.attempt.steps.claim_allocation import Allocate
+from scheduler.attempt.steps.device_fields import WriteDeviceStatus
 from scheduler.attempt.steps.extended_claim import MakeClaim
 from scheduler.attempt.steps.nomination import Nominate
 from scheduler.attempt.steps.reservation import Reserve

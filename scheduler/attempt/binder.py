@@ -15,7 +15,7 @@ from scheduler.attempt.watched_claims import WatchedClaims
 from scheduler.attempt.watched_volumes import WatchedVolumes
 from scheduler.backoff import backoff_s
 from scheduler.client.api import Api
-from scheduler.client.resources import Resource
+from scheduler.client.api_resources import Resource
 
 BINDING_TIMEOUT_S = 600.0
 """How long a device may take to become ready for its pod, or a volume to be bound, as kube-scheduler has it."""

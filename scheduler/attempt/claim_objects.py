@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from scheduler.attempt.intent import ANNOTATION, Intent, intent_of
-from scheduler.state.claims import FINALIZER, is_of_extended_resources
+from scheduler.state.claim_index import FINALIZER, is_of_extended_resources
 from scheduler.state.extended_resources import ExtendedClaim, annotations
 
 Json = dict[str, Any]  # Any: fields that are passed on may hold anything

@@ -15,7 +15,7 @@ from scheduler.attempt.pod_fate import UndoStopped
 from scheduler.attempt.slots import Slot
 from scheduler.attempt.write_outcome import WriteOutcome, write_outcome
 from scheduler.client.errors import CallFailed
-from scheduler.state.claims import FINALIZER
+from scheduler.state.claim_index import FINALIZER
 
 
 def may_be_deallocated(claim: Claim, pod_uid: str) -> bool:

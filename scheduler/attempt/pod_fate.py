@@ -11,7 +11,7 @@ Source: k8s.io/kubernetes pkg/registry/core/pod/storage, BindingREST.
 from collections.abc import Mapping
 from typing import Any
 
-from scheduler.attempt import device_status, pod_calls, pod_condition
+from scheduler.attempt import pod_calls, pod_condition, pod_device_fields
 from scheduler.attempt.attempt import Attempt
 from scheduler.attempt.binder import Binder
 from scheduler.attempt.claim_objects import Json
@@ -85,7 +85,7 @@ def _fate(attempt: Attempt, found: Mapping[str, Any] | None) -> Fate | None:
     pod, node = attempt.decision.pod, found["spec"].get("nodeName")
     if node:
         # By an attempt before, of the same name.
-        attempt.pod.names_claim |= device_status.names_claim(found, attempt.decision)
+        attempt.pod.names_claim |= pod_device_fields.names_claim(found, attempt.decision)
         may_be_ours = attempt.pod.names_claim or attempt.decision.extended is None
         return Bound(node) if node == attempt.decision.node and may_be_ours else BoundElsewhere(node)
     return Gone(f"pod {pod} is being deleted") if found["metadata"].get("deletionTimestamp") else None

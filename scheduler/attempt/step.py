@@ -27,7 +27,7 @@ class Step(ABC):
         """
 
     @property
-    def is_settled(self) -> bool:
+    def is_idle(self) -> bool:
         """Whether the outcome of each write is known: none can be stored later than now."""
         return True
 

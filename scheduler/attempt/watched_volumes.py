@@ -11,7 +11,7 @@ from scheduler.attempt.decision import PodKey
 from scheduler.core_v1.persistent_volume import PersistentVolume
 from scheduler.core_v1.persistent_volume_claim import PersistentVolumeClaim
 from scheduler.decision.cluster import Cluster
-from scheduler.state.changes import (
+from scheduler.state.cluster_changes import (
     Event,
     NodeChanged,
     PersistentVolumeChanged,

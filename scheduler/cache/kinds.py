@@ -16,7 +16,7 @@ from allocator.api.decode import Decoded
 from allocator.api.findings import FieldError
 from allocator.api.metadata import Metadata
 from allocator.model import Claim, DeviceClass, Node, PoolID, Slice
-from scheduler.cache.events import Undecodable
+from scheduler.cache.watch_events import Undecodable
 from scheduler.client.raw_json import dumps, loads_leniently
 from scheduler.core_v1.csi_driver import CSIDriver, decode_csi_driver
 from scheduler.core_v1.csi_node import CSINode, decode_csi_node

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from typing import Generic, Never
 
 from scheduler.cache import states
-from scheduler.cache.backoff import WatchBackoff
 from scheduler.cache.decoding import holds_nothing, input_of, page_of
-from scheduler.cache.events import Decoder, Event, Holder, Interrupted, Restarted, T, Unreadable
 from scheduler.cache.states import Broken, Empty, Ended, HistoryLost, Input, Opened, State
+from scheduler.cache.watch_backoff import WatchBackoff
+from scheduler.cache.watch_events import Decoder, Event, Holder, Interrupted, Restarted, T, Unreadable
+from scheduler.client.api_resources import Resource
 from scheduler.client.connection import Connection
 from scheduler.client.errors import CallFailed
-from scheduler.client.resources import Resource
 
 SILENCE_S = 90.0
 """After that a watch is taken for dead: the API server sends bookmarks about once a minute."""

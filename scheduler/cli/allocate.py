@@ -24,8 +24,8 @@ from scheduler.cli.progress import Progress
 from scheduler.core_v1.pod import Pod
 from scheduler.decision import admin_access
 from scheduler.offline.placement import PlacedPod, Placement, Result, unused_claims
-from scheduler.output.objects import list_of
-from scheduler.output.report import unchecked_namespaces
+from scheduler.output.input_report import unchecked_namespaces
+from scheduler.output.result_objects import list_of
 from scheduler.output.table import table
 from scheduler.output.yaml_dump import dump
 from scheduler.plugins.profile import Profile

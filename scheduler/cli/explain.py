@@ -24,11 +24,11 @@ from scheduler.cli.inputs import (
 from scheduler.cli.progress import Progress, after_delay
 from scheduler.core_v1.pod import Pod
 from scheduler.decision import admin_access
-from scheduler.offline.explanation import Explanation, explain
 from scheduler.offline.placement import Look, Placement, order_of, unused_claims
-from scheduler.output.explanation import text_of
+from scheduler.offline.pod_explanation import Explanation, explain
 from scheduler.output.explanation_json import list_of, object_of
-from scheduler.output.report import unchecked_namespaces
+from scheduler.output.explanation_text import text_of
+from scheduler.output.input_report import unchecked_namespaces
 from scheduler.plugins.profile import Profile
 
 FORMATS = ("table", "json")

@@ -12,7 +12,7 @@ from scheduler.cli.ending import print_to_stderr, stop
 from scheduler.cli.inputs import gates_of
 from scheduler.cli.kube_configuration import kube_configuration
 from scheduler.kube_scheduler.configuration import KubeSchedulerConfiguration
-from scheduler.kube_scheduler.report import object_of, text_of, unjudged
+from scheduler.kube_scheduler.trap_report import object_of, text_of, unjudged
 from scheduler.kube_scheduler.traps import GATES_FLAG, Judged, Severity, Trap, traps_of
 
 FORMATS = ("table", "json")

@@ -6,8 +6,8 @@ from allocator.api import names
 from scheduler.cli.ending import print_to_stderr, stop
 from scheduler.extender.configuration import Mode
 from scheduler.kube_scheduler.configuration import read
-from scheduler.kube_scheduler.report import line_of
 from scheduler.kube_scheduler.setup import Setup, document, flags
+from scheduler.kube_scheduler.trap_report import line_of
 from scheduler.kube_scheduler.traps import Judged, Severity, traps_of
 from scheduler.output.yaml_dump import dump
 
@@ -120,7 +120,7 @@ def _check_names(schedulers: tuple[str, ...]) -> None:
 
 
 def _judge(setup: Setup) -> None:
-    """Tell what would go wrong; the command ends where that is an error."""
+    """Report what would go wrong; the command ends where that is an error."""
     found, errors = read(document(setup))
     assert found is not None, errors
     traps = traps_of(Judged(found, number=0))

@@ -18,13 +18,13 @@ from scheduler.cli.progress import after_delay
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE, Pod
 from scheduler.input.documents import read
 from scheduler.input.inventory import Inventory, take_inventory
-from scheduler.offline.claims import Claims, identified
+from scheduler.offline.input_claims import Claims, identified
 from scheduler.offline.placement import Placement, is_pending
 from scheduler.offline.priorities import Priorities
 from scheduler.offline.snapshot_cluster import NEEDED_ALLOCATABLE, cluster_of, unseen_storage
 from scheduler.offline.virtual_pods import expand
 from scheduler.offline.volume_claims import volume_claims_to_be
-from scheduler.output.report import (
+from scheduler.output.input_report import (
     early_volumes,
     report,
     unchecked_room,
@@ -238,7 +238,7 @@ class Input:
         return isinstance(found, list) and any((c.claim.namespace, c.claim.name) == key for _, c in found)
 
     def warn_of(self, pods: Iterable[Pod]) -> None:
-        """Tell what placement does not look at, though these pods ask for it."""
+        """Report what placement does not look at, though these pods ask for it."""
         waiting = [pod for pod in pods if not pod.node_name and not pod.is_over]
         placed = [pod for pod in waiting if pod.claims or self.extended.asked_by(pod)]
         print_to_stderr(unread_groups(placed))

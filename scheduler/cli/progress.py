@@ -12,7 +12,7 @@ import click
 
 @contextmanager
 def after_delay(text: str, delay_s: float = 1.0) -> Iterator[threading.Timer]:
-    """Tells the text once the context is open for longer than delay_s: for work whose progress nobody knows."""
+    """Prints the text once the context is open for longer than delay_s: for work whose progress nobody knows."""
     timer = threading.Timer(delay_s, click.echo, [text], {"err": True})
     timer.daemon = True
     timer.start()
@@ -23,7 +23,7 @@ def after_delay(text: str, delay_s: float = 1.0) -> Iterator[threading.Timer]:
 
 
 class Progress:
-    """Tells how far the work is, once it takes longer than a second. estimates: also how long it will take."""
+    """Prints how far the work is, once it takes longer than a second. estimates: also how long it will take."""
 
     def __init__(
         self, clock: Callable[[], float] = time.monotonic, *, doing: str = "placing", estimates: bool = False

@@ -8,7 +8,7 @@ import orjson
 
 from scheduler.cli.ending import print_to_stderr, stop
 from scheduler.cli.kube_configuration import kube_configuration
-from scheduler.input.fields import typed
+from scheduler.input.keyword_fields import typed
 from scheduler.kube_scheduler.conversion import Json, converted
 from scheduler.output.yaml_dump import dump
 from scheduler.runtime.configuration import Configuration

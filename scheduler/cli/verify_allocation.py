@@ -98,7 +98,7 @@ def command(files: tuple[str, ...], release: str, *, is_strict: bool) -> None:
     """
     counts: Counter[str] = Counter()
     for replayed in replay_all(files, partial(replay, release=release, is_strict=is_strict)):
-        _tell(replayed, counts)
+        _print_failure(replayed, counts)
     click.echo(f"{counts['passed']} passed, {counts['failed']} failed, 0 skipped")
     sys.exit(int(counts["failed"] > 0))
 
@@ -167,7 +167,7 @@ def _allocator(implementation: object, gates_on: frozenset[str]) -> str:
     return "stable" if gates_on <= gates.OF_SIMPLEST_ALLOCATOR else "incubating"
 
 
-def _tell(replayed: ReplayedAllocation, counts: Counter[str]) -> None:
+def _print_failure(replayed: ReplayedAllocation, counts: Counter[str]) -> None:
     counts["failed" if replayed.difference else "passed"] += 1
     if replayed.difference:
         click.echo(f"FAILED {replayed.name}: {replayed.difference}")

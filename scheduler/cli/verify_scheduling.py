@@ -35,7 +35,7 @@ from scheduler.decision.schedule_result import Placed
 from scheduler.decision.templates import NOT_NAMED
 from scheduler.input.documents import Place, RawObject
 from scheduler.input.inventory import Inventory, take_inventory
-from scheduler.offline.claims import Claims
+from scheduler.offline.input_claims import Claims
 from scheduler.offline.snapshot_cluster import cluster_of
 from scheduler.plugins.default import PLUGINS
 from scheduler.plugins.plugin import Reason

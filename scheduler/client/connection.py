@@ -23,10 +23,10 @@ from aiohttp.abc import AbstractStreamWriter
 from aiohttp.payload import BytesPayload
 from kubernetes_asyncio.client.rest import RESTClientObject
 
+from scheduler.client.call_time_limit import TimeLimit
 from scheduler.client.credentials import Credentials, load
 from scheduler.client.errors import ApiError, NotConfigured, Unanswered, Withheld, api_error
 from scheduler.client.raw_json import RawJson, dumps, loads_leniently
-from scheduler.client.time_limit import TimeLimit
 from scheduler.version import VERSION
 
 Json = dict[str, Any]  # Any: what an object holds depends on its kind
@@ -350,7 +350,7 @@ def _session(pool: RESTClientObject) -> aiohttp.ClientSession:
 
 
 def _tracing() -> aiohttp.TraceConfig:
-    """Tells a call's limit that it is being sent: a moment before its first byte."""
+    """Notifies a call's limit that it is being sent: a moment before its first byte."""
 
     async def sent(
         _: aiohttp.ClientSession, context: SimpleNamespace, __: aiohttp.TraceRequestHeadersSentParams

@@ -116,7 +116,7 @@ async def beside(work: Callable[[], None]) -> None:
         error: Exception | None = None
         try:
             work()
-        except Exception as raised:  # noqa: BLE001 - the caller is told
+        except Exception as raised:  # noqa: BLE001 - the caller gets it
             error = raised
         with suppress(RuntimeError):  # the loop has ended, and with it who waited
             loop.call_soon_threadsafe(end, error)

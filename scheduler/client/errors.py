@@ -109,7 +109,7 @@ def _without_objects(message: str) -> str:
         try:
             _, begin = _JSON.raw_decode(message, found.start())
         except (ValueError, RecursionError):
-            begin = len(message)  # where it ends cannot be told
+            begin = len(message)  # its end is unknown
     return "".join([*kept, message[begin:]])
 
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from allocator.api import names
 from allocator.api.findings import FieldError
-from scheduler.core_v1.fields import Int32, ObjectFields, name_error
 from scheduler.core_v1.label_selector import (
     Labels,
     LabelSelector,
@@ -20,6 +19,7 @@ from scheduler.core_v1.label_selector import (
     selector_problem,
     selects,
 )
+from scheduler.core_v1.object_fields import Int32, ObjectFields, name_error
 
 MAX_WEIGHT = 100
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from allocator.api.findings import FieldError
-from scheduler.core_v1.fields import AnnotatedFields, Int32, ObjectFields, metadata_errors, typed
+from scheduler.core_v1.object_fields import AnnotatedFields, Int32, ObjectFields, metadata_errors, typed
 
 MIGRATED = "storage.alpha.kubernetes.io/migrated-plugins"
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from allocator.api.findings import FieldError
 from cel.values.quantity import Quantity
-from scheduler.core_v1.fields import ObjectFields, ObjectMetaFields, metadata_errors, typed
 from scheduler.core_v1.label_selector import LabelSelector, LabelSelectorFields, label_selector
+from scheduler.core_v1.object_fields import ObjectFields, ObjectMetaFields, metadata_errors, typed
 from scheduler.core_v1.resources import Amount
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from allocator.api.findings import FieldError, step_text
-from scheduler.core_v1.fields import ObjectFields, ObjectMetaFields, OwnerFields, metadata_errors, typed
+from scheduler.core_v1.object_fields import ObjectFields, ObjectMetaFields, OwnerFields, metadata_errors, typed
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE, Owner, controller_of, decode_pod
 from scheduler.core_v1.workload import MAX_PODS, Workload, WorkloadConditionFields, raw_pod, why_over
 

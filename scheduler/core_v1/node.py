@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from allocator.api import names
 from allocator.api.findings import FieldError
 from allocator.model import Node, Taint
-from scheduler.core_v1.fields import ObjectFields, ObjectMetaFields, metadata_errors, name_error, typed
 from scheduler.core_v1.images import images_of_node
+from scheduler.core_v1.object_fields import ObjectFields, ObjectMetaFields, metadata_errors, name_error, typed
 from scheduler.core_v1.resources import Amount, amount_errors
 
 

@@ -9,8 +9,15 @@ from dataclasses import dataclass
 from allocator.api import names
 from allocator.api.findings import FieldError
 from cel.values.quantity import Quantity
-from scheduler.core_v1.fields import AnnotatedFields, ObjectFields, OwnerFields, metadata_errors, name_error, typed
 from scheduler.core_v1.label_selector import LabelSelector, LabelSelectorFields, label_selector
+from scheduler.core_v1.object_fields import (
+    AnnotatedFields,
+    ObjectFields,
+    OwnerFields,
+    metadata_errors,
+    name_error,
+    typed,
+)
 from scheduler.core_v1.persistent_volume import FILESYSTEM, NONE, STORAGE, class_of
 from scheduler.core_v1.resources import Amount, amount_errors
 

@@ -19,7 +19,9 @@ from scheduler.core_v1.affinity_term import (
     pod_affinity_of,
     weight_errors,
 )
-from scheduler.core_v1.fields import (
+from scheduler.core_v1.host_ports import HostPort, host_ports_of
+from scheduler.core_v1.images import images_of_pod
+from scheduler.core_v1.object_fields import (
     Int32,
     ObjectFields,
     ObjectMetaFields,
@@ -30,8 +32,6 @@ from scheduler.core_v1.fields import (
     selector_of,
     typed,
 )
-from scheduler.core_v1.host_ports import HostPort, host_ports_of
-from scheduler.core_v1.images import images_of_pod
 from scheduler.core_v1.pod_status import (
     Condition,
     PodStatusFields,
@@ -101,7 +101,7 @@ class Pod:
     of the generated claim, None where none is needed, "" where it is not known.
     containers: init containers first; what one requests is, while it is resized, the most that it may hold. budget: the
     requests of the pod as a whole, by resource. overhead: what its runtime needs. by_claims: what its devices take of
-    the node. device_fields: of its status, those that tell of its devices. images: of containers and volumes, with
+    the node. device_fields: of its status, those about its devices. images: of containers and volumes, with
     their tags. required_features: that its node has to declare. group: the name of its PodGroup. raw: the object as it
     came, for output; empty where it was not kept.
     """

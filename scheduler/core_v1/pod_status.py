@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from allocator.model import Container
 from cel.values.quantity import Quantity
-from scheduler.core_v1.fields import ObjectFields
+from scheduler.core_v1.object_fields import ObjectFields
 from scheduler.core_v1.resources import Amount, ResourcesFields
 
 EXTENDED_STATUS = "extendedResourceClaimStatus"

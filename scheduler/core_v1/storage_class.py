@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from allocator.api.findings import FieldError
 from allocator.model import NodeSelector, Requirement, Term
-from scheduler.core_v1.fields import AnnotatedFields, ObjectFields, metadata_errors, typed
+from scheduler.core_v1.object_fields import AnnotatedFields, ObjectFields, metadata_errors, typed
 
 WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
 _IMMEDIATE = "Immediate"

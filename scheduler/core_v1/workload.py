@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from allocator.api.findings import FieldError
-from scheduler.core_v1.fields import ObjectFields, ObjectMetaFields, metadata_errors, typed
+from scheduler.core_v1.object_fields import ObjectFields, ObjectMetaFields, metadata_errors, typed
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE, Owner, Pod, controller_of, decode_pod
 from scheduler.core_v1.volume_claim_template import VolumeClaimTemplate, decode_volume_claim_template
 

@@ -21,18 +21,18 @@ from allocator.policies.whole_nodes import NodePolicy
 from allocator.search.rules import Mask
 from scheduler.core_v1.namespace import Namespace
 from scheduler.core_v1.pod import Pod
+from scheduler.decision.decision_time_limit import DecisionTimeLimit
 from scheduler.decision.node_order import NodeOrder
 from scheduler.decision.node_scores import NodeScores
 from scheduler.decision.rooms import Rooms
 from scheduler.decision.schedule_result import Placed
 from scheduler.decision.templates import Templates
-from scheduler.decision.time_limit import DecisionTimeLimit
 from scheduler.plugins.node_affinity import named_nodes
 from scheduler.plugins.profile import Profile
-from scheduler.state.claims import ClaimIndex, ClaimObject
+from scheduler.state.claim_index import ClaimIndex, ClaimObject
 from scheduler.state.extended_resources import ExtendedResources, claim_name
 from scheduler.state.invariants import Invariants, Violation, is_reached
-from scheduler.state.nodes import NodeInfos
+from scheduler.state.node_infos import NodeInfos
 from scheduler.state.nominations import Nominations
 from scheduler.state.pod_claims import GROUPS_UNSUPPORTED, Waiting, claims_of, in_flight
 from scheduler.state.pod_selectors import PodSelectors

@@ -8,8 +8,8 @@ from allocator.model import Claim
 from allocator.search.rules import Mask
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.able import cycle_of, reached_by_all
-from scheduler.decision.answers import requirements_of
 from scheduler.decision.cluster import Cluster
+from scheduler.decision.node_answers import requirements_of
 from scheduler.decision.requirements import Requirements
 from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.node_resources_fit import parts_missing

@@ -19,9 +19,9 @@ from allocator.policies.whole_nodes import UNIT, NodeRoom, Shape, Shapes, UnitRe
 from allocator.requests.candidates import devices_looked_at
 from allocator.search.rules import bits
 from cel.lru import LruCache
-from scheduler.decision.workload import PodShapes
+from scheduler.decision.typical_pods import PodShapes
 from scheduler.state.masks import Numbers
-from scheduler.state.nodes import NodeInfos
+from scheduler.state.node_infos import NodeInfos
 from scheduler.state.pod_requests import CPU, MEMORY
 
 MOST_REQUESTS = 1 << 12

@@ -21,8 +21,8 @@ from scheduler.attempt.binder import Binder
 from scheduler.attempt.claim_objects import Json, allocation_of, consumers_of
 from scheduler.attempt.decision import Bound
 from scheduler.attempt.key_locks import KeyLocks
-from scheduler.cache.events import Undecodable
 from scheduler.cache.kinds import pod_of
+from scheduler.cache.watch_events import Undecodable
 from scheduler.client.errors import CallFailed
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
@@ -31,7 +31,7 @@ from scheduler.decision.schedule_result import Placed
 from scheduler.extender.configuration import ROLLBACK_S
 from scheduler.extender.question import Hopeless, Needs, needs_of
 from scheduler.extender.wire import ExtenderBindingArgs
-from scheduler.state.claims import AlreadyReserved, ClaimObject
+from scheduler.state.claim_index import AlreadyReserved, ClaimObject
 from scheduler.state.pod_claims import claim_keys
 
 _LOG = logging.getLogger(__name__)

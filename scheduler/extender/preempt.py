@@ -10,9 +10,9 @@ from allocator.model import Claim
 from allocator.outcome import Allocated, AllocationError
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.time_limit import TooLong
+from scheduler.decision.decision_time_limit import TooLong
 from scheduler.extender.question import Hopeless, Needs, needs_of
-from scheduler.state.claims import ClaimObject
+from scheduler.state.claim_index import ClaimObject
 from scheduler.state.pod_claims import Waiting, claims_of
 
 

@@ -27,7 +27,7 @@ from scheduler.runtime.reporter import Reporter
 from scheduler.runtime.secure import secure
 from scheduler.runtime.server import ServedVerbs, Verb
 from scheduler.runtime.tls import Certificates, Files
-from scheduler.state.changes import Event
+from scheduler.state.cluster_changes import Event
 
 NAME = "dra-extender"
 """Who we are in intents and logs."""

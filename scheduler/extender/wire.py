@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import orjson
 
 from allocator.api.findings import FieldError, shown
-from scheduler.input.fields import Fields, typed
+from scheduler.input.keyword_fields import Fields, typed
 from scheduler.runtime.server import Malformed
 
 MAX_SCORE = 10

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from allocator.cluster.usage import occupying
 from allocator.model import Allocation, Claim, DeviceID, PoolID
 from scheduler.decision.cluster import Cluster
-from scheduler.state.claims import Holding, with_devices_of
+from scheduler.state.claim_index import Holding, with_devices_of
 from scheduler.state.rivals import Overlap
 
 
@@ -72,7 +72,7 @@ class Ledger:
         return min((one.until for one in self.opened()), default=None)
 
     def unknown(self, update: Update) -> Sequence[DeviceID]:
-        """The devices of which it cannot be told what they take: they are not published, or not all of their pool."""
+        """The devices of which it is unknown what they take: they are not published, or not all of their pool."""
         return self._cluster.rival_claims.unknown(update.claim)
 
     def refusal(self, update: Update) -> Denial | None:

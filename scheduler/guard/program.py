@@ -23,12 +23,12 @@ from typing import Any, Never
 from allocator.cluster.usage import occupying
 from scheduler import garbage
 from scheduler.cache import kinds
-from scheduler.cache.events import Found, Undecoded
 from scheduler.cache.held import held_by_claim
 from scheduler.cache.reflector import Reflector
+from scheduler.cache.watch_events import Found, Undecoded
 from scheduler.cache.watcher import Watcher
+from scheduler.client.api_resources import Resource
 from scheduler.client.errors import CallFailed
-from scheduler.client.resources import Resource
 from scheduler.decision.cluster import Cluster
 from scheduler.guard import review
 from scheduler.guard.configuration import GuardConfiguration

@@ -11,9 +11,9 @@ import logging
 from typing import Any, Never
 
 from scheduler.client.api import Api
+from scheduler.client.api_resources import ENDPOINT_SLICES, WEBHOOKS
 from scheduler.client.connection import STRATEGIC_MERGE
 from scheduler.client.errors import CallFailed
-from scheduler.client.resources import ENDPOINT_SLICES, WEBHOOKS
 
 EVERY_S = 5.0
 """How often it is looked whether what was published is still there."""

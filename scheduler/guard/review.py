@@ -17,11 +17,11 @@ from pydantic.alias_generators import to_camel
 from allocator.api.findings import FieldError, shown
 from allocator.cluster.usage import occupying
 from allocator.model import Claim, DeviceResult
-from scheduler.cache.events import Undecodable
 from scheduler.cache.kinds import claim_of
+from scheduler.cache.watch_events import Undecodable
 from scheduler.client.raw_json import RawJson, loads_leniently
 from scheduler.guard.ledger import Update
-from scheduler.input.fields import Fields, typed
+from scheduler.input.keyword_fields import Fields, typed
 from scheduler.runtime.server import Malformed
 
 API_VERSION = "admission.k8s.io/v1"

@@ -45,7 +45,7 @@ def _several(text: str) -> Generator[object, None, int]:
         try:
             value, end = _first(text, _after_blanks(text, start))
         except json.JSONDecodeError as error:
-            if is_separated:  # YAML in flow style, or broken: YAML tells
+            if is_separated:  # YAML in flow style, or broken: YAML reports it
                 return start
             raise InvalidJSON(f"line {error.lineno}, column {error.colno}: {error.msg}") from error
         yield value

@@ -12,7 +12,7 @@ from pydantic.alias_generators import to_camel
 
 from allocator.policies.contract import FIRST_FIT
 from cel.errors import EvalError
-from scheduler.input.fields import typed
+from scheduler.input.keyword_fields import typed
 from scheduler.kube_scheduler.configuration import (
     ALL,
     DEFAULT_LEASE,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from scheduler.attempt import conditions, pod_condition
+from scheduler.attempt import device_readiness, pod_condition
 from scheduler.attempt.attempts import INTERNAL, Attempts, Freed, Reserved
 from scheduler.attempt.binder import Binder
 from scheduler.attempt.claim_objects import is_made_for, work_of_another
@@ -23,17 +23,17 @@ from scheduler.attempt.slots import Slot
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.decide import decide
+from scheduler.decision.decision_time_limit import timed_out
 from scheduler.decision.namespace_time import DecisionTime
 from scheduler.decision.schedule_result import Failed, NotPlaced, OutOfTime, Placed
-from scheduler.decision.time_limit import timed_out
 from scheduler.plugins.dynamic_resources import CLAIMS
 from scheduler.plugins.plugin import Refusal
 from scheduler.queue.queue import Queue, QueuedPod
-from scheduler.reporting.conditions import Refusals
-from scheduler.reporting.events import Events
+from scheduler.reporting.condition_writer import Refusals
+from scheduler.reporting.event_recorder import Events
 from scheduler.runtime.metrics import AttemptResult, Metrics, Point, PointStatus
-from scheduler.state.changes import GivenBack
-from scheduler.state.claims import AlreadyReserved, ClaimObject
+from scheduler.state.claim_index import AlreadyReserved, ClaimObject
+from scheduler.state.cluster_changes import GivenBack
 from scheduler.state.pod_claims import Waiting, full
 from scheduler.state.pod_requests import pod_requests
 
@@ -224,15 +224,15 @@ class Loop:
         entry.spent_s = 0.0
         self._fail(entry, timed_out(DECISION_S), started)
 
-    def _broken(self, claims: Iterable[ClaimObject]) -> dict[str, conditions.DevicesFailed]:
+    def _broken(self, claims: Iterable[ClaimObject]) -> dict[str, device_readiness.DevicesFailed]:
         """The allocated claims, by uid, whose devices will not be made ready."""
         now, timeout_s = self._binder.time.now(), self._binder.binding_timeout_s
         states = {
-            one.claim.uid: conditions.state_of(one.raw, now, timeout_s)
+            one.claim.uid: device_readiness.state_of(one.raw, now, timeout_s)
             for one in claims
             if one.claim.allocation and any(result.binding_conditions for result in one.claim.allocation.results)
         }
-        return {uid: state for uid, state in states.items() if isinstance(state, conditions.DevicesFailed)}
+        return {uid: state for uid, state in states.items() if isinstance(state, device_readiness.DevicesFailed)}
 
     # -- a pod that has a node
 
@@ -306,7 +306,7 @@ class Loop:
         refusal: Refusal,
         stuck: Sequence[ClaimObject],
         started: float,
-        failed: Mapping[str, conditions.DevicesFailed] = MappingProxyType({}),
+        failed: Mapping[str, device_readiness.DevicesFailed] = MappingProxyType({}),
     ) -> None:
         """The pod fits nowhere. stuck: claims that keep it from every node, of which one may be deallocated."""
         if stuck and not self._is_dry:

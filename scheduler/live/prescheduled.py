@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 
 from scheduler.core_v1.pod import Pod
-from scheduler.state.changes import ClaimChanged, ClaimKey, Event, PodChanged
+from scheduler.state.cluster_changes import ClaimChanged, ClaimKey, Event, PodChanged
 from scheduler.state.pod_claims import claim_keys
 
 

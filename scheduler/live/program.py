@@ -18,15 +18,15 @@ from typing import Any
 from scheduler.attempt.attempts import Attempts
 from scheduler.attempt.claim_objects import ClaimKey
 from scheduler.attempt.decision import Decision
-from scheduler.cache.events import Undecoded
-from scheduler.client.resources import Resource
+from scheduler.cache.watch_events import Undecoded
+from scheduler.client.api_resources import Resource
 from scheduler.core_v1.pod import Pod
 from scheduler.live.loop import BEAT_S, Loop, LoopParts
 from scheduler.live.prescheduled import Prescheduled
 from scheduler.plugins.default import REASONS
 from scheduler.queue.queue import PodBackoff, PodPlace, Queue
-from scheduler.reporting.conditions import Refusals
-from scheduler.reporting.events import Events
+from scheduler.reporting.condition_writer import Refusals
+from scheduler.reporting.event_recorder import Events
 from scheduler.runtime import health, running
 from scheduler.runtime.configuration import DEFAULT_LEASE, Configuration
 from scheduler.runtime.core import TIME, Core, Site, now
@@ -35,7 +35,7 @@ from scheduler.runtime.leader_election import CLOCK, LeaderElection, new_identit
 from scheduler.runtime.metrics import Metrics, Reading
 from scheduler.runtime.reporter import Reporter
 from scheduler.runtime.secure import secure
-from scheduler.state.changes import Event, PodChanged
+from scheduler.state.cluster_changes import Event, PodChanged
 from scheduler.state.invariants import Violation
 from scheduler.state.pod_claims import Waiting
 

@@ -17,13 +17,13 @@ from scheduler.core_v1.namespace import Namespace
 from scheduler.core_v1.pod import Pod
 from scheduler.decision import admin_access
 from scheduler.decision.able import cycle_of
-from scheduler.decision.answers import Answer, Unfit, answers, unfit
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.decide import decide, decide_claim
+from scheduler.decision.node_answers import Answer, Unfit, answers, unfit
 from scheduler.decision.not_placed import kept_by_a_volume
 from scheduler.decision.schedule_result import Failed, NotPlaced, OutOfTime, Placed
 from scheduler.input.inventory import InputClaim
-from scheduler.offline.claims import Claims, extended_claim_object, statuses_of, uid_of_pod
+from scheduler.offline.input_claims import Claims, extended_claim_object, statuses_of, uid_of_pod
 from scheduler.offline.snapshot_cluster import VERSION
 from scheduler.state.extended_resources import ExtendedClaim, ExtendedResources, claim_name
 from scheduler.state.pod_claims import Waiting, full, is_controlled_by

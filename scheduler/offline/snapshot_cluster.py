@@ -25,7 +25,7 @@ from scheduler.core_v1.storage_object import StorageObject
 from scheduler.core_v1.volume_attachment import VolumeAttachment
 from scheduler.decision.cluster import Cluster
 from scheduler.input.inventory import Inventory
-from scheduler.offline.claims import Claims
+from scheduler.offline.input_claims import Claims
 from scheduler.offline.volume_claims import NO_VOLUME_CLAIMS, volume_claims_to_be
 from scheduler.plugins.profile import Profile
 from scheduler.state.extended_resources import ExtendedResources

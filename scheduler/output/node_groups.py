@@ -14,7 +14,7 @@ from allocator.outcome import (
     NotEnough,
     Refused,
 )
-from scheduler.decision.answers import Answer
+from scheduler.decision.node_answers import Answer
 
 
 def answer_text(answer: Answer) -> str:

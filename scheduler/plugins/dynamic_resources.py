@@ -12,7 +12,7 @@ from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.node_resources_fit import offers_asked_differently, stands_for_asked
 from scheduler.plugins.normalize import normalized
 from scheduler.plugins.plugin import Plugin, Reason, RefusedPod, Score, always
-from scheduler.state.changes import (
+from scheduler.state.cluster_changes import (
     ClaimChanged,
     ClassChanged,
     GivenBack,

@@ -12,7 +12,7 @@ from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.normalize import MAX_SCORE
 from scheduler.plugins.plugin import Plugin, Score
 from scheduler.state.masks import Numbers, flags_of
-from scheduler.state.nodes import NodeInfos
+from scheduler.state.node_infos import NodeInfos
 
 _MIB = 2**20
 _LEAST = 23 * _MIB

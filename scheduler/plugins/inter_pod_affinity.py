@@ -17,7 +17,7 @@ from scheduler.core_v1.pod import Pod
 from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.normalize import MAX_SCORE
 from scheduler.plugins.plugin import Change, Dynamic, Hint, Plugin, Reason, RefusedPod, RefusingNode, Rejected, Score
-from scheduler.state.changes import Event, GivenBack, NamespaceChanged, NodeChanged, PodChanged
+from scheduler.state.cluster_changes import Event, GivenBack, NamespaceChanged, NodeChanged, PodChanged
 from scheduler.state.masks import Numbers, mask_of
 from scheduler.state.pod_counts import MatchingPods
 

@@ -13,7 +13,7 @@ from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.normalize import MAX_SCORE
 from scheduler.plugins.plugin import Plugin, Score
 from scheduler.state.masks import Flags, Floats, Numbers
-from scheduler.state.nodes import NodeInfos
+from scheduler.state.node_infos import NodeInfos
 from scheduler.state.pod_requests import CPU, MEMORY, OF_NODES, PODS, PodRequests
 
 NAME = "NodeResourcesBalancedAllocation"

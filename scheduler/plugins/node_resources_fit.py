@@ -28,10 +28,10 @@ from scheduler.plugins.plugin import (
     always,
 )
 from scheduler.plugins.scoring_strategies import ScoringStrategy, least_allocated
-from scheduler.state.changes import ClassChanged, Event, GivenBack, NodeChanged, PodChanged
+from scheduler.state.cluster_changes import ClassChanged, Event, GivenBack, NodeChanged, PodChanged
 from scheduler.state.extended_resources import may_ask
 from scheduler.state.masks import Flags, Floats, Numbers, mask_of, union
-from scheduler.state.nodes import NodeInfos
+from scheduler.state.node_infos import NodeInfos
 from scheduler.state.pod_requests import MOST, PODS, PodRequests, allocatable_units, amount_text, pod_requests
 
 NAME = "NodeResourcesFit"

@@ -20,10 +20,10 @@ from scheduler.plugins.node_affinity import NODE_AFFINITY
 from scheduler.plugins.normalize import MAX_SCORE
 from scheduler.plugins.plugin import Change, Dynamic, Hint, Plugin, Reason, RefusedPod, RefusingNode, Rejected, Score
 from scheduler.plugins.taint_toleration import TAINT_TOLERATION
-from scheduler.state.changes import Event, GivenBack, NodeChanged, PodChanged
+from scheduler.state.cluster_changes import Event, GivenBack, NodeChanged, PodChanged
 from scheduler.state.masks import Flags, Floats, Numbers, mask_of
 from scheduler.state.pod_counts import SelectedPods
-from scheduler.state.topology import Domains
+from scheduler.state.topology_domains import Domains
 
 NAME = "PodTopologySpread"
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from scheduler.plugins.normalize import MAX_SCORE
 from scheduler.state.masks import Numbers
-from scheduler.state.nodes import NodeInfos
+from scheduler.state.node_infos import NodeInfos
 from scheduler.state.pod_requests import CPU, MEMORY, OF_NODES, PODS, PodRequests
 
 CPU_AND_MEMORY: Mapping[str, int] = {CPU: 1, MEMORY: 1}

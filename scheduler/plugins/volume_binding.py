@@ -15,7 +15,7 @@ from scheduler.core_v1.pod_volumes import ClaimVolume
 from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.plugin import Dynamic, Plugin, Reason, RefusedPod, Rejected
 from scheduler.plugins.volume_matching import Offers, matching
-from scheduler.state.changes import (
+from scheduler.state.cluster_changes import (
     CSIDriverChanged,
     CSINodeChanged,
     CSIStorageCapacityChanged,

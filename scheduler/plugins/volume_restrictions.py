@@ -10,7 +10,7 @@ from scheduler.core_v1.persistent_volume_claim import ONE_POD
 from scheduler.core_v1.pod import Pod
 from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.plugin import Change, Dynamic, Plugin, Reason, RefusedPod, RefusingNode, Rejected, is_added
-from scheduler.state.changes import GivenBack, NodeChanged, PersistentVolumeClaimChanged, PodChanged
+from scheduler.state.cluster_changes import GivenBack, NodeChanged, PersistentVolumeClaimChanged, PodChanged
 from scheduler.state.disks import UsedDisks
 
 NO_DISK = "node(s) had no available disk"

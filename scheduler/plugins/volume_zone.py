@@ -13,7 +13,7 @@ from scheduler.core_v1.volume_sources import BETA_REGION, BETA_ZONE, REGION, ZON
 from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.plugin import Dynamic, Plugin, Reason, RefusedPod, Rejected
 from scheduler.plugins.volume_binding import is_labelled_anew, is_own
-from scheduler.state.changes import (
+from scheduler.state.cluster_changes import (
     NodeChanged,
     PersistentVolumeChanged,
     PersistentVolumeClaimChanged,

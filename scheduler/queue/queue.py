@@ -21,7 +21,7 @@ from scheduler.backoff import backoff_s
 from scheduler.core_v1.pod import Pod
 from scheduler.plugins.plugin import Reason, Refusal
 from scheduler.queue.wakeups import asks_differently, concerned, helps
-from scheduler.state.changes import ClaimChanged, ClaimKey, Event, PodChanged
+from scheduler.state.cluster_changes import ClaimChanged, ClaimKey, Event, PodChanged
 from scheduler.state.pod_claims import awaited_claims
 
 FLUSH_EVERY_S = 30.0

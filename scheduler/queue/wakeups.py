@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from scheduler.core_v1.pod import Pod
 from scheduler.plugins.default import PLUGINS
 from scheduler.plugins.plugin import Reason, Refusal, RefusedPod
-from scheduler.state.changes import ClaimChanged, Event, GivenBack, NodeChanged, PodChanged
+from scheduler.state.cluster_changes import ClaimChanged, Event, GivenBack, NodeChanged, PodChanged
 
 
 def helps(pod: Pod, refusal: Refusal, event: Event) -> bool:

@@ -16,14 +16,14 @@ from dataclasses import dataclass
 from scheduler.attempt import pod_calls
 from scheduler.attempt.call_limit import CallLimit
 from scheduler.attempt.write_outcome import WriteOutcome, write_outcome
-from scheduler.cache.events import Undecodable
 from scheduler.cache.kinds import pod_of
+from scheduler.cache.watch_events import Undecodable
 from scheduler.client.api import Api
 from scheduler.client.errors import CallFailed
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.unusable_entries import MANAGER
 from scheduler.decision.cluster import Cluster
-from scheduler.state.changes import Event, PodChanged
+from scheduler.state.cluster_changes import Event, PodChanged
 from scheduler.state.pod_claims import is_controlled_by
 
 Names = Mapping[str, str]

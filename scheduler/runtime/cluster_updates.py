@@ -10,13 +10,14 @@ from typing import Any, TypeVar
 
 from allocator.api import TaintRule
 from allocator.model import Claim
-from scheduler.cache.events import Entry, Found, Undecoded
 from scheduler.cache.kinds import WatchedClaim
-from scheduler.client.resources import Resource
+from scheduler.cache.watch_events import Entry, Found, Undecoded
+from scheduler.client.api_resources import Resource
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_selector import KINDS, PodSelector
 from scheduler.decision.cluster import Cluster
-from scheduler.state.changes import (
+from scheduler.state.claim_index import with_devices_of
+from scheduler.state.cluster_changes import (
     ClaimChanged,
     ClassChanged,
     CSIDriverChanged,
@@ -33,7 +34,6 @@ from scheduler.state.changes import (
     TaintRulesChanged,
     VolumeAttachmentChanged,
 )
-from scheduler.state.claims import with_devices_of
 from scheduler.state.volumes import CLAIMS, CLASSES, VOLUMES, Volumes
 
 T = TypeVar("T")

@@ -20,7 +20,7 @@ from allocator.gates import RELEASES, Features, UnknownGate
 from allocator.policies import policy_of
 from allocator.policies.contract import FIRST_FIT
 from scheduler.input.documents import Finding, read
-from scheduler.input.fields import typed
+from scheduler.input.keyword_fields import typed
 from scheduler.plugins.profile import Profile
 from scheduler.runtime.profiles import ProfileSection, policy_name, profile_problems
 from scheduler.runtime.section import Section, object_name, refused

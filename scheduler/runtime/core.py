@@ -22,16 +22,16 @@ from scheduler.attempt.claim_objects import Claim, ClaimKey, key_of
 from scheduler.attempt.intent import ANNOTATION
 from scheduler.attempt.watched_claims import WatchedClaims
 from scheduler.attempt.watched_volumes import WatchedVolumes
-from scheduler.cache.events import Found, Undecoded
 from scheduler.cache.kinds import WatchedClaim
+from scheduler.cache.watch_events import Found, Undecoded
 from scheduler.client.api import Api
+from scheduler.client.api_resources import Resource
 from scheduler.client.connection import Connection
 from scheduler.client.discovery import Served
 from scheduler.client.errors import CallFailed
-from scheduler.client.resources import Resource
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.time_limit import DecisionTimeLimit
+from scheduler.decision.decision_time_limit import DecisionTimeLimit
 from scheduler.plugins.profile import Profile
 from scheduler.repair.claim_statuses import ClaimStatuses
 from scheduler.repair.recovery import recover
@@ -41,7 +41,7 @@ from scheduler.runtime.cluster_updates import ClusterUpdates
 from scheduler.runtime.configuration import Allocating
 from scheduler.runtime.reporter import Reporter
 from scheduler.runtime.watched_state import WatchedState
-from scheduler.state.changes import Event
+from scheduler.state.cluster_changes import Event
 from scheduler.state.invariants import Violation
 
 _MARK = ANNOTATION.encode()

@@ -286,7 +286,7 @@ class _Now(Collector):
         """The metrics, as they are now."""
         try:
             return list(self._now())
-        except Exception:  # noqa: BLE001 - whatever it is, the other metrics can be told
+        except Exception:  # noqa: BLE001 - whatever it is, the other metrics can be exposed
             _LOG.exception("cannot collect the current metrics")
             self._failed("metrics")
             return []

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, Field
 from allocator.api.findings import FieldError
 from allocator.policies import UnknownPolicy, policy_of
 from allocator.policies.contract import FIRST_FIT
-from scheduler.input.fields import typed
+from scheduler.input.keyword_fields import typed
 from scheduler.plugins.default import PLUGINS
 from scheduler.plugins.dynamic_resources import DYNAMIC_RESOURCES
 from scheduler.plugins.plugin import Plugin

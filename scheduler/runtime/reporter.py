@@ -5,8 +5,8 @@ import logging
 from scheduler.attempt.decision import AttemptOutcome, Decision
 from scheduler.attempt.listener import Listener
 from scheduler.attempt.step import Point
-from scheduler.cache.events import Undecoded
-from scheduler.client.resources import Resource
+from scheduler.cache.watch_events import Undecoded
+from scheduler.client.api_resources import Resource
 from scheduler.repair.sweep import Leftover
 from scheduler.runtime import metrics
 from scheduler.runtime.metrics import CommonMetrics

@@ -5,7 +5,7 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
 from allocator.api import names
-from scheduler.input.fields import Fields
+from scheduler.input.keyword_fields import Fields
 
 
 def _spelled(name: str) -> str:

@@ -15,7 +15,7 @@ from allocator.search.rules import bits
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.requirements import requirements
-from scheduler.offline.claims import Claims
+from scheduler.offline.input_claims import Claims
 from scheduler.state.pod_requests import PodRequests, pod_requests
 
 NO_DEVICES = "no devices"

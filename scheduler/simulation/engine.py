@@ -31,7 +31,7 @@ from scheduler.simulation.events import (
     SliceGoes,
 )
 from scheduler.simulation.jobs import unscheduled
-from scheduler.state.changes import (
+from scheduler.state.cluster_changes import (
     ClaimChanged,
     ClassChanged,
     NodeChanged,
@@ -39,7 +39,7 @@ from scheduler.state.changes import (
     SliceChanged,
     TaintRulesChanged,
 )
-from scheduler.state.changes import Event as Change
+from scheduler.state.cluster_changes import Event as Change
 
 _HARDWARE = (NodeAppears, NodeGoes, SliceAppears, SliceGoes, ClassAppears)
 _NO_EXECUTE = "NoExecute"

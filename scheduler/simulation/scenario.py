@@ -12,7 +12,7 @@ from scheduler.core_v1.pod import Pod, PodClaim
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.schedule_result import Failed, NotPlaced, Placed
 from scheduler.input.inventory import Inventory
-from scheduler.offline.claims import Claims
+from scheduler.offline.input_claims import Claims
 from scheduler.offline.placement import Look, Placement, order_of
 from scheduler.offline.snapshot_cluster import cluster_of, room_for, with_room
 from scheduler.plugins.profile import Profile

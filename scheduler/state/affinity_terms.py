@@ -20,7 +20,7 @@ from scheduler.core_v1.affinity_term import NO_POD_AFFINITY, AffinityTerm, PodAf
 from scheduler.core_v1.label_selector import Labels
 from scheduler.core_v1.pod import Pod
 from scheduler.state.masks import Numbers, mask_of
-from scheduler.state.topology import Domains, DomainSums, Topology
+from scheduler.state.topology_domains import Domains, DomainSums, Topology
 
 MOST_KINDS = 256
 """Kinds of pods for which the matching terms are remembered; beyond, the least recently used one is forgotten."""

@@ -25,7 +25,7 @@ from allocator.pods.extended_resources import (
 from allocator.search.rules import Mask
 from scheduler.core_v1.pod import Pod
 from scheduler.state.masks import mask_of
-from scheduler.state.nodes import NodeInfos
+from scheduler.state.node_infos import NodeInfos
 
 VERSION = "resource.k8s.io/v1"
 """Of the claims that are made."""

@@ -13,7 +13,7 @@ from allocator.cluster.node_affinity import InvalidNodeSelector, selects
 from allocator.cluster.usage import occupying
 from allocator.model import Claim, DeviceID, Node, NodeSelector, PoolID
 from scheduler.core_v1.pod import Pod
-from scheduler.state.claims import FINALIZER, ClaimIndex, ClaimObject, Holding
+from scheduler.state.claim_index import FINALIZER, ClaimIndex, ClaimObject, Holding
 from scheduler.state.pod_claims import Waiting, claims_of
 from scheduler.state.rivals import Rivals, is_exclusive
 

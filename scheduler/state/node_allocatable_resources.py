@@ -18,7 +18,7 @@ from allocator.pods.node_allocatable_resources import (
 from cel.values.quantity import Quantity
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_status import TakenByClaim
-from scheduler.state.nodes import NodeInfos
+from scheduler.state.node_infos import NodeInfos
 from scheduler.state.pod_requests import CPU, is_of_node, pod_requests, units
 
 

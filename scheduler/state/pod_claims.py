@@ -12,8 +12,8 @@ from allocator.api.allocation import RESERVED_FOR_MAX
 from allocator.api.metadata import Metadata
 from allocator.model import Claim
 from scheduler.core_v1.pod import Pod, PodClaim
-from scheduler.state.changes import ClaimKey
-from scheduler.state.claims import ClaimIndex, ClaimObject
+from scheduler.state.claim_index import ClaimIndex, ClaimObject
+from scheduler.state.cluster_changes import ClaimKey
 from scheduler.state.extended_resources import claim_name, may_ask
 
 GROUPS_UNSUPPORTED = "PodGroup claims unsupported"

@@ -156,7 +156,7 @@ class VolumeUse:
                 self.attached.attach(*counts)
 
     def _counts_as(self, name: str) -> tuple[int, Handle] | None:
-        """The node and the volume; only of a volume that names its driver itself the attachment tells the handle."""
+        """The node and the volume; only of a volume that names its driver itself the attachment has the handle."""
         attachment = self._attachments.get(name)
         if attachment is None or attachment.node not in self._numbers or not attachment.attacher:
             return None

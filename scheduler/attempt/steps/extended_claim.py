@@ -14,7 +14,7 @@ from scheduler.attempt.claim_step import ClaimStep
 from scheduler.attempt.decision import AttemptEnded, ExtendedPlan, Retry
 from scheduler.attempt.intent import intent_of
 from scheduler.attempt.repeated_edits import until_answered
-from scheduler.attempt.steps.allocation import allocate, check_devices, with_time
+from scheduler.attempt.steps.claim_allocation import allocate, check_devices, with_time
 from scheduler.attempt.tries import TRIES, pause
 from scheduler.attempt.write_outcome import WriteOutcome, write_outcome
 from scheduler.client.errors import CallFailed
@@ -42,9 +42,9 @@ class MakeClaim(ClaimStep):
         await allocate(self.binder, self.attempt, self.written, stored, wanted)
 
     @property
-    def is_settled(self) -> bool:
+    def is_idle(self) -> bool:
         """Whether it is known if the claim was made, and each write to it was answered."""
-        return not self.is_making and super().is_settled
+        return not self.is_making and super().is_idle
 
     @property
     def may_be_relied_on(self) -> bool:

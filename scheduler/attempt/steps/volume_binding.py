@@ -9,7 +9,7 @@ from typing import Any
 
 from scheduler.attempt.claim_objects import Json
 from scheduler.attempt.volume_step import VolumeStep
-from scheduler.client.resources import VOLUMES
+from scheduler.client.api_resources import VOLUMES
 from scheduler.core_v1.persistent_volume import decode_persistent_volume
 from scheduler.state.volumes import Match
 

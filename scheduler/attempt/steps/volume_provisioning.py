@@ -11,7 +11,7 @@ from typing import Any
 
 from scheduler.attempt.claim_objects import Json
 from scheduler.attempt.volume_step import VolumeStep
-from scheduler.client.resources import VOLUME_CLAIMS
+from scheduler.client.api_resources import VOLUME_CLAIMS
 from scheduler.core_v1.persistent_volume_claim import (
     SELECTED_NODE,
     PersistentVolumeClaim,

@@ -18,19 +18,19 @@ from scheduler.attempt.bind_pod import bind_pod
 from scheduler.attempt.binder import Binder, Time
 from scheduler.attempt.claim_objects import ClaimKey, allocation_of, results_of
 from scheduler.attempt.decision import AttemptOutcome, ClaimPlan, Decision, ExtendedPlan, PodKey
-from scheduler.attempt.device_status import device_status
 from scheduler.attempt.listener import Listener
+from scheduler.attempt.pod_device_fields import device_status
 from scheduler.attempt.step import Point
 from scheduler.attempt.watched_claims import WatchedClaims
 from scheduler.attempt.watched_volumes import WatchedVolumes
 from scheduler.client.api import Api
+from scheduler.client.api_resources import Resource, claims
 from scheduler.client.connection import JSON, WRITE_TIMEOUT_S, connect
-from scheduler.client.resources import Resource, claims
 from scheduler.core_v1.pod import Pod, decode_pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.schedule_result import Placed
 from scheduler.state.extended_resources import ExtendedClaim, ExtendedResources
-from scheduler.state.nodes import NodeInfos
+from scheduler.state.node_infos import NodeInfos
 from scheduler.state.rivals import Rival
 from tests.builders import a_class, kubernetes
 from tests.controlplane import faults

@@ -24,7 +24,7 @@ from scheduler.attempt.intent import ANNOTATION, Intent, intent_of
 from scheduler.client.api import Api
 from scheduler.plugins.dynamic_resources import DENIED
 from scheduler.repair.recovery import recover
-from scheduler.state.claims import FINALIZER
+from scheduler.state.claim_index import FINALIZER
 from scheduler.state.extended_resources import claim_name
 from tests.controlplane.faults import Fault, Hold, cut_before, lose_answer, meanwhile, refuse, send_twice
 from tests.controlplane.polling import poll_until

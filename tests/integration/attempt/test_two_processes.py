@@ -16,8 +16,8 @@ from scheduler.attempt.watched_claims import WatchedClaims
 from scheduler.cache.kinds import WatchedClaim, claim_of
 from scheduler.cache.reflector import Reflector
 from scheduler.cache.watcher import Watcher
+from scheduler.client.api_resources import claims
 from scheduler.client.connection import Connection, connect
-from scheduler.client.resources import claims
 from scheduler.state.rivals import Rival
 from tests.controlplane.rest import CLAIM, Json
 from tests.integration.attempt.scene import Scene, a_rival, devices_of, gets, is_untouched, version_of

@@ -12,7 +12,7 @@ from scheduler.attempt.claim_objects import consumers_of
 from scheduler.attempt.decision import AttemptOutcome, Bound, Unschedulable
 from scheduler.attempt.intent import ANNOTATION, Intent, intent_of
 from scheduler.plugins.dynamic_resources import CLAIMS
-from scheduler.state.claims import FINALIZER
+from scheduler.state.claim_index import FINALIZER
 from tests.controlplane.rest import CLAIM, POD, TEMPLATE, Json, Kind
 from tests.integration.attempt.scene import (
     DRIVER,

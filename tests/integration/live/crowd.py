@@ -11,10 +11,10 @@ from typing import Any
 
 from scheduler.attempt.claim_objects import FENCE, allocation_of, consumers_of, results_of
 from scheduler.attempt.intent import ANNOTATION
-from scheduler.client import resources
+from scheduler.client import api_resources
+from scheduler.client.api_resources import PODS
 from scheduler.client.connection import connect
-from scheduler.client.resources import PODS
-from scheduler.state.claims import FINALIZER
+from scheduler.state.claim_index import FINALIZER
 from tests.controlplane.contents import ensure_namespace, restore
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.rest import CLAIM, CLASS, NODE, POD, SLICE, TEMPLATE, ApiError, Json, Kind, RestClient
@@ -98,13 +98,13 @@ def named(pod: Json) -> tuple[Json, list[Json]]:
 
 def send_claims(plane: ControlPlane, claims: Iterable[Json]) -> None:
     """Create the claims, many at a time."""
-    path = resources.claims("v1").path(NAMESPACE)
+    path = api_resources.claims("v1").path(NAMESPACE)
     asyncio.run(_call_all(plane, "POST", [(path, claim) for claim in claims]))
 
 
 def send_claims_away(plane: ControlPlane, claims: Iterable[Json]) -> None:
     """Delete the claims, many at a time; those that pods use go when the pods do."""
-    paths = [resources.claims("v1").path(NAMESPACE, claim["metadata"]["name"]) for claim in claims]
+    paths = [api_resources.claims("v1").path(NAMESPACE, claim["metadata"]["name"]) for claim in claims]
     asyncio.run(_call_all(plane, "DELETE", [(path, {}) for path in paths]))
 
 

@@ -39,8 +39,8 @@ from scheduler.attempt.run import run
 from scheduler.attempt.steps.extended_claim import MakeClaim
 from scheduler.attempt.watched_claims import WatchedClaims
 from scheduler.attempt.watched_volumes import WatchedVolumes
+from scheduler.client.api_resources import claims
 from scheduler.client.errors import CallFailed
-from scheduler.client.resources import claims
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_status import EXTENDED_STATUS
 from scheduler.decision.cluster import Cluster
@@ -188,7 +188,7 @@ class Process(WatchedClaims, Listener):
         outcome = await run(self.binder, attempt, list(steps(self.binder, attempt)))
         if not isinstance(outcome, Bound | BoundElsewhere):  # by somebody else, maybe: then all stays as it is
             # A claim that was never found may still be made later; whoever tries the pod next takes it away.
-            unsettled = [step for step in attempt.begun if not (step.is_settled or isinstance(step, MakeClaim))]
+            unsettled = [step for step in attempt.begun if not (step.is_idle or isinstance(step, MakeClaim))]
             assert unsettled == [], outcome
         return outcome
 

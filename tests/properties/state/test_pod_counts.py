@@ -12,7 +12,7 @@ from scheduler.decision.able import cycle_of
 from scheduler.state.masks import Numbers, numbers_of
 from scheduler.state.pod_counts import MatchingPods, SelectedPods
 from scheduler.state.pod_requests import pod_requests
-from scheduler.state.topology import Domains
+from scheduler.state.topology_domains import Domains
 from tests.builders import a_pod
 from tests.properties.state.counted_world import KEYS, NAMESPACES, CountedWorld, Meant, Step, meant, steps
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from allocator.explain.conflict import Conflict, ConflictingConstraint, ConflictingRequest
-from allocator.explain.explanation import NodeExplanation, explain_on
+from allocator.explain.node_explanation import NodeExplanation, explain_on
 from allocator.explain.offer import Offer
 from allocator.explain.remedies import (
     ClaimsReleased,

@@ -14,12 +14,12 @@ from allocator.gates import Features
 from allocator.model import Allocation
 from allocator.outcome import Allocated, Exhausted
 from scheduler.cli.inputs import Input, inventory_of
-from scheduler.offline.claims import Claims
-from scheduler.offline.explanation import Explanation, explain
+from scheduler.offline.input_claims import Claims
 from scheduler.offline.placement import PlacedPod, Placement, Result, order_of
+from scheduler.offline.pod_explanation import Explanation, explain
 from scheduler.offline.snapshot_cluster import cluster_of
-from scheduler.output.explanation import text_of as explanation_text
 from scheduler.output.explanation_json import object_of
+from scheduler.output.explanation_text import text_of as explanation_text
 from scheduler.output.table import reason_of
 from tests.unit.scheduler.cli.command import Run, dra
 from tests.unit.scheduler.manifests import (

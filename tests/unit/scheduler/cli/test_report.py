@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from scheduler.cli.main import dra as program
 from scheduler.decision.admin_access import LABEL
-from scheduler.output.report import MAX_REPORTED
+from scheduler.output.input_report import MAX_REPORTED
 from tests.unit.scheduler.cli.command import ROOM, Run, dra
 from tests.unit.scheduler.manifests import (
     Json,

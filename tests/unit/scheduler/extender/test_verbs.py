@@ -12,7 +12,7 @@ import pytest
 from allocator.model import Allocation, Claim
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.time_limit import DecisionTimeLimit
+from scheduler.decision.decision_time_limit import DecisionTimeLimit
 from scheduler.extender.bind import Binds
 from scheduler.extender.poke import Poke
 from scheduler.extender.verbs import Verbs

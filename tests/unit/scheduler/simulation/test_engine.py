@@ -8,7 +8,7 @@ import pytest
 from allocator.model import Node, Taint, Toleration
 from allocator.policies import policy_of
 from scheduler.core_v1.pod import Owner, Pod
-from scheduler.offline.claims import Claims
+from scheduler.offline.input_claims import Claims
 from scheduler.offline.placement import Placement
 from scheduler.offline.snapshot_cluster import cluster_of
 from scheduler.plugins.profile import Profile

@@ -12,7 +12,7 @@ import pytest
 from allocator.gates import DEFAULT_RELEASE, Features
 from scheduler.input.documents import Place, RawObject
 from scheduler.input.inventory import take_inventory
-from scheduler.offline.claims import Claims, identified
+from scheduler.offline.input_claims import Claims, identified
 from scheduler.offline.placement import PlacedPod, Placement
 from scheduler.offline.snapshot_cluster import cluster_of
 from scheduler.synthetic.blueprint import Blueprint, InvalidMix, machines_of, shapes_of

@@ -18,11 +18,11 @@ from scheduler.attempt.call_limit import CallLimit
 from scheduler.attempt.claim_objects import ClaimKey, Json
 from scheduler.attempt.decision import PodKey
 from scheduler.attempt.timestamps import in_microseconds
-from scheduler.cache.events import Key as ObjectKey
+from scheduler.cache.watch_events import Key as ObjectKey
 from scheduler.client.api import Api
+from scheduler.client.api_resources import EVENTS, Resource
 from scheduler.client.connection import JSON, MERGE
 from scheduler.client.errors import CallFailed
-from scheduler.client.resources import EVENTS, Resource
 
 NOTE_MAX_BYTES = 1024
 """What the API server takes."""

@@ -5,7 +5,7 @@ import pytest
 from scheduler.core_v1.pod import Pod, decode_pod
 from scheduler.input.documents import Finding, Place, RawObject
 from scheduler.input.inventory import Inventory, take_inventory
-from scheduler.output.report import (
+from scheduler.output.input_report import (
     MAX_POOLS,
     MAX_REPORTED,
     report,

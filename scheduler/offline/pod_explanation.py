@@ -8,17 +8,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from allocator.explain.explanation import NodeExplanation, explain_on
+from allocator.explain.node_explanation import NodeExplanation, explain_on
 from allocator.explain.text import has_matching_devices, nearest_of
 from allocator.gates import Features
 from allocator.model import Claim
 from allocator.outcome import Allocated, AllocationError, Exhausted, Refused
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.able import policy_on
-from scheduler.decision.answers import Answer, requirements_on
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.nearest import nearest_refusing, with_devices
-from scheduler.decision.remedies import PluginRefusal, plugin_refusal, refusing_plugins
+from scheduler.decision.node_answers import Answer, requirements_on
+from scheduler.decision.plugin_remedies import PluginRefusal, plugin_refusal, refusing_plugins
 from scheduler.decision.schedule_result import NotPlaced, Placed
 from scheduler.offline.placement import Look, PlacedPod, Placement
 from scheduler.state.masks import union

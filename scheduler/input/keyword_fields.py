@@ -9,7 +9,7 @@ from typing import TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from allocator.api.findings import FieldError
-from scheduler.core_v1.fields import field_errors
+from scheduler.core_v1.object_fields import field_errors
 
 
 class Fields(BaseModel):

@@ -7,11 +7,18 @@ from typing import Any
 import pytest
 
 from scheduler.attempt.decision import PodKey
-from scheduler.cache.events import Key
+from scheduler.cache.watch_events import Key
+from scheduler.client.api_resources import NODES, claims
 from scheduler.client.errors import ApiError, ApiStatus
-from scheduler.client.resources import NODES, claims
-from scheduler.reporting import events as module
-from scheduler.reporting.events import FINISHED_S, NOTE_MAX_BYTES, QUEUE_MAX, QUEUED_OF_NAMESPACE, Events, shortened
+from scheduler.reporting import event_recorder as module
+from scheduler.reporting.event_recorder import (
+    FINISHED_S,
+    NOTE_MAX_BYTES,
+    QUEUE_MAX,
+    QUEUED_OF_NAMESPACE,
+    Events,
+    shortened,
+)
 
 
 class Silence:

@@ -1,6 +1,6 @@
 """Fast evaluation of the paths into `device`, of which most selectors consist: without intermediate maps.
 
-The results are those of `paths.ValuePath`, at the same cost: one unit for the path and one for each qualifier applied.
+The results and the cost are those of `run.paths.ValuePath`: one unit for the path and one for each qualifier applied.
 """
 
 from collections.abc import Callable

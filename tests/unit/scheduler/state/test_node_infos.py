@@ -3,7 +3,7 @@ import pytest
 from allocator.model import Container
 from scheduler.core_v1.host_ports import HostPort
 from scheduler.core_v1.pod import Pod
-from scheduler.state.nodes import Miscounted, NodeInfos
+from scheduler.state.node_infos import Miscounted, NodeInfos
 from tests.builders import a_container, a_node, a_pod, amounts
 
 GI = 2**30

@@ -11,10 +11,10 @@ from allocator.api import allocation_to_v1
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_status import POD_SCHEDULED
 from scheduler.input.inventory import InputClaim
-from scheduler.offline.claims import Claims, statuses_of, uid_of_pod
+from scheduler.offline.input_claims import Claims, statuses_of, uid_of_pod
 from scheduler.offline.placement import PlacedPod, Result
 from scheduler.output.table import reason_of
-from scheduler.state.claims import FINALIZER
+from scheduler.state.claim_index import FINALIZER
 from scheduler.state.pod_claims import Waiting
 
 

@@ -12,7 +12,14 @@ from allocator.model import DeviceID
 from scheduler.attempt.attempt import Attempt
 from scheduler.attempt.binder import Binder
 from scheduler.attempt.claim_objects import Json
-from scheduler.attempt.conditions import CLOCK_SLACK, DevicesFailed, DevicesPending, DevicesReady, is_overdue, state_of
+from scheduler.attempt.device_readiness import (
+    CLOCK_SLACK,
+    DevicesFailed,
+    DevicesPending,
+    DevicesReady,
+    is_overdue,
+    state_of,
+)
 from scheduler.attempt.steps import binding_conditions
 from scheduler.attempt.steps.binding_conditions import POLL_LEAST_S, AwaitConditions
 from tests.unit.scheduler.attempt.raw_claims import a_raw_claim, an_allocation

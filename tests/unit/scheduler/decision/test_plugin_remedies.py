@@ -9,7 +9,7 @@ from scheduler.core_v1.label_selector import equal_labels
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.topology_spread import SpreadConstraint
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.remedies import PluginRefusal, plugin_refusal, refusing_plugins
+from scheduler.decision.plugin_remedies import PluginRefusal, plugin_refusal, refusing_plugins
 from tests.builders import a_container, a_node, a_pod, a_term, amounts, kubernetes, requires
 
 ROOM = amounts(cpu="4", memory="8Gi", pods="10")

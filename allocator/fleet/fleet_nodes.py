@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from allocator.cluster.pools import Pool
 from allocator.cluster.snapshot import is_same
-from allocator.fleet.changes import NodeGroup
 from allocator.fleet.current import CurrentSnapshot
 from allocator.fleet.fingerprint import Fingerprints
+from allocator.fleet.group_changes import NodeGroup
 from allocator.fleet.groups import NodeGroups
 from allocator.fleet.node_index import NodeIndex
 from allocator.fleet.occupancy import NOTHING, Occupancy

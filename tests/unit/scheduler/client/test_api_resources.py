@@ -1,6 +1,6 @@
 """Paths of objects."""
 
-from scheduler.client.resources import NODES, PODS, claims
+from scheduler.client.api_resources import NODES, PODS, claims
 
 
 def test_path_of_the_core_group_and_of_others() -> None:

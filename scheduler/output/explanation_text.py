@@ -4,16 +4,16 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import click
 
-from allocator.explain.explanation import NodeExplanation, PassedOver
+from allocator.explain.node_explanation import NodeExplanation, PassedOver
 from allocator.explain.offer import Funnel
 from allocator.explain.sentences import conflict_text, constraint_offer_text, near_miss, remedy_texts
 from allocator.explain.text import devices_text, node_text, refusal_text, summary
 from allocator.model import Claim, DeviceID
 from allocator.outcome import Allocated, AllocationError, Exhausted
 from allocator.policies.contract import FIRST_FIT
-from scheduler.decision.answers import Answer
-from scheduler.decision.remedies import PluginRefusal
-from scheduler.offline.explanation import Explanation, Verdict
+from scheduler.decision.node_answers import Answer
+from scheduler.decision.plugin_remedies import PluginRefusal
+from scheduler.offline.pod_explanation import Explanation, Verdict
 from scheduler.output.node_groups import answer_text, by_reason
 from scheduler.output.table import printable
 

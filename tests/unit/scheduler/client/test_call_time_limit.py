@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from scheduler.client.call_time_limit import TICKS, TimeLimit
 from scheduler.client.connection import Connection, connect
 from scheduler.client.errors import Unanswered
-from scheduler.client.time_limit import TICKS, TimeLimit
 from tests.unit.scheduler.client.answering import Beside, answer, beside, connected, kubeconfig
 from tests.unit.scheduler.loops import LOOPS, Loop
 

@@ -1,6 +1,6 @@
 import numpy as np
 
-from scheduler.state.topology import Topology
+from scheduler.state.topology_domains import Topology
 from tests.builders import a_node
 
 

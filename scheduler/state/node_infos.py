@@ -18,12 +18,12 @@ from scheduler.core_v1.label_selector import Labels
 from scheduler.core_v1.pod import Pod
 from scheduler.state.affinity_terms import HeldTerms
 from scheduler.state.by_row import ByRow
-from scheduler.state.images import Images
 from scheduler.state.masks import Numbers
+from scheduler.state.node_images import Images
 from scheduler.state.pod_counts import PodCounts, PodLabels
 from scheduler.state.pod_requests import CPU, MEMORY, PODS, PodRequests, allocatable_units, pod_requests
 from scheduler.state.ports import UsedPorts
-from scheduler.state.topology import Topology
+from scheduler.state.topology_domains import Topology
 
 _FEWEST_ROWS = 64
 

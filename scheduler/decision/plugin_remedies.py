@@ -10,9 +10,9 @@ from allocator.model import Claim, Node
 from allocator.search.rules import bits
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.able import cycle_of
-from scheduler.decision.answers import requirements_of, requirements_on
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.feasibility import rejections
+from scheduler.decision.node_answers import requirements_of, requirements_on
 from scheduler.plugins.plugin import Change, Plugin, RefusingNode
 from scheduler.state.pod_requests import PodRequests
 

@@ -1,8 +1,8 @@
 from collections.abc import Iterator
 
-from scheduler.decision.answers import unfit
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.decide import decide
+from scheduler.decision.node_answers import unfit
 from scheduler.decision.schedule_result import NotPlaced
 from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.plugin import Dynamic, Plugin, Reason, Rejected
