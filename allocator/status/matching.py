@@ -3,7 +3,7 @@
 from collections.abc import Hashable
 
 import cel
-from allocator.cluster.reads import ReadKey
+from allocator.cluster.read_key import ReadKey
 from allocator.model import Device, DeviceClass
 
 

@@ -42,7 +42,7 @@ class Observation:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule(Generic[Checked]):
+class Check(Generic[Checked]):
     """A rule. name: as users see it, such as `device-allocated-twice`. summary: a sentence on what is wrong then.
 
     advice: what to do. check: finds every place. Cost of a check: O(what it looks at).
@@ -56,15 +56,15 @@ class Rule(Generic[Checked]):
 
 
 @dataclass(frozen=True, slots=True)
-class Found(Generic[Checked]):
+class CheckFinding(Generic[Checked]):
     """An observation with the rule that made it."""
 
-    rule: Rule[Checked]
+    rule: Check[Checked]
     observation: Observation
 
 
-def run(rules: Sequence[Rule[Checked]], checked: Checked) -> Iterator[Found[Checked]]:
+def run(rules: Sequence[Check[Checked]], checked: Checked) -> Iterator[CheckFinding[Checked]]:
     """All that the rules find, in their order."""
     for rule in rules:
         for observation in rule.check(checked):
-            yield Found(rule, observation)
+            yield CheckFinding(rule, observation)

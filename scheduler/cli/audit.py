@@ -1,5 +1,7 @@
 """`dra audit`: what must not be in a cluster: devices given twice, allocations for nobody, pods without devices."""
 
+import sys
+
 import click
 
 from allocator.gates import Features
@@ -7,12 +9,12 @@ from allocator.status.pool_status import pool_statuses
 from scheduler.checks.audit import RULES
 from scheduler.checks.audit.cluster_state import ClusterState
 from scheduler.checks.contract import run
-from scheduler.cli.checks import EXIT_CODES, end_with, fail_on_option, output_option
-from scheduler.cli.ending import print_to_stderr, stop
+from scheduler.cli.checks import EXIT_CODES, fail_on_option, output_option, print_findings
+from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
 from scheduler.cli.inputs import feature_options, inventory_of, keep_going_option, overlay_option, paths_argument
 from scheduler.cli.progress import after_delay
 from scheduler.input.inventory import Inventory
-from scheduler.offline.claims import Claims
+from scheduler.offline.input_claims import Claims
 from scheduler.offline.snapshot_cluster import cluster_of
 
 _EPILOG = f"""{EXIT_CODES}
@@ -55,7 +57,8 @@ def command(  # noqa: PLR0913 - one for each option
         print_to_stderr(["warning: the input contains no Pod: rules about pods find nothing"])
     with after_delay("checking ..."):
         found = list(run(RULES, _state(inventory, features)))
-    end_with(found, RULES, inventory, name="dra audit", output=output, fail_on=fail_on)
+    code = print_findings(found, RULES, inventory, name="dra audit", output=output, fail_on=fail_on)
+    sys.exit(BAD_INPUT if inventory.errors else code)
 
 
 def _state(inventory: Inventory, features: Features) -> ClusterState:

@@ -1,16 +1,15 @@
 """What `dra audit` and `dra lint` share: their output, and when they fail."""
 
-import sys
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import click
 import orjson
 
-from scheduler.checks.contract import Found, Level, Rule
-from scheduler.cli.ending import BAD_INPUT, print_to_stderr
+from scheduler.checks.contract import Check, CheckFinding, Level
+from scheduler.cli.ending import print_to_stderr
 from scheduler.input.inventory import Inventory
-from scheduler.output.checks import junit, list_of, sarif, table
+from scheduler.output.check_results import junit, list_of, sarif, table
 
 FORMATS = ("table", "json", "sarif", "junit")
 NEVER = "never"
@@ -34,22 +33,22 @@ Exit codes: 0 if there is no finding of the level of --fail-on or a worse one, 1
 """
 
 
-def end_with(  # noqa: PLR0913 - one for each thing that is printed
-    found: Sequence[Found[Any]],  # Any: what the rules look at
-    rules: Sequence[Rule[Any]],
+def print_findings(  # noqa: PLR0913 - one for each thing that is printed
+    found: Sequence[CheckFinding[Any]],  # Any: what the rules look at
+    rules: Sequence[Check[Any]],
     inventory: Inventory,
     *,
     name: str,
     output: str,
     fail_on: str,
-) -> NoReturn:
-    """Print the findings, and end the command with its exit code. name: of the command."""
+) -> int:
+    """Print the findings. The exit code, if the input could be read. name: of the command."""
     found = sorted(found, key=lambda one: _WORST_FIRST.index(one.rule.level))
     click.echo(_text(found, rules, inventory, name, output), nl=output != "table" or bool(found))
     numbers = {level: sum(one.rule.level is level for one in found) for level in _WORST_FIRST}
     counted = ", ".join(f"{number} {level}{'' if number == 1 else 's'}" for level, number in numbers.items())
     print_to_stderr([f"{len(rules)} rules: {counted}"])
-    sys.exit(BAD_INPUT if inventory.errors else int(_fails(numbers, fail_on)))
+    return int(_fails(numbers, fail_on))
 
 
 def _fails(numbers: dict[Level, int], fail_on: str) -> bool:
@@ -59,7 +58,9 @@ def _fails(numbers: dict[Level, int], fail_on: str) -> bool:
     return any(numbers[level] for level in counting)
 
 
-def _text(found: Sequence[Found[Any]], rules: Sequence[Rule[Any]], inventory: Inventory, name: str, output: str) -> str:
+def _text(
+    found: Sequence[CheckFinding[Any]], rules: Sequence[Check[Any]], inventory: Inventory, name: str, output: str
+) -> str:
     match output:
         case "json":
             return _json(list_of(found, inventory.places))

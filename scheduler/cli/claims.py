@@ -11,8 +11,8 @@ from allocator.gates import Features
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr
 from scheduler.cli.inputs import feature_options, inventory_of, keep_going_option, overlay_option, paths_argument
 from scheduler.input.inventory import Inventory
-from scheduler.offline.claims import Claims
-from scheduler.output.claims import claim_table, list_of
+from scheduler.offline.input_claims import Claims
+from scheduler.output.claim_table import claim_table, list_of
 from scheduler.output.yaml_dump import dump
 from scheduler.status.claim_status import ClaimStatus, claim_statuses
 

@@ -20,6 +20,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "extender": ("scheduler.cli.extender", "Run the extender of kube-scheduler, and configure both."),
     "generate": ("scheduler.cli.generate", "Print fleets and workloads of any size from a seed."),
     "guard": ("scheduler.cli.guard", "Run the webhook that prevents a device from being allocated twice."),
+    "lint": ("scheduler.cli.lint", "Check classes, claims and templates against the devices, from files."),
     "scheduler": ("scheduler.cli.scheduler", "Run and configure the live scheduler of a cluster."),
     "simulate": ("scheduler.cli.simulate", "Simulate arrivals and departures of pods, by several policies."),
     "status": ("scheduler.cli.status", "Print devices, how many are free, and who holds the others, from files."),
@@ -28,7 +29,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
 """Name to (module, which has `command`; what help says)."""
 
 
-_READING = (["allocate"], ["audit"], ["claims"], ["explain"], ["status"])
+_READING = (["allocate"], ["audit"], ["claims"], ["explain"], ["lint"], ["status"])
 """Subcommands that read files: what they produce is kept until they end, and is garbage all at once then."""
 
 

@@ -15,9 +15,9 @@ from scheduler.cli.inputs import feature_options, inventory_of, keep_going_optio
 from scheduler.cli.progress import after_delay
 from scheduler.decision.cluster import Cluster
 from scheduler.input.inventory import Inventory
-from scheduler.offline.claims import Claims
+from scheduler.offline.input_claims import Claims
 from scheduler.offline.snapshot_cluster import cluster_of
-from scheduler.output.status import TABLES, ClassRoom, Report, object_of, overview
+from scheduler.output.status_report import TABLES, ClassRoom, Report, object_of, overview
 from scheduler.status.claim_status import claim_statuses
 from scheduler.status.tally import by_class, by_driver, by_namespace, by_node, tallies
 

@@ -7,7 +7,7 @@ from allocator.api.allocation import Consumer
 from allocator.model import Claim, DeviceResult
 from scheduler.core_v1.pod import Pod
 from scheduler.plugins.node_affinity import named_nodes
-from scheduler.state.claims import ClaimObject
+from scheduler.state.claim_index import ClaimObject
 
 ANY_NODE = "(any)"
 """The node of an allocated claim that all nodes, or those of a selector, can use."""

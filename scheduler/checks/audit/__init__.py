@@ -13,9 +13,9 @@ from scheduler.checks.audit.pod_without_devices import POD_WITHOUT_DEVICES
 from scheduler.checks.audit.pool_problem import POOL_PROBLEM
 from scheduler.checks.audit.reserved_for_missing_pod import RESERVED_FOR_MISSING_POD
 from scheduler.checks.audit.several_schedulers import SEVERAL_SCHEDULERS
-from scheduler.checks.contract import Rule
+from scheduler.checks.contract import Check
 
-RULES: Sequence[Rule[ClusterState]] = (
+RULES: Sequence[Check[ClusterState]] = (
     DEVICE_ALLOCATED_TWICE,
     CAPACITY_EXCEEDED,
     COUNTERS_EXCEEDED,

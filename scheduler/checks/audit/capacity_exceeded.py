@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from scheduler.checks.audit.cluster_state import ClusterState
-from scheduler.checks.contract import Level, Observation, Rule, Subject
+from scheduler.checks.contract import Check, Level, Observation, Subject
 
 
 def _check(state: ClusterState) -> Iterator[Observation]:
@@ -15,7 +15,7 @@ def _check(state: ClusterState) -> Iterator[Observation]:
                 yield Observation(Subject("device", str(device.device.id)), message)
 
 
-CAPACITY_EXCEEDED = Rule(
+CAPACITY_EXCEEDED = Check(
     "capacity-exceeded",
     Level.ERROR,
     "The shares of a device add up to more than its capacity.",

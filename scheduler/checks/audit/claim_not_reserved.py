@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from scheduler.checks.audit.cluster_state import ClusterState, claim_subject
-from scheduler.checks.contract import Level, Observation, Rule
+from scheduler.checks.contract import Check, Level, Observation
 
 
 def _check(state: ClusterState) -> Iterator[Observation]:
@@ -16,7 +16,7 @@ def _check(state: ClusterState) -> Iterator[Observation]:
             )
 
 
-CLAIM_NOT_RESERVED = Rule(
+CLAIM_NOT_RESERVED = Check(
     "claim-not-reserved",
     Level.WARNING,
     "An allocated claim is reserved for nobody, so that its devices are taken for nothing.",

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from scheduler.checks.audit.cluster_state import ClusterState, claim_subject
-from scheduler.checks.contract import Level, Observation, Rule
-from scheduler.state.claims import FINALIZER
+from scheduler.checks.contract import Check, Level, Observation
+from scheduler.state.claim_index import FINALIZER
 
 
 def _check(state: ClusterState) -> Iterator[Observation]:
@@ -15,7 +15,7 @@ def _check(state: ClusterState) -> Iterator[Observation]:
 
 _FIELD = "metadata.finalizers"
 
-CLAIM_WITHOUT_FINALIZER = Rule(
+CLAIM_WITHOUT_FINALIZER = Check(
     "claim-without-finalizer",
     Level.ERROR,
     "An allocated claim can be deleted while its devices are in use.",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from allocator.status.pool_status import PoolStatus
 from scheduler.checks.contract import Subject
 from scheduler.core_v1.pod import Pod
-from scheduler.state.claims import ClaimObject
+from scheduler.state.claim_index import ClaimObject
 
 ClaimKey = tuple[str, str]
 """Namespace and name."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from scheduler.checks.audit.cluster_state import ClusterState, pool_subject
-from scheduler.checks.contract import Level, Observation, Rule
+from scheduler.checks.contract import Check, Level, Observation
 
 
 def _check(state: ClusterState) -> Iterator[Observation]:
@@ -15,7 +15,7 @@ def _check(state: ClusterState) -> Iterator[Observation]:
                 yield Observation(pool_subject(pool), message)
 
 
-COUNTERS_EXCEEDED = Rule(
+COUNTERS_EXCEEDED = Check(
     "counters-exceeded",
     Level.ERROR,
     "The devices in use of a pool consume more of a counter than there is.",

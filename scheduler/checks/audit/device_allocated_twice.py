@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from allocator.status.pool_status import DeviceState
 from scheduler.checks.audit.cluster_state import ClusterState
-from scheduler.checks.contract import Level, Observation, Rule, Subject
+from scheduler.checks.contract import Check, Level, Observation, Subject
 
 
 def _check(state: ClusterState) -> Iterator[Observation]:
@@ -16,7 +16,7 @@ def _check(state: ClusterState) -> Iterator[Observation]:
                 yield Observation(Subject("device", device), f"is allocated to claims {', '.join(holders)}")
 
 
-DEVICE_ALLOCATED_TWICE = Rule(
+DEVICE_ALLOCATED_TWICE = Check(
     "device-allocated-twice",
     Level.ERROR,
     "A device is allocated to several claims.",

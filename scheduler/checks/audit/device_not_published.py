@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from scheduler.checks.audit.cluster_state import ClusterState
-from scheduler.checks.contract import Level, Observation, Rule, Subject
+from scheduler.checks.contract import Check, Level, Observation, Subject
 
 
 def _check(state: ClusterState) -> Iterator[Observation]:
@@ -13,7 +13,7 @@ def _check(state: ClusterState) -> Iterator[Observation]:
             yield Observation(subject, f"is no longer published, but allocated to {', '.join(holders)}")
 
 
-DEVICE_NOT_PUBLISHED = Rule(
+DEVICE_NOT_PUBLISHED = Check(
     "device-not-published",
     Level.WARNING,
     "A claim holds a device that its driver no longer publishes.",

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from scheduler.checks.audit.cluster_state import ClusterState
-from scheduler.checks.contract import Level, Observation, Rule, Subject
+from scheduler.checks.contract import Check, Level, Observation, Subject
 from scheduler.core_v1.pod import Pod, PodClaim
 
 
@@ -33,7 +33,7 @@ def _problem(state: ClusterState, pod: Pod, entry: PodClaim) -> str:
     return ""
 
 
-POD_WITHOUT_DEVICES = Rule(
+POD_WITHOUT_DEVICES = Check(
     "pod-without-devices",
     Level.ERROR,
     "A pod is bound to a node without its devices, so that the kubelet does not start it.",

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from scheduler.checks.audit.cluster_state import ClusterState, pool_subject
-from scheduler.checks.contract import Level, Observation, Rule
+from scheduler.checks.contract import Check, Level, Observation
 
 
 def _check(state: ClusterState) -> Iterator[Observation]:
@@ -12,7 +12,7 @@ def _check(state: ClusterState) -> Iterator[Observation]:
             yield Observation(pool_subject(pool), f"{pool.problem}: no device of it is allocated")
 
 
-POOL_PROBLEM = Rule(
+POOL_PROBLEM = Check(
     "pool-problem",
     Level.WARNING,
     "A pool is incomplete or contradicts itself, so that none of its devices is allocated.",

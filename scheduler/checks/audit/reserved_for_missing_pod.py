@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from allocator.api.allocation import Consumer
 from scheduler.checks.audit.cluster_state import ClusterState, claim_subject
-from scheduler.checks.contract import Level, Observation, Rule
+from scheduler.checks.contract import Check, Level, Observation
 from scheduler.core_v1.pod import Pod
 
 
@@ -30,7 +30,7 @@ def _problem(namespace: str, consumer: Consumer, pods: Mapping[tuple[str, str], 
     return f"which has ended ({pod.phase})" if pod.is_finished else ""
 
 
-RESERVED_FOR_MISSING_POD = Rule(
+RESERVED_FOR_MISSING_POD = Check(
     "reserved-for-missing-pod",
     Level.WARNING,
     "A claim is reserved for a pod that is gone or has ended.",

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from scheduler.checks.audit.cluster_state import ClusterState
-from scheduler.checks.contract import Level, Observation, Rule, Subject
+from scheduler.checks.contract import Check, Level, Observation, Subject
 
 _DEFAULT = "default-scheduler"
 
@@ -21,7 +21,7 @@ def _check(state: ClusterState) -> Iterator[Observation]:
             yield Observation(Subject("driver", driver), message)
 
 
-SEVERAL_SCHEDULERS = Rule(
+SEVERAL_SCHEDULERS = Check(
     "several-schedulers",
     Level.WARNING,
     "Several schedulers allocate the devices of one driver: the API server does not keep them from giving one twice.",

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from scheduler.output.columns import aligned
-from scheduler.output.status import API_VERSION
+from scheduler.output.status_report import API_VERSION
 from scheduler.status.claim_status import ClaimStatus
 
 KIND = "ClaimStatusList"

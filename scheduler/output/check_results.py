@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from scheduler.checks.contract import Found, Level, Rule, Subject
+from scheduler.checks.contract import Check, CheckFinding, Level, Subject
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE
 from scheduler.input.documents import Place
 from scheduler.output.columns import aligned
@@ -19,11 +19,11 @@ Json = dict[str, object]
 Places = Mapping[tuple[str, str, str], Place]
 """Where objects stand in the input, by (kind, namespace, name); devices and pools are no objects."""
 
-AnyFound = Found[Any]  # Any: what the rules look at
-AnyRule = Rule[Any]
+AnyFinding = CheckFinding[Any]  # Any: what the rules look at
+AnyCheck = Check[Any]
 
 
-def table(found: Sequence[AnyFound]) -> str:
+def table(found: Sequence[AnyFinding]) -> str:
     """A line for each finding, and what to do about each rule's."""
     rows = [[one.rule.level, str(one.observation.subject), one.observation.message, one.rule.name] for one in found]
     rules = {one.rule.name: one.rule for one in found}
@@ -31,12 +31,12 @@ def table(found: Sequence[AnyFound]) -> str:
     return "\n".join([aligned(["LEVEL", "OBJECT", "FINDING", "RULE"], rows), "", *advice])
 
 
-def list_of(found: Iterable[AnyFound], places: Places) -> Json:
+def list_of(found: Iterable[AnyFinding], places: Places) -> Json:
     """All findings; docs/audit.md describes each field, and fields are only added."""
     return {"apiVersion": API_VERSION, "kind": KIND, "items": [_object(one, places) for one in found]}
 
 
-def _object(one: AnyFound, places: Places) -> Json:
+def _object(one: AnyFinding, places: Places) -> Json:
     subject = one.observation.subject
     place = _place(subject, places)
     return {
@@ -55,7 +55,7 @@ def _place(subject: Subject, places: Places) -> Place | None:
     return places.get((subject.kind, subject.namespace or DEFAULT_NAMESPACE, subject.name))
 
 
-def sarif(found: Sequence[AnyFound], rules: Sequence[AnyRule], places: Places) -> Json:
+def sarif(found: Sequence[AnyFinding], rules: Sequence[AnyCheck], places: Places) -> Json:
     """A SARIF log with one run. rules: all that were run, whether they found anything or not."""
     numbers = {rule.name: number for number, rule in enumerate(rules)}
     driver = {
@@ -75,7 +75,7 @@ def sarif(found: Sequence[AnyFound], rules: Sequence[AnyRule], places: Places) -
     return {"$schema": SARIF_SCHEMA, "version": "2.1.0", "runs": [{"tool": {"driver": driver}, "results": results}]}
 
 
-def _result(one: AnyFound, number: int, places: Places) -> Json:
+def _result(one: AnyFinding, number: int, places: Places) -> Json:
     subject = one.observation.subject
     place = _place(subject, places)
     logical: Json = {"name": subject.name, "kind": "resource", "fullyQualifiedName": str(subject)}
@@ -92,9 +92,9 @@ def _result(one: AnyFound, number: int, places: Places) -> Json:
     }
 
 
-def junit(found: Sequence[AnyFound], rules: Sequence[AnyRule], suite: str) -> str:
+def junit(found: Sequence[AnyFinding], rules: Sequence[AnyCheck], suite: str) -> str:
     """A test suite with a test case for each rule, which fails where it found an error or a warning."""
-    by_rule: dict[str, list[AnyFound]] = {rule.name: [] for rule in rules}
+    by_rule: dict[str, list[AnyFinding]] = {rule.name: [] for rule in rules}
     for one in found:
         by_rule[one.rule.name].append(one)
     failing = sum(1 for rule in rules if by_rule[rule.name] and rule.level is not Level.NOTE)
@@ -109,7 +109,7 @@ def junit(found: Sequence[AnyFound], rules: Sequence[AnyRule], suite: str) -> st
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{tostring(root, encoding="unicode")}'
 
 
-def _report(case: Element, rule: AnyRule, found: Sequence[AnyFound]) -> None:
+def _report(case: Element, rule: AnyCheck, found: Sequence[AnyFinding]) -> None:
     lines = [printable(f"{one.observation.subject}: {one.observation.message}") for one in found]
     text = "\n".join([*lines, rule.advice])
     if rule.level is Level.NOTE:
