@@ -52,7 +52,7 @@ class Decoded:
 
 
 @dataclass(frozen=True, slots=True)
-class _Kind:
+class _Decoder:
     """How one kind is read; the fields differ by kind, and only these four know them."""
 
     reader: Reader[Any]
@@ -60,14 +60,14 @@ class _Kind:
     build: Callable[[Any, Mapping[str, object], Findings], Object]
 
 
-_KINDS: Mapping[object, _Kind] = {
-    "ResourceSlice": _Kind(Reader(SliceFields), check_slice, lambda fields, _, found: build_slice(fields, found)),
-    "DeviceClass": _Kind(Reader(ClassFields), check_class, lambda fields, _, found: build_class(fields, found)),
-    "ResourceClaim": _Kind(Reader(ClaimFields), check_claim, lambda fields, _, found: build_claim(fields, found)),
-    "ResourceClaimTemplate": _Kind(
+_DECODERS: Mapping[object, _Decoder] = {
+    "ResourceSlice": _Decoder(Reader(SliceFields), check_slice, lambda fields, _, found: build_slice(fields, found)),
+    "DeviceClass": _Decoder(Reader(ClassFields), check_class, lambda fields, _, found: build_class(fields, found)),
+    "ResourceClaim": _Decoder(Reader(ClaimFields), check_claim, lambda fields, _, found: build_claim(fields, found)),
+    "ResourceClaimTemplate": _Decoder(
         Reader(TemplateFields), check_template, lambda fields, raw, _: build_template(fields, raw)
     ),
-    "DeviceTaintRule": _Kind(Reader(RuleFields), check_rule, lambda fields, *_: build_rule(fields)),
+    "DeviceTaintRule": _Decoder(Reader(RuleFields), check_rule, lambda fields, *_: build_rule(fields)),
 }
 
 
@@ -93,7 +93,7 @@ def _decoded(
 ) -> Decoded:
     """The object of a served version and kind."""
     findings = Findings(allows_combined=allows_combined)
-    kind = _KINDS[raw["kind"]]
+    kind = _DECODERS[raw["kind"]]
     converted = older_versions.to_v1(raw, findings)
     if apply_defaults:
         converted = older_versions.with_defaults(converted)

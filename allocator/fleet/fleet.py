@@ -201,7 +201,7 @@ class Fleet:
         """The node with that number. Raises KeyError."""
         return self._nodes[number].node
 
-    def kind(self, number: int) -> Hashable:
+    def node_fingerprint(self, number: int) -> Hashable:
         """Equal for nodes with equal devices, whatever is in use."""
         self._nodes.refresh()
         return self._nodes.renumbered, self._nodes[number].fingerprint

@@ -296,10 +296,10 @@ def _counts_in_words(written: Mapping[str, int]) -> Iterator[str]:
         yield f"{number} {kind}{'' if number == 1 else 'es' if kind.endswith('s') else 's'}"
 
 
-def _write(pieces: Iterable[str]) -> None:
+def _write(texts: Iterable[str]) -> None:
     """To standard output, many at a time."""
     kept, size = [], 0
-    for piece in pieces:
+    for piece in texts:
         kept.append(piece)
         size += len(piece)
         if size >= _CHUNK:

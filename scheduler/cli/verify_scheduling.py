@@ -139,16 +139,16 @@ class SchedulingCase:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Where an answer is another one than the recorded one. part: what of the plugin's answer."""
+    """Where an answer is another one than the recorded one. point: what of the plugin's answer."""
 
     plugin: str
-    part: str
+    point: str
     text: str
 
     @property
     def name(self) -> str:
         """Of the difference in docs/differences.md, empty where it is not listed."""
-        return LISTED.get((self.plugin, self.part), "")
+        return LISTED.get((self.plugin, self.point), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +207,7 @@ def replayed_case(case: SchedulingCase, features: Features) -> ReplayedCase:
     Another choice is no difference of its own where something else differs, from which it follows.
     """
     differences = list(_differences(case, features))
-    names = {one.name for one in differences if one.part != _CHOICE or len(differences) == 1}
+    names = {one.name for one in differences if one.point != _CHOICE or len(differences) == 1}
     if not differences or features.is_strict or "" in names or any(_differences(case, features.strictly())):
         return ReplayedCase(case, differences)
     return ReplayedCase(case, differences, tuple(sorted(names)))
@@ -345,11 +345,11 @@ def _differences(case: SchedulingCase, features: Features) -> Iterator[Differenc
     except AllocationError as error:
         yield Difference("DynamicResources", _NODE, f"got an error: {error}")
         return
-    found = list(_differing_parts(case.expected, actual))
+    found = list(_differing_answers(case.expected, actual))
     yield from found or _by_choice(case.expected, actual)
 
 
-def _differing_parts(expected: RecordedAnswer, actual: RecordedAnswer) -> Iterator[Difference]:
+def _differing_answers(expected: RecordedAnswer, actual: RecordedAnswer) -> Iterator[Difference]:
     if expected.gate != actual.gate:
         text = f"queue: expected {expected.gate or 'no'} gate, got {actual.gate or 'none'}"
         yield Difference(expected.gate or actual.gate, _QUEUE, text)

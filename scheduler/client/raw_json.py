@@ -57,11 +57,11 @@ def loads_leniently(text: bytes, levels: int = LEVELS) -> object:
     try:
         return loads(text)
     except orjson.JSONDecodeError:
-        parts = _parts(text.strip()) if levels else None
-    if isinstance(parts, list):
-        return [loads_leniently(part, levels - 1) for part in parts]
-    if isinstance(parts, dict):
-        return {name: _member(name, part, levels - 1) for name, part in parts.items()}
+        values = _values_in(text.strip()) if levels else None
+    if isinstance(values, list):
+        return [loads_leniently(value, levels - 1) for value in values]
+    if isinstance(values, dict):
+        return {name: _member(name, value, levels - 1) for name, value in values.items()}
     return RawJson(text)
 
 
@@ -108,7 +108,7 @@ def _put_back(found: object, values: list[RawJson]) -> None:
                     left.append(value)
 
 
-def _parts(text: bytes) -> dict[str, bytes] | list[bytes] | None:
+def _values_in(text: bytes) -> dict[str, bytes] | list[bytes] | None:
     """The texts of the values that an object or list holds; None for all else, and where they cannot be separated."""
     try:
         if text.startswith(b"{"):

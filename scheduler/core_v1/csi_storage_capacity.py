@@ -29,7 +29,7 @@ class CSIStorageCapacity:
         return self.namespace, self.name
 
 
-class _CapacityFields(ObjectFields):
+class _CSIStorageCapacityFields(ObjectFields):
     metadata: ObjectMetaFields
     storageClassName: str  # noqa: N815 - the API's name
     nodeTopology: LabelSelectorFields | None = None  # noqa: N815 - the API's name
@@ -41,7 +41,7 @@ def decode_csi_storage_capacity(
     raw: Mapping[str, object], *, validate: bool = True
 ) -> tuple[CSIStorageCapacity | None, tuple[FieldError, ...]]:
     """The capacity, or the errors. validate: what the API server refuses is an error."""
-    fields, errors = typed(_CapacityFields, raw)
+    fields, errors = typed(_CSIStorageCapacityFields, raw)
     if fields is None:
         return None, errors
     reported = {"capacity": fields.capacity, "maximumVolumeSize": fields.maximumVolumeSize}

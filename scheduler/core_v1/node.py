@@ -13,7 +13,7 @@ from scheduler.core_v1.object_fields import ObjectFields, ObjectMetaFields, meta
 from scheduler.core_v1.resources import Amount, amount_errors
 
 
-class _TaintFields(ObjectFields):
+class _NodeTaintFields(ObjectFields):
     key: str
     value: str | None = None
     effect: str
@@ -21,7 +21,7 @@ class _TaintFields(ObjectFields):
 
 class _NodeSpecFields(ObjectFields):
     unschedulable: bool | None = None
-    taints: list[_TaintFields] | None = None
+    taints: list[_NodeTaintFields] | None = None
 
 
 class _NodeStatusFields(ObjectFields):

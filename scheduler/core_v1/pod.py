@@ -157,7 +157,7 @@ class Pod:
         return self.is_finished or self.is_deleting
 
 
-class _TolerationFields(ObjectFields):
+class _PodTolerationFields(ObjectFields):
     key: str | None = None
     operator: str | None = None
     value: str | None = None
@@ -205,7 +205,7 @@ class _PodSpecFields(ObjectFields):
     nodeName: str | None = None  # noqa: N815 - the API's name
     nodeSelector: dict[str, str] | None = None  # noqa: N815 - the API's name
     affinity: _AffinityFields | None = None
-    tolerations: list[_TolerationFields] | None = None
+    tolerations: list[_PodTolerationFields] | None = None
     topologySpreadConstraints: list[SpreadConstraintFields] | None = None  # noqa: N815 - the API's name
     priority: Int32 | None = None
     priorityClassName: str | None = None  # noqa: N815 - the API's name
@@ -429,7 +429,7 @@ def _affinity_errors(fields: _PodNodeAffinityFields | None) -> Iterator[FieldErr
         yield from weight_errors(f"{path}[{position}]", one.weight)
 
 
-def _toleration_errors(path: str, toleration: _TolerationFields) -> Iterator[FieldError]:
+def _toleration_errors(path: str, toleration: _PodTolerationFields) -> Iterator[FieldError]:
     """What no release allows; an operator or effect that is not known may be one of a release to come."""
     operator, value = toleration.operator or "", toleration.value or ""
     if toleration.key:

@@ -47,7 +47,7 @@ class _SelectorSpecFields(ObjectFields):
     selector: LabelSelectorFields | None = None
 
 
-class _SelectorFields(ObjectFields):
+class _PodSelectorFields(ObjectFields):
     metadata: ObjectMetaFields
     spec: _SelectorSpecFields | None = None
 
@@ -63,7 +63,7 @@ def decode_pod_selector(
         if by_labels and by_labels.spec and by_labels.spec.selector is not None:
             selector = equal_labels(by_labels.spec.selector)
     else:
-        fields, errors = typed(_SelectorFields, raw)
+        fields, errors = typed(_PodSelectorFields, raw)
         metadata = fields.metadata if fields else None
         selector = label_selector(fields.spec.selector if fields and fields.spec else None)
     if metadata is None or (validate and (errors := tuple(metadata_errors(metadata)))):

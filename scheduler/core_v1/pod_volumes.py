@@ -31,7 +31,7 @@ class ClaimVolume(NamedTuple):
 class Disk(NamedTuple):
     """A disk that a pod names itself, by everything that identifies it. is_shared: pods that only read can share it."""
 
-    kind: str
+    source: str
     name: tuple[str, ...]
     is_shared: bool = False
 

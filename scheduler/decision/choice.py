@@ -23,7 +23,7 @@ Groups = Mapping[tuple[int, Score], Mask]
 
 def totals(cycle: Cycle, plugins: Iterable[Plugin], nodes: Numbers, ranks: Numbers) -> Numbers:
     """The weighted sums of all scores for these nodes. ranks: of `dynamic_resources`, in the order of the nodes."""
-    apart = [one for one in plugins if _tells_apart(one, cycle)]
+    apart = [one for one in plugins if _distinguishes(one, cycle)]
     alike = [one for one in plugins if one not in apart]
     sums = np.zeros(len(nodes), np.int64)
     for _, scores in chain(weighted(cycle, apart, nodes, ranks), weighted(cycle, alike, nodes[:1], ranks[:1])):
@@ -31,7 +31,7 @@ def totals(cycle: Cycle, plugins: Iterable[Plugin], nodes: Numbers, ranks: Numbe
     return sums
 
 
-def _tells_apart(plugin: Plugin, cycle: Cycle) -> bool:
+def _distinguishes(plugin: Plugin, cycle: Cycle) -> bool:
     """False where the score follows from what the plugin counts on each node, and that is nothing on any."""
     return plugin.score is None or plugin.score.count is None or plugin.name in cycle.template.counting
 

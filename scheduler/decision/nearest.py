@@ -12,7 +12,7 @@ from scheduler.decision.cluster import Cluster
 from scheduler.decision.node_answers import requirements_of
 from scheduler.decision.requirements import Requirements
 from scheduler.plugins.cycle import Cycle
-from scheduler.plugins.node_resources_fit import parts_missing
+from scheduler.plugins.node_resources_fit import fraction_missing
 from scheduler.state.masks import flags_of, mask_of, numbers_of, union
 
 
@@ -29,7 +29,7 @@ def nearest_refusing(cluster: Cluster, pod: Pod, claims: Sequence[Claim], nodes:
         for refused in _refused(cluster, cycle_of(cluster, pod, required.requests), claims, required):
             reasons += flags_of(refused & own, infos.size)
         numbers = numbers_of(own)
-        missing[numbers] = parts_missing(required.requests, infos, numbers)
+        missing[numbers] = fraction_missing(required.requests, infos, numbers)
     asked = numbers_of(nodes)
     return int(asked[np.lexsort((missing[asked], reasons[asked]))[0]])  # a stable sort: the first of equals
 

@@ -78,7 +78,7 @@ class Rooms:
 
     def requests(self, number: int, claims: Sequence[Claim]) -> tuple[UnitRequest, ...]:
         """What the claims ask of the units of the node. Raises AllocationError. Cost: O(devices), once for a kind."""
-        key = (self._fleet.kind(number), fingerprint_of(claims))
+        key = (self._fleet.node_fingerprint(number), fingerprint_of(claims))
         return self._requests.get(key, 1, lambda: tuple(self._work_out(number, claims)))
 
     def _work_out(self, number: int, claims: Sequence[Claim]) -> Iterator[UnitRequest]:
@@ -110,7 +110,7 @@ class Rooms:
         self._rooms[number] = NodeRoom(name, *self._amounts(number), units, holds, shapes)
 
     def _shapes_on(self, number: int) -> Shapes:
-        kind = self._fleet.kind(number)
+        kind = self._fleet.node_fingerprint(number)
         if kind not in self._shapes:
             self._shapes[kind] = Shapes(tuple(self._typical(number)))
         return self._shapes[kind]

@@ -36,14 +36,14 @@ NOT_NAMED = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
 _FEWEST_ROWS = 64
 
 
-_OBSERVED = (NODE_AFFINITY, TAINT_TOLERATION)
+_HONORED = (NODE_AFFINITY, TAINT_TOLERATION)
 """Plugins whose filters PodTopologySpread looks at, also where they are off."""
 
 
-class StaticPart:
+class StaticPlugins:
     """What plugins say by pod and node alone. pod_fields, node_fields: all of both that they read.
 
-    filters: those that refuse nodes, in their order. observed: bits by plugin, of one of them or of a further one.
+    filters: those that refuse nodes, in their order. honored: bits by plugin, of one of them or of a further one.
     """
 
     def __init__(self, plugins: Iterable[Plugin]) -> None:
@@ -51,9 +51,9 @@ class StaticPart:
         self.filters = tuple((one, one.static) for one in self.plugins if one.static)
         self.counts = tuple((one, one.score.count) for one in self.plugins if one.score and one.score.count)
         statics = [static for _, static in self.filters]
-        further = [one for one in _OBSERVED if one.static not in statics]
+        further = [one for one in _HONORED if one.static not in statics]
         self._asked = (*statics, *(one.static for one in further if one.static))
-        self.observed = {one.name: 1 << self._asked.index(one.static) for one in _OBSERVED if one.static}
+        self.honored = {one.name: 1 << self._asked.index(one.static) for one in _HONORED if one.static}
         kept = {one for one, _ in (*self.filters, *self.counts)}.union(further)
         self.pod_fields = sorted({name for one in kept for name in one.pod_fields})
         self.node_fields = sorted({"name"}.union(*(reason.node_fields for one in kept for reason in one.reasons)))
@@ -72,7 +72,7 @@ class Templates:
     """The nodes by number, and the templates asked for. is_cancelled: asked before every node that is looked at."""
 
     def __init__(self, is_cancelled: Callable[[], bool] = lambda: False, plugins: Iterable[Plugin] = PLUGINS) -> None:
-        self._static = StaticPart(plugins)
+        self._static = StaticPlugins(plugins)
         self._is_cancelled = is_cancelled
         self._nodes: dict[int, Node] = {}
         self._numbers: dict[str, int] = {}
@@ -158,13 +158,13 @@ class Templates:
     def _new(self, pod: Pod, numbers: Iterable[int]) -> Template:
         counts = {plugin.name: np.zeros(self._size, np.int64) for plugin, _ in self._static.counts}
         refusals = np.full(self._size, NO_NODE, np.int16)
-        return Template(pod, len(self._static.filters), self._static.observed, counts, refusals, stale=set(numbers))
+        return Template(pod, len(self._static.filters), self._static.honored, counts, refusals, stale=set(numbers))
 
     def _refresh(self, template: Template) -> None:
         if not template.stale:
             return
         template.refused_by = template.by_text = None
-        template.taking_part.clear()
+        template.counted_domains.clear()
         if (more := self._size - len(template.refusals)) > 0:
             template.counts = {plugin: np.pad(counts, (0, more)) for plugin, counts in template.counts.items()}
             template.refusals = np.pad(template.refusals, (0, more), constant_values=NO_NODE)

@@ -59,7 +59,7 @@ class WaitingPod:
 
 
 @dataclass(slots=True)
-class _Changes:
+class _PendingChanges:
     """Changes that are not passed on yet.
 
     nodes: those whose devices have changed, where that is known, in the order of the changes. last: the moment of the
@@ -100,8 +100,8 @@ class Poke:
         self._now = now
         self._woke = woke
         self._moments = count(1)
-        self._unseen = _Changes()
-        self._seen = _Changes()
+        self._unseen = _PendingChanges()
+        self._seen = _PendingChanges()
 
     def refused(self, pod: Pod) -> None:
         """No node passed for the pod, as things are now."""
@@ -151,18 +151,18 @@ class Poke:
         while True:
             await self._unseen.are_there.wait()
             await self._sleep(DEBOUNCE_S)
-            changes, self._unseen = self._unseen, _Changes()
+            changes, self._unseen = self._unseen, _PendingChanges()
             await self._wake(changes)
 
     async def _pass_on_seen(self) -> None:
         """A change that comes while it sleeps is looked at in the next round, and so gets the whole time as well."""
         while True:
             await self._seen.are_there.wait()
-            changes, self._seen = self._seen, _Changes()
+            changes, self._seen = self._seen, _PendingChanges()
             await self._sleep(ASKED_AGAIN_S)
             await self._wake(changes)
 
-    async def _wake(self, changes: _Changes) -> None:
+    async def _wake(self, changes: _PendingChanges) -> None:
         """Annotate some of the nodes if a pod is behind; where all calls fail and may succeed later, note them anew."""
         behind = self._refused_before(changes.last)
         if not behind:

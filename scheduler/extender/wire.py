@@ -74,7 +74,7 @@ class _NameFields(Fields):
     name: str
 
 
-class _Named(Fields):
+class _NamedObject(Fields):
     metadata: _NameFields
 
 
@@ -82,7 +82,7 @@ class _UidFields(Fields):
     uid: str
 
 
-class _Identified(Fields):
+class _IdentifiedObject(Fields):
     metadata: _UidFields
 
 
@@ -115,7 +115,7 @@ def names_of(args: ExtenderArgs) -> list[str]:
     if args.Nodes is None:
         raise Malformed(str(FieldError("NodeNames", None, "is required, unless Nodes is given")))
     nodes = enumerate(args.Nodes.items or ())
-    return [_typed(_Named, node, f"Nodes.items[{position}].").metadata.name for position, node in nodes]
+    return [_typed(_NamedObject, node, f"Nodes.items[{position}].").metadata.name for position, node in nodes]
 
 
 def filter_result(
@@ -169,7 +169,7 @@ def meta_victims(args: ExtenderPreemptionArgs) -> Mapping[str, MetaVictims]:
 def _without_rest(node: str, victims: Victims) -> MetaVictims:
     """The victims by their uids alone. Raises Malformed."""
     pods = [
-        MetaPod(UID=_typed(_Identified, pod, f"NodeNameToVictims.{node}.Pods[{position}].").metadata.uid)
+        MetaPod(UID=_typed(_IdentifiedObject, pod, f"NodeNameToVictims.{node}.Pods[{position}].").metadata.uid)
         for position, pod in enumerate(victims.Pods or ())
     ]
     return MetaVictims(Pods=pods, NumPDBViolations=victims.NumPDBViolations)

@@ -33,11 +33,11 @@ RETRY_AFTER_S = 1
 Object = dict[str, Any]  # Any: an object of the API, of which only some fields are read
 
 
-class _Message(Fields):
+class _ReviewMessage(Fields):
     model_config = ConfigDict(alias_generator=to_camel)
 
 
-class AdmissionRequest(_Message):
+class AdmissionRequest(_ReviewMessage):
     """The request, as far as it is read."""
 
     uid: str
@@ -48,7 +48,7 @@ class AdmissionRequest(_Message):
     old_object: Object
 
 
-class AdmissionReview(_Message):
+class AdmissionReview(_ReviewMessage):
     """The envelope."""
 
     api_version: str

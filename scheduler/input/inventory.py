@@ -165,7 +165,7 @@ def take_inventory(
     overlay: objects that stand in for those of their kind, namespace and name, and are added where there is none.
     features: what expressions may say, and slices may hold. validate: what the API server refuses is an error.
     """
-    reader = _Reader(features, validate=validate)
+    reader = _InventoryReader(features, validate=validate)
     reader.overlay(overlay)
     for found in objects:
         reader.take(found)
@@ -191,7 +191,7 @@ class _Copy:
         return is_same and has_versions and int(self.version) > int(other.version)
 
 
-class _Reader:
+class _InventoryReader:
     def __init__(self, features: Features, *, validate: bool) -> None:
         self.inventory = Inventory()
         self._features = features

@@ -68,7 +68,7 @@ QUIET_ATTEMPTS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class LoopParts:
+class LoopDependencies:
     """What a loop works with."""
 
     cluster: Cluster
@@ -90,7 +90,7 @@ class Loop:
 
     def __init__(
         self,
-        parts: LoopParts,
+        dependencies: LoopDependencies,
         clock: Callable[[], float],
         is_outdated: Callable[[], bool],
         *,
@@ -99,15 +99,15 @@ class Loop:
         self._is_outdated = is_outdated
         self._probe_at = 0.0
         self.beat_at = math.inf
-        self._cluster = parts.cluster
-        self._queue = parts.queue
-        self._binder = parts.binder
-        self._events = parts.events
-        self._refusals = parts.refusals
-        self._metrics = parts.metrics
+        self._cluster = dependencies.cluster
+        self._queue = dependencies.queue
+        self._binder = dependencies.binder
+        self._events = dependencies.events
+        self._refusals = dependencies.refusals
+        self._metrics = dependencies.metrics
         self._is_dry = is_dry
         self._clock = clock
-        self._attempts = parts.attempts
+        self._attempts = dependencies.attempts
         self._time = DecisionTime()
         self._would_be: dict[str, tuple[Pod, Placed]] = {}
         self._is_ready = asyncio.Event()

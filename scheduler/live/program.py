@@ -21,7 +21,7 @@ from scheduler.attempt.decision import Decision
 from scheduler.cache.watch_events import Undecoded
 from scheduler.client.api_resources import Resource
 from scheduler.core_v1.pod import Pod
-from scheduler.live.loop import BEAT_S, Loop, LoopParts
+from scheduler.live.loop import BEAT_S, Loop, LoopDependencies
 from scheduler.live.prescheduled import Prescheduled
 from scheduler.plugins.default import REASONS
 from scheduler.queue.queue import PodBackoff, PodPlace, Queue
@@ -138,7 +138,7 @@ class Scheduler:
             is_tried=self._queue.is_tried,
             waits_for_devices=True,
         )
-        parts = LoopParts(
+        dependencies = LoopDependencies(
             self._cluster,
             self._queue,
             self._core.binder,
@@ -148,7 +148,7 @@ class Scheduler:
             self._metrics,
         )
         self._loop = Loop(
-            parts,
+            dependencies,
             clock,
             self._core.is_outdated,
             is_dry=configuration.dry_run,

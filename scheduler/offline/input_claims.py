@@ -97,12 +97,12 @@ class Claims:
         """The claim of the input that was made for the pod's extended resources, None where there is none."""
         return self._of_extended.get(uid_of_pod(pod))
 
-    def unused_name(self, namespace: str, base: str, seed: str) -> str:
+    def unused_name(self, namespace: str, name_prefix: str, seed: str) -> str:
         """A generated name that no claim of the namespace has, the same on every run."""
-        name = generated(base, seed)
+        name = generated(name_prefix, seed)
         while (namespace, name) in self.objects:
             seed = f"{seed}/again"
-            name = generated(base, seed)
+            name = generated(name_prefix, seed)
         return name
 
     def keep(self, found: InputClaim) -> None:
@@ -211,11 +211,11 @@ def _identified(claims: Mapping[tuple[str, str], InputClaim]) -> Iterator[tuple[
         yield key, found
 
 
-def owned_metadata(pod: Pod, name: str, base: str = "") -> dict[str, object]:
-    """The metadata of a claim that is the pod's. base: its generateName, where it has one."""
+def owned_metadata(pod: Pod, name: str, name_prefix: str = "") -> dict[str, object]:
+    """The metadata of a claim that is the pod's. name_prefix: its generateName, where it has one."""
     return {
         "name": name,
-        **({"generateName": base} if base else {}),
+        **({"generateName": name_prefix} if name_prefix else {}),
         "namespace": pod.namespace,
         "uid": uid_of("ResourceClaim", pod.namespace, name),
         "ownerReferences": [

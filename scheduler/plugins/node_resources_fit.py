@@ -101,7 +101,7 @@ def shortages(requests: PodRequests, infos: NodeInfos) -> Iterator[Shortage]:
         yield Shortage(resource, free < amount, allocatable < amount)
 
 
-def parts_missing(requests: PodRequests, infos: NodeInfos, nodes: Numbers) -> Floats:
+def fraction_missing(requests: PodRequests, infos: NodeInfos, nodes: Numbers) -> Floats:
     """How much of the requests these nodes lack: of each resource the part, from 0 to 1 for all of it, summed up."""
     missing = (infos.columns[PODS].free[nodes] < 1).astype(np.float64)
     for resource, amount in requests.amounts.items():

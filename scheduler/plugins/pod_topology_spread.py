@@ -88,15 +88,15 @@ def _rejections(cycle: Cycle, constraints: Sequence[SpreadConstraint], asked: Ma
 def _hard(cycle: Cycle, constraints: Sequence[SpreadConstraint]) -> Iterator[_Hard]:
     keys = frozenset(one.topology_key for one in constraints)
     for one in constraints:
-        taking_part = _taking_part(cycle, one, keys)
-        counts = cycle.infos.pods.in_domains(_like_it(cycle, one), taking_part)
-        present = taking_part.present
+        counted_domains = _counted_domains(cycle, one, keys)
+        counts = cycle.infos.pods.in_domains(_like_it(cycle, one), counted_domains)
+        present = counted_domains.present
         least = int(counts[present].min()) if len(present) >= max(one.min_domains, 1) else 0
         own = int(selects(one.selector, cycle.pod.labels))
         yield _Hard(cycle.infos.topology.domains(one.topology_key), counts + own - least, one.max_skew)
 
 
-def _taking_part(cycle: Cycle, constraint: SpreadConstraint, keys: frozenset[str]) -> Domains:
+def _counted_domains(cycle: Cycle, constraint: SpreadConstraint, keys: frozenset[str]) -> Domains:
     """The domains of the nodes that have all keys, and that the constraint's policies leave in."""
     topology = cycle.infos.topology
 
@@ -166,7 +166,7 @@ def _skew(cycle: Cycle, constraint: SpreadConstraint, scored: Flags, keys: froze
 def _in_domains(cycle: Cycle, constraint: SpreadConstraint, keys: frozenset[str]) -> Numbers:
     """By node number, how many pods the constraint selects in the node's domain; those elsewhere have one of theirs."""
     pods, domains = cycle.infos.pods, cycle.infos.topology.domains(constraint.topology_key)
-    within = pods.in_domains(_like_it(cycle, constraint), _taking_part(cycle, constraint, keys))
+    within = pods.in_domains(_like_it(cycle, constraint), _counted_domains(cycle, constraint, keys))
     elsewhere = 0
     if not keys and (unlabelled := ~domains.labelled & _included(cycle, constraint)).any():
         elsewhere = int(pods.on_nodes(_like_it(cycle, constraint))[unlabelled].sum())

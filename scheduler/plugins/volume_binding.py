@@ -36,7 +36,7 @@ _UNBOUND = "pod has unbound immediate PersistentVolumeClaims"
 
 
 @dataclass(frozen=True, slots=True)
-class _Claims:
+class _PodVolumeClaims:
     """The claims of a pod. waiting: those that are bound with it. immediate: those that should be bound already."""
 
     bound: Sequence[PersistentVolumeClaim]
@@ -45,7 +45,7 @@ class _Claims:
 
 
 @dataclass(frozen=True, slots=True)
-class _Outcome:
+class _FoundVolumes:
     """What becomes of a pod's claims on each node: what refuses it, by reason, and what its unbound claims would get.
 
     provisioned: claims, and where their volumes would have to be made.
@@ -104,7 +104,7 @@ def _missing(name: str, volume: ClaimVolume) -> str:
     return f'persistentvolumeclaim "{name}" not found'
 
 
-def _claims(cycle: Cycle) -> _Claims:
+def _claims(cycle: Cycle) -> _PodVolumeClaims:
     volumes = cycle.volumes
     bound: list[PersistentVolumeClaim] = []
     waiting: list[PersistentVolumeClaim] = []
@@ -114,7 +114,7 @@ def _claims(cycle: Cycle) -> _Claims:
             bound.append(claim)
         elif CLASSES not in volumes.unseen:
             (waiting if _waits(volumes, claim) else immediate).append(claim)
-    return _Claims(() if VOLUMES in volumes.unseen else bound, waiting, immediate)
+    return _PodVolumeClaims(() if VOLUMES in volumes.unseen else bound, waiting, immediate)
 
 
 def _own_claims(cycle: Cycle) -> Iterator[PersistentVolumeClaim]:
@@ -131,7 +131,7 @@ def _waits(volumes: Volumes, claim: PersistentVolumeClaim) -> bool:
     return found is not None and found.waits and not claim.volume
 
 
-def _outcome(cycle: Cycle, among: Mask) -> _Outcome:
+def _outcome(cycle: Cycle, among: Mask) -> _FoundVolumes:
     """What becomes of the claims on these nodes.
 
     Cost: some masks for a bound claim; for one that waits as of `matching`.
@@ -139,7 +139,7 @@ def _outcome(cycle: Cycle, among: Mask) -> _Outcome:
     volumes, claims = cycle.volumes, _claims(cycle)
     refused = list(_unreached(volumes, claims.bound, among))
     if not claims.waiting:
-        return _Outcome(refused)
+        return _FoundVolumes(refused)
     nodes = among & _not_pinned_elsewhere(cycle, claims.waiting)
     offers = list(matching(volumes, (one for one in claims.waiting if one.selected_node is None), nodes))
     pinned = [(one, nodes) for one in claims.waiting if one.selected_node is not None]
@@ -149,7 +149,7 @@ def _outcome(cycle: Cycle, among: Mask) -> _Outcome:
         for reason, lacking in _unprovisionable(volumes, claim, asked & nodes):
             refused.append((reason, lacking))
             nodes &= ~lacking
-    return _Outcome(refused, offers, provisioned)
+    return _FoundVolumes(refused, offers, provisioned)
 
 
 def _unreached(volumes: Volumes, bound: Iterable[PersistentVolumeClaim], left: Mask) -> Iterator[tuple[str, Mask]]:

@@ -13,7 +13,7 @@ from allocator.search.rules import Mask
 from scheduler.core_v1.label_selector import selects
 from scheduler.core_v1.persistent_volume import PersistentVolume
 from scheduler.core_v1.persistent_volume_claim import PersistentVolumeClaim
-from scheduler.state.free_volumes import Alike, Likeness
+from scheduler.state.free_volumes import AlikeVolumes, Likeness
 from scheduler.state.masks import union
 from scheduler.state.volumes import Volumes
 
@@ -49,7 +49,7 @@ class _Listed:
 class _Nearest:
     """The first volume that a node reaches, by what they are like; among these nodes."""
 
-    alike: Sequence[Alike]
+    alike: Sequence[AlikeVolumes]
     among: Mask
 
     @property
@@ -108,7 +108,7 @@ def _free(
             return
 
 
-def _good_enough(volumes: Volumes, claim: PersistentVolumeClaim) -> Iterator[Alike]:
+def _good_enough(volumes: Volumes, claim: PersistentVolumeClaim) -> Iterator[AlikeVolumes]:
     """Free volumes that the claim could get, the smallest first."""
     for like, alike in volumes.free.by_likeness(claim.storage_class):
         if _is_good_enough(claim, like):

@@ -113,7 +113,7 @@ class Queue:
         self._numbers = count()
         self._active: list[tuple[tuple[int, float, int], str]] = []
         self._backoff: list[tuple[float, int, str]] = []
-        self._waiting = _Waiting()
+        self._waiting = _WaitingPods()
         self._in_flight: dict[str, QueuedPod] = {}
         self._events: deque[Event] = deque()
         self._forgotten_events = 0
@@ -369,7 +369,7 @@ class Queue:
         return islice(self._events, entry.seen_events - self._forgotten_events, None)
 
 
-class _Waiting:
+class _WaitingPods:
     """The pods that wait for events, found by what they wait for."""
 
     def __init__(self) -> None:

@@ -67,13 +67,13 @@ class Refusals:
         """Write conditions until cancelled; in each namespace the one that waits longest first."""
         async with asyncio.TaskGroup() as writers:
             while True:
-                writers.create_task(self._write_in_turn(await self._queue.get()))
+                writers.create_task(self._write_when_allowed(await self._queue.get()))
 
     async def drain(self) -> None:
         """Return once all conditions are written or given up; `run` has to be running."""
         await self._queue.join()
 
-    async def _write_in_turn(self, uid: str) -> None:
+    async def _write_when_allowed(self, uid: str) -> None:
         try:
             if uid in self._waiting:
                 async with self._limit.of(self._waiting[uid][0].namespace):

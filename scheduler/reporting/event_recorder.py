@@ -85,7 +85,7 @@ class Said(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Series:
+class _EventSeries:
     """An event that is written or about to be. count: how often it was said; reported_at: when that was last written.
 
     said_at: when it was said last.
@@ -117,7 +117,7 @@ class Events:
         self._waiting = 0
         self._waiting_in: Counter[str] = Counter()
         self._limit = CallLimit(WRITERS, WRITERS_OF_NAMESPACE)
-        self._known: OrderedDict[Said, _Series] = OrderedDict()
+        self._known: OrderedDict[Said, _EventSeries] = OrderedDict()
 
     def scheduled(self, pod: PodKey, node: str) -> None:
         """The pod was bound, of which nothing is kept: it happens once."""
@@ -196,7 +196,7 @@ class Events:
 
     def _keep(self, said: Said, path: str, now: datetime) -> None:
         if path:
-            self._known[said] = _Series(path, now, now)
+            self._known[said] = _EventSeries(path, now, now)
             if len(self._known) > KNOWN_MAX:
                 self._known.popitem(last=False)
 

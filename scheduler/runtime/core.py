@@ -50,7 +50,7 @@ CHECK_S = 5.0
 """How often the invariants are looked at."""
 
 AGAIN_S = 1.0
-"""After that a part of the program begins again that has failed."""
+"""How long after a failure a component of the program restarts."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -143,7 +143,7 @@ class Core:
         sweep = self.kept("sweep", self._sweep_all_the_time)
         return [sweep, self.kept("claim statuses", self._claim_statuses.run)]
 
-    async def kept(self, part: str, work: Callable[[], Awaitable[None]]) -> None:
+    async def kept(self, component: str, work: Callable[[], Awaitable[None]]) -> None:
         """Do the work until cancelled; a failure is logged, and the work starts again."""
         logged = ""
         while True:
@@ -152,9 +152,9 @@ class Core:
             except Exception as error:  # noqa: BLE001 - whatever it is, it must not end the program
                 reason = f"{type(error).__name__}: {error}"
                 if reason != logged:
-                    _LOG.exception("%s failed; restarting it", part)
+                    _LOG.exception("%s failed; restarting it", component)
                 logged = reason
-                self._reporter.failed(part)
+                self._reporter.failed(component)
                 await asyncio.sleep(AGAIN_S)
             else:
                 return

@@ -58,7 +58,7 @@ class Point(StrEnum):
 
 
 class PointStatus(StrEnum):
-    """How a part of an attempt ended, in kube-scheduler's words."""
+    """How a phase of an attempt ended, in kube-scheduler's words."""
 
     SUCCESS = "Success"
     UNSCHEDULABLE = "Unschedulable"
@@ -144,12 +144,12 @@ class CommonMetrics:
             "leftover",
         )
 
-    def failed(self, part: str) -> None:
-        """A part of the program has failed at what it should not have, and begins again."""
-        self._failures[part].inc()
+    def failed(self, component: str) -> None:
+        """A component of the program has failed unexpectedly, and restarts."""
+        self._failures[component].inc()
 
     def passed(self, profile: str, point: Point, status: PointStatus, duration_s: float) -> None:
-        """A part of an attempt ended."""
+        """A phase of an attempt ended."""
         self._points_s[profile, point, status].observe(duration_s)
 
     def violated(self, invariant: Invariant) -> None:
@@ -268,7 +268,7 @@ def _doubling(first: float, number: int) -> Sequence[float]:
 
 def _in_quarters(bounds: Sequence[float]) -> Sequence[float]:
     """These bounds, and three more up to twice each: what is read from them is at most a quarter too much."""
-    return [bound * part for bound in bounds for part in (1.0, 1.25, 1.5, 1.75)]
+    return [bound * step for bound in bounds for step in (1.0, 1.25, 1.5, 1.75)]
 
 
 _DECISION_S = (*_in_quarters(_doubling(0.0000625, 9)), *_doubling(0.032, 10))

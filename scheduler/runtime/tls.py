@@ -40,7 +40,7 @@ class Certificates:
         self._newest = _context(files)
         self._trouble = ""
         self.context = _context(files)
-        self.context.sslobject_class = _Connection
+        self.context.sslobject_class = _TlsConnection
         self.context.sni_callback = self._choose
 
     @property
@@ -69,7 +69,7 @@ class Certificates:
             _LOG.info("reloaded certificates", extra={"file": str(self._files.certificate)})
 
 
-class _Connection(ssl.SSLObject):
+class _TlsConnection(ssl.SSLObject):
     """A connection whose client hears why its certificate is refused, as does who reads the log."""
 
     _refusal: ssl.SSLError | None = None

@@ -66,7 +66,7 @@ class Demand:
             fleet = self._cluster.fleet
             found: dict[Hashable, int] = {}
             for number in bits(fleet.all):
-                found.setdefault(fleet.kind(number), number)
+                found.setdefault(fleet.node_fingerprint(number), number)
             self._kinds = tuple(found.values())
         return self._kinds
 

@@ -22,7 +22,7 @@ from scheduler.core_v1.pod import Pod
 from scheduler.state.masks import Numbers, mask_of
 from scheduler.state.topology_domains import Domains, DomainSums, Topology
 
-MOST_KINDS = 256
+MOST_LABELLINGS = 256
 """Kinds of pods for which the matching terms are remembered; beyond, the least recently used one is forgotten."""
 
 MOST_WORDS = 1 << 18
@@ -54,7 +54,7 @@ class _Holders:
         return self.sums.by_domain
 
 
-class _PodKind:
+class _EqualPods:
     """Pods of a namespace that have the same labels: to terms they are alike. namespace_labels: as they are now."""
 
     def __init__(self, pod: Pod, namespace_labels: Labels) -> None:
@@ -76,20 +76,20 @@ class _PodKind:
 
 @dataclass(slots=True, eq=False)
 class _Matching(Generic[Term]):
-    """The terms that match a kind of pods, and who has them. version: of the terms that were looked at."""
+    """The terms that match these pods, and who has them. version: of the terms that were looked at."""
 
     found: Sequence[tuple[Term, _Holders]] = ()
     version: int = -1
 
 
-class _HeldTerms(Generic[Term]):
+class _TermIndex(Generic[Term]):
     """Terms of one sort. term_of: what looks at pods, of each of them."""
 
     def __init__(self, term_of: Callable[[Term], AffinityTerm]) -> None:
         self._term_of: Callable[[Term], AffinityTerm] = term_of
         self._holders: dict[Term, _Holders] = {}
         self._version = 0
-        self._matching: LruCache[Hashable, _Matching[Term]] = LruCache(MOST_KINDS, MOST_WORDS)
+        self._matching: LruCache[Hashable, _Matching[Term]] = LruCache(MOST_LABELLINGS, MOST_WORDS)
 
     def count(self, number: int, terms: Iterable[Term], sign: int) -> None:
         for term in terms:
@@ -102,13 +102,13 @@ class _HeldTerms(Generic[Term]):
                 del self._holders[term]
                 self._version += 1
 
-    def matching(self, kind: _PodKind) -> Sequence[tuple[Term, _Holders]]:
-        """Those that match pods of the kind. Cost: O(terms), where one has come or gone since they were asked for."""
+    def matching(self, pods: _EqualPods) -> Sequence[tuple[Term, _Holders]]:
+        """Those that match the pods. Cost: O(terms), where one has come or gone since they were asked for."""
         if not self._holders:
             return ()
-        known = self._matching.get(kind.key, kind.words, _Matching)
+        known = self._matching.get(pods.key, pods.words, _Matching)
         if known.version != self._version:
-            known.found = [one for one in self._holders.items() if kind.is_matched(self._term_of(one[0]))]
+            known.found = [one for one in self._holders.items() if pods.is_matched(self._term_of(one[0]))]
             known.version = self._version
         return known.found
 
@@ -119,9 +119,9 @@ class HeldTerms:
     def __init__(self, namespaces: Mapping[str, Labels], topology: Topology) -> None:
         self._namespaces = namespaces
         self._topology = topology
-        self._required: _HeldTerms[AffinityTerm] = _HeldTerms(lambda term: term)
-        self._required_anti: _HeldTerms[AffinityTerm] = _HeldTerms(lambda term: term)
-        self._preferred: _HeldTerms[WeightedTerm] = _HeldTerms(lambda weighted: weighted.term)
+        self._required: _TermIndex[AffinityTerm] = _TermIndex(lambda term: term)
+        self._required_anti: _TermIndex[AffinityTerm] = _TermIndex(lambda term: term)
+        self._preferred: _TermIndex[WeightedTerm] = _TermIndex(lambda weighted: weighted.term)
 
     def add(self, number: int, affinity: PodAffinity) -> None:
         """A pod on the node has these."""
@@ -138,7 +138,7 @@ class HeldTerms:
         gone since a pod like this was asked about.
         """
         kept = 0
-        for term, holders in self._required_anti.matching(self._kind_of(pod)):
+        for term, holders in self._required_anti.matching(self._pods_like(pod)):
             domains = self._topology.domains(term.topology_key)
             kept |= mask_of(domains.nodes_of(holders.in_domains(domains) > 0))
         return kept
@@ -149,16 +149,16 @@ class HeldTerms:
         The weight is below 0 for a term of anti-affinity. required_weight: of required terms of affinity. Cost: as of
         `kept_from`.
         """
-        kind = self._kind_of(pod)
-        required = self._required.matching(kind) if required_weight else ()
-        preferred = self._preferred.matching(kind)
+        pods = self._pods_like(pod)
+        required = self._required.matching(pods) if required_weight else ()
+        preferred = self._preferred.matching(pods)
         weighted = ((one.weight, one.term, holders) for one, holders in preferred)
         for weight, term, holders in chain(((required_weight, *one) for one in required), weighted):
             domains = self._topology.domains(term.topology_key)
             yield weight, domains.spread_out(holders.in_domains(domains))
 
-    def _kind_of(self, pod: Pod) -> _PodKind:
-        return _PodKind(pod, self._namespaces.get(pod.namespace, {}))
+    def _pods_like(self, pod: Pod) -> _EqualPods:
+        return _EqualPods(pod, self._namespaces.get(pod.namespace, {}))
 
     def _count(self, number: int, affinity: PodAffinity, sign: int) -> None:
         if affinity is NO_POD_AFFINITY:

@@ -39,7 +39,7 @@ class Group:
     nodes: Mask = 0
 
 
-class Alike:
+class AlikeVolumes:
     """Free volumes that are alike. labels: of the nodes."""
 
     def __init__(self, labels: NodeLabels) -> None:
@@ -124,7 +124,7 @@ class FreeVolumes:
     def __init__(self, labels: NodeLabels) -> None:
         self._labels = labels
         self._known: dict[str, PersistentVolume] = {}
-        self._alike: dict[str, dict[Likeness, Alike]] = {}
+        self._alike: dict[str, dict[Likeness, AlikeVolumes]] = {}
         self._meant: dict[ClaimKey, dict[str, PersistentVolume]] = {}
 
     def set(self, name: str, volume: PersistentVolume | None) -> None:
@@ -139,7 +139,7 @@ class FreeVolumes:
         """The volumes of that claim, or of another one of its name."""
         return iter(self._meant.get(claim, {}).values())
 
-    def by_likeness(self, storage_class: str) -> list[tuple[Likeness, Alike]]:
+    def by_likeness(self, storage_class: str) -> list[tuple[Likeness, AlikeVolumes]]:
         """The free volumes of the class, the smallest first."""
         return sorted(self._alike.get(storage_class, {}).items(), key=lambda one: one[0].capacity)
 
@@ -149,7 +149,7 @@ class FreeVolumes:
         elif volume.phase == AVAILABLE:
             alike, like = self._alike.setdefault(volume.storage_class, {}), _likeness(volume)
             if like not in alike:
-                alike[like] = Alike(self._labels)
+                alike[like] = AlikeVolumes(self._labels)
             alike[like].put(volume)
 
     def _take(self, volume: PersistentVolume) -> None:

@@ -33,7 +33,7 @@ class Miscounted(ValueError):
 
 
 @dataclass(slots=True)
-class Column:
+class ResourceColumn:
     """One resource on all nodes. free: allocatable less what pods request; below 0 where they request too much."""
 
     allocatable: Numbers
@@ -58,7 +58,7 @@ class NodeInfos:
 
     def __init__(self, namespaces: Mapping[str, Labels]) -> None:
         self.namespaces = namespaces
-        self.columns: dict[str, Column] = {}
+        self.columns: dict[str, ResourceColumn] = {}
         self.scored_cpu = np.zeros(_FEWEST_ROWS, np.int64)
         self.scored_memory = np.zeros(_FEWEST_ROWS, np.int64)
         self.ports = UsedPorts()
@@ -130,10 +130,12 @@ class NodeInfos:
         self.scored_memory[taken.number] += sign * taken.requests.scored_memory
         self.by_row.touch(taken.number)
 
-    def _column(self, resource: str) -> Column:
+    def _column(self, resource: str) -> ResourceColumn:
         found = self.columns.get(resource)
         if found is None:
-            found = self.columns[resource] = Column(np.zeros(self.size, np.int64), np.zeros(self.size, np.int64))
+            found = self.columns[resource] = ResourceColumn(
+                np.zeros(self.size, np.int64), np.zeros(self.size, np.int64)
+            )
             for taken in self._taken.values():
                 found.free[taken.number] -= taken.requests.amounts.get(resource, 0)
             self.by_row.forget(self.size)
@@ -153,6 +155,6 @@ class NodeInfos:
         self.by_row.forget(self.size)
 
 
-def _offer(column: Column, number: int, amount: int) -> None:
+def _offer(column: ResourceColumn, number: int, amount: int) -> None:
     column.free[number] += amount - column.allocatable[number]
     column.allocatable[number] = amount

@@ -110,7 +110,7 @@ class _Answer:
 
 
 @dataclass(slots=True, eq=False)
-class _Alike:
+class _PodsOnNodes:
     """Pods with the same labels, by node number. answers: those that count them, of all kept ones as of a version."""
 
     pods: PodLabels
@@ -127,7 +127,7 @@ class PodCounts:
 
     def __init__(self, namespaces: Mapping[str, Labels], size: int) -> None:
         self._namespaces = namespaces
-        self._alike: dict[_Key, _Alike] = {}
+        self._alike: dict[_Key, _PodsOnNodes] = {}
         self._size = size
         self._version = 0
         self._answers = _no_answers()
@@ -180,7 +180,7 @@ class PodCounts:
         key = pods.namespace, frozenset(pods.labels.items()), pods.is_deleting
         alike = self._alike.get(key)
         if alike is None:
-            alike = self._alike[key] = _Alike(pods)
+            alike = self._alike[key] = _PodsOnNodes(pods)
         alike.on_nodes[number] += sign
         if not alike.on_nodes[number]:
             del alike.on_nodes[number]
@@ -189,7 +189,7 @@ class PodCounts:
         for answer in self._answers_counting(alike):
             answer.add(number, sign)
 
-    def _answers_counting(self, alike: _Alike) -> Sequence[_Answer]:
+    def _answers_counting(self, alike: _PodsOnNodes) -> Sequence[_Answer]:
         """Cost: O(answers), where one has come or gone since such a pod was counted."""
         if alike.version != self._version:
             labels = self._namespaces.get(alike.pods.namespace, {})

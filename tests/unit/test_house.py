@@ -1,5 +1,6 @@
 """The names of the house: a file and a class are found by their names alone."""
 
+import ast
 from collections import defaultdict
 from pathlib import Path
 
@@ -24,3 +25,12 @@ def test_files_of_one_name_mean_the_same() -> None:
     shared = {name: paths for name, paths in rooms.items() if len(paths) > 1 and name != "__init__"}
     assert {name: paths for name, paths in shared.items() if name not in SAME_ROLE} == {}
     assert shared.keys() == SAME_ROLE, "names that are no longer shared"
+
+
+def test_no_two_classes_have_one_name() -> None:
+    places = defaultdict(list)
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                places[node.name.lstrip("_")].append(f"{path.relative_to(ROOT)}:{node.lineno}")
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}

@@ -21,7 +21,7 @@ from scheduler.client.connection import Connection
 from scheduler.client.errors import ApiError, ApiStatus
 from scheduler.core_v1.pod import Pod, PodClaim
 from scheduler.decision.cluster import Cluster
-from scheduler.live.loop import Loop, LoopParts
+from scheduler.live.loop import Loop, LoopDependencies
 from scheduler.queue.queue import Queue
 from scheduler.reporting.condition_writer import Refusals
 from scheduler.reporting.event_recorder import Events
@@ -149,7 +149,7 @@ class AttemptsRoom:
         self.attempts = Attempts(
             cluster, binder, self._given_back, concurrency=2, is_tried=self.queue.is_tried, waits_for_devices=True
         )
-        parts = LoopParts(cluster, self.queue, binder, self.attempts, *reported, metrics)
+        parts = LoopDependencies(cluster, self.queue, binder, self.attempts, *reported, metrics)
         self.loop = Loop(parts, lambda: self.now, lambda: False)
 
     def _given_back(self, event: Event, _: str) -> None:

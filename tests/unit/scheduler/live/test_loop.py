@@ -22,7 +22,7 @@ from scheduler.client.errors import ApiError, ApiStatus
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.schedule_result import Failed, OutOfTime, ScheduleResult
-from scheduler.live.loop import LEFT_S, PROBE_S, Loop, LoopParts
+from scheduler.live.loop import LEFT_S, PROBE_S, Loop, LoopDependencies
 from scheduler.queue.queue import Queue
 from scheduler.reporting.condition_writer import Refusals
 from scheduler.reporting.event_recorder import Events
@@ -90,7 +90,7 @@ class LoopRoom:
         self.attempts = Attempts(
             cluster, binder, self._given_back, concurrency=8, is_tried=self.queue.is_tried, waits_for_devices=True
         )
-        parts = LoopParts(cluster, self.queue, binder, self.attempts, events, refusals, metrics)
+        parts = LoopDependencies(cluster, self.queue, binder, self.attempts, events, refusals, metrics)
         self.is_outdated = False
         self.loop = Loop(parts, lambda: self.now, lambda: self.is_outdated, is_dry=is_dry)
 
