@@ -37,6 +37,14 @@ class Selector:
     whole: str
 
 
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What a selector says of its devices. accepted: of how many it is true. failing: on which it fails."""
+
+    accepted: int
+    failing: tuple[Device, ...]
+
+
 @dataclass(eq=False)
 class Manifests:
     """The input. devices: of the newest generation of each pool. fleet: all nodes, with nothing in use."""
@@ -63,7 +71,7 @@ class Manifests:
 
     def _compiles(self, expression: str) -> bool:
         try:
-            self.matching(expression)
+            cel.compile(expression, self.environment)
         except cel.CompileError:
             return False
         return True
@@ -93,14 +101,18 @@ class Manifests:
         membership = Membership(device_class, self.environment)
         return [device for device in self.devices if membership.has(device)]
 
-    def matching(self, expression: str) -> Matching:
-        """The expression, with the answers that are known of it."""
-        if expression not in self._matching:
-            self._matching[expression] = Matching(expression, self.environment)
-        return self._matching[expression]
+    def answers(self, selector: Selector) -> Answers:
+        """What the selector says. Cost: O(its devices), once for equal selectors of equal classes."""
+        key = selector.expression, selector.whole
+        if key not in self._answers:
+            matching = Matching(selector.expression, self.environment)
+            found = [(device, matching.of(device)) for device in selector.devices]
+            failing = tuple(device for device, answer in found if answer is None)
+            self._answers[key] = Answers(sum(answer is True for _, answer in found), failing)
+        return self._answers[key]
 
     @cached_property
-    def _matching(self) -> dict[str, Matching]:
+    def _answers(self) -> dict[tuple[str, str], Answers]:
         return {}
 
     @cached_property

@@ -10,9 +10,7 @@ from scheduler.checks.lint.manifests import Manifests
 def _check(manifests: Manifests) -> Iterator[Observation]:
     explaining = Selectors(manifests.environment)
     for one in manifests.selectors:
-        matching = manifests.matching(one.expression)
-        failing = [device for device in one.devices if matching.of(device) is None]
-        if failing:
+        if failing := manifests.answers(one).failing:
             error = explaining.error(one.expression, failing[0])
             message = f"fails on {len(failing)} of {one.whole} ({len(one.devices)}), first on {failing[0].id}: {error}"
             yield Observation(one.subject, message, one.field)

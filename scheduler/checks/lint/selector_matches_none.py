@@ -10,8 +10,7 @@ from scheduler.checks.lint.manifests import Manifests, Selector
 
 def _check(manifests: Manifests) -> Iterator[Observation]:
     for one in manifests.selectors:
-        matching = manifests.matching(one.expression)
-        if one.devices and not any(matching.of(device) for device in one.devices):
+        if one.devices and not manifests.answers(one).accepted:
             message = f"accepts none of {one.whole} ({len(one.devices)}){_meant(manifests, one)}"
             yield Observation(one.subject, message, one.field)
 

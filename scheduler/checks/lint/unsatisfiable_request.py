@@ -1,6 +1,6 @@
 """A claim fits no node, even if nothing is in use."""
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 
 from allocator.explain.text import summary
 from allocator.fleet.fleet import Fleet
@@ -15,9 +15,21 @@ def _check(manifests: Manifests) -> Iterator[Observation]:
     if not manifests.fleet.all:
         return
     invalid = {error.subject for error in manifests.inventory.errors}
+    reasons: dict[Hashable, str] = {}
     for asked in manifests.asked:
-        if str(asked.subject) not in invalid and (reason := _reason(manifests.fleet, asked.claim)):
+        if str(asked.subject) in invalid:
+            continue
+        question = _question(asked.claim)
+        if question not in reasons:
+            reasons[question] = _reason(manifests.fleet, asked.claim)
+        if reason := reasons[question]:
             yield Observation(asked.subject, f"fits no node, even if nothing is in use: {reason}", asked.path)
+
+
+def _question(claim: Claim) -> Hashable:
+    """Equal for claims that ask for the same: most are made of a few templates."""
+    requests = tuple((one.name, tuple(way.fingerprint for way in one.alternatives)) for one in claim.requests)
+    return requests, claim.constraints, claim.unknown_fields
 
 
 def _reason(fleet: Fleet, claim: Claim) -> str:
