@@ -167,13 +167,13 @@ class AnswerCache:
         snapshot = self._current.value
         try:
             view = snapshot.view(node.node)
-            told_apart = distinctions(snapshot, view, question.claims, self._decider.is_cancelled)
+            distinguished = distinctions(snapshot, view, question.claims, self._decider.is_cancelled)
         except AllocationError:
             return self._new_counting(answers, node, question)
         values = answers.values.of_node(self._nodes.fingerprints, group.fingerprint, node.node, node.pools)
-        known = answers.by_distinctions.get((values, told_apart))
+        known = answers.by_distinctions.get((values, distinguished))
         if known is None:
-            known = answers.by_distinctions[values, told_apart] = self._new_counting(answers, node, question)
+            known = answers.by_distinctions[values, distinguished] = self._new_counting(answers, node, question)
         return known
 
     def _new_counting(self, answers: Answers, node: FleetNode, question: DeviceQuestion) -> Counting:

@@ -1,7 +1,7 @@
 """CEL's `quantity(...)`: Kubernetes quantities in selectors, such as the capacities of a device.
 
-The values are `cel.values.quantity.Quantity`. The reference returns sums by pointer, and its equality then tells them
-from other quantities: `q.add(r) == s` is fine, `s == q.add(r)` is an error.
+The values are `cel.values.quantity.Quantity`. The reference returns sums by pointer, which its equality does not
+accept on the right: `q.add(r) == s` is fine, `s == q.add(r)` is an error.
 Source: k8s.io/apiserver/pkg/cel/library/quantity.go, with the costs of cost.go.
 """
 

@@ -299,9 +299,9 @@ def _counts_in_words(written: Mapping[str, int]) -> Iterator[str]:
 def _write(texts: Iterable[str]) -> None:
     """To standard output, many at a time."""
     kept, size = [], 0
-    for piece in texts:
-        kept.append(piece)
-        size += len(piece)
+    for text in texts:
+        kept.append(text)
+        size += len(text)
         if size >= _CHUNK:
             click.echo("".join(kept), nl=False)
             kept, size = [], 0

@@ -139,12 +139,12 @@ def run_case(plan: Plan, case: Case, progress: Callable[[int, int], None] = lamb
 @contextmanager
 def _silenced() -> Iterator[None]:
     """What is said of the input was said before; an end of the command is an error of the scenario."""
-    told = io.StringIO()
+    warnings = io.StringIO()
     try:
-        with redirect_stderr(told):
+        with redirect_stderr(warnings):
             yield
     except SystemExit as end:
-        raise ScenarioFailed(told.getvalue().removeprefix("dra: ").rstrip()) from end
+        raise ScenarioFailed(warnings.getvalue().removeprefix("dra: ").rstrip()) from end
 
 
 _CLOCKS = Clocks(time.perf_counter, time.process_time)

@@ -43,8 +43,8 @@ def loads(text: bytes) -> Any:
     """The value, in which free-form JSON is `RawJson`. Raises orjson.JSONDecodeError."""
     if not any(mark in text for mark in _MARKS):
         return orjson.loads(text)
-    parts, values = _taken_out(text)
-    found = orjson.loads(b"".join(parts))
+    texts, values = _taken_out(text)
+    found = orjson.loads(b"".join(texts))
     _put_back(found, values)
     return found
 
@@ -82,15 +82,15 @@ def _as_it_is(value: object) -> orjson.Fragment:
 
 
 def _taken_out(text: bytes) -> tuple[list[bytes], list[RawJson]]:
-    """The parts between free-form values, with a number in place of each, and these values."""
-    parts: list[bytes] = []
+    """The texts between free-form values, with a number in place of each, and these values."""
+    texts: list[bytes] = []
     values: list[RawJson] = []
     at, ends = 0, _Ends(text)
     while (found := _FREE_FORM.search(text, at)) and (end := ends.of(found.end())):
-        parts += (text[at : found.end()], b"%d" % len(values))
+        texts += (text[at : found.end()], b"%d" % len(values))
         values.append(RawJson(text[found.end() : end]))
         at = end
-    return [*parts, text[at:]], values
+    return [*texts, text[at:]], values
 
 
 def _put_back(found: object, values: list[RawJson]) -> None:

@@ -119,7 +119,7 @@ def _ignorable(judged: Judged) -> Iterator[Trap]:
         yield Trap(Severity.ERROR, path, value=True, consequence=consequence, remedy="false")
     if not judged.is_authoritative and not extender.ignorable:
         consequence = "no pod is placed while the extender is unavailable, although it only advises"
-        yield Trap(Severity.WARNING, path, _said(extender, "ignorable"), consequence, "true")
+        yield Trap(Severity.WARNING, path, _set_value(extender, "ignorable"), consequence, "true")
 
 
 def _node_cache(judged: Judged) -> Iterator[Trap]:
@@ -128,7 +128,7 @@ def _node_cache(judged: Judged) -> Iterator[Trap]:
             "each call contains all nodes as whole objects, and kube-scheduler scores the nodes in the answer "
             "as if no pod were on them"
         )
-        value = _said(judged.extender, "node_cache_capable")
+        value = _set_value(judged.extender, "node_cache_capable")
         yield Trap(Severity.WARNING, judged.path("nodeCacheCapable"), value, consequence, "true")
 
 
@@ -203,7 +203,7 @@ def _sampled(judged: Judged, path: str, value: object) -> Trap:
 def _address(judged: Judged) -> Iterator[Trap]:
     extender, path = judged.extender, judged.path("urlPrefix")
     url = _url_of(extender)
-    value = _said(extender, "url_prefix")
+    value = _set_value(extender, "url_prefix")
     if url.scheme not in ("http", "https") or not url.hostname:
         yield Trap(Severity.ERROR, path, value, "not a URL: no call can be made", "https://HOST:9443/v1")
     elif url.scheme == "http" and not _is_local(extender):
@@ -256,7 +256,7 @@ def _timeout(judged: Judged) -> Iterator[Trap]:
             f"kube-scheduler waits {timeout} for a bind, of which the extender reserves {ROLLBACK_S:g}s for undoing "
             "its writes: the rest is not enough to write and verify, and pods are retried again and again"
         )
-        value = _said(extender, "http_timeout")
+        value = _set_value(extender, "http_timeout")
         remedy = "30s, and the same in the extender's httpTimeoutSeconds"
         yield Trap(Severity.WARNING, judged.path("httpTimeout"), value, consequence, remedy)
 
@@ -265,7 +265,7 @@ def _weight(judged: Judged) -> Iterator[Trap]:
     extender = judged.extender
     if extender.prioritize_verb and extender.weight <= 0:
         consequence = "kube-scheduler does not start: prioritizeVerb requires a weight above 0"
-        yield Trap(Severity.ERROR, judged.path("weight"), _said(extender, "weight"), consequence, "5")
+        yield Trap(Severity.ERROR, judged.path("weight"), _set_value(extender, "weight"), consequence, "5")
 
 
 _SERVED: Mapping[Mode, Mapping[str, str]] = {
@@ -340,7 +340,7 @@ def _lease(judged: Judged) -> Iterator[Trap]:
         consequence = (
             f"it shares the lease {DEFAULT_LEASE} with the cluster's own kube-scheduler, and only one of the two works"
         )
-        value = _said(election, "resource_name")
+        value = _set_value(election, "resource_name")
         yield Trap(Severity.WARNING, "leaderElection.resourceName", value, consequence, judged.profiles[0].name)
 
 
@@ -359,9 +359,9 @@ def _default_scheduler(judged: Judged) -> Iterator[Trap]:
             yield Trap(Severity.WARNING, path, value, consequence, remedy)
 
 
-def _said(part: KubeExtender | KubeLeaderElection, field: str) -> object:
+def _set_value(section: KubeExtender | KubeLeaderElection, field: str) -> object:
     """What the file says; None where it says nothing."""
-    return getattr(part, field) if field in part.model_fields_set else None
+    return getattr(section, field) if field in section.model_fields_set else None
 
 
 def _at(points: Sequence[str]) -> str:

@@ -85,19 +85,19 @@ class Access:
         return found
 
     async def _review(self, token: str, verb: str, path: str) -> AccessAnswer:
-        who = await self._said(_TOKENS, "authentication.k8s.io/v1", "TokenReview", {"token": token})
+        who = await self._reviewed(_TOKENS, "authentication.k8s.io/v1", "TokenReview", {"token": token})
         if not who.get("authenticated"):
             return _NO_TOKEN
         user = who.get("user") or {}
         name = str(user.get("username") or "")
         about = {field: user[field] for field in ("uid", "groups", "extra") if field in user}
         wanted = {**about, "user": name, "nonResourceAttributes": {"verb": verb, "path": path}}
-        may = await self._said(_ACCESS, "authorization.k8s.io/v1", "SubjectAccessReview", wanted)
+        may = await self._reviewed(_ACCESS, "authorization.k8s.io/v1", "SubjectAccessReview", wanted)
         if may.get("allowed") and not may.get("denied"):
             return _ALLOWED
         return AccessAnswer(403, f'user "{name}" cannot {verb} path "{path}"')
 
-    async def _said(self, path: str, version: str, kind: str, spec: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def _reviewed(self, path: str, version: str, kind: str, spec: Mapping[str, Any]) -> Mapping[str, Any]:
         """The status of a review."""
         review = {"apiVersion": version, "kind": kind, "spec": spec}
         answer = await self._api.request("POST", path, body=review, timeout_s=REVIEW_TIMEOUT_S)

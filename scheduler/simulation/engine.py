@@ -163,18 +163,18 @@ class Simulation:
             case Placed() as chosen:
                 self._commit(entry, look, chosen)
             case NotPlaced(refusal):
-                self._tell(entry, reasons=refusal.reasons, message=refusal.message)
+                self._report(entry, reasons=refusal.reasons, message=refusal.message)
                 if self._retries:
                     self._queue.refused(entry.pod.uid, refusal, self.now)
                 else:
                     self._queue.done(entry.pod.uid)
             case Failed(reason) | UnplacedPod(reason=reason):
-                self._tell(entry, failure=reason)
+                self._report(entry, failure=reason)
                 self._queue.done(entry.pod.uid)
             case PlacedPod() as placed:
                 self._keep(placed)
                 self._queue.done(entry.pod.uid)
-                self._tell(entry, node=placed.node)
+                self._report(entry, node=placed.node)
 
     def _look(self, pod: Pod) -> Look:
         """What is to be placed of the pod. Without any node it is refused like others, and waits for one to join."""
@@ -188,7 +188,7 @@ class Simulation:
         placed = self._placement.commit(look, chosen)
         self._keep(placed)
         self._queue.done(uid)
-        self._tell(entry, node=chosen.node)
+        self._report(entry, node=chosen.node)
         self._note(PodChanged(entry.pod, replace(entry.pod, node_name=placed.node)))
         if (duration := self._durations.get(uid)) is not None:
             self._ends[uid] = number = next(self._numbers)
@@ -199,7 +199,7 @@ class Simulation:
         self.placed[placed.pod.uid] = placed
         self._on_node.setdefault(placed.node, {})[placed.pod.uid] = None
 
-    def _tell(
+    def _report(
         self,
         entry: QueuedPod,
         *,

@@ -334,12 +334,12 @@ def _series(points: Sequence[_Point], causes: Sequence[Mapping[str, float]]) -> 
     )
 
 
-def _share(part: float, whole: float) -> float:
-    return 100 * part / whole if whole else 0.0
+def _share(amount: float, whole: float) -> float:
+    return 100 * amount / whole if whole else 0.0
 
 
-def _percent(part: int, whole: int) -> float:
-    return round(_share(part, whole), _DIGITS)
+def _percent(amount: int, whole: int) -> float:
+    return round(_share(amount, whole), _DIGITS)
 
 
 def _zero(value: float) -> float:

@@ -65,8 +65,8 @@ def slices(machine: Machine, host: Host) -> Iterator[Json]:
 
 def _pool(host: Host, published: PublishedDevices) -> Iterator[Json]:
     most = _DEVICES_OF_COUNTERS if published.counter_sets else _DEVICES_OF_SLICE
-    contents = [{"sharedCounters": part} for part in _parts(published.counter_sets, _COUNTER_SETS_OF_SLICE)]
-    contents += [{"devices": part} for part in _parts(published.devices, most)]
+    contents = [{"sharedCounters": part} for part in _chunks(published.counter_sets, _COUNTER_SETS_OF_SLICE)]
+    contents += [{"devices": part} for part in _chunks(published.devices, most)]
     pool = {"name": host.name, "generation": 1, "resourceSliceCount": len(contents)}
     for number, content in enumerate(contents):
         metadata = {"name": f"{host.name}-{published.driver}-{number}"}
@@ -74,7 +74,7 @@ def _pool(host: Host, published: PublishedDevices) -> Iterator[Json]:
         yield {"apiVersion": API, "kind": "ResourceSlice", "metadata": metadata, "spec": spec}
 
 
-def _parts(things: Sequence[T], most: int) -> Iterator[Sequence[T]]:
+def _chunks(things: Sequence[T], most: int) -> Iterator[Sequence[T]]:
     return (things[start : start + most] for start in range(0, len(things), most))
 
 

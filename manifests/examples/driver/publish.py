@@ -72,7 +72,7 @@ class PublishedPool:
 
     @property
     def hash(self) -> str:
-        """What tells whether the pool is published already as it should be."""
+        """A hash of all that is published: equal if nothing has to be written."""
         return hashlib.sha256(json.dumps([self.reach, self.devices], sort_keys=True).encode()).hexdigest()[:16]
 
     def slices(self, generation: int) -> Iterator[Json]:

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
+import pytest
+
 from scheduler.attempt.claim_objects import FENCE, allocation_of, consumers_of, results_of
 from scheduler.attempt.intent import ANNOTATION
 from scheduler.client import api_resources
@@ -16,6 +18,7 @@ from scheduler.client.api_resources import PODS
 from scheduler.client.connection import connect
 from scheduler.state.claim_index import FINALIZER
 from tests.controlplane.contents import ensure_namespace, restore
+from tests.controlplane.ours import WITHOUT_LEASE, Scheduler, scheduler
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.rest import CLAIM, CLASS, NODE, POD, SLICE, TEMPLATE, ApiError, Json, Kind, RestClient
 from tests.integration.live.world import reported
@@ -50,6 +53,29 @@ def furnish(api: RestClient, nodes: int, devices: int, drivers: Sequence[str] = 
     restore(api, objects)
 
 
+def furnished(nodes: int, devices: int, drivers: Sequence[str] = (GPU,)) -> Any:
+    """The fixture `fleet` of a module: a client of a cluster with these nodes. Any: of a fixture's type."""
+
+    @pytest.fixture(scope="module")
+    def fleet(plane: ControlPlane) -> RestClient:
+        api = plane.client()
+        furnish(api, nodes, devices, drivers)
+        return api
+
+    return fleet
+
+
+def emptied() -> Any:
+    """The fixture `api` of a module: a client of its fleet, whose pods go after each test."""
+
+    @pytest.fixture
+    def api(plane: ControlPlane, fleet: RestClient) -> Iterator[RestClient]:
+        yield fleet
+        empty(plane)
+
+    return api
+
+
 def _slice(node: str, driver: str, devices: int) -> Json:
     pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
     found = [{"name": f"dev-{number}"} for number in range(devices)]
@@ -78,6 +104,19 @@ def a_claim(name: str, driver: str = GPU) -> Json:
     """A claim of nobody's for one device of the driver."""
     request = {"name": "r", "exactly": {"deviceClassName": driver}}
     return _object(CLAIM, name, NAMESPACE, spec={"devices": {"requests": [request]}})
+
+
+def lose_one_of_two(plane: ControlPlane, api: RestClient, pods: Sequence[Json]) -> None:
+    """Two schedulers place the pods, and one is killed under way; return when the other one has placed all of them."""
+    with scheduler(plane, WITHOUT_LEASE, name="survivor"):
+        victim = Scheduler(plane, WITHOUT_LEASE, name="victim")
+        try:
+            victim.await_readyz()
+            send(plane, pods)
+            await_placed(api, len(pods) // 4)
+        finally:
+            victim.kill()
+        await_all_placed(api, len(pods))
 
 
 def send(plane: ControlPlane, pods: Iterable[Json]) -> None:
