@@ -7,7 +7,7 @@ from allocator.cluster.read_key import ReadKey
 from allocator.model import Device, DeviceClass
 
 
-class Matching:
+class ExpressionAnswers:
     """An expression and its answers so far. Raises cel.CompileError where it does not compile."""
 
     def __init__(self, expression: str, environment: cel.Environment) -> None:
@@ -34,10 +34,10 @@ class Membership:
 
     def __init__(self, device_class: DeviceClass, environment: cel.Environment) -> None:
         self.name = device_class.name
-        self._selectors: list[Matching] | None = []
+        self._selectors: list[ExpressionAnswers] | None = []
         for selector in device_class.selectors:
             try:
-                self._selectors.append(Matching(selector or "", environment))
+                self._selectors.append(ExpressionAnswers(selector or "", environment))
             except cel.CompileError:
                 self._selectors = None
                 break

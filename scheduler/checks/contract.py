@@ -9,7 +9,7 @@ Checked = TypeVar("Checked")
 """What the rules of a command look at."""
 
 
-class Level(StrEnum):
+class FindingLevel(StrEnum):
     """How bad it is, in the words of SARIF."""
 
     ERROR = "error"
@@ -21,7 +21,7 @@ class Level(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class ObjectName:
     """The object that something is wrong with. namespace: empty for objects of the cluster."""
 
     kind: str
@@ -36,7 +36,7 @@ class Subject:
 class Observation:
     """Something that a rule finds. field: the path in the object, or empty."""
 
-    subject: Subject
+    subject: ObjectName
     message: str
     field: str = ""
 
@@ -49,7 +49,7 @@ class Check(Generic[Checked]):
     """
 
     name: str
-    level: Level
+    level: FindingLevel
     summary: str
     advice: str
     check: Callable[[Checked], Iterable[Observation]]

@@ -6,7 +6,7 @@ from typing import Any
 import click
 import orjson
 
-from scheduler.checks.contract import Check, CheckFinding, Level
+from scheduler.checks.contract import Check, CheckFinding, FindingLevel
 from scheduler.cli.ending import print_to_stderr
 from scheduler.input.inventory import Inventory
 from scheduler.output.check_results import junit, list_of, sarif, table
@@ -19,13 +19,13 @@ output_option = click.option(
 )
 fail_on_option = click.option(
     "--fail-on",
-    type=click.Choice([*map(str, Level), NEVER]),
-    default=str(Level.ERROR),
+    type=click.Choice([*map(str, FindingLevel), NEVER]),
+    default=str(FindingLevel.ERROR),
     show_default=True,
     help="Exit with 1 if there is a finding of this level, or of a worse one.",
 )
 
-_WORST_FIRST = (Level.ERROR, Level.WARNING, Level.NOTE)
+_WORST_FIRST = (FindingLevel.ERROR, FindingLevel.WARNING, FindingLevel.NOTE)
 
 EXIT_CODES = """
 \b
@@ -51,10 +51,10 @@ def print_findings(  # noqa: PLR0913 - one for each thing that is printed
     return int(_fails(numbers, fail_on))
 
 
-def _fails(numbers: dict[Level, int], fail_on: str) -> bool:
+def _fails(numbers: dict[FindingLevel, int], fail_on: str) -> bool:
     if fail_on == NEVER:
         return False
-    counting = _WORST_FIRST[: _WORST_FIRST.index(Level(fail_on)) + 1]
+    counting = _WORST_FIRST[: _WORST_FIRST.index(FindingLevel(fail_on)) + 1]
     return any(numbers[level] for level in counting)
 
 

@@ -17,7 +17,7 @@ from scheduler.decision.cluster import Cluster
 from scheduler.input.inventory import Inventory
 from scheduler.offline.input_claims import Claims
 from scheduler.offline.snapshot_cluster import cluster_of
-from scheduler.output.status_report import TABLES, ClassRoom, Report, object_of, overview
+from scheduler.output.status_report import TABLES, ClassRoom, StatusReport, object_of, overview
 from scheduler.status.claim_status import claim_statuses
 from scheduler.status.tally import by_class, by_driver, by_namespace, by_node, tallies
 
@@ -86,12 +86,12 @@ def _print_status(inventory: Inventory, features: Features, by: str | None, outp
         click.echo(TABLES[by](report) if by else overview(report))
 
 
-def _report(inventory: Inventory, features: Features) -> Report:
+def _report(inventory: Inventory, features: Features) -> StatusReport:
     claims_of_input = Claims(inventory)
     cluster = cluster_of(inventory, claims_of_input, inventory.pods, features)
     pools = list(pool_statuses(cluster.fleet.current))
     members = [Membership(one, features.environment) for one in sorted(inventory.classes, key=lambda one: one.name)]
-    return Report(
+    return StatusReport(
         pools,
         drivers=tallies(pools, by_driver),
         classes=tallies(pools, by_class(members), [one.name for one in members]),

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from scheduler.checks.contract import Check, CheckFinding, Level, Subject
+from scheduler.checks.contract import Check, CheckFinding, FindingLevel, ObjectName
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE
 from scheduler.input.documents import Place
 from scheduler.output.columns import aligned
@@ -51,7 +51,7 @@ def _object(one: AnyFinding, places: Places) -> Json:
     }
 
 
-def _place(subject: Subject, places: Places) -> Place | None:
+def _place(subject: ObjectName, places: Places) -> Place | None:
     return places.get((subject.kind, subject.namespace or DEFAULT_NAMESPACE, subject.name))
 
 
@@ -97,7 +97,7 @@ def junit(found: Sequence[AnyFinding], rules: Sequence[AnyCheck], suite: str) ->
     by_rule: dict[str, list[AnyFinding]] = {rule.name: [] for rule in rules}
     for one in found:
         by_rule[one.rule.name].append(one)
-    failing = sum(1 for rule in rules if by_rule[rule.name] and rule.level is not Level.NOTE)
+    failing = sum(1 for rule in rules if by_rule[rule.name] and rule.level is not FindingLevel.NOTE)
     root = Element("testsuites")
     counts = {"tests": str(len(rules)), "failures": str(failing), "errors": "0", "skipped": "0"}
     own = SubElement(root, "testsuite", {"name": suite, **counts})
@@ -112,7 +112,7 @@ def junit(found: Sequence[AnyFinding], rules: Sequence[AnyCheck], suite: str) ->
 def _report(case: Element, rule: AnyCheck, found: Sequence[AnyFinding]) -> None:
     lines = [printable(f"{one.observation.subject}: {one.observation.message}") for one in found]
     text = "\n".join([*lines, rule.advice])
-    if rule.level is Level.NOTE:
+    if rule.level is FindingLevel.NOTE:
         SubElement(case, "system-out").text = text
     else:
         SubElement(case, "failure", {"message": rule.summary, "type": str(rule.level)}).text = text

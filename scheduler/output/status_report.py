@@ -30,7 +30,7 @@ class ClassRoom:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class StatusReport:
     """What there is to be shown. rooms: by class."""
 
     pools: Sequence[PoolStatus]
@@ -42,7 +42,7 @@ class Report:
     claims: Sequence[ClaimStatus]
 
 
-def overview(report: Report) -> str:
+def overview(report: StatusReport) -> str:
     """Drivers, classes with the largest claim that fits, and pools with problems."""
     rooms = [_room_text(report.rooms.get(one.name)) for one in report.classes]
     texts = [_tally_table("DRIVER", report.drivers), _tally_table("CLASS", report.classes, "LARGEST CLAIM", rooms)]
@@ -73,28 +73,28 @@ def _room_text(room: ClassRoom | None) -> str:
     return f"{devices}, on {number} nodes"
 
 
-def class_table(report: Report) -> str:
+def class_table(report: StatusReport) -> str:
     """A line for each class."""
     rooms = [_room_text(report.rooms.get(one.name)) for one in report.classes]
     return _tally_table("CLASS", report.classes, "LARGEST CLAIM", rooms)
 
 
-def driver_table(report: Report) -> str:
+def driver_table(report: StatusReport) -> str:
     """A line for each driver."""
     return _tally_table("DRIVER", report.drivers)
 
 
-def node_table(report: Report) -> str:
+def node_table(report: StatusReport) -> str:
     """A line for each node with devices, or without any."""
     return _tally_table("NODE", report.nodes)
 
 
-def namespace_table(report: Report) -> str:
+def namespace_table(report: StatusReport) -> str:
     """A line for each namespace whose claims hold devices."""
     return _tally_table("NAMESPACE", report.namespaces)
 
 
-def pool_table(report: Report) -> str:
+def pool_table(report: StatusReport) -> str:
     """A line for each pool, with the counters of which something is in use."""
     groups = []
     lines = []
@@ -117,7 +117,7 @@ def _amount_text(amount: Amount) -> str:
     return f"{amount.left} of {amount.total}"
 
 
-def device_table(report: Report) -> str:
+def device_table(report: StatusReport) -> str:
     """A line for each device, with its holders and what is left of it."""
     users = {str(one.claim): one.users for one in report.claims}
     rows = [_device_row(device, users) for pool in report.pools for device in pool.devices]
@@ -135,7 +135,7 @@ def _listed(names: Sequence[str]) -> str:
     return ",".join(names) or "-"
 
 
-TABLES: Mapping[str, Callable[[Report], str]] = {
+TABLES: Mapping[str, Callable[[StatusReport], str]] = {
     "driver": driver_table,
     "class": class_table,
     "pool": pool_table,
@@ -160,7 +160,7 @@ def _tally_table(title: str, groups: Sequence[Tally], last: str = "", cells: Seq
     return aligned(header, rows, _NUMBERS)
 
 
-def object_of(report: Report) -> Json:
+def object_of(report: StatusReport) -> Json:
     """Everything, whatever the tables show."""
     return {
         "apiVersion": API_VERSION,

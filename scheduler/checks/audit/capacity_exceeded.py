@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from scheduler.checks.audit.cluster_state import ClusterState
-from scheduler.checks.contract import Check, Level, Observation, Subject
+from scheduler.checks.contract import Check, FindingLevel, ObjectName, Observation
 
 
 def _check(state: ClusterState) -> Iterator[Observation]:
@@ -12,12 +12,12 @@ def _check(state: ClusterState) -> Iterator[Observation]:
             if amount.left.sign < 0:
                 shares = f"shares of claims {', '.join(device.holders)}"
                 message = f"capacity {name} is {amount.total}, but {shares} take {-amount.left} more"
-                yield Observation(Subject("device", str(device.device.id)), message)
+                yield Observation(ObjectName("device", str(device.device.id)), message)
 
 
 CAPACITY_EXCEEDED = Check(
     "capacity-exceeded",
-    Level.ERROR,
+    FindingLevel.ERROR,
     "The shares of a device add up to more than its capacity.",
     "Delete pods until the shares fit. Let one scheduler allocate the devices of a driver, or run `dra guard serve`.",
     _check,

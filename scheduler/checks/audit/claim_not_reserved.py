@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from scheduler.checks.audit.cluster_state import ClusterState, claim_subject
-from scheduler.checks.contract import Check, Level, Observation
+from scheduler.checks.contract import Check, FindingLevel, Observation
 
 
 def _check(state: ClusterState) -> Iterator[Observation]:
@@ -18,7 +18,7 @@ def _check(state: ClusterState) -> Iterator[Observation]:
 
 CLAIM_NOT_RESERVED = Check(
     "claim-not-reserved",
-    Level.WARNING,
+    FindingLevel.WARNING,
     "An allocated claim is reserved for nobody, so that its devices are taken for nothing.",
     "If this lasts, check that kube-controller-manager runs: it deallocates such claims. Delete claims nobody needs.",
     _check,

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from scheduler.checks.audit.cluster_state import ClusterState, claim_subject
-from scheduler.checks.contract import Check, Level, Observation
+from scheduler.checks.contract import Check, FindingLevel, Observation
 from scheduler.state.claim_index import FINALIZER
 
 
@@ -17,7 +17,7 @@ _FIELD = "metadata.finalizers"
 
 CLAIM_WITHOUT_FINALIZER = Check(
     "claim-without-finalizer",
-    Level.ERROR,
+    FindingLevel.ERROR,
     "An allocated claim can be deleted while its devices are in use.",
     f"Add the finalizer {FINALIZER} to the claim, or delete its pods. A scheduler that allocates has to add it first.",
     _check,

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from allocator.status.pool_status import PoolStatus
-from scheduler.checks.contract import Subject
+from scheduler.checks.contract import ObjectName
 from scheduler.core_v1.pod import Pod
 from scheduler.state.claim_index import ClaimObject
 
@@ -22,11 +22,11 @@ class ClusterState:
     knows_pods: bool
 
 
-def claim_subject(found: ClaimObject) -> Subject:
+def claim_subject(found: ClaimObject) -> ObjectName:
     """The claim."""
-    return Subject("ResourceClaim", found.claim.name, found.claim.namespace)
+    return ObjectName("ResourceClaim", found.claim.name, found.claim.namespace)
 
 
-def pool_subject(pool: PoolStatus) -> Subject:
+def pool_subject(pool: PoolStatus) -> ObjectName:
     """The pool, which is no object of its own: slices make it."""
-    return Subject("pool", f"{pool.id.driver}/{pool.id.pool}")
+    return ObjectName("pool", f"{pool.id.driver}/{pool.id.pool}")

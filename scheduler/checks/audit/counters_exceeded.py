@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from scheduler.checks.audit.cluster_state import ClusterState, pool_subject
-from scheduler.checks.contract import Check, Level, Observation
+from scheduler.checks.contract import Check, FindingLevel, Observation
 
 
 def _check(state: ClusterState) -> Iterator[Observation]:
@@ -17,7 +17,7 @@ def _check(state: ClusterState) -> Iterator[Observation]:
 
 COUNTERS_EXCEEDED = Check(
     "counters-exceeded",
-    Level.ERROR,
+    FindingLevel.ERROR,
     "The devices in use of a pool consume more of a counter than there is.",
     "Delete pods until the devices fit. Let one scheduler allocate the devices of a driver, or run `dra guard serve`.",
     _check,

@@ -3,19 +3,19 @@
 from collections.abc import Iterator
 
 from scheduler.checks.audit.cluster_state import ClusterState
-from scheduler.checks.contract import Check, Level, Observation, Subject
+from scheduler.checks.contract import Check, FindingLevel, ObjectName, Observation
 
 
 def _check(state: ClusterState) -> Iterator[Observation]:
     for pool in state.pools:
         for device, holders in pool.unpublished.items():
-            subject = Subject("device", f"{pool.id.driver}/{pool.id.pool}/{device}")
+            subject = ObjectName("device", f"{pool.id.driver}/{pool.id.pool}/{device}")
             yield Observation(subject, f"is no longer published, but allocated to {', '.join(holders)}")
 
 
 DEVICE_NOT_PUBLISHED = Check(
     "device-not-published",
-    Level.WARNING,
+    FindingLevel.WARNING,
     "A claim holds a device that its driver no longer publishes.",
     "Check the driver on that node. If the device is gone for good, delete the pods of the claim.",
     _check,

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from scheduler.checks.audit.cluster_state import ClusterState
-from scheduler.checks.contract import Check, Level, Observation, Subject
+from scheduler.checks.contract import Check, FindingLevel, ObjectName, Observation
 from scheduler.core_v1.pod import Pod, PodClaim
 
 
@@ -12,7 +12,7 @@ def _check(state: ClusterState) -> Iterator[Observation]:
         if pod.node_name and not pod.is_over:
             for number, entry in enumerate(pod.claims):
                 if problem := _problem(state, pod, entry):
-                    subject = Subject("Pod", pod.name, pod.namespace)
+                    subject = ObjectName("Pod", pod.name, pod.namespace)
                     message = f"is bound to node {pod.node_name}, but {problem}"
                     yield Observation(subject, message, f"spec.resourceClaims[{number}]")
 
@@ -35,7 +35,7 @@ def _problem(state: ClusterState, pod: Pod, entry: PodClaim) -> str:
 
 POD_WITHOUT_DEVICES = Check(
     "pod-without-devices",
-    Level.ERROR,
+    FindingLevel.ERROR,
     "A pod is bound to a node without its devices, so that the kubelet does not start it.",
     "Delete the pod, so that it is scheduled again. A pod with spec.nodeName set by hand has to be scheduled instead.",
     _check,

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from scheduler.checks.audit.cluster_state import ClusterState, pool_subject
-from scheduler.checks.contract import Check, Level, Observation
+from scheduler.checks.contract import Check, FindingLevel, Observation
 
 
 def _check(state: ClusterState) -> Iterator[Observation]:
@@ -14,7 +14,7 @@ def _check(state: ClusterState) -> Iterator[Observation]:
 
 POOL_PROBLEM = Check(
     "pool-problem",
-    Level.WARNING,
+    FindingLevel.WARNING,
     "A pool is incomplete or contradicts itself, so that none of its devices is allocated.",
     "A pool is incomplete for a moment while its driver publishes it anew. If this lasts, check the driver.",
     _check,

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from allocator.api.allocation import Consumer
 from scheduler.checks.audit.cluster_state import ClusterState, claim_subject
-from scheduler.checks.contract import Check, Level, Observation
+from scheduler.checks.contract import Check, FindingLevel, Observation
 from scheduler.core_v1.pod import Pod
 
 
@@ -32,7 +32,7 @@ def _problem(namespace: str, consumer: Consumer, pods: Mapping[tuple[str, str], 
 
 RESERVED_FOR_MISSING_POD = Check(
     "reserved-for-missing-pod",
-    Level.WARNING,
+    FindingLevel.WARNING,
     "A claim is reserved for a pod that is gone or has ended.",
     "If this lasts, check that kube-controller-manager runs: it removes such reservations.",
     _check,

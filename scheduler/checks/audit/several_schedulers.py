@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from scheduler.checks.audit.cluster_state import ClusterState
-from scheduler.checks.contract import Check, Level, Observation, Subject
+from scheduler.checks.contract import Check, FindingLevel, ObjectName, Observation
 
 _DEFAULT = "default-scheduler"
 
@@ -18,12 +18,12 @@ def _check(state: ClusterState) -> Iterator[Observation]:
     for driver, named in sorted(by_driver.items()):
         if len(named) > 1:
             message = f"its devices are allocated by schedulers {', '.join(sorted(named))}"
-            yield Observation(Subject("driver", driver), message)
+            yield Observation(ObjectName("driver", driver), message)
 
 
 SEVERAL_SCHEDULERS = Check(
     "several-schedulers",
-    Level.WARNING,
+    FindingLevel.WARNING,
     "Several schedulers allocate the devices of one driver: the API server does not keep them from giving one twice.",
     "Let one scheduler allocate the devices of a driver, or run `dra guard serve`. Schedulers of one process are safe.",
     _check,

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from scheduler.checks.contract import Check, Level, Observation, Subject
+from scheduler.checks.contract import Check, FindingLevel, ObjectName, Observation
 from scheduler.checks.lint.manifests import Manifests
 
 
@@ -17,12 +17,12 @@ def _check(manifests: Manifests) -> Iterator[Observation]:
                 first.setdefault((device.driver, name), str(device.id))
     for (driver, name), number in sorted(found.items()):
         message = f"capacity {name} has no requestPolicy on {number} shared devices, first on {first[driver, name]}"
-        yield Observation(Subject("driver", driver), message)
+        yield Observation(ObjectName("driver", driver), message)
 
 
 CAPACITY_WITHOUT_POLICY = Check(
     "capacity-without-policy",
-    Level.WARNING,
+    FindingLevel.WARNING,
     "A device can be shared, but a claim that does not ask for an amount of this capacity takes all of it.",
     "Publish a requestPolicy with a default, or have every request name an amount.",
     _check,

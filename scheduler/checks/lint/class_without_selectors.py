@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from scheduler.checks.contract import Check, Level, Observation, Subject
+from scheduler.checks.contract import Check, FindingLevel, ObjectName, Observation
 from scheduler.checks.lint.manifests import Manifests
 
 
@@ -10,13 +10,13 @@ def _check(manifests: Manifests) -> Iterator[Observation]:
     for one in manifests.classes:
         if not one.selectors:
             yield Observation(
-                Subject("DeviceClass", one.name), "selects every device of every driver", "spec.selectors"
+                ObjectName("DeviceClass", one.name), "selects every device of every driver", "spec.selectors"
             )
 
 
 CLASS_WITHOUT_SELECTORS = Check(
     "class-without-selectors",
-    Level.WARNING,
+    FindingLevel.WARNING,
     "A class without selectors stands for every device of every driver.",
     'Add a selector, such as device.driver == "gpu.example.com".',
     _check,

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from scheduler.checks.contract import Check, Level, Observation, Subject
+from scheduler.checks.contract import Check, FindingLevel, ObjectName, Observation
 from scheduler.checks.lint.manifests import Manifests
 from scheduler.input.documents import Finding
 
@@ -12,17 +12,17 @@ def _check(manifests: Manifests) -> Iterator[Observation]:
         yield Observation(_subject(error), f"{error.message} ({error.place})")
 
 
-def _subject(error: Finding) -> Subject:
+def _subject(error: Finding) -> ObjectName:
     kind, _, name = error.subject.partition(" ")
     namespace, slash, rest = name.partition("/")
     if not kind:
-        return Subject("file", str(error.place.file))
-    return Subject(kind, rest, namespace) if slash else Subject(kind, name)
+        return ObjectName("file", str(error.place.file))
+    return ObjectName(kind, rest, namespace) if slash else ObjectName(kind, name)
 
 
 INVALID_OBJECT = Check(
     "invalid-object",
-    Level.ERROR,
+    FindingLevel.ERROR,
     "The API server would refuse an object.",
     "Correct the field that the message names.",
     _check,

@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from allocator.api.allocation import RESERVED_FOR_MAX
 from allocator.api.requests import REQUESTS_MAX
 from allocator.requests.candidates import MAX_RESULTS
-from scheduler.checks.contract import Check, Level, Observation, Subject
+from scheduler.checks.contract import Check, FindingLevel, ObjectName, Observation
 from scheduler.checks.lint.manifests import Manifests
 
 NEAR = 0.9
 """Share of a limit from which on it is reported."""
 
-Use = tuple[Subject, str, int, int]
+Use = tuple[ObjectName, str, int, int]
 """Object, field, how many there are, and at most."""
 
 
@@ -31,13 +31,13 @@ def _of_requests(manifests: Manifests) -> Iterator[Use]:
 
 def _of_claims(manifests: Manifests) -> Iterator[Use]:
     for (namespace, name), found in sorted(manifests.inventory.claims.items()):
-        subject = Subject("ResourceClaim", name, namespace)
+        subject = ObjectName("ResourceClaim", name, namespace)
         yield subject, "status.reservedFor", len(found.reserved_for), RESERVED_FOR_MAX
 
 
 NEAR_LIMIT = Check(
     "near-limit",
-    Level.WARNING,
+    FindingLevel.WARNING,
     "An object is close to a limit of the API.",
     "Split it: several claims for a pod, or several claims for many pods.",
     _check,

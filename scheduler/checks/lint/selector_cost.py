@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import cel
-from scheduler.checks.contract import Check, Level, Observation
+from scheduler.checks.contract import Check, FindingLevel, Observation
 from scheduler.checks.lint.manifests import Manifests
 
 NEAR = 0.8
@@ -20,7 +20,7 @@ def _check(manifests: Manifests) -> Iterator[Observation]:
 
 SELECTOR_COST = Check(
     "selector-cost",
-    Level.WARNING,
+    FindingLevel.WARNING,
     "A selector is nearly as expensive as the API server allows.",
     "Put cheap conditions first, and do not nest all(...), exists(...), map(...) and filter(...).",
     _check,

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from allocator.cluster.selectors import Selectors
-from scheduler.checks.contract import Check, Level, Observation
+from scheduler.checks.contract import Check, FindingLevel, Observation
 from scheduler.checks.lint.manifests import Manifests
 
 
@@ -18,7 +18,7 @@ def _check(manifests: Manifests) -> Iterator[Observation]:
 
 SELECTOR_FAILS = Check(
     "selector-fails",
-    Level.ERROR,
+    FindingLevel.ERROR,
     "A selector fails on a device. kube-scheduler gives up a node if it comes to such a device.",
     "Ask for the driver first, and for attributes that a device may lack with has(...) or with .? and orValue(...).",
     _check,

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from scheduler.checks.contract import Check, Level, Observation
+from scheduler.checks.contract import Check, FindingLevel, Observation
 from scheduler.checks.lint.manifests import Manifests
 
 
@@ -14,7 +14,7 @@ def _check(manifests: Manifests) -> Iterator[Observation]:
 
 SELECTOR_MATCHES_ALL = Check(
     "selector-matches-all",
-    Level.NOTE,
+    FindingLevel.NOTE,
     "A selector accepts every device that it is asked of.",
     "This is usual where a cluster has one kind of device. Otherwise, check the selector.",
     _check,

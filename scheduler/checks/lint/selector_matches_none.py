@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import cel
 from allocator.did_you_mean import did_you_mean
-from scheduler.checks.contract import Check, Level, Observation
-from scheduler.checks.lint.manifests import Manifests, Selector
+from scheduler.checks.contract import Check, FindingLevel, Observation
+from scheduler.checks.lint.manifests import CheckedSelector, Manifests
 
 
 def _check(manifests: Manifests) -> Iterator[Observation]:
@@ -15,7 +15,7 @@ def _check(manifests: Manifests) -> Iterator[Observation]:
             yield Observation(one.subject, message, one.field)
 
 
-def _meant(manifests: Manifests, selector: Selector) -> str:
+def _meant(manifests: Manifests, selector: CheckedSelector) -> str:
     """What may be misspelt: attributes that it reads and no device has."""
     paths = cel.compile(selector.expression, manifests.environment).reads.paths
     read = {f"{path[1]}/{path[2]}" for path in paths if len(path) == 3 and path[0] == "attributes"}
@@ -26,7 +26,7 @@ def _meant(manifests: Manifests, selector: Selector) -> str:
 
 SELECTOR_MATCHES_NONE = Check(
     "selector-matches-none",
-    Level.WARNING,
+    FindingLevel.WARNING,
     "A selector accepts no device.",
     "Compare the attributes and values in it with what drivers publish: kubectl get resourceslices -o yaml.",
     _check,

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from allocator.did_you_mean import did_you_mean
 from allocator.model import Constraint
-from scheduler.checks.contract import Check, Level, Observation
+from scheduler.checks.contract import Check, FindingLevel, Observation
 from scheduler.checks.lint.manifests import Manifests
 
 
@@ -28,7 +28,7 @@ def _named(constraint: Constraint) -> tuple[str, str]:
 
 UNKNOWN_ATTRIBUTE = Check(
     "unknown-attribute",
-    Level.ERROR,
+    FindingLevel.ERROR,
     "A constraint names an attribute that no device has, so that the claim fits nowhere.",
     "Name an attribute that the devices have, with its domain: gpu.example.com/numaNode.",
     _check,

@@ -7,7 +7,7 @@ from allocator.fleet.fleet import Fleet
 from allocator.model import Claim
 from allocator.outcome import AllocationError
 from allocator.search.rules import bits
-from scheduler.checks.contract import Check, Level, Observation
+from scheduler.checks.contract import Check, FindingLevel, Observation
 from scheduler.checks.lint.manifests import Manifests
 
 
@@ -46,7 +46,7 @@ def _reason(fleet: Fleet, claim: Claim) -> str:
 
 UNSATISFIABLE_REQUEST = Check(
     "unsatisfiable-request",
-    Level.ERROR,
+    FindingLevel.ERROR,
     "A claim fits no node, even if nothing is in use.",
     "Run `dra explain claim/NAMESPACE/NAME PATH...`: it shows what each check removes, and what would help.",
     _check,
