@@ -271,7 +271,7 @@ class Simulation:
             yield pod
 
     def _evict(self, pods: Iterable[Pod]) -> None:
-        """The pods lose their node and their own claims, and are pending again, as if recreated by their controllers."""
+        """The pods lose their node and their own claims, and are pending again: their controllers recreate them."""
         evicted = list(pods)
         for pod in evicted:
             self._ends.pop(pod.uid, None)
