@@ -3,8 +3,8 @@
 Clients that open connections and send nothing cannot block it:
 
 - At the limit of open connections, a new connection is closed at once.
-- At the limit of TLS handshakes in progress, no connection is accepted until a handshake ends. If none does, the oldest is
-  closed once it has lasted a second: a handshake that makes progress takes milliseconds.
+- At the limit of TLS handshakes in progress, no connection is accepted until a handshake ends. If none does, the oldest
+  is closed once it has lasted a second: a handshake that makes progress takes milliseconds.
 - A handshake that lasts ten seconds is closed in any case.
 """
 
