@@ -22,7 +22,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "guard": ("scheduler.cli.guard", "Run the webhook that prevents a device from being allocated twice."),
     "lint": ("scheduler.cli.lint", "Check classes, claims and templates against devices."),
     "scheduler": ("scheduler.cli.scheduler", "Run and configure the live scheduler of a cluster."),
-    "simulate": ("scheduler.cli.simulate", "Simulate arrivals and departures of pods, by several policies."),
+    "simulate": ("scheduler.cli.simulate", "Simulate arrivals and departures of pods, and compare policies."),
     "status": ("scheduler.cli.status", "Print how many devices are free, and who holds others."),
     "verify": ("scheduler.cli.verify", "Replay recorded cases and compare the answers."),
 }
