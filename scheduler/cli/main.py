@@ -25,11 +25,12 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "simulate": ("scheduler.cli.simulate", "Simulate arrivals and departures of pods, and compare policies."),
     "status": ("scheduler.cli.status", "Print how many devices are free, and who holds others."),
     "verify": ("scheduler.cli.verify", "Replay recorded cases and compare the answers."),
+    "whatif": ("scheduler.cli.whatif", "Print what a change of the cluster does to the placement."),
 }
 """Name to (module, which has `command`; what help says)."""
 
 
-_READING = (["allocate"], ["audit"], ["claims"], ["explain"], ["lint"], ["status"])
+_READING = (["allocate"], ["audit"], ["claims"], ["explain"], ["lint"], ["status"], ["whatif"])
 """Subcommands that read files: what they produce is kept until they end, and is garbage all at once then."""
 
 
