@@ -1,4 +1,4 @@
-# The program in an environment of its own, the allocator compiled, without compiler or rights.
+# The program in its own environment, with the compiled allocator; no compiler, no root.
 #   docker build -t dra-scheduler:0.1.0 .
 FROM python:3.11 AS build
 WORKDIR /src
@@ -10,7 +10,7 @@ COPY pyproject.toml setup.py README.md LICENSE ./
 COPY cel/ cel/
 COPY allocator/ allocator/
 COPY scheduler/ scheduler/
-# What builds stays behind; so does pip, which nobody needs in there.
+# Build tools and pip are not part of the image.
 RUN /build/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /dist . \
  && /venv/bin/pip install --no-deps --no-index /dist/*.whl \
  && /venv/bin/python -m compileall -q /venv/lib \

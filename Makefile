@@ -7,20 +7,20 @@ BIN    := $(VENV)/bin
 UV     := $(BIN)/uv
 PREFIX ?= $(HOME)/.local/dra
 
-# What is measured is what an install gives: the allocator compiled, unless DRA_COMPILE=0 or there is no C compiler.
-# The safe path keeps this folder's sources from being found first.
+# Benchmarks measure what an installation gives: the compiled allocator, unless DRA_COMPILE=0 or there is no C compiler.
+# PYTHONSAFEPATH keeps the sources in this folder from being imported instead.
 COMPILED     := .cache/compiled
 AS_INSTALLED := PYTHONSAFEPATH=1 PYTHONPATH=$(if $(filter 0,$(DRA_COMPILE)),,$(CURDIR)/$(COMPILED):)$(CURDIR)
 BUILT        := $(if $(filter 0,$(DRA_COMPILE)),,$(COMPILED)/.built)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo install test check format lock clean bench-allocator bench-cel bench-e2e bench-extender bench-failover bench-offline bench-traces peer-check plugins-check fuzz-cel mutants soak cluster demo-live compiled
+.PHONY: help demo install test check format lock clean bench-allocator bench-cel bench-cycle bench-e2e bench-extender bench-failover bench-offline bench-traces peer-check plugins-check fuzz-cel mutants soak cluster demo-live compiled
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 demo: $(VENV)/.run ## place the pods of the bundled example fleet
-	$(BIN)/dra allocate manifests/examples/fleet || test $$? -eq 1 # one pod of the fleet asks for more than there is
+	$(BIN)/dra allocate manifests/examples/fleet || test $$? -eq 1 # one pod of the fleet requests more than any node has
 
 install: $(BIN)/python ## install into PREFIX (~/.local/dra), compiled if there is a C compiler (DRA_COMPILE=0: not compiled)
 	$(BIN)/pip install --quiet --require-hashes -r requirements/build.txt
@@ -31,72 +31,75 @@ install: $(BIN)/python ## install into PREFIX (~/.local/dra), compiled if there 
 	$(PREFIX)/bin/pip install --quiet --no-deps --no-index --force-reinstall .cache/dist/*.whl
 	$(PREFIX)/bin/dra --version
 
-test: check ## all that has to pass: style, types, direction of imports, tests
+test: check ## run all checks and tests (the same as check)
 
-check: $(VENV)/.dev ## the one gate, run by people and by CI
+check: $(VENV)/.dev ## check style, types and imports, and run all tests, as CI does
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -q -n auto --dist loadfile --no-loadscope-reorder -p tests.second_run
 
-format: $(VENV)/.dev ## rewrite the sources in the one format
+format: $(VENV)/.dev ## format the sources
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench-allocator: $(VENV)/.bench $(BUILT) ## the allocator beside the reference (needs Go): table, JSON, plot
+bench-allocator: $(VENV)/.bench $(BUILT) ## compare the allocator with the reference (needs Go): table, JSON, plot
 	$(AS_INSTALLED) $(BIN)/python -m benchmarks.allocator.run $(ARGS)
 
 compiled: export DRA_COMPILE = 1
-compiled: $(COMPILED)/.built ## the allocator compiled by mypyc (needs a C compiler), in .cache/compiled
+compiled: $(COMPILED)/.built ## compile the allocator with mypyc (needs a C compiler) into .cache/compiled
 
-bench-cel: $(VENV)/.bench ## selectors over 100,000 devices beside cel-go (needs Go): table, JSON
+bench-cel: $(VENV)/.bench ## compare selectors over 100,000 devices with cel-go (needs Go): table, JSON
 	$(BIN)/python -m benchmarks.cel.run $(ARGS)
 
-bench-e2e: $(VENV)/.bench $(BUILT) ## pods bound on a real control plane, also with our extender, beside kube-scheduler (needs Go once): table, JSON, plot
+bench-cycle: $(VENV)/.bench $(BUILT) ## measure decisions alone at up to 15,000 nodes, compared with kube-scheduler's plugins (needs Go): table, JSON
+	$(AS_INSTALLED) $(BIN)/python -m benchmarks.cycle.run $(ARGS)
+
+bench-e2e: $(VENV)/.bench $(BUILT) ## bind pods on a real control plane, compared with kube-scheduler (needs Go once): table, JSON, plot
 	$(AS_INSTALLED) $(BIN)/python -m benchmarks.endtoend.run $(ARGS)
 
-bench-extender: $(VENV)/.bench $(BUILT) ## filter calls about 5,000 nodes to the extender on a real control plane (needs Go once): table, JSON
+bench-extender: $(VENV)/.bench $(BUILT) ## call the extender about 5,000 nodes on a real control plane (needs Go once): table, JSON
 	$(AS_INSTALLED) $(BIN)/python -m benchmarks.extender.run $(ARGS)
 
-bench-failover: $(VENV)/.bench $(BUILT) ## the leader of two replicas ends while 1,500 pods wait on a real control plane (needs Go once): table, JSON
+bench-failover: $(VENV)/.bench $(BUILT) ## stop the leader while 1,500 pods wait on a real control plane (needs Go once): table, JSON
 	$(AS_INSTALLED) $(BIN)/python -m benchmarks.failover.run $(ARGS)
 
-bench-offline: $(VENV)/.run $(BUILT) ## `dra allocate` on 5,000 nodes, with none, a tenth and all of 10,000 pods refused: table, JSON
+bench-offline: $(VENV)/.run $(BUILT) ## measure `dra allocate` on 5,000 nodes with none, a tenth and all of 10,000 pods refused: table, JSON
 	$(AS_INSTALLED) $(BIN)/python -m benchmarks.offline.run $(ARGS)
 
-bench-traces: $(VENV)/.run $(BUILT) ## openb workloads of TRACES=FOLDER by all policies, beside the recorded curves
+bench-traces: $(VENV)/.run $(BUILT) ## replay the openb workloads in TRACES=FOLDER with all policies, and compare with the recorded curves
 	$(AS_INSTALLED) $(BIN)/python -m benchmarks.traces.run --traces $(TRACES) $(ARGS)
 
-peer-check: $(VENV)/.dev ## compare with the reference (needs Go) on N random cases from a SEED
+peer-check: $(VENV)/.dev ## compare with the reference (needs Go) on N random cases of a SEED
 	PEER_N=$(or $(N),20000) PEER_SEED=$(or $(SEED),1) $(BIN)/pytest -q tests/differential/test_allocation.py
 
-plugins-check: $(VENV)/.dev ## compare with kube-scheduler's plugins (needs Go) on N random clusters from a SEED
+plugins-check: $(VENV)/.dev ## compare with kube-scheduler's plugins (needs Go) on N random clusters of a SEED
 	PLUGINS_N=$(or $(N),20000) PLUGINS_SEED=$(or $(SEED),1) $(BIN)/pytest -q tests/differential/test_plugins.py
 
-fuzz-cel: $(VENV)/.dev ## break expressions for a minute (ARGS="--seconds 0": without end)
+fuzz-cel: $(VENV)/.dev ## fuzz expressions for a minute (ARGS="--seconds 0": without end)
 	$(BIN)/python -m tests.fuzz.cel_expressions $(ARGS)
 
-mutants: $(VENV)/.dev ## break allocator and scheduler in N random places from a SEED, and print what no test notices
+mutants: $(VENV)/.dev ## mutate allocator and scheduler in N random places of a SEED, and print mutants that no test detects
 	$(BIN)/python -m tests.mutants.run --count $(or $(N),200) --seed $(or $(SEED),1) $(ARGS)
 
-soak: $(VENV)/.dev ## a hostile tenant beside others on a real control plane for MINUTES=N from a SEED (needs Go once): figures, verdict
+soak: $(VENV)/.dev ## run a hostile tenant beside others on a real control plane for MINUTES=N (needs Go once): figures, verdict
 	$(BIN)/python -m tests.soak.run --minutes $(or $(MINUTES),2) --seed $(or $(SEED),1) $(ARGS)
 
-cluster: $(VENV)/.run ## a Kubernetes control plane with a small fleet (needs Go once), until Ctrl-C
+cluster: $(VENV)/.run ## run a Kubernetes control plane with a small fleet until Ctrl-C (needs Go once)
 	$(BIN)/python -m tests.controlplane.cluster $(ARGS)
 
-demo-live: $(VENV)/.run ## control plane, fleet, scheduler, fifty pods, who got what; all stopped again (needs Go once)
+demo-live: $(VENV)/.run ## schedule fifty pods on a control plane, print the result and stop (needs Go once)
 	$(BIN)/python -m tests.controlplane.demo $(ARGS)
 
-lock: $(BIN)/python ## write the locked requirements anew from pyproject.toml
+lock: $(BIN)/python ## update the locked requirements from pyproject.toml
 	$(BIN)/pip install --quiet uv
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header pyproject.toml -o requirements/run.txt
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --extra dev pyproject.toml -o requirements/dev.txt
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --extra bench pyproject.toml -o requirements/bench.txt
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header requirements/build.in -o requirements/build.txt
 
-clean: ## remove what the other targets made
+clean: ## remove everything that the other targets created
 	rm -rf $(VENV) .cache .import_linter_cache .mypy_cache .ruff_cache .pytest_cache .hypothesis build *.egg-info
 
 $(BIN)/python:

@@ -58,7 +58,7 @@ class Release:
     claim's configuration is written once for each request that it names. counter_slices_reach_all: a slice with
     counter sets belongs to every node's pools. capacity_errors_skip: a request that a capacity's arithmetic cannot
     hold refuses the device and not the claim. full_devices_leave_all: `All` leaves out devices whose capacity is used.
-    empty_shares_charge: a share is charged to its device's counters again where the shares before it tell no capacity.
+    empty_shares_charge: a share is charged to its device's counters again where the shares before it name no capacity.
     combined_slices: a slice with counter sets offers its devices too; later it is a slice of counters only.
     keeps_combined_slices: such slices may be there, of before.
     """

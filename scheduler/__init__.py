@@ -1,1 +1,1 @@
-"""Everything that touches the world: input, output, the command line."""
+"""Everything outside the decision for one node: input and output, the API server, scheduling, the command line."""

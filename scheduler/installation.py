@@ -1,7 +1,7 @@
-"""Is the program installed whole, and is it compiled? The three import packages are also names of other distributions.
+"""Verifies the installation: the three import packages are also names of other distributions.
 
-An installer overwrites one by the other without a word, and the program would then run a stranger's
-code under our names; so each package must have exactly one owner.
+An installer silently overwrites one with the other, and the program would then run foreign code. So each package must
+have exactly one owner. Also reports whether the allocator is compiled.
 """
 
 import re

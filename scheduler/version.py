@@ -1,3 +1,3 @@
-"""The version of dra-scheduler, in the one place that says it."""
+"""The version of dra-scheduler, defined only here."""
 
 VERSION = "0.1.0"

@@ -36,8 +36,8 @@ from cel.values.quantity import Quantity
 from scheduler.core_v1.pod import Pod, PodClaim
 from scheduler.decision.templates import Templates
 from scheduler.plugins.cycle import Cycle
-from scheduler.state.claims import FINALIZER
-from scheduler.state.nodes import NodeInfos
+from scheduler.state.claim_index import FINALIZER
+from scheduler.state.node_infos import NodeInfos
 from scheduler.state.pod_requests import pod_requests
 from scheduler.state.pod_selectors import PodSelectors
 from scheduler.state.volumes import Volumes

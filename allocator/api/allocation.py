@@ -17,7 +17,7 @@ from allocator.api.driver_config import (
     check_count,
     check_opaque,
 )
-from allocator.api.fields import QuantityField, Timestamp
+from allocator.api.field_types import QuantityField, Timestamp
 from allocator.api.findings import Findings, duplicates
 from allocator.api.node_selector import NodeSelectorFields, build_node_selector, check_node_selector
 from allocator.api.requests import check_reference, check_references

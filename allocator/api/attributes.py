@@ -15,7 +15,7 @@ from pydantic_core import core_schema
 from typing_extensions import TypedDict
 
 from allocator.api import names
-from allocator.api.fields import INT64_MAX, INT64_MIN, Int64
+from allocator.api.field_types import INT64_MAX, INT64_MIN, Int64
 from allocator.api.findings import Findings, step_text
 from allocator.api.schema import CheckedBy, schema_of
 from allocator.model import Attribute

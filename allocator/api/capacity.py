@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 
 from allocator.api import names
 from allocator.api.driver_config import check_count
-from allocator.api.fields import QuantityField, counted
+from allocator.api.field_types import QuantityField, counted
 from allocator.api.findings import Findings, duplicates, step_text
 from allocator.api.schema import CheckedBy, schema_of
 from allocator.model import RequestPolicy, ValidRange
@@ -172,10 +172,10 @@ def _step_problems(
         yield step, "must not be zero"
         return
     if least + step > value:
-        yield step, f"must not lead from min {least} beyond the capacity's value {value}"
+        yield step, f"must not exceed the capacity's value {value} when added to min {least}"
     for name, bound in (("default", default), ("max", most)):
         if bound is not None and (bound.ceil_int() - least.ceil_int()) % size:
-            yield step, f"must lead from min {least} to {name} {bound} in whole steps"
+            yield step, f"must divide the distance from min {least} to {name} {bound}"
 
 
 def build_policies(capacities: Capacities) -> Mapping[str, RequestPolicy]:

@@ -11,11 +11,11 @@ from typing import Any
 
 from typing_extensions import TypedDict
 
-from allocator.api import conversion, versions
+from allocator.api import older_versions, versions
 from allocator.api.allocation import Consumer, build_consumers
 from allocator.api.device_class import ClassFields, build_class, check_class
 from allocator.api.device_taint_rule import RuleFields, TaintRule, build_rule, check_rule
-from allocator.api.fields import typed
+from allocator.api.field_types import typed
 from allocator.api.findings import FieldError, Findings, UnknownField
 from allocator.api.metadata import Metadata, MetadataFields, build_metadata, check_metadata
 from allocator.api.resource_claim import (
@@ -52,7 +52,7 @@ class Decoded:
 
 
 @dataclass(frozen=True, slots=True)
-class _Kind:
+class _Decoder:
     """How one kind is read; the fields differ by kind, and only these four know them."""
 
     reader: Reader[Any]
@@ -60,14 +60,14 @@ class _Kind:
     build: Callable[[Any, Mapping[str, object], Findings], Object]
 
 
-_KINDS: Mapping[object, _Kind] = {
-    "ResourceSlice": _Kind(Reader(SliceFields), check_slice, lambda fields, _, found: build_slice(fields, found)),
-    "DeviceClass": _Kind(Reader(ClassFields), check_class, lambda fields, _, found: build_class(fields, found)),
-    "ResourceClaim": _Kind(Reader(ClaimFields), check_claim, lambda fields, _, found: build_claim(fields, found)),
-    "ResourceClaimTemplate": _Kind(
+_DECODERS: Mapping[object, _Decoder] = {
+    "ResourceSlice": _Decoder(Reader(SliceFields), check_slice, lambda fields, _, found: build_slice(fields, found)),
+    "DeviceClass": _Decoder(Reader(ClassFields), check_class, lambda fields, _, found: build_class(fields, found)),
+    "ResourceClaim": _Decoder(Reader(ClaimFields), check_claim, lambda fields, _, found: build_claim(fields, found)),
+    "ResourceClaimTemplate": _Decoder(
         Reader(TemplateFields), check_template, lambda fields, raw, _: build_template(fields, raw)
     ),
-    "DeviceTaintRule": _Kind(Reader(RuleFields), check_rule, lambda fields, *_: build_rule(fields)),
+    "DeviceTaintRule": _Decoder(Reader(RuleFields), check_rule, lambda fields, *_: build_rule(fields)),
 }
 
 
@@ -93,10 +93,10 @@ def _decoded(
 ) -> Decoded:
     """The object of a served version and kind."""
     findings = Findings(allows_combined=allows_combined)
-    kind = _KINDS[raw["kind"]]
-    converted = conversion.to_v1(raw, findings)
+    kind = _DECODERS[raw["kind"]]
+    converted = older_versions.to_v1(raw, findings)
     if apply_defaults:
-        converted = conversion.with_defaults(converted)
+        converted = older_versions.with_defaults(converted)
     fields = typed(kind.reader, converted, findings)
     if fields is None:
         return Decoded(None, tuple(findings.errors), _advised(findings, raw), tuple(findings.notes), converted)
@@ -116,7 +116,7 @@ def _decoded(
 def _advised(findings: Findings, raw: Mapping[str, object]) -> tuple[UnknownField, ...]:
     """The unknown fields, each with where it belongs, as far as that is known."""
     version = str(raw["apiVersion"])
-    return tuple(UnknownField(one.path, conversion.advice_on(one.path, version)) for one in findings.unknown)
+    return tuple(UnknownField(one.path, older_versions.advice_on(one.path, version)) for one in findings.unknown)
 
 
 def _consumers(claim: ClaimFields) -> tuple[Consumer, ...]:
@@ -130,7 +130,7 @@ class _Rest:
 
     def __init__(self, raw: Mapping[str, object]) -> None:
         self.raw = {name: value for name, value in raw.items() if name != "metadata"}
-        self.text = repr(self.raw)  # the quickest text that tells 1 from true and from 1.0
+        self.text = repr(self.raw)  # the quickest text that distinguishes 1, true and 1.0
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Rest) and self.text == other.text

@@ -14,7 +14,7 @@ from allocator.api import names
 from allocator.api.attributes import VALUES_MAX, Attributes, AttributesField, check_attributes
 from allocator.api.capacity import ZERO, Capacities, CapacitiesField, build_policies, check_capacities
 from allocator.api.driver_config import check_count
-from allocator.api.fields import QuantityField
+from allocator.api.field_types import QuantityField
 from allocator.api.findings import Findings, duplicates
 from allocator.api.node_allocatable import NodeAllocatableFields, check_node_allocatable
 from allocator.api.node_selector import NodeSelectorFields

@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 
 from allocator.api import names
 from allocator.api.driver_config import check_count, check_json_object
-from allocator.api.fields import Int64, Timestamp
+from allocator.api.field_types import Int64, Timestamp
 from allocator.api.findings import Findings, duplicates
 
 CONDITIONS_MAX = 8

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing_extensions import TypedDict
 
 from allocator.api import names
-from allocator.api.fields import Int64, Timestamp
+from allocator.api.field_types import Int64, Timestamp
 from allocator.api.findings import Findings, step_text
 
 ANNOTATIONS_MAX_BYTES = 256 * 1024

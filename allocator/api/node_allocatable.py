@@ -7,7 +7,7 @@ from collections.abc import Container, Mapping
 
 from typing_extensions import TypedDict
 
-from allocator.api.fields import QuantityField
+from allocator.api.field_types import QuantityField
 from allocator.api.findings import Findings, step_text
 
 

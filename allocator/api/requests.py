@@ -15,7 +15,7 @@ from allocator.api.driver_config import (
     check_expression,
     check_selectors,
 )
-from allocator.api.fields import Int64, QuantityField
+from allocator.api.field_types import Int64, QuantityField
 from allocator.api.findings import Findings, duplicates
 from allocator.api.taints import TolerationFields, build_toleration, check_toleration
 from allocator.model import Alternative, Request

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing_extensions import TypedDict
 
 from allocator.api import names
-from allocator.api.fields import Int64, Timestamp
+from allocator.api.field_types import Int64, Timestamp
 from allocator.api.findings import Findings
 from allocator.model import Taint, Toleration
 

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 import cel
 from allocator.cluster.node_view import NodeView
-from allocator.cluster.reads import ReadKey
+from allocator.cluster.read_key import ReadKey
 from allocator.did_you_mean import did_you_mean
 from allocator.model import Alternative, Device, DeviceClass, Slice
 from allocator.search.rules import Mask

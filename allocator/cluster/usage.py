@@ -139,7 +139,7 @@ def without_name(names: Names | None, name: str) -> Names:
     """The names without one of these. Raises ValueError if there is none."""
     fewer = list(names or ())
     if name not in fewer:
-        raise ValueError(f"claim {name} does not hold what it is said to give back")
+        raise ValueError(f"claim {name} does not hold the devices to release")
     fewer.remove(name)
     return tuple(fewer)
 

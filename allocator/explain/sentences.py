@@ -1,4 +1,4 @@
-"""Conflicts, near misses, constraints and remedies to sentences: what `explanation` knows, for people."""
+"""Conflicts, near misses, constraints and remedies to sentences: what `node_explanation` finds, for people."""
 
 from collections.abc import Sequence
 from dataclasses import replace

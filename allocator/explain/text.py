@@ -1,6 +1,6 @@
 """Refusals to text: one line for a node, one line for all nodes together.
 
-The line for all nodes describes the nearest node and counts the others.
+The line for all nodes counts those that refuse whatever devices they have, and describes the nearest of the others.
 """
 
 from collections import Counter
@@ -39,7 +39,7 @@ def node_text(answer: str | Outcome) -> str:
 
 
 def summary(groups: Iterable[tuple[str, str | Outcome, int]], total: int, updating: Sequence[str] = ()) -> str:
-    """Why no node can, in one line: `0/N nodes: ` the nearest miss, then the others by reason.
+    """Why no node can, in one line: `0/N nodes: ` nodes that refuse whatever devices they have, then the nearest miss.
 
     groups: of nodes that say the same, the first, what it says, and how many they are; a node may be in several.
     total: the number of all. updating: pools whose devices cannot be had now, in words.
@@ -53,7 +53,7 @@ def summary(groups: Iterable[tuple[str, str | Outcome, int]], total: int, updati
             lacking[node] = answer
     reported = [_counted(times, reason) for reason, times in refused.most_common()]
     if lacking:
-        reported = [nearest_miss(lacking), *reported, *_updating_text(updating)]
+        reported = [*reported, nearest_miss(lacking, are_all=not refused), *_updating_text(updating)]
     return f"0/{total} nodes: {'; '.join(reported)}"
 
 
@@ -70,9 +70,12 @@ def _updating_text(pools: Sequence[str]) -> list[str]:
     return [f"{number}: {', '.join(pools[:MOST_POOLS])}{rest}"]
 
 
-def nearest_miss(nodes: Mapping[str, str | Outcome]) -> str:
-    """What the nearest node lacks. nodes: of those that say the same, one is enough."""
-    return _nearest_text(nearest_of(nodes), nodes)
+def nearest_miss(nodes: Mapping[str, str | Outcome], *, are_all: bool = True) -> str:
+    """What the nearest node lacks. nodes: of those that say the same, one is enough.
+
+    are_all: no other nodes, which may have the devices, are refused for other reasons.
+    """
+    return _nearest_text(nearest_of(nodes), nodes, are_all=are_all)
 
 
 def nearest_of(nodes: Mapping[str, str | Outcome]) -> str:
@@ -80,13 +83,19 @@ def nearest_of(nodes: Mapping[str, str | Outcome]) -> str:
     return max(nodes, key=lambda name: _nearness(nodes[name]))
 
 
-def _nearest_text(nearest: str, nodes: Mapping[str, str | Outcome]) -> str:
+def has_matching_devices(answer: Outcome) -> bool:
+    """Whether a device of the node passes the selectors of the request that it does not satisfy."""
+    cause = inner_cause(answer)
+    return not isinstance(cause, NotEnough) or _matching(cause) > 0
+
+
+def _nearest_text(nearest: str, nodes: Mapping[str, str | Outcome], *, are_all: bool) -> str:
     answer = nodes[nearest]
     cause = inner_cause(answer)
     causes = [other for other in map(inner_cause, nodes.values()) if other is not None]
     if not isinstance(cause, NotEnough) or not all(_is_about_the_same(cause, other) for other in causes):
         return f"nearest is node {nearest}: {node_text(answer)}"
-    wanted = f"no node has {devices_text(cause.wanted)} for request {cause.request}"
+    wanted = f"no {'' if are_all else 'other '}node has {devices_text(cause.wanted)} for request {cause.request}"
     if not _matching(cause):
         return f"{wanted}, no device passes its selectors (node {nearest} has {_funnel(cause.total, cause.refusals)})"
     most = f"the most is {cause.left}, on {nearest}" if cause.left else f"{nearest} comes nearest"
@@ -170,7 +179,6 @@ def refusal_text(refusal: DeviceRefusal) -> str:
 
 _OF_ONE = {
     "are": "is",
-    "carry": "carries",
     "consume": "consumes",
     "do": "does",
     "fail": "fails",

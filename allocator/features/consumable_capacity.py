@@ -117,7 +117,7 @@ def _is_measured(view: NodeView, alternative: Alternative) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Demand:
+class _Consumption:
     """What a request takes of each device of a view, whatever is in use.
 
     consumed: of the devices that can serve it; amounts: the same in 10**-9. refused: devices that cannot.
@@ -129,19 +129,21 @@ class _Demand:
     failures: Mapping[int, str]
 
 
-_DEMAND: Topic[_Demand] = Topic("demand")
-_DEMAND_OF: Topic[tuple[Alternative, _Demand]] = Topic("demand of an alternative, which keeps its identity so long")
+_CONSUMPTION: Topic[_Consumption] = Topic("demand")
+_CONSUMPTION_OF: Topic[tuple[Alternative, _Consumption]] = Topic(
+    "demand of an alternative, which keeps its identity so long"
+)
 _FULL: Topic[Mask] = Topic("full devices")
 
 
-def _demand(attempt: NodeAttempt, alternative: Alternative) -> _Demand:
+def _demand(attempt: NodeAttempt, alternative: Alternative) -> _Consumption:
     """Worked out once for each view and request. Cost: O(devices with capacity)."""
-    key = (_DEMAND_OF, id(alternative))
+    key = (_CONSUMPTION_OF, id(alternative))
     return attempt.memo.remember(key, lambda: (alternative, _demand_for(attempt, alternative.capacity or {})))[1]
 
 
-def _demand_for(attempt: NodeAttempt, requested: Mapping[str, Quantity]) -> _Demand:
-    return attempt.view.memo.remember((_DEMAND, exact(requested)), lambda: _work_out(attempt, requested))
+def _demand_for(attempt: NodeAttempt, requested: Mapping[str, Quantity]) -> _Consumption:
+    return attempt.view.memo.remember((_CONSUMPTION, exact(requested)), lambda: _work_out(attempt, requested))
 
 
 def _full(attempt: NodeAttempt, alternative: Alternative) -> Mask:
@@ -152,7 +154,7 @@ def _full(attempt: NodeAttempt, alternative: Alternative) -> Mask:
     return attempt.memo.remember((_FULL, id(demand)), lambda: _work_out_full(attempt, demand))
 
 
-def _work_out_full(attempt: NodeAttempt, demand: _Demand) -> Mask:
+def _work_out_full(attempt: NodeAttempt, demand: _Consumption) -> Mask:
     full = 0
     for position in bits(attempt.shared):
         device = attempt.view.devices[position]
@@ -175,7 +177,7 @@ def short_of(attempt: NodeAttempt, alternative: Alternative, devices: Mask) -> t
     return tuple(CapacityShort(name, number, takes_all) for (name, takes_all), number in sorted(counts.items()))
 
 
-def _work_out(attempt: NodeAttempt, requested: Mapping[str, Quantity]) -> _Demand:
+def _work_out(attempt: NodeAttempt, requested: Mapping[str, Quantity]) -> _Consumption:
     features = attempt.features
     consumed: dict[int, Consumed] = {}
     failures: dict[int, str] = {}
@@ -201,7 +203,7 @@ def _work_out(attempt: NodeAttempt, requested: Mapping[str, Quantity]) -> _Deman
         else:
             consumed[position] = share
     amounts = {position: {name: amount.nanos for name, amount in share.items()} for position, share in consumed.items()}
-    return _Demand(consumed, amounts, refused, failures)
+    return _Consumption(consumed, amounts, refused, failures)
 
 
 def consumed_by_share(

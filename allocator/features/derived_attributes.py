@@ -7,7 +7,7 @@ Source: feature gate DRADerivedAttributes, field derivedAttributes.
 
 from collections.abc import Iterable
 
-from allocator.cluster.reads import ANY_ATTRIBUTE
+from allocator.cluster.read_key import ANY_ATTRIBUTE
 from allocator.features.contract import Feature
 from allocator.gates import DERIVED_ATTRIBUTES, Features
 from allocator.model import Alternative, Claim

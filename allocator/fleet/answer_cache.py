@@ -5,12 +5,12 @@ from itertools import compress
 
 from allocator.allocate import pools_looked_at
 from allocator.fleet.answers import FAILING, NEVER, Able, Answer, Answers, Counting
-from allocator.fleet.changes import Changes, NodeGroup
 from allocator.fleet.current import CurrentSnapshot
 from allocator.fleet.decider import Decider
 from allocator.fleet.distinctions import distinctions
 from allocator.fleet.fingerprint import SPARE
-from allocator.fleet.nodes import INVALID, FleetNode, FleetNodes
+from allocator.fleet.fleet_nodes import INVALID, FleetNode, FleetNodes
+from allocator.fleet.group_changes import Changes, NodeGroup
 from allocator.fleet.occupancy import NOTHING
 from allocator.fleet.questions import DeviceQuestion, expressions_of, rank_of, reads_of, values_read_of
 from allocator.fleet.unable import Unable
@@ -163,17 +163,17 @@ class AnswerCache:
 
     def _counting(self, answers: Answers, group: NodeGroup, node: FleetNode, question: DeviceQuestion) -> Counting:
         """Which slices count, the same for all nodes between which the claims do not distinguish."""
-        assert node.pools is not None, "nodes without pools are told apart before"
+        assert node.pools is not None, "nodes without pools are sorted out before"
         snapshot = self._current.value
         try:
             view = snapshot.view(node.node)
-            told_apart = distinctions(snapshot, view, question.claims, self._decider.is_cancelled)
+            distinguished = distinctions(snapshot, view, question.claims, self._decider.is_cancelled)
         except AllocationError:
             return self._new_counting(answers, node, question)
         values = answers.values.of_node(self._nodes.fingerprints, group.fingerprint, node.node, node.pools)
-        known = answers.by_distinctions.get((values, told_apart))
+        known = answers.by_distinctions.get((values, distinguished))
         if known is None:
-            known = answers.by_distinctions[values, told_apart] = self._new_counting(answers, node, question)
+            known = answers.by_distinctions[values, distinguished] = self._new_counting(answers, node, question)
         return known
 
     def _new_counting(self, answers: Answers, node: FleetNode, question: DeviceQuestion) -> Counting:

@@ -4,8 +4,8 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from allocator.fleet.changes import NodeGroup
 from allocator.fleet.fingerprint import Projection
+from allocator.fleet.group_changes import NodeGroup
 from allocator.fleet.unable import Unable
 from allocator.model import DeviceClass
 from allocator.policies.contract import Score
@@ -60,8 +60,8 @@ class Answers:
     by_rank: the able nodes. by_text: the unable ones, by what they say and whether each names pools of its own.
     failing: those that end an attempt. of_group: by group of nodes. seen, seen_shared: the changes that are
     taken into account. counting: by projection, which slices of a node count; shared: the numbers of those among them
-    that several nodes reach. by_distinctions: the same by what the claims tell apart and by `values`, the projection of
-    what features and the policy read; numbered: how many. worked_out: by number of the counting, and usage.
+    that several nodes reach. by_distinctions: the same by what the claims distinguish and by `values`, the projection
+    of what features and the policy read; numbered: how many. worked_out: by number of the counting, and usage.
     """
 
     classes: tuple[DeviceClass | None, ...]

@@ -1,4 +1,4 @@
-"""What claims tell apart on a node: less than the values that they read.
+"""What claims distinguish on a node: less than the values that they read.
 
 A selector sees of an attribute only whether the device passes, and a constraint only which devices have equal values.
 Where each device has a value of its own, such as a serial number, nodes are alike all the same.

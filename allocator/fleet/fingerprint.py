@@ -14,7 +14,7 @@ from operator import attrgetter
 
 from allocator.cluster.node_affinity import InvalidNodeSelector, reaches
 from allocator.cluster.pools import Pool, has_counters
-from allocator.cluster.reads import ReadKey
+from allocator.cluster.read_key import ReadKey
 from allocator.cluster.snapshot import NOT_FOR_DEVICES
 from allocator.exact import deciding, exact, is_exactly, values_of
 from allocator.model import TRAITS, Device, Node, Slice

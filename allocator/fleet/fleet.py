@@ -1,7 +1,7 @@
 """All nodes at once: which of them can give claims their devices, without doing anything twice.
 
-The events of the cluster change the snapshot (`current`) and the nodes (`nodes`), which form groups: nodes with the
-same fingerprint and the same devices in use. A question is answered from what is known of each group
+The events of the cluster change the snapshot (`current`) and the nodes (`fleet_nodes`), which form groups: nodes with
+the same fingerprint and the same devices in use. A question is answered from what is known of each group
 (`answer_cache`); only a group that is new to the question is decided, by one of its nodes (`decider`). So a pod
 whose question was asked before costs what has changed since then. `refusals` says why nodes cannot.
 """
@@ -17,7 +17,7 @@ from allocator.fleet.answer_cache import AnswerCache
 from allocator.fleet.answers import Able, Rank
 from allocator.fleet.current import CurrentSnapshot
 from allocator.fleet.decider import Decider
-from allocator.fleet.nodes import FleetNodes
+from allocator.fleet.fleet_nodes import FleetNodes
 from allocator.fleet.refusals import refusal_of, refusals_by_node, refusals_by_reason
 from allocator.gates import Features
 from allocator.model import Claim, Device, DeviceClass, Node, Slice
@@ -201,7 +201,7 @@ class Fleet:
         """The node with that number. Raises KeyError."""
         return self._nodes[number].node
 
-    def kind(self, number: int) -> Hashable:
+    def node_fingerprint(self, number: int) -> Hashable:
         """Equal for nodes with equal devices, whatever is in use."""
         self._nodes.refresh()
         return self._nodes.renumbered, self._nodes[number].fingerprint

@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable, Iterable
 
-from allocator.fleet.changes import Changes, NodeGroup
+from allocator.fleet.group_changes import Changes, NodeGroup
 from allocator.model import Slice
 
 

@@ -4,7 +4,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import cel
-from allocator.cluster.reads import ReadKey
+from allocator.cluster.read_key import ReadKey
 from allocator.cluster.snapshot import Snapshot
 from allocator.exact import values_of
 from allocator.features import FEATURES

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from allocator.cluster.usage import Usage
 from allocator.fleet.answers import Answers
-from allocator.fleet.nodes import FleetNode, FleetNodes
+from allocator.fleet.fleet_nodes import FleetNode, FleetNodes
 from allocator.fleet.unable import Unable, beside
 from allocator.model import Claim
 from allocator.outcome import Outcome

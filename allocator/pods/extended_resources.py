@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from allocator.model import Container, DeviceClass
-from cel.values.quantity import Quantity
 
 CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
 """Before a class's name: the resource that every class stands for without saying so."""
@@ -50,13 +49,6 @@ class Generated:
     mappings: tuple[RequestMapping, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class NotOffered:
-    """A resource that neither the node's device plugins nor a class offer."""
-
-    resource: str
-
-
 def is_extended(resource: str) -> bool:
     """True for a name that a device plugin or a class may stand for; all others are Kubernetes' own."""
     if resource.startswith(CLASS_PREFIX):
@@ -81,29 +73,10 @@ def classes_by_resource(classes: Iterable[DeviceClass]) -> Mapping[str, DeviceCl
     return found
 
 
-def backed_on_node(
-    resources: Iterable[str], allocatable: Mapping[str, Quantity], classes: Mapping[str, DeviceClass]
-) -> Mapping[str, DeviceClass] | NotOffered:
-    """The resources that a node gives by claim, with their classes; those of a device plugin are left out.
-
-    resources: what the pod asks for. classes: of `classes_by_resource`. A class counts where the node's allocatable
-    amount is 0 or absent.
-    """
-    backed: dict[str, DeviceClass] = {}
-    for resource in resources:
-        offered = allocatable.get(resource)
-        if offered is not None and offered.sign > 0:
-            continue
-        if resource not in classes:
-            return NotOffered(resource)
-        backed[resource] = classes[resource]
-    return backed
-
-
 def generate(containers: Sequence[Container], classes: Mapping[str, DeviceClass]) -> Generated:
     """The requests of the generated claim for these resources, and which container uses which.
 
-    containers: all of the pod, init containers first. classes: of `backed_on_node`.
+    containers: all of the pod, init containers first. classes: of the resources that are given by claim.
     A container that lasts has a request of its own, `container-<its position>-request-<position of the resource among
     the sorted names of its requests>`. A plain init container uses those of later containers first; of what the init
     containers still lack, one after the other, the largest amount is one more request, which all of them use.

@@ -8,7 +8,7 @@ Source: "Beware of Fragmentation: Scheduling GPU-Sharing Workloads with Fragment
 """
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import reduce
@@ -34,6 +34,7 @@ MOST_KEPT = 1 << 16
 
 _FRAGMENT: Topic[float] = Topic("fragment")
 _ALIKE: Topic["Sequence[_OfAlike] | None"] = Topic("shapes on units that are alike")
+_BY_LACK: Topic["Mapping[_Lack, float]"] = Topic("fragment by what is lacking")
 _STEEPEST = 700.0
 """Beyond, the sigmoid is 0 or 1 in 64 bits."""
 
@@ -53,6 +54,16 @@ def fragment(room: NodeRoom) -> float:
     """What is left of the node's units that the workload cannot use, in thousandths. Cost: O(shapes times units)."""
     room.shapes.memo.age(MOST_KEPT)
     return _fragment(room.shapes, room.cpu, room.units)
+
+
+def fragment_by_cause(room: NodeRoom) -> Mapping[str, float]:
+    """The same by what shapes lack to use what is left. Cost: O(shapes times units)."""
+    by_size = tuple(sorted(room.units)) if _alike(room.shapes) is not None else room.units
+    room.shapes.memo.age(MOST_KEPT)
+    found = room.shapes.memo.remember(
+        (_BY_LACK, (room.cpu, by_size)), lambda: _by_lack(room.shapes.typical, room.cpu, by_size)
+    )
+    return {lack.value: amount for lack, amount in found.items()}
 
 
 class FGD(NodePolicy):
@@ -152,12 +163,17 @@ def _work_out_alike(shapes: Sequence[_OfAlike], cpu: int, units: Sequence[int]) 
 
 
 def _work_out(typical: Sequence[Shape], cpu: int, units: Sequence[int]) -> float:
+    sums = _by_lack(typical, cpu, units)
+    return reduce(add, sums.values())  # not `sum`, which rounds differently from Python 3.12 on
+
+
+def _by_lack(typical: Sequence[Shape], cpu: int, units: Sequence[int]) -> dict[_Lack, float]:
     left = sum(units)
     sums = dict.fromkeys(_Lack, 0.0)
     for shape in typical:
         lack, amount = _lack(shape, cpu, units, left)
         sums[lack] += amount * shape.share
-    return reduce(add, sums.values())  # not `sum`, which rounds differently from Python 3.12 on
+    return sums
 
 
 def _lack(shape: Shape, cpu: int, units: Sequence[int], left: int) -> tuple[_Lack, int]:

@@ -14,7 +14,7 @@ from allocator.cluster.pools import Pool
 from allocator.features.contract import NodeAttempt
 from allocator.memo import Topic
 from allocator.model import Alternative, CounterConsumption, Device, PoolID
-from allocator.policies.groups import NUMA_NODE, PCIE_ROOT
+from allocator.policies.devices_by_attribute import NUMA_NODE, PCIE_ROOT
 from allocator.policies.shares import share_of, shared_of
 from allocator.requests.constraints import lookup
 from allocator.search.rules import Mask, Pick, bits

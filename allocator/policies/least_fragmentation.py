@@ -12,7 +12,7 @@ from math import inf
 from allocator.features.contract import NodeAttempt
 from allocator.features.list_type_attributes import Token
 from allocator.policies.contract import Requests, Score
-from allocator.policies.groups import NUMA_NODE, PCIE_ROOT, groups_of
+from allocator.policies.devices_by_attribute import NUMA_NODE, PCIE_ROOT, groups_of
 from allocator.policies.partitions import Partitions
 from allocator.policies.shares import share_of, shared_of
 from allocator.requests.constraints import MatchAttribute

@@ -23,7 +23,7 @@ Amounts = tuple[int, ...]
 """One amount for each counter of a set, in 10**-9."""
 
 LEVELS = 32
-"""Sizes of partitions are told apart in as many steps; the largest is a whole counter set."""
+"""Sizes of partitions are distinguished in as many steps; the largest is a whole counter set."""
 
 _FINE = 10**6
 

@@ -24,7 +24,7 @@ UNIT = 1000
 class UnitRequest:
     """A request, as it counts for units. amounts: what one device takes of each unit of a node; 0: it cannot be there.
 
-    sort_key: tells requests apart that take the same, by what they select.
+    sort_key: orders requests that take the same, by what they select.
     """
 
     count: int
@@ -186,7 +186,7 @@ def units_left(attempt: NodeAttempt) -> tuple[int, ...]:
 def held_by_claims(attempt: NodeAttempt) -> frozenset[int]:
     """How many devices the claims have that have some here; 0 for a claim that has a part of one device only."""
     devices: dict[str, int] = {}
-    parts: set[str] = set()
+    sharers: set[str] = set()
     for pool in attempt.view.pools:
         for names in (attempt.usage.holders.get(pool.id) or {}).values():
             for name in names:
@@ -196,8 +196,8 @@ def held_by_claims(attempt: NodeAttempt) -> frozenset[int]:
             for name in sharing:
                 devices[name] = devices.get(name, 0) + 1
             if len(sharing) > 1 or not _is_whole(attempt, attempt.view.positions(pool).get(device), shares.consumed):
-                parts.update(sharing)
-    return frozenset(0 if number == 1 and name in parts else number for name, number in devices.items())
+                sharers.update(sharing)
+    return frozenset(0 if number == 1 and name in sharers else number for name, number in devices.items())
 
 
 def _is_whole(attempt: NodeAttempt, device: int | None, consumed: object) -> bool:

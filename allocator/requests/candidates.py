@@ -148,7 +148,7 @@ def _require_known(claim: Claim) -> None:
 
 
 def _unknown(where: str, fields: tuple[str, ...]) -> InvalidClaim:
-    return InvalidClaim(f"{where} carries unknown fields: {', '.join(fields)}")
+    return InvalidClaim(f"{where} has unknown fields: {', '.join(fields)}")
 
 
 @dataclass(slots=True)
@@ -262,7 +262,7 @@ class _CandidateBuilder:
         view, attempt = self.attempt.view, self.attempt
         funnel = _Left(view.all)
         if not attempt.features.is_strict:
-            funnel.refuse("carry fields that are not known", view.unknown)
+            funnel.refuse("have unknown fields", view.unknown)
         for feature in concerned(view, "unseen"):
             for stage in feature.unseen(attempt, alternative):
                 funnel.refuse(stage.reason, stage.refused)

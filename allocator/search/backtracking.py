@@ -69,13 +69,13 @@ class Poisoned(Exception):
         self.device = device
 
 
-class _Frame(Protocol):
+class _Level(Protocol):
     """One decision of the present branch."""
 
     def advance(self) -> bool:
         """Undo the decision and make the next one; False if none is left."""
 
-    def child(self) -> "_Frame | None":
+    def child(self) -> "_Level | None":
         """The decision that follows; None if there is nothing left to decide."""
 
 
@@ -114,7 +114,7 @@ class Search:
         self._work = 0
         self._efforts = efforts
         self._answered: set[int] = set()
-        self._frames: list[_Frame] = []
+        self._frames: list[_Level] = []
         self._memory: Memory | None = None
         # Only where alternatives differ can the chosen ones exceed what a claim takes.
         self.may_exceed = any(len(alternatives) > 1 for alternatives in requests)
@@ -198,7 +198,7 @@ class Search:
             frames.append(child)
         return NotFound(self.steps)
 
-    def _leave(self, done: _Frame) -> None:
+    def _leave(self, done: _Level) -> None:
         """Leave a decision without further choices.
 
         A request of which every alternative asks for more than its claim may have fails with any other devices for the
@@ -397,7 +397,7 @@ class RequestFrame:
         picks = self._search.picks_of(candidates.claim)
         return candidates.is_void or picks + candidates.need <= self._search.terms.most_picks
 
-    def child(self) -> _Frame | None:
+    def child(self) -> _Level | None:
         """The first slot of the alternative, or the next request if it needs no device."""
         candidates = self._search.requests[self._number][self._alternative]
         if candidates.need == 0:
@@ -447,7 +447,7 @@ class SlotFrame:
             self._skip_twins()
         return False
 
-    def child(self) -> _Frame | None:
+    def child(self) -> _Level | None:
         """The next slot of the same request, from the devices behind this one, or the next request."""
         slot = self._slot
         if slot.position + 1 == slot.candidates.need:

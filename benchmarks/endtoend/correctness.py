@@ -3,7 +3,8 @@
 from collections import Counter
 from collections.abc import Iterable
 
-from benchmarks.endtoend.workload import Json
+from benchmarks.endtoend.filters import misplaced
+from benchmarks.endtoend.workload import Asks, Json, number_of
 
 
 class WrongState(Exception):
@@ -16,6 +17,13 @@ def check(pods: Iterable[Json], claims: Iterable[Json]) -> None:
     devices = Counter(_device(pod, by_name) for pod in pods)
     if taken := [device for device, number in devices.items() if number > 1]:
         raise WrongState(f"{len(taken)} devices are allocated more than once, among them {taken[0]}")
+
+
+def check_places(asks: Asks, pods: Iterable[Json]) -> None:
+    """Raises WrongState unless all pods, which are bound, lie as they asked."""
+    places = [(number_of(pod["metadata"]["name"]), number_of(pod["spec"]["nodeName"])) for pod in pods]
+    if problem := misplaced(asks, places):
+        raise WrongState(problem)
 
 
 def _device(pod: Json, claims: dict[str, Json]) -> tuple[str, str]:

@@ -5,12 +5,12 @@ A rate is that of the bindings alone, from the first to the last; what comes bef
 
 import statistics
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from benchmarks.endtoend.workload import Size
+from benchmarks.endtoend.workload import PLAIN, Size
 
 OURS, PEER, CEILING = "ours", "peer", "ceiling"
 _DECISION = "scheduler_scheduling_algorithm_duration_seconds"
@@ -26,11 +26,13 @@ class Decisions(NamedTuple):
 class Run(NamedTuple):
     """One contender, once. bound_s: from its start to each binding, ascending; decisions: None where unknown.
 
+    asks: the name of what each pod asks for.
     reported: how many events were stored in the end; reported_s: when the last was. Memory and processor: until then.
     """
 
     column: str
     size: Size
+    asks: str
     bound_s: Sequence[float]
     reported: int
     reported_s: float
@@ -118,8 +120,17 @@ MEASURES = (
 
 def rows(runs: Sequence[Run], columns: Sequence[str]) -> list[Row]:
     """The lines, size by size. columns: of those that were measured, in the order in which they are shown."""
-    sizes = dict.fromkeys(run.size for run in runs)
-    return [_row(measure, [run for run in runs if run.size == size], columns) for size in sizes for measure in MEASURES]
+    return [row for size in dict.fromkeys(run.size for run in runs) for row in _rows_of(size, runs, columns)]
+
+
+def _rows_of(size: Size, runs: Sequence[Run], columns: Sequence[str]) -> Iterator[Row]:
+    of_size = [run for run in runs if run.size == size]
+    plain = [run for run in of_size if run.asks == PLAIN.name]
+    for asks in dict.fromkeys(run.asks for run in of_size):
+        own = [run for run in of_size if run.asks == asks]
+        yield from (_row(measure, own, columns) for measure in MEASURES)
+        if plain and asks != PLAIN.name:
+            yield _part_of_plain(own, plain, columns)
 
 
 def _row(measure: Measure, runs: Sequence[Run], columns: Sequence[str]) -> Row:
@@ -127,8 +138,26 @@ def _row(measure: Measure, runs: Sequence[Run], columns: Sequence[str]) -> Row:
     ours, peer, ceiling = (values.get(column, ()) for column in (OURS, PEER, CEILING))
     ratio = _spread(ours, peer) if measure.is_rate else _spread(peer, ours)
     of_ceiling = _spread(ours, ceiling) if measure.is_rate else None
-    medians = {column: _median(values.get(column, ())) for column in dict.fromkeys((OURS, PEER, CEILING, *columns))}
-    return Row(f"{runs[0].size}: {measure.name}", measure.unit, medians, ratio, of_ceiling)
+    return Row(_case(runs[0], measure.name), measure.unit, _medians(values, columns), ratio, of_ceiling)
+
+
+def _part_of_plain(runs: Sequence[Run], plain: Sequence[Run], columns: Sequence[str]) -> Row:
+    """How much of its own rate with plain pods each contender has left, round by round."""
+    values = {column: _ratios(_rates(runs, column), _rates(plain, column)) for column in columns}
+    return Row(_case(runs[0], "bound, of the rate of plain pods"), "", _medians(values, columns), None, None)
+
+
+def _rates(runs: Sequence[Run], column: str) -> Sequence[float]:
+    return [rate(run) for run in runs if run.column == column]
+
+
+def _case(run: Run, measure: str) -> str:
+    asks = "" if run.asks == PLAIN.name else f", {run.asks}"
+    return f"{run.size}{asks}: {measure}"
+
+
+def _medians(values: Mapping[str, Sequence[float | None]], columns: Sequence[str]) -> Mapping[str, float | None]:
+    return {column: _median(values.get(column, ())) for column in dict.fromkeys((OURS, PEER, CEILING, *columns))}
 
 
 def _median(values: Iterable[float | None]) -> float | None:
@@ -138,8 +167,12 @@ def _median(values: Iterable[float | None]) -> float | None:
 
 def _spread(above: Sequence[float | None], below: Sequence[float | None]) -> Range | None:
     """Of the ratios, round by round; a round that one of them has not come to is left out."""
-    ratios = [a / b for a, b in zip(above, below, strict=False) if a is not None and b]
+    ratios = _ratios(above, below)
     return Range(statistics.median(ratios), min(ratios), max(ratios)) if ratios else None
+
+
+def _ratios(above: Sequence[float | None], below: Sequence[float | None]) -> Sequence[float]:
+    return [a / b for a, b in zip(above, below, strict=False) if a is not None and b]
 
 
 def table(found: Sequence[Row], names: Mapping[str, str]) -> str:

@@ -14,14 +14,14 @@ from time import monotonic
 import uvloop
 
 from benchmarks.endtoend.contender import Contender, Running
-from benchmarks.endtoend.correctness import check
+from benchmarks.endtoend.correctness import check, check_places
 from benchmarks.endtoend.figures import Run, decisions_in
-from benchmarks.endtoend.loading import load
+from benchmarks.endtoend.loading import load as fill
 from benchmarks.endtoend.usage import usage_of
 from benchmarks.endtoend.watch import Stalled, first_seen, newest_version
-from benchmarks.endtoend.workload import NAMESPACE, Json, Size
+from benchmarks.endtoend.workload import NAMESPACE, PLAIN, Asks, Json, Load
+from scheduler.client.api_resources import EVENTS, PODS, claims
 from scheduler.client.connection import Connection, connect
-from scheduler.client.resources import EVENTS, PODS, claims
 from tests.controlplane.binaries import Binaries
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.process import StartError
@@ -44,7 +44,7 @@ _QUIET_S = 2.0
 Tell = Callable[[str], None]
 
 
-def measure(binaries: Binaries, contender: Contender, size: Size, tell: Tell) -> Run:
+def measure(binaries: Binaries, contender: Contender, load: Load, tell: Tell) -> Run:
     """A run. tell: is given a word on how far it is. Raises StartError, CallFailed, Stalled or Wrong."""
     with (
         tempfile.TemporaryDirectory(prefix="dra-bench-") as folder,
@@ -52,18 +52,18 @@ def measure(binaries: Binaries, contender: Contender, size: Size, tell: Tell) ->
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
     ):
         grant(plane.client())
-        return runner.run(_measured(plane, contender, size, tell))
+        return runner.run(_measured(plane, contender, load, tell))
 
 
-async def _measured(plane: ControlPlane, contender: Contender, size: Size, tell: Tell) -> Run:
+async def _measured(plane: ControlPlane, contender: Contender, load: Load, tell: Tell) -> Run:
     async with connect(kubeconfig=plane.kubeconfig()) as connection:
         loading = monotonic()
-        await load(connection, size, contender.schedulers)
+        await fill(connection, load.size, contender.schedulers, load.asks)
         plane.stop(CONTROLLER_MANAGER)
         tell(f"loaded in {monotonic() - loading:.0f} s")
         with ExitStack() as stack:
             version = await newest_version(connection)
-            bindings = asyncio.create_task(first_seen(connection, version, _BOUND, size.pods, lambda _: True))
+            bindings = asyncio.create_task(first_seen(connection, version, _BOUND, load.size.pods, lambda _: True))
             stack.callback(bindings.cancel)
             started = monotonic()
             # In a thread, since starting may wait, and the first bindings may come meanwhile.
@@ -71,8 +71,8 @@ async def _measured(plane: ControlPlane, contender: Contender, size: Size, tell:
             for process in running.processes:
                 stack.callback(process.stop)
             times = await _while_running(bindings, running)
-            run = await _run(connection, contender, size, running, [at - started for at in times])
-            await check_placed(connection)
+            run = await _run(connection, contender, load, running, [at - started for at in times])
+            await check_placed(connection, load.asks)
             return run
 
 
@@ -91,13 +91,14 @@ async def _while_running(bindings: "asyncio.Task[Sequence[float]]", running: Run
 
 
 async def _run(
-    connection: Connection, contender: Contender, size: Size, running: Running, bound_s: Sequence[float]
+    connection: Connection, contender: Contender, load: Load, running: Running, bound_s: Sequence[float]
 ) -> Run:
-    reported, late_s = await _events_stored(connection, size.pods)
+    reported, late_s = await _events_stored(connection, load.size.pods)
     usages = [usage_of(process.pid) for process in running.processes]
     peak_mib, cpu_s = sum(usage.peak_mib for usage in usages), sum(usage.cpu_s for usage in usages)
     decisions = decisions_in(running.metrics())
-    return Run(contender.column, size, bound_s, reported, bound_s[-1] + late_s, peak_mib, cpu_s, decisions)
+    stored = reported, bound_s[-1] + late_s
+    return Run(contender.column, load.size, load.asks.name, bound_s, *stored, peak_mib, cpu_s, decisions)
 
 
 async def _events_stored(connection: Connection, pods: int) -> tuple[int, float]:
@@ -117,10 +118,11 @@ def _number_of(first_page: Json) -> int:
     return len(first_page["items"]) + int(first_page["metadata"].get("remainingItemCount") or 0)
 
 
-async def check_placed(connection: Connection) -> None:
-    """Raises WrongState unless every pod is bound with a device of its own."""
+async def check_placed(connection: Connection, asks: Asks = PLAIN) -> None:
+    """Raises WrongState unless every pod is bound with a device of its own, and where it asked to be."""
     pods, held = [
         await connection.request("GET", resource.path(NAMESPACE), timeout_s=_LIST_S)
         for resource in (PODS, claims("v1"))
     ]
     check(pods["items"], held["items"])
+    check_places(asks, pods["items"])

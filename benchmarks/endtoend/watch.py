@@ -10,9 +10,9 @@ from time import monotonic
 import orjson
 
 from benchmarks.endtoend.workload import NAMESPACE, Json
+from scheduler.client.api_resources import PODS
 from scheduler.client.connection import Connection
 from scheduler.client.errors import CallFailed
-from scheduler.client.resources import PODS
 
 IDLE_S = 120.0
 """If nothing at all happens for so long, nothing will."""

@@ -24,8 +24,8 @@ from benchmarks.extender.alone import CHANGES_A_CALL, Alone
 from benchmarks.extender.cases import CASES, SHAPES, Case, asked_claims, change, changed_claims, held_claims
 from benchmarks.extender.client import CallOrder
 from benchmarks.extender.figures import Called, Round
+from scheduler.client.api_resources import claims
 from scheduler.client.connection import Connection, connect
-from scheduler.client.resources import claims
 from tests.controlplane.binaries import Binaries
 from tests.controlplane.ours import Extender
 from tests.controlplane.plane import ControlPlane, free_ports

@@ -21,8 +21,8 @@ from benchmarks.endtoend.loading import load
 from benchmarks.endtoend.measurement import CONTROLLER_MANAGER, FLAGS, check_placed
 from benchmarks.endtoend.watch import Stalled, first_seen, newest_version
 from benchmarks.endtoend.workload import SCHEDULER, Json, Size
+from scheduler.client.api_resources import LEASES
 from scheduler.client.connection import Connection, connect
-from scheduler.client.resources import LEASES
 from tests.controlplane.binaries import Binaries
 from tests.controlplane.ours import Scheduler
 from tests.controlplane.plane import ControlPlane

@@ -32,7 +32,7 @@ _UUID: Final = "(?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f
 _TIME: Final = "^([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))$"
 _BASE64: Final = "([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{4}|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{2}==)"
 _DATE: Final = re.compile("([0-9]{4})-([0-9]{2})-([0-9]{2})")
-_TIME_PARTS: Final = re.compile("([0-9]{2}):([0-9]{2}):([0-9]{2})(?:.[0-9]++)?(?:z|[+-][0-9]{2}:[0-9]{2})")
+_TIME_OF_DAY: Final = re.compile("([0-9]{2}):([0-9]{2}):([0-9]{2})(?:.[0-9]++)?(?:z|[+-][0-9]{2}:[0-9]{2})")
 
 _ENDS: Final = "must start and end with an alphanumeric character"
 _LABEL_MESSAGE: Final = (
@@ -168,7 +168,7 @@ def _is_datetime(text: str) -> bool:
     day, *rest = text.lower().split("t", 2)
     if not rest or not _is_date(day):
         return False
-    match = _TIME_PARTS.fullmatch(rest[0])
+    match = _TIME_OF_DAY.fullmatch(rest[0])
     return match is not None and match[1] <= "23" and match[2] <= "59" and match[3] <= "59"
 
 

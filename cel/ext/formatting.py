@@ -128,27 +128,27 @@ def _literal(value: Value) -> str:
         if isinstance(item, _Done):
             printed.append(item.text)
         elif isinstance(item, List):
-            pending.extend(reversed(_list_parts(item)))
+            pending.extend(reversed(_list_texts(item)))
         elif isinstance(item, Map):
-            pending.extend(reversed(_map_parts(item)))
+            pending.extend(reversed(_map_texts(item)))
         else:
             printed.append(_scalar_literal(item))
     return "".join(printed)
 
 
-def _list_parts(items: List) -> list[Value]:
-    parts: list[Value] = [_Done("[")]
+def _list_texts(items: List) -> list[Value]:
+    texts: list[Value] = [_Done("[")]
     for index, item in enumerate(items):
-        parts.extend((_Done(", "), item) if index else (item,))
-    return [*parts, _Done("]")]
+        texts.extend((_Done(", "), item) if index else (item,))
+    return [*texts, _Done("]")]
 
 
-def _map_parts(map_: Map) -> list[Value]:
-    parts: list[Value] = [_Done("{")]
+def _map_texts(map_: Map) -> list[Value]:
+    texts: list[Value] = [_Done("{")]
     pairs = sorted(((_key_literal(key), value) for key, value in map_.items()), key=itemgetter(0))
     for index, (key, value) in enumerate(pairs):
-        parts.extend((_Done(f"{', ' if index else ''}{key}:"), value))
-    return [*parts, _Done("}")]
+        texts.extend((_Done(f"{', ' if index else ''}{key}:"), value))
+    return [*texts, _Done("}")]
 
 
 def _key_literal(key: Value) -> str:
@@ -317,12 +317,12 @@ def _wrong_argument(verb: str, argument: Expr, types_: Mapping[Expr, Type]) -> E
         return argument
     if verb != "s":
         return None
-    parts: Sequence[Expr] = ()
+    elements: Sequence[Expr] = ()
     if isinstance(argument, ListExpr):
-        parts = argument.elements
+        elements = argument.elements
     elif isinstance(argument, MapExpr):
-        parts = [part for entry in argument.entries for part in (entry.key, entry.value)]
-    return next((wrong for part in parts if (wrong := _wrong_argument(verb, part, types_)) is not None), None)
+        elements = [one for entry in argument.entries for one in (entry.key, entry.value)]
+    return next((wrong for one in elements if (wrong := _wrong_argument(verb, one, types_)) is not None), None)
 
 
 LIBRARY: Final = Library(

@@ -17,7 +17,7 @@ from cel.values.values import MAX_UINT, List, Value, bounded, size_of
 
 _LONGEST_RANGE: Final = 1_000_000
 _INSERTION_SORT: Final = 12  # elements; up to here Go sorts by insertion, which shows where keys have no order
-_BASE_COST: Final = 1 + LIST_COST
+_CALL_COST: Final = 1 + LIST_COST
 
 _T = TypeVar("_T")
 
@@ -119,7 +119,7 @@ def _distinct(items: List) -> List:
 
 
 def _output_cost(_: Sequence[Value], result: Value) -> int:
-    return _BASE_COST + size_of(result)
+    return _CALL_COST + size_of(result)
 
 
 def _flatten_cost(arguments: Sequence[Value]) -> int:
@@ -130,7 +130,7 @@ def _flatten_cost(arguments: Sequence[Value]) -> int:
 def _flatten_cost_before_1_37(arguments: Sequence[Value]) -> int:
     """A negative depth is a negative cost, which wraps around."""
     depth = _value(arguments[1], int) if len(arguments) > 1 else 1
-    return (size_of(arguments[0]) * depth + _BASE_COST) % 2**64 if depth < 0 else _flatten_cost(arguments)
+    return (size_of(arguments[0]) * depth + _CALL_COST) % 2**64 if depth < 0 else _flatten_cost(arguments)
 
 
 def _comparison_cost(keys: Value) -> int:
@@ -143,7 +143,7 @@ def _comparison_cost(keys: Value) -> int:
 def _allocation_cost(size: int, factor: float) -> int:
     product = float(size) * factor
     # What a uint64 does not hold becomes 2**63 where the reference runs (amd64).
-    return (int(product) if product < 2.0**64 else 2**63) + _BASE_COST
+    return (int(product) if product < 2.0**64 else 2**63) + _CALL_COST
 
 
 def _value(argument: Value, class_: type[_T]) -> _T:
@@ -154,7 +154,7 @@ def _value(argument: Value, class_: type[_T]) -> _T:
 
 
 def _allocation_estimate(size: Estimate, factor: float) -> CallEstimate:
-    return CallEstimate(size.scaled(factor).plus(Estimate(_BASE_COST, _BASE_COST)), size)
+    return CallEstimate(size.scaled(factor).plus(Estimate(_CALL_COST, _CALL_COST)), size)
 
 
 def _slice_estimate(operands: Sequence[Operand]) -> CallEstimate:

@@ -1,7 +1,7 @@
 """CEL's `quantity(...)`: Kubernetes quantities in selectors, such as the capacities of a device.
 
-The values are `cel.values.quantity.Quantity`. The reference returns sums by pointer, and its equality then tells them
-from other quantities: `q.add(r) == s` is fine, `s == q.add(r)` is an error.
+The values are `cel.values.quantity.Quantity`. The reference returns sums by pointer, which its equality does not
+accept on the right: `q.add(r) == s` is fine, `s == q.add(r)` is an error.
 Source: k8s.io/apiserver/pkg/cel/library/quantity.go, with the costs of cost.go.
 """
 
@@ -34,7 +34,7 @@ register(QuantitySum, QUANTITY, equal=_sum_equals)
 
 @with_eval_errors
 def _quantity(text: str) -> Quantity:
-    """A new quantity each time: as keys of a map, the reference tells two of them apart."""
+    """A new quantity each time: as keys of a map, two of them are different in the reference."""
     parsed = Quantity.parse(text)
     return Quantity(parsed.mantissa, parsed.scale, parsed.is_small, parsed.format, parsed.written)
 

@@ -20,7 +20,7 @@ def _parse(text: str, normalize: bool) -> Semver:  # noqa: FBT001 - the argument
     return Semver.parse_tolerant(text) if normalize else Semver.parse(text)
 
 
-def _part(name: str) -> Overload:
+def _number_named(name: str) -> Overload:
     def number(version: Semver) -> int:
         value: int = getattr(version, name)
         return (value + 2**63) % 2**64 - 2**63  # the reference casts to int64
@@ -40,8 +40,8 @@ LIBRARY: Final = Library(
         method("isGreaterThan", "semver_is_greater_than", _PAIR, BOOL, operator.gt),
         method("isLessThan", "semver_is_less_than", _PAIR, BOOL, operator.lt),
         method("compareTo", "semver_compare_to", _PAIR, INT, Semver.compare),
-        _part("major"),
-        _part("minor"),
-        _part("patch"),
+        _number_named("major"),
+        _number_named("minor"),
+        _number_named("patch"),
     ),
 )

@@ -23,7 +23,7 @@ _UPPER: Final = {code: code - 32 for code in range(ord("a"), ord("z") + 1)}
 _ESCAPES: Final = str.maketrans(
     {"\a": r"\a", "\b": r"\b", "\f": r"\f", "\n": r"\n", "\r": r"\r", "\t": r"\t", "\v": r"\v", "\\": r"\\", '"': r"\""}
 )
-_CHARACTERS_PER_PART: Final = 64  # of values.bounded
+_CHARACTERS_PER_SUBSTRING: Final = 64  # of values.bounded
 
 
 def _out_of_range(index: int) -> EvalError:
@@ -77,7 +77,7 @@ def _replace(text: str, old: str, new: str, limit: int = -1) -> str:
     count = text.count(old)
     if limit >= 0:
         count = min(count, limit)
-    bounded((len(text) + count * (len(new) - len(old))) // _CHARACTERS_PER_PART)
+    bounded((len(text) + count * (len(new) - len(old))) // _CHARACTERS_PER_SUBSTRING)
     if not text and not old:
         return new if count else text
     return text.replace(old, new, count)
@@ -105,11 +105,11 @@ def _substring(text: str, start: int, end: int | None = None) -> str:
     return text[start:end]
 
 
-def _join(parts: Sequence[Value], separator: str = "") -> str:
-    texts = [part for part in parts if isinstance(part, str)]
-    if len(texts) < len(parts):
+def _join(items: Sequence[Value], separator: str = "") -> str:
+    texts = [item for item in items if isinstance(item, str)]
+    if len(texts) < len(items):
         raise EvalError("join: invalid input: only strings can be joined")
-    bounded((sum(map(len, texts)) + len(separator) * len(texts)) // _CHARACTERS_PER_PART)
+    bounded((sum(map(len, texts)) + len(separator) * len(texts)) // _CHARACTERS_PER_SUBSTRING)
     return separator.join(texts)
 
 

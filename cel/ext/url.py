@@ -116,12 +116,12 @@ def check_request_uri(text: str) -> None:
 
 def _read(text: str, *, for_request: bool) -> Url:
     try:
-        return _read_parts(text, for_request=for_request)
+        return _read_url(text, for_request=for_request)
     except ValueError as error:
         raise ValueError(f"parse {quoted(_decoded(text))}: {error}") from None
 
 
-def _read_parts(text: str, *, for_request: bool) -> Url:
+def _read_url(text: str, *, for_request: bool) -> Url:
     if _CONTROL.search(text):
         raise ValueError("net/url: invalid control character in URL")
     if not text and for_request:

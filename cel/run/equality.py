@@ -10,21 +10,21 @@ from typing import Final
 from cel.errors import EvalAbortedError, EvalError
 from cel.values.values import Value, equal, weight_of
 
-_MOST_PARTS: Final = 2**24
+_MOST_COMPARED: Final = 2**24
 
 
 class Comparisons:
     """The comparisons of one call; raises EvalAbortedError when their total weight exceeds 2**24."""
 
-    __slots__ = ("_parts",)
+    __slots__ = ("_compared",)
 
     def __init__(self) -> None:
-        self._parts = 0
+        self._compared = 0
 
     def is_equal(self, left: Value, right: Value) -> bool:
         """Whether `left == right`; an error counts as unequal."""
-        self._parts += min(weight_of(left), weight_of(right))
-        if self._parts > _MOST_PARTS:
+        self._compared += min(weight_of(left), weight_of(right))
+        if self._compared > _MOST_COMPARED:
             raise EvalAbortedError("operation cancelled: the values are too large to be compared")
         try:
             return equal(left, right)

@@ -108,3 +108,20 @@ class Planned(NamedTuple):
 
     evaluate: Evaluate
     slots: int
+
+
+def costing(cost: int, step: Evaluate) -> Evaluate:
+    """A stepion at a fixed cost, charged even if it fails."""
+
+    def evaluate(frame: Frame) -> Value:
+        try:
+            value = step(frame)
+        except EvalAbortedError:
+            raise
+        except EvalError:
+            frame.charge(cost)
+            raise
+        frame.charge(cost)
+        return value
+
+    return evaluate

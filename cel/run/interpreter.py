@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 
 from cel.check.checker import CallReference, Checked, ConstantReference, VariableReference
 from cel.check.declarations import Declarations
-from cel.device import paths as device_paths
+from cel.device import device_paths
 from cel.errors import EvalAbortedError
 from cel.run import folding, steps
 from cel.run.calls import planned_call

@@ -13,7 +13,7 @@ from cel.check.overloads import LIST_COST, MAP_COST, MESSAGE_COST, STRING_FACTOR
 from cel.errors import EvalAbortedError, EvalError, bare, no_such_overload
 from cel.ext.stdlib import cost_of_comparison, cost_of_equality
 from cel.run.calls import both
-from cel.run.frame import Evaluate, Frame
+from cel.run.frame import Evaluate, Frame, costing
 from cel.values.values import GrowingList, GrowingMap, List, Map, Optional, Value, equal, key_of, type_of, weight_of
 
 # Logic
@@ -175,24 +175,7 @@ def listed(elements: Sequence[Evaluate], optionals: frozenset[int]) -> Evaluate:
                 items.append(value.value)
         return List(items)
 
-    return _costing(LIST_COST, evaluate)
-
-
-def _costing(cost: int, construct: Evaluate) -> Evaluate:
-    """A construction at a fixed cost, charged even if it fails."""
-
-    def evaluate(frame: Frame) -> Value:
-        try:
-            value = construct(frame)
-        except EvalAbortedError:
-            raise
-        except EvalError:
-            frame.charge(cost)
-            raise
-        frame.charge(cost)
-        return value
-
-    return evaluate
+    return costing(LIST_COST, evaluate)
 
 
 def _is_present(value: Value) -> TypeGuard[Optional]:
@@ -225,7 +208,7 @@ def mapped(pairs: Sequence[Pair]) -> Evaluate:
                 entries.pop(key_of(key), None)
         return Map(entries.values())
 
-    return _costing(MAP_COST, evaluate)
+    return costing(MAP_COST, evaluate)
 
 
 class FieldStep(NamedTuple):
@@ -252,7 +235,7 @@ def constructed(fields: Sequence[FieldStep], make: Callable[[Mapping[str, Value]
             values[field.name] = value
         return make({field.name: field.convert(values[field.name]) for field in fields if field.name in values})
 
-    return _costing(MESSAGE_COST, evaluate)
+    return costing(MESSAGE_COST, evaluate)
 
 
 # Variables of macros
@@ -349,9 +332,9 @@ def looped(loop: Fold) -> Evaluate:
 
     def evaluate(frame: Frame) -> Value:
         slots = frame.slots
-        turns = _turns(loop.range_(frame), has_two=second_slot is not None)
+        iterations = _iterations(loop.range_(frame), has_two=second_slot is not None)
         slots[accumulator_slot] = loop.start()
-        for turn in turns:
+        for turn in iterations:
             if second_slot is None:
                 slots[first_slot] = turn
             else:
@@ -370,7 +353,7 @@ def looped(loop: Fold) -> Evaluate:
     return evaluate
 
 
-def _turns(range_: Value, *, has_two: bool) -> Iterable[Value]:
+def _iterations(range_: Value, *, has_two: bool) -> Iterable[Value]:
     if isinstance(range_, List):
         return enumerate(range_) if has_two else range_
     if isinstance(range_, Map):

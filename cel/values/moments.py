@@ -35,7 +35,7 @@ _UNITS: Final = {
     "m": 60 * SECOND,
     "h": 3600 * SECOND,
 }
-_PART: Final = re.compile(r"([0-9]*)(?:\.([0-9]*))?([^.0-9]+)")
+_NUMBER_AND_UNIT: Final = re.compile(r"([0-9]*)(?:\.([0-9]*))?([^.0-9]+)")
 _OFFSET: Final = re.compile(r"([+-]?[0-9]+):([+-]?[0-9]+)")
 _ZONE_NAME: Final = re.compile(r"[A-Za-z0-9_+\-]+(?:/[A-Za-z0-9_+\-]+)*", re.ASCII)
 
@@ -101,17 +101,17 @@ def duration_from_text(text: str) -> Duration:
         return Duration(0)
     total, position = 0, 0
     while position < len(rest):
-        match = _PART.match(rest, position)
+        match = _NUMBER_AND_UNIT.match(rest, position)
         if match is None:
             raise _not_convertible("google.protobuf.Duration")
-        total += _part_of_duration(*match.groups(""))
+        total += _nanos_of(*match.groups(""))
         position = match.end()
     if not rest or total > 2**63 or (total == 2**63 and not negative):
         raise _not_convertible("google.protobuf.Duration")
     return Duration(-total if negative else total)
 
 
-def _part_of_duration(whole: str, fraction: str, unit: str) -> int:
+def _nanos_of(whole: str, fraction: str, unit: str) -> int:
     nanos = _UNITS.get(unit)
     whole = whole.lstrip("0") if whole.lstrip("0") or not whole else "0"
     if nanos is None or not (whole or fraction) or len(whole) > 19:
@@ -219,7 +219,7 @@ def _zone_offset(zone: str, seconds: int) -> int:
         match = _OFFSET.fullmatch(zone)
         if match is None:
             raise EvalError(f'strconv.Atoi: parsing "{zone[:64]}": invalid syntax')
-        hours, minutes = (_offset_part(part) for part in match.groups())
+        hours, minutes = (_offset_field(part) for part in match.groups())
         return _fixed_offset(60 * (hours * 60 + (-minutes if zone.startswith("-") else minutes)))
     if zone in ("", "UTC", "Local"):  # a scheduler's own zone must not change an answer
         return 0
@@ -237,7 +237,7 @@ def _within_calendar(seconds: int) -> int:
     return seconds - -(-after // cycle) * cycle + -(-before // cycle) * cycle
 
 
-def _offset_part(text: str) -> int:
+def _offset_field(text: str) -> int:
     digits = text.lstrip("+-").lstrip("0")
     if len(digits) > 18:
         raise EvalError(f'strconv.Atoi: parsing "{text[:64]}": value out of range')

@@ -130,11 +130,11 @@ def _is_version(text: str) -> bool:
 _is_short_version = lru_cache(maxsize=4096)(_is_version)
 
 
-def _number(text: str, part: str) -> int:
+def _number(text: str, name: str) -> int:
     if not _DIGITS.fullmatch(text):
-        raise ValueError(f"Invalid character(s) found in {part} number {_quoted(text)}")
+        raise ValueError(f"Invalid character(s) found in {name} number {_quoted(text)}")
     if _has_leading_zeros(text):
-        raise ValueError(f"{part.capitalize()} number must not contain leading zeroes {_quoted(text)}")
+        raise ValueError(f"{name.capitalize()} number must not contain leading zeroes {_quoted(text)}")
     return _uint64(text)
 
 
@@ -170,11 +170,11 @@ def _has_leading_zeros(digits: str) -> bool:
     return len(digits) > 1 and digits[0] == "0"
 
 
-def _without_leading_zeros(part: str) -> str:
+def _without_leading_zeros(number: str) -> str:
     """The number without leading zeros, except for a single one."""
-    if len(part) <= 1:
-        return part
-    stripped = part.lstrip("0")
+    if len(number) <= 1:
+        return number
+    stripped = number.lstrip("0")
     return stripped if "0" <= stripped[:1] <= "9" else "0" + stripped
 
 

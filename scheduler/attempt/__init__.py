@@ -1,1 +1,1 @@
-"""Binds a pod as decided: a list of steps, which are undone where the attempt fails."""
+"""Carries out a decision as a list of steps, which are undone if the attempt fails."""

@@ -1,6 +1,6 @@
-"""One attempt under way: what its steps know of each other's writes.
+"""An attempt in progress: what its steps know of each other's writes.
 
-A claim is noted before its first write is sent, since a write whose answer never came may be stored.
+A claim is recorded before its first write is sent, because a write whose answer is lost may be stored.
 """
 
 from collections.abc import Mapping
@@ -92,7 +92,7 @@ class Attempt:
 
 
 ALONE = 64
-"""Slots of an attempt that shares them with no other: as many as it takes to tell one failure from many."""
+"""Slots of an attempt that shares them with no other: as many as it takes to distinguish one failure from many."""
 
 
 def new_attempt(binder: Binder, decision: Decision, slot: Slot | None = None) -> Attempt:

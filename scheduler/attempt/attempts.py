@@ -1,8 +1,8 @@
 """All attempts of a program: each reserves in memory, carries out its steps, and releases what it reserved.
 
-No pause comes between decision and reservation, so that nothing is allocated twice; the writes run as a task of their
-own beside the next decisions. However an attempt ends, what it reserved in memory either stays until the watch shows
-it, or is free again. The scheduler and the extender both use it.
+Decision and reservation happen without an await in between, so that nothing is allocated twice. The writes run as a
+task, in parallel with the next decisions. When an attempt ends, its reservation either stays until the watch shows the
+writes, or is released. The scheduler and the extender both use this module.
 Source: kube-scheduler's binding cycle.
 """
 
@@ -15,32 +15,32 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from allocator.model import Claim, DeviceID
-from scheduler.attempt import conditions
+from scheduler.attempt import device_readiness
 from scheduler.attempt.bind_pod import bind_pod
 from scheduler.attempt.binder import Binder
 from scheduler.attempt.claim_objects import key_of
 from scheduler.attempt.deallocate import deallocate_one
 from scheduler.attempt.decision import (
+    AttemptOutcome,
     Bound,
     BoundElsewhere,
     ClaimPlan,
     Decision,
     ExtendedPlan,
     Fatal,
-    Outcome,
     Pending,
     PodKey,
     Retry,
 )
-from scheduler.attempt.device_status import device_status
+from scheduler.attempt.pod_device_fields import device_status
 from scheduler.attempt.run import Report, report_nothing
 from scheduler.attempt.slots import Slot, Slots
 from scheduler.client.errors import CallFailed
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import ASIDE_S, FASTER, NOT_READY, Cluster
 from scheduler.decision.schedule_result import Placed
-from scheduler.state.changes import ClaimChanged, Event, GivenBack
-from scheduler.state.claims import AlreadyReserved, ClaimObject
+from scheduler.state.claim_index import AlreadyReserved, ClaimObject
+from scheduler.state.cluster_changes import ClaimChanged, Event, GivenBack
 from scheduler.state.invariants import Violation
 
 BACK_S = 1.5
@@ -57,7 +57,7 @@ INTERNAL = "internal error, see the log"
 
 Result = TypeVar("Result")
 
-_NONE: Mapping[str, conditions.DevicesFailed] = MappingProxyType({})
+_NONE: Mapping[str, device_readiness.DevicesFailed] = MappingProxyType({})
 
 _LOG = logging.getLogger(__name__)
 
@@ -169,7 +169,7 @@ class Attempts:
             decision = replace(decision, pod_status=device_status(pod, placed))
         return Reserved(pod, decision, claims)
 
-    async def carry_out(self, reserved: Reserved, slot: Slot, report: Report = report_nothing) -> Outcome:
+    async def carry_out(self, reserved: Reserved, slot: Slot, report: Report = report_nothing) -> AttemptOutcome:
         """Write and bind what is reserved. Raises what cancels it, once all is taken back.
 
         report: is called with what becomes of the pod where it is not bound, before what was written is taken back.
@@ -186,7 +186,7 @@ class Attempts:
             self._end(reserved, outcome)
         return outcome
 
-    def _end(self, reserved: Reserved, outcome: Outcome | None) -> None:
+    def _end(self, reserved: Reserved, outcome: AttemptOutcome | None) -> None:
         uid, decision = reserved.pod.uid, reserved.decision
         match outcome:
             case Bound():
@@ -209,7 +209,7 @@ class Attempts:
                 self.slots.lost()
         if isinstance(outcome, Fatal):
             self._trouble = (uid, outcome.reason)
-            _LOG.error("binding pods is not possible", extra={"pod": str(decision.pod), "reason": outcome.reason})
+            _LOG.error("cannot bind pods", extra={"pod": str(decision.pod), "reason": outcome.reason})
         if not isinstance(outcome, Pending):
             self._given_back(GivenBack(reserved.pod, reserved.claims, decision.node), decision.node)
 
@@ -220,7 +220,7 @@ class Attempts:
         pod: Pod,
         claims: Sequence[ClaimObject],
         slot: Slot,
-        failed: Mapping[str, conditions.DevicesFailed] = _NONE,
+        failed: Mapping[str, device_readiness.DevicesFailed] = _NONE,
     ) -> Freed:
         """Deallocate one of the claims that keep the pod from every node.
 

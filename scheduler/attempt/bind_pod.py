@@ -5,15 +5,15 @@ from collections.abc import Iterator
 from scheduler.attempt.attempt import Attempt, new_attempt
 from scheduler.attempt.binder import Binder
 from scheduler.attempt.claim_objects import key_of
-from scheduler.attempt.decision import Decision, Outcome
+from scheduler.attempt.decision import AttemptOutcome, Decision
 from scheduler.attempt.run import Report, report_nothing, run
 from scheduler.attempt.slots import Slot
 from scheduler.attempt.step import Step
-from scheduler.attempt.steps.allocation import Allocate
 from scheduler.attempt.steps.binding import Bind
 from scheduler.attempt.steps.binding_conditions import AwaitConditions
 from scheduler.attempt.steps.bound_volumes import AwaitVolumes
-from scheduler.attempt.steps.device_status import WriteDeviceStatus
+from scheduler.attempt.steps.claim_allocation import Allocate
+from scheduler.attempt.steps.device_fields import WriteDeviceStatus
 from scheduler.attempt.steps.extended_claim import MakeClaim
 from scheduler.attempt.steps.nomination import Nominate
 from scheduler.attempt.steps.reservation import Reserve
@@ -25,7 +25,7 @@ from scheduler.attempt.steps.waits import Waits
 
 async def bind_pod(
     binder: Binder, decision: Decision, slot: Slot | None = None, report: Report = report_nothing
-) -> Outcome:
+) -> AttemptOutcome:
     """What became of the decision; see `run`. slot: of the writers; it is given back at the end or before.
 
     Cost: two writes for each claim, one for each volume that is not bound yet, and one.

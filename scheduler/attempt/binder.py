@@ -1,4 +1,4 @@
-"""What an attempt works with: the API server, claims and volumes as the watches show them, time, and our identity.
+"""What attempts use: the API server, the watched claims and volumes, time, and the identity of this process.
 
 Time, sleep and random numbers are functions, so that tests need no clock.
 """
@@ -15,7 +15,7 @@ from scheduler.attempt.watched_claims import WatchedClaims
 from scheduler.attempt.watched_volumes import WatchedVolumes
 from scheduler.backoff import backoff_s
 from scheduler.client.api import Api
-from scheduler.client.resources import Resource
+from scheduler.client.api_resources import Resource
 
 BINDING_TIMEOUT_S = 600.0
 """How long a device may take to become ready for its pod, or a volume to be bound, as kube-scheduler has it."""

@@ -1,7 +1,7 @@
-"""Edits of a ResourceClaim as the API server gives it: raw JSON in, another object out, nothing lost.
+"""Edits a raw ResourceClaim: JSON in, a changed copy out, unknown fields included.
 
-Fields that this version does not know are sent back as they came: a status PUT without them would delete another
-writer's device status, or be refused. The status has the same fields in v1, v1beta2 and v1beta1.
+Unknown fields are sent back unchanged: without them, a PUT of the status would delete another writer's device status,
+or be rejected. The status has the same fields in v1, v1beta2 and v1beta1.
 Source: k8s.io/api resource/v1 ResourceClaim; KEP-4381 for the finalizer.
 """
 
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from scheduler.attempt.intent import ANNOTATION, Intent, intent_of
-from scheduler.state.claims import FINALIZER, is_of_extended_resources
+from scheduler.state.claim_index import FINALIZER, is_of_extended_resources
 from scheduler.state.extended_resources import ExtendedClaim, annotations
 
 Json = dict[str, Any]  # Any: fields that are passed on may hold anything

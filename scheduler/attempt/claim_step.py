@@ -28,7 +28,7 @@ class ClaimStep(Step):
         return next((one for one in self.attempt.claims if one is self.written), None)
 
     @property
-    def is_settled(self) -> bool:
+    def is_idle(self) -> bool:
         """Whether every write to the claim was answered."""
         return not (self.to_undo and self.to_undo.sent)
 

@@ -1,8 +1,8 @@
 """Undoes what an attempt wrote to a claim: a small state machine that reads the claim before each edit.
 
-An allocation that only this pod uses is removed, then finalizer and intent; of a shared one, only the pod's
-reservation. An unanswered write of the attempt may still be stored: each edit moves the claim's version, and where
-there is nothing to undo a fence does, so that it never is. A claim that another attempt has taken over stays as it is.
+An allocation that only this pod uses is removed, then finalizer and intent. Of a shared allocation, only the pod's
+reservation is removed. A write of the attempt without an answer may still be stored. So each edit changes the claim's
+version; if there is nothing to undo, a fence does. A claim that another attempt has taken over is not changed.
 """
 
 from scheduler.attempt import claim_calls, claim_objects
@@ -24,36 +24,28 @@ async def undo_claim(binder: Binder, attempt: Attempt, written: WrittenClaim, *,
 
     # Differs from kube-scheduler, which takes back its reservation and leaves the allocation to whoever comes.
     def following(claim: Claim) -> tuple[Send, Json] | None:
-        step = next_edit(claim, attempt.intent, written)
-        if step is None or is_fenced or not _may_be_relied_on(step, claim, written):
-            return step
-        return _fenced(attempt, step)
+        return next_edit(claim, attempt.intent, written)
+
+    async def before(claim: Claim, send: Send) -> None:
+        """No binding can land any more that was sent before; read, fence, write, in this order."""
+        if is_fenced or not _may_be_relied_on(send, claim, written):
+            return
+        fate = await fence(binder, attempt)
+        if fate is not None and not isinstance(fate, Gone):
+            raise UndoStopped(fate)
 
     known = written.stored if written.written == version_of(written.stored) and not written.sent else None
-    return await edit_until_done(binder, written.key, following, known)
+    return await edit_until_done(binder, written.key, following, known, before=before)
 
 
-def _may_be_relied_on(step: tuple[Send, Json], claim: Claim, written: WrittenClaim) -> bool:
-    """Whether the step takes from the pod what another attempt for it may have found there.
+def _may_be_relied_on(send: Send, claim: Claim, written: WrittenClaim) -> bool:
+    """Whether the write takes from the pod what another attempt for it may have found there.
 
     Whoever relies on a claim has written to it: nobody does while its version is that of our own last write, unless it
     was there before us.
     """
-    is_taken_away = step[0] not in {claim_calls.put, claim_calls.delete}
+    is_taken_away = send not in {claim_calls.put, claim_calls.delete}
     return is_taken_away and (written.is_taken_over or bool(written.sent) or written.written != version_of(claim))
-
-
-def _fenced(attempt: Attempt, step: tuple[Send, Json]) -> tuple[Send, Json]:
-    """The same step, after which no binding can land that was sent before; read, fence, write, in this order."""
-    send, edited = step
-
-    async def fence_and_send(binder: Binder, claim: Claim) -> Json:
-        fate = await fence(binder, attempt)
-        if fate is not None and not isinstance(fate, Gone):
-            raise UndoStopped(fate)
-        return await send(binder, claim)
-
-    return fence_and_send, edited
 
 
 def next_edit(claim: Claim, intent: Intent, written: WrittenClaim) -> tuple[Send, Json] | None:

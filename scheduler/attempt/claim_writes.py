@@ -1,7 +1,7 @@
-"""Writes to the claims of an attempt, each under the version it builds on, until it is known what is stored.
+"""Writes the claims of an attempt, each based on the version that was read, until it is known what is stored.
 
-A conflict, or an answer that never came, is resolved by reading the claim again: it holds what was written, or it has
-moved on and the write can never be stored, or the same is sent again.
+After a conflict or a lost answer, the claim is read again. Either it contains what was written, or it has changed and
+the write can no longer be stored, or the same write is sent again.
 """
 
 from collections.abc import Awaitable, Callable

@@ -1,6 +1,6 @@
-"""Deallocates a claim that cannot serve its pod where it was allocated, so that the pod can be placed elsewhere.
+"""Deallocates a claim that its pod cannot use, so that the pod can be placed elsewhere.
 
-Its node is gone or full, or its devices failed. Only a claim that is reserved for nobody else may be deallocated, and
+Its node is gone or full, or its devices failed. Only a claim that is reserved for no other pod may be deallocated, and
 only one at a time: the pod may fit after the first.
 Source: kube-scheduler's DynamicResources plugin, PostFilter.
 """
@@ -15,7 +15,7 @@ from scheduler.attempt.pod_fate import UndoStopped
 from scheduler.attempt.slots import Slot
 from scheduler.attempt.write_outcome import WriteOutcome, write_outcome
 from scheduler.client.errors import CallFailed
-from scheduler.state.claims import FINALIZER
+from scheduler.state.claim_index import FINALIZER
 
 
 def may_be_deallocated(claim: Claim, pod_uid: str) -> bool:

@@ -1,7 +1,7 @@
-"""The decision that an attempt carries out, and its outcome: plain values.
+"""The decision that an attempt carries out, and the outcome of the attempt: plain values.
 
-A `Decision` names a pod, its node, and what each claim gets. It ends with exactly one `Outcome`, which says what the
-caller does with the pod; by then no write of the attempt is in flight.
+A `Decision` names a pod, its node, and what each claim gets. An attempt ends with exactly one `AttemptOutcome`, which
+says what the caller does with the pod; by then no write of the attempt is in flight.
 """
 
 from collections.abc import Mapping
@@ -152,12 +152,12 @@ class Stopped:
     reason: str = "the program is being stopped"
 
 
-Outcome = Bound | BoundElsewhere | Retry | Unschedulable | Gone | Fatal | Pending | Stopped
+AttemptOutcome = Bound | BoundElsewhere | Retry | Unschedulable | Gone | Fatal | Pending | Stopped
 
 
 class AttemptEnded(Exception):
     """An attempt ends before the pod is bound; what it wrote has to be undone."""
 
-    def __init__(self, outcome: Outcome) -> None:
+    def __init__(self, outcome: AttemptOutcome) -> None:
         super().__init__(str(outcome))
         self.outcome = outcome

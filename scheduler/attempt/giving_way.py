@@ -1,4 +1,4 @@
-"""What an attempt ends with that has to leave its devices to another claim, and how soon the pod is tried again."""
+"""The outcome of an attempt that loses its devices to another claim, and when its pod is tried again."""
 
 from scheduler.attempt.binder import Binder
 from scheduler.attempt.claim_objects import ClaimKey

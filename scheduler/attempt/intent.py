@@ -1,7 +1,7 @@
-"""The intent: an annotation on a claim that says who is about to allocate it, for which pod.
+"""The intent: an annotation on a claim that says who is allocating it, and for which pod.
 
-It is written before the allocation and stays as long as that. After a crash it shows what was begun. An attempt that
-finds another attempt's intent for its pod leaves the claim alone: it has been taken over.
+It is written before the allocation and stays as long as the allocation does. After a crash it shows what was begun. An
+attempt that finds the intent of another attempt for its pod leaves the claim alone: it has been taken over.
 """
 
 from collections.abc import Mapping

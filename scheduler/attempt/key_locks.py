@@ -1,7 +1,7 @@
-"""One lock for each key: of several tasks that need the same key, each waits until the one before is done.
+"""One lock for each key: tasks that need the same key wait for each other.
 
-Pods that share a claim reserve it so: all at once, each but one would conflict, again and again. Each passes what it
-has stored on to the next, which the watch may not have shown yet.
+Pods that share a claim reserve it one after the other; at the same time, all but one would get conflicts again and
+again. Each passes the stored version on to the next one, because the watch may not have shown it yet.
 """
 
 import asyncio

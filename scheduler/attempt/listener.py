@@ -1,6 +1,6 @@
-"""Hears how attempts go, for events, logs and metrics."""
+"""The listener of attempts, for events, logs and metrics."""
 
-from scheduler.attempt.decision import Decision, Outcome
+from scheduler.attempt.decision import AttemptOutcome, Decision
 from scheduler.attempt.step import Point
 from scheduler.state.invariants import Violation
 
@@ -14,7 +14,7 @@ class Listener:
     def passed(self, decision: Decision, point: Point, *, is_done: bool, duration_s: float) -> None:
         """A part of the attempt ended; is_done: as it should."""
 
-    def rolled_back(self, decision: Decision, outcome: Outcome) -> None:
+    def rolled_back(self, decision: Decision, outcome: AttemptOutcome) -> None:
         """What the attempt wrote was taken back."""
 
     def violated(self, violation: Violation) -> None:

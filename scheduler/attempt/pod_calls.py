@@ -6,9 +6,9 @@ from typing import Any
 from scheduler.attempt.claim_objects import Json
 from scheduler.attempt.decision import PodKey
 from scheduler.client.api import Api
+from scheduler.client.api_resources import PODS
 from scheduler.client.connection import APPLY, MERGE, STRATEGIC_MERGE
 from scheduler.client.errors import ApiError
-from scheduler.client.resources import PODS
 from scheduler.core_v1.pod import Pod
 
 

@@ -1,17 +1,17 @@
-"""What became of a pod that an attempt was about to bind, or has sent a binding for.
+"""Finds out what became of a pod that an attempt is about to bind, or has sent a binding for.
 
-The API server answers each refused binding with the same 409, so the pod is read to learn why: it is bound to our node
-already, bound to another one, gone, or has merely changed. A write whose answer never came may still be stored for as
-long as the pod has the version that it was sent with. So it is sent again with that version, or *fenced off*: a write
-to the pod's status moves the version, and what was sent can no longer be stored. Whoever takes a claim back that
-another attempt for the pod may rely on fences the pod first.
+The API server answers every rejected binding with the same 409, so the pod is read to learn why: it is already bound to
+our node, bound to another one, gone, or has just changed. A write whose answer is lost may still be stored while the
+pod has the version that the write is based on. So the write is sent again with that version, or it is *fenced off*: a
+write to the pod's status changes the version. Whoever takes back a claim on which another attempt for the pod may
+depend fences the pod first.
 Source: k8s.io/kubernetes pkg/registry/core/pod/storage, BindingREST.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
-from scheduler.attempt import device_status, pod_calls, pod_condition
+from scheduler.attempt import pod_calls, pod_condition, pod_device_fields
 from scheduler.attempt.attempt import Attempt
 from scheduler.attempt.binder import Binder
 from scheduler.attempt.claim_objects import Json
@@ -38,7 +38,7 @@ class UndoStopped(Exception):
 async def look(binder: Binder, attempt: Attempt) -> Fate | Json:
     """The pod while it has no node, else what became of it; asks until the API server has answered."""
     try:
-        return await until_answered(binder, None, lambda: _read(binder, attempt))
+        return await until_answered(binder, lambda: _read(binder, attempt))
     except CallFailed as error:
         return _unknown(attempt, error)
 
@@ -54,11 +54,12 @@ async def fence(binder: Binder, attempt: Attempt, version: str = "") -> Fate | N
         if isinstance(found, Fate):
             return found
         if version in ("", found["metadata"]["resourceVersion"]):
-            await pod_calls.patch_status(binder.api, found, _moved(binder, attempt, found))
+            async with binder.repairs.of(attempt.decision.pod.namespace):
+                await pod_calls.patch_status(binder.api, found, _moved(binder, attempt, found))
         return None
 
     try:
-        fate = await until_answered(binder, attempt.decision.pod.namespace, move)
+        fate = await until_answered(binder, move)
     except CallFailed as error:
         return _unknown(attempt, error)
     attempt.pod.sent = ""
@@ -84,7 +85,7 @@ def _fate(attempt: Attempt, found: Mapping[str, Any] | None) -> Fate | None:
     pod, node = attempt.decision.pod, found["spec"].get("nodeName")
     if node:
         # By an attempt before, of the same name.
-        attempt.pod.names_claim |= device_status.names_claim(found, attempt.decision)
+        attempt.pod.names_claim |= pod_device_fields.names_claim(found, attempt.decision)
         may_be_ours = attempt.pod.names_claim or attempt.decision.extended is None
         return Bound(node) if node == attempt.decision.node and may_be_ours else BoundElsewhere(node)
     return Gone(f"pod {pod} is being deleted") if found["metadata"].get("deletionTimestamp") else None

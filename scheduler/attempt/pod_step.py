@@ -1,7 +1,7 @@
-"""A write to the pod under the version that was read, sent again where the pod, read again, may still be bound.
+"""A write to the pod, based on the version that was read; repeated if the pod, read again, may still be bound.
 
-A write is sent under another version than that of the decision only after all claims were found to be the attempt's
-once more. Undoing it is fencing it off, which the attempt does first of all: see `scheduler.attempt.run`.
+A write is sent with a newer version than the decision's only after all claims were verified once more to be the
+attempt's. It is undone by fencing it off, which the attempt does before anything else (`scheduler.attempt.run`).
 """
 
 from abc import abstractmethod
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from scheduler.attempt import device_status, pod_calls
+from scheduler.attempt import pod_calls, pod_device_fields
 from scheduler.attempt.attempt import Attempt
 from scheduler.attempt.binder import Binder, pause_s
 from scheduler.attempt.claim_objects import Json, key_of
@@ -54,13 +54,13 @@ class PodStep(Step):
         return bound
 
     @property
-    def is_settled(self) -> bool:
+    def is_idle(self) -> bool:
         """Whether no write to the pod can be stored later."""
         return not self.attempt.pod.sent
 
     async def undo(self, node: str) -> bool:
         """Nothing: what was in flight is fenced off, and what is left of a status goes with the next binding."""
-        assert self.is_settled, f"a write to pod {self.attempt.decision.pod} is in flight"
+        assert self.is_idle, f"a write to pod {self.attempt.decision.pod} is in flight"
         return False
 
     async def _failed(self, error: CallFailed) -> Bound | None:
@@ -80,7 +80,7 @@ class PodStep(Step):
             raise AttemptEnded(_not_bound(attempt, error))
         if (moved := str(current["metadata"]["resourceVersion"])) != pod.version:
             await renew(self.binder, attempt)
-        pod.version, pod.status = moved, device_status.of_pod_now(attempt.decision, current)
+        pod.version, pod.status = moved, pod_device_fields.of_pod_now(attempt.decision, current)
         await self.binder.time.sleep(pause_s(pod.failures, self.binder.time, first_s=0.01))
         if pod.failures == FAILURES_MAX:
             raise AttemptEnded(_not_bound(attempt, error))

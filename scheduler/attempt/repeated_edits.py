@@ -1,12 +1,11 @@
-"""Edits a claim again and again, each time as its current state requires, until nothing is left to do.
+"""Edits a claim repeatedly, each time as its current state requires, until nothing is left to do.
 
-A conflict, or an unanswered write, is resolved by reading the claim again: what was sent is stored, or is sent again
-under the same version, or can never be stored.
+After a conflict or a lost answer, the claim is read again: the edit is stored, or is sent again for the same version,
+or can no longer be stored.
 """
 
 import logging
 from collections.abc import Awaitable, Callable
-from contextlib import nullcontext
 from typing import TypeVar
 
 from scheduler.attempt import claim_calls
@@ -20,6 +19,9 @@ Send = Callable[[Binder, Claim], Awaitable[Json]]
 Next = Callable[[Claim], tuple[Send, Json] | None]
 """The next write to a claim, as the call and what it sends; None once nothing is left to do."""
 
+Before = Callable[[Claim, Send], Awaitable[None]]
+"""What has to be done before a write, with the claim as it was read."""
+
 Answer = TypeVar("Answer")
 
 PAUSE_MAX_S = 10.0
@@ -28,13 +30,24 @@ PAUSE_MAX_S = 10.0
 _LOG = logging.getLogger(__name__)
 
 
-async def edit_until_done(
-    binder: Binder, key: ClaimKey, following: Next, known: Claim | None = None, *, tries_max: int | None = None
+async def nothing_before(_claim: Claim, _send: Send) -> None:
+    """The write needs nothing before it."""
+
+
+async def edit_until_done(  # noqa: PLR0913 - what is edited, and how
+    binder: Binder,
+    key: ClaimKey,
+    following: Next,
+    known: Claim | None = None,
+    *,
+    before: Before = nothing_before,
+    tries_max: int | None = None,
 ) -> bool:
     """Write until `following` has nothing more; False where the claim stays as it is, which is logged.
 
-    known: the claim if it was read already. A claim that is gone is done. While the API server does not answer it
-    goes on trying, tries_max times if that is given: until then nobody knows what is stored.
+    known: the claim if it was read already. A claim that is gone is done. before: is awaited before each write.
+    While the API server does not answer it goes on trying, tries_max times if that is given: until then nobody knows
+    what is stored.
     """
     current = known
 
@@ -43,14 +56,17 @@ async def edit_until_done(
         read, current = current, None
         claim = read or await claim_calls.get(binder, key)
         write = claim and following(claim)
-        if not write:
+        if not claim or not write:
             return True
         send, edited = write
-        current = await send(binder, edited)
+        await before(claim, send)
+        # For this call alone: attempts that held a place while they waited for another would wait for each other.
+        async with binder.repairs.of(key.namespace):
+            current = await send(binder, edited)
         return False
 
     try:
-        while not await until_answered(binder, key.namespace, write_next, tries_max):
+        while not await until_answered(binder, write_next, tries_max):
             pass
     except CallFailed as error:
         _LOG.warning("cannot update claim %s: %s", key, error)
@@ -69,19 +85,15 @@ async def edit_alone(
         return False
 
 
-async def until_answered(
-    binder: Binder, namespace: str | None, act: Callable[[], Awaitable[Answer]], tries_max: int | None = None
-) -> Answer:
+async def until_answered(binder: Binder, act: Callable[[], Awaitable[Answer]], tries_max: int | None = None) -> Answer:
     """What `act` gives, tried again while the API server does not answer, or is in trouble.
 
-    namespace: of the object that it writes to; None where it only reads, which no webhook holds up, so that it waits
-    for nobody. Raises CallFailed for what is refused for good, and after tries_max.
+    Raises CallFailed for what is refused for good, and after tries_max.
     """
     tries = 0
     while True:
         try:
-            async with nullcontext() if namespace is None else binder.repairs.of(namespace):
-                return await act()
+            return await act()
         except CallFailed as error:
             tries += 1
             if not may_pass(error) or tries == tries_max:

@@ -12,18 +12,20 @@ from itertools import groupby
 
 from scheduler.attempt.attempt import Attempt
 from scheduler.attempt.binder import Binder
-from scheduler.attempt.decision import AttemptEnded, Bound, BoundElsewhere, Outcome, Pending, Stopped
+from scheduler.attempt.decision import AttemptEnded, AttemptOutcome, Bound, BoundElsewhere, Pending, Stopped
 from scheduler.attempt.pod_fate import Fate, UndoStopped, Unknown, fence, look
 from scheduler.attempt.step import Point, Step
 
-Report = Callable[[Outcome], None]
+Report = Callable[[AttemptOutcome], None]
 
 
-def report_nothing(_: Outcome) -> None:
+def report_nothing(_: AttemptOutcome) -> None:
     """Nobody has to know."""
 
 
-async def run(binder: Binder, attempt: Attempt, steps: Sequence[Step], report: Report = report_nothing) -> Outcome:
+async def run(
+    binder: Binder, attempt: Attempt, steps: Sequence[Step], report: Report = report_nothing
+) -> AttemptOutcome:
     """The outcome of the steps; all that ends without one ends the attempt as bound.
 
     report: is called with the outcome where the pod is not bound, before anything is undone: that may take long.
@@ -56,7 +58,7 @@ async def _do(binder: Binder, attempt: Attempt, steps: Sequence[Step]) -> Bound 
     return Bound(attempt.decision.node)
 
 
-async def _take_back(binder: Binder, attempt: Attempt, outcome: Outcome, report: Report) -> Outcome:
+async def _take_back(binder: Binder, attempt: Attempt, outcome: AttemptOutcome, report: Report) -> AttemptOutcome:
     """What became of the pod: outcome, or what it is found to be by now."""
     with attempt.slot.undoing():
         fate = await _fate(binder, attempt)
@@ -73,7 +75,7 @@ async def _take_back(binder: Binder, attempt: Attempt, outcome: Outcome, report:
         return outcome
 
 
-async def _undo(binder: Binder, attempt: Attempt, outcome: Outcome) -> None:
+async def _undo(binder: Binder, attempt: Attempt, outcome: AttemptOutcome) -> None:
     node = outcome.node if isinstance(outcome, BoundElsewhere) else ""
     if attempt.decision.is_assigned:
         node = attempt.decision.node

@@ -1,10 +1,10 @@
-"""Limits concurrent attempts: in total, and lower in a namespace where writes fail.
+"""Limits concurrent attempts: in total, and further in namespaces where writes fail.
 
 An attempt holds a slot while it writes, and releases it before it waits for devices or undoes its steps. Each write
 that fails without an answer (a webhook that is down, or hangs) halves the limit of its namespace; each success raises
-it by one. At least one slot stays, which finds out when writes succeed again.
-In the same way each race that is lost to another scheduler halves the total, down to `CONTENDED_LEAST`: of two that
-decide without seeing each other's last choices, each loses the more races the more of its own are under way.
+it by one. At least one slot stays, to find out when writes succeed again. In the same way, each race lost to another
+scheduler halves the total, down to `CONTENDED_LEAST`: the more bindings two schedulers have in progress without seeing
+each other's choices, the more races each of them loses.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ class Slots:
         if self._taken[namespace] >= limit and reason:
             return f"writes in namespace {namespace} fail, and its pods are tried {limit} at a time: {reason}"
         if self._undoing[namespace] >= UNDOING_MAX:
-            return f"{UNDOING_MAX} attempts in namespace {namespace} could not yet take back what they wrote"
+            return f"{UNDOING_MAX} attempts in namespace {namespace} have not undone their writes yet"
         return ""
 
     def take(self, namespace: str) -> "Slot":

@@ -1,8 +1,8 @@
-"""The contract of a step: what an attempt does one after the other, and takes back in reverse order.
+"""The contract of a step of an attempt.
 
-An attempt (`scheduler.attempt.run`) does its steps until one ends it. Where it fails, or is cancelled, it undoes those
-that were begun, the last first. A step that was begun may have done anything from nothing to everything: a write whose
-answer never came may be stored, now or later.
+An attempt (`scheduler.attempt.run`) does its steps until one ends it. If it fails or is cancelled, it undoes the steps
+that were begun, in reverse order. A step that was begun may have done anything from nothing to everything: a write
+whose answer is lost may be stored, now or later.
 """
 
 from abc import ABC, abstractmethod
@@ -27,7 +27,7 @@ class Step(ABC):
         """
 
     @property
-    def is_settled(self) -> bool:
+    def is_idle(self) -> bool:
         """Whether the outcome of each write is known: none can be stored later than now."""
         return True
 

@@ -1,4 +1,4 @@
-"""Times as the API server keeps them: RFC 3339 in UTC, in whole seconds or microseconds.
+"""Times in the API server's format: RFC 3339 in UTC, in whole seconds or microseconds.
 
 Source: k8s.io/apimachinery meta/v1 Time and MicroTime.
 """

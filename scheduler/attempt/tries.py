@@ -1,4 +1,4 @@
-"""How often a write is sent, and what its failure means for the next try."""
+"""How often a write is sent, and what its failure means for the next try of the pod."""
 
 from scheduler.attempt.attempt import Attempt
 from scheduler.attempt.binder import Binder, pause_s

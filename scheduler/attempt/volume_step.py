@@ -1,8 +1,8 @@
-"""A step that writes to a volume or its claim: a patch of the version that the decision was made on.
+"""A step that patches a volume or its claim, at the version that the decision is based on.
 
-A conflict, or an answer that never came, is resolved by reading the object again: it holds what was to be written, or
-it is still what the decision was made on and the patch is sent again, or the attempt ends and all is decided anew.
-Of volumes and claims only what placement reads is kept: a patch names what changes, and the server keeps the rest.
+After a conflict or a lost answer, the object is read again. Either it contains the write, or it still is what the
+decision is based on and the patch is sent again, or the attempt ends and the pod is decided again. Only the fields that
+placement reads are cached, so the patch names what changes, and the server keeps the rest.
 """
 
 from abc import abstractmethod

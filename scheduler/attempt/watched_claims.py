@@ -1,4 +1,4 @@
-"""What attempts ask of the watched state: claims, rivals, nodes and devices."""
+"""What attempts read from the watches: claims, rivals, nodes and devices."""
 
 from collections.abc import Sequence
 

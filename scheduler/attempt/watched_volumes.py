@@ -1,6 +1,6 @@
-"""What attempts ask of storage as the watches show it, and how they wait for changes without asking the API server.
+"""What attempts read about storage from the watches, and how they wait for changes without asking the API server.
 
-Volumes and claims are those of the watches, without what decisions assume: an attempt waits for what is stored.
+Volumes and claims are as the watches show them, without what decisions assume: an attempt waits for what is stored.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from scheduler.attempt.decision import PodKey
 from scheduler.core_v1.persistent_volume import PersistentVolume
 from scheduler.core_v1.persistent_volume_claim import PersistentVolumeClaim
 from scheduler.decision.cluster import Cluster
-from scheduler.state.changes import (
+from scheduler.state.cluster_changes import (
     Event,
     NodeChanged,
     PersistentVolumeChanged,

@@ -1,14 +1,14 @@
 """What a failed write means for the attempt, by status and `details.causes`.
 
-422 may mean a missing right on `resourceclaims/binding`, a lost race, a full claim, or a claim that is being deleted.
-403 comes from RBAC, which only an operator can fix, or from a policy about this one object.
+422 may mean a missing permission for `resourceclaims/binding`, a lost race, a full claim, or a claim that is being
+deleted. 403 comes from RBAC, which only an operator can fix, or from a policy about this one object.
 Source: k8s.io/kubernetes pkg/registry/resource/resourceclaim and pkg/apis/resource/validation, as of 1.36.3.
 """
 
 import re
 from enum import Enum
 
-from scheduler.attempt.decision import Fatal, Outcome, Retry, Unschedulable
+from scheduler.attempt.decision import AttemptOutcome, Fatal, Retry, Unschedulable
 from scheduler.client.errors import ApiError, CallFailed, Cause, Withheld
 from scheduler.plugins.dynamic_resources import ADMIN_ACCESS, CLAIMS, DENIED
 
@@ -103,7 +103,7 @@ def _of_cause(cause: Cause) -> WriteOutcome:
 _REFUSED_BY = {WriteOutcome.NO_ADMIN_ACCESS: ADMIN_ACCESS, WriteOutcome.DENIED: DENIED}
 
 
-def outcome_of(error: CallFailed, subject: object) -> Outcome:
+def outcome_of(error: CallFailed, subject: object) -> AttemptOutcome:
     """What the attempt ends with where the write of `subject`, such as `claim ns/a`, is not tried again."""
     match write_outcome(error):
         case WriteOutcome.DEFECT:
@@ -111,7 +111,7 @@ def outcome_of(error: CallFailed, subject: object) -> Outcome:
         case WriteOutcome.GONE:
             return Retry(f"{subject} no longer exists")
         case WriteOutcome.FULL:
-            return Unschedulable(f"{subject} is reserved for as many pods as can be: {error}", CLAIMS)
+            return Unschedulable(f"{subject} is reserved for the maximum number of pods: {error}", CLAIMS)
         case WriteOutcome.NO_ADMIN_ACCESS | WriteOutcome.DENIED as found:
             return Unschedulable(f"{subject}: {error}", _REFUSED_BY[found])
         case WriteOutcome.STALE:

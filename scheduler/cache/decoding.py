@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from allocator.api.findings import FieldError, shown
-from scheduler.cache.events import (
+from scheduler.cache.states import Input, ListEnd, Page
+from scheduler.cache.watch_events import (
     Applied,
     Decoder,
     Deleted,
@@ -23,7 +24,6 @@ from scheduler.cache.events import (
     Undecoded,
     Unreadable,
 )
-from scheduler.cache.states import Input, ListEnd, Page
 from scheduler.client.errors import api_error
 from scheduler.client.raw_json import dumps, loads_leniently
 
@@ -77,7 +77,7 @@ def found_in(raw: object, decode: Decoder[T], held: Holder) -> Found[T]:
         return Entry(*identity, decode(raw))
     except Undecodable as error:
         return Undecoded(*identity, str(error), held(raw))
-    except Exception as error:  # noqa: BLE001 - whatever it is, it costs this object alone; the reflector tells of it
+    except Exception as error:  # noqa: BLE001 - whatever it is, it costs this object alone; the reflector reports it
         return Undecoded(*identity, f"internal error: {type(error).__name__}: {error}", held(raw), error)
 
 

@@ -1,7 +1,7 @@
-"""What an object that cannot be read holds for all that: devices of a claim, a pod's place on its node.
+"""What an object that cannot be read still holds: devices of a claim, a pod's resources on its node.
 
-Read as it comes, field by field, since something is wrong with the object. What cannot be told counts as held: the
-whole of a device that the claim has a share of, the pool or driver of a device without a name, all room of a node.
+It is read field by field, since something is wrong with the object. What cannot be determined counts as held: the whole
+device if the claim has a share of it, the pool or driver of a device without a name, all resources of a node.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,9 +1,9 @@
-"""The kinds that are watched, and what is kept of each: the values that a decision looks at.
+"""The kinds that are watched, and which of their values are kept: those that decisions read.
 
-Raw JSON is kept of claims alone, since a write sends back every field that it does not know; of all else it would be
-most of the memory. managedFields are dropped: they are a third of an object, and the API server keeps its own where a
-write leaves them out. Defaults and limits of resource.k8s.io are the API server's, which may be newer than this
-program: only types and unknown fields are looked at.
+Raw JSON is kept only for claims, because a write sends back fields that are unknown here; for other kinds it would take
+most of the memory. managedFields are dropped: they are a third of an object, and the API server keeps its own if a
+write omits them. Defaults and limits of resource.k8s.io are those of the API server, which may be newer than this
+program: only types and unknown fields are checked.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,7 +16,7 @@ from allocator.api.decode import Decoded
 from allocator.api.findings import FieldError
 from allocator.api.metadata import Metadata
 from allocator.model import Claim, DeviceClass, Node, PoolID, Slice
-from scheduler.cache.events import Undecodable
+from scheduler.cache.watch_events import Undecodable
 from scheduler.client.raw_json import dumps, loads_leniently
 from scheduler.core_v1.csi_driver import CSIDriver, decode_csi_driver
 from scheduler.core_v1.csi_node import CSINode, decode_csi_node
@@ -35,7 +35,7 @@ Raw = Mapping[str, Any]
 Value = TypeVar("Value")
 
 UNFINISHED: Mapping[str, str] = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}
-"""Selects the pods that still need something; one that ends is told as deleted."""
+"""Selects the pods that still need something; a pod that ends is reported as deleted."""
 
 
 @dataclass(frozen=True, slots=True)

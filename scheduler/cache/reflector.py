@@ -9,10 +9,10 @@ import logging
 from collections.abc import Callable
 from typing import Generic, Never
 
-from scheduler.cache.events import Applied, Event, Found, Interrupted, Outdated, Restarted, T, Undecoded
 from scheduler.cache.store import Store
+from scheduler.cache.watch_events import Applied, Event, Found, Interrupted, Outdated, Restarted, T, Undecoded
 from scheduler.cache.watcher import SILENCE_S, Watcher
-from scheduler.client.resources import Resource
+from scheduler.client.api_resources import Resource
 
 ALIVE_S = SILENCE_S + 30.0
 """For so long after the last word of the API server a watch counts as alive: silence is noticed, and it is reopened."""

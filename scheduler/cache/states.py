@@ -3,10 +3,10 @@
     Empty -- pages --> InitPage -- the last page --> InitList -- the watch is open --> Watching
     Empty -- the server lists by watch --> InitWatch -- the end of the list ----------> Watching
     Watching -- cut --> Cut -- the server's data are not older --> InitList (resumed where it was)
-    anywhere -- expired, or unreadable --> Empty (listed anew and swapped; until then what was told is outdated)
+    anywhere -- expired, or unreadable --> Empty (listed anew and swapped; until then the reported objects are outdated)
 
-`seen` is the newest resource version that was told; a server never answers with less, unless its data were replaced by
-older ones: a watch from then on would stay silent. No call asks for resourceVersion=0, which an old cache may answer.
+`seen` is the newest reported resource version; a server never answers with less, unless its data were replaced by older
+ones: a watch from then on would stay silent. No call asks for resourceVersion=0, which an old cache may answer.
 Source: kube-rs, runtime/src/watcher.rs; KEP-3157 (lists by watch); KEP-956 (bookmarks).
 """
 
@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Generic
 
-from scheduler.cache.events import (
+from scheduler.cache.watch_events import (
     Applied,
     Deleted,
     Event,
@@ -213,7 +213,7 @@ def _collected(state: InitWatch[T], given: Input[T]) -> InitWatch[T]:
 
 def _passed_on(state: Watching, given: Applied[T] | Deleted | Progressed) -> tuple[State[T], Event[T] | None]:
     if given.resource_version < state.seen:
-        # A watch goes forward only. Whether history was lost, or the watch is broken, a list will tell.
+        # A watch goes forward only. Whether history was lost, or the watch is broken, a list will show.
         return Empty(state.seen, state.lists_by_watch), Outdated(state.seen)
     return replace(state, seen=given.resource_version), given
 
@@ -225,7 +225,7 @@ def _after_call(state: State[T], error: CallFailed | None) -> State[T]:
         # A list by watch that was refused or not complete is not tried again: pages come in smaller parts.
         return Empty(state.seen, lists_by_watch=False)
     if isinstance(error, Unreadable) and isinstance(state, Watching):
-        # From the same version on the server would tell the same. In pages an object is told from its neighbours.
+        # From the same version on, the server would answer the same. A page shows which object cannot be read.
         return Empty(state.seen, lists_by_watch=False)
     if isinstance(state, Empty) or (isinstance(error, ApiError) and error.is_expired):
         return Empty(state.seen, state.lists_by_watch)

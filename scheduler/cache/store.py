@@ -14,7 +14,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Generic
 
-from scheduler.cache.events import (
+from scheduler.cache.watch_events import (
     Applied,
     Deleted,
     Entry,
@@ -74,7 +74,7 @@ class Store(Generic[T]):
         """True as soon as everything up to this version is here, False where it is not within timeout_s."""
         if self.resource_version >= resource_version:
             return True
-        self._waits += 1  # of two futures heapq could not tell the smaller
+        self._waits += 1  # heapq cannot compare two futures
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         heapq.heappush(self._waiting, (resource_version, self._waits, future))
         try:

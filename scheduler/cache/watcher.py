@@ -12,19 +12,19 @@ from dataclasses import dataclass, field
 from typing import Generic, Never
 
 from scheduler.cache import states
-from scheduler.cache.backoff import WatchBackoff
 from scheduler.cache.decoding import holds_nothing, input_of, page_of
-from scheduler.cache.events import Decoder, Event, Holder, Interrupted, Restarted, T, Unreadable
 from scheduler.cache.states import Broken, Empty, Ended, HistoryLost, Input, Opened, State
+from scheduler.cache.watch_backoff import WatchBackoff
+from scheduler.cache.watch_events import Decoder, Event, Holder, Interrupted, Restarted, T, Unreadable
+from scheduler.client.api_resources import Resource
 from scheduler.client.connection import Connection
 from scheduler.client.errors import CallFailed
-from scheduler.client.resources import Resource
 
 SILENCE_S = 90.0
 """After that a watch is taken for dead: the API server sends bookmarks about once a minute."""
 
 VAIN_OPENINGS = 3
-"""So often a watch may be opened in a row and tell nothing; from then on that it is open is no word of the server."""
+"""Watches in a row that may open without an event; from then on an open watch is no sign that the server works."""
 
 _PAGE_TIMEOUT_S = 30.0
 _WATCH_S = 300
@@ -123,8 +123,9 @@ class Watcher(Generic[T]):
 class _Course(Generic[T]):
     """Where a watcher is.
 
-    failures: calls since a watch told anything; that it is open is no news yet, and a list is none: what a watch cannot
-    get past is listed again and again. openings: of watches, since anything was told at all.
+    failures: calls that ended or broke since a watch last delivered an event. Neither an open watch nor a list resets
+    it: what a watch cannot get past is listed again and again. openings: watches opened since anything was last
+    delivered.
     """
 
     on_event: EventHandler[T]

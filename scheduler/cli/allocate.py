@@ -9,7 +9,7 @@ import orjson
 
 from allocator.gates import Features
 from allocator.model import Claim
-from scheduler.cli.ending import BAD_INPUT, stop, tell
+from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
 from scheduler.cli.inputs import (
     Input,
     feature_options,
@@ -24,8 +24,8 @@ from scheduler.cli.progress import Progress
 from scheduler.core_v1.pod import Pod
 from scheduler.decision import admin_access
 from scheduler.offline.placement import PlacedPod, Placement, Result, unused_claims
-from scheduler.output.objects import list_of
-from scheduler.output.report import unchecked_namespaces
+from scheduler.output.input_report import unchecked_namespaces
+from scheduler.output.result_objects import list_of
 from scheduler.output.table import table
 from scheduler.output.yaml_dump import dump
 from scheduler.plugins.profile import Profile
@@ -94,7 +94,9 @@ def command(  # noqa: PLR0913 - one for each option
     if text := _rendered(results, placement, output):
         click.echo(text, nl=not text.endswith("\n"))
     placed = sum(isinstance(result, PlacedPod) for result in results)
-    tell([f"{placed} of {len(results)} placed{'' if results else ': nothing in the input waits for devices'}"])
+    print_to_stderr(
+        [f"{placed} of {len(results)} placed{'' if results else ': nothing in the input waits for devices'}"]
+    )
     is_complete = placed == len(results) and (names["pod"] or names["claim"] or not inventory.unseen)
     sys.exit(BAD_INPUT if inventory.errors else int(not is_complete))
 
@@ -104,8 +106,8 @@ def _place(given: Input, placement: Placement, pod: str, claim: str) -> list[Res
     chosen_pods, chosen_claims = _chosen(given, pod, claim)
     given.warn_of(chosen_pods if pod or claim else given.pods)
     with Progress() as progress:
-        results = placement.run(chosen_pods, chosen_claims, progress.tell)
-    tell(unchecked_namespaces(placement.unchecked, admin_access.LABEL))
+        results = placement.run(chosen_pods, chosen_claims, progress.show)
+    print_to_stderr(unchecked_namespaces(placement.unchecked, admin_access.LABEL))
     return results
 
 

@@ -1,6 +1,6 @@
-"""How commands end: their exit codes, and what they say on standard error.
+"""How commands end: exit codes, and messages on standard error.
 
-A command that cannot go on says why, a line for each problem, and ends with `BAD_INPUT`.
+A command that cannot continue prints the reason, one line for each problem, and exits with `BAD_INPUT`.
 """
 
 import errno
@@ -21,7 +21,7 @@ CLOSED_PIPE = 141
 """Exit codes of a program that ends by Ctrl-C, or as nobody reads its output any more."""
 
 
-def tell(lines: Iterable[str]) -> None:
+def print_to_stderr(lines: Iterable[str]) -> None:
     """Lines to standard error."""
     for line in lines:
         click.echo(line, err=True)
@@ -29,7 +29,7 @@ def tell(lines: Iterable[str]) -> None:
 
 def stop(*problems: str) -> NoReturn:
     """End the command, which cannot go on."""
-    tell(f"dra: {problem}" for problem in problems)
+    print_to_stderr(f"dra: {problem}" for problem in problems)
     sys.exit(BAD_INPUT)
 
 
@@ -63,7 +63,7 @@ def ending_quietly() -> Iterator[None]:
     except OSError as error:
         _drop_output()
         with suppress(OSError):  # standard error may be what cannot be written
-            tell([f"dra: {error.strerror or error}"])
+            print_to_stderr([f"dra: {error.strerror or error}"])
         sys.exit(BAD_INPUT)
 
 

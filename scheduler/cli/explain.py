@@ -10,7 +10,7 @@ import orjson
 
 from allocator.gates import Features
 from allocator.model import Claim
-from scheduler.cli.ending import BAD_INPUT, stop, tell
+from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
 from scheduler.cli.inputs import (
     Input,
     Key,
@@ -24,11 +24,11 @@ from scheduler.cli.inputs import (
 from scheduler.cli.progress import Progress, after_delay
 from scheduler.core_v1.pod import Pod
 from scheduler.decision import admin_access
-from scheduler.offline.explanation import Explanation, explain
 from scheduler.offline.placement import Look, Placement, order_of, unused_claims
-from scheduler.output.explanation import text_of
+from scheduler.offline.pod_explanation import Explanation, explain
 from scheduler.output.explanation_json import list_of, object_of
-from scheduler.output.report import unchecked_namespaces
+from scheduler.output.explanation_text import text_of
+from scheduler.output.input_report import unchecked_namespaces
 from scheduler.plugins.profile import Profile
 
 FORMATS = ("table", "json")
@@ -115,9 +115,9 @@ def command(  # noqa: PLR0913 - one for each option
         _place_before(given, placement, subject)
     with after_delay("asking every node ..."):
         explanation = explain(placement, _look(placement, subject), node)
-    tell(unchecked_namespaces(placement.unchecked, admin_access.LABEL))
+    print_to_stderr(unchecked_namespaces(placement.unchecked, admin_access.LABEL))
     if explanation.answers and explanation.verdict == "Fits" and not in_order:
-        tell(_passed_by(given, subject))
+        print_to_stderr(_passed_by(given, subject))
     click.echo(_rendered(explanation, output))
     sys.exit(BAD_INPUT if inventory.errors else int(explanation.verdict != "Fits"))
 
@@ -132,14 +132,14 @@ def _explain_all(given: Input, placement: Placement, output: str) -> bool:
         for look in chain(map(placement.look, pods), map(placement.look_at_claim, claims)):
             found.append(explain(placement, look))
             placement.take(look)
-            progress.tell(len(found), len(pods) + len(claims))
-    tell(unchecked_namespaces(placement.unchecked, admin_access.LABEL))
+            progress.show(len(found), len(pods) + len(claims))
+    print_to_stderr(unchecked_namespaces(placement.unchecked, admin_access.LABEL))
     if output == "json":
         click.echo(orjson.dumps(list_of(found), option=orjson.OPT_INDENT_2).decode())
     elif found:
         click.echo("\n\n".join(map(text_of, found)))
     fitting = sum(one.verdict == "Fits" for one in found)
-    tell([f"{fitting} of {len(found)} fit{'' if found else ': nothing in the input waits for devices'}"])
+    print_to_stderr([f"{fitting} of {len(found)} fit{'' if found else ': nothing in the input waits for devices'}"])
     return fitting == len(found)
 
 
@@ -173,7 +173,7 @@ def _look(placement: Placement, subject: _Subject) -> Look:
 def _place_before(given: Input, placement: Placement, subject: _Subject) -> None:
     """Place what comes before it."""
     with Progress() as progress:
-        placement.run(*_before(given, subject), progress.tell)
+        placement.run(*_before(given, subject), progress.show)
 
 
 def _before(given: Input, subject: _Subject) -> tuple[list[Pod], list[Claim]]:
@@ -189,8 +189,8 @@ def _passed_by(given: Input, subject: _Subject) -> Iterator[str]:
     """A line on those that `dra allocate` would place first, whose devices are counted as free."""
     pods, claims = _before(given, subject)
     if number := len(pods) + len(claims):
-        others = "1 other waits and comes" if number == 1 else f"{number} others wait and come"
-        yield f"looked at alone: {others} before it (--in-order places them first)"
+        others = "1 other is pending and comes" if number == 1 else f"{number} others are pending and come"
+        yield f"explained on its own: {others} before it (--in-order places them first)"
 
 
 def _rendered(explanation: Explanation, output: str) -> str:

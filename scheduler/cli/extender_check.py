@@ -1,4 +1,4 @@
-"""`dra extender check`: what in kube-scheduler's configuration goes wrong with the extender."""
+"""`dra extender check`: checks kube-scheduler's configuration for problems with the extender."""
 
 import shlex
 import sys
@@ -8,11 +8,11 @@ from pathlib import Path
 import click
 import orjson
 
-from scheduler.cli.ending import stop, tell
+from scheduler.cli.ending import print_to_stderr, stop
 from scheduler.cli.inputs import gates_of
 from scheduler.cli.kube_configuration import kube_configuration
 from scheduler.kube_scheduler.configuration import KubeSchedulerConfiguration
-from scheduler.kube_scheduler.report import object_of, text_of, unjudged
+from scheduler.kube_scheduler.trap_report import object_of, text_of, unjudged
 from scheduler.kube_scheduler.traps import GATES_FLAG, Judged, Severity, Trap, traps_of
 
 FORMATS = ("table", "json")
@@ -75,9 +75,8 @@ def check(file: Path, *, gates: Mapping[str, bool] | None, url: str | None, outp
     configuration = kube_configuration(file)
     judged = Judged(configuration, _number(file, configuration, url), gates)
     traps = traps_of(judged)
-    tell(
-        f"warning: {gate} is not judged: it has to be off, and without {FLAGS_OPTION} it is not known whether it is"
-        for gate in unjudged(judged)
+    print_to_stderr(
+        f"warning: {gate} was not checked: it has to be off; specify {FLAGS_OPTION}" for gate in unjudged(judged)
     )
     click.echo(_rendered(judged, traps, output))
     sys.exit(int(any(trap.severity is Severity.ERROR for trap in traps)))

@@ -1,13 +1,13 @@
-"""`dra extender config`: the configuration with which kube-scheduler asks the extender."""
+"""`dra extender config`: writes kube-scheduler's configuration for the extender."""
 
 import click
 
 from allocator.api import names
-from scheduler.cli.ending import stop, tell
+from scheduler.cli.ending import print_to_stderr, stop
 from scheduler.extender.configuration import Mode
 from scheduler.kube_scheduler.configuration import read
-from scheduler.kube_scheduler.report import line_of
 from scheduler.kube_scheduler.setup import Setup, document, flags
+from scheduler.kube_scheduler.trap_report import line_of
 from scheduler.kube_scheduler.traps import Judged, Severity, traps_of
 from scheduler.output.yaml_dump import dump
 
@@ -106,8 +106,8 @@ def config(  # noqa: PLR0913 - one for each option
     _check_names(schedulers)
     setup = Setup(Mode(mode), schedulers, url, ca_file, cert_file, key_file, http_timeout, weight, kubeconfig)
     _judge(setup)
-    flagged = [f"kube-scheduler has to be started with {flag}" for flag in flags(setup)]
-    tell(flagged)
+    flagged = [f"start kube-scheduler with {flag}" for flag in flags(setup)]
+    print_to_stderr(flagged)
     click.echo("".join(f"# {line}\n" for line in flagged) + dump(document(setup)), nl=False)
 
 
@@ -120,10 +120,10 @@ def _check_names(schedulers: tuple[str, ...]) -> None:
 
 
 def _judge(setup: Setup) -> None:
-    """Tell what would go wrong; the command ends where that is an error."""
+    """Report what would go wrong; the command ends where that is an error."""
     found, errors = read(document(setup))
     assert found is not None, errors
     traps = traps_of(Judged(found, number=0))
-    tell(f"{trap.severity}: {line_of(trap)}" for trap in traps)
+    print_to_stderr(f"{trap.severity}: {line_of(trap)}" for trap in traps)
     if any(trap.severity is Severity.ERROR for trap in traps):
         stop("nothing was written")

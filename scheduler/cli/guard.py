@@ -1,4 +1,4 @@
-"""`dra guard`: the webhook that refuses an allocation of what another claim holds."""
+"""`dra guard`: the webhook that refuses devices that another claim holds."""
 
 import sys
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from scheduler.output.yaml_dump import dump
 
 _EPILOG = """
 \b
-SIGTERM and Ctrl-C stop it: it refuses from then on, and gives up its lease when nothing that it has allowed is open.
+SIGTERM and Ctrl-C stop it. It keeps its lease until it expires if an allowed update may still be stored.
 
 \b
 Exit codes: 0 after a signal, 1 if it cannot continue, 2 for an invalid configuration.
@@ -46,7 +46,7 @@ def command() -> None:
 
 @command.command(name="serve", epilog=_EPILOG)
 @click.option("--address", metavar="HOST:PORT", help="Address of the webhook.")
-@click.option("--cert-file", metavar="FILE", help="TLS certificate. Without one: one of its own.")
+@click.option("--cert-file", metavar="FILE", help="TLS certificate. Without one, the guard creates its own.")
 @click.option("--key-file", metavar="FILE", help="Private key of the certificate.")
 @click.option("--client-ca-file", metavar="FILE", help="CA of the API server's client certificate.")
 @click.option(
@@ -56,9 +56,9 @@ def command() -> None:
 @click.option(
     "--publish-certificate",
     metavar="NAME",
-    help="ValidatingWebhookConfiguration to keep the guard's own certificate in.",
+    help="ValidatingWebhookConfiguration to write the guard's own certificate to.",
 )
-@click.option("--publish-endpoint", metavar="NAME", help="EndpointSlice to keep the leader's address in.")
+@click.option("--publish-endpoint", metavar="NAME", help="EndpointSlice to write the leader's address to.")
 @click.option("--pod-ip", metavar="IP", help="IP address of this process in the EndpointSlice.")
 @click.option("--request-timeout", type=float, metavar="SECONDS", help="--request-timeout of the API server.")
 @click.option("--most-calls", type=int, metavar="CALLS", help="Maximum concurrent calls.")

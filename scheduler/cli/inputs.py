@@ -1,6 +1,5 @@
-"""What commands on files have in common: the options that say what is in force, the reading, the choice of pods."""
+"""What commands on files share: options, reading the input, and selecting pods."""
 
-import gc
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -14,19 +13,18 @@ from allocator.gates import DEFAULT_RELEASE, RELEASES, Features, UnknownGate
 from allocator.model import Claim
 from allocator.policies import NAMES, UnknownPolicy, policy_of
 from allocator.policies.contract import FIRST_FIT, Policy
-from scheduler import garbage
-from scheduler.cli.ending import stop, tell
+from scheduler.cli.ending import print_to_stderr, stop
 from scheduler.cli.progress import after_delay
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE, Pod
 from scheduler.input.documents import read
 from scheduler.input.inventory import Inventory, take_inventory
-from scheduler.offline.claims import Claims, identified
+from scheduler.offline.input_claims import Claims, identified
 from scheduler.offline.placement import Placement, is_pending
 from scheduler.offline.priorities import Priorities
 from scheduler.offline.snapshot_cluster import NEEDED_ALLOCATABLE, cluster_of, unseen_storage
 from scheduler.offline.virtual_pods import expand
 from scheduler.offline.volume_claims import volume_claims_to_be
-from scheduler.output.report import (
+from scheduler.output.input_report import (
     early_volumes,
     report,
     unchecked_room,
@@ -39,13 +37,14 @@ from scheduler.output.report import (
 from scheduler.output.switched_off import switched_off
 from scheduler.output.unknown_attributes import unknown_attributes
 from scheduler.plugins.profile import Profile
+from scheduler.simulation.changes import InvalidChange, changed, is_change
 from scheduler.state.extended_resources import ExtendedResources
 
 Key = tuple[str, str]
 """Namespace and name."""
 
 _MOST_MEANT = 3
-"""Names that the user may have meant that are told; of others the number."""
+"""Suggested names that are listed; of the others only the number is given."""
 
 _FEATURE_OPTIONS = (
     click.option(
@@ -82,7 +81,8 @@ overlay_option = click.option(
     multiple=True,
     metavar="PATH",
     type=click.Path(),
-    help="Objects to add; they replace objects of the same kind, namespace and name. Can be repeated.",
+    help="Objects to add; they replace objects of the same kind, namespace and name. Or a change, such as drain:NODE "
+    "(docs/simulate.md). Can be repeated.",
 )
 
 
@@ -115,12 +115,16 @@ def profile_options(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def with_profiles(*, policy: Policy | None, config: Path | None, **others: Any) -> None:
-        profiles = _profiles(config, policy) if config else (Profile(policy=policy or FIRST_FIT),)
-        command(profiles=profiles, **others)
+        command(profiles=profiles_of(config, policy), **others)
 
     for option in reversed(_PROFILE_OPTIONS):
         with_profiles = option(with_profiles)
     return with_profiles
+
+
+def profiles_of(config: Path | None, policy: Policy | None) -> Sequence[Profile]:
+    """The profiles of the file, or the default one, by the policy; the command ends where they cannot be used."""
+    return _profiles(config, policy) if config else (Profile(policy=policy or FIRST_FIT),)
 
 
 def _profiles(config: Path, policy: Policy | None) -> Sequence[Profile]:
@@ -140,7 +144,7 @@ def feature_options(command: Callable[..., None]) -> Callable[..., None]:
     def with_features(*, release: str, gates: str, is_strict: bool, verbose: bool, **others: Any) -> None:
         features = _features(release, gates, is_strict=is_strict)
         if verbose:
-            tell([f"features in force: {features}"])
+            print_to_stderr([f"features in force: {features}"])
         command(features=features, **others)
 
     for option in reversed(_FEATURE_OPTIONS):
@@ -182,11 +186,11 @@ class Input:
     @staticmethod
     def of(inventory: Inventory, features: Features) -> "Input":
         """The input as pods and claims; what of it does not count, or is only guessed, is reported."""
-        tell(switched_off(inventory, features))
-        tell(unknown_attributes(inventory))
+        print_to_stderr(switched_off(inventory, features))
+        print_to_stderr(unknown_attributes(inventory))
         priorities = Priorities(inventory.priority_classes)
         pods = [*inventory.pods, *expand(inventory.workloads, inventory.pods, inventory.nodes)]
-        tell(unknown_priorities(Counter(pod.priority_class for pod in pods if not priorities.knows(pod))))
+        print_to_stderr(unknown_priorities(Counter(pod.priority_class for pod in pods if not priorities.knows(pod))))
         extended = ExtendedResources(inventory.classes, features)
         return Input(inventory, Claims(inventory), identified(pods, priorities.of), extended)
 
@@ -208,8 +212,6 @@ class Input:
         if node and all(one.name != node for one in inventory.nodes):
             stop(f"node {node} is not in the input")
         cluster = cluster_of(inventory, self.claims, self.pods, features, only_node=node, profiles=profiles)
-        if not gc.isenabled():  # the process is ours
-            garbage.keep()
         return Placement(cluster, self.claims, inventory.namespaces, shows_every_node=shows_every_node)
 
     def pod(self, key: Key) -> Pod:
@@ -226,7 +228,7 @@ class Input:
         if users:
             return users, []
         if key not in self.claims.objects:
-            missing = f"claim {'/'.join(key)} is not in the input, nor made of a template for a pod of it"
+            missing = f"claim {'/'.join(key)} is neither in the input nor created from a template for a pod in it"
             stop(f"{missing}{_meant(key, self.claims.objects)}")
         return [], [self.claims.objects[key].claim]
 
@@ -236,32 +238,43 @@ class Input:
         return isinstance(found, list) and any((c.claim.namespace, c.claim.name) == key for _, c in found)
 
     def warn_of(self, pods: Iterable[Pod]) -> None:
-        """Tell what placement does not look at, though these pods ask for it."""
+        """Report what placement does not look at, though these pods ask for it."""
         waiting = [pod for pod in pods if not pod.node_name and not pod.is_over]
         placed = [pod for pod in waiting if pod.claims or self.extended.asked_by(pod)]
-        tell(unread_groups(placed))
+        print_to_stderr(unread_groups(placed))
         volume_claims = volume_claims_to_be(self.inventory, placed)
-        tell(unchecked_volumes(placed, unseen_storage(self.inventory), volume_claims.keys))
-        tell(early_volumes(placed, volume_claims.bound_before))
-        tell(unchecked_spread(placed, self.pods, self.inventory.kinds))
+        print_to_stderr(unchecked_volumes(placed, unseen_storage(self.inventory), volume_claims.keys))
+        print_to_stderr(early_volumes(placed, volume_claims.bound_before))
+        print_to_stderr(unchecked_spread(placed, self.pods, self.inventory.kinds))
         if placed and "Node" in self.inventory.kinds:
             has_bound_pods = any(pod.node_name for pod in self.inventory.pods)
-            tell(unchecked_room(self.inventory.nodes, NEEDED_ALLOCATABLE, has_bound_pods=has_bound_pods))
-        tell(unoffered_resources(self.extended.unoffered(waiting, self.inventory.nodes), is_on=self.extended.is_on))
+            print_to_stderr(unchecked_room(self.inventory.nodes, NEEDED_ALLOCATABLE, has_bound_pods=has_bound_pods))
+        print_to_stderr(
+            unoffered_resources(self.extended.unoffered(waiting, self.inventory.nodes), is_on=self.extended.is_on)
+        )
 
 
 def inventory_of(paths: Sequence[str], overlays: Sequence[str], features: Features, *, keep_going: bool) -> Inventory:
     """The inventory of the paths, after all that is to be said of it; the command ends where it cannot be used."""
+    changes = [one for one in overlays if is_change(one)]
     with after_delay("reading the input ..."):
-        inventory = take_inventory(read(paths), read(overlays), features)
-    tell(report(inventory))
+        inventory = take_inventory(read(paths), read([one for one in overlays if one not in changes]), features)
+    print_to_stderr(report(inventory))
     if inventory.errors and not keep_going:
         number = len(inventory.errors)
         errors = f"{number} error{'' if number == 1 else 's'} in the input"
         stop(f"{errors}, nothing was placed; use --keep-going to place the rest")
     if not inventory.kinds:
         stop("the input contains no objects")
-    return inventory
+    return _changed(inventory, changes) if changes else inventory
+
+
+def _changed(inventory: Inventory, changes: Sequence[str]) -> Inventory:
+    """The inventory after the changes; the command ends where one cannot be made."""
+    try:
+        return changed(inventory, changes)
+    except InvalidChange as error:
+        stop(f"--overlay {error}")
 
 
 def _meant(key: Key, known: Collection[Key]) -> str:

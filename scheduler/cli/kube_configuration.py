@@ -1,4 +1,4 @@
-"""The file with kube-scheduler's configuration that a command is given."""
+"""Reads the file with kube-scheduler's configuration for a command."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""`dra`: the entry of all subcommands. A subcommand is imported when it is used, so that help is quick."""
+"""`dra`: the entry point of all subcommands. A subcommand is imported when it is used, so that help is fast."""
 
 import importlib
 import os
@@ -15,16 +15,18 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "allocate": ("scheduler.cli.allocate", "Print nodes and devices of pending pods and claims, from files."),
     "completion": ("scheduler.cli.completion", "Print the shell completion script."),
     "explain": ("scheduler.cli.explain", "Explain why a pod or claim gets its devices, or none."),
-    "extender": ("scheduler.cli.extender", "Run the scheduler extender of kube-scheduler."),
-    "guard": ("scheduler.cli.guard", "Run the guard, which refuses devices that another claim holds."),
+    "extender": ("scheduler.cli.extender", "Run the extender of kube-scheduler, and configure both."),
+    "generate": ("scheduler.cli.generate", "Print fleets and workloads of any size from a seed."),
+    "guard": ("scheduler.cli.guard", "Run the webhook that prevents a device from being allocated twice."),
     "scheduler": ("scheduler.cli.scheduler", "Run and configure the live scheduler of a cluster."),
+    "simulate": ("scheduler.cli.simulate", "Simulate arrivals and departures of pods, by several policies."),
     "verify": ("scheduler.cli.verify", "Replay recorded cases and compare the answers."),
 }
 """Name to (module, which has `command`; what help says)."""
 
 
 _READING = (["allocate"], ["explain"])
-"""Subcommands that read files: nothing is garbage until they have, and all of it when they end."""
+"""Subcommands that read files: what they produce is kept until they end, and is garbage all at once then."""
 
 
 class _Lazy(click.Group):
@@ -72,6 +74,8 @@ def main() -> None:
         verify()
     except InstallationError as error:
         stop(str(error))
+    # numpy's library for linear algebra, which is not used here, would start a thread for each processor.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     is_reading = sys.argv[1:2] in _READING
     if is_reading:
         garbage.filling()

@@ -1,6 +1,6 @@
-"""Recorded cases, a JSON object a line, each with the reference's answer: how they are read, and how commands end.
+"""Recorded cases, one JSON object per line, each with the reference's answer: reading them, and exit codes.
 
-What `dra verify allocation` and `dra verify scheduling` share; what a case holds is theirs.
+Shared by `dra verify allocation` and `dra verify scheduling`, which define the fields of a case.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -10,6 +10,7 @@ import click
 import orjson
 
 from allocator.api.findings import shown
+from allocator.gates import RELEASES
 from scheduler.cli.ending import stop
 
 Json = Mapping[str, Any]
@@ -17,12 +18,34 @@ Json = Mapping[str, Any]
 
 Case = TypeVar("Case")
 Result = TypeVar("Result")
+Command = TypeVar("Command", bound=Callable[..., None])
+
+_STRICT = click.option(
+    "--strict/--no-strict",
+    "is_strict",
+    default=True,
+    show_default=True,
+    help="Match the reference even where this program does better (docs/differences.md).",
+)
 
 _KINDS: Mapping[type, str] = {dict: "an object", list: "a list", str: "text", int: "a number"}
 
 
 class InvalidCase(ValueError):
     """A line that is no case of the format."""
+
+
+def reference_options(release: str) -> Callable[[Command], Command]:
+    """Options for the release of the reference, with this default, and for how closely to follow it."""
+    of_release = click.option(
+        "--kubernetes",
+        "release",
+        type=click.Choice(sorted(RELEASES)),
+        default=release,
+        show_default=True,
+        help="Kubernetes release that produced the answers.",
+    )
+    return lambda command: of_release(_STRICT(command))
 
 
 def replay_all(files: Iterable[str], replay: Callable[[Iterator[bytes]], Iterator[Result]]) -> Iterator[Result]:

@@ -6,9 +6,9 @@ from pathlib import Path
 import click
 import orjson
 
-from scheduler.cli.ending import stop, tell
+from scheduler.cli.ending import print_to_stderr, stop
 from scheduler.cli.kube_configuration import kube_configuration
-from scheduler.input.fields import typed
+from scheduler.input.keyword_fields import typed
 from scheduler.kube_scheduler.conversion import Json, converted
 from scheduler.output.yaml_dump import dump
 from scheduler.runtime.configuration import Configuration
@@ -45,8 +45,8 @@ def config(file: Path, *, output: str) -> None:
     """
     found = converted(kube_configuration(file))
     _check(file, found.document)
-    tell(f"warning: {one}" for one in found.warnings)
-    tell(found.left_out)
+    print_to_stderr(f"warning: {one}" for one in found.warnings)
+    print_to_stderr(found.left_out)
     click.echo(_rendered(found.document, output), nl=output != "yaml")
     sys.exit(int(bool(found.left_out)))
 

@@ -1,4 +1,4 @@
-"""Flags of the programs that work on a cluster: each sets a field of the configuration, and has the last word."""
+"""Flags of the programs for a cluster: each sets a field of the configuration, and overrides the file."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

@@ -25,7 +25,17 @@ from allocator.model import Allocation, Claim, DeviceClass, DeviceID, DeviceResu
 from allocator.outcome import Allocated, AllocationError, InvalidPoolSeen, Refused
 from cel import Cancelled
 from cel.values.quantity import Quantity
-from scheduler.cli.recorded import InvalidCase, Json, cases_of, field_of, list_of, objects_of, of_kind, replay_all
+from scheduler.cli.recorded import (
+    InvalidCase,
+    Json,
+    cases_of,
+    field_of,
+    list_of,
+    objects_of,
+    of_kind,
+    reference_options,
+    replay_all,
+)
 from scheduler.core_v1.node import decode_node
 
 GATES: Mapping[str, str] = {
@@ -79,21 +89,7 @@ class AllocationCase:
 
 @click.command(name="allocation")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(allow_dash=True))
-@click.option(
-    "--kubernetes",
-    "release",
-    type=click.Choice(sorted(RELEASES)),
-    default="1.37",
-    show_default=True,
-    help="Kubernetes release that produced the answers.",
-)
-@click.option(
-    "--strict/--no-strict",
-    "is_strict",
-    default=True,
-    show_default=True,
-    help="Match the reference even where this program does better (docs/differences.md).",
-)
+@reference_options("1.37")
 def command(files: tuple[str, ...], release: str, *, is_strict: bool) -> None:
     """Replay recorded allocations and compare the answers.
 
@@ -102,7 +98,7 @@ def command(files: tuple[str, ...], release: str, *, is_strict: bool) -> None:
     """
     counts: Counter[str] = Counter()
     for replayed in replay_all(files, partial(replay, release=release, is_strict=is_strict)):
-        _tell(replayed, counts)
+        _print_failure(replayed, counts)
     click.echo(f"{counts['passed']} passed, {counts['failed']} failed, 0 skipped")
     sys.exit(int(counts["failed"] > 0))
 
@@ -171,7 +167,7 @@ def _allocator(implementation: object, gates_on: frozenset[str]) -> str:
     return "stable" if gates_on <= gates.OF_SIMPLEST_ALLOCATOR else "incubating"
 
 
-def _tell(replayed: ReplayedAllocation, counts: Counter[str]) -> None:
+def _print_failure(replayed: ReplayedAllocation, counts: Counter[str]) -> None:
     counts["failed" if replayed.difference else "passed"] += 1
     if replayed.difference:
         click.echo(f"FAILED {replayed.name}: {replayed.difference}")

@@ -14,10 +14,19 @@ from typing import Any
 
 import click
 
-from allocator.gates import DEFAULT_RELEASE, RELEASES, Features
+from allocator.gates import DEFAULT_RELEASE, Features
 from allocator.outcome import AllocationError
 from allocator.search.rules import bits
-from scheduler.cli.recorded import InvalidCase, Json, cases_of, field_of, objects_of, of_kind, replay_all
+from scheduler.cli.recorded import (
+    InvalidCase,
+    Json,
+    cases_of,
+    field_of,
+    objects_of,
+    of_kind,
+    reference_options,
+    replay_all,
+)
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE, Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.decide import decide
@@ -26,7 +35,7 @@ from scheduler.decision.schedule_result import Placed
 from scheduler.decision.templates import NOT_NAMED
 from scheduler.input.documents import Place, RawObject
 from scheduler.input.inventory import Inventory, take_inventory
-from scheduler.offline.claims import Claims
+from scheduler.offline.input_claims import Claims
 from scheduler.offline.snapshot_cluster import cluster_of
 from scheduler.plugins.default import PLUGINS
 from scheduler.plugins.plugin import Reason
@@ -130,16 +139,16 @@ class SchedulingCase:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Where an answer is another one than the recorded one. part: what of the plugin's answer."""
+    """Where an answer is another one than the recorded one. point: what of the plugin's answer."""
 
     plugin: str
-    part: str
+    point: str
     text: str
 
     @property
     def name(self) -> str:
         """Of the difference in docs/differences.md, empty where it is not listed."""
-        return LISTED.get((self.plugin, self.part), "")
+        return LISTED.get((self.plugin, self.point), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,21 +171,7 @@ class ReplayedCase:
 
 @click.command(name="scheduling")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(allow_dash=True))
-@click.option(
-    "--kubernetes",
-    "release",
-    type=click.Choice(sorted(RELEASES)),
-    default=DEFAULT_RELEASE,
-    show_default=True,
-    help="Kubernetes release that produced the answers.",
-)
-@click.option(
-    "--strict/--no-strict",
-    "is_strict",
-    default=True,
-    show_default=True,
-    help="Match the reference even where this program does better (docs/differences.md).",
-)
+@reference_options(DEFAULT_RELEASE)
 def command(files: tuple[str, ...], release: str, *, is_strict: bool) -> None:
     """Replay recorded decisions of kube-scheduler and compare the answers.
 
@@ -212,7 +207,7 @@ def replayed_case(case: SchedulingCase, features: Features) -> ReplayedCase:
     Another choice is no difference of its own where something else differs, from which it follows.
     """
     differences = list(_differences(case, features))
-    names = {one.name for one in differences if one.part != _CHOICE or len(differences) == 1}
+    names = {one.name for one in differences if one.point != _CHOICE or len(differences) == 1}
     if not differences or features.is_strict or "" in names or any(_differences(case, features.strictly())):
         return ReplayedCase(case, differences)
     return ReplayedCase(case, differences, tuple(sorted(names)))
@@ -350,11 +345,11 @@ def _differences(case: SchedulingCase, features: Features) -> Iterator[Differenc
     except AllocationError as error:
         yield Difference("DynamicResources", _NODE, f"got an error: {error}")
         return
-    found = list(_differing_parts(case.expected, actual))
+    found = list(_differing_answers(case.expected, actual))
     yield from found or _by_choice(case.expected, actual)
 
 
-def _differing_parts(expected: RecordedAnswer, actual: RecordedAnswer) -> Iterator[Difference]:
+def _differing_answers(expected: RecordedAnswer, actual: RecordedAnswer) -> Iterator[Difference]:
     if expected.gate != actual.gate:
         text = f"queue: expected {expected.gate or 'no'} gate, got {actual.gate or 'none'}"
         yield Difference(expected.gate or actual.gate, _QUEUE, text)

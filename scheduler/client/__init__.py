@@ -1,4 +1,4 @@
-"""HTTP to the API server: where it is, who we are, what it serves, and what went wrong.
+"""HTTP to the API server: address, credentials, discovery and errors.
 
-Raw JSON in and out; nothing is cached here, and only a call that the server put off is sent again.
+Raw JSON in and out. Nothing is cached, and only calls that the server asked to retry (429) are sent again.
 """

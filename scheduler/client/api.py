@@ -1,7 +1,7 @@
-"""What most of a program needs of a connection: one call of the API server.
+"""The interface that most of the program needs of a connection: one call of the API server.
 
-A protocol although the product has one implementer, `Connection`: servers in memory and wrappers that fail or stop at a
-given write stand in for it in the tests, and none of them has streams, credentials or a pool.
+It is a protocol although the product has one implementation, `Connection`: in tests, in-memory servers and wrappers
+that fail or stop at a given write take its place, and none of them has streams, credentials or a pool.
 """
 
 from collections.abc import Mapping

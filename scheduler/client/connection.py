@@ -1,8 +1,8 @@
-"""A connection to the API server: calls with JSON bodies, and streams of lines for watches, by `raw_json`.
+"""A connection to the API server: calls with JSON bodies, and streams of lines for watches, as `raw_json`.
 
-kubernetes-asyncio gives address, credentials, TLS, proxy and aiohttp's pool; bodies pass by its generated models, which
-take ten times as long. A call is sent once: what the server puts off by 429 is waited for, nothing else is repeated,
-since only the caller knows what a second write would do.
+kubernetes-asyncio provides address, credentials, TLS, proxy and aiohttp's pool. Bodies bypass its generated models,
+which are ten times slower. A call is sent once: after a 429 it is repeated as the server asks, but nothing else is,
+because only the caller knows what a second write would do.
 """
 
 import asyncio
@@ -23,10 +23,10 @@ from aiohttp.abc import AbstractStreamWriter
 from aiohttp.payload import BytesPayload
 from kubernetes_asyncio.client.rest import RESTClientObject
 
+from scheduler.client.call_time_limit import TimeLimit
 from scheduler.client.credentials import Credentials, load
 from scheduler.client.errors import ApiError, NotConfigured, Unanswered, Withheld, api_error
 from scheduler.client.raw_json import RawJson, dumps, loads_leniently
-from scheduler.client.time_limit import TimeLimit
 from scheduler.version import VERSION
 
 Json = dict[str, Any]  # Any: what an object holds depends on its kind
@@ -166,14 +166,14 @@ class Connection:
         sent again as it asks, up to five times, with the same timeout.
         """
         content = None if body is None else dumps(body)
-        call = _Call(method, path, query, content, content_type, _BY_LIMIT)
+        call = _ApiCall(method, path, query, content, content_type, _BY_LIMIT)
         return _object(str(call), await self._until_taken(call, timeout_s))
 
     async def text(self, path: str, query: Mapping[str, str], timeout_s: float) -> bytes:
         """The answer to a GET as it came. Raises, and is sent again, as `request`."""
-        return await self._until_taken(_Call("GET", path, query, None, JSON, _BY_LIMIT), timeout_s)
+        return await self._until_taken(_ApiCall("GET", path, query, None, JSON, _BY_LIMIT), timeout_s)
 
-    async def _until_taken(self, call: "_Call", timeout_s: float) -> bytes:
+    async def _until_taken(self, call: "_ApiCall", timeout_s: float) -> bytes:
         """The answer's body; a call that the server puts off is sent again."""
         for _ in range(_PUT_OFF_TRIES - 1):
             try:
@@ -193,7 +193,7 @@ class Connection:
         and reading raises Unanswered when the connection breaks or nothing at all came for idle_s.
         """
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S, sock_read=idle_s)
-        call = _Call("GET", path, query, None, JSON, timeout)
+        call = _ApiCall("GET", path, query, None, JSON, timeout)
         limit = TimeLimit(idle_s)
         with _as_our_error(call, limit):
             async with limit:
@@ -204,13 +204,13 @@ class Connection:
             finally:
                 answer.close()
 
-    async def _body(self, call: "_Call", timeout_s: float) -> bytes:
+    async def _body(self, call: "_ApiCall", timeout_s: float) -> bytes:
         limit = TimeLimit(timeout_s)
         with _as_our_error(call, limit):
             async with limit, self._slots, await self._answer(call, limit) as answer:
                 return await answer.read()
 
-    async def _answer(self, call: "_Call", limit: TimeLimit) -> aiohttp.ClientResponse:
+    async def _answer(self, call: "_ApiCall", limit: TimeLimit) -> aiohttp.ClientResponse:
         """The server's answer once it says yes, its body still to be read.
 
         After 401 that to other credentials, if there are any: what was not let in was not done.
@@ -226,7 +226,7 @@ class Connection:
                 raise
         return await self._send(call, self._credentials.authorization(), limit)
 
-    async def _send(self, call: "_Call", credentials: str, limit: TimeLimit) -> aiohttp.ClientResponse:
+    async def _send(self, call: "_ApiCall", credentials: str, limit: TimeLimit) -> aiohttp.ClientResponse:
         check = partial(self._check, call)
         check()
         url = f"{self.server}{call.path}?{urlencode(call.query)}" if call.query else self.server + call.path
@@ -246,13 +246,13 @@ class Connection:
             retry_after = answer.headers.get("Retry-After", "")
             raise api_error(str(call), answer.status, await answer.read(), retry_after)
 
-    def _check(self, call: "_Call") -> None:
+    def _check(self, call: "_ApiCall") -> None:
         if not self._may_send():
             raise Withheld(str(call))
 
 
 @dataclass(frozen=True, slots=True)
-class _Call:
+class _ApiCall:
     """One call in its parts. content: of the body, in `content_type`."""
 
     method: str
@@ -267,7 +267,7 @@ class _Call:
 
 
 @contextmanager
-def _as_our_error(call: _Call, limit: TimeLimit) -> Iterator[None]:
+def _as_our_error(call: _ApiCall, limit: TimeLimit) -> Iterator[None]:
     """Turn what aiohttp raises into our errors."""
     try:
         yield
@@ -280,7 +280,7 @@ def _as_our_error(call: _Call, limit: TimeLimit) -> Iterator[None]:
         raise Unanswered(str(call), f"{type(error).__name__}: {error}", is_ambiguous=limit.is_sent) from error
 
 
-async def _lines(call: _Call, content: aiohttp.StreamReader, limit: TimeLimit) -> AsyncIterator[bytes]:
+async def _lines(call: _ApiCall, content: aiohttp.StreamReader, limit: TimeLimit) -> AsyncIterator[bytes]:
     started: list[bytes] = []
     passed = 0
     while True:
@@ -350,7 +350,7 @@ def _session(pool: RESTClientObject) -> aiohttp.ClientSession:
 
 
 def _tracing() -> aiohttp.TraceConfig:
-    """Tells a call's limit that it is being sent: a moment before its first byte."""
+    """Notifies a call's limit that it is being sent: a moment before its first byte."""
 
     async def sent(
         _: aiohttp.ClientSession, context: SimpleNamespace, __: aiohttp.TraceRequestHeadersSentParams

@@ -1,9 +1,9 @@
-"""Where the API server is and who we are: kubeconfig, service account, exec plugins, most of it by kubernetes-asyncio.
+"""Address and credentials of the API server: kubeconfig, service account, exec plugins, mostly by kubernetes-asyncio.
 
-The order is kubectl's: the file that was named, KUBECONFIG, ~/.kube/config, then the pod's own account. What expires is
-loaded again, at most once a minute, and once more when the server says 401; only a client certificate is read just
-once, since it belongs to the pool of connections. Loading reads files, runs programs and asks servers, all in a thread
-beside the event loop: calls go on with what they have, and only those that the server has refused wait for more.
+The order is kubectl's: the given file, KUBECONFIG, ~/.kube/config, then the pod's service account. Credentials that
+expire are loaded again, at most once a minute, and once more when the server answers 401. A client certificate is read
+only once, because it belongs to the connection pool. Loading reads files, runs programs and asks servers, all in a
+thread beside the event loop: calls continue with the old credentials, and only those that the server has rejected wait.
 """
 
 import asyncio
@@ -116,7 +116,7 @@ async def beside(work: Callable[[], None]) -> None:
         error: Exception | None = None
         try:
             work()
-        except Exception as raised:  # noqa: BLE001 - the caller is told
+        except Exception as raised:  # noqa: BLE001 - the caller gets it
             error = raised
         with suppress(RuntimeError):  # the loop has ended, and with it who waited
             loop.call_soon_threadsafe(end, error)
@@ -205,7 +205,7 @@ def _of_pod(configuration: Configuration) -> Load:
 def _problem(error: Exception) -> str:
     """What went wrong; the library takes a file for what it should be, and stumbles over another."""
     if isinstance(error, TypeError | AttributeError | LookupError | AssertionError):
-        return f"is no kubeconfig, or a part of it is of another type ({error})"
+        return f"is not a valid kubeconfig ({error})"
     if isinstance(error, TimeoutError):
         return f"nothing came within {PLUGIN_S:g} s"
     return str(error)

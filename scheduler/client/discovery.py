@@ -1,7 +1,7 @@
-"""What the API server serves: its release, the version of resource.k8s.io to use, and DeviceTaintRules if any.
+"""What the API server serves: its release, the version of resource.k8s.io to use, and whether DeviceTaintRules exist.
 
-Asked once, at the start. The server does not show its feature gates without special rights; what follows
-from its release and from what it serves is all there is to go by, and `--feature-gates` has the last word.
+Discovered once, at the start. The server does not show its feature gates without special permissions. They are inferred
+from its release and from what it serves, and `--feature-gates` overrides them.
 Source: the API group documents under /apis, and /version.
 """
 
@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from allocator.api.versions import GROUP
 from allocator.gates import DEVICE_TAINT_RULES, DEVICE_TAINTS, RELEASES, Features
-from scheduler.client import resources
+from scheduler.client import api_resources
+from scheduler.client.api_resources import Resource
 from scheduler.client.connection import Connection, Json
 from scheduler.client.errors import ApiError
-from scheduler.client.resources import Resource
 
 VERSIONS = ("v1", "v1beta2", "v1beta1")
 """Of resource.k8s.io, the best first."""
@@ -44,17 +44,17 @@ class Served:
     @property
     def claims(self) -> Resource:
         """Where claims are."""
-        return resources.claims(self.version)
+        return api_resources.claims(self.version)
 
     @property
     def slices(self) -> Resource:
         """Where slices are."""
-        return resources.slices(self.version)
+        return api_resources.slices(self.version)
 
     @property
     def classes(self) -> Resource:
         """Where classes are."""
-        return resources.classes(self.version)
+        return api_resources.classes(self.version)
 
     def features(self, overrides: Mapping[str, bool]) -> Features:
         """The gates that are taken to be in force: the release's, what is served, then the overrides.
@@ -97,7 +97,9 @@ def served(version: Json, documents: Mapping[str, Json]) -> Served:
     if not usable:
         raise NotServed(_not_served(kubernetes, sorted(plurals)))
     rules = [name for name in RULE_VERSIONS if "devicetaintrules" in plurals.get(name, ())]
-    return Served(kubernetes, nearest_release(version), usable[0], resources.taint_rules(rules[0]) if rules else None)
+    return Served(
+        kubernetes, nearest_release(version), usable[0], api_resources.taint_rules(rules[0]) if rules else None
+    )
 
 
 def nearest_release(version: Mapping[str, object]) -> str:

@@ -1,7 +1,7 @@
-"""How a call of the API server fails: it refused, or nobody knows.
+"""How a call of the API server fails: it was rejected, or its outcome is unknown.
 
-The difference decides what a writer does next. A refused write has not happened and may be tried again; one whose
-outcome is unknown has to be looked up first (`is_ambiguous`).
+The difference decides what a writer does next. A rejected write has not happened and may be sent again; if the outcome
+is unknown, it has to be looked up first (`is_ambiguous`).
 Source: k8s.io/apimachinery meta/v1 ApiStatus.
 """
 
@@ -109,7 +109,7 @@ def _without_objects(message: str) -> str:
         try:
             _, begin = _JSON.raw_decode(message, found.start())
         except (ValueError, RecursionError):
-            begin = len(message)  # where it ends cannot be told
+            begin = len(message)  # its end is unknown
     return "".join([*kept, message[begin:]])
 
 

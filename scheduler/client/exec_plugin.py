@@ -1,7 +1,7 @@
-"""Programs that give credentials: the exec plugin of a kubeconfig, and gcloud's for the older provider `gcp`.
+"""Programs that provide credentials: the exec plugin of a kubeconfig, and gcloud's for the older provider `gcp`.
 
-A program has a time limit, after which it is killed with all that it has started, and nobody at a terminal to ask. All
-of this waits, and is called in a thread of its own.
+A program has a time limit, after which it is killed with all its children, and cannot ask anybody at a terminal. The
+functions block, and are called in a separate thread.
 Source: client.authentication.k8s.io/v1 ExecCredential; KEP-541.
 """
 

@@ -1,8 +1,8 @@
-"""JSON as the API server sends it: read by orjson, and kept as text where it is not ours to read.
+"""JSON as the API server sends it: parsed by orjson, and kept as text if its content is opaque to this program.
 
-What users and drivers write for each other (`parameters` of a configuration, `data` of a device's status) goes back
-as it came: the API server compares it as text, and takes of it what no parser of ours does, such as a thousand levels.
-Where a text as a whole cannot be parsed, all but the broken part of it can still be read.
+What users and drivers write for each other (`parameters` of a configuration, `data` of a device's status) is sent back
+unchanged: the API server compares it as text, and accepts text that no parser here does, such as a thousand levels. If
+a text cannot be parsed as a whole, everything but its broken part can still be read.
 """
 
 import re
@@ -43,8 +43,8 @@ def loads(text: bytes) -> Any:
     """The value, in which free-form JSON is `RawJson`. Raises orjson.JSONDecodeError."""
     if not any(mark in text for mark in _MARKS):
         return orjson.loads(text)
-    parts, values = _taken_out(text)
-    found = orjson.loads(b"".join(parts))
+    texts, values = _taken_out(text)
+    found = orjson.loads(b"".join(texts))
     _put_back(found, values)
     return found
 
@@ -57,11 +57,11 @@ def loads_leniently(text: bytes, levels: int = LEVELS) -> object:
     try:
         return loads(text)
     except orjson.JSONDecodeError:
-        parts = _parts(text.strip()) if levels else None
-    if isinstance(parts, list):
-        return [loads_leniently(part, levels - 1) for part in parts]
-    if isinstance(parts, dict):
-        return {name: _member(name, part, levels - 1) for name, part in parts.items()}
+        values = _values_in(text.strip()) if levels else None
+    if isinstance(values, list):
+        return [loads_leniently(value, levels - 1) for value in values]
+    if isinstance(values, dict):
+        return {name: _member(name, value, levels - 1) for name, value in values.items()}
     return RawJson(text)
 
 
@@ -82,15 +82,15 @@ def _as_it_is(value: object) -> orjson.Fragment:
 
 
 def _taken_out(text: bytes) -> tuple[list[bytes], list[RawJson]]:
-    """The parts between free-form values, with a number in place of each, and these values."""
-    parts: list[bytes] = []
+    """The texts between free-form values, with a number in place of each, and these values."""
+    texts: list[bytes] = []
     values: list[RawJson] = []
     at, ends = 0, _Ends(text)
     while (found := _FREE_FORM.search(text, at)) and (end := ends.of(found.end())):
-        parts += (text[at : found.end()], b"%d" % len(values))
+        texts += (text[at : found.end()], b"%d" % len(values))
         values.append(RawJson(text[found.end() : end]))
         at = end
-    return [*parts, text[at:]], values
+    return [*texts, text[at:]], values
 
 
 def _put_back(found: object, values: list[RawJson]) -> None:
@@ -108,7 +108,7 @@ def _put_back(found: object, values: list[RawJson]) -> None:
                     left.append(value)
 
 
-def _parts(text: bytes) -> dict[str, bytes] | list[bytes] | None:
+def _values_in(text: bytes) -> dict[str, bytes] | list[bytes] | None:
     """The texts of the values that an object or list holds; None for all else, and where they cannot be separated."""
     try:
         if text.startswith(b"{"):

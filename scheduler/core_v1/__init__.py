@@ -1,1 +1,1 @@
-"""Objects of other API groups that placement looks at: nodes, pods, and what holds a pod template."""
+"""Objects of other API groups that placement reads: nodes, pods, volumes, and workloads with pod templates."""

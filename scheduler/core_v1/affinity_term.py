@@ -1,8 +1,8 @@
 """Affinity between pods: which other pods a pod requires in its topology domain, and which it keeps away.
 
-Anti-affinity binds pods that come later too, which need not say anything of it themselves. The API server has refused
-what makes no sense, and has merged `matchLabelKeys` into the selectors; what it could not have stored is a problem of
-the pod, in kube-scheduler's words.
+Anti-affinity also applies to pods that come later, even if they have no terms themselves. The API server has rejected
+invalid terms and merged `matchLabelKeys` into the selectors. A term that it could not have stored is a problem of the
+pod, in kube-scheduler's words.
 Source: k8s.io/api core/v1 PodAffinity, PodAntiAffinity, PodAffinityTerm.
 """
 
@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from allocator.api import names
 from allocator.api.findings import FieldError
-from scheduler.core_v1.fields import Int32, ObjectFields, name_error
 from scheduler.core_v1.label_selector import (
     Labels,
     LabelSelector,
@@ -20,6 +19,7 @@ from scheduler.core_v1.label_selector import (
     selector_problem,
     selects,
 )
+from scheduler.core_v1.object_fields import Int32, ObjectFields, name_error
 
 MAX_WEIGHT = 100
 

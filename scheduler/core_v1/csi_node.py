@@ -1,4 +1,4 @@
-"""CSINodes: how many volumes of a driver a node takes, and which kinds of volumes it sees as their CSI driver's.
+"""CSINodes: how many volumes of a driver a node takes, and which in-tree volumes it has migrated to their CSI driver.
 
 Source: k8s.io/api storage/v1 CSINode; its annotation of migrated plugins.
 """
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from allocator.api.findings import FieldError
-from scheduler.core_v1.fields import AnnotatedFields, Int32, ObjectFields, metadata_errors, typed
+from scheduler.core_v1.object_fields import AnnotatedFields, Int32, ObjectFields, metadata_errors, typed
 
 MIGRATED = "storage.alpha.kubernetes.io/migrated-plugins"
 

@@ -1,4 +1,4 @@
-"""CSIStorageCapacities: how large a volume of a class can be on which nodes.
+"""CSIStorageCapacities: how large a volume of a class can be, and on which nodes.
 
 Source: k8s.io/api storage/v1 CSIStorageCapacity.
 """
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from allocator.api.findings import FieldError
 from cel.values.quantity import Quantity
-from scheduler.core_v1.fields import ObjectFields, ObjectMetaFields, metadata_errors, typed
 from scheduler.core_v1.label_selector import LabelSelector, LabelSelectorFields, label_selector
+from scheduler.core_v1.object_fields import ObjectFields, ObjectMetaFields, metadata_errors, typed
 from scheduler.core_v1.resources import Amount
 
 
@@ -29,7 +29,7 @@ class CSIStorageCapacity:
         return self.namespace, self.name
 
 
-class _CapacityFields(ObjectFields):
+class _CSIStorageCapacityFields(ObjectFields):
     metadata: ObjectMetaFields
     storageClassName: str  # noqa: N815 - the API's name
     nodeTopology: LabelSelectorFields | None = None  # noqa: N815 - the API's name
@@ -41,7 +41,7 @@ def decode_csi_storage_capacity(
     raw: Mapping[str, object], *, validate: bool = True
 ) -> tuple[CSIStorageCapacity | None, tuple[FieldError, ...]]:
     """The capacity, or the errors. validate: what the API server refuses is an error."""
-    fields, errors = typed(_CapacityFields, raw)
+    fields, errors = typed(_CSIStorageCapacityFields, raw)
     if fields is None:
         return None, errors
     reported = {"capacity": fields.capacity, "maximumVolumeSize": fields.maximumVolumeSize}

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from allocator.api.findings import FieldError, step_text
-from scheduler.core_v1.fields import ObjectFields, ObjectMetaFields, OwnerFields, metadata_errors, typed
+from scheduler.core_v1.object_fields import ObjectFields, ObjectMetaFields, OwnerFields, metadata_errors, typed
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE, Owner, controller_of, decode_pod
 from scheduler.core_v1.workload import MAX_PODS, Workload, WorkloadConditionFields, raw_pod, why_over
 
@@ -34,19 +34,19 @@ _DEEPEST = 24
 _Path = tuple[str | int, ...]
 
 
-class _Metadata(ObjectFields):
+class _EmbeddedMetadata(ObjectFields):
     metadata: ObjectMetaFields
 
 
-class _Status(ObjectFields):
+class _EmbeddedStatus(ObjectFields):
     conditions: list[WorkloadConditionFields] | None = None
 
 
-class _Template(NamedTuple):
+class _PodTemplate(NamedTuple):
     """A pod template. pods: that it stands for."""
 
     path: _Path
-    part: str
+    pod_set: str
     pods: int
     raw: Mapping[str, object]
 
@@ -59,15 +59,15 @@ def decode_embedded(kind: str, raw: Mapping[str, object]) -> tuple[list[Workload
     templates = list(_templates(spec, ("spec",), "", 1, errors)) if isinstance(spec, dict) else []
     if not templates:
         return [], ()
-    fields, found = typed(_Metadata, raw)
+    fields, found = typed(_EmbeddedMetadata, raw)
     if fields is None:
         return [], found
     metadata = fields.metadata
     errors[:0] = metadata_errors(metadata)
     namespace = metadata.namespace or DEFAULT_NAMESPACE
     note, workloads = _note(raw, metadata), list[Workload]()
-    names = _distinct([template.part for template in templates]) if len(templates) > 1 else [""]
-    for template, part in zip(templates, names, strict=True):
+    names = _distinct([template.pod_set for template in templates]) if len(templates) > 1 else [""]
+    for template, pod_set in zip(templates, names, strict=True):
         raw_one = raw_pod(template.raw, metadata.name, namespace)
         pod, found = decode_pod(raw_one)
         errors += [FieldError(f"{_text(template.path)}.{one.path}", one.value, one.message) for one in found]
@@ -83,7 +83,7 @@ def decode_embedded(kind: str, raw: Mapping[str, object]) -> tuple[list[Workload
                     template=pod,
                     owner=controller_of(metadata.ownerReferences) or _first(metadata.ownerReferences),
                     note=note,
-                    part=part,
+                    pod_set=pod_set,
                     raw_template=raw_one,
                 )
             )
@@ -107,7 +107,7 @@ def asks_for_claims(kind: str, raw: Mapping[str, object]) -> bool:
     return False
 
 
-def _templates(value: object, path: _Path, part: str, pods: int, errors: list[FieldError]) -> Iterator[_Template]:
+def _templates(value: object, path: _Path, pod_set: str, pods: int, errors: list[FieldError]) -> Iterator[_PodTemplate]:
     """The templates at the path and below. pods: how often the value is there."""
     if len(path) > _DEEPEST:
         return
@@ -115,13 +115,13 @@ def _templates(value: object, path: _Path, part: str, pods: int, errors: list[Fi
         for position, item in enumerate(value):
             yield from _templates(item, (*path, position), _item_name(item, position), pods, errors)
     elif isinstance(value, dict) and (template := _template(value, path)) is not None:
-        yield _Template(path, part, pods, template)
+        yield _PodTemplate(path, pod_set, pods, template)
     elif isinstance(value, dict):
         below = [
             one
             for key, item in value.items()
             if isinstance(item, dict | list) and isinstance(key, str)
-            for one in _templates(item, (*path, key), _part(key) or part, pods * _in_group(key, value), errors)
+            for one in _templates(item, (*path, key), _pod_set_of(key) or pod_set, pods * _in_group(key, value), errors)
         ]
         if below:
             times = _times(value, path, errors)
@@ -189,7 +189,7 @@ def _item_name(item: object, position: int) -> str:
     return _NO_LABEL.sub("-", name.lower()).strip("-") if isinstance(name, str) else str(position)
 
 
-def _part(key: str) -> str:
+def _pod_set_of(key: str) -> str:
     """The word of a field's name that distinguishes its template: `head` of headGroupSpec."""
     lower = key.lower()
     return "" if lower in _NO_NAME else _NO_LABEL.sub("-", _WITHOUT.sub("", lower)).strip("-")
@@ -209,7 +209,7 @@ def _note(raw: Mapping[str, object], metadata: ObjectMetaFields) -> str:
     if metadata.deletionTimestamp:
         return "is being deleted"
     reported = raw.get("status")
-    status, _ = typed(_Status, reported) if isinstance(reported, dict) else (None, ())
+    status, _ = typed(_EmbeddedStatus, reported) if isinstance(reported, dict) else (None, ())
     if over := why_over((status and status.conditions) or ()):
         return over
     spec = raw["spec"]

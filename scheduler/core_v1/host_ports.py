@@ -1,6 +1,6 @@
-"""Host ports of a pod: what its containers that last take of a node's addresses.
+"""Host ports of a pod: the ports that its long-running containers use on the node.
 
-They are read as they come: a port of a wrong type takes nothing here, and the API server has refused it.
+Fields are read leniently: a port of a wrong type counts as none, and the API server has rejected it.
 Source: k8s.io/api core/v1 ContainerPort; a pod in its host's network has every port of its containers there.
 """
 

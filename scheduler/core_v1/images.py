@@ -1,7 +1,7 @@
 """Images: those that a pod needs, and those that a node has.
 
 Names are those of the container runtime: without a tag they mean the tag `latest`. Many nodes have the same images, so
-that each name and each image is kept once. They are read as they come: what has another form than the API's is none.
+each name and each image is stored once. Fields are read leniently: an invalid entry counts as none.
 Source: k8s.io/api core/v1 ContainerImage, ImageVolumeSource.
 """
 

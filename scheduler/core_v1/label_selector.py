@@ -1,4 +1,4 @@
-"""Label selectors: which objects are meant, by their labels.
+"""Label selectors: which objects they select, by labels.
 
 Source: k8s.io/apimachinery meta/v1 LabelSelector, and its labels package for the texts of what makes no sense.
 """
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from allocator.api import names
 from allocator.cluster.node_affinity import all_hold
 from allocator.model import Requirement
-from scheduler.core_v1.fields import ObjectFields, SelectorRequirementFields, requirements_of
+from scheduler.core_v1.object_fields import ObjectFields, SelectorRequirementFields, requirements_of
 
 Labels = Mapping[str, str]
 

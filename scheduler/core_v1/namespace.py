@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from allocator.api.findings import FieldError
-from scheduler.core_v1.fields import ObjectFields, ObjectMetaFields, metadata_errors, typed
+from scheduler.core_v1.object_fields import ObjectFields, ObjectMetaFields, metadata_errors, typed
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping
 from allocator.api import names
 from allocator.api.findings import FieldError
 from allocator.model import Node, Taint
-from scheduler.core_v1.fields import ObjectFields, ObjectMetaFields, metadata_errors, name_error, typed
 from scheduler.core_v1.images import images_of_node
+from scheduler.core_v1.object_fields import ObjectFields, ObjectMetaFields, metadata_errors, name_error, typed
 from scheduler.core_v1.resources import Amount, amount_errors
 
 
-class _TaintFields(ObjectFields):
+class _NodeTaintFields(ObjectFields):
     key: str
     value: str | None = None
     effect: str
@@ -21,7 +21,7 @@ class _TaintFields(ObjectFields):
 
 class _NodeSpecFields(ObjectFields):
     unschedulable: bool | None = None
-    taints: list[_TaintFields] | None = None
+    taints: list[_NodeTaintFields] | None = None
 
 
 class _NodeStatusFields(ObjectFields):

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 from allocator.api.findings import FieldError
 from allocator.model import NodeSelector, Requirement, Term
 from cel.values.quantity import Quantity
-from scheduler.core_v1.fields import (
+from scheduler.core_v1.label_selector import Labels
+from scheduler.core_v1.object_fields import (
     AnnotatedFields,
     ObjectFields,
     SelectorTermFields,
@@ -18,7 +19,6 @@ from scheduler.core_v1.fields import (
     selector_of,
     typed,
 )
-from scheduler.core_v1.label_selector import Labels
 from scheduler.core_v1.resources import Amount, amount_errors
 from scheduler.core_v1.volume_sources import (
     BETA_REGION,

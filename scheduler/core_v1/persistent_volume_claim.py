@@ -9,8 +9,15 @@ from dataclasses import dataclass
 from allocator.api import names
 from allocator.api.findings import FieldError
 from cel.values.quantity import Quantity
-from scheduler.core_v1.fields import AnnotatedFields, ObjectFields, OwnerFields, metadata_errors, name_error, typed
 from scheduler.core_v1.label_selector import LabelSelector, LabelSelectorFields, label_selector
+from scheduler.core_v1.object_fields import (
+    AnnotatedFields,
+    ObjectFields,
+    OwnerFields,
+    metadata_errors,
+    name_error,
+    typed,
+)
 from scheduler.core_v1.persistent_volume import FILESYSTEM, NONE, STORAGE, class_of
 from scheduler.core_v1.resources import Amount, amount_errors
 
@@ -61,7 +68,7 @@ class PersistentVolumeClaim:
         return self.request or NONE
 
 
-class _ResourcesFields(ObjectFields):
+class _VolumeResourcesFields(ObjectFields):
     requests: dict[str, Amount] | None = None
 
 
@@ -71,7 +78,7 @@ class _PersistentVolumeClaimSpecFields(ObjectFields):
     accessModes: list[str] | None = None  # noqa: N815 - the API's name
     volumeMode: str | None = None  # noqa: N815 - the API's name
     volumeAttributesClassName: str | None = None  # noqa: N815 - the API's name
-    resources: _ResourcesFields | None = None
+    resources: _VolumeResourcesFields | None = None
     selector: LabelSelectorFields | None = None
 
 
@@ -79,7 +86,7 @@ class _PersistentVolumeClaimStatusFields(ObjectFields):
     phase: str | None = None
 
 
-class _ClaimFields(ObjectFields):
+class _VolumeClaimFields(ObjectFields):
     metadata: AnnotatedFields
     spec: _PersistentVolumeClaimSpecFields
     status: _PersistentVolumeClaimStatusFields | None = None
@@ -89,7 +96,7 @@ def decode_persistent_volume_claim(
     raw: Mapping[str, object], *, validate: bool = True
 ) -> tuple[PersistentVolumeClaim | None, tuple[FieldError, ...]]:
     """The claim, or the errors. validate: what the API server refuses is an error."""
-    fields, errors = typed(_ClaimFields, raw)
+    fields, errors = typed(_VolumeClaimFields, raw)
     if fields is None:
         return None, errors
     requests = _requests(fields.spec)
@@ -99,7 +106,7 @@ def decode_persistent_volume_claim(
     return (None, errors) if errors and validate else (_claim(fields, requests), ())
 
 
-def _claim(fields: _ClaimFields, requests: Mapping[str, Quantity]) -> PersistentVolumeClaim:
+def _claim(fields: _VolumeClaimFields, requests: Mapping[str, Quantity]) -> PersistentVolumeClaim:
     metadata, spec, annotations = fields.metadata, fields.spec, fields.metadata.annotations or {}
     return PersistentVolumeClaim(
         namespace=metadata.namespace or _DEFAULT_NAMESPACE,

@@ -1,4 +1,4 @@
-"""Pods: who they are, where they may run, what they take of a node, and which claims they need.
+"""Pods: their identity, where they may run, what they request from a node, and which claims they need.
 
 Source: k8s.io/api core/v1 Pod; KEP-4381 for resourceClaims.
 """
@@ -19,7 +19,9 @@ from scheduler.core_v1.affinity_term import (
     pod_affinity_of,
     weight_errors,
 )
-from scheduler.core_v1.fields import (
+from scheduler.core_v1.host_ports import HostPort, host_ports_of
+from scheduler.core_v1.images import images_of_pod
+from scheduler.core_v1.object_fields import (
     Int32,
     ObjectFields,
     ObjectMetaFields,
@@ -30,8 +32,6 @@ from scheduler.core_v1.fields import (
     selector_of,
     typed,
 )
-from scheduler.core_v1.host_ports import HostPort, host_ports_of
-from scheduler.core_v1.images import images_of_pod
 from scheduler.core_v1.pod_status import (
     Condition,
     PodStatusFields,
@@ -101,7 +101,7 @@ class Pod:
     of the generated claim, None where none is needed, "" where it is not known.
     containers: init containers first; what one requests is, while it is resized, the most that it may hold. budget: the
     requests of the pod as a whole, by resource. overhead: what its runtime needs. by_claims: what its devices take of
-    the node. device_fields: of its status, those that tell of its devices. images: of containers and volumes, with
+    the node. device_fields: of its status, those about its devices. images: of containers and volumes, with
     their tags. required_features: that its node has to declare. group: the name of its PodGroup. raw: the object as it
     came, for output; empty where it was not kept.
     """
@@ -113,7 +113,6 @@ class Pod:
     labels: Mapping[str, str] = field(default_factory=dict, compare=False)
     priority: int | None = None
     priority_class: str = ""
-    preemption_policy: str = ""
     scheduler_name: str = ""
     node_name: str = ""
     nominated_node: str = ""
@@ -158,7 +157,7 @@ class Pod:
         return self.is_finished or self.is_deleting
 
 
-class _TolerationFields(ObjectFields):
+class _PodTolerationFields(ObjectFields):
     key: str | None = None
     operator: str | None = None
     value: str | None = None
@@ -203,11 +202,10 @@ class _GroupFields(ObjectFields):
 
 class _PodSpecFields(ObjectFields):
     schedulerName: str | None = None  # noqa: N815 - the API's name
-    preemptionPolicy: str | None = None  # noqa: N815 - the API's name
     nodeName: str | None = None  # noqa: N815 - the API's name
     nodeSelector: dict[str, str] | None = None  # noqa: N815 - the API's name
     affinity: _AffinityFields | None = None
-    tolerations: list[_TolerationFields] | None = None
+    tolerations: list[_PodTolerationFields] | None = None
     topologySpreadConstraints: list[SpreadConstraintFields] | None = None  # noqa: N815 - the API's name
     priority: Int32 | None = None
     priorityClassName: str | None = None  # noqa: N815 - the API's name
@@ -342,7 +340,6 @@ def _pod_of(fields: _PodSpecFields, spec: SpecRead) -> Pod:
         name="",
         priority=fields.priority,
         priority_class=fields.priorityClassName or "",
-        preemption_policy=fields.preemptionPolicy or "",
         scheduler_name=fields.schedulerName or "",
         node_selector=fields.nodeSelector or {},
         affinity=_affinity(node_affinity),
@@ -408,7 +405,7 @@ def _claims_errors(claims: Sequence[_PodClaimFields]) -> Iterator[FieldError]:
     for position, claim in enumerate(claims):
         yield from _entry_errors(f"spec.resourceClaims[{position}]", claim)
     for position, name in duplicates(claim.name for claim in claims):
-        yield FieldError(f"spec.resourceClaims[{position}].name", name, "stands twice")
+        yield FieldError(f"spec.resourceClaims[{position}].name", name, "must be unique")
 
 
 def _label_errors(path: str, labels: Mapping[str, str]) -> Iterator[FieldError]:
@@ -432,7 +429,7 @@ def _affinity_errors(fields: _PodNodeAffinityFields | None) -> Iterator[FieldErr
         yield from weight_errors(f"{path}[{position}]", one.weight)
 
 
-def _toleration_errors(path: str, toleration: _TolerationFields) -> Iterator[FieldError]:
+def _toleration_errors(path: str, toleration: _PodTolerationFields) -> Iterator[FieldError]:
     """What no release allows; an operator or effect that is not known may be one of a release to come."""
     operator, value = toleration.operator or "", toleration.value or ""
     if toleration.key:
@@ -450,7 +447,7 @@ def _toleration_errors(path: str, toleration: _TolerationFields) -> Iterator[Fie
 def _entry_errors(path: str, claim: _PodClaimFields) -> Iterator[FieldError]:
     yield from name_error(f"{path}.name", claim.name, names.short_name)
     if claim.source is not None:
-        yield FieldError(f"{path}.source", claim.source, "is gone since Kubernetes 1.31: its field belongs beside name")
+        yield FieldError(f"{path}.source", claim.source, "was removed in Kubernetes 1.31: set its field next to name")
         return
     if bool(claim.resourceClaimName) == bool(claim.resourceClaimTemplateName):
         message = "needs exactly one of resourceClaimName and resourceClaimTemplateName"

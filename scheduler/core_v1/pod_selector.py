@@ -1,4 +1,4 @@
-"""Objects that select pods: Services, and the controllers that pods are spread by where they do not say how.
+"""Objects that select pods: Services, and the controllers by which pods without spread constraints are spread.
 
 Source: k8s.io/api core/v1 Service, ReplicationController; apps/v1 ReplicaSet, StatefulSet.
 """
@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from allocator.api.findings import FieldError
-from scheduler.core_v1.fields import ObjectFields, ObjectMetaFields, metadata_errors, typed
 from scheduler.core_v1.label_selector import LabelSelector, LabelSelectorFields, equal_labels, label_selector
+from scheduler.core_v1.object_fields import ObjectFields, ObjectMetaFields, metadata_errors, typed
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE
 
 SERVICE = "Service"
@@ -47,7 +47,7 @@ class _SelectorSpecFields(ObjectFields):
     selector: LabelSelectorFields | None = None
 
 
-class _SelectorFields(ObjectFields):
+class _PodSelectorFields(ObjectFields):
     metadata: ObjectMetaFields
     spec: _SelectorSpecFields | None = None
 
@@ -63,7 +63,7 @@ def decode_pod_selector(
         if by_labels and by_labels.spec and by_labels.spec.selector is not None:
             selector = equal_labels(by_labels.spec.selector)
     else:
-        fields, errors = typed(_SelectorFields, raw)
+        fields, errors = typed(_PodSelectorFields, raw)
         metadata = fields.metadata if fields else None
         selector = label_selector(fields.spec.selector if fields and fields.spec else None)
     if metadata is None or (validate and (errors := tuple(metadata_errors(metadata)))):

@@ -1,7 +1,7 @@
-"""The status of a pod, as far as scheduling reads it: its phase, conditions, claims, and resizing.
+"""The status of a pod, as far as scheduling reads it: phase, conditions, claims, and resizing.
 
-A container that is resized in place holds, until the kubelet is done, the most of what it should have, has
-and was promised; when the resize cannot be done on the node, what it should have does not count.
+Until an in-place resize is complete, a container holds the maximum of its requested, allocated and actual resources. If
+the node cannot do the resize, the requested resources do not count.
 Source: k8s.io/api core/v1 PodStatus; KEP-1287; k8s.io/component-helpers resource/helpers.go.
 """
 
@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 
 from allocator.model import Container
 from cel.values.quantity import Quantity
-from scheduler.core_v1.fields import ObjectFields
+from scheduler.core_v1.object_fields import ObjectFields
 from scheduler.core_v1.resources import Amount, ResourcesFields
 
 EXTENDED_STATUS = "extendedResourceClaimStatus"
 TAKEN_STATUSES = "nodeAllocatableResourceClaimStatuses"
-"""What the scheduler that binds a pod tells of its devices."""
+"""What the scheduler that binds a pod reports about its devices."""
 
 POD_SCHEDULED = "PodScheduled"
 """The condition that says whether the pod has a node."""

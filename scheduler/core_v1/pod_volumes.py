@@ -1,6 +1,6 @@
-"""Volumes of a pod, as far as they matter to where it can be: those of claims, and disks that it names itself.
+"""Volumes of a pod, as far as they limit its nodes: those of claims, and disks that it names itself.
 
-They are read as they come: a volume of a wrong type asks for nothing here, and the API server has refused it.
+Fields are read leniently: a volume of a wrong type counts as none, and the API server has rejected it.
 Source: k8s.io/api core/v1 Volume.
 """
 
@@ -31,7 +31,7 @@ class ClaimVolume(NamedTuple):
 class Disk(NamedTuple):
     """A disk that a pod names itself, by everything that identifies it. is_shared: pods that only read can share it."""
 
-    kind: str
+    source: str
     name: tuple[str, ...]
     is_shared: bool = False
 

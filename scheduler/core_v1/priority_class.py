@@ -1,6 +1,6 @@
-"""PriorityClasses: what the priority of a pod is that names one, or none.
+"""PriorityClasses: the priority of a pod that names a class, or none.
 
-The API server writes the number into each pod that it takes; a manifest has the name only.
+The API server writes the number into each pod; a manifest only has the name.
 Source: k8s.io/api scheduling/v1 PriorityClass, and the admission plugin Priority.
 """
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from allocator.api.findings import FieldError
-from scheduler.core_v1.fields import Int32, ObjectFields, ObjectMetaFields, metadata_errors, typed
+from scheduler.core_v1.object_fields import Int32, ObjectFields, ObjectMetaFields, metadata_errors, typed
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
-"""Features of the kubelet that a pod needs, which its node has to declare.
+"""Features of the kubelet that a pod needs, and that its node has to declare.
 
-They are read as they come: a field of a wrong type asks for nothing here. What only an update of a pod needs is none of
-a scheduler's business.
+Fields are read leniently: a field of a wrong type requires nothing. Features that only updates of a pod need do not
+matter to a scheduler.
 Source: KEP-5328; k8s.io/component-helpers nodedeclaredfeatures.
 """
 

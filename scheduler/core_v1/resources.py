@@ -1,6 +1,6 @@
-"""Resources of pods and nodes: what containers request, and what a node has to give.
+"""Resources of pods and nodes: what containers request, and what a node offers.
 
-A container that limits a resource and does not request it requests its limit, as the API server would write it.
+A container with a limit and no request requests its limit, as the API server would default it.
 Source: k8s.io/api core/v1 ResourceRequirements; its defaults and validation.
 """
 
@@ -15,7 +15,7 @@ from allocator.api.schema import CheckedBy
 from allocator.model import Container
 from allocator.pods.extended_resources import CLASS_PREFIX, is_extended
 from cel.values.quantity import Quantity
-from scheduler.core_v1.fields import ObjectFields
+from scheduler.core_v1.object_fields import ObjectFields
 
 _UNIT = 10**9
 
@@ -33,7 +33,7 @@ def _quantity(value: object) -> Quantity:
         try:
             return _parsed(str(value))
         except ValueError:
-            pass  # told below, as every other value that is no amount
+            pass  # reported below, as every other value that is no amount
     raise PydanticCustomError("quantity", "must be a quantity such as 80Gi, 500m or 4")
 
 

@@ -1,7 +1,7 @@
-"""What of a pod's spec decides: the same for the thousands of pods that a controller makes of one template.
+"""The part of a pod's spec that decisions read: equal for all pods that a controller creates from one template.
 
-Names of claims, images, volumes and the node are each pod's own. Environments, which clusters make different for
-each pod, decide nothing.
+Names of claims, images, volumes and the node differ between pods. Environment variables, which clusters set for each
+pod, are not read.
 """
 
 from collections.abc import Mapping

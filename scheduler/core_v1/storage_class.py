@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from allocator.api.findings import FieldError
 from allocator.model import NodeSelector, Requirement, Term
-from scheduler.core_v1.fields import AnnotatedFields, ObjectFields, metadata_errors, typed
+from scheduler.core_v1.object_fields import AnnotatedFields, ObjectFields, metadata_errors, typed
 
 WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
 _IMMEDIATE = "Immediate"
@@ -41,16 +41,16 @@ class StorageClass:
         return self.provisioner not in ("", _NO_PROVISIONER)
 
 
-class _RequirementFields(ObjectFields):
+class _LabelRequirementFields(ObjectFields):
     key: str
     values: list[str] | None = None
 
 
 class _TopologyTermFields(ObjectFields):
-    matchLabelExpressions: list[_RequirementFields] | None = None  # noqa: N815 - the API's name
+    matchLabelExpressions: list[_LabelRequirementFields] | None = None  # noqa: N815 - the API's name
 
 
-class _ClassFields(ObjectFields):
+class _StorageClassFields(ObjectFields):
     metadata: AnnotatedFields
     provisioner: str = ""
     volumeBindingMode: str | None = None  # noqa: N815 - the API's name
@@ -61,7 +61,7 @@ def decode_storage_class(
     raw: Mapping[str, object], *, validate: bool = True
 ) -> tuple[StorageClass | None, tuple[FieldError, ...]]:
     """The class, or the errors. validate: what the API server refuses is an error."""
-    fields, errors = typed(_ClassFields, raw)
+    fields, errors = typed(_StorageClassFields, raw)
     if fields is None:
         return None, errors
     if validate and (errors := tuple(metadata_errors(fields.metadata))):

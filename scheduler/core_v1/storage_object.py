@@ -1,4 +1,4 @@
-"""All kinds of objects that say something of volumes."""
+"""All kinds of objects about volumes."""
 
 from scheduler.core_v1.csi_driver import CSIDriver
 from scheduler.core_v1.csi_node import CSINode

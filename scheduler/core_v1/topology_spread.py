@@ -1,4 +1,4 @@
-"""Topology spread constraints: how evenly pods like this one lie over the domains of a topology key.
+"""Topology spread constraints: how evenly pods are spread over the domains of a topology key.
 
 Source: k8s.io/api core/v1 TopologySpreadConstraint; KEP-895, KEP-3022 (minDomains), KEP-3094 (policies), KEP-3243
 (matchLabelKeys).
@@ -10,9 +10,9 @@ from typing import Any
 
 from allocator.api import names
 from allocator.api.findings import FieldError
-from scheduler.core_v1.fields import Int32, ObjectFields, name_error
 from scheduler.core_v1.host_ports import objects
 from scheduler.core_v1.label_selector import Labels, LabelSelector, LabelSelectorFields, equal_labels, label_selector
+from scheduler.core_v1.object_fields import Int32, ObjectFields, name_error
 
 DO_NOT_SCHEDULE = "DoNotSchedule"
 _IS_HARD = {DO_NOT_SCHEDULE: True, "ScheduleAnyway": False}

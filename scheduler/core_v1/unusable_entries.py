@@ -1,8 +1,9 @@
-"""Entries of status.resourceClaimStatuses that name no claim only because they once were put back by us.
+"""Entries of status.resourceClaimStatuses that name no claim only because this program restored them once.
 
-An entry without a claim says that none is needed. But who applies an entry owns its name and its claim apart: when the
-controller makes another claim for it, the claim becomes its own alone and the name stays ours as well; and when it next
-applies other entries only, it gives up the claim, and leaves an entry that nobody meant. Such an entry is hollow.
+An entry without a claim means that no claim is needed. But with server-side apply, the name and the claim of an entry
+have separate owners. If the controller creates another claim for an entry that was restored, it owns the claim alone,
+and the name together with us. When it next applies only other entries, it gives up the claim, and an entry without
+claim remains that nobody intended. Such an entry is unusable.
 Source: server-side apply; kubernetes issue 138407, observed on 1.36.3.
 """
 

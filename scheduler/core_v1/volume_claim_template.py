@@ -1,6 +1,6 @@
-"""Templates of PersistentVolumeClaims: of StatefulSets, and of ephemeral volumes of pods.
+"""Templates of PersistentVolumeClaims, of StatefulSets and of ephemeral volumes of pods.
 
-The claim is made by a controller, and gets the default class by the API server where it names none.
+A controller creates the claim, and the API server sets the default class if the template names none.
 Source: k8s.io/api apps/v1 StatefulSetSpec.volumeClaimTemplates, core/v1 EphemeralVolumeSource.
 """
 

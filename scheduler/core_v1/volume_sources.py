@@ -1,8 +1,8 @@
-"""Where the data of a volume is: a CSI volume, or one of a kind that was part of Kubernetes once.
+"""Where the data of a volume is: a CSI volume, or a volume of a former in-tree plugin.
 
-Those kinds are served by CSI drivers today, and a node that has migrated one of them sees the volume as its driver's:
-by another name, and in the topology of the driver's labels. The sources are read as they come: a field of a
-wrong type is empty here.
+In-tree volumes are served by CSI drivers today. A node that has migrated a plugin sees its volumes as those of the
+driver: with another name, and in the topology of the driver's labels. Fields are read leniently: a field of a wrong
+type counts as empty.
 Source: k8s.io/api core/v1 Volume and PersistentVolumeSource; k8s.io/csi-translation-lib.
 """
 

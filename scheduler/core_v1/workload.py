@@ -1,4 +1,4 @@
-"""Workloads: objects that hold a pod template, and how many pods they ask for.
+"""Workloads: objects with a pod template, and how many pods they create.
 
 Source: k8s.io/api apps/v1 and batch/v1.
 """
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from allocator.api.findings import FieldError
-from scheduler.core_v1.fields import ObjectFields, ObjectMetaFields, metadata_errors, typed
+from scheduler.core_v1.object_fields import ObjectFields, ObjectMetaFields, metadata_errors, typed
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE, Owner, Pod, controller_of, decode_pod
 from scheduler.core_v1.volume_claim_template import VolumeClaimTemplate, decode_volume_claim_template
 
@@ -42,7 +42,7 @@ class Workload:
 
     pods: how many it asks for; None for a DaemonSet, which asks for one on every node that it fits. first_ordinal: the
     number of the first pod of a StatefulSet. template: the pod that it makes, named after the workload. note: why it
-    asks for none although it is there, or empty. part: which of its templates this is, where it has several.
+    asks for none although it is there, or empty. pod_set: which of its templates this is, where it has several.
     volume_claims: templates of the claims that each pod of a StatefulSet gets.
     """
 
@@ -56,12 +56,12 @@ class Workload:
     owner: Owner | None = None
     first_ordinal: int = 0
     note: str = ""
-    part: str = ""
+    pod_set: str = ""
     volume_claims: tuple[VolumeClaimTemplate, ...] = ()
     raw_template: Mapping[str, object] = field(default_factory=dict, compare=False)
 
     def __str__(self) -> str:
-        return f"{self.kind} {self.namespace}/{self.name}{f' ({self.part})' if self.part else ''}"
+        return f"{self.kind} {self.namespace}/{self.name}{f' ({self.pod_set})' if self.pod_set else ''}"
 
 
 class _JobFields(ObjectFields):

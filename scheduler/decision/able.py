@@ -1,4 +1,4 @@
-"""Which nodes can take a pod: every filter lets them pass, they reach its devices, and can give it those it lacks."""
+"""Which nodes can take a pod: they pass every filter, reach its allocated devices, and can provide the others."""
 
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import replace

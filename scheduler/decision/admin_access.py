@@ -1,4 +1,4 @@
-"""Admin access is for namespaces that are labelled for it: the API server refuses its allocation elsewhere.
+"""Admin access is allowed only in labelled namespaces: the API server rejects its allocation elsewhere.
 
 Source: KEP-5018; k8s.io/kubernetes pkg/registry/resource, AuthorizedForAdmin.
 """
@@ -19,4 +19,4 @@ def refusal(claim: Claim, labels: Mapping[str, str]) -> str:
     """Why the claim cannot have admin access in its namespace, which has these labels; empty where it can."""
     if labels.get(LABEL) == "true":
         return ""
-    return f'claim {claim} asks for admin access, and its namespace is not labelled {LABEL}: "true"'
+    return f'claim {claim} requests admin access, but its namespace does not have the label {LABEL}: "true"'

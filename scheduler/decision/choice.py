@@ -1,10 +1,11 @@
-"""The choice of the best node for a pod: what the allocator's policy finds best, then the weighted sum of all scores.
+"""Selects the best node for a pod: the best by the allocator's policy, then by the weighted sum of all scores.
 
-Of equals the first one is taken (`node_order`). To the policy first-fit all nodes are equal, so that the scores decide.
+Among equals the first one is taken (`node_order`). To the policy first-fit all nodes are equal, so the scores decide.
 Differs from kube-scheduler: it takes any of the best.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 
 import numpy as np
 
@@ -22,10 +23,17 @@ Groups = Mapping[tuple[int, Score], Mask]
 
 def totals(cycle: Cycle, plugins: Iterable[Plugin], nodes: Numbers, ranks: Numbers) -> Numbers:
     """The weighted sums of all scores for these nodes. ranks: of `dynamic_resources`, in the order of the nodes."""
+    apart = [one for one in plugins if _distinguishes(one, cycle)]
+    alike = [one for one in plugins if one not in apart]
     sums = np.zeros(len(nodes), np.int64)
-    for _, scores in weighted(cycle, plugins, nodes, ranks):
-        sums += scores
+    for _, scores in chain(weighted(cycle, apart, nodes, ranks), weighted(cycle, alike, nodes[:1], ranks[:1])):
+        sums += scores  # the score of the first node is that of all nodes
     return sums
+
+
+def _distinguishes(plugin: Plugin, cycle: Cycle) -> bool:
+    """False where the score follows from what the plugin counts on each node, and that is nothing on any."""
+    return plugin.score is None or plugin.score.count is None or plugin.name in cycle.template.counting
 
 
 def weighted(

@@ -1,8 +1,8 @@
-"""The cluster as the next decision sees it: one index of everything, which changes with every event.
+"""The cluster as the next decision sees it: one index of everything, updated by every event.
 
-The watches write into it, decisions read it and take what they give away, all without a pause in between,
-so that nobody ever sees it half changed. Nodes have numbers here, and a freed one serves the next node.
-What decisions have taken, nodes' room as well as devices, counts until the watch shows it or it is given back.
+The watches write to it. Decisions read it and reserve what they allocate, without an await in between, so that nobody
+sees it half changed. Nodes have numbers, and the number of a deleted node is reused. Reservations of devices and of
+node resources count until the watch shows the writes, or they are released.
 Source: kube-scheduler's cache (assumed pods) and its plugin DynamicResources (in-flight claims).
 """
 
@@ -21,18 +21,18 @@ from allocator.policies.whole_nodes import NodePolicy
 from allocator.search.rules import Mask
 from scheduler.core_v1.namespace import Namespace
 from scheduler.core_v1.pod import Pod
+from scheduler.decision.decision_time_limit import DecisionTimeLimit
 from scheduler.decision.node_order import NodeOrder
 from scheduler.decision.node_scores import NodeScores
 from scheduler.decision.rooms import Rooms
 from scheduler.decision.schedule_result import Placed
 from scheduler.decision.templates import Templates
-from scheduler.decision.time_limit import DecisionTimeLimit
 from scheduler.plugins.node_affinity import named_nodes
 from scheduler.plugins.profile import Profile
-from scheduler.state.claims import ClaimIndex, ClaimObject
+from scheduler.state.claim_index import ClaimIndex, ClaimObject
 from scheduler.state.extended_resources import ExtendedResources, claim_name
 from scheduler.state.invariants import Invariants, Violation, is_reached
-from scheduler.state.nodes import NodeInfos
+from scheduler.state.node_infos import NodeInfos
 from scheduler.state.nominations import Nominations
 from scheduler.state.pod_claims import GROUPS_UNSUPPORTED, Waiting, claims_of, in_flight
 from scheduler.state.pod_selectors import PodSelectors
@@ -48,8 +48,8 @@ MOST_SELECTORS = 1024
 ASIDE_S = 60.0
 """For so long nobody gets a device that could not be made ready, by `Cluster.set_aside`."""
 
-NOT_READY = "nobody, since it could not be made ready a moment ago"
-FASTER = "another process, which was faster a moment ago"
+NOT_READY = "nobody: it recently failed to become ready"
+FASTER = "another process that allocated it first"
 """Who holds a device that is set aside, for those who read why they cannot have it."""
 
 

@@ -1,7 +1,7 @@
-"""One attempt to place a pod: what the cluster is now, and what follows from it; nothing is changed.
+"""One attempt to place a pod: a function of the cluster's current state, without side effects.
 
-In kube-scheduler's order: what holds for every node (claims, classes), the filters, the devices, the scores. All nodes
-are looked at. Whoever asks reserves what comes out before anything else is decided.
+In kube-scheduler's order: checks that hold for every node (claims, classes), the filters, the devices, the scores. All
+nodes are evaluated. The caller reserves the result before anything else is decided.
 Source: the scheduling cycle of kube-scheduler; its DynamicResources plugin for texts.
 """
 
@@ -26,12 +26,12 @@ from scheduler.decision.able import (
 )
 from scheduler.decision.choice import Groups, pick, preferred_by_policy
 from scheduler.decision.cluster import Cluster
+from scheduler.decision.decision_time_limit import TooLong
 from scheduler.decision.everywhere import classes_of, for_every_node, refused_everywhere
 from scheduler.decision.feasibility import fit_error
 from scheduler.decision.not_placed import NO_DEVICES, lacking_devices, not_placed, refused_by_all_nodes
 from scheduler.decision.requirements import Requirements, requirements
 from scheduler.decision.schedule_result import Failed, NotPlaced, OutOfTime, Placed, ScheduleResult
-from scheduler.decision.time_limit import TooLong
 from scheduler.plugins.dynamic_resources import DEVICES
 from scheduler.plugins.plugin import Refusal
 from scheduler.plugins.volume_binding import plan

@@ -1,6 +1,6 @@
-"""What every plugin says of a pod: which one refuses a node and why, and how good those are that none refuses.
+"""What every plugin says about a pod: which one refuses a node and why, and the scores of the other nodes.
 
-`decide` says what becomes of a pod, and looks no further than it has to; this is for those who ask why, or compare.
+`decide` stops as early as it can; this is for those who want to know why, or to compare.
 Source: kube-scheduler's Diagnosis and NodePluginScores.
 """
 

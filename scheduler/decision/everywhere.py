@@ -1,4 +1,4 @@
-"""What keeps a pod from every node at once, whatever is free: its claims, their classes, a plugin that sees no way."""
+"""Reasons for which no node can take a pod, whatever is free: its claims, their classes, or a plugin."""
 
 from collections.abc import Iterable, Sequence
 

@@ -1,15 +1,16 @@
-"""Which nodes a pod can be on, devices aside, and for all others why not.
+"""Which nodes pass the filters for a pod, devices aside, and why the others do not.
 
-The plugins run in kube-scheduler's order, and a node is refused by the first of them that refuses it.
-`feasible` is on the way of every decision; `rejections` is asked when nothing is left, or by a person.
+The plugins run in kube-scheduler's order, and the first one that refuses a node counts. `feasible` is part of every
+decision; `rejections` is called only if no node is left, or if somebody asks.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import dropwhile
 
-from allocator.search.rules import Mask
+from allocator.search.rules import Mask, bits
+from scheduler.core_v1.pod import Pod
 from scheduler.decision.templates import Templates
 from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.dynamic_resources import DYNAMIC_RESOURCES
@@ -67,27 +68,50 @@ def rejections(cycle: Cycle, templates: Templates, passed: Mask = 0) -> Iterator
     """
     by_node = list(templates.rejections(cycle.template))
     asked = (cycle.template.allowed | union(one.nodes for _, one in by_node)) & ~passed
-    seeing = [one for one in templates.plugins if not one.dynamic or _sees_nominated(cycle, one.dynamic)]
-    for number, pods in cycle.nominated.items():
-        with cycle.beside({number: pods}):
-            found = list(_rejections(cycle, seeing, by_node, asked & 1 << number))
-        yield from found
-        asked &= ~union(one.nodes for _, one in found)
     promised = union(1 << number for number in cycle.nominated)
+    beside = list(_rejections_beside_nominated(cycle, templates.plugins, by_node, asked & promised))
+    yield from beside
+    asked &= ~union(one.nodes for _, one in beside)
     for plugin, one in _rejections(cycle, templates.plugins, by_node, asked & promised):
         yield plugin, replace(one, is_late=True)
     yield from _rejections(cycle, templates.plugins, by_node, asked & ~promised)
 
 
-def _rejections(
+def _rejections_beside_nominated(
     cycle: Cycle, plugins: Iterable[Plugin], by_node: Sequence[tuple[Plugin, Rejected]], left: Mask
 ) -> Iterator[tuple[Plugin, Rejected]]:
+    """Why not, for nodes with promises, each with the pods that were promised it."""
+    nominated = {number: pods for number, pods in cycle.nominated.items() if left >> number & 1}
+    seeing = [one for one in plugins if not one.dynamic or _sees_nominated(cycle, one.dynamic)]
+    yield from _rejections(cycle, seeing, by_node, left, lambda one, nodes: _beside(cycle, one, nominated, nodes))
+
+
+def _beside(cycle: Cycle, one: Dynamic, nominated: Mapping[int, Sequence[Pod]], nodes: Mask) -> Iterable[Rejected]:
+    """What the filter says of these nodes. Cost: one evaluation; of a filter that looks further, one for each node."""
+    if not one.looks_further:
+        with cycle.beside(nominated):
+            return list(one.rejections(cycle, nodes))
+    found: list[Rejected] = []
+    for number in bits(nodes):
+        with cycle.beside({number: nominated[number]}):
+            found += one.rejections(cycle, 1 << number)
+    return found
+
+
+def _rejections(
+    cycle: Cycle,
+    plugins: Iterable[Plugin],
+    by_node: Sequence[tuple[Plugin, Rejected]],
+    left: Mask,
+    ask: Callable[[Dynamic, Mask], Iterable[Rejected]] | None = None,
+) -> Iterator[tuple[Plugin, Rejected]]:
+    """Why not, for these nodes, by the first plugin that refuses each. ask: how a filter is asked instead."""
     for plugin in plugins:
         if not left:
             return
         refused = [one for other, one in by_node if other is plugin]
         if plugin.dynamic:
-            refused += plugin.dynamic.rejections(cycle, left)
+            refused += ask(plugin.dynamic, left) if ask else plugin.dynamic.rejections(cycle, left)
         for one in refused:
             if nodes := one.nodes & left:
                 yield plugin, replace(one, nodes=nodes)

@@ -1,7 +1,7 @@
-"""The time that decisions take, by namespace: one whose pods are costly to decide waits while others have pods to try.
+"""Decision time by namespace: a namespace with expensive decisions waits while others have pending pods.
 
-The cost of a decision depends on what users write. If others need it, one namespace gets a twentieth of the time that
-decisions take; a namespace whose decisions are quick never waits.
+The cost of a decision depends on what users write. If others need it, one namespace gets a twentieth of the decision
+time. A namespace with cheap decisions never waits.
 """
 
 FREE_S = 0.05

@@ -1,8 +1,8 @@
-"""The order in which equally good nodes are taken: another one for each scheduler that works on the same fleet.
+"""The order in which equally good nodes are taken; it differs between schedulers that share a fleet.
 
-Two that took the first of equals would give away the same devices, and one of them would take everything back. With an
-order of its own each begins where others most likely do not: they split a fleet while there is room, and share what is
-left when it is tight. The order follows from identity and names alone, so that a decision can be repeated.
+Two schedulers that took the first of equal nodes would allocate the same devices, and one would have to undo its
+writes. With different orders, they use different nodes while there are many, and share what is left. The order depends
+only on identity and names, so that a decision can be repeated.
 """
 
 from hashlib import blake2b

@@ -1,6 +1,6 @@
-"""The nodes that a policy finds best that looks at whole nodes.
+"""The best nodes by a policy that looks at whole nodes.
 
-What a policy says of a node is kept for pods that ask for the same, and asked again when the room of the node changes.
+The policy's scores are kept for pods with equal requests, and computed again if the node's free resources change.
 """
 
 from collections.abc import Hashable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Why no node takes a pod: counted by reason, as kube-scheduler words it, with what the nearest node lacks.
+"""Why no node takes a pod: counted by reason in kube-scheduler's words, with what the nearest node lacks.
 
 Source: kube-scheduler's FitError; its DynamicResources plugin for texts.
 """
@@ -59,7 +59,8 @@ def not_placed(
         reported[rejected.reason] += rejected.nodes.bit_count()
         reasons.add(reason)
     lacking = lacking_devices(cluster, pod, [(one.required.pending, one.lacking) for one in kept])
-    devices = _nearest(cluster, lacking) or (next(iter(failed.values()), "") if left else "")
+    are_all = reported.keys() <= {NO_DEVICES}
+    devices = _nearest(cluster, lacking, are_all=are_all) or (next(iter(failed.values()), "") if left else "")
     explanation = f"{kept_by_a_volume(cluster, cycle)} {devices}".strip()
     refusal = Refusal(
         frozenset(reasons or {NODE_NAME.reason}),  # a node that is to be the pod's, and is not there
@@ -175,7 +176,7 @@ def lacking_devices(
     return [(reported if number == nearest else outcome, nodes) for number, (_, outcome, nodes) in enumerate(found)]
 
 
-def _nearest(cluster: Cluster, lacking: Iterable[tuple[Outcome, Mask]]) -> str:
-    """What the nearest of the nodes that lack devices lacks."""
+def _nearest(cluster: Cluster, lacking: Iterable[tuple[Outcome, Mask]], *, are_all: bool) -> str:
+    """What the nearest of the nodes that lack devices lacks. are_all: no node is refused for another reason."""
     found = {cluster.name_of(next(bits(nodes))): outcome for outcome, nodes in lacking}
-    return nearest_miss(found) if found else ""
+    return nearest_miss(found, are_all=are_all) if found else ""

@@ -1,4 +1,4 @@
-"""What a pod asks of nodes: the same of all, but for extended resources, which some nodes give by claim."""
+"""What a pod requires of nodes: equal for all nodes, except for extended resources that some provide by claim."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
-"""What is left of each node, for policies that look at whole nodes and for the figures of a simulation.
+"""The free resources of each node, for policies that look at whole nodes, and for the figures of a simulation.
 
-A node is looked at again when its devices, cpu or memory have changed since the last time, and no other is.
+A node is computed again only if its devices, cpu or memory have changed.
 """
 
 from collections.abc import Hashable, Iterator, Sequence
@@ -19,9 +19,9 @@ from allocator.policies.whole_nodes import UNIT, NodeRoom, Shape, Shapes, UnitRe
 from allocator.requests.candidates import devices_looked_at
 from allocator.search.rules import bits
 from cel.lru import LruCache
-from scheduler.decision.workload import PodShapes
+from scheduler.decision.typical_pods import PodShapes
 from scheduler.state.masks import Numbers
-from scheduler.state.nodes import NodeInfos
+from scheduler.state.node_infos import NodeInfos
 from scheduler.state.pod_requests import CPU, MEMORY
 
 MOST_REQUESTS = 1 << 12
@@ -82,7 +82,7 @@ class Rooms:
 
     def requests(self, number: int, claims: Sequence[Claim]) -> tuple[UnitRequest, ...]:
         """What the claims ask of the units of the node. Raises AllocationError. Cost: O(devices), once for a kind."""
-        key = (self._fleet.kind(number), fingerprint_of(claims))
+        key = (self._fleet.node_fingerprint(number), fingerprint_of(claims))
         return self._requests.get(key, 1, lambda: tuple(self._work_out(number, claims)))
 
     def _work_out(self, number: int, claims: Sequence[Claim]) -> Iterator[UnitRequest]:
@@ -114,7 +114,7 @@ class Rooms:
         self._rooms[number] = NodeRoom(name, *self._amounts(number), units, holds, shapes)
 
     def _shapes_on(self, number: int) -> Shapes:
-        kind = self._fleet.kind(number)
+        kind = self._fleet.node_fingerprint(number)
         if kind not in self._shapes:
             self._shapes[kind] = Shapes(tuple(self._typical(number)))
         return self._shapes[kind]

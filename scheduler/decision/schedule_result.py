@@ -1,4 +1,4 @@
-"""What becomes of a pod: what an attempt decides, for those who carry it out."""
+"""The result of a decision about a pod."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,8 +1,8 @@
-"""Pods of one template: what filters and scores say of them by pod and node alone is worked out once per node.
+"""Pods of one template: the results of static filters and scores are computed once per node.
 
-Pods that agree in selector, affinity and tolerations share a `Template`. A node that changes is looked at again
-when the template is asked for next, and no other is. A pod that can be on named nodes only (of a DaemonSet,
-say) has a template of its own that is not kept: just its nodes are looked at.
+Pods that agree in selector, affinity and tolerations share a `Template`. A node that changes is evaluated again when
+the template is next used. A pod that is limited to named nodes (of a DaemonSet, for example) has a template of its own
+that is not kept: only its nodes are evaluated.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
@@ -36,14 +36,14 @@ NOT_NAMED = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
 _FEWEST_ROWS = 64
 
 
-_OBSERVED = (NODE_AFFINITY, TAINT_TOLERATION)
+_HONORED = (NODE_AFFINITY, TAINT_TOLERATION)
 """Plugins whose filters PodTopologySpread looks at, also where they are off."""
 
 
-class StaticPart:
+class StaticPlugins:
     """What plugins say by pod and node alone. pod_fields, node_fields: all of both that they read.
 
-    filters: those that refuse nodes, in their order. observed: bits by plugin, of one of them or of a further one.
+    filters: those that refuse nodes, in their order. honored: bits by plugin, of one of them or of a further one.
     """
 
     def __init__(self, plugins: Iterable[Plugin]) -> None:
@@ -51,9 +51,9 @@ class StaticPart:
         self.filters = tuple((one, one.static) for one in self.plugins if one.static)
         self.counts = tuple((one, one.score.count) for one in self.plugins if one.score and one.score.count)
         statics = [static for _, static in self.filters]
-        further = [one for one in _OBSERVED if one.static not in statics]
+        further = [one for one in _HONORED if one.static not in statics]
         self._asked = (*statics, *(one.static for one in further if one.static))
-        self.observed = {one.name: 1 << self._asked.index(one.static) for one in _OBSERVED if one.static}
+        self.honored = {one.name: 1 << self._asked.index(one.static) for one in _HONORED if one.static}
         kept = {one for one, _ in (*self.filters, *self.counts)}.union(further)
         self.pod_fields = sorted({name for one in kept for name in one.pod_fields})
         self.node_fields = sorted({"name"}.union(*(reason.node_fields for one in kept for reason in one.reasons)))
@@ -72,7 +72,7 @@ class Templates:
     """The nodes by number, and the templates asked for. is_cancelled: asked before every node that is looked at."""
 
     def __init__(self, is_cancelled: Callable[[], bool] = lambda: False, plugins: Iterable[Plugin] = PLUGINS) -> None:
-        self._static = StaticPart(plugins)
+        self._static = StaticPlugins(plugins)
         self._is_cancelled = is_cancelled
         self._nodes: dict[int, Node] = {}
         self._numbers: dict[str, int] = {}
@@ -121,8 +121,10 @@ class Templates:
         unnamed = self._unnamed(template)
         if unnamed and self._static.by_name:
             yield self._static.by_name, Rejected(NOT_NAMED, unnamed)
-        for position, (plugin, one) in enumerate(self._static.filters):
-            if nodes := mask_of(template.first_refused_by(position)) & ~unnamed:
+        if template.refused_by is None:
+            template.refused_by = [mask_of(template.first_refused_by(one)) for one in range(template.filters)]
+        for (plugin, one), refused in zip(self._static.filters, template.refused_by, strict=True):
+            if nodes := refused & ~unnamed:
                 yield plugin, Rejected(one.reason, nodes)
 
     def refused(self, template: Template) -> Mapping[str, Mask]:
@@ -156,17 +158,19 @@ class Templates:
     def _new(self, pod: Pod, numbers: Iterable[int]) -> Template:
         counts = {plugin.name: np.zeros(self._size, np.int64) for plugin, _ in self._static.counts}
         refusals = np.full(self._size, NO_NODE, np.int16)
-        return Template(pod, len(self._static.filters), self._static.observed, counts, refusals, stale=set(numbers))
+        return Template(pod, len(self._static.filters), self._static.honored, counts, refusals, stale=set(numbers))
 
     def _refresh(self, template: Template) -> None:
         if not template.stale:
             return
-        template.by_text = None
+        template.refused_by = template.by_text = None
+        template.counted_domains.clear()
         if (more := self._size - len(template.refusals)) > 0:
             template.counts = {plugin: np.pad(counts, (0, more)) for plugin, counts in template.counts.items()}
             template.refusals = np.pad(template.refusals, (0, more), constant_values=NO_NODE)
         self._look_at(template)
         template.allowed = mask_of(template.refusals & template.refusing == 0)
+        template.counting = frozenset(name for name, counts in template.counts.items() if counts.any())
         if template.stale:
             raise Cancelled(f"cancelled with {len(template.stale)} nodes to look at")
 

@@ -1,9 +1,10 @@
-"""bind: allocate the pod's claims on the node that kube-scheduler has chosen, write them, verify, bind the pod.
+"""bind: allocate the pod's claims on the node that kube-scheduler selected, write and verify them, bind the pod.
 
-What filter has said is not trusted: the devices are chosen now, with all that is in flight, and reserved in memory
-before anything is awaited. A call ends within its time, its writes done or taken back; asked again about a pod that is
-bound to the node by then, it says so. Devices that have to be made ready are not waited for: the allocation stays, the
-answer is an error, and kube-scheduler, which asks again after its backoff, is let through once they are ready.
+The answer of filter is not trusted: devices are selected now, with everything in flight, and reserved in memory before
+the first await. A call ends within its time limit, with its writes completed or undone. If kube-scheduler asks again
+about a pod that is bound to the node by then, the call succeeds. bind does not wait for devices that have to become
+ready: the allocation stays and the answer is an error. kube-scheduler asks again after its backoff, and succeeds once
+they are ready.
 Source: the bind verb of an extender; the write protocol, verification and rollback of `scheduler.attempt`.
 """
 
@@ -20,8 +21,8 @@ from scheduler.attempt.binder import Binder
 from scheduler.attempt.claim_objects import Json, allocation_of, consumers_of
 from scheduler.attempt.decision import Bound
 from scheduler.attempt.key_locks import KeyLocks
-from scheduler.cache.events import Undecodable
 from scheduler.cache.kinds import pod_of
+from scheduler.cache.watch_events import Undecodable
 from scheduler.client.errors import CallFailed
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
@@ -30,7 +31,7 @@ from scheduler.decision.schedule_result import Placed
 from scheduler.extender.configuration import ROLLBACK_S
 from scheduler.extender.question import Hopeless, Needs, needs_of
 from scheduler.extender.wire import ExtenderBindingArgs
-from scheduler.state.claims import AlreadyReserved, ClaimObject
+from scheduler.state.claim_index import AlreadyReserved, ClaimObject
 from scheduler.state.pod_claims import claim_keys
 
 _LOG = logging.getLogger(__name__)

@@ -1,7 +1,7 @@
-"""How the extender is set up: a file, and flags that have the last word.
+"""The configuration of the extender: a file, and flags that override it.
 
-Whoever can call it decides where pods go and has their claims written. So anything but loopback takes TLS, an authority
-of clients, and a list of those that may call.
+A caller can have any pod bound and its claims written. So any address but loopback requires TLS, a CA of clients, and a
+list of allowed names.
 """
 
 from collections.abc import Iterator
@@ -59,8 +59,8 @@ class ExtenderConfiguration(Allocating):
         """What is wrong with fields together."""
         yield from self._about_tls()
         if self.mode is Mode.AUTHORITATIVE and self.http_timeout_s < LEAST_TIMEOUT_S:
-            kept = f"{ROLLBACK_S:g} of it are kept for taking back what was written"
-            problem = f"must be {LEAST_TIMEOUT_S:g} at least: {kept}"
+            kept = f"{ROLLBACK_S:g} of it are reserved for undoing writes"
+            problem = f"must be at least {LEAST_TIMEOUT_S:g}: {kept}"
             yield FieldError("httpTimeoutSeconds", self.http_timeout_s, problem)
         yield from super().disagreements()
 

@@ -1,10 +1,11 @@
-"""filter: which of the nodes can give the pod its devices, and for each other one why not.
+"""filter: which of the nodes can provide the devices of the pod, and why the others cannot.
 
-All answers come from the caches and what decisions have taken since; nothing is read from the API server, and nothing
-is reserved: kube-scheduler may take any of the nodes, or none.
-Differs from the plugin DynamicResources, which the extender stands in for: nodes with too few devices are reported as
-unresolvable. kube-scheduler's preemption tries nodes with its in-tree filters alone; none of them refuses the node for
-its devices, so it would find no victim there.
+All answers come from the caches and from reservations. Nothing is read from the API server, and nothing is reserved:
+kube-scheduler may take any of the nodes, or none.
+
+Differs from the plugin DynamicResources: nodes with too few devices are reported as unresolvable. kube-scheduler's
+preemption evaluates nodes with its in-tree filters only, which do not know about devices, so it would not find useful
+victims.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

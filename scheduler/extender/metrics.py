@@ -1,4 +1,4 @@
-"""What the extender counts and times, for Prometheus: its calls, and the metrics that every program has."""
+"""The metrics of the extender: its calls, and the metrics that every program has."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -28,15 +28,15 @@ class ExtenderMetrics(CommonMetrics):
     def __init__(self, read: Callable[[], ExtenderReading]) -> None:
         super().__init__()
         self._expose(lambda: _of_reading(read()))
-        text, labels = "Calls that were answered, by verb and status.", ["verb", "code"]
+        text, labels = "Answered calls, by verb and status.", ["verb", "code"]
         self._calls = Counter("dra_extender_calls", text, labels, registry=self._registry)
-        duration, text = "dra_extender_call_duration_seconds", "How long calls took, by verb."
+        duration, text = "dra_extender_call_duration_seconds", "Duration of calls, by verb."
         self._calls_s = Histogram(duration, text, ["verb"], buckets=_BUCKETS_S, registry=self._registry)
-        text = "Connections that were closed for want of room, by what there were too many of."
+        text = "Connections closed because a limit was reached, by limit."
         self._refused = Counter("dra_extender_refused_connections", text, ["limit"], registry=self._registry)
         for limit in get_args(Refusal):
             self._refused.labels(limit)  # an increase is seen only of what is there before
-        self._woken = Counter("dra_extender_pokes", "Times that waiting pods were woken.", registry=self._registry)
+        self._woken = Counter("dra_extender_pokes", "How often pending pods were woken.", registry=self._registry)
 
     def called(self, verb: str, status: int, duration_s: float) -> None:
         """A call was answered."""
@@ -54,6 +54,6 @@ class ExtenderMetrics(CommonMetrics):
 
 def _of_reading(reading: ExtenderReading) -> Iterator[Metric]:
     yield from of_watches(reading.watches)
-    yield GaugeMetricFamily("dra_extender_bindings_in_flight", "Calls of bind under way.", value=reading.binding)
-    text = "Pods that no node passed for when they were asked about last."
+    yield GaugeMetricFamily("dra_extender_bindings_in_flight", "Calls of bind in progress.", value=reading.binding)
+    text = "Pods for which no node passed at the last call."
     yield GaugeMetricFamily("dra_extender_refused_pods", text, value=reading.refused)

@@ -1,11 +1,11 @@
-"""Waking pods that kube-scheduler keeps waiting because we refused them: an annotation on a node.
+"""Wakes pods that kube-scheduler does not retry because the extender refused them: an annotation on a node.
 
-kube-scheduler tries a pod that an extender has refused again when a node, a claim, a class or the pod itself changes,
-but not when a ResourceSlice does. So a change that only we see (of slices, taint rules, labels of namespaces, devices
-that an attempt gives back in memory) is passed on to it as a change of a node, `DEBOUNCE_S` after the first of several.
-A change that kube-scheduler sees too, it may see before us, and then asks us too early; so that is passed on as well,
-for pods that it has not asked about again within `ASKED_AGAIN_S`. No node is annotated for pods that were refused after
-the change. Where its own plugin allocates it sees slices as well, and may ask too early after those.
+kube-scheduler retries a pod that an extender has refused when a node, a claim, a class or the pod itself changes, but
+not when a ResourceSlice does. So changes that only the extender sees (of slices, taint rules, namespace labels,
+reservations that are released) are passed on as a change of a node, `DEBOUNCE_S` after the first of several.
+kube-scheduler may also see a change before the extender does, and then ask too early. So such a change is passed on for
+pods that it has not asked about again within `ASKED_AGAIN_S`. No node is annotated for pods that were refused after the
+change. In advisory mode kube-scheduler sees slices itself, and may ask too early after those.
 Source: the queueing hints of kube-scheduler 1.36.3, as observed.
 """
 
@@ -19,12 +19,12 @@ from itertools import count, islice, takewhile
 from scheduler.attempt.timestamps import in_microseconds
 from scheduler.attempt.write_outcome import may_pass
 from scheduler.client.api import Api
+from scheduler.client.api_resources import NODES
 from scheduler.client.connection import MERGE
 from scheduler.client.errors import CallFailed
-from scheduler.client.resources import NODES
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
-from scheduler.state.changes import (
+from scheduler.state.cluster_changes import (
     ClaimChanged,
     ClassChanged,
     Event,
@@ -59,7 +59,7 @@ class WaitingPod:
 
 
 @dataclass(slots=True)
-class _Changes:
+class _PendingChanges:
     """Changes that are not passed on yet.
 
     nodes: those whose devices have changed, where that is known, in the order of the changes. last: the moment of the
@@ -100,8 +100,8 @@ class Poke:
         self._now = now
         self._woke = woke
         self._moments = count(1)
-        self._unseen = _Changes()
-        self._seen = _Changes()
+        self._unseen = _PendingChanges()
+        self._seen = _PendingChanges()
 
     def refused(self, pod: Pod) -> None:
         """No node passed for the pod, as things are now."""
@@ -151,18 +151,18 @@ class Poke:
         while True:
             await self._unseen.are_there.wait()
             await self._sleep(DEBOUNCE_S)
-            changes, self._unseen = self._unseen, _Changes()
+            changes, self._unseen = self._unseen, _PendingChanges()
             await self._wake(changes)
 
     async def _pass_on_seen(self) -> None:
         """A change that comes while it sleeps is looked at in the next round, and so gets the whole time as well."""
         while True:
             await self._seen.are_there.wait()
-            changes, self._seen = self._seen, _Changes()
+            changes, self._seen = self._seen, _PendingChanges()
             await self._sleep(ASKED_AGAIN_S)
             await self._wake(changes)
 
-    async def _wake(self, changes: _Changes) -> None:
+    async def _wake(self, changes: _PendingChanges) -> None:
         """Annotate some of the nodes if a pod is behind; where all calls fail and may succeed later, note them anew."""
         behind = self._refused_before(changes.last)
         if not behind:

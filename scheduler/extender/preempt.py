@@ -1,7 +1,7 @@
-"""preempt: of the nodes where kube-scheduler would evict pods, those where the devices would fit afterwards.
+"""preempt: the nodes among kube-scheduler's candidates where the devices would fit after the evictions.
 
-The devices of a claim become free once all pods that it is reserved for are evicted. No victim is added or spared:
-kube-scheduler has chosen them for its own resources, and a node where they do not free devices enough is dropped.
+The devices of a claim become free once all pods that it is reserved for are evicted. No victim is added or removed:
+kube-scheduler has selected them for its own resources, and a node where they do not free enough devices is dropped.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -10,9 +10,9 @@ from allocator.model import Claim
 from allocator.outcome import Allocated, AllocationError
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.time_limit import TooLong
+from scheduler.decision.decision_time_limit import TooLong
 from scheduler.extender.question import Hopeless, Needs, needs_of
-from scheduler.state.claims import ClaimObject
+from scheduler.state.claim_index import ClaimObject
 from scheduler.state.pod_claims import Waiting, claims_of
 
 

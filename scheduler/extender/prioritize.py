@@ -1,8 +1,8 @@
 """prioritize: how good each node is for the pod's devices, from 0 to 10.
 
 Nodes are ordered by the allocator's policy, then by the alternatives that requests with firstAvailable get there;
-kube-scheduler adds its own scores. The order alone becomes scores: the best nodes get 10, the worst 0, the others are
-spread evenly between them.
+kube-scheduler adds its own scores. Only the order matters: the best nodes get 10, the worst 0, the others are spread
+evenly between them.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,6 +1,6 @@
 """The extender as a program: fill the caches, recover, answer until stopped.
 
-Told to stop, it takes no call any more; what is being bound ends or is taken back, within ten seconds.
+On SIGTERM it accepts no further calls; bindings in progress are completed or undone within ten seconds.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from scheduler.runtime.reporter import Reporter
 from scheduler.runtime.secure import secure
 from scheduler.runtime.server import ServedVerbs, Verb
 from scheduler.runtime.tls import Certificates, Files
-from scheduler.state.changes import Event
+from scheduler.state.cluster_changes import Event
 
 NAME = "dra-extender"
 """Who we are in intents and logs."""
@@ -165,7 +165,7 @@ class Extender:
             return "the extender is being stopped"
         if not self._core.is_filled:
             return "the extender's caches are not filled yet"
-        return "the extender has lost changes, and lists all anew" if self._core.is_outdated() else ""
+        return "the extender has missed changes and is listing all objects again" if self._core.is_outdated() else ""
 
     def _reading(self) -> ExtenderReading:
         return ExtenderReading(self._core.watches(), self._attempts.number, len(self._poke.waiting))

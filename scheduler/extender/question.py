@@ -1,4 +1,4 @@
-"""What kube-scheduler's questions have in common: what a pod needs of a node, and the nodes that are asked about."""
+"""What kube-scheduler's calls have in common: what a pod requires of a node, and the nodes in question."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

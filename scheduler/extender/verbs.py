@@ -1,6 +1,6 @@
 """The four verbs, from the body of a call to the body of its answer.
 
-Whatever is wrong with a call, its answer says so where kube-scheduler shows it, and never that a node fits.
+If anything is wrong with a call, its answer says so where kube-scheduler shows it, and never that a node fits.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -8,7 +8,7 @@ from typing import Any
 
 from scheduler.core_v1.pod import Pod, decode_pod
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.time_limit import TooLong
+from scheduler.decision.decision_time_limit import TooLong
 from scheduler.extender import wire
 from scheduler.extender.bind import Binds
 from scheduler.extender.filter import Filtered, Undecided, filter_nodes

@@ -1,6 +1,6 @@
-"""What kube-scheduler and an extender say to each other: JSON whose keys begin with capitals, as in 1.36.
+"""The messages between kube-scheduler and an extender: JSON with capitalized keys, as in 1.36.
 
-Unknown fields are left unread, as Go does. A request with fields of other types is refused with all that is wrong.
+Unknown fields are ignored, as in Go. A request with fields of wrong types is rejected with all errors.
 Source: k8s.io/kube-scheduler/extender/v1; the calls in pkg/scheduler/extender.go of Kubernetes 1.36.3.
 """
 
@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import orjson
 
 from allocator.api.findings import FieldError, shown
-from scheduler.input.fields import Fields, typed
+from scheduler.input.keyword_fields import Fields, typed
 from scheduler.runtime.server import Malformed
 
 MAX_SCORE = 10
@@ -74,7 +74,7 @@ class _NameFields(Fields):
     name: str
 
 
-class _Named(Fields):
+class _NamedObject(Fields):
     metadata: _NameFields
 
 
@@ -82,7 +82,7 @@ class _UidFields(Fields):
     uid: str
 
 
-class _Identified(Fields):
+class _IdentifiedObject(Fields):
     metadata: _UidFields
 
 
@@ -115,7 +115,7 @@ def names_of(args: ExtenderArgs) -> list[str]:
     if args.Nodes is None:
         raise Malformed(str(FieldError("NodeNames", None, "is required, unless Nodes is given")))
     nodes = enumerate(args.Nodes.items or ())
-    return [_typed(_Named, node, f"Nodes.items[{position}].").metadata.name for position, node in nodes]
+    return [_typed(_NamedObject, node, f"Nodes.items[{position}].").metadata.name for position, node in nodes]
 
 
 def filter_result(
@@ -169,7 +169,7 @@ def meta_victims(args: ExtenderPreemptionArgs) -> Mapping[str, MetaVictims]:
 def _without_rest(node: str, victims: Victims) -> MetaVictims:
     """The victims by their uids alone. Raises Malformed."""
     pods = [
-        MetaPod(UID=_typed(_Identified, pod, f"NodeNameToVictims.{node}.Pods[{position}].").metadata.uid)
+        MetaPod(UID=_typed(_IdentifiedObject, pod, f"NodeNameToVictims.{node}.Pods[{position}].").metadata.uid)
         for position, pod in enumerate(victims.Pods or ())
     ]
     return MetaVictims(Pods=pods, NumPDBViolations=victims.NumPDBViolations)

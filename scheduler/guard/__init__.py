@@ -1,1 +1,1 @@
-"""The guard: refuses an allocation of what another claim holds, whoever writes it."""
+"""The guard: a webhook that refuses devices that another claim holds."""

@@ -1,4 +1,4 @@
-"""How the guard is set up: a file, and flags that have the last word."""
+"""The configuration of the guard: a file, and flags that override it."""
 
 import ipaddress
 from collections.abc import Iterator
@@ -29,10 +29,10 @@ class GuardTls(Tls):
     """Certificates of the webhook, and who may call it; paths of PEM files, which are read anew when they change."""
 
     cert_file: str = ""
-    """TLS certificate. Empty: one that the guard makes at its start, for `serverName`."""
+    """TLS certificate. Empty: the guard creates one for `serverName` when it starts."""
 
     client_ca_file: str = ""
-    """CA of the API server's client certificate. Empty: whoever reaches the address may call."""
+    """CA of the API server's client certificate. Empty: anybody who reaches the address may call."""
 
     server_name: Annotated[str, AfterValidator(object_name)] = "dra-guard.kube-system.svc"
     """Name by which the API server calls the guard: SERVICE.NAMESPACE.svc."""
@@ -42,7 +42,7 @@ class Publish(Section):
     """What the leader keeps up to date, so that the API server finds it."""
 
     webhook_configuration: Name = ""
-    """ValidatingWebhookConfiguration whose `caBundle` is the certificate that the guard has made. Empty: none."""
+    """ValidatingWebhookConfiguration to whose `caBundle` the guard writes its own certificate. Empty: none."""
 
     endpoint_slice: Name = ""
     """EndpointSlice of the Service, in the namespace of the lease, whose only endpoint is the leader. Empty: none."""
@@ -55,7 +55,7 @@ class GuardLeaderElection(LeaderElectionSection):
     """Which of several replicas answers; the others stand by."""
 
     leader_elect: Literal[True] = True
-    """Always `true`: two guards would not know of each other what they have allowed."""
+    """Always `true`: two active guards would not know what the other one has allowed."""
 
     resource_name: Annotated[str, AfterValidator(object_name)] = "dra-guard"
     """Name of the Lease."""
@@ -68,7 +68,7 @@ class GuardConfiguration(Common):
     """Always `DraGuardConfiguration`."""
 
     address: Address = "127.0.0.1:9444"
-    """Address of the webhook, which is HTTPS always. Port 0: any free port."""
+    """Address of the webhook (always HTTPS). Port 0: any free port."""
 
     tls: GuardTls = Field(default_factory=GuardTls)
     """Certificates, and who may call."""
@@ -77,7 +77,7 @@ class GuardConfiguration(Common):
     """How the API server finds the leader."""
 
     request_timeout_s: float = Field(default=60, gt=0, le=3600)
-    """`--request-timeout` of the API server: 15 s after that, it stores nothing more that the guard has allowed."""
+    """`--request-timeout` of the API server, or more. 15 s after that, an allowed update can no longer be stored."""
 
     most_calls: int = Field(default=500, ge=1)
     """Maximum concurrent calls; further calls are asked to retry."""

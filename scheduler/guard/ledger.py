@@ -1,12 +1,11 @@
-"""What was allowed and is not shown yet, beside what the watch shows; and whether one allocation more fits.
+"""Allowed updates that the watch has not shown yet, on top of what it shows; and whether one more allocation fits.
 
-Pure: the clock is an argument. Whoever allows something calls `refusal` and `allow` without a wait between them.
+Pure: the clock is an argument. Callers call `refusal` and `allow` without an await in between.
 
-An update that was allowed builds on a version of its claim, and the API server stores it under no other. So it counts
-until the watch shows the claim at a newer version, stored or overtaken; or that the claim is gone; or until a list has
-begun after the moment from which on the API server cannot store it any more. An allocation that is refused later, or
-times out, holds its devices for that long; the same claim may be allocated anew meanwhile, with the same devices or
-others, since only one of its updates can be stored.
+An allowed update is based on one version of its claim, and the API server stores it on no other. So it counts until the
+watch shows the claim at a newer version, or deleted; or until a list begins after the time at which the API server can
+no longer store the update. If the update fails after it was allowed, its devices stay blocked until then. Meanwhile the
+claim itself can be allocated again, with any devices, because only one of its updates can be stored.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,7 +14,7 @@ from dataclasses import dataclass, replace
 from allocator.cluster.usage import occupying
 from allocator.model import Allocation, Claim, DeviceID, PoolID
 from scheduler.decision.cluster import Cluster
-from scheduler.state.claims import Holding, with_devices_of
+from scheduler.state.claim_index import Holding, with_devices_of
 from scheduler.state.rivals import Overlap
 
 
@@ -73,7 +72,7 @@ class Ledger:
         return min((one.until for one in self.opened()), default=None)
 
     def unknown(self, update: Update) -> Sequence[DeviceID]:
-        """The devices of which it cannot be told what they take: they are not published, or not all of their pool."""
+        """The devices of which it is unknown what they take: they are not published, or not all of their pool."""
         return self._cluster.rival_claims.unknown(update.claim)
 
     def refusal(self, update: Update) -> Denial | None:
@@ -123,8 +122,8 @@ class Ledger:
         version = _version(holding)
         if update.version >= version:
             return None
-        message = f"claim {update.claim} was changed: this builds on version {update.version}, and it is at {version}"
-        return Denial(OUTDATED, message)
+        versions = f"the update is based on version {update.version}, the claim has {version}"
+        return Denial(OUTDATED, f"claim {update.claim} was changed: {versions}")
 
     def _overlaps(self, update: Update) -> Sequence[Overlap]:
         """What it cannot have, as if it were the only update of its claim."""
@@ -188,5 +187,5 @@ def _named(claims: Sequence[Claim], namespace: str) -> str:
 
 def _of_unknown(device: DeviceID, generation: int) -> Denial:
     pool = f"{device.driver}/{device.pool}"
-    what = f"its newest generation known here is {generation}" if generation else "no slice of it is known here"
-    return Denial(UNKNOWN, f"device {device} cannot be judged: pool {pool} does not publish it, {what}")
+    what = f"its newest known generation is {generation}" if generation else "no slice of it is known"
+    return Denial(UNKNOWN, f"device {device} cannot be checked: pool {pool} does not publish it, {what}")

@@ -1,4 +1,4 @@
-"""What the guard counts and times, for Prometheus: its answers, and what every program of ours tells."""
+"""The metrics of the guard: its answers, and the metrics that every program has."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -36,15 +36,15 @@ class GuardMetrics(CommonMetrics):
     def __init__(self, read: Callable[[], GuardReading]) -> None:
         super().__init__()
         self._expose(lambda: _of_reading(read()))
-        text = "Questions of the API server that were answered, by answer: allowed, or why not."
+        text = "Answers to the API server: allowed, nothing added, or the reason of a refusal."
         self._answers = Counter("dra_guard_answers", text, ["answer"], registry=self._registry)
         for answer in ANSWERS:
             self._answers.labels(answer)  # an increase is seen only of what is there before
         text = "HTTP calls, by status."
         self._calls = Counter("dra_guard_calls", text, ["code"], registry=self._registry)
-        text = "How long calls took."
+        text = "Duration of calls."
         self._calls_s = Histogram("dra_guard_call_duration_seconds", text, buckets=_BUCKETS_S, registry=self._registry)
-        text = "Connections that were closed for want of room, by what there were too many of."
+        text = "Connections closed because a limit was reached, by limit."
         self._refused = Counter("dra_guard_refused_connections", text, ["limit"], registry=self._registry)
         for limit in get_args(Refusal):
             self._refused.labels(limit)
@@ -66,5 +66,5 @@ class GuardMetrics(CommonMetrics):
 def _of_reading(reading: GuardReading) -> Iterator[Metric]:
     yield from of_watches(reading.watches)
     yield leading(reading.leading)
-    text = "Updates that were allowed, and of which it is not known yet whether they are stored."
+    text = "Allowed updates that may still be stored."
     yield GaugeMetricFamily("dra_guard_open_updates", text, value=reading.open)

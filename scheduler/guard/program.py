@@ -1,10 +1,10 @@
-"""The guard as a program: fill the caches, become the leader, outwait what the last one has allowed, answer.
+"""The guard as a program: fill the caches, become the leader, wait for updates of the previous leader, answer.
 
-Only the leader answers, since what was allowed is known to it alone until the watch shows it. A new leader begins when
-nothing that the last one has allowed can be stored any more: at once where that one has given up the lease, which it
-does only if nothing is open; otherwise after the API server's request timeout. Then it lists all claims.
+Only the leader answers, because only it knows the updates that it allowed until the watch shows them. A new leader
+starts once nothing that the previous one allowed can still be stored: at once if that one released the lease, which it
+does only if it has no open updates; otherwise after the API server's request timeout. Then it lists all claims.
 
-A standby has its caches filled. Asked all the same, it refuses, and says so; as everybody whose lease is in doubt does.
+A standby has filled caches, and refuses every call. So does a leader whose lease is in doubt.
 """
 
 import asyncio
@@ -23,12 +23,12 @@ from typing import Any, Never
 from allocator.cluster.usage import occupying
 from scheduler import garbage
 from scheduler.cache import kinds
-from scheduler.cache.events import Found, Undecoded
 from scheduler.cache.held import held_by_claim
 from scheduler.cache.reflector import Reflector
+from scheduler.cache.watch_events import Found, Undecoded
 from scheduler.cache.watcher import Watcher
+from scheduler.client.api_resources import Resource
 from scheduler.client.errors import CallFailed
-from scheduler.client.resources import Resource
 from scheduler.decision.cluster import Cluster
 from scheduler.guard import review
 from scheduler.guard.configuration import GuardConfiguration
@@ -60,10 +60,10 @@ etcd gives up what it could not commit within 5 s and two elections, of one seco
 """
 
 WAIT_S = 1.0
-"""For so long a device is waited for that is not published yet: its allocator may have seen a newer slice."""
+"""How long to wait for a device that is not published yet: its allocator may have seen a newer slice."""
 
 CLOSE_S = 3.0
-"""For so long a leader that stops waits until nothing is open, so that it can give up the lease."""
+"""How long a leader that stops waits for the outcome of open updates, so that it can release the lease."""
 
 _LOOK_S = 0.05
 _TICK_S = 1.0
@@ -142,7 +142,7 @@ class Guard:
         if is_clean or not self._has_led:
             await self._election.release()
         else:
-            _LOG.warning("the lease is kept until it expires: what was allowed may still be stored")
+            _LOG.warning("not releasing the lease: updates that were allowed may still be stored")
 
     # -- leading
 
@@ -152,7 +152,7 @@ class Guard:
     async def _lead(self, group: asyncio.TaskGroup, certificate: bytes, port: int) -> None:
         """Answer as soon as it may, and forget in time what was allowed."""
         await self._filled()
-        self._waits_for = "this guard stands by"
+        self._waits_for = "this guard is a standby"
         self._beside = (group.create_task(self._election.run()),)
         await self._election.elected()
         self._has_led = True
@@ -162,7 +162,7 @@ class Guard:
         await self._outwait(elected_at)
         await self._catch_up(self._reflectors)
         self._waits_for = ""
-        _LOG.info("answers from now on")
+        _LOG.info("answering")
         await self._keep()
 
     async def _filled(self) -> None:
@@ -193,9 +193,9 @@ class Guard:
             return
         until = elected_at + self._lasts_s
         left_s = until - self._time.monotonic()
-        _LOG.warning("the last leader did not give up its lease: no answers for %.0f s", left_s)
+        _LOG.warning("the previous leader did not release its lease: refusing all updates for %.0f s", left_s)
         while (left_s := until - self._time.monotonic()) > 0:
-            self._waits_for = f"what the last leader has allowed may be stored for {left_s:.0f} s more"
+            self._waits_for = f"updates that the previous leader allowed may be stored for another {left_s:.0f} s"
             await asyncio.sleep(min(left_s, _TICK_S))
 
     async def _catch_up(self, reflectors: Sequence[Reflector[Any]]) -> None:
@@ -204,7 +204,7 @@ class Guard:
                 try:
                     await reflector.catch_up()
                 except CallFailed as error:
-                    _LOG.warning("%s could not be listed: %s", reflector.name, error)
+                    _LOG.warning("cannot list %s: %s", reflector.name, error)
                     await asyncio.sleep(AGAIN_S)
                 else:
                     break
@@ -267,7 +267,7 @@ class Guard:
     async def _answer(self, body: bytes) -> bytes:
         question = review.read(body)
         await self._published_devices(question)
-        # From here on without a wait: nothing comes between the judgement and what it takes.
+        # No await from here on: the check and what it allows are one step.
         if not self._is_answering():
             return self._refused(question, NOT_LEADING, HTTPStatus.SERVICE_UNAVAILABLE, self._unready())
         if question.error:
@@ -301,9 +301,9 @@ class Guard:
         return not self._waits_for and self._election.is_leading()
 
     def _unready(self) -> str:
-        return self._waits_for or "this guard does not lead any more"
+        return self._waits_for or "this guard is no longer the leader"
 
-    # -- what is so at the moment
+    # -- probes and metrics
 
     def probes(self, certificates: Callable[[], str]) -> health.Endpoints:
         """What the endpoints serve. certificates: why changed files are not in use."""

@@ -1,8 +1,8 @@
-"""How the API server finds the leader and trusts it: what the leader keeps up to date while it leads.
+"""Publishes the leader's certificate and address, so that the API server finds and trusts it.
 
-The certificate that the guard has made goes into the `caBundle` of each webhook of its ValidatingWebhookConfiguration,
-and its address into an EndpointSlice: of the Service, whose other replicas are ready as well but do not answer. Both
-are looked at again and again, since whoever applies the manifests anew takes them back.
+The certificate goes into the `caBundle` of each webhook of the ValidatingWebhookConfiguration, and the address into the
+EndpointSlice of the Service: the other replicas are ready as well, but do not answer. Both are checked regularly, since
+applying the manifests again resets them.
 """
 
 import asyncio
@@ -11,9 +11,9 @@ import logging
 from typing import Any, Never
 
 from scheduler.client.api import Api
+from scheduler.client.api_resources import ENDPOINT_SLICES, WEBHOOKS
 from scheduler.client.connection import STRATEGIC_MERGE
 from scheduler.client.errors import CallFailed
-from scheduler.client.resources import ENDPOINT_SLICES, WEBHOOKS
 
 EVERY_S = 5.0
 """How often it is looked whether what was published is still there."""
@@ -59,7 +59,7 @@ class Publication:
                 await self._publish()
             except CallFailed as error:
                 if str(error) != self.trouble:
-                    _LOG.warning("the API server cannot be told where the leader is: %s", error)
+                    _LOG.warning("cannot publish the certificate and address of the leader: %s", error)
                 self.trouble = str(error)
             else:
                 self.trouble = ""
@@ -82,7 +82,7 @@ class Publication:
         ]
         if changed:
             await self._api.request("PATCH", path, body={"webhooks": changed}, content_type=STRATEGIC_MERGE)
-            _LOG.info("certificate of this process is published in %s", self._webhook_configuration)
+            _LOG.info("published the certificate of this process in %s", self._webhook_configuration)
 
     async def _publish_address(self) -> None:
         path = ENDPOINT_SLICES.path(self._namespace, self._endpoint_slice)
@@ -93,4 +93,4 @@ class Publication:
         }
         if any(found.get(field) != value for field, value in wanted.items()):
             await self._api.request("PUT", path, body={**found, **wanted})
-            _LOG.info("address of this process is published in %s/%s", self._namespace, self._endpoint_slice)
+            _LOG.info("published the address of this process in %s/%s", self._namespace, self._endpoint_slice)

@@ -1,7 +1,7 @@
-"""What the API server and the guard say to each other: AdmissionReview, of which only some fields are read.
+"""AdmissionReview, the request and response of a webhook; only some fields are read.
 
-Refused with status 400 is what no API server with the right webhook configuration sends. What cannot be judged is
-refused: the claim is not stored, and its writer tries again.
+A request that no correctly configured API server sends gets status 400. A claim that cannot be checked is refused: it
+is not stored, and its writer tries again.
 Source: k8s.io/api/admission/v1 of Kubernetes 1.36.
 """
 
@@ -17,11 +17,11 @@ from pydantic.alias_generators import to_camel
 from allocator.api.findings import FieldError, shown
 from allocator.cluster.usage import occupying
 from allocator.model import Claim, DeviceResult
-from scheduler.cache.events import Undecodable
 from scheduler.cache.kinds import claim_of
+from scheduler.cache.watch_events import Undecodable
 from scheduler.client.raw_json import RawJson, loads_leniently
 from scheduler.guard.ledger import Update
-from scheduler.input.fields import Fields, typed
+from scheduler.input.keyword_fields import Fields, typed
 from scheduler.runtime.server import Malformed
 
 API_VERSION = "admission.k8s.io/v1"
@@ -33,11 +33,11 @@ RETRY_AFTER_S = 1
 Object = dict[str, Any]  # Any: an object of the API, of which only some fields are read
 
 
-class _Message(Fields):
+class _ReviewMessage(Fields):
     model_config = ConfigDict(alias_generator=to_camel)
 
 
-class AdmissionRequest(_Message):
+class AdmissionRequest(_ReviewMessage):
     """The request, as far as it is read."""
 
     uid: str
@@ -48,7 +48,7 @@ class AdmissionRequest(_Message):
     old_object: Object
 
 
-class AdmissionReview(_Message):
+class AdmissionReview(_ReviewMessage):
     """The envelope."""
 
     api_version: str
@@ -58,7 +58,7 @@ class AdmissionReview(_Message):
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """One question. update: None where it adds no device, so that there is nothing to judge.
+    """One question. update: None if it adds no device, so that there is nothing to check.
 
     error: why the claim cannot be read; empty where it can. is_dry: nothing will be stored.
     """
@@ -77,12 +77,12 @@ def read(body: bytes) -> Review:
         ("subResource", request.sub_resource, "status"),
     ):
         if value != wanted:
-            raise Malformed(str(FieldError(f"request.{field}", value, f"must be {wanted}: nothing else is judged")))
+            raise Malformed(str(FieldError(f"request.{field}", value, f"must be {wanted}: nothing else is checked")))
     version = _version(request.old_object)
     try:
         new = claim_of(_with_metadata(request.object)).claim
     except Undecodable as error:
-        return Review(request.uid, None, f"the claim cannot be judged: {error}", request.dry_run)
+        return Review(request.uid, None, f"the claim cannot be checked: {error}", request.dry_run)
     added = set(_held(new)) - set(_held(_old(request.old_object)))
     return Review(request.uid, Update(new, version) if added else None, "", request.dry_run)
 
@@ -113,9 +113,9 @@ def _request(body: bytes) -> AdmissionRequest:
     try:
         raw = loads_leniently(body)
     except (ValueError, RecursionError) as error:
-        raise Malformed(f"the body is no JSON: {error}") from error
+        raise Malformed(f"the body is not JSON: {error}") from error
     if isinstance(raw, RawJson):
-        raise Malformed("the body is no JSON")
+        raise Malformed("the body is not JSON")
     if not isinstance(raw, dict):
         raise Malformed(f"the body must be a JSON object (got {'null' if raw is None else shown(raw)})")
     found, errors = typed(AdmissionReview, raw)

@@ -1,1 +1,1 @@
-"""Files to objects: manifests and dumps of any mix, read for the offline tool."""
+"""Files to objects: manifests and dumps, in any mix, for the commands on files."""

@@ -1,6 +1,6 @@
-"""Paths to raw objects: YAML with many documents, JSON, lists in lists, directories, standard input.
+"""Paths to raw objects: YAML with many documents, JSON, nested lists, folders, standard input.
 
-Nothing is dropped without a word: what cannot be read is a `Finding` with file and document.
+Nothing is dropped silently: whatever cannot be read is a `Finding` with file and document.
 """
 
 import codecs
@@ -19,7 +19,7 @@ SUFFIXES = frozenset({".yaml", ".yml", ".json"})
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _GZIP = b"\x1f\x8b"
 MAX_FINDINGS = 20
-"""Entries of one document that are no objects and are told one by one."""
+"""Entries of one document that are not objects and are listed one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ def _objects_of(file: str, *, is_named: bool) -> Iterator[RawObject | Finding]:
         yield Finding(Place(name, number + 1), str(error))
         return
     if is_empty and is_named:
-        yield Finding(Place(name), "holds no object", is_warning=True)
+        yield Finding(Place(name), "contains no objects", is_warning=True)
 
 
 class _UnreadableError(Exception):

@@ -1,4 +1,4 @@
-"""The CEL expressions of classes, claims and templates: those that do not compile, before anybody asks for them.
+"""The CEL expressions of classes, claims and templates: those that do not compile are reported, used or not.
 
 Source: KEP-4381; k8s.io/api resource/v1 CELDeviceSelector. An API server refuses such an object when it is created.
 """

@@ -25,13 +25,13 @@ def uid_of(kind: str, namespace: str, name: str) -> str:
 
 def generate_name(pod: str, entry: str) -> str:
     """`metadata.generateName` of the claim for an entry of a pod, cut in proportion where it is too long."""
-    base = f"{pod}-{entry}-"
-    if len(base) <= _MAX_BASE:
-        return base
-    return f"{pod[: len(pod) * _MAX_BASE // len(base)]}-{entry[: len(entry) * _MAX_BASE // len(base)]}"
+    name_prefix = f"{pod}-{entry}-"
+    if len(name_prefix) <= _MAX_BASE:
+        return name_prefix
+    return f"{pod[: len(pod) * _MAX_BASE // len(name_prefix)]}-{entry[: len(entry) * _MAX_BASE // len(name_prefix)]}"
 
 
-def generated(base: str, seed: str) -> str:
-    """A name as the API server generates one from `base`: with five letters, here drawn from the seed."""
+def generated(name_prefix: str, seed: str) -> str:
+    """A name as the API server generates one from `name_prefix`: with five letters, here drawn from the seed."""
     digest = hashlib.sha256(seed.encode()).digest()
-    return base[:_MAX_GENERATED] + "".join(_ALPHABET[byte % len(_ALPHABET)] for byte in digest[:_SUFFIX])
+    return name_prefix[:_MAX_GENERATED] + "".join(_ALPHABET[byte % len(_ALPHABET)] for byte in digest[:_SUFFIX])

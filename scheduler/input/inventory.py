@@ -1,9 +1,8 @@
-"""Raw objects to typed ones: the inventory of a cluster, with everything that is wrong with the input.
+"""Raw objects to typed ones: the inventory of a cluster, with all errors and warnings of the input.
 
-All errors are collected, so that one run reports all of them. An object that appears twice is an error
-unless both say the same, or one was read later than the other: a must-gather reads pods twice.
-An object with generateName gets a name, the same on every run.
-Kinds that no allocation depends on are counted and named.
+All errors are collected and reported in one run. An object that appears twice is an error unless both copies are equal,
+or one was read later than the other: a must-gather contains some pods twice. An object with generateName gets a name,
+the same on every run. Kinds that no allocation depends on are counted and named.
 """
 
 from collections import Counter
@@ -113,6 +112,12 @@ class InputClaim:
         """All its consumers."""
         return (*self.decoded.reserved_for, *self.consumers)
 
+    def without(self, uid: str) -> "InputClaim":
+        """The claim when that consumer is gone."""
+        named = tuple(one for one in self.decoded.reserved_for if one.uid != uid)
+        consumers = tuple(one for one in self.consumers if one.uid != uid)
+        return replace(self, decoded=replace(self.decoded, reserved_for=named), consumers=consumers)
+
 
 @dataclass(slots=True)
 class Inventory:
@@ -157,7 +162,7 @@ def take_inventory(
     overlay: objects that stand in for those of their kind, namespace and name, and are added where there is none.
     features: what expressions may say, and slices may hold. validate: what the API server refuses is an error.
     """
-    reader = _Reader(features, validate=validate)
+    reader = _InventoryReader(features, validate=validate)
     reader.overlay(overlay)
     for found in objects:
         reader.take(found)
@@ -182,7 +187,7 @@ class _Copy:
         return is_same and has_versions and int(self.version) > int(other.version)
 
 
-class _Reader:
+class _InventoryReader:
     def __init__(self, features: Features, *, validate: bool) -> None:
         self.inventory = Inventory()
         self._features = features
@@ -260,11 +265,11 @@ class _Reader:
             self.inventory.skipped[f"{step_text(kind)} ({step_text(group) or 'core'})"] += 1
             if asks_for_claims(kind, found.raw):
                 self.inventory.unseen += 1
-                self._warn(found, kind, "asks for claims, and its pods cannot be told from it: they are not placed")
+                self._warn(found, kind, "requests claims, but its pods cannot be determined and are not placed")
 
     def _no_object(self, found: RawObject) -> None:
         if found.is_named or _is_meant(found.raw):
-            self._error(found.place, "", "is no Kubernetes object: apiVersion and kind must be text")
+            self._error(found.place, "", "is not a Kubernetes object: apiVersion and kind must be strings")
         else:
             self.inventory.skipped[NO_OBJECT] += 1
 
@@ -295,7 +300,7 @@ class _Reader:
 
     def _leave_out(self, found: RawObject, kind: str) -> None:
         """Remember an object with errors, and the devices that it has: they stay in use whatever it asks for."""
-        self.inventory.faults[_key(found.raw, kind)] = "holds an error"
+        self.inventory.faults[_key(found.raw, kind)] = "has errors"
         if kind == "ResourceClaim":
             holder = decode({**found.raw, "spec": {}}, validate=False).object
             if isinstance(holder, Claim) and holder.allocation:
@@ -319,7 +324,7 @@ class _Reader:
         own = [path.removeprefix("spec.") for path in unknown if not path.startswith(_NOT_OF_THE_TEMPLATE)]
         if own:
             key = ("ResourceClaimTemplate", template.namespace, template.name)
-            self.inventory.faults[key] = f"carries unknown fields: {', '.join(own)}"
+            self.inventory.faults[key] = f"has unknown fields: {', '.join(own)}"
         else:
             self.inventory.templates[template.namespace, template.name] = template
 
@@ -358,7 +363,7 @@ class _Reader:
         if decoded is None:
             for error in errors:
                 self._error(found.place, _subject(kind, found.raw), str(error))
-            self.inventory.faults[_key(found.raw, kind)] = "holds an error"
+            self.inventory.faults[_key(found.raw, kind)] = "has errors"
             return
         self._warn_of_senseless(found, kind, decoded)
         self._see(found, kind, decoded, partial(keep, decoded))
@@ -378,7 +383,7 @@ class _Reader:
         if copy.is_later_than(first):
             self._seen[key] = copy
         elif copy.decoded != first.decoded and not first.is_later_than(copy):
-            message = f"stands here with another content than in {first.place}"
+            message = f"differs from the copy in {first.place}"
             self._error(found.place, _subject(kind, found.raw), message)
 
     def end(self) -> None:
@@ -437,7 +442,7 @@ def _senseless_terms(pod: Pod) -> Iterator[str]:
         if problem := term_problem(term):
             yield f"{at}: {problem}; no node matches it"
         for key in dict.fromkeys(one.key for one in term.fields if one.key != NAME_FIELD):
-            yield f"{at}: {step_text(key)}: nodes are selected by no field but {NAME_FIELD}"
+            yield f"{at}: {step_text(key)}: nodes can be selected only by the field {NAME_FIELD}"
 
 
 def _senseless_tolerations(pod: Pod) -> Iterator[str]:
@@ -451,15 +456,15 @@ def _senseless_tolerations(pod: Pod) -> Iterator[str]:
 
 
 def _senseless_volumes(pod: Pod) -> Iterator[str]:
-    yield from (f"{error}; the claim is not looked at" for _, _, errors in ephemeral_claims(pod) for error in errors)
+    yield from (f"{error}; the claim is not checked" for _, _, errors in ephemeral_claims(pod) for error in errors)
 
 
 def _effect(kind: str, path: str) -> str:
     """What an unknown field leads to."""
     if path.startswith(_BESIDE):
-        return "the object counts without it"
+        return "the field is ignored"
     # A rule that would select fewer devices than it seems to is the safe reading: a taint only takes away.
-    return "the rest of the rule counts" if kind == "DeviceTaintRule" else "what carries it is not used"
+    return "the rest of the rule applies" if kind == "DeviceTaintRule" else "the object that contains it is not used"
 
 
 def _subject(kind: str, raw: Mapping[str, object]) -> str:

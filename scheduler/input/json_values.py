@@ -1,8 +1,7 @@
-"""JSON as kubectl reads it: one value, or several one after the other.
+"""JSON as kubectl reads it: one value, or several in a row.
 
-orjson is fast and strict: no NaN, no halves of characters. What it does not report is looked for, and sends the
-text through a slower reader: two keys of one name, which are an error as in YAML, and numbers such as 2.0, which
-kubectl makes integers.
+orjson is fast and strict: no NaN, no unpaired surrogates. What it does not report is detected here and parsed by a
+slower reader: duplicate keys, which are an error as in YAML, and numbers such as 2.0, which kubectl makes integers.
 """
 
 import json
@@ -46,7 +45,7 @@ def _several(text: str) -> Generator[object, None, int]:
         try:
             value, end = _first(text, _after_blanks(text, start))
         except json.JSONDecodeError as error:
-            if is_separated:  # YAML in flow style, or broken: YAML tells
+            if is_separated:  # YAML in flow style, or broken: YAML reports it
                 return start
             raise InvalidJSON(f"line {error.lineno}, column {error.colno}: {error.msg}") from error
         yield value

@@ -1,9 +1,9 @@
 """YAML as kubectl reads it, from the events of libyaml's parser.
 
-The C parser is fast and never recurses; its composer does, and dies on deeply nested input, so values
-are built here with a stack of our own. YAML 1.1 booleans, numbers as Go spells them; no timestamps and
-no numbers with colons; keys become text. Stricter than kubectl in one thing: a key that stands twice in
-one mapping is an error, where kubectl takes the last without a word.
+The C parser is fast and never recurses; its composer does, and crashes on deeply nested input, so values are built here
+with an explicit stack. YAML 1.1 booleans, numbers in Go's notation; no timestamps and no numbers with colons; keys
+become strings. Stricter than kubectl in one point: duplicate keys in a mapping are an error, where kubectl silently
+takes the last one.
 Source: https://yaml.org/spec/1.1, and sigs.k8s.io/yaml, with which kubectl reads manifests.
 """
 

@@ -1,1 +1,1 @@
-"""The configuration of the stock kube-scheduler: read, judged, written."""
+"""The configuration of the stock kube-scheduler: reading, checking and writing it."""

@@ -1,8 +1,8 @@
 """kube-scheduler's own configuration, read as strictly as kube-scheduler reads it.
 
-Here so that it can be judged before a cluster runs with it. A field that does not exist is an error, and null stands
-for a field that is not there. Stricter in one thing: an entry of a list must not be null; kube-scheduler takes that for
-an empty one. Sets of plugins change kube-scheduler's defaults: `points_of` says where a plugin is on in the end.
+So it can be checked before a cluster runs with it. An unknown field is an error, and null means that the field is
+absent. Stricter in one point: an entry of a list must not be null; kube-scheduler takes that for an empty one. Sets of
+plugins change kube-scheduler's defaults: `points_of` says where a plugin is finally enabled.
 Source: kubescheduler.config.k8s.io/v1 of Kubernetes 1.36; the merging of its plugin sets with the defaults.
 """
 
@@ -17,7 +17,7 @@ from pydantic_core import PydanticCustomError
 from allocator.api.findings import FieldError
 from cel.errors import EvalError
 from cel.values.moments import SECOND, duration_from_text
-from scheduler.input.fields import Fields, typed
+from scheduler.input.keyword_fields import Fields, typed
 
 API_VERSION = "kubescheduler.config.k8s.io/v1"
 KIND = "KubeSchedulerConfiguration"
@@ -59,7 +59,7 @@ def _checked(duration: str) -> str:
 Duration = Annotated[str, AfterValidator(_checked)]
 
 
-class _Section(Fields):
+class _KubeObject(Fields):
     """An object of the file."""
 
     model_config = ConfigDict(extra="forbid", alias_generator=to_camel)
@@ -74,21 +74,21 @@ class _Section(Fields):
         return {name: value for name, value in raw.items() if value is not None or name not in known}
 
 
-class KubePlugin(_Section):
+class KubePlugin(_KubeObject):
     """An entry of a list of plugins."""
 
     name: str = ""
     weight: Int32 = 0
 
 
-class KubePluginSet(_Section):
+class KubePluginSet(_KubeObject):
     """What is switched on and off at one extension point."""
 
     enabled: list[KubePlugin] = Field(default_factory=list)
     disabled: list[KubePlugin] = Field(default_factory=list)
 
 
-class Plugins(_Section):
+class Plugins(_KubeObject):
     """The same for all extension points."""
 
     pre_enqueue: KubePluginSet = Field(default_factory=KubePluginSet)
@@ -108,14 +108,14 @@ class Plugins(_Section):
     placement_score: KubePluginSet = Field(default_factory=KubePluginSet)
 
 
-class PluginConfig(_Section):
+class PluginConfig(_KubeObject):
     """Arguments of a plugin, unread."""
 
     name: str = ""
     args: object = None
 
 
-class KubeProfile(_Section):
+class KubeProfile(_KubeObject):
     """Who schedules the pods that name it, with which plugins."""
 
     scheduler_name: str = ""
@@ -124,14 +124,14 @@ class KubeProfile(_Section):
     plugin_config: list[PluginConfig] = Field(default_factory=list)
 
 
-class ManagedResource(_Section):
+class ManagedResource(_KubeObject):
     """A resource of containers for which alone an extender is called."""
 
     name: str = ""
     ignored_by_scheduler: bool = False
 
 
-class TlsConfig(_Section):
+class TlsConfig(_KubeObject):
     """Certificates for calls to an extender: paths, or base64 of what the files would hold."""
 
     insecure: bool = False
@@ -154,7 +154,7 @@ class TlsConfig(_Section):
         return bool(self.cert_file or self.cert_data) and bool(self.key_file or self.key_data)
 
 
-class KubeExtender(_Section):
+class KubeExtender(_KubeObject):
     """Who is called, about what, and how."""
 
     url_prefix: str = ""
@@ -171,7 +171,7 @@ class KubeExtender(_Section):
     ignorable: bool = False
 
 
-class KubeLeaderElection(_Section):
+class KubeLeaderElection(_KubeObject):
     """Which one of several kube-schedulers works: who holds the lease."""
 
     leader_elect: bool = True
@@ -183,7 +183,7 @@ class KubeLeaderElection(_Section):
     resource_namespace: str = ""
 
 
-class KubeClientConnection(_Section):
+class KubeClientConnection(_KubeObject):
     """How the API server is reached."""
 
     kubeconfig: str = ""
@@ -193,7 +193,7 @@ class KubeClientConnection(_Section):
     burst: Int32 = 0
 
 
-class KubeSchedulerConfiguration(_Section):
+class KubeSchedulerConfiguration(_KubeObject):
     """The file."""
 
     api_version: Literal["kubescheduler.config.k8s.io/v1"]

@@ -1,7 +1,7 @@
-"""A KubeSchedulerConfiguration as a configuration of the live scheduler, and what of it has no counterpart there.
+"""Converts a KubeSchedulerConfiguration for the live scheduler, and lists what cannot be carried over.
 
-What is left out is named by its field, so that nobody takes the result for the same. What this program does in any case
-is no loss: it looks at all nodes, and prepares a score where the score is on.
+Each omitted field is named, so that nobody takes the result for equivalent. Settings that describe what this program
+always does are not listed: it evaluates all nodes, and prepares a score where the score is enabled.
 Source: kubescheduler.config.k8s.io/v1 of Kubernetes 1.36.
 """
 
@@ -12,7 +12,7 @@ from pydantic.alias_generators import to_camel
 
 from allocator.policies.contract import FIRST_FIT
 from cel.errors import EvalError
-from scheduler.input.fields import typed
+from scheduler.input.keyword_fields import typed
 from scheduler.kube_scheduler.configuration import (
     ALL,
     DEFAULT_LEASE,

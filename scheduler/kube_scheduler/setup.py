@@ -1,7 +1,7 @@
-"""The configuration with which kube-scheduler asks the extender: what `dra extender config` writes.
+"""The configuration of kube-scheduler that calls the extender: what `dra extender config` writes.
 
-It has none of the traps that `traps` knows, unless what is asked for is one. Only fields that differ from the defaults
-of kube-scheduler are written.
+It has none of the `traps`, unless the options ask for one. Only fields that differ from kube-scheduler's defaults are
+written.
 Source: docs/extender.md, "The two modes".
 """
 

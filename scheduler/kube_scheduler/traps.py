@@ -1,7 +1,7 @@
-"""What in kube-scheduler's configuration goes wrong with an extender for devices, each with its consequence.
+"""Mistakes in kube-scheduler's configuration with an extender for devices, each with its consequence.
 
-Little of it keeps kube-scheduler from starting, or shows in its log: most shows as pods that wait without need, and
-some as two pods on one device. A function for each trap, over the file as it was read.
+Few of them keep kube-scheduler from starting, or appear in its log: most show as pods that wait needlessly, and some as
+two pods on one device. One function for each trap, over the file as it was read.
 Source: pkg/scheduler/extender.go and schedule_one.go of Kubernetes 1.36.3; docs/extender.md has them one by one.
 """
 
@@ -118,17 +118,17 @@ def _ignorable(judged: Judged) -> Iterator[Trap]:
         consequence = "when bind fails or is not answered, kube-scheduler binds the pod itself, without its devices"
         yield Trap(Severity.ERROR, path, value=True, consequence=consequence, remedy="false")
     if not judged.is_authoritative and not extender.ignorable:
-        consequence = "no pod is placed while the extender is unavailable, although its answers are only advice"
-        yield Trap(Severity.WARNING, path, _said(extender, "ignorable"), consequence, "true")
+        consequence = "no pod is placed while the extender is unavailable, although it only advises"
+        yield Trap(Severity.WARNING, path, _set_value(extender, "ignorable"), consequence, "true")
 
 
 def _node_cache(judged: Judged) -> Iterator[Trap]:
     if not judged.extender.node_cache_capable:
         consequence = (
-            "each call carries all nodes whole instead of their names, and kube-scheduler scores those that come back "
+            "each call contains all nodes as whole objects, and kube-scheduler scores the nodes in the answer "
             "as if no pod were on them"
         )
-        value = _said(judged.extender, "node_cache_capable")
+        value = _set_value(judged.extender, "node_cache_capable")
         yield Trap(Severity.WARNING, judged.path("nodeCacheCapable"), value, consequence, "true")
 
 
@@ -139,7 +139,7 @@ def _plugin_on(judged: Judged) -> Iterator[Trap]:
         if points := points_of(named.profile.plugins):
             is_writing = not _WRITING.isdisjoint(points)
             does = "it allocates before the extender binds" if is_writing else "it refuses nodes"
-            consequence = f"profile {named.name} has {DYNAMIC_RESOURCES} on{_at(points)}: {does}, by a view that lacks "
+            consequence = f"profile {named.name} has {DYNAMIC_RESOURCES} on{_at(points)}: {does}, without knowing "
             consequence += "what the extender has taken" + (": a device can be allocated twice" if is_writing else "")
             remedy = f"{_SWITCHED_OFF}, and {DYNAMIC_RESOURCES} in no list `enabled`"
             severity = Severity.ERROR if is_writing else Severity.WARNING
@@ -155,7 +155,7 @@ def _plugin_off(judged: Judged) -> Iterator[Trap]:
             consequence = (
                 f"profile {named.name} has {DYNAMIC_RESOURCES} off{_at(off)}, and no extender has a bindVerb: "
             )
-            consequence += "nobody allocates, and pods with claims are bound without devices"
+            consequence += "nothing allocates, and pods with claims are bound without devices"
             remedy = f"bindVerb: bind, or leave {DYNAMIC_RESOURCES} on"
             yield Trap(Severity.ERROR, _plugins_path(named), None, consequence, remedy)
 
@@ -170,7 +170,7 @@ def _extended_resource(judged: Judged) -> Iterator[Trap]:
     if not judged.is_authoritative or judged.gates is None or not _is_on(judged.gates, EXTENDED_RESOURCE):
         return
     consequence = (
-        "a pod whose container asks for a resource of a device class, such as deviceclass.resource.kubernetes.io/gpu, "
+        "a pod whose container requests a resource of a device class, such as deviceclass.resource.kubernetes.io/gpu, "
         "is bound without a device"
     )
     value = judged.gates.get(EXTENDED_RESOURCE)
@@ -194,18 +194,16 @@ def _sampling(judged: Judged) -> Iterator[Trap]:
 
 
 def _sampled(judged: Judged, path: str, value: object) -> Trap:
-    consequence = (
-        "with 100 nodes or more, kube-scheduler stops before it has filtered all, and calls the extender only for those"
-    )
+    consequence = "with 100 nodes or more, kube-scheduler filters only some, and calls the extender only for those"
     if judged.is_authoritative:
-        consequence += ": a pod counts as unschedulable though another node has its devices"
+        consequence += ": a pod is unschedulable although another node has its devices"
     return Trap(Severity.WARNING, path, value, consequence, str(EVERY_NODE))
 
 
 def _address(judged: Judged) -> Iterator[Trap]:
     extender, path = judged.extender, judged.path("urlPrefix")
     url = _url_of(extender)
-    value = _said(extender, "url_prefix")
+    value = _set_value(extender, "url_prefix")
     if url.scheme not in ("http", "https") or not url.hostname:
         yield Trap(Severity.ERROR, path, value, "not a URL: no call can be made", "https://HOST:9443/v1")
     elif url.scheme == "http" and not _is_local(extender):
@@ -237,16 +235,16 @@ def _certificates(judged: Judged) -> Iterator[Trap]:
     if not _is_tls(extender):
         return
     tls = extender.tls_config
-    unverified = "kube-scheduler does not verify the server, and does not log that: anyone in between can answer"
+    unverified = "kube-scheduler does not verify the server, without logging that: anyone in between can answer"
     if tls.insecure:
-        consequence = "kube-scheduler does not start, since a CA is given as well" if tls.has_ca else unverified
+        consequence = "kube-scheduler does not start, because a CA is set as well" if tls.has_ca else unverified
         path = judged.path("tlsConfig.insecure")
         yield Trap(Severity.ERROR, path, value=True, consequence=consequence, remedy="false, and a caFile")
     elif extender.enable_https and not tls.has_ca:
         yield Trap(Severity.ERROR, judged.path("tlsConfig.caFile"), None, unverified, "the path of the extender's CA")
     if not tls.has_certificate and not _is_local(extender):
         consequence = "the extender rejects calls without a client certificate: no pod is placed"
-        remedy = "certFile and keyFile, of a name among the extender's tls.clientNames"
+        remedy = "certFile and keyFile, for a name in the extender's tls.clientNames"
         yield Trap(Severity.WARNING, judged.path("tlsConfig.certFile"), None, consequence, remedy)
 
 
@@ -255,10 +253,10 @@ def _timeout(judged: Judged) -> Iterator[Trap]:
     timeout = extender.http_timeout if seconds(extender.http_timeout) else DEFAULT_HTTP_TIMEOUT
     if judged.is_authoritative and seconds(timeout) < LEAST_TIMEOUT_S:
         consequence = (
-            f"kube-scheduler waits {timeout} for a bind, of which the extender keeps {ROLLBACK_S:g}s for taking back "
-            "what it wrote: writes and their verification do not end in the rest, and pods are tried again and again"
+            f"kube-scheduler waits {timeout} for a bind, of which the extender reserves {ROLLBACK_S:g}s for undoing "
+            "its writes: the rest is not enough to write and verify, and pods are retried again and again"
         )
-        value = _said(extender, "http_timeout")
+        value = _set_value(extender, "http_timeout")
         remedy = "30s, and the same in the extender's httpTimeoutSeconds"
         yield Trap(Severity.WARNING, judged.path("httpTimeout"), value, consequence, remedy)
 
@@ -267,7 +265,7 @@ def _weight(judged: Judged) -> Iterator[Trap]:
     extender = judged.extender
     if extender.prioritize_verb and extender.weight <= 0:
         consequence = "kube-scheduler does not start: prioritizeVerb requires a weight above 0"
-        yield Trap(Severity.ERROR, judged.path("weight"), _said(extender, "weight"), consequence, "5")
+        yield Trap(Severity.ERROR, judged.path("weight"), _set_value(extender, "weight"), consequence, "5")
 
 
 _SERVED: Mapping[Mode, Mapping[str, str]] = {
@@ -288,9 +286,7 @@ def _verbs(judged: Judged) -> Iterator[Trap]:
         said = getattr(judged.extender, f"{verb}_verb")
         path = judged.path(f"{verb}Verb")
         if said and verb not in served:
-            consequence = (
-                "the extender does not serve it in advisory mode: each preemption in the cluster makes a useless call"
-            )
+            consequence = "the extender does not serve it in advisory mode: each preemption makes an unnecessary call"
             yield Trap(Severity.WARNING, path, said, consequence, f"no {verb}Verb")
         elif said and said != verb:
             yield Trap(Severity.WARNING, path, said, "the extender does not know it: each call fails", verb)
@@ -344,7 +340,7 @@ def _lease(judged: Judged) -> Iterator[Trap]:
         consequence = (
             f"it shares the lease {DEFAULT_LEASE} with the cluster's own kube-scheduler, and only one of the two works"
         )
-        value = _said(election, "resource_name")
+        value = _set_value(election, "resource_name")
         yield Trap(Severity.WARNING, "leaderElection.resourceName", value, consequence, judged.profiles[0].name)
 
 
@@ -354,18 +350,18 @@ def _default_scheduler(judged: Judged) -> Iterator[Trap]:
     for named in judged.profiles:
         if named.name == DEFAULT_SCHEDULER:
             consequence = (
-                "while the extender is away no pod of the cluster is placed, that of the extender itself included: "
-                "it asks about every pod of every profile"
+                "while the extender is unavailable, no pod of the cluster is placed, including its own: "
+                "kube-scheduler calls it for every pod of every profile"
             )
             path = f"{named.path}.schedulerName" if named.path else "profiles"
             value = named.name if named.path else None
-            remedy = "a second kube-scheduler with a profile of its own, for pods with claims"
+            remedy = "a second kube-scheduler with its own profile, for pods with claims"
             yield Trap(Severity.WARNING, path, value, consequence, remedy)
 
 
-def _said(part: KubeExtender | KubeLeaderElection, field: str) -> object:
+def _set_value(section: KubeExtender | KubeLeaderElection, field: str) -> object:
     """What the file says; None where it says nothing."""
-    return getattr(part, field) if field in part.model_fields_set else None
+    return getattr(section, field) if field in section.model_fields_set else None
 
 
 def _at(points: Sequence[str]) -> str:

@@ -1,8 +1,9 @@
 """The scheduling loop: takes the next pod from the queue, decides, reserves, and starts the attempt.
 
-Attempts run beside the next decisions. When one ends, the loop finishes the pod, requeues it, or refuses it, and
-reports that in events and conditions. No pause comes between decision and reservation, so that nothing is allocated
-twice. Source: kube-scheduler's scheduling and binding cycles.
+Attempts run in parallel with the next decisions. When one ends, the loop finishes the pod, requeues it, or rejects it,
+and reports that in events and conditions. Decision and reservation happen without an await in between, so that nothing
+is allocated twice.
+Source: kube-scheduler's scheduling and binding cycles.
 """
 
 import asyncio
@@ -13,25 +14,26 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from scheduler.attempt import conditions, pod_condition
+from scheduler.attempt import device_readiness, pod_condition
 from scheduler.attempt.attempts import INTERNAL, Attempts, Freed, Reserved
 from scheduler.attempt.binder import Binder
 from scheduler.attempt.claim_objects import is_made_for, work_of_another
-from scheduler.attempt.decision import Bound, BoundElsewhere, Fatal, Gone, Outcome, PodKey, Retry, Unschedulable
+from scheduler.attempt.decision import AttemptOutcome, Bound, BoundElsewhere, Fatal, Gone, PodKey, Retry, Unschedulable
 from scheduler.attempt.slots import Slot
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.decide import decide
+from scheduler.decision.decision_time_limit import timed_out
 from scheduler.decision.namespace_time import DecisionTime
 from scheduler.decision.schedule_result import Failed, NotPlaced, OutOfTime, Placed
 from scheduler.plugins.dynamic_resources import CLAIMS
 from scheduler.plugins.plugin import Refusal
 from scheduler.queue.queue import Queue, QueuedPod
-from scheduler.reporting.conditions import Refusals
-from scheduler.reporting.events import Events
-from scheduler.runtime.metrics import Metrics, Point, PointStatus, Result
-from scheduler.state.changes import GivenBack
-from scheduler.state.claims import AlreadyReserved, ClaimObject
+from scheduler.reporting.condition_writer import Refusals
+from scheduler.reporting.event_recorder import Events
+from scheduler.runtime.metrics import AttemptResult, Metrics, Point, PointStatus
+from scheduler.state.claim_index import AlreadyReserved, ClaimObject
+from scheduler.state.cluster_changes import GivenBack
 from scheduler.state.pod_claims import Waiting, full
 from scheduler.state.pod_requests import pod_requests
 
@@ -66,7 +68,7 @@ QUIET_ATTEMPTS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class LoopParts:
+class LoopDependencies:
     """What a loop works with."""
 
     cluster: Cluster
@@ -88,7 +90,7 @@ class Loop:
 
     def __init__(
         self,
-        parts: LoopParts,
+        dependencies: LoopDependencies,
         clock: Callable[[], float],
         is_outdated: Callable[[], bool],
         *,
@@ -97,15 +99,15 @@ class Loop:
         self._is_outdated = is_outdated
         self._probe_at = 0.0
         self.beat_at = math.inf
-        self._cluster = parts.cluster
-        self._queue = parts.queue
-        self._binder = parts.binder
-        self._events = parts.events
-        self._refusals = parts.refusals
-        self._metrics = parts.metrics
+        self._cluster = dependencies.cluster
+        self._queue = dependencies.queue
+        self._binder = dependencies.binder
+        self._events = dependencies.events
+        self._refusals = dependencies.refusals
+        self._metrics = dependencies.metrics
         self._is_dry = is_dry
         self._clock = clock
-        self._attempts = parts.attempts
+        self._attempts = dependencies.attempts
         self._time = DecisionTime()
         self._would_be: dict[str, tuple[Pod, Placed]] = {}
         self._is_ready = asyncio.Event()
@@ -220,17 +222,17 @@ class Loop:
             self._queue.held(entry.pod.uid, self._clock(), self._clock())
             return
         entry.spent_s = 0.0
-        self._fail(entry, f"timed out: what the pod asks for takes more than {DECISION_S:g} s to decide", started)
+        self._fail(entry, timed_out(DECISION_S), started)
 
-    def _broken(self, claims: Iterable[ClaimObject]) -> dict[str, conditions.DevicesFailed]:
+    def _broken(self, claims: Iterable[ClaimObject]) -> dict[str, device_readiness.DevicesFailed]:
         """The allocated claims, by uid, whose devices will not be made ready."""
         now, timeout_s = self._binder.time.now(), self._binder.binding_timeout_s
         states = {
-            one.claim.uid: conditions.state_of(one.raw, now, timeout_s)
+            one.claim.uid: device_readiness.state_of(one.raw, now, timeout_s)
             for one in claims
             if one.claim.allocation and any(result.binding_conditions for result in one.claim.allocation.results)
         }
-        return {uid: state for uid, state in states.items() if isinstance(state, conditions.DevicesFailed)}
+        return {uid: state for uid, state in states.items() if isinstance(state, device_readiness.DevicesFailed)}
 
     # -- a pod that has a node
 
@@ -262,7 +264,7 @@ class Loop:
         self._end(entry, outcome, started)
         self.wake()
 
-    def _report(self, entry: QueuedPod, outcome: Outcome) -> None:
+    def _report(self, entry: QueuedPod, outcome: AttemptOutcome) -> None:
         """Report why the pod is not bound."""
         match outcome:
             case Unschedulable(reason):
@@ -274,14 +276,14 @@ class Loop:
             case Fatal(reason):
                 self._report_reason(entry.pod, "SchedulerError", reason)
 
-    def _end(self, entry: QueuedPod, outcome: Outcome, started: float) -> None:
+    def _end(self, entry: QueuedPod, outcome: AttemptOutcome, started: float) -> None:
         """Finish or requeue the pod; its condition and event are written already."""
         pod, now = PodKey.of(entry.pod), self._clock()
         match outcome:
             case Bound(node):
                 self._queue.done(pod.uid)
                 self._events.scheduled(pod, node)
-                self._metrics.attempted(entry.pod.scheduler_name, Result.SCHEDULED, now - started)
+                self._metrics.attempted(entry.pod.scheduler_name, AttemptResult.SCHEDULED, now - started)
                 self._metrics.scheduled(entry.attempts, now - (entry.first or started))
                 _LOG.debug("bound", extra={"pod": str(pod), "node": node})
             case Unschedulable(reason, by):
@@ -304,7 +306,7 @@ class Loop:
         refusal: Refusal,
         stuck: Sequence[ClaimObject],
         started: float,
-        failed: Mapping[str, conditions.DevicesFailed] = MappingProxyType({}),
+        failed: Mapping[str, device_readiness.DevicesFailed] = MappingProxyType({}),
     ) -> None:
         """The pod fits nowhere. stuck: claims that keep it from every node, of which one may be deallocated."""
         if stuck and not self._is_dry:
@@ -339,7 +341,7 @@ class Loop:
         now = self._clock()
         self._attempts.refused(entry.pod.uid)
         self._queue.refused(entry.pod.uid, refusal, now)
-        self._metrics.attempted(entry.pod.scheduler_name, Result.UNSCHEDULABLE, now - started)
+        self._metrics.attempted(entry.pod.scheduler_name, AttemptResult.UNSCHEDULABLE, now - started)
 
     def _hold(self, entry: QueuedPod, problem: str, started: float) -> None:
         """Leave a pod for a moment, since further writes in its namespace would fail as well."""
@@ -353,7 +355,7 @@ class Loop:
     def _failed(self, entry: QueuedPod, started: float, after_s: float | None = None) -> None:
         now = self._clock()
         self._queue.failed(entry.pod.uid, now, after_s)
-        self._metrics.attempted(entry.pod.scheduler_name, Result.ERROR, now - started)
+        self._metrics.attempted(entry.pod.scheduler_name, AttemptResult.ERROR, now - started)
 
     def _report_reason(self, pod: Pod, reason: pod_condition.Reason, message: str) -> None:
         if self._is_dry:

@@ -1,9 +1,9 @@
-"""Counts pods that came with a node and lack devices; kept up to date by events, so that reading costs nothing."""
+"""Counts pods that were created with a node and lack devices; updated by events, so that reading costs nothing."""
 
 from collections.abc import Callable, Iterable
 
 from scheduler.core_v1.pod import Pod
-from scheduler.state.changes import ClaimChanged, ClaimKey, Event, PodChanged
+from scheduler.state.cluster_changes import ClaimChanged, ClaimKey, Event, PodChanged
 from scheduler.state.pod_claims import claim_keys
 
 

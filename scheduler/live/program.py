@@ -1,8 +1,8 @@
 """The live scheduler as a program: fill the caches, become the leader, recover, schedule until stopped.
 
 A replica that does not lead watches and writes nothing; a leader that loses the lease stops writing and exits. On
-SIGTERM no further pod is tried; attempts under way end or are undone, and events and conditions are written, all within
-ten seconds.
+SIGTERM no further pod is tried. Attempts in progress are completed or undone, and events and conditions are written,
+all within ten seconds.
 """
 
 import asyncio
@@ -18,15 +18,15 @@ from typing import Any
 from scheduler.attempt.attempts import Attempts
 from scheduler.attempt.claim_objects import ClaimKey
 from scheduler.attempt.decision import Decision
-from scheduler.cache.events import Undecoded
-from scheduler.client.resources import Resource
+from scheduler.cache.watch_events import Undecoded
+from scheduler.client.api_resources import Resource
 from scheduler.core_v1.pod import Pod
-from scheduler.live.loop import BEAT_S, Loop, LoopParts
+from scheduler.live.loop import BEAT_S, Loop, LoopDependencies
 from scheduler.live.prescheduled import Prescheduled
 from scheduler.plugins.default import REASONS
 from scheduler.queue.queue import PodBackoff, PodPlace, Queue
-from scheduler.reporting.conditions import Refusals
-from scheduler.reporting.events import Events
+from scheduler.reporting.condition_writer import Refusals
+from scheduler.reporting.event_recorder import Events
 from scheduler.runtime import health, running
 from scheduler.runtime.configuration import DEFAULT_LEASE, Configuration
 from scheduler.runtime.core import TIME, Core, Site, now
@@ -35,7 +35,7 @@ from scheduler.runtime.leader_election import CLOCK, LeaderElection, new_identit
 from scheduler.runtime.metrics import Metrics, Reading
 from scheduler.runtime.reporter import Reporter
 from scheduler.runtime.secure import secure
-from scheduler.state.changes import Event, PodChanged
+from scheduler.state.cluster_changes import Event, PodChanged
 from scheduler.state.invariants import Violation
 from scheduler.state.pod_claims import Waiting
 
@@ -138,7 +138,7 @@ class Scheduler:
             is_tried=self._queue.is_tried,
             waits_for_devices=True,
         )
-        parts = LoopParts(
+        dependencies = LoopDependencies(
             self._cluster,
             self._queue,
             self._core.binder,
@@ -148,7 +148,7 @@ class Scheduler:
             self._metrics,
         )
         self._loop = Loop(
-            parts,
+            dependencies,
             clock,
             self._core.is_outdated,
             is_dry=configuration.dry_run,
@@ -230,7 +230,7 @@ class Scheduler:
 
     def _stuck(self) -> str:
         silent_s = self._clock() - self._loop.beat_at
-        return f"not at work for {silent_s:.0f} s" if silent_s > STUCK_S + BEAT_S else ""
+        return f"stuck for {silent_s:.0f} s" if silent_s > STUCK_S + BEAT_S else ""
 
     def _reading(self) -> Reading:
         places: Mapping[PodPlace, int] = self._queue.pending()

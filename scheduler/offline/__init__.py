@@ -1,1 +1,1 @@
-"""The offline tool's world: a dump instead of a cluster, an answer instead of a write."""
+"""Placement on files: a dump instead of a cluster, results instead of writes."""

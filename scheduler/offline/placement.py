@@ -1,7 +1,7 @@
 """The main job: pods to nodes and claims to devices, one pod after the other, by the live scheduler's own attempt.
 
-Pods are taken by priority, age and name. What only files have is done here: claims are made of templates, and what is
-decided is as if it were written.
+Pods are placed by priority, age and name. What only files need is done here: claims are created from templates, and
+each result counts for the next pod as if it were written.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,17 +17,20 @@ from scheduler.core_v1.namespace import Namespace
 from scheduler.core_v1.pod import Pod
 from scheduler.decision import admin_access
 from scheduler.decision.able import cycle_of
-from scheduler.decision.answers import Answer, Unfit, answers, unfit
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.decide import decide, decide_claim
+from scheduler.decision.node_answers import Answer, Unfit, answers, unfit
 from scheduler.decision.not_placed import kept_by_a_volume
 from scheduler.decision.schedule_result import Failed, NotPlaced, OutOfTime, Placed
 from scheduler.input.inventory import InputClaim
-from scheduler.offline.claims import Claims, extended_claim_object, statuses_of, uid_of_pod
+from scheduler.offline.input_claims import Claims, extended_claim_object, statuses_of, uid_of_pod
 from scheduler.offline.snapshot_cluster import VERSION
 from scheduler.state.extended_resources import ExtendedClaim, ExtendedResources, claim_name
 from scheduler.state.pod_claims import Waiting, full, is_controlled_by
 from scheduler.state.pod_requests import pod_requests
+
+NO_NODE = "the input contains no node"
+"""Why nothing at all can be placed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,13 +233,13 @@ class Placement:
             self.claims.forget(found)
             self.cluster.remove_claim(found.claim.uid)
             return True
-        consumers = tuple(one for one in found.consumers if one.uid != user.uid)
-        allocation = found.claim.allocation if consumers else None
-        self._keep(replace(found, consumers=consumers, claim=replace(found.claim, allocation=allocation)), None)
+        kept = found.without(user.uid)
+        allocation = found.claim.allocation if kept.reserved_for else None
+        self._keep(replace(kept, claim=replace(found.claim, allocation=allocation)), None)
         return allocation is None
 
     def _without_nodes(self) -> str:
-        return "" if self.cluster.fleet.all else "the input contains no node"
+        return "" if self.cluster.fleet.all else NO_NODE
 
     def _in_the_way(self, pod: Pod) -> str:
         """Why no claim can be made for the pod's extended resources, whatever is free."""

@@ -1,4 +1,4 @@
-"""Priorities of pods that name a class only: what the API server would write into them.
+"""Priorities of pods that only name a class: the numbers that the API server would write.
 
 Source: k8s.io/kubernetes, the admission plugin Priority.
 """

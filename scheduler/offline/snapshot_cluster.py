@@ -1,8 +1,8 @@
-"""An inventory as the cluster that decisions look at: all that the watches of a living one would show.
+"""Turns an inventory into the cluster that decisions read, as the watches of a live one would.
 
-What the input cannot know is not taken as nothing: a node that does not say how much it has of cpu, memory or pods has
-room for all, and one that says nothing at all has room for whatever pods ask for. What hangs on kinds of storage
-objects that the input does not hold at all is not looked at.
+Missing information does not count as nothing: a node that does not say how much cpu, memory or how many pods it has,
+has room for all, and a node that says nothing at all has room for every resource. Checks that depend on a kind of
+storage object of which the input has none are skipped.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,7 +25,7 @@ from scheduler.core_v1.storage_object import StorageObject
 from scheduler.core_v1.volume_attachment import VolumeAttachment
 from scheduler.decision.cluster import Cluster
 from scheduler.input.inventory import Inventory
-from scheduler.offline.claims import Claims
+from scheduler.offline.input_claims import Claims
 from scheduler.offline.volume_claims import NO_VOLUME_CLAIMS, volume_claims_to_be
 from scheduler.plugins.profile import Profile
 from scheduler.state.extended_resources import ExtendedResources
@@ -83,7 +83,7 @@ def cluster_of(  # noqa: PLR0913 - the last five have defaults
         cluster.set_slice(slice_)
     for one in (*inventory.storage, *volume_claims.waiting):
         _add(cluster.volumes, one)
-    room = _room(pods, cluster.extended_resources)
+    room = room_for(pods, cluster.extended_resources)
     for node in sorted(inventory.nodes, key=lambda node: (places.get(node.name, len(places)), node.name)):
         if only_node in ("", node.name):
             cluster.set_node(with_room(node, room) if assumes_room else node)
@@ -127,7 +127,7 @@ def with_room(node: Node, room: Mapping[str, Quantity]) -> Node:
     return replace(node, allocatable={**missing, **node.allocatable})
 
 
-def _room(pods: Iterable[Pod], extended: ExtendedResources) -> Mapping[str, Quantity]:
+def room_for(pods: Iterable[Pod], extended: ExtendedResources) -> Mapping[str, Quantity]:
     """Room for all that the pods ask for, but for what classes stand for: that is given by claim."""
     asked = {name for pod in pods for one in pod.containers for name in one.requests if name not in extended}
     return dict.fromkeys((*NEEDED_ALLOCATABLE, *OF_NODES, *sorted(asked)), _ROOM)

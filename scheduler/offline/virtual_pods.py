@@ -1,7 +1,7 @@
-"""Workloads to virtual pods: as many as a workload asks for, less those that the input has already.
+"""Workloads to virtual pods: as many as a workload requests, minus those that the input already has.
 
-A Deployment stands for its ReplicaSets, a CronJob for its Jobs, a JobSet for its Jobs, and so on; pods that one of
-them controls are counted, so that a dump with workloads and pods counts nothing twice.
+A Deployment stands for its ReplicaSets, a CronJob or JobSet for its Jobs, and so on. Pods that one of them controls are
+counted, so that a dump with workloads and pods counts nothing twice.
 Source: the workload controllers of kube-controller-manager.
 """
 
@@ -42,18 +42,18 @@ _IN_HOST_NETWORK = Toleration("node.kubernetes.io/network-unavailable", "Exists"
 
 def expand(workloads: Sequence[Workload], pods: Sequence[Pod], nodes: Sequence[Node]) -> Iterator[Pod]:
     """The virtual pods of the workloads, each under a name of its own; the order of the input does not matter."""
-    turns = sorted(workloads, key=_turn)
-    by_key = {_key(workload): workload for workload in turns}
-    parts: dict[_Key, list[Workload]] = {}
-    for workload in turns:
-        parts.setdefault(_key(workload), []).append(workload)
+    ordered = sorted(workloads, key=_order)
+    by_key = {_key(workload): workload for workload in ordered}
+    pod_sets: dict[_Key, list[Workload]] = {}
+    for workload in ordered:
+        pod_sets.setdefault(_key(workload), []).append(workload)
     living = [pod for pod in pods if not pod.is_over]
     controlled: dict[_Key | None, list[Pod]] = {}
     for pod in living:
         controlled.setdefault(_top(pod.owner, pod, by_key), []).append(pod)
     taken, alive = ({(pod.namespace, pod.name) for pod in some} for some in (pods, living))
-    there = {key: _by_part(parts[key], own) for key, own in controlled.items() if key}
-    for workload in turns:
+    there = {key: _by_pod_set(pod_sets[key], own) for key, own in controlled.items() if key}
+    for workload in ordered:
         if workload.owner and _is_there(workload.owner, workload, by_key, taken):
             continue
         if workload.pods is None:
@@ -62,7 +62,7 @@ def expand(workloads: Sequence[Workload], pods: Sequence[Pod], nodes: Sequence[N
             yield from _numbered_pods(workload, workload.pods, alive, taken)
         else:
             own = there.get(_key(workload), Counter())
-            yield from _pods(workload, workload.pods - own[workload.part], taken)
+            yield from _pods(workload, workload.pods - own[workload.pod_set], taken)
 
 
 def _is_there(owner: Owner, workload: Workload, by_key: Mapping[_Key, Workload], pods: _Names) -> bool:
@@ -71,14 +71,14 @@ def _is_there(owner: Owner, workload: Workload, by_key: Mapping[_Key, Workload],
     return is_pod or _top(owner, workload.template, by_key) in by_key
 
 
-def _by_part(parts: Sequence[Workload], pods: Iterable[Pod]) -> Counter[str]:
-    """How many of a workload's pods are of which part: as the pod says, else the first part that asks for the same."""
+def _by_pod_set(pod_sets: Sequence[Workload], pods: Iterable[Pod]) -> Counter[str]:
+    """How many of a workload's pods are of which pod set: as the pod says, else the first that asks for the same."""
     counts: Counter[str] = Counter()
     for pod in pods:
-        named = [one for one in parts if one.part and _is_named_for(pod, one.part)]
-        alike = [one for one in parts if (one.template.claims, one.template.node_selector) == _asked(pod)]
-        room = [one for one in (alike or parts) if one.pods is None or counts[one.part] < one.pods]
-        counts[(named or room or alike or parts)[0].part] += 1
+        named = [one for one in pod_sets if one.pod_set and _is_named_for(pod, one.pod_set)]
+        alike = [one for one in pod_sets if (one.template.claims, one.template.node_selector) == _asked(pod)]
+        room = [one for one in (alike or pod_sets) if one.pods is None or counts[one.pod_set] < one.pods]
+        counts[(named or room or alike or pod_sets)[0].pod_set] += 1
     return counts
 
 
@@ -86,15 +86,15 @@ def _asked(pod: Pod) -> tuple[object, object]:
     return pod.claims, pod.node_selector
 
 
-def _is_named_for(pod: Pod, part: str) -> bool:
-    """Controllers put the name of the part into a label, or into the pod's name."""
-    return f"-{part}-" in f"{pod.name}-" or part in (value.lower() for value in pod.labels.values())
+def _is_named_for(pod: Pod, pod_set: str) -> bool:
+    """Controllers put the name of the pod set into a label, or into the pod's name."""
+    return f"-{pod_set}-" in f"{pod.name}-" or pod_set in (value.lower() for value in pod.labels.values())
 
 
-def _turn(workload: Workload) -> tuple[int, str, str, str, str]:
+def _order(workload: Workload) -> tuple[int, str, str, str, str]:
     """Those whose pods have fixed names come first."""
     fixed = _NAMED_FIRST.index(workload.kind) if workload.kind in _NAMED_FIRST else len(_NAMED_FIRST)
-    return fixed, *_key(workload), workload.part
+    return fixed, *_key(workload), workload.pod_set
 
 
 def _key(workload: Workload) -> _Key:
@@ -131,7 +131,7 @@ def _is_of(pod: Pod, workload: Workload) -> bool:
 
 
 def _pods(workload: Workload, missing: int, taken: _Names) -> Iterator[Pod]:
-    base = f"{workload.name}-{workload.part}" if workload.part else workload.name
+    base = f"{workload.name}-{workload.pod_set}" if workload.pod_set else workload.name
     names = (f"{base}-{number}" for number in count())
     for _ in range(missing):
         yield _pod(workload, _free(names, workload.namespace, taken))

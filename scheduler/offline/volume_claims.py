@@ -1,8 +1,8 @@
-"""PersistentVolumeClaims that controllers make for pods and that the input does not hold yet.
+"""PersistentVolumeClaims that controllers create for pods, and that the input does not contain yet.
 
-Those of StatefulSets' templates are named `<template>-<pod>`, those of ephemeral volumes `<pod>-<volume>`. One whose
-class waits for the first consumer is bound with its pod, and counts as if it was there. Others are bound before anybody
-looks at the pod: to which volume, nobody knows.
+Those from StatefulSets' templates are named `<template>-<pod>`, those of ephemeral volumes `<pod>-<volume>`. A claim
+whose class waits for the first consumer is bound together with its pod, and counts as if it existed. Others are bound
+before the pod is scheduled, to a volume that is not known.
 Source: kube-controller-manager's StatefulSet and ephemeral volume controllers; the admission of default classes.
 """
 

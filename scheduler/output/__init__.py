@@ -1,1 +1,1 @@
-"""Results to what a person or a program reads."""
+"""Results in formats for people and programs."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from allocator.explain.conflict import Conflict, ConflictingRequest, Member
-from allocator.explain.explanation import NodeExplanation, PassedOver
+from allocator.explain.node_explanation import NodeExplanation, PassedOver
 from allocator.explain.offer import ConstraintOffer, Funnel, Offer
 from allocator.explain.remedies import (
     ClaimsReleased,
@@ -19,9 +19,9 @@ from allocator.gates import Features
 from allocator.model import Claim, DeviceID, DeviceResult
 from allocator.outcome import Allocated, AllocationError, DeviceRefusal, Exhausted, Outcome
 from allocator.search.rules import Category
-from scheduler.decision.answers import Answer
-from scheduler.offline.explanation import Explanation, Verdict
-from scheduler.output.explanation import other_answers, passed_over_text, reason_of
+from scheduler.decision.node_answers import Answer
+from scheduler.offline.pod_explanation import Explanation, Verdict
+from scheduler.output.explanation_text import other_answers, passed_over_text, reason_of
 from scheduler.output.node_groups import answer_text
 
 API_VERSION = "dra-scheduler.dev/v1alpha1"
@@ -60,7 +60,7 @@ def object_of(explanation: Explanation) -> Json:
         "otherNodes": [
             {
                 "name": name,
-                "verdict": _verdict(answer),
+                "verdict": _verdict_on_node(answer),
                 "reason": answer_text(answer),
                 "plugin": explanation.plugins.get(name) if isinstance(answer, str) else None,
                 "score": _score(answer),
@@ -85,7 +85,7 @@ def _features(features: Features) -> Json:
 
 def _node(explanation: Explanation) -> Json:
     answer = (explanation.answers or {}).get(explanation.node)
-    named: Json = {"name": explanation.node, "verdict": "Fits" if answer is None else _verdict(answer)}
+    named: Json = {"name": explanation.node, "verdict": "Fits" if answer is None else _verdict_on_node(answer)}
     if answer is not None:
         named |= {"reason": answer_text(answer), "refusedBy": _refused_by(answer), "score": _score(answer)}
         refusal = explanation.refusal
@@ -107,7 +107,7 @@ def _refused_by(answer: Answer) -> str | None:
     return "Node" if isinstance(answer, str) else "Devices"
 
 
-def _verdict(answer: Answer) -> Verdict:
+def _verdict_on_node(answer: Answer) -> Verdict:
     if isinstance(answer, Allocated):
         return "Fits"
     return "NotKnown" if isinstance(answer, Exhausted) else "DoesNotFit"
@@ -116,7 +116,7 @@ def _verdict(answer: Answer) -> Verdict:
 def _devices_json(on_node: NodeExplanation, node: str) -> Json:
     has_many = len(on_node.claims) > 1
     return {
-        "devices": _verdict(on_node.answer),
+        "devices": _verdict_on_node(on_node.answer),
         "steps": None if isinstance(on_node.answer, AllocationError) else on_node.answer.steps,
         "error": str(on_node.answer) if isinstance(on_node.answer, AllocationError) else None,
         **_offer(on_node.offer),

@@ -1,4 +1,4 @@
-"""Nodes by what they say, for people: the same reason once, with the range of its numbers."""
+"""Nodes grouped by what they answer: the same reason once, with the range of its numbers."""
 
 from collections.abc import Hashable, Mapping, Sequence
 
@@ -14,7 +14,7 @@ from allocator.outcome import (
     NotEnough,
     Refused,
 )
-from scheduler.decision.answers import Answer
+from scheduler.decision.node_answers import Answer
 
 
 def answer_text(answer: Answer) -> str:

@@ -1,6 +1,6 @@
-"""What the input holds that does not count, since its gate is off: kube-scheduler is silent about it.
+"""Features that the input uses although their gate is off: kube-scheduler ignores them silently.
 
-Named are the gates whose absence shows nowhere else; where one refuses a claim or a device, the refusal names it.
+Only gates whose effect is visible nowhere else are named; if a gate refuses a claim or a device, the refusal names it.
 """
 
 from collections.abc import Callable, Iterator
@@ -28,10 +28,10 @@ def switched_off(inventory: Inventory, features: Features) -> Iterator[str]:
         number = 0 if features.has(use.gate) else use.number(inventory)
         if number:
             things = f"{number} {use.thing}{'' if number == 1 else 's'}"
-            yield f"warning: {_state(use.gate, features)}: {use.effect} ({things})"
+            yield f"warning: {_why_off(use.gate, features)}: {use.effect} ({things})"
 
 
-def _state(gate: str, features: Features) -> str:
+def _why_off(gate: str, features: Features) -> str:
     """That the gate is off, and the option that turns it on."""
     release = features.release
     if gate in release.gates:

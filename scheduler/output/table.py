@@ -1,4 +1,4 @@
-"""Results as a table: a line for each device, or the reason why there is none."""
+"""Results as a table: one line for each device, or the reason why there is none."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from textwrap import wrap

@@ -1,4 +1,4 @@
-"""Attributes that constraints name and no device of the input has: most often a misspelt one."""
+"""Attributes that constraints name and that no device in the input has: usually misspelt ones."""
 
 from collections.abc import Iterable, Iterator
 

@@ -1,4 +1,4 @@
-"""YAML out, quoted so that kubectl reads back what was written."""
+"""Writes YAML, quoted so that kubectl reads back the same values."""
 
 from collections.abc import Mapping
 from typing import Any

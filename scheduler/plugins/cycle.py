@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from scheduler.core_v1.pod import Pod
 from scheduler.plugins.template import Template
-from scheduler.state.nodes import NodeInfos
+from scheduler.state.node_infos import NodeInfos
 from scheduler.state.pod_requests import PodRequests
 from scheduler.state.pod_selectors import PodSelectors
 from scheduler.state.volumes import Volumes

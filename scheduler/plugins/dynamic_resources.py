@@ -1,7 +1,7 @@
-"""DynamicResources: the devices of a pod's claims have to be free and in reach; better alternatives make a node better.
+"""DynamicResources: the devices of a pod's claims have to be free and reachable; better alternatives score higher.
 
-Which devices there are and who has them is the allocator's (`allocator.fleet`); this is what the plugin adds. A node's
-rank is the sum over requests with `firstAvailable` of 8 - position of the alternative chosen there.
+The allocator knows the devices and who has them (`allocator.fleet`); this is what the plugin adds. A node's rank is the
+sum over requests with `firstAvailable` of 8 - position of the alternative chosen there.
 Source: KEP-4381, KEP-4816; kube-scheduler's dynamicresources.go.
 """
 
@@ -12,7 +12,7 @@ from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.node_resources_fit import offers_asked_differently, stands_for_asked
 from scheduler.plugins.normalize import normalized
 from scheduler.plugins.plugin import Plugin, Reason, RefusedPod, Score, always
-from scheduler.state.changes import (
+from scheduler.state.cluster_changes import (
     ClaimChanged,
     ClassChanged,
     GivenBack,

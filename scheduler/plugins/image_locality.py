@@ -1,7 +1,7 @@
-"""ImageLocality: a node that has the pod's images already is better, the more so the larger they are.
+"""ImageLocality: a node that already has the pod's images scores higher, the larger they are.
 
-An image counts by its size and by the share of all nodes that have it, so that pods of one image are not drawn to the
-few nodes that have it first. Below 23 MiB nothing is won, and above 1,000 MiB for each container nothing more.
+An image counts by its size and by the share of nodes that have it, so that pods of one image do not crowd on the few
+nodes that have it first. The score is 0 below 23 MiB, and does not grow beyond 1,000 MiB for each container.
 Source: kube-scheduler's image_locality.go.
 """
 
@@ -12,7 +12,7 @@ from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.normalize import MAX_SCORE
 from scheduler.plugins.plugin import Plugin, Score
 from scheduler.state.masks import Numbers, flags_of
-from scheduler.state.nodes import NodeInfos
+from scheduler.state.node_infos import NodeInfos
 
 _MIB = 2**20
 _LEAST = 23 * _MIB

@@ -1,13 +1,13 @@
 """InterPodAffinity: which other pods a pod requires in its topology domain, keeps away, and is kept away by.
 
-Every required term of affinity needs a pod in the node's domain that matches all of them; the first pod of its kind,
-which matches its own terms, may be anywhere. Preferred terms, of the pod and of those on nodes, add up to a score.
+Every required term of affinity needs a pod in the node's domain that matches all of the terms. The first pod of its
+kind, which matches its own terms, may go anywhere. Preferred terms, of the pod and of pods on nodes, add up to a score.
 Source: kube-scheduler's interpodaffinity filtering.go and scoring.go.
 """
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from itertools import chain
+from functools import reduce
 
 import numpy as np
 
@@ -17,8 +17,8 @@ from scheduler.core_v1.pod import Pod
 from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.normalize import MAX_SCORE
 from scheduler.plugins.plugin import Change, Dynamic, Hint, Plugin, Reason, RefusedPod, RefusingNode, Rejected, Score
-from scheduler.state.changes import Event, GivenBack, NamespaceChanged, NodeChanged, PodChanged
-from scheduler.state.masks import Flags, Numbers, mask_of
+from scheduler.state.cluster_changes import Event, GivenBack, NamespaceChanged, NodeChanged, PodChanged
+from scheduler.state.masks import Numbers, mask_of
 from scheduler.state.pod_counts import MatchingPods
 
 NAME = "InterPodAffinity"
@@ -65,9 +65,10 @@ def _without_company(cycle: Cycle) -> Mask:
     labelled, accompanied = np.ones(cycle.infos.size, np.bool_), np.ones(cycle.infos.size, np.bool_)
     is_first = True
     for term in terms:
-        labelled &= cycle.infos.topology.domains(term.topology_key).labelled
-        company = _in_domains(cycle, terms, term.topology_key)
-        accompanied &= company > 0
+        domains = cycle.infos.topology.domains(term.topology_key)
+        company = cycle.infos.pods.in_domains(MatchingPods(terms), domains) > 0
+        labelled &= domains.labelled
+        accompanied &= domains.nodes_of(company)
         is_first = is_first and not company.any()
     if is_first and _matches_own(cycle, terms):
         return mask_of(~labelled)
@@ -81,34 +82,33 @@ def _matches_own(cycle: Cycle, terms: Iterable[AffinityTerm]) -> bool:
 
 def _with_unwanted(cycle: Cycle) -> Mask:
     """The nodes in whose domains a pod is that the pod's own anti-affinity keeps away."""
-    found: Flags = np.zeros(cycle.infos.size, np.bool_)
+    found = 0
     for term in cycle.pod.pod_affinity.required_anti:
-        found |= _in_domains(cycle, (term,), term.topology_key) > 0
-    return mask_of(found)
-
-
-def _in_domains(cycle: Cycle, terms: tuple[AffinityTerm, ...], key: str) -> Numbers:
-    """By node number, how many pods that match all the terms are in the node's domain."""
-    domains = cycle.infos.topology.domains(key)
-    return domains.spread_out(domains.sums(cycle.infos.pods.on_nodes(MatchingPods(terms))))
+        domains = cycle.infos.topology.domains(term.topology_key)
+        found |= mask_of(domains.nodes_of(cycle.infos.pods.in_domains(MatchingPods((term,)), domains) > 0))
+    return found
 
 
 def _attraction(cycle: Cycle, hard_weight: int) -> Numbers | None:
     """By node number, what the pod's preferred terms and the terms of pods on nodes add up to; None for nothing."""
-    total, is_met = np.zeros(cycle.infos.size, np.int64), False
-    for weight, in_domains in chain(_wanted(cycle), cycle.infos.terms.wanting(cycle.pod, required_weight=hard_weight)):
-        total += weight * in_domains
-        is_met = is_met or bool(in_domains.any())
-    return total if is_met else None
+    found = [*_wanted(cycle), *cycle.infos.terms.wanting(cycle.pod, required_weight=hard_weight)]
+    met = [weight * in_domains for weight, in_domains in found if in_domains.any()]
+    return reduce(np.add, met) if met else None
 
 
 def _wanted(cycle: Cycle) -> Iterator[tuple[int, Numbers]]:
     """For each of the pod's preferred terms, its weight and how many pods that match are in each node's domain."""
     own = cycle.pod.pod_affinity
     for one in own.preferred:
-        yield one.weight, _in_domains(cycle, (one.term,), one.term.topology_key)
+        yield one.weight, _near(cycle, one.term)
     for one in own.preferred_anti:
-        yield -one.weight, _in_domains(cycle, (one.term,), one.term.topology_key)
+        yield -one.weight, _near(cycle, one.term)
+
+
+def _near(cycle: Cycle, term: AffinityTerm) -> Numbers:
+    """By node number, how many pods that match the term are in the node's domain."""
+    domains = cycle.infos.topology.domains(term.topology_key)
+    return domains.spread_out(cycle.infos.pods.in_domains(MatchingPods((term,)), domains))
 
 
 def _scaled(raw: Numbers) -> Numbers:

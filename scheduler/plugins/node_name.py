@@ -1,4 +1,4 @@
-"""NodeName: a pod that names its node can only be there."""
+"""NodeName: a pod that names its node can only go there."""
 
 from allocator.model import Node
 from scheduler.core_v1.pod import Pod

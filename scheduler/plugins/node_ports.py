@@ -6,7 +6,7 @@ from allocator.search.rules import Mask
 from scheduler.core_v1.pod import Pod
 from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.plugin import Change, Dynamic, Plugin, Reason, RefusedPod, RefusingNode, is_added
-from scheduler.state.changes import GivenBack, NodeChanged, PodChanged
+from scheduler.state.cluster_changes import GivenBack, NodeChanged, PodChanged
 from scheduler.state.ports import UsedPorts
 
 

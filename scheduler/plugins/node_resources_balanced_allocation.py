@@ -1,7 +1,7 @@
-"""NodeResourcesBalancedAllocation: a node is better, the more the pod brings its cpu and memory into balance.
+"""NodeResourcesBalancedAllocation: a node scores higher, the more the pod balances its use of cpu and memory.
 
-What counts is how far the shares differ that are requested of them, with the pod and without it; other resources can be
-configured. One of which the node has nothing is left out. Pods that request none of them are not scored.
+The score compares the shares of the resources that are requested, with and without the pod. Other resources can be
+configured. A resource that the node does not have is left out. Pods that request none of them are not scored.
 Source: kube-scheduler's balanced_allocation.go.
 """
 
@@ -13,7 +13,7 @@ from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.normalize import MAX_SCORE
 from scheduler.plugins.plugin import Plugin, Score
 from scheduler.state.masks import Flags, Floats, Numbers
-from scheduler.state.nodes import NodeInfos
+from scheduler.state.node_infos import NodeInfos
 from scheduler.state.pod_requests import CPU, MEMORY, OF_NODES, PODS, PodRequests
 
 NAME = "NodeResourcesBalancedAllocation"
@@ -34,8 +34,8 @@ def balanced_allocation(
     columns = [infos.columns[name] for name in counting]
     allocatable = np.array([column.allocatable[nodes] for column in columns])
     requested = allocatable - np.array([column.free[nodes] for column in columns])
-    by_pod = np.array([[requests.amounts.get(name, 0)] for name in counting])
-    with_pod, without = _balance(np.array([requested + by_pod, requested]), allocatable)
+    by_pod = [[requests.amounts.get(name, 0)] for name in counting]
+    with_pod, without = _balance(requested + np.array([by_pod, [[0]] * len(counting)]), allocatable)
     found: Numbers = _HALF + (_HALF + with_pod - without) // 2
     return found
 

@@ -1,7 +1,7 @@
-"""NodeResourcesFit: what a pod requests has to be left on its node, and a place for one more pod.
+"""NodeResourcesFit: the node must have the resources that the pod requests, and room for one more pod.
 
-A resource that no node offers is left nowhere. How good a node is says a scoring strategy: the more of its cpu and
-memory it has left with the pod on it, the better, where nothing else is configured.
+A resource that no node offers is available nowhere. A scoring strategy scores nodes: by default, the more cpu and
+memory are left with the pod on the node, the better.
 Source: kube-scheduler's fit.go.
 """
 
@@ -28,10 +28,10 @@ from scheduler.plugins.plugin import (
     always,
 )
 from scheduler.plugins.scoring_strategies import ScoringStrategy, least_allocated
-from scheduler.state.changes import ClassChanged, Event, GivenBack, NodeChanged, PodChanged
+from scheduler.state.cluster_changes import ClassChanged, Event, GivenBack, NodeChanged, PodChanged
 from scheduler.state.extended_resources import may_ask
-from scheduler.state.masks import Flags, Numbers, mask_of, union
-from scheduler.state.nodes import NodeInfos
+from scheduler.state.masks import Flags, Floats, Numbers, mask_of, union
+from scheduler.state.node_infos import NodeInfos
 from scheduler.state.pod_requests import MOST, PODS, PodRequests, allocatable_units, amount_text, pod_requests
 
 NAME = "NodeResourcesFit"
@@ -99,6 +99,15 @@ def shortages(requests: PodRequests, infos: NodeInfos) -> Iterator[Shortage]:
     for resource, amount in requests.amounts.items():
         free, allocatable = _column(resource, infos)
         yield Shortage(resource, free < amount, allocatable < amount)
+
+
+def fraction_missing(requests: PodRequests, infos: NodeInfos, nodes: Numbers) -> Floats:
+    """How much of the requests these nodes lack: of each resource the part, from 0 to 1 for all of it, summed up."""
+    missing = (infos.columns[PODS].free[nodes] < 1).astype(np.float64)
+    for resource, amount in requests.amounts.items():
+        free, _ = _column(resource, infos)
+        missing += np.clip((amount - free[nodes]) / amount, 0, 1)
+    return missing
 
 
 def fits_empty(requests: PodRequests, allocatable: dict[str, int]) -> bool:

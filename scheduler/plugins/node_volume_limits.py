@@ -1,4 +1,4 @@
-"""NodeVolumeLimits: a node takes so many volumes of a CSI driver, those counted that are attached to it.
+"""NodeVolumeLimits: a node takes a limited number of volumes of a CSI driver, including those attached to it.
 
 Source: kube-scheduler's nodevolumelimits/csi.go; KEP-554.
 """
@@ -11,7 +11,7 @@ from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.volume_sources import Handle
 from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.plugin import Dynamic, Plugin, Reason, RefusedPod, Rejected, is_added
-from scheduler.state.changes import (
+from scheduler.state.cluster_changes import (
     CSINodeChanged,
     GivenBack,
     NodeChanged,

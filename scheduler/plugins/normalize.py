@@ -1,4 +1,4 @@
-"""Raw scores to the scale of 0 to MAX_SCORE, in kube-scheduler's integer arithmetic."""
+"""Scales raw scores to 0 to MAX_SCORE, in kube-scheduler's integer arithmetic."""
 
 from scheduler.state.masks import Numbers
 

@@ -14,7 +14,7 @@ from allocator.model import Node
 from allocator.search.rules import Mask
 from scheduler.core_v1.pod import Pod
 from scheduler.plugins.cycle import Cycle
-from scheduler.state.changes import Event, NodeChanged
+from scheduler.state.cluster_changes import Event, NodeChanged
 from scheduler.state.masks import Numbers
 from scheduler.state.pod_requests import PodRequests
 

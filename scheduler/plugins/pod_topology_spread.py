@@ -1,7 +1,7 @@
-"""PodTopologySpread: pods like this one lie evenly over topology domains; hard constraints refuse, soft ones score.
+"""PodTopologySpread: pods are spread evenly over topology domains; hard constraints refuse nodes, soft ones score them.
 
-A domain is a value of the topology key on the nodes that take part. A pod without constraints of its own is spread
-over nodes and zones beside the pods that its Services and its controller select, where it has such.
+A domain is a value of the topology key on the nodes that take part. A pod without constraints is spread over nodes and
+zones together with the pods that its Services and its controller select.
 Source: kube-scheduler's podtopologyspread filtering.go, scoring.go and common.go; KEP-895.
 """
 
@@ -20,10 +20,10 @@ from scheduler.plugins.node_affinity import NODE_AFFINITY
 from scheduler.plugins.normalize import MAX_SCORE
 from scheduler.plugins.plugin import Change, Dynamic, Hint, Plugin, Reason, RefusedPod, RefusingNode, Rejected, Score
 from scheduler.plugins.taint_toleration import TAINT_TOLERATION
-from scheduler.state.changes import Event, GivenBack, NodeChanged, PodChanged
+from scheduler.state.cluster_changes import Event, GivenBack, NodeChanged, PodChanged
 from scheduler.state.masks import Flags, Floats, Numbers, mask_of
 from scheduler.state.pod_counts import SelectedPods
-from scheduler.state.topology import Domains
+from scheduler.state.topology_domains import Domains
 
 NAME = "PodTopologySpread"
 
@@ -56,54 +56,62 @@ class DefaultConstraints:
 
 @dataclass(frozen=True, slots=True)
 class _Hard:
-    """What a hard constraint says of all nodes. labelled: those with the key. skew: as it would be with the pod."""
+    """What a hard constraint says of all nodes. skew: by domain, as it would be with the pod."""
 
-    labelled: Flags
+    domains: Domains
     skew: Numbers
     max_skew: int
 
-    @property
-    def refused(self) -> Flags:
-        """The nodes with the key that the constraint refuses."""
-        return self.labelled & (self.skew > self.max_skew)
+    def nodes(self, *, unlabelled: bool) -> Mask:
+        """The nodes with the key that the constraint refuses. unlabelled: those without it, too."""
+        return mask_of(self.domains.nodes_of(self.skew > self.max_skew, elsewhere=unlabelled))
 
 
 def _refused(cycle: Cycle, constraints: Sequence[SpreadConstraint]) -> Mask:
-    if not constraints:
-        return 0
-    refused = np.zeros(cycle.infos.size, np.bool_)
+    refused = 0
     for one in _hard(cycle, constraints):
-        refused |= ~one.labelled | one.refused
-    return mask_of(refused)
+        refused |= one.nodes(unlabelled=True)
+    return refused
 
 
 def _rejections(cycle: Cycle, constraints: Sequence[SpreadConstraint], asked: Mask) -> Iterator[Rejected]:
     """By the first constraint that refuses a node."""
     for one in _hard(cycle, constraints):
-        if unlabelled := asked & mask_of(~one.labelled):
+        if unlabelled := asked & mask_of(~one.domains.labelled):
             yield Rejected(UNLABELLED, unlabelled)
         asked &= ~unlabelled
-        if skewed := asked & mask_of(one.refused):
+        if skewed := asked & one.nodes(unlabelled=False):
             yield Rejected(SKEWED, skewed, skewed)
         asked &= ~skewed
 
 
 def _hard(cycle: Cycle, constraints: Sequence[SpreadConstraint]) -> Iterator[_Hard]:
-    labelled = _with_all_keys(cycle, constraints)
+    keys = frozenset(one.topology_key for one in constraints)
     for one in constraints:
-        domains = cycle.infos.topology.domains(one.topology_key)
-        taking_part = labelled & _included(cycle, one)
-        counts = domains.sums(np.where(taking_part, _like_it(cycle, one), 0))
-        present = _present(domains, taking_part)
+        counted_domains = _counted_domains(cycle, one, keys)
+        counts = cycle.infos.pods.in_domains(_like_it(cycle, one), counted_domains)
+        present = counted_domains.present
         least = int(counts[present].min()) if len(present) >= max(one.min_domains, 1) else 0
         own = int(selects(one.selector, cycle.pod.labels))
-        yield _Hard(domains.labelled, domains.spread_out(counts) + own - least, one.max_skew)
+        yield _Hard(cycle.infos.topology.domains(one.topology_key), counts + own - least, one.max_skew)
 
 
-def _with_all_keys(cycle: Cycle, constraints: Iterable[SpreadConstraint]) -> Flags:
+def _counted_domains(cycle: Cycle, constraint: SpreadConstraint, keys: frozenset[str]) -> Domains:
+    """The domains of the nodes that have all keys, and that the constraint's policies leave in."""
+    topology = cycle.infos.topology
+
+    def found() -> Domains:
+        nodes = _with_all_keys(cycle, keys) & _included(cycle, constraint)
+        return topology.domains(constraint.topology_key).within(nodes)
+
+    how = constraint.topology_key, keys, constraint.honors_affinity, constraint.honors_taints
+    return cycle.template.domains_within(how, topology.version, found)
+
+
+def _with_all_keys(cycle: Cycle, keys: Iterable[str]) -> Flags:
     labelled: Flags = np.ones(cycle.infos.size, np.bool_)
-    for one in constraints:
-        labelled &= cycle.infos.topology.domains(one.topology_key).labelled
+    for key in keys:
+        labelled &= cycle.infos.topology.domains(key).labelled
     return labelled
 
 
@@ -117,15 +125,9 @@ def _included(cycle: Cycle, constraint: SpreadConstraint) -> Flags:
     return included
 
 
-def _like_it(cycle: Cycle, constraint: SpreadConstraint) -> Numbers:
-    """By node number, how many pods the constraint selects."""
-    return cycle.infos.pods.on_nodes(SelectedPods(cycle.pod.namespace, constraint.selector))
-
-
-def _present(domains: Domains, nodes: Flags) -> Numbers:
-    """The domains that some of these nodes are in."""
-    found = np.unique(domains.of_nodes[nodes])
-    return found[found >= 0]
+def _like_it(cycle: Cycle, constraint: SpreadConstraint) -> SelectedPods:
+    """The pods that the constraint selects."""
+    return SelectedPods(cycle.pod.namespace, constraint.selector)
 
 
 def _scores(
@@ -136,28 +138,39 @@ def _scores(
         return None
     scored = np.zeros(cycle.infos.size, np.bool_)
     scored[nodes] = True
-    labelled = _with_all_keys(cycle, constraints if needs_keys else ())
-    scored &= labelled
+    keys = frozenset(one.topology_key for one in constraints if needs_keys)
+    scored &= _with_all_keys(cycle, keys)
     total = np.zeros(cycle.infos.size)
     for one in constraints:
-        total += _skew(cycle, one, scored, labelled)
+        total += _skew(cycle, one, scored, keys)
     return _normalized(np.rint(total[nodes]).astype(np.int64), scored[nodes])
 
 
-def _skew(cycle: Cycle, constraint: SpreadConstraint, scored: Flags, labelled: Flags) -> Floats:
-    """By node number, what the constraint adds to the node's badness; nothing where the node lacks the key."""
-    domains, counts = cycle.infos.topology.domains(constraint.topology_key), _like_it(cycle, constraint)
+def _skew(cycle: Cycle, constraint: SpreadConstraint, scored: Flags, keys: frozenset[str]) -> Floats:
+    """By node number, what the constraint adds to the node's badness; nothing where the node lacks the key.
+
+    keys: that a node has to have in order to take part.
+    """
+    domains = cycle.infos.topology.domains(constraint.topology_key)
     if constraint.topology_key == HOSTNAME:
-        near, size = counts, int(scored.sum())
+        near, size = cycle.infos.pods.on_nodes(_like_it(cycle, constraint)), int(scored.sum())
     else:
         # A node without the key, which only defaults leave in, is in a domain of its own kind, which is counted.
         size = len(np.unique(domains.of_nodes[scored]))
-        taking_part = labelled & _included(cycle, constraint)
-        within = np.where(taking_part, counts, 0)
-        near = np.where(domains.labelled, domains.spread_out(domains.sums(within)), within[~domains.labelled].sum())
+        near = _in_domains(cycle, constraint, keys)
     skew = (near * log(size + 2) + (constraint.max_skew - 1)).astype(np.float64)
     # Differs from kube-scheduler, to which nodes without the key have no pod and no skew, so that it prefers them.
     return np.where(domains.labelled, skew, 0.0) if cycle.is_strict else skew
+
+
+def _in_domains(cycle: Cycle, constraint: SpreadConstraint, keys: frozenset[str]) -> Numbers:
+    """By node number, how many pods the constraint selects in the node's domain; those elsewhere have one of theirs."""
+    pods, domains = cycle.infos.pods, cycle.infos.topology.domains(constraint.topology_key)
+    within = pods.in_domains(_like_it(cycle, constraint), _counted_domains(cycle, constraint, keys))
+    elsewhere = 0
+    if not keys and (unlabelled := ~domains.labelled & _included(cycle, constraint)).any():
+        elsewhere = int(pods.on_nodes(_like_it(cycle, constraint))[unlabelled].sum())
+    return np.append(within, elsewhere)[domains.of_nodes]
 
 
 def _normalized(raw: Numbers, scored: Flags) -> Numbers:
@@ -176,10 +189,11 @@ def _changes(cycle: Cycle, place: RefusingNode) -> Iterator[Change]:
     for position, hard in zip(positions, _hard(cycle, [pod.spread[one] for one in positions]), strict=True):
         constraint = pod.spread[position]
         name = f"topology spread constraint #{position} (topologyKey {constraint.topology_key})"
-        if hard.skew[place.number] > constraint.max_skew and hard.labelled[place.number]:
-            skew = int(hard.skew[place.number])
+        domain = hard.domains.of_nodes[place.number]
+        if domain >= 0 and hard.skew[domain] > constraint.max_skew:
+            skew = int(hard.skew[domain])
             yield Change(f"{name}: maxSkew {skew}", _with_constraint(pod, position, replace(constraint, max_skew=skew)))
-        elif not hard.labelled[place.number]:
+        elif domain < 0:
             yield Change(f"{name} dropped", _with_constraint(pod, position))
 
 

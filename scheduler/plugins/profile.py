@@ -1,8 +1,8 @@
 """A profile: whose pods are placed by which plugins, with which weights, and by which policy.
 
-It is made of the default plugins as kube-scheduler makes its own: what is switched on and off at all points changes the
-default list, and what is said of filters or scores alone has the last word there. Filters run in the order that comes
-out of it; a plugin may be on at one point and off at the other.
+It is built from the default plugins as kube-scheduler builds its own: `multiPoint` changes the default list, and the
+settings of filters or scores override it. Filters run in the resulting order. A plugin may be enabled at one point and
+disabled at the other.
 Source: kube-scheduler's apis/config/v1 default_plugins.go (mergePluginSet), framework.go (expandMultiPointPlugins).
 """
 

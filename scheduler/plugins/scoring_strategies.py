@@ -1,7 +1,7 @@
-"""Scoring strategies of NodeResourcesFit: what a node's use of its resources, with the pod on it, is worth.
+"""Scoring strategies of NodeResourcesFit: the score of a node for its resource usage with the pod on it.
 
-Each is a weighted mean over resources; one of which the node has nothing is left out of it. Integers throughout, as
-kube-scheduler divides them.
+Each is a weighted mean over resources. A resource that the node does not have is left out. All numbers are integers,
+divided as kube-scheduler divides them.
 Source: kube-scheduler's least_allocated.go, most_allocated.go, requested_to_capacity_ratio.go, resource_allocation.go.
 """
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from scheduler.plugins.normalize import MAX_SCORE
 from scheduler.state.masks import Numbers
-from scheduler.state.nodes import NodeInfos
+from scheduler.state.node_infos import NodeInfos
 from scheduler.state.pod_requests import CPU, MEMORY, OF_NODES, PODS, PodRequests
 
 CPU_AND_MEMORY: Mapping[str, int] = {CPU: 1, MEMORY: 1}
@@ -38,18 +38,17 @@ class ScoringStrategy:
 
     def scores(self, requests: PodRequests, infos: NodeInfos, nodes: Numbers) -> Numbers:
         """The scores of these nodes with the pod. requests: the pod's."""
-        total, weights = np.zeros(len(nodes), np.int64), np.zeros(len(nodes), np.int64)
-        for resource, weight in self.resources.items():
-            if (use := _use(resource, requests, infos, nodes)) is None:
-                continue
-            requested, allocatable = use
-            counts, worth = allocatable > 0, self.worth(requested, allocatable)
-            if self.leaves_out_0:
-                worth = np.where(counts, worth, 0)
-                counts &= worth > 0
-            total += weight * worth
-            weights += weight * counts
-        return self._mean(total, np.maximum(weights, 1))
+        uses = [(_use(resource, requests, infos, nodes), weight) for resource, weight in self.resources.items()]
+        counting = [(use, weight) for use, weight in uses if use is not None]
+        if not counting:
+            return np.zeros(len(nodes), np.int64)
+        weights = np.array([weight for _, weight in counting])
+        requested, allocatable = np.array([use for use, _ in counting]).swapaxes(0, 1)
+        counts, worth = allocatable > 0, self.worth(requested, allocatable)
+        if self.leaves_out_0:
+            worth = np.where(counts, worth, 0)
+            counts &= worth > 0
+        return self._mean(weights @ worth, np.maximum(weights @ counts, 1))
 
     def _mean(self, total: Numbers, weights: Numbers) -> Numbers:
         # RequestedToCapacityRatio alone rounds, a half upwards.

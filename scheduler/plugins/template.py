@@ -1,6 +1,6 @@
-"""What plugins say of pods of one template by pod and node alone, for all nodes: kept by `decision.templates`."""
+"""Static results of plugins for pods of one template, for all nodes; kept by `decision.templates`."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -9,9 +9,13 @@ from numpy.typing import NDArray
 from allocator.search.rules import Mask
 from scheduler.core_v1.pod import Pod
 from scheduler.state.masks import Flags, Numbers
+from scheduler.state.topology_domains import Domains
 
 NO_NODE, NOT_NAMED = 1 << 14, 1 << 13
 """In place of filters' bits: no node has the number, or it is none of those that the pod names."""
+
+MOST_DOMAINS = 16
+"""Sets of domains that a template keeps: pods of one have one or two; beyond, all are found anew."""
 
 _NO_NUMBERS: Numbers = np.zeros(0, np.int64)
 
@@ -20,20 +24,25 @@ _NO_NUMBERS: Numbers = np.zeros(0, np.int64)
 class Template:
     """What holds for all pods of a template. allowed: the nodes that every static filter lets pass.
 
-    filters: how many static filters there are. observed: by name, the bits of filters that others look at, which are
-    further ones where they refuse nothing. refusals: by node number, one bit for each filter that refuses the node, or
-    would. by_text: the nodes that are not allowed by what keeps the pods from them, None until somebody
-    asks. counts: by plugin and node number, what counts for its score. stale: numbers of nodes to be looked at.
+    filters: how many static filters there are. honored: by name, the bits of filters that PodTopologySpread honors: of
+    further ones, where they refuse nothing. refusals: by node number, one bit for each filter that refuses the node, or
+    would. refused_by: for each filter, the nodes that it is the first to refuse; by_text: all that are not allowed, by
+    what keeps the pods from them. Both are None until somebody asks. counts: by plugin and node number, what counts for
+    its score. counting: the plugins to which anything counts. stale: numbers of nodes to be looked at.
+    counted_domains: the domains of nodes that pods are spread over, until a node changes (`domains_within`).
     """
 
     pod: Pod
     filters: int
-    observed: Mapping[str, int]
+    honored: Mapping[str, int]
     counts: dict[str, Numbers]
     refusals: NDArray[np.int16]
     allowed: Mask = 0
+    counting: frozenset[str] = frozenset()
     stale: set[int] = field(default_factory=set)
+    refused_by: Sequence[Mask] | None = None
     by_text: Mapping[str, Mask] | None = None
+    counted_domains: dict[Hashable, tuple[int, Domains]] = field(default_factory=dict)
 
     def counts_of(self, plugin: str, nodes: Numbers) -> Numbers:
         """What counts for the plugin's score, of these nodes; nothing where pod and node alone count nothing."""
@@ -51,8 +60,22 @@ class Template:
         first: Flags = (self.refusals & (2 * bit - 1 | NO_NODE | NOT_NAMED)) == bit
         return first
 
+    def refused_by_filter(self, position: int) -> Flags:
+        """The nodes that the filter at this position refuses, whatever others say."""
+        refused: Flags = self.refusals & (1 << position | NOT_NAMED) != 0
+        return refused
+
+    def domains_within(self, key: Hashable, version: int, find: Callable[[], Domains]) -> Domains:
+        """What was found for the key, as of the version and of what filters say of nodes; else it is found anew."""
+        known = self.counted_domains.get(key)
+        if known is None or known[0] != version:
+            if len(self.counted_domains) >= MOST_DOMAINS:
+                self.counted_domains.clear()
+            known = self.counted_domains[key] = version, find()
+        return known[1]
+
     def passed(self, plugin: str, size: int) -> Flags:
-        """The nodes that the observed filter lets pass, whatever others say; `size` flags."""
-        refused = self.refusals & (self.observed[plugin] | NO_NODE | NOT_NAMED) != 0
+        """The nodes that the filter lets pass, whatever others say; `size` flags."""
+        refused = self.refusals & (self.honored[plugin] | NO_NODE | NOT_NAMED) != 0
         passed: Flags = ~np.pad(refused, (0, size - len(refused)), constant_values=True)
         return passed

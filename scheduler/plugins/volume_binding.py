@@ -1,7 +1,7 @@
-"""VolumeBinding: bound volumes have to be reached, and unbound claims need a volume, or one that can be provisioned.
+"""VolumeBinding: bound volumes have to be reachable, and unbound claims need a volume, or one that can be provisioned.
 
-Claims that are bound at once have to be bound before the pod is placed; those that wait for it get their volume with
-its node, and what a decision plans for them is written before the pod is bound.
+Claims that are bound immediately have to be bound before the pod is placed. Those that wait for the first consumer get
+their volume together with the pod's node, and the decision's plan for them is written before the pod is bound.
 Source: kube-scheduler's volume_binding.go and binder.go; KEP-490, KEP-1472 for storage capacity.
 """
 
@@ -15,7 +15,7 @@ from scheduler.core_v1.pod_volumes import ClaimVolume
 from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.plugin import Dynamic, Plugin, Reason, RefusedPod, Rejected
 from scheduler.plugins.volume_matching import Offers, matching
-from scheduler.state.changes import (
+from scheduler.state.cluster_changes import (
     CSIDriverChanged,
     CSINodeChanged,
     CSIStorageCapacityChanged,
@@ -36,7 +36,7 @@ _UNBOUND = "pod has unbound immediate PersistentVolumeClaims"
 
 
 @dataclass(frozen=True, slots=True)
-class _Claims:
+class _PodVolumeClaims:
     """The claims of a pod. waiting: those that are bound with it. immediate: those that should be bound already."""
 
     bound: Sequence[PersistentVolumeClaim]
@@ -45,7 +45,7 @@ class _Claims:
 
 
 @dataclass(frozen=True, slots=True)
-class _Outcome:
+class _FoundVolumes:
     """What becomes of a pod's claims on each node: what refuses it, by reason, and what its unbound claims would get.
 
     provisioned: claims, and where their volumes would have to be made.
@@ -59,9 +59,7 @@ class _Outcome:
 def plan(cycle: Cycle, number: int) -> VolumePlan:
     """What is to be written for the pod to have its volumes on the node, which is not refused."""
     found = _outcome(cycle, 1 << number)
-    matches = (
-        Match(volume, claim) for claim, offers in found.offers for volume, nodes in offers if nodes >> number & 1
-    )
+    matches = (Match(volume, claim) for claim, offers in found.offers if (volume := offers.on(number)))
     provisioned = tuple(claim for claim, nodes in found.provisioned if nodes >> number & 1)
     return VolumePlan(tuple(matches), provisioned) if found.offers or provisioned else NO_PLAN
 
@@ -106,7 +104,7 @@ def _missing(name: str, volume: ClaimVolume) -> str:
     return f'persistentvolumeclaim "{name}" not found'
 
 
-def _claims(cycle: Cycle) -> _Claims:
+def _claims(cycle: Cycle) -> _PodVolumeClaims:
     volumes = cycle.volumes
     bound: list[PersistentVolumeClaim] = []
     waiting: list[PersistentVolumeClaim] = []
@@ -116,7 +114,7 @@ def _claims(cycle: Cycle) -> _Claims:
             bound.append(claim)
         elif CLASSES not in volumes.unseen:
             (waiting if _waits(volumes, claim) else immediate).append(claim)
-    return _Claims(() if VOLUMES in volumes.unseen else bound, waiting, immediate)
+    return _PodVolumeClaims(() if VOLUMES in volumes.unseen else bound, waiting, immediate)
 
 
 def _own_claims(cycle: Cycle) -> Iterator[PersistentVolumeClaim]:
@@ -133,25 +131,25 @@ def _waits(volumes: Volumes, claim: PersistentVolumeClaim) -> bool:
     return found is not None and found.waits and not claim.volume
 
 
-def _outcome(cycle: Cycle, among: Mask) -> _Outcome:
+def _outcome(cycle: Cycle, among: Mask) -> _FoundVolumes:
     """What becomes of the claims on these nodes.
 
-    Cost: some masks for a bound claim, O(groups of free volumes of the class) for one that waits.
+    Cost: some masks for a bound claim; for one that waits as of `matching`.
     """
     volumes, claims = cycle.volumes, _claims(cycle)
     refused = list(_unreached(volumes, claims.bound, among))
     if not claims.waiting:
-        return _Outcome(refused)
+        return _FoundVolumes(refused)
     nodes = among & _not_pinned_elsewhere(cycle, claims.waiting)
     offers = list(matching(volumes, (one for one in claims.waiting if one.selected_node is None), nodes))
     pinned = [(one, nodes) for one in claims.waiting if one.selected_node is not None]
-    provisioned = [*pinned, *((claim, nodes & ~_given(given)) for claim, given in offers)]
+    provisioned = [*pinned, *((claim, nodes & ~given.nodes) for claim, given in offers)]
     refused.append((UNAVAILABLE, among & ~nodes))
     for claim, asked in provisioned:
         for reason, lacking in _unprovisionable(volumes, claim, asked & nodes):
             refused.append((reason, lacking))
             nodes &= ~lacking
-    return _Outcome(refused, offers, provisioned)
+    return _FoundVolumes(refused, offers, provisioned)
 
 
 def _unreached(volumes: Volumes, bound: Iterable[PersistentVolumeClaim], left: Mask) -> Iterator[tuple[str, Mask]]:
@@ -171,10 +169,6 @@ def _not_pinned_elsewhere(cycle: Cycle, claims: Iterable[PersistentVolumeClaim])
         if claim.selected_node is not None:
             nodes &= volumes.node(claim.selected_node)
     return nodes
-
-
-def _given(offers: Offers) -> Mask:
-    return sum(nodes for _, nodes in offers)
 
 
 def _unprovisionable(volumes: Volumes, claim: PersistentVolumeClaim, nodes: Mask) -> Iterator[tuple[str, Mask]]:

@@ -1,20 +1,64 @@
-"""Which volume a claim would get on which node, where none is provisioned: the smallest one that is good enough.
+"""Which free volume a claim would get on which node: the smallest one that suffices.
 
-A volume that is meant for the claim is the only one that it can get.
+A volume that is reserved for the claim is the only one that it can get.
 Source: k8s.io/component-helpers storage/volume, FindMatchingVolume.
 """
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
 from allocator.search.rules import Mask
 from scheduler.core_v1.label_selector import selects
 from scheduler.core_v1.persistent_volume import PersistentVolume
 from scheduler.core_v1.persistent_volume_claim import PersistentVolumeClaim
-from scheduler.state.free_volumes import Group, Likeness
+from scheduler.state.free_volumes import AlikeVolumes, Likeness
+from scheduler.state.masks import union
 from scheduler.state.volumes import Volumes
 
-Offers = tuple[tuple[PersistentVolume, Mask], ...]
-"""Volumes, and the nodes where the claim would get each; no node is in two of them."""
+
+class Offers(Protocol):
+    """What a claim would get on the nodes that were asked about."""
+
+    @property
+    def nodes(self) -> Mask:
+        """Where it would get a volume."""
+        ...
+
+    def on(self, number: int) -> PersistentVolume | None:
+        """Which one on that node, None for none."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """Volumes, and the nodes where the claim would get each; no node is in two of them."""
+
+    volumes: Sequence[tuple[PersistentVolume, Mask]]
+
+    @property
+    def nodes(self) -> Mask:
+        return union(where for _, where in self.volumes)
+
+    def on(self, number: int) -> PersistentVolume | None:
+        return next((volume for volume, where in self.volumes if where >> number & 1), None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Nearest:
+    """The first volume that a node reaches, by what they are like; among these nodes."""
+
+    alike: Sequence[AlikeVolumes]
+    among: Mask
+
+    @property
+    def nodes(self) -> Mask:
+        return self.among & union(one.reached() for one in self.alike)
+
+    def on(self, number: int) -> PersistentVolume | None:
+        found = (one.on(number) for one in self.alike if self.among >> number & 1)
+        return next(filter(None, found), None)
 
 
 def matching(
@@ -22,21 +66,28 @@ def matching(
 ) -> Iterator[tuple[PersistentVolumeClaim, Offers]]:
     """What each of a pod's claims would get on these nodes, the smallest first; no volume is given to two of them.
 
-    Cost: O(groups of free volumes of the class) for each claim.
+    Cost: O(groups of free volumes of the class that many nodes reach) for each claim; of all groups for claims with a
+    selector, and for several of one class.
     """
+    ordered = sorted(claims, key=lambda claim: claim.size.nanos)
+    of_class = Counter(claim.storage_class for claim in ordered)
     taken: dict[str, Mask] = {}
-    for claim in sorted(claims, key=lambda claim: claim.size.nanos):
-        offers = tuple(_own(volumes, claim, nodes) or _free(volumes, claim, nodes, taken))
-        yield claim, offers
-        for volume, where in offers:
-            taken[volume.name] = taken.get(volume.name, 0) | where
+    for claim in ordered:
+        if own := _own(volumes, claim):
+            yield claim, _Listed([(own, volumes.selected(own) & nodes)])
+        elif claim.selector is None and of_class[claim.storage_class] == 1:
+            yield claim, _Nearest(list(_good_enough(volumes, claim)), nodes)
+        else:
+            listed = _Listed(list(_free(volumes, claim, nodes, taken)))
+            yield claim, listed
+            for volume, where in listed.volumes:
+                taken[volume.name] = taken.get(volume.name, 0) | where
 
 
-def _own(volumes: Volumes, claim: PersistentVolumeClaim, nodes: Mask) -> Offers:
+def _own(volumes: Volumes, claim: PersistentVolumeClaim) -> PersistentVolume | None:
     """The volume that is meant for the claim, where it is as the claim asks: the first by name."""
     meant = (one for one in volumes.free.meant_for(claim.key) if _is_own(one, claim))
-    found = min(meant, key=lambda volume: volume.name, default=None)
-    return ((found, volumes.selected(found) & nodes),) if found else ()
+    return min(meant, key=lambda volume: volume.name, default=None)
 
 
 def _is_own(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
@@ -47,7 +98,7 @@ def _is_own(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
 def _free(
     volumes: Volumes, claim: PersistentVolumeClaim, left: Mask, taken: dict[str, Mask]
 ) -> Iterator[tuple[PersistentVolume, Mask]]:
-    for group in _candidates(volumes, claim):
+    for group in (group for alike in _good_enough(volumes, claim) for group in alike.groups()):
         for name, volume in sorted(group.volumes.items()) if group.nodes & left else ():
             where = group.nodes & left & ~taken.get(name, 0)
             if where and (claim.selector is None or selects(claim.selector, volume.labels)):
@@ -57,11 +108,11 @@ def _free(
             return
 
 
-def _candidates(volumes: Volumes, claim: PersistentVolumeClaim) -> Iterator[Group]:
+def _good_enough(volumes: Volumes, claim: PersistentVolumeClaim) -> Iterator[AlikeVolumes]:
     """Free volumes that the claim could get, the smallest first."""
-    for like in volumes.free.likenesses(claim.storage_class):
+    for like, alike in volumes.free.by_likeness(claim.storage_class):
         if _is_good_enough(claim, like):
-            yield from volumes.free.groups(claim.storage_class, like)
+            yield alike
 
 
 def _is_good_enough(claim: PersistentVolumeClaim, like: Likeness) -> bool:

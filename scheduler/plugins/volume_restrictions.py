@@ -1,4 +1,4 @@
-"""VolumeRestrictions: disks that cannot be shared keep pods from each other's nodes, and some claims are for one pod.
+"""VolumeRestrictions: disks that cannot be shared keep pods off each other's nodes, and some claims are for one pod.
 
 Source: kube-scheduler's volume_restrictions.go; KEP-2485 for ReadWriteOncePod.
 """
@@ -10,7 +10,7 @@ from scheduler.core_v1.persistent_volume_claim import ONE_POD
 from scheduler.core_v1.pod import Pod
 from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.plugin import Change, Dynamic, Plugin, Reason, RefusedPod, RefusingNode, Rejected, is_added
-from scheduler.state.changes import GivenBack, NodeChanged, PersistentVolumeClaimChanged, PodChanged
+from scheduler.state.cluster_changes import GivenBack, NodeChanged, PersistentVolumeClaimChanged, PodChanged
 from scheduler.state.disks import UsedDisks
 
 NO_DISK = "node(s) had no available disk"

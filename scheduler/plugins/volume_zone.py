@@ -1,4 +1,4 @@
-"""VolumeZone: a volume whose labels name its zone or region can be used there only.
+"""VolumeZone: a volume whose labels name its zone or region can only be used there.
 
 Nodes without both labels count as nodes of a cluster with one zone. Ephemeral volumes are not checked.
 Source: kube-scheduler's volume_zone.go.
@@ -13,7 +13,7 @@ from scheduler.core_v1.volume_sources import BETA_REGION, BETA_ZONE, REGION, ZON
 from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.plugin import Dynamic, Plugin, Reason, RefusedPod, Rejected
 from scheduler.plugins.volume_binding import is_labelled_anew, is_own
-from scheduler.state.changes import (
+from scheduler.state.cluster_changes import (
     NodeChanged,
     PersistentVolumeChanged,
     PersistentVolumeClaimChanged,

@@ -1,1 +1,1 @@
-"""The pods that wait, and the events that may help them."""
+"""The pending pods, and the events that may help them."""

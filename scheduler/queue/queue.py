@@ -1,10 +1,11 @@
-"""The pods that wait for a node, and when each is tried next.
+"""The pending pods, and when each is tried next.
 
-A pod is in one place: `active` (to be tried, by priority, then by how long it waits), `in flight` (being tried),
-`backoff` (to be tried again at a time), `unschedulable` (refused until an event may help, or 5 minutes have gone)
-or `gated` (not to be tried yet, by its own gates or for want of its claims). Events that come while a pod
-is in flight are kept, and looked at again when it is refused, so that none is lost between the attempt's look at
-the cluster and its end. Time is an argument, in seconds of one clock that only goes forward.
+A pod is in one place: `active` (to be tried, by priority, then by waiting time), `in flight` (being tried), `backoff`
+(to be retried at a certain time), `unschedulable` (rejected until an event may help, or for 5 minutes) or `gated` (not
+to be tried yet, because of its gates or missing claims). Events that occur while a pod is in flight are kept, and
+evaluated if it is rejected, so that no event between the attempt's view of the cluster and its end is lost. Time is an
+argument, in seconds of one monotonic clock.
+
 Differs from kube-scheduler: a pod in backoff is never tried early, and backoff has no windows of one second.
 Source: kube-scheduler's PriorityQueue.
 """
@@ -20,7 +21,7 @@ from scheduler.backoff import backoff_s
 from scheduler.core_v1.pod import Pod
 from scheduler.plugins.plugin import Reason, Refusal
 from scheduler.queue.wakeups import asks_differently, concerned, helps
-from scheduler.state.changes import ClaimChanged, ClaimKey, Event, PodChanged
+from scheduler.state.cluster_changes import ClaimChanged, ClaimKey, Event, PodChanged
 from scheduler.state.pod_claims import awaited_claims
 
 FLUSH_EVERY_S = 30.0
@@ -112,7 +113,7 @@ class Queue:
         self._numbers = count()
         self._active: list[tuple[tuple[int, float, int], str]] = []
         self._backoff: list[tuple[float, int, str]] = []
-        self._waiting = _Waiting()
+        self._waiting = _WaitingPods()
         self._in_flight: dict[str, QueuedPod] = {}
         self._events: deque[Event] = deque()
         self._forgotten_events = 0
@@ -368,7 +369,7 @@ class Queue:
         return islice(self._events, entry.seen_events - self._forgotten_events, None)
 
 
-class _Waiting:
+class _WaitingPods:
     """The pods that wait for events, found by what they wait for."""
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Which event may help which refused pod: by the hints of the plugins that refused it, and by what the pod itself is.
+"""Which event may help which rejected pod, by the hints of its plugins and by changes of the pod itself.
 
 Source: kube-scheduler's queueing hints (KEP-4247).
 """
@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from scheduler.core_v1.pod import Pod
 from scheduler.plugins.default import PLUGINS
 from scheduler.plugins.plugin import Reason, Refusal, RefusedPod
-from scheduler.state.changes import ClaimChanged, Event, GivenBack, NodeChanged, PodChanged
+from scheduler.state.cluster_changes import ClaimChanged, Event, GivenBack, NodeChanged, PodChanged
 
 
 def helps(pod: Pod, refusal: Refusal, event: Event) -> bool:

@@ -1,1 +1,1 @@
-"""Repairs claims and pods: after a crash, after failed attempts, and where pods lose entries of their status."""
+"""Repairs claims and pods: after a crash, after failed attempts, and if pods lose entries of their status."""

@@ -1,9 +1,10 @@
-"""Entries of status.resourceClaimStatuses that a pod has lost: they are put back, so that its claims are found.
+"""Restores entries of status.resourceClaimStatuses that a pod has lost, so that its claims are found.
 
-The controller that makes claims from templates applies only the entries that it has just made. Where a pod has several,
-that takes the others away, which it then makes up for in the same way, without end: the pod never lists all its claims,
-and neither a scheduler nor a kubelet can go on with it. What is put back here is owned by us too, and so stays. An
-entry that becomes unusable by that gets its claim again, or is given up, so that the controller makes it anew.
+The controller that creates claims from templates applies only the entries of the claims that it has just created. If a
+pod has several, that removes the other entries, which the controller then replaces in the same way, endlessly: the pod
+never lists all its claims, and neither a scheduler nor a kubelet can proceed. Restored entries are also owned by this
+program, and so stay. If an entry becomes unusable by that, it gets its claim again, or is given up, so that the
+controller creates it again.
 Source: kubernetes issue 138407, observed on 1.36.3.
 """
 
@@ -15,14 +16,14 @@ from dataclasses import dataclass
 from scheduler.attempt import pod_calls
 from scheduler.attempt.call_limit import CallLimit
 from scheduler.attempt.write_outcome import WriteOutcome, write_outcome
-from scheduler.cache.events import Undecodable
 from scheduler.cache.kinds import pod_of
+from scheduler.cache.watch_events import Undecodable
 from scheduler.client.api import Api
 from scheduler.client.errors import CallFailed
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.unusable_entries import MANAGER
 from scheduler.decision.cluster import Cluster
-from scheduler.state.changes import Event, PodChanged
+from scheduler.state.cluster_changes import Event, PodChanged
 from scheduler.state.pod_claims import is_controlled_by
 
 Names = Mapping[str, str]

@@ -1,8 +1,8 @@
-"""What a process before this one has begun and not ended: found by its intents, at the start.
+"""Completes or removes what an earlier process left unfinished: found by its intents, at the start.
 
 An intent without an allocation is removed. An allocation whose pod is not bound gets our intent: the pod is decided
-anew, with that claim. Both writes move the claim's version, so that nothing that the other process may still have under
-way can land. Claims whose pods are bound are complete.
+again, with that claim. Both writes change the claim's version, so that a write that the other process may still have in
+flight cannot be stored. Claims whose pods are bound are complete.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from scheduler.attempt.intent import Intent, intent_of
 from scheduler.attempt.repeated_edits import Send, edit_alone
 
 CONCURRENT = 16
-"""Claims that are settled at the same time."""
+"""Maximum number of claims that are recovered at the same time."""
 
 TRIES = 3
 """For each claim. One that cannot be written then is left to the sweep: nobody's pods wait for it."""

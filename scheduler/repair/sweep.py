@@ -1,7 +1,7 @@
-"""What stays behind on claims although nobody uses it, found again and again: allocations and intents of ours.
+"""Finds and removes unused leftovers on claims, at regular intervals: allocations and intents of ours.
 
-A pod that is deleted in the middle, a process that ends, a refused rollback: each may leave an allocation without a
-reservation, or an intent without an allocation. Both are given two minutes by our own clock, and then go.
+A pod that is deleted during its attempt, a process that ends, a failed undo: each may leave an allocation without a
+reservation, or an intent without an allocation. Both are removed after two minutes by our own clock.
 """
 
 from collections.abc import Callable, Iterable

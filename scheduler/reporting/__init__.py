@@ -1,1 +1,1 @@
-"""What users read of a pod: events, and the condition PodScheduled."""
+"""What users see of a pod: events, and the condition PodScheduled."""

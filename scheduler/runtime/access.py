@@ -1,7 +1,7 @@
-"""Who may read what is served: the API server is asked who a token belongs to, and whether its owner may.
+"""Authentication and authorization of readers: the API server says who owns a token, and whether the owner may read.
 
-As kube-scheduler does it: TokenReview, then SubjectAccessReview for the path; each answer counts for ten seconds. While
-the API server does not answer, nobody is let in whom it has not let in just before.
+As in kube-scheduler: TokenReview, then SubjectAccessReview for the path; each answer is cached for ten seconds. While
+the API server does not answer, only cached answers count.
 Source: k8s.io/apiserver's delegating authenticator and authorizer; authentication.k8s.io/v1, authorization.k8s.io/v1.
 """
 
@@ -23,7 +23,7 @@ REMEMBERED_S = 10.0
 
 MOST_REMEMBERED = 1000
 MOST_ASKED = 8
-"""Questions under way at the same time; others are told to come again."""
+"""Maximum number of concurrent access reviews; further callers are asked to retry."""
 
 REVIEW_TIMEOUT_S = 4.0
 
@@ -40,8 +40,8 @@ class AccessAnswer:
 
 
 _ALLOWED = AccessAnswer(200)
-_NO_TOKEN = AccessAnswer(401, "no bearer token, or one that the API server does not know")
-_TOO_MANY = AccessAnswer(503, "too many are waiting to be let in")
+_NO_TOKEN = AccessAnswer(401, "no valid bearer token")
+_TOO_MANY = AccessAnswer(503, "too many requests are waiting for authorization")
 
 
 class Access:
@@ -85,19 +85,19 @@ class Access:
         return found
 
     async def _review(self, token: str, verb: str, path: str) -> AccessAnswer:
-        who = await self._said(_TOKENS, "authentication.k8s.io/v1", "TokenReview", {"token": token})
+        who = await self._reviewed(_TOKENS, "authentication.k8s.io/v1", "TokenReview", {"token": token})
         if not who.get("authenticated"):
             return _NO_TOKEN
         user = who.get("user") or {}
         name = str(user.get("username") or "")
         about = {field: user[field] for field in ("uid", "groups", "extra") if field in user}
         wanted = {**about, "user": name, "nonResourceAttributes": {"verb": verb, "path": path}}
-        may = await self._said(_ACCESS, "authorization.k8s.io/v1", "SubjectAccessReview", wanted)
+        may = await self._reviewed(_ACCESS, "authorization.k8s.io/v1", "SubjectAccessReview", wanted)
         if may.get("allowed") and not may.get("denied"):
             return _ALLOWED
         return AccessAnswer(403, f'user "{name}" cannot {verb} path "{path}"')
 
-    async def _said(self, path: str, version: str, kind: str, spec: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def _reviewed(self, path: str, version: str, kind: str, spec: Mapping[str, Any]) -> Mapping[str, Any]:
         """The status of a review."""
         review = {"apiVersion": version, "kind": kind, "spec": spec}
         answer = await self._api.request("POST", path, body=review, timeout_s=REVIEW_TIMEOUT_S)

@@ -1,7 +1,7 @@
-"""How a change of a watched object changes the cluster, and which event that is for pods.
+"""Applies changes of watched objects to the cluster, and turns them into events for pods.
 
-An object that cannot be decoded is left out; but what it keeps from others it keeps: a claim its devices, a pod its
-place, a rule its taints.
+An object that cannot be decoded is left out, but keeps what it holds: a claim its devices, a pod its resources, a rule
+its taints.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,13 +10,14 @@ from typing import Any, TypeVar
 
 from allocator.api import TaintRule
 from allocator.model import Claim
-from scheduler.cache.events import Entry, Found, Undecoded
 from scheduler.cache.kinds import WatchedClaim
-from scheduler.client.resources import Resource
+from scheduler.cache.watch_events import Entry, Found, Undecoded
+from scheduler.client.api_resources import Resource
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_selector import KINDS, PodSelector
 from scheduler.decision.cluster import Cluster
-from scheduler.state.changes import (
+from scheduler.state.claim_index import with_devices_of
+from scheduler.state.cluster_changes import (
     ClaimChanged,
     ClassChanged,
     CSIDriverChanged,
@@ -33,7 +34,6 @@ from scheduler.state.changes import (
     TaintRulesChanged,
     VolumeAttachmentChanged,
 )
-from scheduler.state.claims import with_devices_of
 from scheduler.state.volumes import CLAIMS, CLASSES, VOLUMES, Volumes
 
 T = TypeVar("T")

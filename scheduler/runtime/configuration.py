@@ -1,7 +1,7 @@
-"""How the programs for a cluster are set up: a file, and flags that have the last word.
+"""The configuration of the programs for a cluster: a file, and flags that override it.
 
-The file is an object like those of Kubernetes, of our own group and read strictly: a field that does not exist is an
-error and not a setting without effect. Each field's description is what docs/scheduler.md says of it.
+The file is a Kubernetes-style object of our own group, read strictly: an unknown field is an error. The docstring of
+each field is its description in the documentation.
 Source: the words of KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1) where it has one for the same thing.
 """
 
@@ -20,7 +20,7 @@ from allocator.gates import RELEASES, Features, UnknownGate
 from allocator.policies import policy_of
 from allocator.policies.contract import FIRST_FIT
 from scheduler.input.documents import Finding, read
-from scheduler.input.fields import typed
+from scheduler.input.keyword_fields import typed
 from scheduler.plugins.profile import Profile
 from scheduler.runtime.profiles import ProfileSection, policy_name, profile_problems
 from scheduler.runtime.section import Section, object_name, refused

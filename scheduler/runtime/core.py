@@ -22,16 +22,16 @@ from scheduler.attempt.claim_objects import Claim, ClaimKey, key_of
 from scheduler.attempt.intent import ANNOTATION
 from scheduler.attempt.watched_claims import WatchedClaims
 from scheduler.attempt.watched_volumes import WatchedVolumes
-from scheduler.cache.events import Found, Undecoded
 from scheduler.cache.kinds import WatchedClaim
+from scheduler.cache.watch_events import Found, Undecoded
 from scheduler.client.api import Api
+from scheduler.client.api_resources import Resource
 from scheduler.client.connection import Connection
 from scheduler.client.discovery import Served
 from scheduler.client.errors import CallFailed
-from scheduler.client.resources import Resource
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.time_limit import DecisionTimeLimit
+from scheduler.decision.decision_time_limit import DecisionTimeLimit
 from scheduler.plugins.profile import Profile
 from scheduler.repair.claim_statuses import ClaimStatuses
 from scheduler.repair.recovery import recover
@@ -41,7 +41,7 @@ from scheduler.runtime.cluster_updates import ClusterUpdates
 from scheduler.runtime.configuration import Allocating
 from scheduler.runtime.reporter import Reporter
 from scheduler.runtime.watched_state import WatchedState
-from scheduler.state.changes import Event
+from scheduler.state.cluster_changes import Event
 from scheduler.state.invariants import Violation
 
 _MARK = ANNOTATION.encode()
@@ -50,7 +50,7 @@ CHECK_S = 5.0
 """How often the invariants are looked at."""
 
 AGAIN_S = 1.0
-"""After that a part of the program begins again that has failed."""
+"""How long after a failure a component of the program restarts."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -143,7 +143,7 @@ class Core:
         sweep = self.kept("sweep", self._sweep_all_the_time)
         return [sweep, self.kept("claim statuses", self._claim_statuses.run)]
 
-    async def kept(self, part: str, work: Callable[[], Awaitable[None]]) -> None:
+    async def kept(self, component: str, work: Callable[[], Awaitable[None]]) -> None:
         """Do the work until cancelled; a failure is logged, and the work starts again."""
         logged = ""
         while True:
@@ -152,15 +152,15 @@ class Core:
             except Exception as error:  # noqa: BLE001 - whatever it is, it must not end the program
                 reason = f"{type(error).__name__}: {error}"
                 if reason != logged:
-                    _LOG.exception("%s failed; restarting it", part)
+                    _LOG.exception("%s failed; restarting it", component)
                 logged = reason
-                self._reporter.failed(part)
+                self._reporter.failed(component)
                 await asyncio.sleep(AGAIN_S)
             else:
                 return
 
     async def fill(self, *, recovers: bool) -> None:
-        """Return once the caches are filled and, if it may write already, what an earlier process left is settled."""
+        """Return once the caches are filled and, if it may write already, what an earlier process left is recovered."""
         began = time.monotonic()
         garbage.filling()
         try:
@@ -181,7 +181,7 @@ class Core:
         self.is_filled = True
 
     async def succeed(self, epoch: int) -> None:
-        """Return once what the leader before this one left is settled. epoch: of when this one was elected."""
+        """Return once what the previous leader left is recovered. epoch: of when this one was elected."""
         self.binder.epoch = epoch
         while True:
             try:
@@ -194,9 +194,9 @@ class Core:
         await self._recover()
 
     async def _recover(self) -> None:
-        settled = await recover(self.binder, (found.raw for found in self._marked_claims()), self._is_bound)
-        if settled:
-            _LOG.info("recovered %d claims of an earlier process", settled)
+        recovered = await recover(self.binder, (found.raw for found in self._marked_claims()), self._is_bound)
+        if recovered:
+            _LOG.info("recovered %d claims of an earlier process", recovered)
 
     def is_outdated(self) -> bool:
         """Whether changes were lost that a list, which is under way, will make up for."""

@@ -1,7 +1,7 @@
-"""What is served over HTTP for those who watch the scheduler: probes, metrics, and the queue for a curious person.
+"""The HTTP endpoints: probes, metrics, and the queue for debugging.
 
-`/livez` fails where only a restart helps, `/readyz` while decisions cannot be made or trusted, such as before the
-caches are filled; `/healthz` is the older name of `/livez`. Each is a list of named checks; what fails is named.
+`/livez` fails if only a restart helps, `/readyz` while decisions cannot be made or trusted, such as before the caches
+are filled; `/healthz` is the older name of `/livez`. Each is a list of named checks; failures are named.
 Source: the health endpoints of Kubernetes' components, with `?verbose` and `?exclude=NAME`.
 """
 

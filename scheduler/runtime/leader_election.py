@@ -1,6 +1,6 @@
-"""Which of several replicas leads: a Lease that one of them holds and renews; the others try to get it.
+"""Leader election: one replica holds and renews a Lease; the others try to acquire it.
 
-Who leads no more never leads again: it stops writing at the renew deadline, and the process ends.
+A leader that loses the lease never leads again: it stops writing at the renew deadline, and the process ends.
 Source: client-go's leaderelection; coordination.k8s.io/v1.
 """
 
@@ -16,9 +16,9 @@ from uuid import uuid4
 
 from scheduler.attempt.binder import Time
 from scheduler.client.api import Api
+from scheduler.client.api_resources import LEASES
 from scheduler.client.connection import WRITE_TIMEOUT_S, Json
 from scheduler.client.errors import ApiError, CallFailed
-from scheduler.client.resources import LEASES
 from scheduler.runtime.configuration import LeaderElectionSection
 from scheduler.runtime.lease import Durations, Elector
 
@@ -123,7 +123,7 @@ class LeaderElection:
         else:
             _LOG.info("lease %s: released", self.lease)
 
-    # -- what is told
+    # -- notifications
 
     def stale(self) -> str:
         """Why only a restart helps: this process leads, and has stopped to renew its lease."""

@@ -1,8 +1,8 @@
 """The record of a Lease and what it means to a candidate: pure, with all times as arguments.
 
-Clocks of other processes are never compared with ours. A record counts as expired when it was not seen to change for as
-long as it says, by our own monotonic clock; a leader may write until its renew deadline, counted from before the write
-that renewed the record was begun. As the deadline is shorter than the duration, nobody else leads before that.
+Clocks of other processes are never compared with ours. A record expires if it has not changed for its duration, by our
+own monotonic clock. A leader may write until its renew deadline, counted from before the write that renewed the record
+began. Because the deadline is shorter than the duration, nobody else leads before that.
 Source: client-go's leaderelection; k8s.io/api coordination/v1 LeaseSpec.
 """
 

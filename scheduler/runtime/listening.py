@@ -1,8 +1,9 @@
-"""An HTTP server at an address of the configuration, for as long as a context is open.
+"""An HTTP server at a configured address, for as long as a context is open.
 
-Who only opens connections gets little: so many may be open, and so many in their TLS handshake, which may take so long.
-One more than may be open is closed at once; one more than may be in their handshake waits until another has ended, or
-for a second, after which the oldest makes room: nearly always that of somebody who does not go on with it.
+Clients that only open connections get little. The numbers of open connections and of TLS handshakes in progress are
+limited, and so is the duration of a handshake. A connection beyond the limit is closed at once. A handshake beyond the
+limit waits until another one ends, or for a second, after which the oldest is closed: nearly always one that makes no
+progress.
 """
 
 import asyncio
@@ -19,16 +20,16 @@ from aiohttp import web
 from scheduler.runtime.configuration import host_and_port
 
 STOPPED_S = 1.0
-"""For so long calls under way may end when the server stops."""
+"""Seconds that calls in progress have to end when the server stops."""
 
 MOST_CONNECTIONS = 64
-"""Open at the same time, of those who watch."""
+"""Open connections to the health address, whose clients are probes and Prometheus."""
 
 GRACE_S = 1.0
-"""How long a handshake is left alone while others wait: it takes some milliseconds."""
+"""Seconds that a handshake is kept while others wait: it takes some milliseconds."""
 
 WARN_EVERY_S = 60.0
-"""So often the log tells of connections that are closed for want of room, at most."""
+"""Minimum time between log lines about connections closed because the limit is reached."""
 
 _BACKLOG = 128
 _EXHAUSTED_S = 1.0
@@ -36,7 +37,7 @@ _EXHAUSTED_S = 1.0
 _LOG = logging.getLogger(__name__)
 
 Refusal = Literal["connections", "handshakes"]
-"""Of what there are too many."""
+"""The limit that was reached."""
 
 
 class CannotServe(Exception):
@@ -45,9 +46,11 @@ class CannotServe(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What all clients together may take up. handshake_s: how long a TLS handshake may take. grace_s: and at least may.
+    """Limits for all clients of a server together.
 
-    refused: called for each connection that is closed because a limit was reached.
+    connections: open at the same time. handshakes: TLS handshakes in progress. handshake_s: after so many seconds, a
+    handshake is given up. grace_s: for so many seconds, it is kept even while others wait. refused: called for each
+    connection that is closed because a limit was reached.
     """
 
     connections: int = MOST_CONNECTIONS
@@ -72,7 +75,7 @@ async def listening(
     runner = web.AppRunner(application, access_log=None, shutdown_timeout=STOPPED_S)
     await runner.setup()
     assert runner.server is not None
-    door = _Door(runner.server, context, limits)
+    acceptor = _Acceptor(runner.server, context, limits)
     sockets: list[socket.socket] = []
     tasks: list[asyncio.Task[None]] = []
     try:
@@ -80,10 +83,10 @@ async def listening(
             sockets = await _bound(address)
         except OSError as error:
             raise CannotServe(f"{field} {address}: {error.strerror or error}") from error
-        tasks = [asyncio.create_task(door.let_in(one)) for one in sockets]
+        tasks = [asyncio.create_task(acceptor.accept(one)) for one in sockets]
         yield f"{address.rpartition(':')[0]}:{sockets[0].getsockname()[1]}"
     finally:
-        await _ended([*tasks, *door.handshakes])
+        await _ended([*tasks, *acceptor.handshakes])
         for one in sockets:
             one.close()
         await runner.cleanup()
@@ -113,14 +116,14 @@ async def _ended(tasks: list[asyncio.Task[None]]) -> None:
 
 
 class _Handshake(NamedTuple):
-    """Of a connection that is not in yet. began: by the loop's clock."""
+    """A handshake in progress. began: by the loop's clock."""
 
     protocol: asyncio.Protocol
     began: float
 
 
-class _Door:
-    """Lets connections in. handshakes: those that are not in yet, the oldest first."""
+class _Acceptor:
+    """Accepts connections. handshakes: those in progress, the oldest first."""
 
     def __init__(self, server: web.Server, context: ssl.SSLContext | None, limits: Limits) -> None:
         self.handshakes: dict[asyncio.Task[None], _Handshake] = {}
@@ -129,7 +132,7 @@ class _Door:
         self._limits = limits
         self._warned_at = -WARN_EVERY_S
 
-    async def let_in(self, listener: socket.socket) -> None:
+    async def accept(self, listener: socket.socket) -> None:
         """Accept connections until cancelled."""
         loop = asyncio.get_running_loop()
         while True:

@@ -1,8 +1,8 @@
-"""Log lines: text for a person at a terminal, one JSON object a line for everything else.
+"""Log lines: text for a person at a terminal, one JSON object per line otherwise.
 
-Modules log by the standard library, with what a line is about in `extra`, such as `extra={"pod": pod, "node": node}`.
-Other libraries are logged from level warning on only, whatever our own level: some would print bodies and headers.
-What looks like a token is blotted out of every line, wherever it came from.
+Modules use the standard library's logging, with the subject of a line in `extra`, such as `extra={"pod": pod, "node":
+node}`. Other libraries are logged from level warning on, whatever our own level: some would print bodies and headers.
+Anything that looks like a token is redacted in every line.
 """
 
 import logging

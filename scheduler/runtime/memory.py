@@ -1,6 +1,7 @@
-"""Memory that goes back to the system, as far as the C library keeps what nobody uses any more.
+"""Returns unused memory to the system, as far as the C library keeps it.
 
-Only glibc does so, and only there is anything done. Source: mallopt(3), malloc_trim(3).
+Only glibc does so; elsewhere this does nothing.
+Source: mallopt(3), malloc_trim(3).
 """
 
 import asyncio

@@ -41,7 +41,7 @@ Kind = TypeVar("Kind")
 disable_created_metrics()  # type: ignore[no-untyped-call] # prometheus_client has no types for it
 
 
-class Result(StrEnum):
+class AttemptResult(StrEnum):
     """How an attempt to schedule a pod ended."""
 
     SCHEDULED = "scheduled"
@@ -58,7 +58,7 @@ class Point(StrEnum):
 
 
 class PointStatus(StrEnum):
-    """How a part of an attempt ended, in kube-scheduler's words."""
+    """How a phase of an attempt ended, in kube-scheduler's words."""
 
     SUCCESS = "Success"
     UNSCHEDULABLE = "Unschedulable"
@@ -129,25 +129,27 @@ class CommonMetrics:
         self._points_s = self._points()
         self._violations = self._own(
             "invariant_violations",
-            "Found breaches of what must always hold.",
+            "Violated invariants.",
             "invariant",
         )
         for invariant in get_args(Invariant):
             self._violations[invariant]  # an increase is seen only of what is there before
-        self._rollbacks = self._own("rollbacks", "Attempts whose writes were taken back, by why.", "reason")
-        self._failures = self._own("failed_parts", "Faults of parts of this program, which began again.", "part")
+        self._rollbacks = self._own("rollbacks", "Attempts whose writes were undone, by reason.", "reason")
+        self._failures = self._own(
+            "failed_parts", "Internal errors after which a part of the program restarted.", "part"
+        )
         self._swept = self._own(
             "swept",
-            "Left-over allocations and intents of ours that were removed.",
+            "Leftover allocations and intents that were removed.",
             "leftover",
         )
 
-    def failed(self, part: str) -> None:
-        """A part of the program has failed at what it should not have, and begins again."""
-        self._failures[part].inc()
+    def failed(self, component: str) -> None:
+        """A component of the program has failed unexpectedly, and restarts."""
+        self._failures[component].inc()
 
     def passed(self, profile: str, point: Point, status: PointStatus, duration_s: float) -> None:
-        """A part of an attempt ended."""
+        """A phase of an attempt ended."""
         self._points_s[profile, point, status].observe(duration_s)
 
     def violated(self, invariant: Invariant) -> None:
@@ -174,7 +176,7 @@ class CommonMetrics:
     def _points(self) -> _Children[tuple[str, Point, PointStatus], Histogram]:
         labels = ["extension_point", "status", "profile"]
         name = "framework_extension_point_duration_seconds"
-        metric = self._durations(name, "How long the parts of attempts took.", labels, _doubling(0.0001, 12))
+        metric = self._durations(name, "Duration of the parts of attempts.", labels, _doubling(0.0001, 12))
         return _Children(lambda key: metric.labels(key[1].value, key[2].value, key[0]))
 
     def _durations(self, name: str, text: str, labels: Sequence[str], buckets: Sequence[float]) -> Histogram:
@@ -194,9 +196,9 @@ class Metrics(CommonMetrics):
         self._attempts = self._results()
         self._attempts_s = self._result_durations()
         self._of_pod, self._sli_s = self._per_pod()
-        text = "How long a decision took: filters, devices, scores."
+        text = "Duration of decisions: filters, devices, scores."
         self._algorithm_s = self._durations("scheduling_algorithm_duration_seconds", text, [], _DECISION_S)
-        text = "Pods that came into a queue, by queue and by what brought them there."
+        text = "Pods added to a queue, by queue and event."
         incoming = Counter(
             "scheduler_queue_incoming_pods",
             text,
@@ -205,7 +207,7 @@ class Metrics(CommonMetrics):
         )
         self._incoming = _Children[tuple[str, str], Counter](lambda key: incoming.labels(*key))
 
-    def attempted(self, profile: str, result: Result, duration_s: float) -> None:
+    def attempted(self, profile: str, result: AttemptResult, duration_s: float) -> None:
         """An attempt ended, with its writes where it came to any."""
         self._attempts[profile, result].inc()
         self._attempts_s[profile, result].observe(duration_s)
@@ -223,7 +225,7 @@ class Metrics(CommonMetrics):
         """A pod came into a queue."""
         self._incoming[queue, event].inc()
 
-    def _results(self) -> _Children[tuple[str, Result], Counter]:
+    def _results(self) -> _Children[tuple[str, AttemptResult], Counter]:
         labels = ["result", "profile"]
         metric = Counter(
             "scheduler_schedule_attempts",
@@ -233,23 +235,23 @@ class Metrics(CommonMetrics):
         )
         return _Children(lambda key: metric.labels(key[1].value, key[0]))
 
-    def _result_durations(self) -> _Children[tuple[str, Result], Histogram]:
+    def _result_durations(self) -> _Children[tuple[str, AttemptResult], Histogram]:
         text, labels = (
-            "How long attempts took: decision and binding.",
+            "Duration of attempts: decision and binding.",
             ["result", "profile"],
         )
         metric = self._durations("scheduling_attempt_duration_seconds", text, labels, _doubling(0.001, 15))
         return _Children(lambda key: metric.labels(key[1].value, key[0]))
 
     def _per_pod(self) -> tuple[Histogram, _Children[int, Histogram]]:
-        text = "How many attempts a bound pod took."
+        text = "Attempts per bound pod."
         number = Histogram(
             "scheduler_pod_scheduling_attempts",
             text,
             buckets=_doubling(1, 5),
             registry=self._registry,
         )
-        text = "From when a pod could be tried first until it was bound, by the number of attempts."
+        text = "Time from the first possible attempt to the binding, by number of attempts."
         sli_s = self._durations(
             "pod_scheduling_sli_duration_seconds",
             text,
@@ -266,7 +268,7 @@ def _doubling(first: float, number: int) -> Sequence[float]:
 
 def _in_quarters(bounds: Sequence[float]) -> Sequence[float]:
     """These bounds, and three more up to twice each: what is read from them is at most a quarter too much."""
-    return [bound * part for bound in bounds for part in (1.0, 1.25, 1.5, 1.75)]
+    return [bound * step for bound in bounds for step in (1.0, 1.25, 1.5, 1.75)]
 
 
 _DECISION_S = (*_in_quarters(_doubling(0.0000625, 9)), *_doubling(0.032, 10))
@@ -284,7 +286,7 @@ class _Now(Collector):
         """The metrics, as they are now."""
         try:
             return list(self._now())
-        except Exception:  # noqa: BLE001 - whatever it is, the other metrics can be told
+        except Exception:  # noqa: BLE001 - whatever it is, the other metrics can be exposed
             _LOG.exception("cannot collect the current metrics")
             self._failed("metrics")
             return []
@@ -293,11 +295,11 @@ class _Now(Collector):
 def _of_reading(reading: Reading) -> Iterator[Metric]:
     yield _gauge(
         "scheduler_pending_pods",
-        "Pods that wait, by queue.",
+        "Pending pods, by queue.",
         "queue",
         reading.queues,
     )
-    text = "Unschedulable pods, by the plugin that refused them; a pod counts for each of several."
+    text = "Unschedulable pods, by plugin; a pod counts once for each plugin that refused it."
     unschedulable = GaugeMetricFamily("scheduler_unschedulable_pods", text, labels=("plugin", "profile"))
     for (profile, plugin), number in reading.unschedulable.items():
         unschedulable.add_metric([plugin, profile], number)
@@ -311,7 +313,7 @@ def _of_reading(reading: Reading) -> Iterator[Metric]:
 
 def leading(is_leading: Mapping[str, bool]) -> Metric:
     """Whether this process leads, by the name of the lease."""
-    text = "1 while this process leads, 0 while it stands by, by the name of the lease."
+    text = "1 if this process leads, 0 if it stands by, by lease."
     return _gauge("leader_election_master_status", text, "name", is_leading)
 
 
@@ -322,14 +324,14 @@ def of_watches(watches: Sequence[Watch]) -> Iterator[Metric]:
         return {watch.resource: value(watch) for watch in watches}
 
     label, prefix = "resource", "dra_scheduler_watch"
-    yield _gauge(f"{prefix}_objects", "Objects known.", label, by_resource(lambda w: w.objects))
+    yield _gauge(f"{prefix}_objects", "Cached objects.", label, by_resource(lambda w: w.objects))
     yield _gauge(
         f"{prefix}_refused_objects",
         "Objects that cannot be read.",
         label,
         by_resource(lambda w: w.refused),
     )
-    text = "How long ago the API server was heard: the age of what decisions see."
+    text = "Time since the last message from the API server: the age of the cache."
     yield _gauge(f"{prefix}_silence_seconds", text, label, by_resource(lambda w: w.silence_s))
     yield _gauge(
         f"{prefix}_alive",
@@ -337,11 +339,11 @@ def of_watches(watches: Sequence[Watch]) -> Iterator[Metric]:
         label,
         by_resource(lambda w: float(w.is_alive)),
     )
-    restarts = CounterMetricFamily(f"{prefix}_restarts", "Lists after the first one.", labels=[label])
+    restarts = CounterMetricFamily(f"{prefix}_restarts", "Repeated lists.", labels=[label])
     for watch in watches:
         restarts.add_metric([watch.resource], watch.restarts)
     yield restarts
-    text = "Changes that could not be taken in; the log says why."
+    text = "Changes that could not be processed because of an internal error; see the log."
     failures = CounterMetricFamily(f"{prefix}_failed_changes", text, labels=[label])
     for watch in watches:
         failures.add_metric([watch.resource], watch.failures)
@@ -352,14 +354,14 @@ def _single(reading: Reading) -> Iterator[Metric]:
     prefix = "dra_scheduler"
     yield GaugeMetricFamily(
         f"{prefix}_bindings_in_flight",
-        "Pods being written and bound.",
+        "Pods being bound.",
         value=reading.bindings,
     )
-    text = "Pods that came with a node and without devices, which nobody allocates."
+    text = "Pods created with a node and without devices."
     yield GaugeMetricFamily(f"{prefix}_prescheduled_pods", text, value=reading.prescheduled)
-    text = "Events that were not written because too many waited."
+    text = "Events dropped because too many were waiting."
     yield CounterMetricFamily(f"{prefix}_events_dropped", text, value=reading.events_dropped)
-    text = "Events that the API server did not take."
+    text = "Events that the API server rejected."
     yield CounterMetricFamily(f"{prefix}_events_failed", text, value=reading.events_failed)
 
 

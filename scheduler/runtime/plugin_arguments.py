@@ -1,6 +1,6 @@
-"""Arguments of plugins, by their field names in KubeSchedulerConfiguration, and the plugins that they make.
+"""Arguments of plugins, by their field names in KubeSchedulerConfiguration, and the plugins made from them.
 
-What this program does not do for a plugin is no field here, and so an error that names it.
+Arguments that this program does not implement are not fields here, and so are errors that name them.
 Source: kube-scheduler's apis/config/v1 types_pluginargs.go, defaults.go, validation_pluginargs.go.
 """
 
@@ -62,49 +62,49 @@ class Arguments(Section, ABC):
         """The plugin with these arguments, which may be several values."""
 
 
-class _Resource(Section):
+class _ResourceSpec(Section):
     name: str = Field(min_length=1)
     weight: Weight = 1
 
 
-def _weights(resources: Sequence[_Resource]) -> Mapping[str, int]:
+def _weights(resources: Sequence[_ResourceSpec]) -> Mapping[str, int]:
     return {one.name: one.weight or 1 for one in resources} or CPU_AND_MEMORY
 
 
-def _once(resources: list[_Resource]) -> list[_Resource]:
+def _once(resources: list[_ResourceSpec]) -> list[_ResourceSpec]:
     names_ = [one.name for one in resources]
     if twice := next((name for name in names_ if names_.count(name) > 1), ""):
         raise refused(f"must name {twice} once")
     return resources
 
 
-Resources = Annotated[list[_Resource], AfterValidator(_once)]
+Resources = Annotated[list[_ResourceSpec], AfterValidator(_once)]
 
 
-class _ShapePoint(Section):
+class _UtilizationPoint(Section):
     utilization: int = Field(ge=0, le=MAX_UTILIZATION)
     score: int = Field(ge=0, le=MAX_SHAPE_SCORE)
 
 
-def _rising(shape: list[_ShapePoint]) -> list[_ShapePoint]:
+def _rising(shape: list[_UtilizationPoint]) -> list[_UtilizationPoint]:
     if any(one.utilization >= other.utilization for one, other in pairwise(shape)):
         raise refused("must be sorted by utilization, with no two points at the same")
     return shape
 
 
 class _RequestedToCapacityRatio(Section):
-    shape: Annotated[list[_ShapePoint], Field(min_length=1), AfterValidator(_rising)]
+    shape: Annotated[list[_UtilizationPoint], Field(min_length=1), AfterValidator(_rising)]
 
 
-class _ScoringStrategy(Section):
+class _ScoringStrategyFields(Section):
     type: Literal["LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"]
     resources: Resources = Field(default_factory=list)
     requested_to_capacity_ratio: _RequestedToCapacityRatio | None = None
 
     @model_validator(mode="after")
-    def _has_its_shape(self) -> Self:
-        needs_shape = self.type == "RequestedToCapacityRatio"
-        if needs_shape is not (self.requested_to_capacity_ratio is not None):
+    def _matches_its_type(self) -> Self:
+        needs_points = self.type == "RequestedToCapacityRatio"
+        if needs_points is not (self.requested_to_capacity_ratio is not None):
             raise refused("must have requestedToCapacityRatio if type is RequestedToCapacityRatio, and only then")
         return self
 
@@ -122,7 +122,7 @@ class NodeResourcesFitArgs(Arguments):
 
     ignored_resources: list[LabelKey] = Field(default_factory=list)
     ignored_resource_groups: list[Annotated[str, AfterValidator(_group)]] = Field(default_factory=list)
-    scoring_strategy: _ScoringStrategy | None = None
+    scoring_strategy: _ScoringStrategyFields | None = None
 
     def plugins(self) -> Sequence[Plugin]:
         """The plugin with these arguments."""
@@ -164,7 +164,7 @@ class InterPodAffinityArgs(Arguments):
         return (inter_pod_affinity(self.hard_pod_affinity_weight, ignore_preferred_terms_of_existing_pods=ignores),)
 
 
-class _Constraint(Section):
+class _TopologySpreadConstraint(Section):
     max_skew: int = Field(ge=1)
     topology_key: LabelKey
     when_unsatisfiable: Literal["DoNotSchedule", "ScheduleAnyway"]
@@ -189,7 +189,7 @@ class _Constraint(Section):
 class PodTopologySpreadArgs(Arguments):
     """What spreads pods that do not say how."""
 
-    default_constraints: list[_Constraint] = Field(default_factory=list)
+    default_constraints: list[_TopologySpreadConstraint] = Field(default_factory=list)
     defaulting_type: Literal["", "System", "List"] = "System"
 
     @model_validator(mode="after")
@@ -207,7 +207,7 @@ class PodTopologySpreadArgs(Arguments):
         return (pod_topology_spread(own if self.defaulting_type == "List" else SYSTEM_DEFAULTS),)
 
 
-class _Requirement(Section):
+class _NodeSelectorRequirement(Section):
     key: LabelKey
     operator: Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
     values: list[str] = Field(default_factory=list)
@@ -229,9 +229,9 @@ class _Requirement(Section):
         return Requirement(self.key, self.operator, tuple(self.values))
 
 
-class _Term(Section):
-    match_expressions: list[_Requirement] = Field(default_factory=list)
-    match_fields: list[_Requirement] = Field(default_factory=list)
+class _NodeSelectorTerm(Section):
+    match_expressions: list[_NodeSelectorRequirement] = Field(default_factory=list)
+    match_fields: list[_NodeSelectorRequirement] = Field(default_factory=list)
 
     def term(self) -> Term:
         """As nodes are matched by it."""
@@ -240,7 +240,7 @@ class _Term(Section):
 
 
 class _NodeSelector(Section):
-    node_selector_terms: list[_Term] = Field(min_length=1)
+    node_selector_terms: list[_NodeSelectorTerm] = Field(min_length=1)
 
     def selector(self) -> NodeSelector:
         """As nodes are matched by it."""
@@ -249,7 +249,7 @@ class _NodeSelector(Section):
 
 class _PreferredTerm(Section):
     weight: int = Field(ge=1, le=100)
-    preference: _Term
+    preference: _NodeSelectorTerm
 
 
 class _AddedAffinity(Section):

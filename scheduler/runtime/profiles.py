@@ -1,7 +1,7 @@
 """Profiles in the configuration file, by their field names in KubeSchedulerConfiguration.
 
-Only what this program does can be said: plugins are switched at all points (`multiPoint`), as filters and as scores.
-Every problem names its field.
+The file can only express what this program does: plugins are enabled and disabled at all points (`multiPoint`), as
+filters and as scores. Every problem names its field.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,7 +13,7 @@ from pydantic import AfterValidator, Field
 from allocator.api.findings import FieldError
 from allocator.policies import UnknownPolicy, policy_of
 from allocator.policies.contract import FIRST_FIT
-from scheduler.input.fields import typed
+from scheduler.input.keyword_fields import typed
 from scheduler.plugins.default import PLUGINS
 from scheduler.plugins.dynamic_resources import DYNAMIC_RESOURCES
 from scheduler.plugins.plugin import Plugin
@@ -85,7 +85,7 @@ class PluginSetSection(Section):
             if one.name not in known:
                 yield FieldError(f"{path}.enabled[{position}].name", one.name, _must_be(known, what))
             if one.name in seen:
-                yield FieldError(f"{path}.enabled[{position}].name", one.name, "must be there once")
+                yield FieldError(f"{path}.enabled[{position}].name", one.name, "must be unique")
             seen.add(one.name)
         for position, off in enumerate(self.disabled):
             if off.name not in (ALL, *known):
@@ -165,7 +165,7 @@ class ProfileSection(Section):
             at = f"{path}.pluginConfig[{position}]"
             yield from one.problems(at)
             if one.name in names[:position]:
-                yield FieldError(f"{at}.name", one.name, "must be there once")
+                yield FieldError(f"{at}.name", one.name, "must be unique")
 
     def profile(self, policy: str) -> Profile:
         """What comes out of it. policy: where the profile names none. Raises InvalidProfile."""

@@ -1,12 +1,12 @@
-"""Reports how attempts go, what was swept, and what failed or must never be: in logs and metrics."""
+"""Reports attempts, removed leftovers, internal errors and violated invariants in logs and metrics."""
 
 import logging
 
-from scheduler.attempt.decision import Decision, Outcome
+from scheduler.attempt.decision import AttemptOutcome, Decision
 from scheduler.attempt.listener import Listener
 from scheduler.attempt.step import Point
-from scheduler.cache.events import Undecoded
-from scheduler.client.resources import Resource
+from scheduler.cache.watch_events import Undecoded
+from scheduler.client.api_resources import Resource
 from scheduler.repair.sweep import Leftover
 from scheduler.runtime import metrics
 from scheduler.runtime.metrics import CommonMetrics
@@ -26,11 +26,11 @@ class Reporter(Listener):
         _LOG.info(message, extra={"pod": str(decision.pod), "node": decision.node})
 
     def passed(self, decision: Decision, point: Point, *, is_done: bool, duration_s: float) -> None:
-        """A part of the attempt ended."""
+        """A phase of the attempt ended."""
         status = metrics.PointStatus.SUCCESS if is_done else metrics.PointStatus.ERROR
         self._metrics.passed(decision.pod.scheduler_name, metrics.Point(point), status, duration_s)
 
-    def rolled_back(self, decision: Decision, outcome: Outcome) -> None:
+    def rolled_back(self, decision: Decision, outcome: AttemptOutcome) -> None:
         """What the attempt wrote was taken back."""
         kind = type(outcome).__name__.lower()
         reason = getattr(outcome, "reason", kind)
@@ -44,9 +44,9 @@ class Reporter(Listener):
     def undecoded(self, resource: Resource, found: Undecoded) -> None:
         """An object cannot be decoded, for another reason than before; the reflector has logged it."""
 
-    def failed(self, part: str) -> None:
-        """A part of the program has raised what it should not have, which is logged; it begins again."""
-        self._metrics.failed(part)
+    def failed(self, component: str) -> None:
+        """A component of the program has failed unexpectedly; the failure is logged, and it restarts."""
+        self._metrics.failed(component)
 
     def violated(self, violation: Violation) -> None:
         """What must never be is so, and was so a moment ago; reported once for as long as it lasts."""

@@ -1,7 +1,7 @@
-"""A program that works on a cluster until it is stopped: its connection, its signals, its exit code.
+"""Runs a program for a cluster until it is stopped: its connection, signals and exit code.
 
-SIGTERM and SIGINT end it in order. Whatever breaks for good ends it with a message and status 1: it is made to be
-started again.
+SIGTERM and SIGINT end it in order. An unrecoverable error ends it with a message and status 1; it is meant to be
+restarted.
 """
 
 import asyncio

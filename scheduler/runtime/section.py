@@ -1,11 +1,11 @@
-"""The base of what stands in a configuration file: strict, in camel case, and described by the docstrings of fields."""
+"""The base class of configuration objects: strict, in camel case, described by the docstrings of fields."""
 
 from pydantic import ConfigDict
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
 from allocator.api import names
-from scheduler.input.fields import Fields
+from scheduler.input.keyword_fields import Fields
 
 
 def _spelled(name: str) -> str:

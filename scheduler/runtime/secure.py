@@ -1,6 +1,6 @@
-"""How probes and metrics are served where others than this machine can reach them: HTTPS, and who may read what.
+"""How probes and metrics are served outside loopback: HTTPS, and authorization.
 
-On loopback without a certificate it is plain HTTP, and everybody on the machine may read.
+On loopback without a certificate they are served over plain HTTP, and everybody on the machine may read them.
 """
 
 import ssl

@@ -1,6 +1,6 @@
-"""A certificate for who gave none: made at the start, in memory, of an authority that nobody knows.
+"""A self-signed certificate, made in memory at the start, if none is configured.
 
-It keeps what is said from others' ears; whom one talks to it cannot prove. kube-scheduler does the same.
+It encrypts, but does not prove the identity of the server. kube-scheduler does the same.
 """
 
 import os

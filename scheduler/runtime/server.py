@@ -1,9 +1,9 @@
-"""The verbs over HTTP: TLS, who may call, how large a call may be, how many at once, how long.
+"""Serves verbs over HTTP: TLS, allowed clients, and limits of size, concurrency and time.
 
-A body is read when its caller is known by name, and only while all bodies together leave room for it.
+A body is read only after its caller is identified, and only while all bodies together fit into the memory limit.
 
-A call that cannot be answered gets a status other than 200, with the reason in the program's own form. No client is
-shown a traceback.
+A call that cannot be answered gets a status other than 200, with the reason in the program's own format. No client sees
+a traceback.
 """
 
 import asyncio
@@ -95,7 +95,7 @@ def _handler(name: str, verb: Verb, served: ServedVerbs, room: "_Room") -> Handl
             with room.of(request):
                 found = verb(await _body(request, served.read_s))
                 answer = _answer(200, found if isinstance(found, bytes) else await found)
-        except _Refused as refused:
+        except _RefusedCall as refused:
             answer = _answer(refused.status, served.error(refused.reason))
         except Malformed as problem:
             answer = _answer(400, served.error(str(problem)))
@@ -110,7 +110,7 @@ def _handler(name: str, verb: Verb, served: ServedVerbs, room: "_Room") -> Handl
     return handle
 
 
-class _Refused(Exception):
+class _RefusedCall(Exception):
     """A call is not answered."""
 
     def __init__(self, status: int, reason: str) -> None:
@@ -127,10 +127,10 @@ class _Room:
 
     @contextmanager
     def of(self, request: web.Request) -> Iterator[None]:
-        """Room for the body of the call, while the context is open. Raises _Refused."""
+        """Room for the body of the call, while the context is open. Raises _RefusedCall."""
         needed = _largest_of(request)
         if needed > self._left:
-            raise _Refused(503, f"the calls in progress already use the limit of {self._most} bytes")
+            raise _RefusedCall(503, f"the calls in progress already use the limit of {self._most} bytes")
         self._left -= needed
         try:
             yield
@@ -139,40 +139,40 @@ class _Room:
 
 
 def _largest_of(request: web.Request) -> int:
-    """How many bytes the body may come to. Raises _Refused where they are too many."""
+    """How many bytes the body may come to. Raises _RefusedCall where they are too many."""
     length = request.content_length
     if length is not None and length > LARGEST_BODY:
         raise _too_large()
     return LARGEST_BODY if length is None or "Content-Encoding" in request.headers else length
 
 
-def _too_large() -> _Refused:
-    return _Refused(413, f"the body is larger than {LARGEST_BODY} bytes")
+def _too_large() -> _RefusedCall:
+    return _RefusedCall(413, f"the body is larger than {LARGEST_BODY} bytes")
 
 
 def _check(request: web.Request, served: ServedVerbs, under_way: int) -> None:
-    """Raises _Refused where the caller may not call, or not now."""
+    """Raises _RefusedCall where the caller may not call, or not now."""
     if served.clients:
         certificate = request.get_extra_info("peercert")
         if not is_allowed(certificate, served.clients):
             names = ", ".join(names_in(certificate)) or "no name"
             _LOG.warning("rejected a client: none of its names is allowed", extra={"names": names})
-            raise _Refused(403, f"the client's certificate has {names}, none of which is allowed")
+            raise _RefusedCall(403, f"the client's certificate has {names}, none of which is allowed")
     if under_way > served.most_calls:
-        raise _Refused(503, f"{served.most_calls} calls of this verb are already in progress")
+        raise _RefusedCall(503, f"{served.most_calls} calls of this verb are already in progress")
 
 
 async def _body(request: web.Request, timeout_s: float) -> bytes:
-    """Raises _Refused."""
+    """Raises _RefusedCall."""
     try:
         async with asyncio.timeout(timeout_s):
             return await request.read()
     except TimeoutError as error:
-        raise _Refused(408, f"the body did not arrive within {timeout_s:g} s") from error
+        raise _RefusedCall(408, f"the body did not arrive within {timeout_s:g} s") from error
     except web.HTTPRequestEntityTooLarge as error:
         raise _too_large() from error
     except (web.RequestPayloadError, ConnectionError) as error:
-        raise _Refused(400, f"the body cannot be read: {error}") from error
+        raise _RefusedCall(400, f"the body cannot be read: {error}") from error
 
 
 def _answer(status: int, body: bytes) -> web.Response:

@@ -1,9 +1,9 @@
-"""TLS from files that may change while the program runs, and who may call.
+"""TLS from files that may change while the program runs, and the allowed clients.
 
-Every connection gets what the files hold when it is opened: certificates are renewed without a restart. A file that
-cannot be used after a change leaves the previous one in use, and is logged. Where clients have to show a
-certificate, one of its names has to be on the list as well: whoever else has one of the same authority is refused.
-No session is resumed: an authority that is no longer trusted vouches for nobody who was let in before.
+Every new connection uses the current files: certificates are renewed without a restart. If a changed file cannot be
+used, the previous one stays in use, and an error is logged. If clients have to present a certificate, one of its names
+has to be in the list, too: other certificates of the same CA are rejected. No session is resumed, so that a CA that is
+no longer trusted cannot admit anybody.
 """
 
 import logging
@@ -40,7 +40,7 @@ class Certificates:
         self._newest = _context(files)
         self._trouble = ""
         self.context = _context(files)
-        self.context.sslobject_class = _Connection
+        self.context.sslobject_class = _TlsConnection
         self.context.sni_callback = self._choose
 
     @property
@@ -69,7 +69,7 @@ class Certificates:
             _LOG.info("reloaded certificates", extra={"file": str(self._files.certificate)})
 
 
-class _Connection(ssl.SSLObject):
+class _TlsConnection(ssl.SSLObject):
     """A connection whose client hears why its certificate is refused, as does who reads the log."""
 
     _refusal: ssl.SSLError | None = None

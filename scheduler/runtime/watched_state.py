@@ -1,4 +1,4 @@
-"""What is watched: the reflectors of all kinds that a decision looks at."""
+"""The reflectors of all kinds that decisions read."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -9,14 +9,12 @@ from allocator.api import TaintRule
 from allocator.model import DeviceClass, Node, Slice
 from scheduler.cache import kinds
 from scheduler.cache.decoding import holds_nothing
-from scheduler.cache.events import Decoder, Found, Holder
 from scheduler.cache.held import held_by_claim, held_by_pod
 from scheduler.cache.kinds import WatchedClaim
 from scheduler.cache.reflector import Reflector
+from scheduler.cache.watch_events import Decoder, Found, Holder
 from scheduler.cache.watcher import Watcher
-from scheduler.client.connection import Connection
-from scheduler.client.discovery import Served
-from scheduler.client.resources import (
+from scheduler.client.api_resources import (
     ATTACHMENTS,
     CSI_CAPACITIES,
     CSI_DRIVERS,
@@ -33,6 +31,8 @@ from scheduler.client.resources import (
     VOLUMES,
     Resource,
 )
+from scheduler.client.connection import Connection
+from scheduler.client.discovery import Served
 from scheduler.core_v1.namespace import Namespace
 from scheduler.core_v1.pod import Pod
 

@@ -1,4 +1,4 @@
-"""The state of the watches for metrics and probes."""
+"""The state of the watches, for metrics and probes."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any

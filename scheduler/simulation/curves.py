@@ -1,7 +1,8 @@
-"""Curves over what has arrived: allocated share and fragmentation at each percent of the capacity that was asked for.
+"""Curves over the arrivals: allocated share and fragmentation at each percent of the capacity that was requested.
 
 Column c of a curve is the mean over the arrivals at which the amount that has arrived, in percent of the capacity,
-rounds to c (half to even); each value is rounded to two places first, and so is the mean. Refused pods have arrived.
+rounds to c (half to even). Each value is rounded to two places first, and so is the mean. Refused pods count as
+arrived.
 Source: the analysis of "Beware of Fragmentation" (USENIX ATC 2023), which the recorded curves come from.
 """
 

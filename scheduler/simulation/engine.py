@@ -10,22 +10,47 @@ from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
 from itertools import count
 
-from allocator.model import Claim, Slice
+from allocator.features.device_taints import tolerates
+from allocator.model import Claim, Node, Slice
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.schedule_result import Failed, NotPlaced, Placed
-from scheduler.offline.placement import Look, PlacedPod, Placement, UnplacedPod
+from scheduler.offline.placement import NO_NODE, Look, PlacedPod, Placement, UnplacedPod
 from scheduler.plugins.plugin import Reason
 from scheduler.queue.queue import PodBackoff, PodPlace, Queue, QueuedPod
-from scheduler.simulation.events import Event, NodeAppears, NodeGoes, PodArrives, PodGoes, SliceAppears, SliceGoes
-from scheduler.state.changes import ClaimChanged, NodeChanged, PodChanged, SliceChanged
-from scheduler.state.changes import Event as Change
+from scheduler.simulation.changes import belongs_to_node
+from scheduler.simulation.events import (
+    ClassAppears,
+    Event,
+    NodeAppears,
+    NodeDrains,
+    NodeGoes,
+    PodArrives,
+    PodGoes,
+    RuleAppears,
+    SliceAppears,
+    SliceGoes,
+)
+from scheduler.simulation.jobs import unscheduled
+from scheduler.state.cluster_changes import (
+    ClaimChanged,
+    ClassChanged,
+    NodeChanged,
+    PodChanged,
+    SliceChanged,
+    TaintRulesChanged,
+)
+from scheduler.state.cluster_changes import Event as Change
+
+_HARDWARE = (NodeAppears, NodeGoes, SliceAppears, SliceGoes, ClassAppears)
+_NO_EXECUTE = "NoExecute"
 
 
 @dataclass(frozen=True, slots=True)
 class Attempted:
     """What became of a pod at a moment. node: empty where it got none. attempt: which one it was, from 1.
 
-    reasons: why it got none, of all nodes together. failure: why nothing can be decided, or the pod is not tried.
+    reasons: why it got none, of all nodes together; message: the same in words. failure: why nothing can be decided, or
+    the pod is not tried.
     """
 
     time_s: float
@@ -33,7 +58,34 @@ class Attempted:
     attempt: int
     node: str = ""
     reasons: frozenset[Reason] = frozenset()
+    message: str = ""
     failure: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _PodEnds:
+    """The pod of that uid has run for its duration."""
+
+    uid: str
+
+
+class Follower:
+    """Somebody who follows a run; every method may be left as it is."""
+
+    def at(self, time_s: float) -> None:
+        """The clock is about to go to that time; until then nothing changes."""
+
+    def arrived(self, pod: Pod) -> None:
+        """A pod is created; an evicted one was before."""
+
+    def left(self, pod: Pod) -> None:
+        """A pod has ended, or was deleted."""
+
+    def evicted(self, pod: Pod) -> None:
+        """A pod has lost its node, and waits for another one."""
+
+    def hardware_changed(self) -> None:
+        """Nodes or slices have come, gone or changed."""
 
 
 class Simulation:
@@ -43,16 +95,26 @@ class Simulation:
     does not, it is given up.
     """
 
-    def __init__(self, placement: Placement, on_decision: Callable[[Attempted], None], *, retries: bool = True) -> None:
+    def __init__(
+        self,
+        placement: Placement,
+        on_decision: Callable[[Attempted], None],
+        follower: Follower | None = None,
+        *,
+        retries: bool = True,
+    ) -> None:
         self.now = 0.0
         self.placed: dict[str, PlacedPod] = {}
         self._placement = placement
         self._cluster = placement.cluster
         self._on_decision = on_decision
+        self._watcher = follower or Follower()
         self._retries = retries
         self._durations: dict[str, float] = {}
+        self._ends: dict[str, int] = {}
+        self._on_node: dict[str, dict[str, None]] = {}
         self._slices: dict[str, Slice] = {}
-        self._events: list[tuple[float, int, Event]] = []
+        self._events: list[tuple[float, int, Event | _PodEnds]] = []
         self._numbers = count()
         self._queue = Queue(0.0, gate=lambda _: "", on_move=lambda _place, _why: None, backoff=PodBackoff())
 
@@ -60,19 +122,28 @@ class Simulation:
         """How many pods wait."""
         return sum(self._queue.pending().values())
 
+    def adopt(self, pod: Pod) -> None:
+        """The pod is on its node from the start, and may be evicted from it, or deleted."""
+        look = self._placement.look(pod)
+        self._keep(PlacedPod(look.pod or pod, look.claims, pod.node_name))
+
     def run(self, events: Iterable[tuple[float, Event]]) -> None:
         """Let the events happen at their times, in seconds, and all that follows from them.
 
         It ends when nothing more happens: pods that only an event could help are left waiting.
         Cost: O(events) decisions, and those of pods that events may help.
         """
-        for time_s, event in events:
-            self._events.append((time_s, next(self._numbers), event))
+        for time_s, given in events:
+            self._events.append((time_s, next(self._numbers), given))
         heapify(self._events)
         while (moment := self._next_moment()) is not None:
+            self._watcher.at(max(self.now, moment))
             self.now = max(self.now, moment)
             while self._events and self._events[0][0] <= self.now:
-                self._happen(heappop(self._events)[2])
+                _, number, event = heappop(self._events)
+                self._happen(number, event)
+                if isinstance(event, _HARDWARE):
+                    self._watcher.hardware_changed()
             while entry := self._queue.pop(self.now):
                 self._attempt(entry)
 
@@ -87,56 +158,78 @@ class Simulation:
     # -- decisions
 
     def _attempt(self, entry: QueuedPod) -> None:
-        look = self._placement.look(entry.pod)
+        look = self._look(entry.pod)
         match look.result or self._placement.decide(look):
             case Placed() as chosen:
                 self._commit(entry, look, chosen)
-            case NotPlaced() as refused:
-                self._tell(entry, reasons=refused.refusal.reasons)
+            case NotPlaced(refusal):
+                self._report(entry, reasons=refusal.reasons, message=refusal.message)
                 if self._retries:
-                    self._queue.refused(entry.pod.uid, refused.refusal, self.now)
+                    self._queue.refused(entry.pod.uid, refusal, self.now)
                 else:
                     self._queue.done(entry.pod.uid)
             case Failed(reason) | UnplacedPod(reason=reason):
-                self._tell(entry, failure=reason)
+                self._report(entry, failure=reason)
                 self._queue.done(entry.pod.uid)
             case PlacedPod() as placed:
-                self.placed[entry.pod.uid] = placed
+                self._keep(placed)
                 self._queue.done(entry.pod.uid)
+                self._report(entry, node=placed.node)
+
+    def _look(self, pod: Pod) -> Look:
+        """What is to be placed of the pod. Without any node it is refused like others, and waits for one to join."""
+        look = self._placement.look(pod)
+        if isinstance(look.result, UnplacedPod) and look.result.reason == NO_NODE:
+            return replace(look, result=None)
+        return look
 
     def _commit(self, entry: QueuedPod, look: Look, chosen: Placed) -> None:
         uid = entry.pod.uid
-        placed = self.placed[uid] = self._placement.commit(look, chosen)
+        placed = self._placement.commit(look, chosen)
+        self._keep(placed)
         self._queue.done(uid)
-        self._tell(entry, node=chosen.node)
+        self._report(entry, node=chosen.node)
         self._note(PodChanged(entry.pod, replace(entry.pod, node_name=placed.node)))
-        if (duration := self._durations.pop(uid, None)) is not None:
-            heappush(self._events, (self.now + duration, next(self._numbers), PodGoes(uid)))
+        if (duration := self._durations.get(uid)) is not None:
+            self._ends[uid] = number = next(self._numbers)
+            heappush(self._events, (self.now + duration, number, _PodEnds(uid)))
 
-    def _tell(
-        self, entry: QueuedPod, *, node: str = "", reasons: frozenset[Reason] = frozenset(), failure: str = ""
+    def _keep(self, placed: PlacedPod) -> None:
+        assert placed.pod is not None
+        self.placed[placed.pod.uid] = placed
+        self._on_node.setdefault(placed.node, {})[placed.pod.uid] = None
+
+    def _report(
+        self,
+        entry: QueuedPod,
+        *,
+        node: str = "",
+        reasons: frozenset[Reason] = frozenset(),
+        message: str = "",
+        failure: str = "",
     ) -> None:
-        self._on_decision(Attempted(self.now, entry.pod, entry.attempts, node, reasons, failure))
+        self._on_decision(Attempted(self.now, entry.pod, entry.attempts, node, reasons, message, failure))
 
     # -- events
 
-    def _happen(self, event: Event) -> None:
+    def _happen(self, number: int, event: "Event | _PodEnds") -> None:  # noqa: C901 - one case for each event
         match event:
             case PodArrives(pod, duration_s):
                 if duration_s is not None:
                     self._durations[pod.uid] = duration_s
+                self._watcher.arrived(pod)
                 self._queue.add(pod, self.now)
             case PodGoes(uid):
-                for change in self._go(uid):
-                    self._note(change)
+                self._go(uid)
+            case _PodEnds(uid):
+                if self._ends.get(uid) == number:  # one that was evicted meanwhile starts anew
+                    self._go(uid)
             case NodeAppears(node):
-                old = self._cluster.node(node.name)
-                self._cluster.set_node(node)
-                self._note(NodeChanged(old, node))
+                self._node_appears(node)
             case NodeGoes(name):
-                old = self._cluster.node(name)
-                self._cluster.remove_node(name)
-                self._note(NodeChanged(old, None))
+                self._node_goes(name)
+            case NodeDrains(name):
+                self._evict(pod for pod in self._pods_on(name) if not belongs_to_node(pod))
             case SliceAppears(new):
                 self._cluster.set_slice(new)
                 self._note(SliceChanged(self._slices.get(new.name), new))
@@ -144,17 +237,69 @@ class Simulation:
             case SliceGoes(name):
                 self._cluster.remove_slice(name)
                 self._note(SliceChanged(self._slices.pop(name, None), None))
+            case ClassAppears(new_class):
+                self._cluster.set_class(new_class)
+                self._note(ClassChanged(None, new_class))
+            case RuleAppears(rule):
+                self._cluster.set_taint_rule(rule)
+                self._note(TaintRulesChanged())
 
-    def _go(self, uid: str) -> Iterator[Change]:
-        """The pod is gone; what that changes for others."""
+    def _node_appears(self, node: Node) -> None:
+        old = self._cluster.node(node.name)
+        self._cluster.set_node(node)
+        self._note(NodeChanged(old, node))
+        if taints := [taint for taint in node.taints if taint.effect == _NO_EXECUTE]:
+            self._evict(
+                pod
+                for pod in self._pods_on(node.name)
+                if not all(tolerates(pod.tolerations, taint) for taint in taints)
+            )
+
+    def _node_goes(self, name: str) -> None:
+        pods = list(self._pods_on(name))
+        old = self._cluster.node(name)
+        self._cluster.remove_node(name)
+        self._note(NodeChanged(old, None))
+        for pod in filter(belongs_to_node, pods):
+            self._go(pod.uid)
+        self._evict(pod for pod in pods if not belongs_to_node(pod))
+
+    def _pods_on(self, node: str) -> Iterator[Pod]:
+        for uid in tuple(self._on_node.get(node, ())):
+            pod = self.placed[uid].pod
+            assert pod is not None
+            yield pod
+
+    def _evict(self, pods: Iterable[Pod]) -> None:
+        """The pods lose their node and the claims that were made for them; their controllers make them anew."""
+        evicted = list(pods)
+        for pod in evicted:
+            self._ends.pop(pod.uid, None)
+            self._release(self.placed[pod.uid])
+        for pod in evicted:
+            self._watcher.evicted(pod)
+            self._queue.add(unscheduled(pod), self.now)
+
+    def _go(self, uid: str) -> None:
+        """The pod is gone, and what it had is free for others."""
         self._durations.pop(uid, None)
-        placed = self.placed.pop(uid, None)
-        if placed is None or placed.pod is None:
+        self._ends.pop(uid, None)
+        if placed := self.placed.get(uid):
+            assert placed.pod is not None
+            self._release(placed)
+            self._watcher.left(placed.pod)
+        elif waiting := self._queue.get(uid):
             self._queue.remove(uid)
-            return
+            self._watcher.left(waiting.pod)
+
+    def _release(self, placed: PlacedPod) -> None:
+        assert placed.pod is not None
+        del self.placed[placed.pod.uid]
+        del self._on_node[placed.node][placed.pod.uid]
         freed = self._placement.release(placed)
-        yield PodChanged(replace(placed.pod, node_name=placed.node), None)
-        yield from (_freed(claim) for claim in freed)
+        self._note(PodChanged(replace(placed.pod, node_name=placed.node), None))
+        for claim in freed:
+            self._note(_freed(claim))
 
     def _note(self, change: Change) -> None:
         self._queue.on_event(change, self.now)

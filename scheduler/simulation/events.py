@@ -1,8 +1,9 @@
-"""What happens to a simulated cluster from outside."""
+"""Events of a simulated cluster."""
 
 from dataclasses import dataclass
 
-from allocator.model import Node, Slice
+from allocator.api import TaintRule
+from allocator.model import DeviceClass, Node, Slice
 from scheduler.core_v1.pod import Pod
 
 
@@ -23,14 +24,24 @@ class PodGoes:
 
 @dataclass(frozen=True, slots=True)
 class NodeAppears:
-    """A node joins, or is as told from now on: tainted, cordoned, with more or less to give."""
+    """A node joins, or is as described from now on: tainted, cordoned, with more or less to give.
+
+    Pods that do not tolerate its NoExecute taints are evicted at once.
+    """
 
     node: Node
 
 
 @dataclass(frozen=True, slots=True)
 class NodeGoes:
-    """The node of that name is gone; pods that are on it stay as they are until they go."""
+    """The node of that name is gone, and its pods are evicted."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeDrains:
+    """The pods of the node of that name are evicted."""
 
     name: str
 
@@ -44,9 +55,25 @@ class SliceAppears:
 
 @dataclass(frozen=True, slots=True)
 class SliceGoes:
-    """The slice of that name is gone."""
+    """The slice of that name is gone; pods keep the devices that they have."""
 
     name: str
 
 
-Event = PodArrives | PodGoes | NodeAppears | NodeGoes | SliceAppears | SliceGoes
+@dataclass(frozen=True, slots=True)
+class ClassAppears:
+    """A class is created, or has changed."""
+
+    device_class: DeviceClass
+
+
+@dataclass(frozen=True, slots=True)
+class RuleAppears:
+    """A DeviceTaintRule is created, or has changed; pods keep the devices that they have."""
+
+    rule: TaintRule
+
+
+Event = (
+    PodArrives | PodGoes | NodeAppears | NodeGoes | NodeDrains | SliceAppears | SliceGoes | ClassAppears | RuleAppears
+)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from allocator.gates import CONSUMABLE_CAPACITY, DEFAULT_RELEASE, Features
 from allocator.policies.contract import Policy
 from scheduler.input.inventory import Inventory
-from scheduler.offline.claims import Claims
+from scheduler.offline.input_claims import Claims
 from scheduler.offline.placement import Placement
 from scheduler.offline.snapshot_cluster import cluster_of
 from scheduler.plugins.profile import ALL, PluginSet, PluginSets, Profile, plugins_of

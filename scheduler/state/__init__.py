@@ -1,1 +1,1 @@
-"""The cluster as decisions see it: nodes, pods, claims and slices, and what was decided since they were watched."""
+"""The cluster as decisions see it: nodes, pods, claims, slices and volumes, as watched and as reserved since."""

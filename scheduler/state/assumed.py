@@ -1,7 +1,7 @@
-"""Objects as the watch shows them, and as a decision has changed them and no write has yet.
+"""Objects as the watch shows them, and as decisions have changed them before the write.
 
-What a decision assumes of an object counts while the watch shows the version that it was assumed of: with the next one
-the watch knows better, whether the write has come to it or somebody else's has.
+An assumed change counts while the watch shows the version that it is based on. With the next version the watch knows
+better, whether it contains our write or somebody else's.
 Source: kube-scheduler's volume binder, its assume cache.
 """
 

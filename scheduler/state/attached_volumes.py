@@ -1,4 +1,4 @@
-"""How many volumes of each CSI driver a node has, each counted once: those of its pods, and those that are attached.
+"""The number of volumes of each CSI driver on a node, each counted once: those of its pods, and attached ones.
 
 Source: kube-scheduler's plugin NodeVolumeLimits.
 """

@@ -1,4 +1,4 @@
-"""What follows from single rows of the nodes' columns: kept, and worked out anew for the rows that have changed."""
+"""Values derived from single rows of the nodes' columns: cached, and computed again for rows that have changed."""
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
@@ -47,7 +47,7 @@ class ByRow:
         """
         kept = self._kept.get(key, words, lambda: _Values(work_out(np.arange(len(self._last))), self._changes))
         if kept.seen != self._changes:
-            rows = np.flatnonzero(self._last > kept.seen)
+            rows = (self._last > kept.seen).nonzero()[0]
             kept.values[rows] = work_out(rows)
             kept.seen = self._changes
         return kept.values

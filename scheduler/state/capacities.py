@@ -1,7 +1,7 @@
 """How large a volume of a class can be on which nodes, from CSIStorageCapacities.
 
-Drivers on nodes publish one for each node: what is asked for again is remembered until a capacity of the class, or a
-label of a node, changes.
+Drivers publish one object for each node. Answers are remembered until a capacity of the class, or a label of a node,
+changes.
 """
 
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Disks that pods name themselves, and the nodes where a pod would share one that cannot be shared.
+"""Disks that pods name directly, and the nodes where a pod would share one that cannot be shared.
 
 Source: kube-scheduler's plugin VolumeRestrictions.
 """

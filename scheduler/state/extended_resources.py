@@ -1,7 +1,7 @@
-"""Extended resources of pods to claims: which pods ask for them, and what nodes have to give them by claim.
+"""Extended resources of pods as claims: which pods request them, and which nodes provide them by claim.
 
-A node whose device plugin offers a resource needs no claim for it, so what the claim asks for may differ from node to
-node; its name is the same everywhere, and the same on every attempt, so that two attempts make no two claims.
+A node whose device plugin offers a resource needs no claim for it, so the requests of the claim may differ from node to
+node. Its name is the same on all nodes and in all attempts, so that two attempts do not create two claims.
 Source: KEP-5004; extendeddynamicresources.go of Kubernetes' scheduler plugin.
 Differs from kube-scheduler, which lets the API server generate the name.
 """
@@ -25,7 +25,7 @@ from allocator.pods.extended_resources import (
 from allocator.search.rules import Mask
 from scheduler.core_v1.pod import Pod
 from scheduler.state.masks import mask_of
-from scheduler.state.nodes import NodeInfos
+from scheduler.state.node_infos import NodeInfos
 
 VERSION = "resource.k8s.io/v1"
 """Of the claims that are made."""

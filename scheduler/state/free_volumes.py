@@ -1,18 +1,23 @@
-"""Volumes that claims could get: those that are meant for nobody, by what they are like, and those meant for a claim.
+"""Volumes that claims could get: free ones, grouped by their properties, and those reserved for a claim.
 
-Free volumes that are alike and reached from the same nodes are one group, so that a question costs as much as there are
-groups; which nodes reach one is worked out once, until labels of nodes change.
+Free volumes with equal properties that the same nodes reach are one group, so the cost grows with the number of groups.
+The nodes that reach a group are computed once, until labels of nodes change.
+Groups that few nodes reach, such as local volumes, are indexed by node.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from allocator.model import NodeSelector
-from allocator.search.rules import Mask
+from allocator.search.rules import Mask, bits
 from scheduler.core_v1.persistent_volume import AVAILABLE, PersistentVolume
+from scheduler.state.masks import union
 from scheduler.state.node_labels import NodeLabels
 from scheduler.state.storage_objects import ClaimKey
+
+FEW_NODES = 8
+"""A group that at most so many nodes reach lies by node."""
 
 
 class Likeness(NamedTuple):
@@ -24,17 +29,93 @@ class Likeness(NamedTuple):
     attributes_class: str
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Group:
-    """Free volumes by name, and the nodes that reach them. version: of the labels that the nodes were found by."""
+    """Free volumes by name, and the nodes that reach them. position: among those that are alike, the earlier first."""
 
     affinity: NodeSelector | None
+    position: int
     volumes: dict[str, PersistentVolume] = field(default_factory=dict)
     nodes: Mask = 0
-    version: int = -1
 
 
-_Groups = dict[NodeSelector | None, Group]
+class AlikeVolumes:
+    """Free volumes that are alike. labels: of the nodes."""
+
+    def __init__(self, labels: NodeLabels) -> None:
+        self._labels = labels
+        self._version = -1
+        self._groups: dict[NodeSelector | None, Group] = {}
+        self._made = 0
+        self._of_many: dict[int, Group] = {}
+        self._by_node: dict[int, dict[int, Group]] = {}
+        self._near: Mask = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._groups)
+
+    def groups(self) -> Iterable[Group]:
+        """All groups. Cost: O(groups), where labels of nodes have changed."""
+        self._catch_up()
+        return self._groups.values()
+
+    def reached(self) -> Mask:
+        """The nodes that reach one of the volumes."""
+        self._catch_up()
+        return self._near | union(group.nodes for group in self._of_many.values())
+
+    def on(self, number: int) -> PersistentVolume | None:
+        """The first of the volumes that the node reaches, None where it reaches none."""
+        self._catch_up()
+        groups = [group for group in self._of_many.values() if group.nodes >> number & 1]
+        groups += self._by_node.get(number, {}).values()
+        first = min(groups, key=lambda group: group.position, default=None)
+        return first.volumes[min(first.volumes)] if first else None
+
+    def put(self, volume: PersistentVolume) -> None:
+        """One more."""
+        group = self._groups.get(volume.affinity)
+        if group is None:
+            self._made += 1
+            group = self._groups[volume.affinity] = Group(volume.affinity, self._made)
+            if self._version == self._labels.version:
+                self._place(group)
+        group.volumes[volume.name] = volume
+
+    def take(self, volume: PersistentVolume) -> None:
+        """The volume, which was put, is not free any more."""
+        group = self._groups[volume.affinity]
+        del group.volumes[volume.name]
+        if not group.volumes:
+            del self._groups[volume.affinity]
+            self._displace(group)
+
+    def _catch_up(self) -> None:
+        if self._version != self._labels.version:
+            self._version, self._near = self._labels.version, 0
+            self._of_many, self._by_node = {}, {}
+            for group in self._groups.values():
+                self._place(group)
+
+    def _place(self, group: Group) -> None:
+        labels, affinity = self._labels, group.affinity
+        group.nodes = labels.all if affinity is None else labels.selected(affinity)
+        if group.nodes.bit_count() > FEW_NODES:
+            self._of_many[group.position] = group
+            return
+        self._near |= group.nodes
+        for number in bits(group.nodes):
+            self._by_node.setdefault(number, {})[group.position] = group
+
+    def _displace(self, group: Group) -> None:
+        if self._of_many.pop(group.position, None) is not None:
+            return
+        for number in bits(group.nodes):
+            others = self._by_node[number]
+            others.pop(group.position)
+            if not others:
+                del self._by_node[number]
+                self._near &= ~(1 << number)
 
 
 class FreeVolumes:
@@ -43,7 +124,7 @@ class FreeVolumes:
     def __init__(self, labels: NodeLabels) -> None:
         self._labels = labels
         self._known: dict[str, PersistentVolume] = {}
-        self._groups: dict[str, dict[Likeness, _Groups]] = {}
+        self._alike: dict[str, dict[Likeness, AlikeVolumes]] = {}
         self._meant: dict[ClaimKey, dict[str, PersistentVolume]] = {}
 
     def set(self, name: str, volume: PersistentVolume | None) -> None:
@@ -58,24 +139,18 @@ class FreeVolumes:
         """The volumes of that claim, or of another one of its name."""
         return iter(self._meant.get(claim, {}).values())
 
-    def likenesses(self, storage_class: str) -> list[Likeness]:
-        """Of the free volumes of the class, the smallest first."""
-        return sorted(self._groups.get(storage_class, ()), key=lambda like: like.capacity)
-
-    def groups(self, storage_class: str, like: Likeness) -> Iterator[Group]:
-        """The free volumes of the class that are like this."""
-        for group in self._groups[storage_class][like].values():
-            if group.version != self._labels.version:
-                group.version = self._labels.version
-                group.nodes = self._labels.all if group.affinity is None else self._labels.selected(group.affinity)
-            yield group
+    def by_likeness(self, storage_class: str) -> list[tuple[Likeness, AlikeVolumes]]:
+        """The free volumes of the class, the smallest first."""
+        return sorted(self._alike.get(storage_class, {}).items(), key=lambda one: one[0].capacity)
 
     def _put(self, volume: PersistentVolume) -> None:
         if volume.claim is not None:
             self._meant.setdefault((volume.claim.namespace, volume.claim.name), {})[volume.name] = volume
         elif volume.phase == AVAILABLE:
-            groups = self._groups.setdefault(volume.storage_class, {}).setdefault(_likeness(volume), {})
-            groups.setdefault(volume.affinity, Group(volume.affinity)).volumes[volume.name] = volume
+            alike, like = self._alike.setdefault(volume.storage_class, {}), _likeness(volume)
+            if like not in alike:
+                alike[like] = AlikeVolumes(self._labels)
+            alike[like].put(volume)
 
     def _take(self, volume: PersistentVolume) -> None:
         if volume.claim is not None:
@@ -87,13 +162,10 @@ class FreeVolumes:
             self._take_free(volume)
 
     def _take_free(self, volume: PersistentVolume) -> None:
-        by_likeness, like = self._groups[volume.storage_class], _likeness(volume)
-        group = by_likeness[like][volume.affinity]
-        del group.volumes[volume.name]
-        if not group.volumes:
-            del by_likeness[like][volume.affinity]
-        if not by_likeness[like]:
-            del by_likeness[like]
+        alike, like = self._alike[volume.storage_class], _likeness(volume)
+        alike[like].take(volume)
+        if not alike[like]:
+            del alike[like]
 
 
 def _likeness(volume: PersistentVolume) -> Likeness:

@@ -1,6 +1,6 @@
-"""What must never be, checked all the time: each event adds what it touches to a short list of suspects.
+"""Checks the invariants all the time: each event adds what it concerns to a short list of suspects.
 
-Watches of different kinds are not in step, so that what is seen for a moment only may be no violation.
+Watches of different kinds are not in step, so what is seen only for a moment may not be a violation.
 Source: scheduling invariants I1 (exclusive devices), I2 (bound pods), I4 (finalizers), I5 (counters, capacity).
 Seen elsewhere: I3 (allocations for nobody) by the sweep, I6 (one attempt at a time) where an attempt begins.
 """
@@ -13,7 +13,7 @@ from allocator.cluster.node_affinity import InvalidNodeSelector, selects
 from allocator.cluster.usage import occupying
 from allocator.model import Claim, DeviceID, Node, NodeSelector, PoolID
 from scheduler.core_v1.pod import Pod
-from scheduler.state.claims import FINALIZER, ClaimIndex, ClaimObject, Holding
+from scheduler.state.claim_index import FINALIZER, ClaimIndex, ClaimObject, Holding
 from scheduler.state.pod_claims import Waiting, claims_of
 from scheduler.state.rivals import Rivals, is_exclusive
 

@@ -1,6 +1,6 @@
 """Sets of nodes in the two forms that decisions use: an int whose bit i is node number i, and a numpy array.
 
-Ints are combined and kept (the allocator uses them); arrays are for arithmetic.
+Ints are combined and cached (the allocator uses them); arrays are for arithmetic.
 """
 
 from collections.abc import Iterable
@@ -42,4 +42,4 @@ def flags_of(mask: Mask, size: int) -> Flags:
 
 def numbers_of(mask: Mask) -> Numbers:
     """The node numbers in the set, ascending."""
-    return np.flatnonzero(flags_of(mask, mask.bit_length())).astype(np.int64, copy=False)
+    return flags_of(mask, mask.bit_length()).nonzero()[0].astype(np.int64, copy=False)

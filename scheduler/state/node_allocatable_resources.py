@@ -1,7 +1,7 @@
-"""Resources that devices take of a node beside their pods: whether a pod with its devices fits a node.
+"""Resources that devices take from a node: whether a pod fits a node together with its devices.
 
-Looked at for pods whose devices say something of such resources, and only with the gate
-DRANodeAllocatableResources. What the devices of other pods take is counted as their status says.
+Only for pods whose devices specify such resources, and only with the gate DRANodeAllocatableResources. Devices of other
+pods count as their status says.
 Source: KEP-5517; nodeallocatabledynamicresources.go of Kubernetes' scheduler plugin.
 """
 
@@ -18,7 +18,7 @@ from allocator.pods.node_allocatable_resources import (
 from cel.values.quantity import Quantity
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_status import TakenByClaim
-from scheduler.state.nodes import NodeInfos
+from scheduler.state.node_infos import NodeInfos
 from scheduler.state.pod_requests import CPU, is_of_node, pod_requests, units
 
 

@@ -1,7 +1,7 @@
-"""The nodes that a selector means, by an index of their labels: no node is looked at by itself.
+"""The nodes that a selector matches, by an index of their labels: no node is evaluated individually.
 
-A label is indexed when it is asked for first, and follows the nodes from then on; a question costs a few operations on
-masks for each value that it names. `topology` holds the same labels as arrays, for sums over the nodes of a domain.
+A label is indexed when it is first needed, and kept up to date from then on. A selector costs a few operations on masks
+for each value that it names. `topology_domains` has the same labels as arrays, for sums over the nodes of a domain.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,7 @@
-"""Pods that have been promised a node and are not there yet, by `status.nominatedNodeName`.
+"""Pods that are nominated to a node (`status.nominatedNodeName`) and not bound yet.
 
-Pods of every scheduler count, whoever made the promise: kube-scheduler after preemption or before a long binding,
-Cluster Autoscaler, this program. kube-scheduler sees only those of its own pods.
+Pods of every scheduler count: kube-scheduler nominates after preemption or before a long binding, and so do Cluster
+Autoscaler and this program. kube-scheduler counts only its own pods.
 Source: kube-scheduler's nominator; KEP-5278.
 """
 

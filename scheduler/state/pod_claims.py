@@ -1,7 +1,7 @@
-"""The claims of a pod, resolved as kube-scheduler resolves them, with its own words where one is missing.
+"""The claims of a pod, resolved as kube-scheduler resolves them, with its own words if one is missing.
 
-By name, or by the status of the pod for those made of templates; a claim that was made for a pod has to
-be owned by it, one that is being deleted is waited for. Claims of a PodGroup are refused by name.
+A claim is named directly, or by the pod's status if it is created from a template. A claim that was created for a pod
+has to be owned by it; one that is being deleted is waited for. Claims of a PodGroup are rejected by name.
 Source: KEP-4381; k8s.io/dynamic-resource-allocation resourceclaim; plugin DynamicResources, PreEnqueue.
 """
 
@@ -12,8 +12,8 @@ from allocator.api.allocation import RESERVED_FOR_MAX
 from allocator.api.metadata import Metadata
 from allocator.model import Claim
 from scheduler.core_v1.pod import Pod, PodClaim
-from scheduler.state.changes import ClaimKey
-from scheduler.state.claims import ClaimIndex, ClaimObject
+from scheduler.state.claim_index import ClaimIndex, ClaimObject
+from scheduler.state.cluster_changes import ClaimKey
 from scheduler.state.extended_resources import claim_name, may_ask
 
 GROUPS_UNSUPPORTED = "PodGroup claims unsupported"

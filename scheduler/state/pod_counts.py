@@ -1,12 +1,12 @@
-"""How many pods of some labels are on each node, kept for the questions that are asked again and again.
+"""The number of pods with certain labels on each node, cached for repeated questions.
 
-Pods with the same namespace and labels are looked at together. An answer is an array by node number, which changes with
-each pod that comes or goes: pods of one workload ask the same, and find it worked out.
+Pods with the same namespace and labels are counted together. An answer is an array by node number, or by topology
+domain, which is updated when a pod comes or goes, so pods of one workload find it ready.
 """
 
 from collections import Counter
-from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -15,9 +15,13 @@ from cel.lru import LruCache
 from scheduler.core_v1.affinity_term import AffinityTerm
 from scheduler.core_v1.label_selector import Labels, LabelSelector, selects
 from scheduler.state.masks import Numbers
+from scheduler.state.topology_domains import Domains, DomainSums
 
 MOST_QUESTIONS = 256
 """Answers that are kept; beyond, the least recently used one is forgotten."""
+
+MOST_SUMS = 8
+"""Sets of domains for which an answer keeps its sums; beyond, the oldest one is forgotten."""
 
 MOST_WORDS = 1 << 18
 """Words of the questions whose answers are kept: one pod has room for thousands."""
@@ -84,15 +88,35 @@ _Key = tuple[str, frozenset[tuple[str, str]], bool]
 
 
 @dataclass(slots=True, eq=False)
-class _Alike:
-    pods: PodLabels
-    on_nodes: Counter[int]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class _Answer:
+    """on_nodes: by node number. sums: over the domains that were asked for, the oldest first."""
+
     question: Question
     on_nodes: Numbers
+    sums: list[DomainSums] = field(default_factory=list)
+
+    def add(self, number: int, count: int) -> None:
+        self.on_nodes[number] += count
+        for sums in self.sums:
+            sums.add(number, count)
+
+    def in_domains(self, domains: Domains) -> Numbers:
+        for sums in self.sums:
+            if sums.are_of(domains):
+                return sums.by_domain
+        others = [sums for sums in self.sums if sums.domains is not domains]
+        self.sums = [*others[1 - MOST_SUMS :], DomainSums.of(domains, self.on_nodes)]
+        return self.sums[-1].by_domain
+
+
+@dataclass(slots=True, eq=False)
+class _PodsOnNodes:
+    """Pods with the same labels, by node number. answers: those that count them, of all kept ones as of a version."""
+
+    pods: PodLabels
+    on_nodes: Counter[int] = field(default_factory=Counter)
+    answers: Sequence[_Answer] = ()
+    version: int = -1
 
 
 class PodCounts:
@@ -103,8 +127,9 @@ class PodCounts:
 
     def __init__(self, namespaces: Mapping[str, Labels], size: int) -> None:
         self._namespaces = namespaces
-        self._alike: dict[_Key, _Alike] = {}
+        self._alike: dict[_Key, _PodsOnNodes] = {}
         self._size = size
+        self._version = 0
         self._answers = _no_answers()
 
     def add(self, number: int, pods: PodLabels) -> None:
@@ -123,13 +148,24 @@ class PodCounts:
     def forget_answers(self) -> None:
         """Work all out anew: the labels of a namespace have changed, which terms may look at."""
         self._answers = _no_answers()
+        self._version += 1
 
     def on_nodes(self, question: Question) -> Numbers:
         """How many there are, by node number. The array changes with the next pod, and is not to be written to.
 
         Cost: O(different labels of pods), when it is asked for first.
         """
-        return self._answers.get(question, question.words, lambda: self._answer(question)).on_nodes
+        return self._of(question).on_nodes
+
+    def in_domains(self, question: Question, domains: Domains) -> Numbers:
+        """How many there are, by domain; an array as of `on_nodes`.
+
+        Cost: O(nodes) more, when it is asked for first of these domains, and where they have changed.
+        """
+        return self._of(question).in_domains(domains)
+
+    def _of(self, question: Question) -> _Answer:
+        return self._answers.get(question, question.words, lambda: self._answer(question))
 
     def _answer(self, question: Question) -> _Answer:
         found = np.zeros(self._size, np.int64)
@@ -137,20 +173,29 @@ class PodCounts:
             if question.counts(alike.pods, self._namespaces.get(alike.pods.namespace, {})):
                 for number, count in alike.on_nodes.items():
                     found[number] += count
+        self._version += 1  # another answer may have been forgotten for it
         return _Answer(question, found)
 
     def _count(self, number: int, pods: PodLabels, sign: int) -> None:
         key = pods.namespace, frozenset(pods.labels.items()), pods.is_deleting
-        alike = self._alike.setdefault(key, _Alike(pods, Counter()))
+        alike = self._alike.get(key)
+        if alike is None:
+            alike = self._alike[key] = _PodsOnNodes(pods)
         alike.on_nodes[number] += sign
         if not alike.on_nodes[number]:
             del alike.on_nodes[number]
             if not alike.on_nodes:
                 del self._alike[key]
-        namespace_labels = self._namespaces.get(pods.namespace, {})
-        for answer in self._answers.values():
-            if answer.question.counts(pods, namespace_labels):
-                answer.on_nodes[number] += sign
+        for answer in self._answers_counting(alike):
+            answer.add(number, sign)
+
+    def _answers_counting(self, alike: _PodsOnNodes) -> Sequence[_Answer]:
+        """Cost: O(answers), where one has come or gone since such a pod was counted."""
+        if alike.version != self._version:
+            labels = self._namespaces.get(alike.pods.namespace, {})
+            alike.answers = [one for one in self._answers.values() if one.question.counts(alike.pods, labels)]
+            alike.version = self._version
+        return alike.answers
 
 
 def _no_answers() -> LruCache[Question, _Answer]:

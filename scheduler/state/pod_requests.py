@@ -1,8 +1,8 @@
-"""What a pod takes of a node's resources: as NodeResourcesFit counts it, and as LeastAllocated does.
+"""What a pod takes from a node's resources: as NodeResourcesFit counts it, and as LeastAllocated does.
 
-Amounts are whole: thousandths of cpu, units of all else, the exact sum rounded up once. For scoring, a
-container that says nothing of cpu or memory counts as taking a little of it, so that pods without
-requests are spread as well.
+Amounts are integers: thousandths of cpu, units of everything else, rounded up once after summing exactly. For scores, a
+container without requests for cpu or memory counts with a small default, so that pods without requests are spread as
+well.
 Source: k8s.io/component-helpers resource/helpers.go PodRequests, kube-scheduler's NodeInfo; KEP-753, KEP-2837.
 """
 
@@ -66,7 +66,7 @@ USUAL_REQUESTS = 256
 """What a pod requests that has more of them is worked out each time anew: a pod has room for thousands."""
 
 
-class _Parts(NamedTuple):
+class _RequestInputs(NamedTuple):
     """What requests are worked out from. containers: whether each is a plain init container, and its requests.
 
     by_claims: what the devices of each claim take of the node.
@@ -85,16 +85,16 @@ def pod_requests(pod: Pod) -> PodRequests:
     """
     containers = tuple((one.is_plain_init, tuple(one.requests.items())) for one in pod.containers)
     by_claims = tuple(tuple(one.resources.items()) for one in pod.by_claims)
-    parts = _Parts(containers, tuple(pod.budget.items()), tuple(pod.overhead.items()), by_claims)
+    inputs = _RequestInputs(containers, tuple(pod.budget.items()), tuple(pod.overhead.items()), by_claims)
     count = sum(1 + len(requests) for _, requests in containers) + sum(map(len, by_claims))
-    return (_requests if count <= USUAL_REQUESTS else _requests.__wrapped__)(parts)
+    return (_requests if count <= USUAL_REQUESTS else _requests.__wrapped__)(inputs)
 
 
 @lru_cache(maxsize=1 << 12)
-def _requests(parts: _Parts) -> PodRequests:
-    containers = [Container("", dict(requests), is_plain_init) for is_plain_init, requests in parts.containers]
-    pod = PodResources(containers, dict(parts.budget), dict(parts.overhead))
-    by_claims = [{name: amount.nanos for name, amount in one} for one in parts.by_claims]
+def _requests(inputs: _RequestInputs) -> PodRequests:
+    containers = [Container("", dict(requests), is_plain_init) for is_plain_init, requests in inputs.containers]
+    pod = PodResources(containers, dict(inputs.budget), dict(inputs.overhead))
+    by_claims = [{name: amount.nanos for name, amount in one} for one in inputs.by_claims]
     need = pod_need(pod, by_claims)
     amounts = {name: units(name, nanos) for name, nanos in need.items() if nanos > 0 and _is_requested(name)}
     scored = _scored_need(pod, by_claims, need)

@@ -1,4 +1,4 @@
-"""The Services and controllers of pods, and by which labels pods are spread that do not say how.
+"""The Services and controllers of pods: the labels by which pods without spread constraints are spread.
 
 Source: kube-scheduler's helper DefaultSelector.
 """

@@ -1,8 +1,8 @@
-"""The pods on each node: those that the watch shows there, and those that a decision has put there.
+"""The pods on each node: those that the watch shows there, and assumed ones.
 
-A pod is *assumed* on its node from the decision on, and confirmed when the watch shows it bound; an event
-that is older than the binding shows it without a node, and changes nothing. Pods on nodes that are not
-known, or not yet, are counted as soon as they are.
+A pod is *assumed* on its node from the decision on, and confirmed when the watch shows it bound. An event older than
+the binding shows it without a node, and changes nothing. Pods on unknown nodes are counted as soon as the node is
+known.
 Source: kube-scheduler's cache, assumed pods.
 """
 

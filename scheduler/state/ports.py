@@ -1,6 +1,6 @@
-"""Host ports that pods hold on nodes, and the nodes on which a pod's ports are not free.
+"""Host ports that pods use on nodes, and the nodes on which a pod's ports are not free.
 
-A port on every address clashes with the same port on any address, and the other way round.
+A port on all addresses conflicts with the same port on any address, and vice versa.
 Source: kube-scheduler's HostPortInfo and its plugin NodePorts.
 """
 

@@ -1,7 +1,7 @@
-"""Claims that together hold more than there is: a device twice, more capacity or counters than are published.
+"""Claims that together hold more than there is: a device twice, or more capacity or counters than are published.
 
-The API server never compares the devices of two claims, so whoever writes one looks for rivals before the
-pod is bound; the same question finds what should never have been bound.
+The API server never compares the devices of two claims. So whoever writes one looks for rivals before the pod is bound,
+and the invariants look for rivals among the claims of bound pods.
 Source: scheduling invariants I1 (exclusive devices) and I5 (counters and capacity).
 """
 
@@ -13,7 +13,7 @@ from allocator.cluster.pools import has_counters
 from allocator.cluster.usage import occupying
 from allocator.fleet.fleet import Fleet
 from allocator.model import Claim, Device, DeviceID, PoolID, Slice
-from scheduler.state.claims import ClaimIndex, Holding
+from scheduler.state.claim_index import ClaimIndex, Holding
 
 
 class Rival(NamedTuple):
@@ -92,7 +92,7 @@ class Rivals:
         return {other: held for other, held in self._index.holders(device).items() if other != uid}
 
     def unknown(self, claim: Claim) -> Sequence[DeviceID]:
-        """The devices of the claim of which nobody can tell what they take: not published, or not all of their pool."""
+        """The devices of the claim of which it is unknown what they take: not published, or not all of their pool."""
         return [result.id for result in occupying(claim) if not self._is_known(result.id)]
 
     def _is_known(self, device: DeviceID) -> bool:

@@ -1,7 +1,7 @@
 """The published slices with the taints of the DeviceTaintRules in force, as the fleet gets them.
 
-A rule that changes touches the slices that it selects, before or after, and no others. Pools of which somebody may have
-any device are left alone: the fleet does not get them.
+A changed rule only affects the slices that it selects, before or after. Pools in which an unreadable claim may hold any
+device are withheld from the fleet.
 Source: KEP-5055, feature gate DRADeviceTaintRules.
 """
 

@@ -1,4 +1,4 @@
-"""Claims, volumes, classes and drivers by their names, as the watches show it and decisions have it.
+"""Claims, volumes, classes and drivers by name, as the watches show them and decisions assume them.
 
 Source: k8s.io/api core/v1 and storage/v1.
 """

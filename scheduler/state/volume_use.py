@@ -1,18 +1,21 @@
-"""Which nodes have which volumes, by the claims of their pods and by what is attached to them.
+"""Which nodes use which volumes, by the claims of their pods and by attachments.
 
-A claim's volume may become known, or another one, while pods use it: what it counts as is looked up again whenever the
-claim, the volume or the class changes, and no pod is.
+The volume of a claim may become known, or change, while pods use it: it is resolved again whenever the claim, the
+volume or the class changes.
 Source: kube-scheduler's plugin NodeVolumeLimits.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 from scheduler.core_v1.csi_node import CSINode
 from scheduler.core_v1.volume_attachment import VolumeAttachment
 from scheduler.core_v1.volume_sources import Handle
 from scheduler.state.attached_volumes import AttachedVolumes
 from scheduler.state.storage_objects import ClaimKey, StorageObjects
+
+Member = TypeVar("Member")
 
 
 class VolumeUse:
@@ -98,7 +101,7 @@ class VolumeUse:
     def claim_changed(self, claim: ClaimKey, volumes: Iterable[str]) -> None:
         """The claim has come, gone or changed. volumes: what it named before, and names now."""
         for name in filter(None, volumes):
-            self._claims_of.setdefault(name, set()).discard(claim)
+            _discard(self._claims_of, name, claim)
         found = self._objects.claims.watched.get(claim)
         if found is not None and found.volume:
             self._claims_of.setdefault(found.volume, set()).add(claim)
@@ -140,8 +143,8 @@ class VolumeUse:
         """The attachment is gone, if it was there."""
         old = self._attachments.pop(name, None)
         if old is not None:
-            self._on_node[old.node].discard(name)
-            self._of_volume[old.volume].discard(name)
+            _discard(self._on_node, old.node, name)
+            _discard(self._of_volume, old.volume, name)
             self._count_again([name])
 
     def _count_again(self, attachments: Iterable[str]) -> None:
@@ -153,7 +156,7 @@ class VolumeUse:
                 self.attached.attach(*counts)
 
     def _counts_as(self, name: str) -> tuple[int, Handle] | None:
-        """The node and the volume; only of a volume that names its driver itself the attachment tells the handle."""
+        """The node and the volume; only of a volume that names its driver itself the attachment has the handle."""
         attachment = self._attachments.get(name)
         if attachment is None or attachment.node not in self._numbers or not attachment.attacher:
             return None
@@ -161,6 +164,14 @@ class VolumeUse:
         if volume is None or not volume.is_csi or volume.handle is None:
             return None
         return self._numbers[attachment.node], Handle(attachment.attacher, volume.handle.volume)
+
+
+def _discard(sets: dict[str, set[Member]], key: str, member: Member) -> None:
+    """Take the member out of the set of that key; no empty set is kept, as most names never come again."""
+    found = sets.get(key, set())
+    found.discard(member)
+    if not found:
+        sets.pop(key, None)
 
 
 def _each(numbers: Iterable[int], handle: Handle | None, change: Callable[[int, Handle], None]) -> None:

@@ -1,7 +1,7 @@
-"""Storage as a decision sees it: what there is, which nodes reach it, what pods use of it, and what decisions took.
+"""Storage as decisions see it: the objects, which nodes reach them, what pods use, and what decisions have reserved.
 
-The watches write into it, and pods on nodes are counted as everywhere else. A decision asks for what its pod's claims
-name; what it matched and what is to be provisioned counts for all later ones until it is written, or given back.
+The watches write to it, and pods on nodes are counted as everywhere else. A decision asks for what its pod's claims
+name. What it matched, and what is to be provisioned, counts for later decisions until it is written or released.
 Source: kube-scheduler's volume plugins and their binder.
 """
 

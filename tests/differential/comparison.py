@@ -19,7 +19,7 @@ BATCH = 500
 REPEAT = 200  # evaluations that show what the order of a map changes
 SHOWN = 10
 
-# docs/differences.md, "Estimates of macros with two variables"
+# docs/differences.md, "Estimated costs of macros with two variables"
 TWO_VARIABLES = re.compile(r"\.(all|exists|exists_?one|transform\w+)\(\s*\w+\s*,\s*\w+\s*,", re.IGNORECASE)
 
 # The environments of a release that its scheduler compiles in: ours, and the peer's name for it.
@@ -73,7 +73,7 @@ class Comparison:
             return "" if phase(ours) == "compile" else "outcome"
         if not theirs.get("unstable") and outcome(ours) != outcome(theirs):
             return "outcome"
-        if self.kubernetes != "1.37":  # docs/differences.md, "Costs and slips in the environment of 1.36"
+        if self.kubernetes != "1.37":  # docs/differences.md, "Costs and bugs in the environment of 1.36"
             return ""
         if ours.get("max_cost") != theirs.get("max_cost"):
             return "max_cost"

@@ -27,7 +27,7 @@ CASES = int(os.environ.get("PEER_N", "5000"))
 SEED = int(os.environ.get("PEER_SEED", "1"))
 KUBERNETES = os.environ.get("PEER_KUBERNETES", "1.37")
 
-# What a case is not about, by release: what it does not have, and its slips that docs/differences.md lists.
+# What a case is not about, by release: what it does not have, and its bugs that docs/differences.md lists.
 LEFT_OUT = {
     "1.36": {"CompatibilityGroups", "DerivedAttributes", "FractionalCapacityRange", "OptionalNodeOperations"}
     | {"DistinctAttribute"},

@@ -99,7 +99,7 @@ class Storage:
             own["annotations"] = dict(BOUND)
         reference = {"kind": "PersistentVolumeClaim", **{key: own[key] for key in ("namespace", "name", "uid")}}
         spec["volumeName"] = self._disk({"claimRef": reference, "storageClassName": spec.get("storageClassName", "")})
-        if self.draw.chance(0.2):
+        if self.draw.chance(0.3):
             self.disks.pop()
 
     def _disk(self, spec: Json, phase: str = "Bound") -> str:

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from scheduler.cache.backoff import WatchBackoff
-from scheduler.cache.events import Entry, Found, Key, Undecodable
 from scheduler.cache.reflector import Reflector
 from scheduler.cache.states import HistoryLost
+from scheduler.cache.watch_backoff import WatchBackoff
+from scheduler.cache.watch_events import Entry, Found, Key, Undecodable
 from scheduler.cache.watcher import Watcher
+from scheduler.client.api_resources import PODS, Resource, classes
 from scheduler.client.connection import MERGE, Connection, Json, connect
-from scheduler.client.resources import PODS, Resource, classes
 from tests.controlplane.binaries import Binaries
 from tests.controlplane.faults import Answer, Fault, Forward, Hold, Stream, Then, error_event, one_chunk, refuse
 from tests.controlplane.identities import ADMIN

@@ -11,8 +11,7 @@ import pytest
 from scheduler.cache import kinds
 from scheduler.cache.reflector import Reflector
 from scheduler.cache.watcher import Watcher
-from scheduler.client.connection import Connection, connect
-from scheduler.client.resources import (
+from scheduler.client.api_resources import (
     NAMESPACES,
     NODES,
     PODS,
@@ -24,6 +23,7 @@ from scheduler.client.resources import (
     slices,
     taint_rules,
 )
+from scheduler.client.connection import Connection, connect
 from tests.controlplane.contents import manifests, restore
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.polling import TIMEOUT_S

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from scheduler.client.api_resources import NAMESPACES, claims, classes
 from scheduler.client.connection import Connection, Json, connect
 from scheduler.client.discovery import NotServed, Served, discover
 from scheduler.client.errors import ApiError, NotConfigured, Unanswered
-from scheduler.client.resources import NAMESPACES, claims, classes
 from tests.controlplane.binaries import Binaries
 from tests.controlplane.faults import Stream, Then, lose_answer, refuse, withhold_answer
 from tests.controlplane.identities import ADMIN

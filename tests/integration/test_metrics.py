@@ -9,7 +9,7 @@ import pytest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from scheduler.runtime.metrics import Metrics, Point, PointStatus, Reading, Result
+from scheduler.runtime.metrics import AttemptResult, Metrics, Point, PointStatus, Reading
 from tests.controlplane.binaries import Binaries
 from tests.controlplane.contents import manifests, restore
 from tests.controlplane.identities import STOCK
@@ -57,7 +57,7 @@ def families(text: str) -> dict[str, Metric]:
 def ours() -> dict[str, Metric]:
     """All that we tell under kube-scheduler's names."""
     metrics = Metrics(lambda: READING)
-    metrics.attempted("mine", Result.SCHEDULED, 1)
+    metrics.attempted("mine", AttemptResult.SCHEDULED, 1)
     metrics.scheduled(1, 1)
     metrics.decided(1)
     metrics.passed("mine", Point.PRE_BIND, PointStatus.SUCCESS, 1)

@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 SLICES = "/apis/resource.k8s.io/v1/resourceslices"
 MANAGED_BY = "app.kubernetes.io/managed-by"
 ME = "example-driver"
-HARDWARE_HASH = "example.com/hardware"  # quantities may come back written otherwise: the hash tells what was meant
+HARDWARE_HASH = "example.com/hardware"  # the API server may rewrite quantities: compare the hash instead
 MAX_DEVICES = 128
 MAX_DEVICES_WITH_MORE = 64  # where a device of the slice has taints or counters
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -72,7 +72,7 @@ class PublishedPool:
 
     @property
     def hash(self) -> str:
-        """What tells whether the pool is published already as it should be."""
+        """A hash of all that is published: equal if nothing has to be written."""
         return hashlib.sha256(json.dumps([self.reach, self.devices], sort_keys=True).encode()).hexdigest()[:16]
 
     def slices(self, generation: int) -> Iterator[Json]:

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Makes the files that kustomization.yaml wants, beside it: an authority for these two programs alone, a certificate for
-# the extender, and one for the kube-scheduler that asks it. Again, it renews the certificates under the same authority;
-# whoever has ca.key can have pods bound, so keep it away from the cluster.
+# Creates the files for kustomization.yaml, next to it: a CA for these two programs only, a certificate for the extender, and
+# one for the kube-scheduler that calls it. If run again, it renews the certificates with the same CA. Keep ca.key out of
+# the cluster: it permits having pods bound.
 set -eu
 cd "$(dirname "$0")"
 umask 077

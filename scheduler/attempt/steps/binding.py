@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from scheduler.attempt.decision import Bound
 from scheduler.attempt.pod_step import PodStep, write_status
-from scheduler.client.resources import PODS
+from scheduler.client.api_resources import PODS
 
 
 @dataclass(eq=False)

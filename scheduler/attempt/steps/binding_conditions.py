@@ -12,8 +12,8 @@ from scheduler.attempt import claim_calls
 from scheduler.attempt.attempt import Attempt, WrittenClaim
 from scheduler.attempt.binder import Binder
 from scheduler.attempt.claim_objects import allocation_of, consumers_of
-from scheduler.attempt.conditions import DevicesFailed, DevicesPending, state_of
 from scheduler.attempt.decision import AttemptEnded, Fatal, Pending, Retry
+from scheduler.attempt.device_readiness import DevicesFailed, DevicesPending, state_of
 from scheduler.attempt.intent import is_of_another_attempt
 from scheduler.attempt.step import Step
 from scheduler.attempt.write_outcome import outcome_of

@@ -1,7 +1,7 @@
 """Waits until the claims of the pod's volumes are bound, as the watches show it.
 
-The wait fails when the provisioner asks for another node, a volume is given to nobody or cannot be reached after all,
-the pod or its node is gone, or at the binding timeout.
+The wait fails if the provisioner asks for another node, a volume is released or cannot be reached, the pod or its node
+is gone, or at the binding timeout.
 Source: kube-scheduler's volume binder, checkBindings; its texts.
 """
 

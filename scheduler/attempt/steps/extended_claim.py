@@ -1,7 +1,7 @@
 """Creates and allocates the claim for a pod's extended resources.
 
-All attempts for a pod use the same name, so that there is at most one such claim. An attempt that finds one that is not
-its own leaves it alone, and the pod waits until it is gone.
+All attempts for a pod use the same name, so that there is at most one such claim. If a claim of that name belongs to
+somebody else, the pod waits until it is gone.
 Source: KEP-5004; kube-scheduler's DynamicResources plugin, PreBind.
 """
 
@@ -14,7 +14,7 @@ from scheduler.attempt.claim_step import ClaimStep
 from scheduler.attempt.decision import AttemptEnded, ExtendedPlan, Retry
 from scheduler.attempt.intent import intent_of
 from scheduler.attempt.repeated_edits import until_answered
-from scheduler.attempt.steps.allocation import allocate, check_devices, with_time
+from scheduler.attempt.steps.claim_allocation import allocate, check_devices, with_time
 from scheduler.attempt.tries import TRIES, pause
 from scheduler.attempt.write_outcome import WriteOutcome, write_outcome
 from scheduler.client.errors import CallFailed
@@ -42,9 +42,9 @@ class MakeClaim(ClaimStep):
         await allocate(self.binder, self.attempt, self.written, stored, wanted)
 
     @property
-    def is_settled(self) -> bool:
+    def is_idle(self) -> bool:
         """Whether it is known if the claim was made, and each write to it was answered."""
-        return not self.is_making and super().is_settled
+        return not self.is_making and super().is_idle
 
     @property
     def may_be_relied_on(self) -> bool:
@@ -73,7 +73,7 @@ class MakeClaim(ClaimStep):
         claim = self.plan.claim.claim
         try:
             found = await until_answered(
-                self.binder, None, lambda: claim_calls.find(self.binder, claim.namespace, claim.name)
+                self.binder, lambda: claim_calls.find(self.binder, claim.namespace, claim.name)
             )
         except CallFailed:
             return  # it is the pod's, and goes with it; another attempt for the pod takes it away first

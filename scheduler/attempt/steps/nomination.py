@@ -1,8 +1,8 @@
-"""Writes status.nominatedNodeName of the pod while its devices are made ready, or its volumes are bound.
+"""Writes status.nominatedNodeName of the pod while it waits for its devices or volumes.
 
-That may take minutes, in which autoscalers and other schedulers should keep the place free. The API server clears the
-field when the pod is bound; an attempt that fails clears it itself. Nothing depends on it: an error is logged, and the
-attempt continues.
+The wait may take minutes, in which autoscalers and other schedulers should keep the node free. The API server clears
+the field when the pod is bound; an attempt that fails clears it itself. Nothing depends on it: an error is logged, and
+the attempt continues.
 Source: KEP-5278.
 """
 

@@ -75,5 +75,5 @@ class Reserve(ClaimStep):
     def _check_room(self, current: Claim) -> None:
         self._check_unchanged(current)
         if len(consumers_of(current)) >= RESERVED_FOR_MAX:
-            reason = f"claim {key_of(current)} is reserved for {RESERVED_FOR_MAX} pods, the most there can be"
+            reason = f"claim {key_of(current)} is reserved for {RESERVED_FOR_MAX} pods, the maximum"
             raise AttemptEnded(Unschedulable(reason, CLAIMS))

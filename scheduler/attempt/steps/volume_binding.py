@@ -1,4 +1,4 @@
-"""Gives a volume to the claim that it was matched with; kube-controller-manager completes the binding.
+"""Reserves a volume for the claim that it was matched with; kube-controller-manager completes the binding.
 
 Source: kube-scheduler's VolumeBinding plugin, PreBind, for claims whose class binds them with their first consumer.
 """
@@ -9,7 +9,7 @@ from typing import Any
 
 from scheduler.attempt.claim_objects import Json
 from scheduler.attempt.volume_step import VolumeStep
-from scheduler.client.resources import VOLUMES
+from scheduler.client.api_resources import VOLUMES
 from scheduler.core_v1.persistent_volume import decode_persistent_volume
 from scheduler.state.volumes import Match
 

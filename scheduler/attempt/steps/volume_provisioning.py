@@ -1,7 +1,7 @@
-"""Asks for a volume for a claim: its provisioner makes one that the node reaches.
+"""Requests a volume for a claim from its provisioner, for the node of the pod.
 
-The annotation outlives the attempt, as kube-scheduler's does: until the provisioner removes it to ask for another
-node, pods that use the claim can be on this node alone.
+The annotation outlives the attempt, as kube-scheduler's does: until the provisioner removes it to ask for another node,
+pods that use the claim can only go to this node.
 Source: kube-scheduler's VolumeBinding plugin, PreBind; external-provisioner.
 """
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from scheduler.attempt.claim_objects import Json
 from scheduler.attempt.volume_step import VolumeStep
-from scheduler.client.resources import VOLUME_CLAIMS
+from scheduler.client.api_resources import VOLUME_CLAIMS
 from scheduler.core_v1.persistent_volume_claim import (
     SELECTED_NODE,
     PersistentVolumeClaim,

@@ -1,4 +1,4 @@
-"""Waits for several things at the same time; what fails first ends all.
+"""Waits for several things at the same time; the first failure ends all waits.
 
 Source: kube-scheduler runs the PreBind of VolumeBinding and DynamicResources beside each other.
 """

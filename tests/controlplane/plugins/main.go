@@ -4,6 +4,8 @@
 // objects by the names in kinds. Each line of standard output answers one, in the same order: where the queue puts the
 // pod, what PreFilter says, what becomes of each node, and by plugin the weighted scores of those that are feasible.
 // A whole scheduler is made for each case over a fake clientset, and its phases are called one by one.
+//
+// `plugins cycle` measures decisions instead, and `plugins judge` looks at somebody else's; see cycle.go and judge.go.
 package main
 
 import (
@@ -90,6 +92,19 @@ type attempt struct {
 }
 
 func main() {
+	switch {
+	case len(os.Args) == 1:
+		answerCases()
+	case os.Args[1] == "cycle":
+		measureCycles(os.Args[2:])
+	case os.Args[1] == "judge":
+		judgeChoices(os.Args[2:])
+	default:
+		log.Fatalf("%s: no such command; there are cycle and judge", os.Args[1])
+	}
+}
+
+func answerCases() {
 	cases := bufio.NewScanner(os.Stdin)
 	cases.Buffer(nil, longestLine)
 	pending, done := make(chan chan answer, atOnce), make(chan struct{})
@@ -144,19 +159,24 @@ func decode(line []byte) (*v1.Pod, []runtime.Object, error) {
 		return nil, nil, fmt.Errorf("pod: %w", err)
 	}
 	delete(fields, "pod")
-	objects := []runtime.Object{pod}
+	objects, err := objectsOf(fields)
+	return pod, append([]runtime.Object{pod}, objects...), err
+}
+
+func objectsOf(fields map[string]json.RawMessage) ([]runtime.Object, error) {
+	var objects []runtime.Object
 	for name, raw := range fields {
 		read, known := kinds[name]
 		if !known {
-			return nil, nil, fmt.Errorf("%s: no such field", name)
+			return nil, fmt.Errorf("%s: no such field", name)
 		}
 		found, err := read(raw)
 		if err != nil {
-			return nil, nil, fmt.Errorf("%s: %w", name, err)
+			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		objects = append(objects, found...)
 	}
-	return pod, objects, nil
+	return objects, nil
 }
 
 func list[T any, P interface {
@@ -180,10 +200,32 @@ func strictly(raw []byte, into any) error {
 
 // begin makes a scheduler that has seen all objects. One worker, so that the order of nodes is certain.
 func begin(ctx context.Context, pod *v1.Pod, objects []runtime.Object) (*attempt, error) {
+	made, err := schedulerOf(ctx, objects, scheduler.WithParallelism(1))
+	if err != nil {
+		return nil, err
+	}
+	nominate(klog.FromContext(ctx), made, objects)
+	own, snapshot, err := profileOf(made, pod)
+	if err != nil {
+		return nil, err
+	}
+	if err := made.Cache.UpdateSnapshot(klog.FromContext(ctx), snapshot); err != nil {
+		return nil, fmt.Errorf("cannot take a snapshot: %w", err)
+	}
+	return &attempt{
+		pod: pod, scheduler: made, profile: own, snapshot: snapshot, state: framework.NewCycleState(),
+		answer: answer{Nodes: map[string]status{}},
+	}, nil
+}
+
+// schedulerOf makes a scheduler that has seen all objects.
+func schedulerOf(
+	ctx context.Context, objects []runtime.Object, options ...scheduler.Option,
+) (*scheduler.Scheduler, error) {
 	client := fake.NewSimpleClientset(objects...)
 	informers := scheduler.NewInformerFactory(client, 0)
 	recorders := profile.RecorderFactory(func(string) events.EventRecorderLogger { return &events.FakeRecorder{} })
-	made, err := scheduler.New(ctx, client, informers, nil, recorders, scheduler.WithParallelism(1))
+	made, err := scheduler.New(ctx, client, informers, nil, recorders, options...)
 	if err != nil {
 		return nil, fmt.Errorf("cannot make a scheduler: %w", err)
 	}
@@ -192,19 +234,16 @@ func begin(ctx context.Context, pod *v1.Pod, objects []runtime.Object) (*attempt
 	if err := made.WaitForHandlersSync(ctx); err != nil {
 		return nil, fmt.Errorf("cannot fill the caches: %w", err)
 	}
-	nominate(klog.FromContext(ctx), made, objects)
+	return made, nil
+}
+
+// profileOf is the pod's profile, and what it sees of nodes.
+func profileOf(made *scheduler.Scheduler, pod *v1.Pod) (framework.Framework, *cache.Snapshot, error) {
 	own, known := made.Profiles[pod.Spec.SchedulerName]
 	if !known {
-		return nil, fmt.Errorf("no profile %q", pod.Spec.SchedulerName)
+		return nil, nil, fmt.Errorf("no profile %q", pod.Spec.SchedulerName)
 	}
-	snapshot := own.SnapshotSharedLister().(*cache.Snapshot)
-	if err := made.Cache.UpdateSnapshot(klog.FromContext(ctx), snapshot); err != nil {
-		return nil, fmt.Errorf("cannot take a snapshot: %w", err)
-	}
-	return &attempt{
-		pod: pod, scheduler: made, profile: own, snapshot: snapshot, state: framework.NewCycleState(),
-		answer: answer{Nodes: map[string]status{}},
-	}, nil
+	return own, own.SnapshotSharedLister().(*cache.Snapshot), nil
 }
 
 // nominate lets promises count that were made to pods before the objects came for which the queue held them.

@@ -17,20 +17,20 @@ from allocator.model import Allocation, DeviceResult, NodeSelector, Requirement,
 from scheduler.attempt.bind_pod import bind_pod
 from scheduler.attempt.binder import Binder, Time
 from scheduler.attempt.claim_objects import ClaimKey, allocation_of, results_of
-from scheduler.attempt.decision import ClaimPlan, Decision, ExtendedPlan, Outcome, PodKey
-from scheduler.attempt.device_status import device_status
+from scheduler.attempt.decision import AttemptOutcome, ClaimPlan, Decision, ExtendedPlan, PodKey
 from scheduler.attempt.listener import Listener
+from scheduler.attempt.pod_device_fields import device_status
 from scheduler.attempt.step import Point
 from scheduler.attempt.watched_claims import WatchedClaims
 from scheduler.attempt.watched_volumes import WatchedVolumes
 from scheduler.client.api import Api
+from scheduler.client.api_resources import Resource, claims
 from scheduler.client.connection import JSON, WRITE_TIMEOUT_S, connect
-from scheduler.client.resources import Resource, claims
 from scheduler.core_v1.pod import Pod, decode_pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.schedule_result import Placed
 from scheduler.state.extended_resources import ExtendedClaim, ExtendedResources
-from scheduler.state.nodes import NodeInfos
+from scheduler.state.node_infos import NodeInfos
 from scheduler.state.rivals import Rival
 from tests.builders import a_class, kubernetes
 from tests.controlplane import faults
@@ -231,7 +231,7 @@ class Scene(Listener):
 
         return found(self.api.await_all(CLAIM, lambda claims: bool(found(claims)), NAMESPACE))[0]
 
-    def bind(self, decision: Decision) -> Outcome:
+    def bind(self, decision: Decision) -> AttemptOutcome:
         """What becomes of the decision."""
         return self.run(lambda binder: bind_pod(binder, decision))
 
@@ -275,7 +275,7 @@ class Scene(Listener):
     def passed(self, decision: Decision, point: Point, *, is_done: bool, duration_s: float) -> None:
         self.reported.append(f"{point} {'done' if is_done else 'not done'}")
 
-    def rolled_back(self, decision: Decision, outcome: Outcome) -> None:
+    def rolled_back(self, decision: Decision, outcome: AttemptOutcome) -> None:
         self.reported.append("rolled back")
 
     def calls(self) -> list[tuple[str, str, int]]:
@@ -331,10 +331,10 @@ class Landing:
         return self._status.result(TIMEOUT_S)
 
 
-def cancel_at(scene: Scene, decision: Decision, rule: Rule) -> Outcome | None:
+def cancel_at(scene: Scene, decision: Decision, rule: Rule) -> AttemptOutcome | None:
     """Cancel the attempt while the request that meets the rule is under way; None where it ends as cancelled."""
 
-    async def act(binder: Binder) -> Outcome | None:
+    async def act(binder: Binder) -> AttemptOutcome | None:
         task = asyncio.create_task(bind_pod(binder, decision))
         await rule.met.reached()
         task.cancel()

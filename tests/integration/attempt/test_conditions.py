@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from allocator.model import DeviceID
-from scheduler.attempt.conditions import CLOCK_SLACK
 from scheduler.attempt.decision import Bound, Decision, Retry
+from scheduler.attempt.device_readiness import CLOCK_SLACK
 from tests.controlplane.faults import cut_before, refuse
 from tests.controlplane.rest import Json
 from tests.integration.attempt.scene import DRIVER, NAMESPACE, NODE, POOL, Scene, gets, is_untouched

@@ -10,13 +10,13 @@ from scheduler.attempt.bind_pod import bind_pod
 from scheduler.attempt.claim_objects import ClaimKey, allocation_of, consumers_of, is_made_for, key_of
 from scheduler.attempt.deallocate import deallocate_one
 from scheduler.attempt.decision import (
+    AttemptOutcome,
     Bound,
     BoundElsewhere,
     Decision,
     ExtendedPlan,
     Fatal,
     Gone,
-    Outcome,
     Retry,
     Unschedulable,
 )
@@ -24,7 +24,7 @@ from scheduler.attempt.intent import ANNOTATION, Intent, intent_of
 from scheduler.client.api import Api
 from scheduler.plugins.dynamic_resources import DENIED
 from scheduler.repair.recovery import recover
-from scheduler.state.claims import FINALIZER
+from scheduler.state.claim_index import FINALIZER
 from scheduler.state.extended_resources import claim_name
 from tests.controlplane.faults import Fault, Hold, cut_before, lose_answer, meanwhile, refuse, send_twice
 from tests.controlplane.polling import poll_until
@@ -566,7 +566,7 @@ def take_away(scene: Scene, pod: Json, left: Json) -> ClaimKey | None:
     return key_of(found) if found else None
 
 
-def bind_in_second_epoch(scene: Scene, plan: ExtendedPlan) -> Outcome:
+def bind_in_second_epoch(scene: Scene, plan: ExtendedPlan) -> AttemptOutcome:
     decision = scene.a_decision(scene.pod(), extended=plan)
     return scene.run(lambda binder: bind_pod(binder, decision), epoch=2)
 

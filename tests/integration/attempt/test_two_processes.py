@@ -11,13 +11,13 @@ from allocator.model import NodeSelector
 from scheduler.attempt.bind_pod import bind_pod
 from scheduler.attempt.binder import Binder
 from scheduler.attempt.claim_objects import ClaimKey, allocation_of, consumers_of
-from scheduler.attempt.decision import Bound, ClaimPlan, Decision, Outcome
+from scheduler.attempt.decision import AttemptOutcome, Bound, ClaimPlan, Decision
 from scheduler.attempt.watched_claims import WatchedClaims
 from scheduler.cache.kinds import WatchedClaim, claim_of
 from scheduler.cache.reflector import Reflector
 from scheduler.cache.watcher import Watcher
+from scheduler.client.api_resources import claims
 from scheduler.client.connection import Connection, connect
-from scheduler.client.resources import claims
 from scheduler.state.rivals import Rival
 from tests.controlplane.rest import CLAIM, Json
 from tests.integration.attempt.scene import Scene, a_rival, devices_of, gets, is_untouched, version_of
@@ -91,7 +91,7 @@ def test_no_device_is_had_by_two_bound_pods_when_two_processes_take_from_the_sam
     assert all(is_untouched(scene.claim(name)) for name in names if name not in bound)
 
 
-async def both(scene: Scene, decisions: Sequence[Decision]) -> list[Outcome]:
+async def both(scene: Scene, decisions: Sequence[Decision]) -> list[AttemptOutcome]:
     """The outcomes of the decisions, every other one carried out by the second process."""
     async with (
         connect(kubeconfig=scene.kubeconfig) as connection,

@@ -5,7 +5,7 @@ import asyncio
 from scheduler.attempt.bind_pod import bind_pod
 from scheduler.attempt.binder import Binder
 from scheduler.attempt.claim_objects import allocation_of, consumers_of
-from scheduler.attempt.decision import Bound, Outcome, Retry
+from scheduler.attempt.decision import AttemptOutcome, Bound, Retry
 from scheduler.attempt.steps.verification import GIVE_WAY_S
 from tests.integration.attempt.scene import (
     NODE,
@@ -46,7 +46,7 @@ def test_of_many_writers_at_once_at_most_one_binds_and_the_others_leave_nothing(
     pods = [scene.a_pod(name, name=name) for name in names]
     decisions = [scene.a_decision(pod, gets(claim, "gpu-0")) for pod, claim in zip(pods, claims, strict=True)]
 
-    async def all_at_once(binder: Binder) -> list[Outcome]:
+    async def all_at_once(binder: Binder) -> list[AttemptOutcome]:
         return await asyncio.gather(*(bind_pod(binder, decision) for decision in decisions))
 
     outcomes = scene.run(all_at_once)

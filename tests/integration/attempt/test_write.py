@@ -9,10 +9,10 @@ import pytest
 from scheduler.attempt.bind_pod import bind_pod
 from scheduler.attempt.binder import Binder
 from scheduler.attempt.claim_objects import consumers_of
-from scheduler.attempt.decision import Bound, Outcome, Unschedulable
+from scheduler.attempt.decision import AttemptOutcome, Bound, Unschedulable
 from scheduler.attempt.intent import ANNOTATION, Intent, intent_of
 from scheduler.plugins.dynamic_resources import CLAIMS
-from scheduler.state.claims import FINALIZER
+from scheduler.state.claim_index import FINALIZER
 from tests.controlplane.rest import CLAIM, POD, TEMPLATE, Json, Kind
 from tests.integration.attempt.scene import (
     DRIVER,
@@ -130,7 +130,7 @@ def test_pods_that_share_a_claim_and_are_bound_at_once_do_not_conflict(scene: Sc
     plan = keeps(scene.claim())
     decisions = [scene.a_decision(scene.a_pod("claim", name=f"pod-{index}"), plan) for index in range(8)]
 
-    async def bind_all(binder: Binder) -> list[Outcome]:
+    async def bind_all(binder: Binder) -> list[AttemptOutcome]:
         return await asyncio.gather(*(bind_pod(binder, decision) for decision in decisions))
 
     assert scene.run(bind_all) == [Bound(NODE)] * 8
@@ -143,7 +143,7 @@ def test_pod_beyond_the_256th_of_a_claim_is_refused_until_there_is_room(scene: S
     full = full_of_others(scene)
     late = scene.a_pod("claim", name="late")
     refused = scene.bind(scene.a_decision(late, keeps(full)))
-    assert refused == Unschedulable("claim work/claim is reserved for 256 pods, the most there can be", CLAIMS)
+    assert refused == Unschedulable("claim work/claim is reserved for 256 pods, the maximum", CLAIMS)
     assert late["metadata"]["uid"] not in consumers_of(scene.claim())
     status = {**full["status"], "reservedFor": full["status"]["reservedFor"][:-1]}
     roomy = scene.api.replace_status({**full, "status": status})

@@ -27,8 +27,8 @@ from tests.integration.live.crowd import (
     await_claims,
     await_placed,
     devices_of,
-    empty,
-    furnish,
+    emptied,
+    furnished,
     lose_names,
     named,
     placed,
@@ -46,17 +46,8 @@ PODS, FEW = 300, 50
 STEPS = {"mark": W1, "allocate": W2, "bind": BIND}
 
 
-@pytest.fixture(scope="module")
-def fleet(plane: ControlPlane) -> RestClient:
-    api = plane.client()
-    furnish(api, NODES, DEVICES, (GPU, NET))
-    return api
-
-
-@pytest.fixture
-def api(plane: ControlPlane, fleet: RestClient) -> Iterator[RestClient]:
-    yield fleet
-    empty(plane)
+fleet = furnished(NODES, DEVICES, (GPU, NET))
+api = emptied()
 
 
 @pytest.fixture(scope="module")

@@ -123,7 +123,7 @@ def test_nothing_is_decided_while_lost_changes_are_listed_anew(world: Beside) ->
     assert world.proxy.cut_watches("/resourceslices")
     listing.met.wait()
     world.a_pod("pod", "claim")
-    assert world.refused("pod", "lost changes")["reason"] == "SchedulerError"
+    assert world.refused("pod", "missed changes")["reason"] == "SchedulerError"
     held.release()
     assert world.devices_of() == ["node-0/gpu-0"]
 

@@ -11,7 +11,6 @@ from tests.controlplane.rest import CLAIM, SLICE, ApiError, Json, RestClient
 from tests.integration.guard.door import Door
 
 REQUEST_TIMEOUT_S = 10
-LASTS_S = REQUEST_TIMEOUT_S + 15
 NAMESPACE = "guarded"
 OTHER_NAMESPACE = "elsewhere"
 DRIVER, POOL = "gpu.example.com", "pool"

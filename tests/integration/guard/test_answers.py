@@ -142,8 +142,8 @@ def test_unpublished_device_is_waited_for_and_then_refused(api: RestClient) -> N
     publish(api, {"name": "a"})
     told = refusal(api, a_claim(api, "one"), a_result("new"))
     assert told.endswith(
-        "device gpu.example.com/pool/new cannot be judged: pool gpu.example.com/pool does not publish it, its newest "
-        "generation known here is 1"
+        "device gpu.example.com/pool/new cannot be checked: pool gpu.example.com/pool does not publish it, its newest "
+        "known generation is 1"
     )
 
 

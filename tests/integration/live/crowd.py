@@ -9,13 +9,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
+import pytest
+
 from scheduler.attempt.claim_objects import FENCE, allocation_of, consumers_of, results_of
 from scheduler.attempt.intent import ANNOTATION
-from scheduler.client import resources
+from scheduler.client import api_resources
+from scheduler.client.api_resources import PODS
 from scheduler.client.connection import connect
-from scheduler.client.resources import PODS
-from scheduler.state.claims import FINALIZER
+from scheduler.state.claim_index import FINALIZER
 from tests.controlplane.contents import ensure_namespace, restore
+from tests.controlplane.ours import WITHOUT_LEASE, Scheduler, scheduler
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.rest import CLAIM, CLASS, NODE, POD, SLICE, TEMPLATE, ApiError, Json, Kind, RestClient
 from tests.integration.live.world import reported
@@ -24,7 +27,7 @@ NAMESPACE = "crowd"
 SCHEDULER = "dra-scheduler"
 GPU = "gpu.example.com"
 NET = "net.example.com"
-WITHIN_S = 600.0
+WITHIN_S = 240.0
 
 W1 = ("PUT", r"/resourceclaims/[^/]+$")
 W2 = ("PUT", r"/resourceclaims/[^/]+/status$")
@@ -48,6 +51,29 @@ def furnish(api: RestClient, nodes: int, devices: int, drivers: Sequence[str] = 
         objects.append(_object(TEMPLATE, driver, NAMESPACE, spec=template))
         objects += [_slice(name, driver, devices) for name in names]
     restore(api, objects)
+
+
+def furnished(nodes: int, devices: int, drivers: Sequence[str] = (GPU,)) -> Any:
+    """The fixture `fleet` of a module: a client of a cluster with these nodes. Any: of a fixture's type."""
+
+    @pytest.fixture(scope="module")
+    def fleet(plane: ControlPlane) -> RestClient:
+        api = plane.client()
+        furnish(api, nodes, devices, drivers)
+        return api
+
+    return fleet
+
+
+def emptied() -> Any:
+    """The fixture `api` of a module: a client of its fleet, whose pods go after each test."""
+
+    @pytest.fixture
+    def api(plane: ControlPlane, fleet: RestClient) -> Iterator[RestClient]:
+        yield fleet
+        empty(plane)
+
+    return api
 
 
 def _slice(node: str, driver: str, devices: int) -> Json:
@@ -80,6 +106,19 @@ def a_claim(name: str, driver: str = GPU) -> Json:
     return _object(CLAIM, name, NAMESPACE, spec={"devices": {"requests": [request]}})
 
 
+def lose_one_of_two(plane: ControlPlane, api: RestClient, pods: Sequence[Json]) -> None:
+    """Two schedulers place the pods, and one is killed under way; return when the other one has placed all of them."""
+    with scheduler(plane, WITHOUT_LEASE, name="survivor"):
+        victim = Scheduler(plane, WITHOUT_LEASE, name="victim")
+        try:
+            victim.await_readyz()
+            send(plane, pods)
+            await_placed(api, len(pods) // 4)
+        finally:
+            victim.kill()
+        await_all_placed(api, len(pods))
+
+
 def send(plane: ControlPlane, pods: Iterable[Json]) -> None:
     """Create the pods, many at a time."""
     asyncio.run(_call_all(plane, "POST", [(PODS.path(NAMESPACE), pod) for pod in pods]))
@@ -98,13 +137,13 @@ def named(pod: Json) -> tuple[Json, list[Json]]:
 
 def send_claims(plane: ControlPlane, claims: Iterable[Json]) -> None:
     """Create the claims, many at a time."""
-    path = resources.claims("v1").path(NAMESPACE)
+    path = api_resources.claims("v1").path(NAMESPACE)
     asyncio.run(_call_all(plane, "POST", [(path, claim) for claim in claims]))
 
 
 def send_claims_away(plane: ControlPlane, claims: Iterable[Json]) -> None:
     """Delete the claims, many at a time; those that pods use go when the pods do."""
-    paths = [resources.claims("v1").path(NAMESPACE, claim["metadata"]["name"]) for claim in claims]
+    paths = [api_resources.claims("v1").path(NAMESPACE, claim["metadata"]["name"]) for claim in claims]
     asyncio.run(_call_all(plane, "DELETE", [(path, {}) for path in paths]))
 
 
@@ -128,6 +167,11 @@ async def _call_all(plane: ControlPlane, method: str, calls: Sequence[tuple[str,
 def await_placed(api: RestClient, number: int) -> Sequence[Json]:
     """All pods as soon as so many of them have a node."""
     return api.await_all(POD, lambda pods: len(placed(pods)) >= number, NAMESPACE, WITHIN_S)
+
+
+def await_all_placed(api: RestClient, number: int) -> None:
+    """Return when there are exactly so many pods, all of them with a node."""
+    api.await_all(POD, lambda pods: len(pods) == len(placed(pods)) == number, NAMESPACE, WITHIN_S)
 
 
 def listed(pod: Json) -> dict[str, str]:

@@ -69,7 +69,7 @@ def test_refused_pod_is_tried_again_after_one_two_four_eight_ten_and_ten_seconds
             assert waiting["since"] == clock.now_s
             waits_s.append(waiting["ready"] - waiting["since"])
             clock.now_s = waiting["ready"]
-            world.a_slice(f"anywhere-{attempts}", *some_devices(2))  # so that the loop looks at the clock
+            world.a_pod(f"other-{attempts}", schedulerName="another")  # helps nobody, but the loop looks at the clock
         await_pod(of_pod, queue="unschedulable", attempts=len(WAITS_S) + 1)
     assert waits_s == WAITS_S
 

@@ -20,8 +20,8 @@ from tests.integration.live.crowd import (
     a_pod,
     await_placed,
     devices_of,
-    empty,
-    furnish,
+    emptied,
+    furnished,
     placed,
     refused,
     send,
@@ -41,17 +41,8 @@ KUBE_SCHEDULER = "default-scheduler"
 FAST = {"clientConnection": {"qps": 5000, "burst": 5000}}
 
 
-@pytest.fixture(scope="module")
-def fleet(plane: ControlPlane) -> RestClient:
-    api = plane.client()
-    furnish(api, NODES, DEVICES, (GPU, NET))
-    return api
-
-
-@pytest.fixture
-def api(plane: ControlPlane, fleet: RestClient) -> Iterator[RestClient]:
-    yield fleet
-    empty(plane)
+fleet = furnished(NODES, DEVICES, (GPU, NET))
+api = emptied()
 
 
 @pytest.fixture

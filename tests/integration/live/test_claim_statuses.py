@@ -1,6 +1,6 @@
 """Pods whose status loses the names of their claims, as the controller that made these goes on to do once it began."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import pytest
@@ -15,8 +15,8 @@ from tests.integration.live.crowd import (
     NET,
     a_pod,
     await_placed,
-    empty,
-    furnish,
+    emptied,
+    furnished,
     listed,
     lose_names,
     send,
@@ -27,17 +27,8 @@ DRIVERS = (GPU, NET, "disk.example.com")
 ENTRIES = {f"c{number}" for number, _ in enumerate(DRIVERS)}
 
 
-@pytest.fixture(scope="module")
-def fleet(plane: ControlPlane) -> RestClient:
-    api = plane.client()
-    furnish(api, nodes=1, devices=1, drivers=DRIVERS)
-    return api
-
-
-@pytest.fixture
-def api(plane: ControlPlane, fleet: RestClient) -> Iterator[RestClient]:
-    yield fleet
-    empty(plane)
+fleet = furnished(1, 1, DRIVERS)
+api = emptied()
 
 
 @pytest.mark.parametrize("entry", sorted(ENTRIES))

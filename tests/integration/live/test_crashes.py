@@ -1,7 +1,5 @@
 """kill -9 at each write, and a start after it: everything ends placed, and nothing is left of what was begun."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.controlplane.faults import withhold_answer
@@ -20,8 +18,8 @@ from tests.integration.live.crowd import (
     WITHIN_S,
     a_pod,
     await_placed,
-    empty,
-    furnish,
+    emptied,
+    furnished,
     placed,
     send,
     send_away,
@@ -34,17 +32,8 @@ NODES, DEVICES, PODS = 4, 2, 6
 STEPS = {"mark": (W1, 1), "allocate": (W2, 1), "mark the second": (W1, PODS + 1), "bind": (BIND, 1)}
 
 
-@pytest.fixture(scope="module")
-def fleet(plane: ControlPlane) -> RestClient:
-    api = plane.client()
-    furnish(api, NODES, DEVICES, (GPU, NET))
-    return api
-
-
-@pytest.fixture
-def api(plane: ControlPlane, fleet: RestClient) -> Iterator[RestClient]:
-    yield fleet
-    empty(plane)
+fleet = furnished(NODES, DEVICES, (GPU, NET))
+api = emptied()
 
 
 def crash(plane: ControlPlane, proxy: Proxy, api: RestClient, step: str) -> None:

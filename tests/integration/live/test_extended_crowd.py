@@ -18,10 +18,12 @@ from tests.integration.live.crowd import (
     W2,
     WITHIN_S,
     a_pod,
+    await_all_placed,
     await_claims,
     await_placed,
-    empty,
+    emptied,
     furnish,
+    lose_one_of_two,
     placed,
     send,
     send_away,
@@ -80,10 +82,7 @@ def fleet(plane: ControlPlane) -> RestClient:
     return api
 
 
-@pytest.fixture
-def api(plane: ControlPlane, fleet: RestClient) -> Iterator[RestClient]:
-    yield fleet
-    empty(plane)
+api = emptied()
 
 
 def pods(name: str, number: int) -> list[Json]:
@@ -95,10 +94,6 @@ def a_gpu_pod(name: str) -> Json:
     container = {"name": "c", "image": "none", "resources": {"requests": amounts, "limits": amounts}}
     pod = a_pod(name)
     return {**pod, "spec": {**pod["spec"], "containers": [container]}}
-
-
-def are_all_placed(pods: Sequence[Json], number: int) -> bool:
-    return len(pods) == len(placed(pods)) == number
 
 
 def faults(api: RestClient) -> list[str]:
@@ -191,7 +186,7 @@ def test_two_schedulers_bind_each_pod_with_one_claim_and_no_device_is_used_twice
             assert faults(api) == []
             send(plane, pods("late", MANY))
             send_away(plane, early)
-            api.await_all(POD, lambda found: are_all_placed(found, MANY), NAMESPACE, WITHIN_S)
+            await_all_placed(api, MANY)
             await_claims(api, MANY)
         assert faults(api) == []
     assert history.wrongs() == []
@@ -199,16 +194,8 @@ def test_two_schedulers_bind_each_pod_with_one_claim_and_no_device_is_used_twice
 
 def test_one_that_dies_under_load_leaves_all_its_pods_to_the_other(plane: ControlPlane, api: RestClient) -> None:
     with History(api) as history:
-        with scheduler(plane, WITHOUT_LEASE, name="survivor"):
-            victim = Scheduler(plane, WITHOUT_LEASE, name="victim")
-            try:
-                victim.await_readyz()
-                send(plane, pods("load", MANY))
-                await_placed(api, MANY // 4)
-            finally:
-                victim.kill()
-            api.await_all(POD, lambda found: are_all_placed(found, MANY), NAMESPACE, WITHIN_S)
-            await_claims(api, MANY)
+        lose_one_of_two(plane, api, pods("load", MANY))
+        await_claims(api, MANY)
         assert faults(api) == []
     assert history.wrongs() == []
 

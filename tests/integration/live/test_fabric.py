@@ -4,8 +4,6 @@ A second attempt at a pod may choose another node, since the claim reaches all: 
 behind, or by one that goes on where another was killed.
 """
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.controlplane.contents import restore
@@ -23,7 +21,7 @@ from tests.integration.live.crowd import (
     WITHIN_S,
     a_pod,
     await_placed,
-    empty,
+    emptied,
     furnish,
     send,
 )
@@ -61,10 +59,7 @@ def fleet(plane: ControlPlane) -> RestClient:
     return api
 
 
-@pytest.fixture
-def api(plane: ControlPlane, fleet: RestClient) -> Iterator[RestClient]:
-    yield fleet
-    empty(plane)
+api = emptied()
 
 
 def pods(name: str, number: int) -> list[Json]:

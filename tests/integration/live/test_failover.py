@@ -3,6 +3,7 @@
 import os
 import signal
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from http import HTTPStatus
 
 import pytest
@@ -12,16 +13,14 @@ from tests.controlplane.ours import Scheduler
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.polling import poll_until
 from tests.controlplane.proxy import Proxy, Request
-from tests.controlplane.rest import POD, Json, RestClient
+from tests.controlplane.rest import RestClient
 from tests.integration.live.crowd import (
     GPU,
-    NAMESPACE,
-    WITHIN_S,
     a_pod,
+    await_all_placed,
     await_placed,
     empty,
     furnish,
-    placed,
     send,
     wrongs,
 )
@@ -48,25 +47,17 @@ def test_all_pods_that_a_killed_leader_leaves_are_bound_once(
     plane: ControlPlane, api: RestClient, start: Start
 ) -> None:
     leader, _ = two(start, BUSY)
-    with History(api) as history:
-        under_load(plane, api)
+    with crowd_is_bound_once(plane, api):
         leader.kill()
-        await_all_placed(api)
-        assert wrongs(api) == []
-    assert history.wrongs() == []
 
 
 def test_all_pods_that_a_stopped_leader_leaves_are_bound_once(
     plane: ControlPlane, api: RestClient, start: Start
 ) -> None:
     leader, _ = two(start, LONG)
-    with History(api) as history:
-        under_load(plane, api)
+    with crowd_is_bound_once(plane, api):
         leader.stop()
         assert leader.exit_code == 0
-        await_all_placed(api)
-        assert wrongs(api) == []
-    assert history.wrongs() == []
 
 
 def test_leader_under_load_that_is_held_up_for_longer_than_its_lease_writes_nothing_when_it_wakes(
@@ -74,26 +65,22 @@ def test_leader_under_load_that_is_held_up_for_longer_than_its_lease_writes_noth
 ) -> None:
     """With default durations. Calls that it had begun may still arrive; each is refused, for what it is based on."""
     sleeper, other = two(start, DEFAULT)
-    with History(api) as history:
-        under_load(plane, api)
+    with crowd_is_bound_once(plane, api):
         os.kill(sleeper.pid, signal.SIGSTOP)
         await_leading(other)
-        await_all_placed(api)
+        await_all_placed(api, PODS)
         before = len(proxy.requests)
         os.kill(sleeper.pid, signal.SIGCONT)
         assert "this process writes nothing any more" in ended(sleeper)["message"]
         assert sleeper.exit_code == 1
         assert stored(proxy.requests[before:]) == []
-        assert wrongs(api) == []
-    assert history.wrongs() == []
 
 
 def test_leader_under_load_that_is_cut_off_ends_and_what_it_sent_is_refused_when_it_arrives(
     plane: ControlPlane, proxy: Proxy, api: RestClient, start: Start
 ) -> None:
     cut_off, other = two(start, BUSY)
-    with History(api) as history:
-        under_load(plane, api)
+    with crowd_is_bound_once(plane, api):
         hold = Hold()
         for method in METHODS:
             proxy.on(method, "", hold, times=None)
@@ -101,12 +88,10 @@ def test_leader_under_load_that_is_cut_off_ends_and_what_it_sent_is_refused_when
         assert "not renewed within the renew deadline" in ended(cut_off)["message"]
         assert cut_off.exit_code == 1
         await_leading(other)
-        await_all_placed(api)
+        await_all_placed(api, PODS)
         assert proxy.under_way, "nothing was being sent when it was cut off"
         hold.release()
         poll_until(bool, lambda: not proxy.under_way, "all that it sent has arrived")
-        assert wrongs(api) == []
-    assert history.wrongs() == []
 
 
 def two(start: Start, durations: Mapping[str, float]) -> tuple[Scheduler, Scheduler]:
@@ -116,17 +101,16 @@ def two(start: Start, durations: Mapping[str, float]) -> tuple[Scheduler, Schedu
     return leader, start("standby", durations)
 
 
-def under_load(plane: ControlPlane, api: RestClient) -> None:
-    """Return while pods in every state wait, are being bound, and are bound."""
-    send(plane, (a_pod(f"pod-{number}", GPU) for number in range(PODS)))
-    await_placed(api, PODS // 4)
-
-
-def await_all_placed(api: RestClient) -> None:
-    def are_all(pods: Sequence[Json]) -> bool:
-        return len(placed(pods)) >= PODS
-
-    api.await_all(POD, are_all, NAMESPACE, WITHIN_S)
+@contextmanager
+def crowd_is_bound_once(plane: ControlPlane, api: RestClient) -> Iterator[None]:
+    """Open while pods are waiting, being bound and bound; then all are bound, and no device was ever used twice."""
+    with History(api) as history:
+        send(plane, (a_pod(f"pod-{number}", GPU) for number in range(PODS)))
+        await_placed(api, PODS // 4)
+        yield
+        await_all_placed(api, PODS)
+        assert wrongs(api) == []
+    assert history.wrongs() == []
 
 
 def stored(requests: Sequence[Request]) -> list[str]:

@@ -1,22 +1,17 @@
 """Two of ours for the same pods, and nobody to say which of them leads: no device is ever used twice."""
 
-from collections.abc import Iterator, Sequence
-
-import pytest
-
-from tests.controlplane.ours import WITHOUT_LEASE, Scheduler, scheduler
+from tests.controlplane.ours import WITHOUT_LEASE, scheduler
 from tests.controlplane.plane import ControlPlane
-from tests.controlplane.rest import POD, Json, RestClient
+from tests.controlplane.rest import Json, RestClient
 from tests.integration.live.crowd import (
     GPU,
-    NAMESPACE,
-    WITHIN_S,
     a_pod,
+    await_all_placed,
     await_claims,
     await_placed,
-    empty,
-    furnish,
-    placed,
+    emptied,
+    furnished,
+    lose_one_of_two,
     send,
     send_away,
     wrongs,
@@ -27,17 +22,8 @@ NODES, DEVICES, PODS = 20, 13, 250
 LOAD = 200
 
 
-@pytest.fixture(scope="module")
-def fleet(plane: ControlPlane) -> RestClient:
-    api = plane.client()
-    furnish(api, NODES, DEVICES)
-    return api
-
-
-@pytest.fixture
-def api(plane: ControlPlane, fleet: RestClient) -> Iterator[RestClient]:
-    yield fleet
-    empty(plane)
+fleet = furnished(NODES, DEVICES)
+api = emptied()
 
 
 def test_no_device_is_ever_used_twice_by_what_two_schedulers_place(plane: ControlPlane, api: RestClient) -> None:
@@ -49,7 +35,7 @@ def test_no_device_is_ever_used_twice_by_what_two_schedulers_place(plane: Contro
             send(plane, pods("late", PODS))
             await_placed(api, NODES * DEVICES)
             send_away(plane, early)
-            api.await_all(POD, lambda pods: are_all_placed(pods, PODS), NAMESPACE, WITHIN_S)
+            await_all_placed(api, PODS)
             await_claims(api, PODS)
         assert wrongs(api) == []
     assert history.wrongs() == []
@@ -58,22 +44,10 @@ def test_no_device_is_ever_used_twice_by_what_two_schedulers_place(plane: Contro
 def test_one_that_dies_under_load_leaves_all_its_pods_to_the_other(plane: ControlPlane, api: RestClient) -> None:
     """kill -9 with pods in every state of theirs; the other one goes on, and is not started again."""
     with History(api) as history:
-        with scheduler(plane, WITHOUT_LEASE, name="survivor"):
-            victim = Scheduler(plane, WITHOUT_LEASE, name="victim")
-            try:
-                victim.await_readyz()
-                send(plane, pods("load", LOAD))
-                await_placed(api, LOAD // 4)
-            finally:
-                victim.kill()
-            api.await_all(POD, lambda pods: are_all_placed(pods, LOAD), NAMESPACE, WITHIN_S)
+        lose_one_of_two(plane, api, pods("load", LOAD))
         assert wrongs(api) == []
     assert history.wrongs() == []
 
 
 def pods(name: str, number: int) -> list[Json]:
     return [a_pod(f"{name}-{one}", GPU) for one in range(number)]
-
-
-def are_all_placed(pods: Sequence[Json], number: int) -> bool:
-    return len(pods) == len(placed(pods)) == number

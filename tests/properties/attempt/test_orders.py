@@ -21,16 +21,17 @@ from allocator.pods.extended_resources import CountRequest, RequestMapping
 from scheduler.attempt.attempt import new_attempt
 from scheduler.attempt.bind_pod import steps
 from scheduler.attempt.binder import Binder, Time
+from scheduler.attempt.call_limit import CallLimit
 from scheduler.attempt.claim_objects import ClaimKey, Json, allocation_of, is_made_for, key_of, results_of, version_of
 from scheduler.attempt.deallocate import deallocate_one
 from scheduler.attempt.decision import (
+    AttemptOutcome,
     Bound,
     BoundElsewhere,
     ClaimPlan,
     Decision,
     ExtendedPlan,
     Gone,
-    Outcome,
     PodKey,
 )
 from scheduler.attempt.listener import Listener
@@ -38,8 +39,8 @@ from scheduler.attempt.run import run
 from scheduler.attempt.steps.extended_claim import MakeClaim
 from scheduler.attempt.watched_claims import WatchedClaims
 from scheduler.attempt.watched_volumes import WatchedVolumes
+from scheduler.client.api_resources import claims
 from scheduler.client.errors import CallFailed
-from scheduler.client.resources import claims
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_status import EXTENDED_STATUS
 from scheduler.decision.cluster import Cluster
@@ -91,7 +92,18 @@ class Process(WatchedClaims, Listener):
         self.numbers = iter(range(1, 1000))
         time = Time(lambda: self.now, lambda: MOMENT, self.sleep, lambda: 0.5)
         volumes = WatchedVolumes(Cluster(kubernetes(), is_ours=bool))
-        self.binder = Binder(history.server, claims("v1"), self, volumes, time, "ours", 1, str(number), self)
+        self.binder = Binder(
+            history.server,
+            claims("v1"),
+            self,
+            volumes,
+            time,
+            "ours",
+            1,
+            str(number),
+            self,
+            repairs=CallLimit(1, 1),  # whoever holds the one place and needs another waits for ever
+        )
 
     async def sleep(self, seconds: float) -> None:
         self.now += seconds
@@ -140,7 +152,7 @@ class Process(WatchedClaims, Listener):
             if isinstance(outcome, Bound | BoundElsewhere | Gone):
                 return
 
-    async def attempt(self, pod: Json, own: list[Json], held: dict[tuple[str, str], Json]) -> Outcome | None:
+    async def attempt(self, pod: Json, own: list[Json], held: dict[tuple[str, str], Json]) -> AttemptOutcome | None:
         nodes = [node for node in NODES if all(node in nodes_of(allocation_of(one) or {}, node) for one in own)]
         metadata = pod["metadata"]
         key = PodKey(NAMESPACE, metadata["name"], metadata["uid"], metadata["resourceVersion"], "ours")
@@ -171,12 +183,12 @@ class Process(WatchedClaims, Listener):
             decision = replace(decision, extended=plan, pod_status={EXTENDED_STATUS: plan.claim.status})
         return await self.carry_out(decision)
 
-    async def carry_out(self, decision: Decision) -> Outcome:
+    async def carry_out(self, decision: Decision) -> AttemptOutcome:
         attempt = new_attempt(self.binder, decision)
         outcome = await run(self.binder, attempt, list(steps(self.binder, attempt)))
         if not isinstance(outcome, Bound | BoundElsewhere):  # by somebody else, maybe: then all stays as it is
             # A claim that was never found may still be made later; whoever tries the pod next takes it away.
-            unsettled = [step for step in attempt.begun if not (step.is_settled or isinstance(step, MakeClaim))]
+            unsettled = [step for step in attempt.begun if not (step.is_idle or isinstance(step, MakeClaim))]
             assert unsettled == [], outcome
         return outcome
 

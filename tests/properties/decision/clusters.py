@@ -9,7 +9,7 @@ from allocator.model import Node
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.node_order import NodeOrder
 from scheduler.decision.templates import Templates
-from scheduler.state.nodes import NodeInfos
+from scheduler.state.node_infos import NodeInfos
 from tests.properties.decision import naive, strategies
 from tests.properties.decision.naive import NaiveNode
 

@@ -29,7 +29,7 @@ def test_any_history_of_nodes_and_pods_leaves_what_each_node_says(
     cluster = GeneratedCluster()
     for step, *arguments in steps:
         if step == "ask":
-            cluster.templates.of(pod)
+            agree(cluster, pod, ranks)
         else:
             getattr(cluster, step)(*arguments)
     agree(cluster, pod, ranks)
@@ -37,19 +37,34 @@ def test_any_history_of_nodes_and_pods_leaves_what_each_node_says(
 
 @given(
     strategies.wide_nodes,
+    strategies.wide_nodes,
     strategies.crowds,
     st.one_of(strategies.neighbours_named("new"), strategies.spreading_pods),
     ranks,
 )
-@settings(max_examples=150)
+@settings(max_examples=60)
 def test_in_any_crowd_each_node_says_the_same_of_the_pods_around_it(
-    nodes: tuple[Node, ...], crowd: list[tuple[int, Pod]], pod: Pod, ranks: list[int]
+    nodes: tuple[Node, ...],
+    changed: tuple[Node, ...],
+    crowd: list[tuple[int, Pod]],
+    pod: Pod,
+    ranks: list[int],
 ) -> None:
-    cluster = GeneratedCluster()
+    """It is asked in between, so that what it keeps has to follow pods and nodes."""
+    cluster, half = GeneratedCluster(), len(crowd) // 2
     for node in nodes:
         cluster.set_node(node)
-    for number, other in crowd:
+    for number, other in crowd[:half]:
         cluster.add_pod(number, other)
+    agree(cluster, pod, ranks)
+    for number, other in crowd[half:]:
+        cluster.add_pod(number, other)
+    agree(cluster, pod, ranks)
+    for node in changed[::2]:
+        cluster.set_node(node)
+    agree(cluster, pod, ranks)
+    for _, other in crowd[::2]:
+        cluster.remove_pod(other)
     agree(cluster, pod, ranks)
 
 

@@ -22,6 +22,7 @@ from scheduler.decision.cluster import Cluster
 from scheduler.guard.ledger import Ledger, Update
 from tests.builders import DRIVER, POOL, a_claim, a_device, a_slice, kubernetes
 from tests.properties.state.claim_world import an_object
+from tests.properties.state.late_watch import LateWatch
 
 NAMES = ("a", "b", "c", "d")
 LASTS = 10
@@ -84,18 +85,10 @@ class Asked:
 
 
 @dataclass
-class World:
-    """truth: claims by uid as they are stored. log: what the watch will show. asked: what was allowed and counts."""
+class World(LateWatch):
+    """asked: what was allowed and counts."""
 
-    truth: dict[str, Claim] = field(default_factory=dict)
-    versions: dict[str, int] = field(default_factory=dict)
-    log: list[tuple[int, str, Claim | None]] = field(default_factory=list)
-    shown: int = 0
-    watched: dict[str, Claim] = field(default_factory=dict)
-    watched_at: dict[str, int] = field(default_factory=dict)
     asked: list[Asked] = field(default_factory=list)
-    version: int = 0
-    made: int = 0
     clock: int = 0
 
     def __post_init__(self) -> None:
@@ -110,19 +103,8 @@ class World:
     # -- the API server
 
     def create(self, name: str) -> None:
-        if all(claim.name != name for claim in self.truth.values()):
-            self.made += 1
-            self.store(replace(a_claim(name=name), uid=f"uid-{self.made}"))
-
-    def store(self, claim: Claim) -> None:
-        self.version += 1
-        self.truth[claim.uid], self.versions[claim.uid] = claim, self.version
-        self.log.append((self.version, claim.uid, claim))
-
-    def delete(self, uid: str) -> None:
-        self.version += 1
-        del self.truth[uid]
-        self.log.append((self.version, uid, None))
+        if self.is_free(name):
+            self.store(replace(a_claim(name=name), uid=self.new_uid()))
 
     def release(self, uid: str) -> None:
         self.store(replace(self.truth[uid], allocation=None))
@@ -152,30 +134,18 @@ class World:
 
     # -- the guard's watch and clock
 
-    def show_next(self) -> None:
-        if self.shown < len(self.log):
-            version, uid, claim = self.log[self.shown]
-            self.shown += 1
-            self._show(uid, claim, version)
-
     def list_anew(self) -> None:
         """A list is taken in that has begun now, and with it what is over by the clock."""
-        self.shown = len(self.log)
-        for uid in set(self.watched) - set(self.truth):
-            self._show(uid, None, 0)
-        for uid, claim in self.truth.items():
-            self._show(uid, claim, self.versions[uid])
+        super().list_anew()
         self.ledger.expire(self.clock)
         self.asked = [one for one in self.asked if one.until > self.clock]
 
-    def _show(self, uid: str, claim: Claim | None, version: int) -> None:
+    def on_shown(self, uid: str, claim: Claim | None, version: int) -> None:
         if claim is None:
             self.cluster.remove_claim(uid)
-            self.watched.pop(uid, None)
             self.asked = [one for one in self.asked if one.update.claim.uid != uid]
         else:
             self.cluster.set_claim(an_object(claim), version)
-            self.watched[uid], self.watched_at[uid] = claim, version
             self.asked = [one for one in self.asked if one.update.claim.uid != uid or one.update.version >= version]
         self.ledger.shown(uid)
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from allocator.model import Claim
 from scheduler.core_v1.pod import Pod, PodClaim
 from scheduler.live.prescheduled import Prescheduled
-from scheduler.state.changes import ClaimChanged, GivenBack, PodChanged
+from scheduler.state.cluster_changes import ClaimChanged, GivenBack, PodChanged
 from scheduler.state.pod_claims import claim_keys
 from tests.builders import a_claim, a_pod, an_allocated_claim
 

@@ -11,7 +11,7 @@ from allocator.gates import Features
 from allocator.policies import policy_of
 from scheduler.input.documents import Place, RawObject, read
 from scheduler.input.inventory import take_inventory
-from scheduler.offline.claims import Claims
+from scheduler.offline.input_claims import Claims
 from scheduler.offline.placement import PlacedPod, Placement
 from scheduler.offline.snapshot_cluster import cluster_of
 from scheduler.plugins.profile import Profile

@@ -14,7 +14,7 @@ from scheduler.decision.cluster import Cluster
 from scheduler.decision.decide import decide
 from scheduler.decision.schedule_result import NotPlaced
 from scheduler.queue.wakeups import helps
-from scheduler.state.changes import Event, NodeChanged, PodChanged
+from scheduler.state.cluster_changes import Event, NodeChanged, PodChanged
 from tests.builders import kubernetes
 from tests.properties.decision import naive, strategies
 from tests.properties.decision.naive import NaiveNode

@@ -12,7 +12,15 @@ from scheduler.plugins.default import REASONS
 from scheduler.plugins.plugin import Refusal
 from scheduler.queue.queue import PodPlace, Queue
 from scheduler.queue.wakeups import helps
-from scheduler.state.changes import ClaimChanged, ClassChanged, Event, GivenBack, NodeChanged, PodChanged, SliceChanged
+from scheduler.state.cluster_changes import (
+    ClaimChanged,
+    ClassChanged,
+    Event,
+    GivenBack,
+    NodeChanged,
+    PodChanged,
+    SliceChanged,
+)
 from scheduler.state.pod_requests import PodRequests
 from tests.builders import a_claim, a_class, a_node, a_pod, a_slice, an_allocated_claim
 

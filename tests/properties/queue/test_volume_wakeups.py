@@ -11,7 +11,7 @@ from scheduler.core_v1.pod_volumes import PodVolumes
 from scheduler.decision.decide import decide
 from scheduler.decision.schedule_result import NotPlaced
 from scheduler.queue.wakeups import helps
-from scheduler.state.changes import Event
+from scheduler.state.cluster_changes import Event
 from tests.builders import amounts
 from tests.properties.volumes import naive
 from tests.properties.volumes.naive import Storage

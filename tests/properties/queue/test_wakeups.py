@@ -10,7 +10,7 @@ from scheduler.decision.feasibility import rejections
 from scheduler.plugins.default import REASONS
 from scheduler.plugins.plugin import NO_NODES, Refusal
 from scheduler.queue.wakeups import concerned, helps
-from scheduler.state.changes import Event, NodeChanged, PodChanged
+from scheduler.state.cluster_changes import Event, NodeChanged, PodChanged
 from scheduler.state.pod_requests import pod_requests
 from tests.builders import a_cycle
 from tests.properties.decision import naive, strategies

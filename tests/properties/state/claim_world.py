@@ -17,8 +17,9 @@ from allocator.outcome import Allocated
 from cel.values.quantity import Quantity
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.schedule_result import Placed
-from scheduler.state.claims import ClaimObject
+from scheduler.state.claim_index import ClaimObject
 from tests.builders import a_claim, a_class, a_device, a_node, a_pod, a_request, a_slice, kubernetes
+from tests.properties.state.late_watch import LateWatch
 
 NAMES = ("a", "b", "c", "d")
 WHOLE = tuple(f"gpu-{number}" for number in range(3))
@@ -47,19 +48,11 @@ class SimulatedAttempt:
 
 
 @dataclass
-class World:
-    """truth: claims by uid as the API server has them. log: what the watch will show. shown: up to where it has."""
+class World(LateWatch):
+    """gone: claims that the watch has shown to be deleted, by uid."""
 
-    truth: dict[str, Claim] = field(default_factory=dict)
-    versions: dict[str, int] = field(default_factory=dict)
-    log: list[tuple[int, str, Claim | None]] = field(default_factory=list)
-    shown: int = 0
-    watched: dict[str, Claim] = field(default_factory=dict)
-    watched_at: dict[str, int] = field(default_factory=dict)
     gone: set[str] = field(default_factory=set)
     attempts: list[SimulatedAttempt] = field(default_factory=list)
-    version: int = 0
-    made: int = 0
 
     def __post_init__(self) -> None:
         self.cluster = Cluster(kubernetes(), is_ours=lambda _: True)
@@ -73,23 +66,9 @@ class World:
     # -- the API server
 
     def create(self, name: str) -> None:
-        if any(claim.name == name for claim in self.truth.values()):
-            return
-        self.made += 1
-        claim = replace(a_claim(a_request(count=1 + self.made % 2), name=name), uid=f"uid-{self.made}")
-        self.store(claim)
-
-    def store(self, claim: Claim) -> int:
-        self.version += 1
-        self.truth[claim.uid] = claim
-        self.versions[claim.uid] = self.version
-        self.log.append((self.version, claim.uid, claim))
-        return self.version
-
-    def delete(self, uid: str) -> None:
-        self.version += 1
-        del self.truth[uid]
-        self.log.append((self.version, uid, None))
+        if self.is_free(name):
+            uid = self.new_uid()
+            self.store(replace(a_claim(a_request(count=1 + self.made % 2), name=name), uid=uid))
 
     def take_anything(self, uid: str, seed: int) -> None:
         """Another writer allocates the claim, or clears its allocation."""
@@ -105,28 +84,12 @@ class World:
 
     # -- the watch
 
-    def show_next(self) -> None:
-        if self.shown < len(self.log):
-            version, uid, claim = self.log[self.shown]
-            self.shown += 1
-            self._show(uid, claim, version)
-
-    def list_anew(self) -> None:
-        """The watch is behind so far that it starts again with a list."""
-        self.shown = len(self.log)
-        for uid in set(self.watched) - set(self.truth):
-            self._show(uid, None, 0)
-        for uid, claim in self.truth.items():
-            self._show(uid, claim, self.versions[uid])
-
-    def _show(self, uid: str, claim: Claim | None, version: int) -> None:
+    def on_shown(self, uid: str, claim: Claim | None, version: int) -> None:
         if claim is None:
             self.cluster.remove_claim(uid)
-            self.watched.pop(uid, None)
             self.gone.add(uid)
         else:
             self.cluster.set_claim(an_object(claim), version)
-            self.watched[uid], self.watched_at[uid] = claim, version
 
     # -- our writers
 

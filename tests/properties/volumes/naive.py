@@ -76,7 +76,7 @@ def disks(pods: Iterable[Pod]) -> list[Disk]:
 
 
 def clash(one: Disk, other: Disk) -> bool:
-    return (one.kind, one.name) == (other.kind, other.name) and not (one.is_shared and other.is_shared)
+    return (one.source, one.name) == (other.source, other.name) and not (one.is_shared and other.is_shared)
 
 
 def is_used(storage: Storage, claim: str) -> bool:

@@ -1,5 +1,8 @@
 """Any history of storage, nodes and pods leaves what a look at every object says, and no trace of what is gone."""
 
+from dataclasses import replace
+from itertools import cycle as cycle_through
+
 from hypothesis import given, settings
 
 from allocator.model import Node
@@ -90,4 +93,24 @@ def test_what_was_taken_and_given_back_leaves_no_trace(
         for name in world.storage.nodes:
             world.cluster.volumes.assume(pod.uid, name, plan(cycle, world.cluster.number_of(name) or 0))
             world.cluster.volumes.forget(pod.uid)
+    agree(world, extra)
+
+
+@given(furniture, steps, steps, extras)
+@settings(max_examples=40)
+def test_attempts_that_are_withdrawn_after_anything_leave_no_trace(
+    first: list[Step], history: list[Step], meanwhile: list[Step], extra: PodVolumes
+) -> None:
+    """Volumes and claims come, go and are bound by others between a decision and its end."""
+    world = World()
+    for step in [*first, *history]:
+        world.do(step)
+    pods = [replace(pod, uid=f"uid-{number}") for number, pod in enumerate(pods_that_ask(extra))]
+    for pod, name in zip(pods, cycle_through(world.storage.nodes), strict=False):
+        found = plan(cycle_of(world.cluster, pod, pod_requests(pod)), world.cluster.number_of(name) or 0)
+        world.cluster.volumes.assume(pod.uid, name, found)
+    for step in meanwhile:
+        world.do(step)
+    for pod in pods:
+        world.cluster.volumes.forget(pod.uid)
     agree(world, extra)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from scheduler.decision.cluster import Cluster
-from scheduler.state.changes import (
+from scheduler.state.cluster_changes import (
     CSIDriverChanged,
     CSINodeChanged,
     CSIStorageCapacityChanged,

@@ -136,8 +136,8 @@ def test_of_nodes_with_nothing_left_the_nearest_has_the_most_devices_of_the_kind
 def test_reasons_of_other_nodes_are_counted_the_most_frequent_first() -> None:
     nodes: dict[str, str | Outcome] = {"a": "cordoned", "b": short_of(2, 1, 1), "c": "elsewhere", "d": "elsewhere"}
     assert summed(nodes) == (
-        "0/4 nodes: no node has 2 devices for request gpus, the most is 1, on b (of 1 device); "
-        "2 nodes: elsewhere; 1 node: cordoned"
+        "0/4 nodes: 2 nodes: elsewhere; 1 node: cordoned; "
+        "no other node has 2 devices for request gpus, the most is 1, on b (of 1 device)"
     )
 
 
@@ -197,12 +197,16 @@ def test_invalid_pools_do_not_hide_how_near_a_node_is() -> None:
 )
 def test_pools_that_are_being_updated_end_the_line(updating: list[str], reported: str) -> None:
     nodes: dict[str, str | Outcome] = {"a": short_of(4, 3, 3), "b": "cordoned"}
-    line = "0/2 nodes: no node has 4 devices for request gpus, the most is 3, on a (of 3 devices); 1 node: cordoned"
+    line = (
+        "0/2 nodes: 1 node: cordoned; no other node has 4 devices for request gpus, the most is 3, on a (of 3 devices)"
+    )
     assert summed(nodes, updating=updating) == line + reported
 
 
 def test_nodes_that_say_the_same_are_reported_with_their_number() -> None:
-    line = "0/6 nodes: no node has 4 devices for request gpus, the most is 3, on a (of 3 devices); 3 nodes: cordoned"
+    line = (
+        "0/6 nodes: 3 nodes: cordoned; no other node has 4 devices for request gpus, the most is 3, on a (of 3 devices)"
+    )
     assert summed({"a": short_of(4, 3, 3), "b": "cordoned"}, 6, number=3) == line
 
 

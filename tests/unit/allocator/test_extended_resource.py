@@ -8,8 +8,6 @@ from allocator.model import Container, DeviceClass
 from allocator.pods.extended_resources import (
     CLASS_PREFIX,
     Generated,
-    NotOffered,
-    backed_on_node,
     classes_by_resource,
     generate,
     is_extended,
@@ -102,23 +100,6 @@ def test_names_with_a_domain_of_their_own_are_extended_resources(resource: str) 
 )
 def test_the_names_of_kubernetes_are_no_extended_resources(resource: str) -> None:
     assert not is_extended(resource)
-
-
-# Who gives it on a node
-
-
-@pytest.mark.parametrize("offered", [{}, {GPU: 0}])
-def test_a_class_gives_what_the_device_plugins_of_the_node_do_not_offer(offered: Mapping[str, int]) -> None:
-    assert backed_on_node([GPU], amounts(offered), CLASSES) == {GPU: CLASSES[GPU]}
-
-
-def test_a_device_plugin_goes_before_the_class() -> None:
-    assert backed_on_node([GPU, NIC], amounts({GPU: 1}), CLASSES) == {NIC: CLASSES[NIC]}
-
-
-@pytest.mark.parametrize("offered", [{}, {"example.com/fpga": 0}])
-def test_what_neither_offers_keeps_the_pod_from_the_node(offered: Mapping[str, int]) -> None:
-    assert backed_on_node(["example.com/fpga", GPU], amounts(offered), CLASSES) == NotOffered("example.com/fpga")
 
 
 # The requests

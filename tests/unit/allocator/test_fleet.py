@@ -5,9 +5,9 @@ import pytest
 
 from allocator.allocate import allocate
 from allocator.explain.text import node_text
-from allocator.fleet.changes import LEAST_CHANGES
 from allocator.fleet.fingerprint import SPARE
 from allocator.fleet.fleet import Fleet
+from allocator.fleet.group_changes import LEAST_CHANGES
 from allocator.fleet.questions import fingerprint_of
 from allocator.model import Claim, Constraint, CounterConsumption, CounterSet, Node, Reach, Slice, Taint
 from allocator.outcome import Allocated, NotEnough, Refused

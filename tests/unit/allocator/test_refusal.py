@@ -56,7 +56,7 @@ def test_stages_are_in_the_order_of_the_checks_and_each_device_falls_once() -> N
     )
     found = shortage(decide(snapshot, a_claim(a_request("r", 2, BIG))))
     assert funnel(found) == [
-        ("carry fields that are not known", ["odd"]),
+        ("have unknown fields", ["odd"]),
         ("have binding conditions, and DRADeviceBindingConditions is off", ["waiting"]),
         (f"fail selector #0 of request r ({BIG})", ["small"]),
         ("are on other nodes", ["away"]),

@@ -271,7 +271,7 @@ def test_unknown_field_of_a_claim_ends_the_attempt(claim: Claim, words: str) -> 
 
 
 def test_unknown_field_of_a_class_ends_the_attempt() -> None:
-    with pytest.raises(InvalidClaim, match=r"device class gpu carries unknown fields: spec.quantum"):
+    with pytest.raises(InvalidClaim, match=r"device class gpu has unknown fields: spec.quantum"):
         decide(a_snapshot(classes=[a_class(unknown_fields=("spec.quantum",))]), a_claim())
 
 
@@ -279,7 +279,7 @@ def test_device_with_an_unknown_field_is_not_used() -> None:
     snapshot = a_snapshot(a_slice(a_device("odd", unknown_fields=("quantum",)), "x"))
     assert names(decide(snapshot, a_claim())) == ["x"]
     found = shortage(decide(snapshot, a_claim(a_request(count=2))))
-    assert funnel(found) == [("carry fields that are not known", ["odd"])]
+    assert funnel(found) == [("have unknown fields", ["odd"])]
 
 
 def test_devices_of_a_slice_with_an_unknown_field_are_not_used() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from allocator.explain.conflict import Conflict, ConflictingConstraint, ConflictingRequest
-from allocator.explain.explanation import NodeExplanation, explain_on
+from allocator.explain.node_explanation import NodeExplanation, explain_on
 from allocator.explain.offer import Offer
 from allocator.explain.remedies import (
     ClaimsReleased,
@@ -299,7 +299,7 @@ def test_claims_of_which_any_one_will_do_share_a_line() -> None:
             "are incompatible with what is allocated of their counter set",
             "is incompatible with what is allocated of its counter set",
         ),
-        ("carry fields that are not known", "carries fields that are not known"),
+        ("have unknown fields", "has unknown fields"),
         ("consume counters, and X is off", "consumes counters, and X is off"),
         ("do not offer the requested capacity", "does not offer the requested capacity"),
         ("fail selector #0 of class gpu (false)", "fails selector #0 of class gpu (false)"),

@@ -1,10 +1,12 @@
 """The pure parts of the end-to-end benchmark: what is placed, whether it is right, and what the figures come to."""
 
+import itertools
+import re
 from collections.abc import Sequence
 
 import pytest
 
-from benchmarks.endtoend.correctness import WrongState, check
+from benchmarks.endtoend.correctness import WrongState, check, check_places
 from benchmarks.endtoend.figures import (
     CEILING,
     OURS,
@@ -19,16 +21,35 @@ from benchmarks.endtoend.figures import (
     rows,
     table,
 )
-from benchmarks.endtoend.workload import SIZES, Json, Size, nodes, place, pods, size_of, slices
+from benchmarks.endtoend.filters import misplaced
+from benchmarks.endtoend.workload import (
+    EVERY_FILTER,
+    PLAIN,
+    SIZES,
+    Asks,
+    Json,
+    Size,
+    node_name,
+    nodes,
+    place,
+    pod_name,
+    pods,
+    size_of,
+    slices,
+    volume_claims,
+    volumes,
+)
 from scheduler.runtime.metrics import Metrics, Reading
 
 SIZE = Size(100, 3)
 NOTHING = Reading({}, {}, {}, [], 0, 0, 0, 0, {})
 
 
-def a_run(column: str, bound_s: Sequence[float], decisions: Decisions | None = None) -> Run:
+def a_run(column: str, bound_s: Sequence[float], decisions: Decisions | None = None, asks: Asks = PLAIN) -> Run:
     reported = 0 if column == CEILING else 3
-    return Run(column, SIZE, bound_s, reported, bound_s[-1] + 1, peak_mib=50, cpu_s=0.03, decisions=decisions)
+    return Run(
+        column, SIZE, asks.name, bound_s, reported, bound_s[-1] + 1, peak_mib=50, cpu_s=0.03, decisions=decisions
+    )
 
 
 def a_row(found: Sequence[Row], name: str) -> Row:
@@ -59,6 +80,23 @@ def test_a_rate_is_also_reported_as_a_part_of_the_ceiling() -> None:
     found = rows([a_run(OURS, [0.0, 1.0, 4.0]), a_run(CEILING, [0.0, 1.0, 3.0])], [OURS, CEILING])
     assert a_row(found, "bound").of_ceiling == Range(0.75, 0.75, 0.75)
     assert a_row(found, "peak memory").of_ceiling is None
+
+
+def test_pods_that_ask_for_more_have_lines_of_their_own_and_are_a_part_of_the_plain_rate() -> None:
+    found = rows(
+        [
+            a_run(OURS, [0.0, 1.0, 2.0]),
+            a_run(OURS, [0.0, 1.0, 4.0], asks=EVERY_FILTER),
+            a_run(PEER, [0.0, 1.0, 6.0]),
+            a_run(PEER, [0.0, 1.0, 12.0], asks=EVERY_FILTER),
+        ],
+        [PEER, OURS],
+    )
+    assert a_row(found, "bound").ratio == Range(3.0, 3.0, 3.0)
+    filtered = next(row for row in found if row.case == "100 nodes, 3 pods, every filter: bound")
+    assert (filtered.medians[OURS], filtered.ratio) == (0.75, Range(3.0, 3.0, 3.0))
+    part = next(row for row in found if row.case.endswith("every filter: bound, of the rate of plain pods"))
+    assert part.medians == {PEER: 0.5, OURS: 0.5, CEILING: None}
 
 
 def test_a_row_has_the_fields_that_a_script_judges_by() -> None:
@@ -122,6 +160,56 @@ def test_there_are_devices_for_all_pods_of_each_size(size: Size) -> None:
 def test_a_size_that_cannot_be_measured_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r".+"):
         size_of(text)
+
+
+def the_pod(number: int, asks: Asks) -> Json:
+    return next(itertools.islice(pods(Size(50, 200), asks=asks), number, None))
+
+
+def test_plain_pods_ask_for_a_device_alone() -> None:
+    spec = the_pod(0, PLAIN)["spec"]
+    assert spec.keys() == {"schedulerName", "containers", "resourceClaims"}
+
+
+def test_pods_for_every_filter_look_at_their_app_and_the_one_before() -> None:
+    pod = the_pod(150, EVERY_FILTER)
+    app, spec = pod["metadata"]["labels"], pod["spec"]
+    (spread,) = spec["topologySpreadConstraints"]
+    (apart,) = spec["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    (near,) = spec["affinity"]["podAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+    assert spread["labelSelector"] == apart["labelSelector"] == {"matchLabels": app}
+    assert near["podAffinityTerm"]["labelSelector"] == {"matchLabels": the_pod(50, PLAIN)["metadata"]["labels"]}
+
+
+def test_each_pod_with_a_volume_has_the_claim_that_the_volume_is_for() -> None:
+    size = Size(50, 200)
+    found = {claim["metadata"]["name"]: claim["spec"]["volumeName"] for claim in volume_claims(size)}
+    meant = {volume["spec"]["claimRef"]["name"]: volume["metadata"]["name"] for volume in volumes(size)}
+    (disk,) = the_pod(150, EVERY_FILTER)["spec"]["volumes"]
+    assert disk["persistentVolumeClaim"]["claimName"] in found
+    assert found == meant
+    assert len(found) == 200
+
+
+@pytest.mark.parametrize(
+    ("asks", "nodes", "problem"),
+    [
+        (EVERY_FILTER, [0, 1, 2, 3], ""),
+        (EVERY_FILTER, [0, 1, 2, 2], "2 pods of app-000 on node 2"),
+        (EVERY_FILTER, [0, 3, 1, 4], "app-000 has .* more than one apart"),
+        (PLAIN, [0, 0, 0, 0], ""),
+    ],
+)
+def test_pods_lie_over_zones_and_apart_where_they_ask_for_it(asks: Asks, nodes: Sequence[int], problem: str) -> None:
+    found = misplaced(asks, enumerate(nodes))
+    assert re.search(problem, found) if problem else not found
+
+
+def test_pods_that_lie_where_they_did_not_ask_for_do_not_count() -> None:
+    bound = [{"metadata": {"name": pod_name(n)}, "spec": {"nodeName": node_name(0)}} for n in range(2)]
+    check_places(PLAIN, bound)
+    with pytest.raises(WrongState, match="2 pods of app-000 on node 0"):
+        check_places(EVERY_FILTER, bound)
 
 
 def a_placed_pod(name: str, node: str) -> Json:

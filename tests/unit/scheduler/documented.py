@@ -6,7 +6,7 @@ from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from scheduler.input.fields import Fields
+from scheduler.input.keyword_fields import Fields
 from scheduler.runtime.metrics import CommonMetrics
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"

@@ -7,7 +7,7 @@ from allocator.gates import Features
 from scheduler.core_v1.pod import Pod
 from scheduler.input.documents import Place, RawObject
 from scheduler.input.inventory import Inventory, take_inventory
-from scheduler.offline.claims import Claims, identified
+from scheduler.offline.input_claims import Claims, identified
 from scheduler.offline.placement import PlacedPod, Placement, Result, UnplacedPod, unused_claims
 from scheduler.offline.snapshot_cluster import cluster_of
 from scheduler.offline.virtual_pods import expand

@@ -179,7 +179,7 @@ def test_an_entry_names_either_a_claim_or_a_template(entry: Json) -> None:
 
 def test_two_entries_of_one_name_are_an_error() -> None:
     entries = [{"name": "dev", "resourceClaimName": name} for name in ("a", "b")]
-    assert pod_errors(a_pod("p", entries=entries)) == ['spec.resourceClaims[1].name: stands twice (got "dev")']
+    assert pod_errors(a_pod("p", entries=entries)) == ['spec.resourceClaims[1].name: must be unique (got "dev")']
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "ReplicaSet"])
@@ -376,11 +376,10 @@ def test_a_pod_of_a_cluster_carries_what_a_scheduler_writes_and_compares() -> No
         metadata={"resourceVersion": "42", "generation": 3},
         status=status,
         schedulerName="dra",
-        preemptionPolicy="Never",
     )
     pod = pod_of(raw)
     assert (pod.resource_version, pod.generation) == ("42", 3)
-    assert (pod.scheduler_name, pod.preemption_policy, pod.nominated_node) == ("dra", "Never", "n1")
+    assert (pod.scheduler_name, pod.nominated_node) == ("dra", "n1")
     assert pod.conditions == (Condition("PodScheduled", "False", "Unschedulable", "no room", 2),)
 
 
@@ -639,7 +638,7 @@ def test_a_name_that_only_a_server_would_make_is_reported_as_missing() -> None:
 def test_an_entry_as_before_kubernetes_1_31_is_reported_with_what_has_changed() -> None:
     (error,) = pod_errors(a_pod("p", entries=[{"name": "gpu", "source": {"resourceClaimTemplateName": "one"}}]))
     assert error == (
-        "spec.resourceClaims[0].source: is gone since Kubernetes 1.31: its field belongs beside name "
+        "spec.resourceClaims[0].source: was removed in Kubernetes 1.31: set its field next to name "
         "(got an object of 1 fields)"
     )
 

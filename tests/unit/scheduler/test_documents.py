@@ -63,7 +63,7 @@ def test_a_file_without_objects_is_a_warning(tmp_path: Path, content: str) -> No
     (found,) = read([written(tmp_path, "a.yaml", content)])
     assert isinstance(found, Finding)
     assert found.is_warning
-    assert str(found) == f"{tmp_path}/a.yaml: holds no object"
+    assert str(found) == f"{tmp_path}/a.yaml: contains no objects"
 
 
 def test_paths_are_read_in_the_order_given(tmp_path: Path) -> None:

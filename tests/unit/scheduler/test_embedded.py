@@ -155,7 +155,7 @@ def test_an_unknown_kind_that_asks_for_claims_is_a_warning() -> None:
     inventory = taken(graph)
     assert inventory.unseen == 1
     assert [str(one) for one in inventory.warnings] == [
-        "test.yaml, document 1: Graph g: asks for claims, and its pods cannot be told from it: they are not placed"
+        "test.yaml, document 1: Graph g: requests claims, but its pods cannot be determined and are not placed"
     ]
     assert inventory.skipped == {"Graph (x.example.com)": 1}
 

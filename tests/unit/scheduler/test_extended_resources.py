@@ -5,7 +5,7 @@ import pytest
 
 from allocator.api import decode
 from scheduler.offline.placement import PlacedPod, UnplacedPod
-from scheduler.output.objects import list_of
+from scheduler.output.result_objects import list_of
 from tests.unit.scheduler.cli.command import dra
 from tests.unit.scheduler.manifests import (
     Json,

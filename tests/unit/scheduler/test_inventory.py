@@ -160,7 +160,7 @@ def test_other_kinds_are_counted_by_kind_and_group() -> None:
     [{}, {"kind": "Pod"}, {"apiVersion": "v1"}, {"apiVersion": 1, "kind": "Pod"}, {"apiVersion": "v1", "kind": []}],
 )
 def test_what_does_not_say_its_kind_and_version_is_an_error(raw: Json) -> None:
-    assert errors_of(raw) == ["test.yaml, document 1: is no Kubernetes object: apiVersion and kind must be text"]
+    assert errors_of(raw) == ["test.yaml, document 1: is not a Kubernetes object: apiVersion and kind must be strings"]
 
 
 def test_an_error_names_file_document_object_field_and_value() -> None:
@@ -227,7 +227,7 @@ def test_an_object_that_is_there_twice_with_another_content_is_an_error_with_bot
     first: Json, second: Json, subject: str
 ) -> None:
     assert errors_of(first, second) == [
-        f"test.yaml, document 2: {subject}: stands here with another content than in test.yaml, document 1"
+        f"test.yaml, document 2: {subject}: differs from the copy in test.yaml, document 1"
     ]
 
 
@@ -270,7 +270,7 @@ def test_the_later_read_of_a_claim_counts_in_what_the_allocator_does_not_see_too
 )
 def test_two_copies_that_cannot_be_two_reads_of_one_object_have_to_say_the_same(second: Json) -> None:
     assert errors_of(read_at("1", a_pod("p", claim="c")), second) == [
-        "test.yaml, document 2: Pod default/p: stands here with another content than in test.yaml, document 1"
+        "test.yaml, document 2: Pod default/p: differs from the copy in test.yaml, document 1"
     ]
 
 
@@ -293,8 +293,9 @@ def test_a_claim_with_and_without_the_default_namespace_is_one_claim() -> None:
 
 def test_an_unknown_field_is_a_warning_that_says_what_follows() -> None:
     inventory = taken(a_slice("s", devices=[{"name": "gpu-0", "flavour": "sweet"}]))
+    field = "test.yaml, document 1: ResourceSlice s: spec.devices[0].flavour"
     assert [str(warning) for warning in inventory.warnings] == [
-        "test.yaml, document 1: ResourceSlice s: spec.devices[0].flavour: unknown field; what carries it is not used"
+        f"{field}: unknown field; the object that contains it is not used"
     ]
     assert inventory.slices[0].devices[0].unknown_fields == ("flavour",)
 
@@ -303,15 +304,15 @@ def test_an_unknown_field_beside_what_is_asked_for_leaves_the_claim_in_use() -> 
     claim = a_claim("c", metadata={"flavour": "sweet"}, status={"flavour": "sweet"})
     inventory = taken(claim)
     assert [str(warning).rpartition("c: ")[2] for warning in inventory.warnings] == [
-        "metadata.flavour: unknown field; the object counts without it",
-        "status.flavour: unknown field; the object counts without it",
+        "metadata.flavour: unknown field; the field is ignored",
+        "status.flavour: unknown field; the field is ignored",
     ]
     assert inventory.claims["default", "c"].claim.unknown_fields == ()
 
 
 def test_an_unknown_field_of_a_taint_rule_leaves_the_rule_in_force() -> None:
     inventory = taken(a_taint_rule(flavour="sweet"))
-    assert "the rest of the rule counts" in str(inventory.warnings[0])
+    assert "the rest of the rule applies" in str(inventory.warnings[0])
     assert len(inventory.taint_rules) == 1
 
 
@@ -439,7 +440,7 @@ ANY_EFFECT = "one of NoSchedule, PreferNoSchedule, NoExecute"
                     }
                 }
             },
-            f"{FIRST_TERM}: metadata.uid: nodes are selected by no field but metadata.name",
+            f"{FIRST_TERM}: metadata.uid: nodes can be selected only by the field metadata.name",
         ),
     ],
 )
@@ -542,9 +543,7 @@ def test_an_overlay_of_one_namespace_leaves_the_others_alone() -> None:
 def test_two_objects_of_one_name_in_an_overlay_are_an_error() -> None:
     overlay = raws("overlay.yaml", a_node("a"), a_node("a", labels={"new": "1"}))
     (error,) = take_inventory([], overlay).errors
-    assert str(error) == (
-        "overlay.yaml, document 2: Node a: stands here with another content than in overlay.yaml, document 1"
-    )
+    assert str(error) == ("overlay.yaml, document 2: Node a: differs from the copy in overlay.yaml, document 1")
 
 
 def test_details_of_a_status_on_which_nothing_depends_are_warnings() -> None:

@@ -311,7 +311,7 @@ def test_admin_access_is_refused_in_another_namespace(namespace: Json) -> None:
     reason = scenario.reason_of("p")
     assert reason.startswith("claim default/p-dev-")
     assert reason.endswith(
-        'asks for admin access, and its namespace is not labelled resource.kubernetes.io/admin-access: "true"'
+        'requests admin access, but its namespace does not have the label resource.kubernetes.io/admin-access: "true"'
     )
     assert scenario.devices_of("q") == ["gpu-0"]
 

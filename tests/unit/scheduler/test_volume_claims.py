@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from scheduler.offline.claims import identified
+from scheduler.offline.input_claims import identified
 from scheduler.offline.virtual_pods import expand
 from scheduler.offline.volume_claims import VolumeClaims, volume_claims_to_be
-from scheduler.output.report import early_volumes, unchecked_volumes
+from scheduler.output.input_report import early_volumes, unchecked_volumes
 from tests.unit.scheduler.manifests import (
     Json,
     a_cluster,
@@ -200,7 +200,7 @@ def test_an_ephemeral_volume_with_errors_is_not_looked_at_and_reported() -> None
     objects = [*with_hostnames("a", "b"), only_in("b"), a_volume_claim(), pod]
     (warning,) = taken(*objects).warnings
     error = "spec.volumes[0].ephemeral.volumeClaimTemplate.spec.accessModes: must be a list (got 5)"
-    assert warning.message == f"{error}; the claim is not looked at"
+    assert warning.message == f"{error}; the claim is not checked"
     assert run(*objects).node_of("p") == "a"
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.attempt.decision import AttemptEnded, Gone, Outcome, Retry
+from scheduler.attempt.decision import AttemptEnded, AttemptOutcome, Gone, Retry
 from scheduler.attempt.steps.bound_volumes import AwaitVolumes
 from scheduler.state.volumes import Match, VolumePlan
 from tests.storage import a_bound_pvc, a_pv, a_pvc, meant_for, where_label
@@ -36,10 +36,10 @@ def provisioned() -> VolumeScene:
     return scene
 
 
-def outcome(scene: VolumeScene, *acts: Callable[[VolumeScene], object]) -> Outcome | None:
+def outcome(scene: VolumeScene, *acts: Callable[[VolumeScene], object]) -> AttemptOutcome | None:
     """What the wait ends with, None where it ends well. It goes on until the last of the acts, one after the other."""
 
-    async def run() -> Outcome | None:
+    async def run() -> AttemptOutcome | None:
         waiting = asyncio.create_task(AwaitVolumes(scene.binder, scene.attempt).do())
         for act in acts:
             for _ in range(TURNS):

@@ -8,7 +8,7 @@ import pytest
 from scheduler.attempt import claim_objects
 from scheduler.attempt.claim_objects import Claim, Json, is_same_allocation
 from scheduler.attempt.intent import ANNOTATION, intent_of
-from scheduler.state.claims import FINALIZER
+from scheduler.state.claim_index import FINALIZER
 from tests.unit.scheduler.attempt.raw_claims import OURS, a_raw_claim, an_allocation
 
 UNKNOWN = {"futureField": {"empty": {}, "list": [], "zero": 0}}

@@ -9,7 +9,7 @@ from allocator.model import Allocation
 from scheduler.attempt.attempt import WrittenClaim
 from scheduler.attempt.claim_objects import key_of
 from scheduler.attempt.decision import ExtendedPlan
-from scheduler.attempt.steps.allocation import Allocate
+from scheduler.attempt.steps.claim_allocation import Allocate
 from scheduler.attempt.steps.extended_claim import MakeClaim
 from tests.unit.scheduler.attempt.raw_claims import OURS, a_raw_claim
 
@@ -32,6 +32,6 @@ def test_claim_may_be_relied_on_where_it_is_anothers_or_carries_our_intent(
 
 def test_claim_that_may_have_been_made_may_be_relied_on() -> None:
     step = MakeClaim(NO_BINDER, cast(Any, SimpleNamespace(intent=OURS, claims=[])), cast(ExtendedPlan, None))
-    assert (step.may_be_relied_on, step.is_settled) == (False, True)
+    assert (step.may_be_relied_on, step.is_idle) == (False, True)
     step.is_making = True
-    assert (step.may_be_relied_on, step.is_settled) == (True, False)
+    assert (step.may_be_relied_on, step.is_idle) == (True, False)

@@ -10,7 +10,7 @@ import pytest
 
 from scheduler.attempt.attempt import Attempt, WrittenPod
 from scheduler.attempt.binder import Binder
-from scheduler.attempt.decision import AttemptEnded, Bound, BoundElsewhere, Outcome, Pending, Retry, Stopped
+from scheduler.attempt.decision import AttemptEnded, AttemptOutcome, Bound, BoundElsewhere, Pending, Retry, Stopped
 from scheduler.attempt.pod_fate import UndoStopped
 from scheduler.attempt.run import run
 from scheduler.attempt.slots import Slots
@@ -28,7 +28,7 @@ class Noted(Step):
     name: str
     does: Callable[[], Pending | None] = lambda: None
     is_relied_on: bool = False
-    keeps: Outcome | None = None
+    keeps: AttemptOutcome | None = None
 
     async def do(self) -> Pending | None:
         self.scene.log.append(f"do {self.name}")
@@ -61,7 +61,7 @@ class Scene:
             raise ApiError(path, 400, ApiStatus("BadRequest", "no"))
         return {"metadata": {"uid": "uid", "resourceVersion": "1"}, "spec": {"nodeName": self.node}}
 
-    def run(self, *steps: Step, cancelled_after: int = 0) -> Outcome:
+    def run(self, *steps: Step, cancelled_after: int = 0) -> AttemptOutcome:
         pod = SimpleNamespace(namespace="ns", name="pod", uid="uid")
         decision = SimpleNamespace(pod=pod, node="node-0", extended=None, is_assigned=self.is_assigned)
         listener = SimpleNamespace(
@@ -71,10 +71,10 @@ class Scene:
         binder = SimpleNamespace(api=self, listener=listener, time=SimpleNamespace(monotonic=lambda: 0.0))
         attempt = Attempt(cast(Any, decision), cast(Any, None), Slots(1).take("ns"), WrittenPod("1", {}))
 
-        def report(outcome: Outcome) -> None:
+        def report(outcome: AttemptOutcome) -> None:
             self.log.append(f"report {type(outcome).__name__}")
 
-        async def act() -> Outcome:
+        async def act() -> AttemptOutcome:
             task = asyncio.create_task(run(cast(Binder, binder), attempt, steps, report))
             for _ in range(cancelled_after):
                 await asyncio.sleep(0)

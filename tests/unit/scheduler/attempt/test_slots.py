@@ -70,9 +70,7 @@ def test_namespace_that_has_very_much_to_undo_begins_nothing_new(slots: Slots) -
     with ExitStack() as undoing:
         for _ in range(UNDOING_MAX):
             undoing.enter_context(slots.take("bad").undoing())
-        assert (
-            slots.objection("bad") == f"{UNDOING_MAX} attempts in namespace bad could not yet take back what they wrote"
-        )
+        assert slots.objection("bad") == f"{UNDOING_MAX} attempts in namespace bad have not undone their writes yet"
         assert slots.objection("good") == ""
     assert slots.objection("bad") == ""
 

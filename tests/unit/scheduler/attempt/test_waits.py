@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from scheduler.attempt.decision import AttemptEnded, Outcome, Pending, Retry
+from scheduler.attempt.decision import AttemptEnded, AttemptOutcome, Pending, Retry
 from scheduler.attempt.step import Step
 from scheduler.attempt.steps.waits import Waits
 
@@ -14,7 +14,7 @@ from scheduler.attempt.steps.waits import Waits
 class WaitsWaiting(Step):
     """A wait that ends when it is told to. log: whether it was cancelled."""
 
-    outcome: Outcome | None = None
+    outcome: AttemptOutcome | None = None
     ends: asyncio.Event = field(default_factory=asyncio.Event)
     is_cancelled: bool = False
 

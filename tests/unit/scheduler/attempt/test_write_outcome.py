@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.attempt.decision import Fatal, Outcome, Retry, Unschedulable
+from scheduler.attempt.decision import AttemptOutcome, Fatal, Retry, Unschedulable
 from scheduler.attempt.write_outcome import WriteOutcome, may_pass, outcome_of, write_outcome
 from scheduler.client.errors import ApiError, ApiStatus, CallFailed, Cause, Unanswered, Withheld
 
@@ -58,7 +58,7 @@ OF_POLICY = "ValidatingAdmissionPolicy 'v' with binding 'v' denied request: User
     ],
 )
 def test_refusal_is_reported_by_its_status_and_causes(
-    error: CallFailed, meaning: WriteOutcome, outcome: type[Outcome]
+    error: CallFailed, meaning: WriteOutcome, outcome: type[AttemptOutcome]
 ) -> None:
     assert write_outcome(error) is meaning
     assert isinstance(outcome_of(error, "claim work/claim"), outcome)

@@ -16,7 +16,7 @@ from scheduler.client.errors import ApiError, ApiStatus, CallFailed, Unanswered
 from scheduler.core_v1.persistent_volume import PersistentVolume
 from scheduler.core_v1.persistent_volume_claim import PersistentVolumeClaim
 from scheduler.decision.cluster import Cluster
-from scheduler.state.changes import (
+from scheduler.state.cluster_changes import (
     NodeChanged,
     PersistentVolumeChanged,
     PersistentVolumeClaimChanged,

@@ -8,11 +8,11 @@ from typing import Never, cast
 
 import pytest
 
-from scheduler.cache.events import Applied, Event, Interrupted, Outdated, Progressed, Restarted
 from scheduler.cache.reflector import ALIVE_S, Reflector
+from scheduler.cache.watch_events import Applied, Event, Interrupted, Outdated, Progressed, Restarted
 from scheduler.cache.watcher import Watcher
+from scheduler.client.api_resources import PODS, Resource
 from scheduler.client.errors import Unanswered
-from scheduler.client.resources import PODS, Resource
 from tests.unit.scheduler.cache.objects import a_refused, an_entry
 
 LISTED = Restarted((an_entry(),), 1)

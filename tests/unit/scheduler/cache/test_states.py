@@ -4,7 +4,6 @@ from collections.abc import Iterable
 
 import pytest
 
-from scheduler.cache.events import Event, Outdated, Progressed, Restarted, Unreadable
 from scheduler.cache.states import (
     Broken,
     Cut,
@@ -24,6 +23,7 @@ from scheduler.cache.states import (
     query_of,
     step,
 )
+from scheduler.cache.watch_events import Event, Outdated, Progressed, Restarted, Unreadable
 from scheduler.client.errors import ApiError, ApiStatus, Unanswered
 from tests.unit.scheduler.cache.objects import an_entry, applied, deleted
 

@@ -8,11 +8,11 @@ from typing import Any, cast
 import orjson
 import pytest
 
-from scheduler.cache.backoff import WatchBackoff
-from scheduler.cache.events import Event, Interrupted, Outdated, Progressed, Restarted
+from scheduler.cache.watch_backoff import WatchBackoff
+from scheduler.cache.watch_events import Event, Interrupted, Outdated, Progressed, Restarted
 from scheduler.cache.watcher import VAIN_OPENINGS, Watcher
+from scheduler.client.api_resources import PODS
 from scheduler.client.connection import Connection
-from scheduler.client.resources import PODS
 
 PAGE = orjson.dumps({"apiVersion": "v1", "kind": "PodList", "metadata": {"resourceVersion": "7"}, "items": []})
 BOOKMARK = b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"7"}}}'

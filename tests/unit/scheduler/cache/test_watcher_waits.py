@@ -8,11 +8,11 @@ from typing import cast
 import orjson
 import pytest
 
-from scheduler.cache.backoff import WatchBackoff
-from scheduler.cache.events import Event
+from scheduler.cache.watch_backoff import WatchBackoff
+from scheduler.cache.watch_events import Event
 from scheduler.cache.watcher import Watcher
+from scheduler.client.api_resources import PODS
 from scheduler.client.connection import Connection
-from scheduler.client.resources import PODS
 
 LIST = {"apiVersion": "v1", "kind": "PodList", "metadata": {"resourceVersion": "5"}, "items": []}
 BOOKMARK = b'{"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "5"}}}'

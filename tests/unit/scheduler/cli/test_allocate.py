@@ -188,7 +188,11 @@ def test_devices_in_use_count_for_a_selection_too() -> None:
     [
         ("--pod", "ml/none", "dra: pod ml/none is not in the input"),
         ("--pod", "none", "dra: pod default/none is not in the input"),
-        ("--claim", "ml/none", "dra: claim ml/none is not in the input, nor made of a template for a pod of it"),
+        (
+            "--claim",
+            "ml/none",
+            "dra: claim ml/none is neither in the input nor created from a template for a pod in it",
+        ),
         ("--node", "none", "dra: node none is not in the input"),
     ],
 )
@@ -367,7 +371,10 @@ def test_an_input_without_any_object_is_bad_input() -> None:
 
 def test_a_file_without_any_object_is_a_warning_beside_others() -> None:
     run = dra("allocate", "-", stdin="---\n# nothing\n")
-    assert run.err.splitlines() == ["warning: standard input: holds no object", "dra: the input contains no objects"]
+    assert run.err.splitlines() == [
+        "warning: standard input: contains no objects",
+        "dra: the input contains no objects",
+    ]
 
 
 def test_pods_that_only_name_their_priority_class_come_in_its_order() -> None:
@@ -409,7 +416,7 @@ def test_an_unknown_field_is_a_warning_and_its_device_is_not_used() -> None:
     run = allocate([a_node(), a_class(), a_slice("s", devices=devices), a_claim("c")])
     assert run.err.splitlines()[0] == (
         "warning: standard input, document 3: ResourceSlice s: spec.devices[0].flavour: unknown field; "
-        "what carries it is not used"
+        "the object that contains it is not used"
     )
     assert placed(run)[0][-1] == f"{DRIVER}/node-1/gpu-1"
     assert run.code == 0
@@ -451,7 +458,7 @@ def test_progress_is_silent_for_the_first_second(capsys: pytest.CaptureFixture[s
     clock = _Clock()
     with Progress(clock) as progress:
         clock.now += 0.99
-        progress.tell(5, 10)
+        progress.show(5, 10)
     assert capsys.readouterr() == ("", "")
 
 
@@ -460,7 +467,7 @@ def test_progress_is_reported_after_a_second_and_then_every_five_in_a_log(capsys
     with Progress(clock) as progress:
         for done in range(1, 14):
             clock.now += 1.0
-            progress.tell(done, 20)
+            progress.show(done, 20)
     out, err = capsys.readouterr()
     assert out == ""
     assert err.splitlines() == ["placing: 1 of 20", "placing: 6 of 20", "placing: 11 of 20"]
@@ -474,7 +481,7 @@ def test_progress_on_a_terminal_is_one_line_that_is_wiped_at_the_end(
     with Progress(clock) as progress:
         for done in (1, 2):
             clock.now += 1.0
-            progress.tell(done, 20)
+            progress.show(done, 20)
     err = capsys.readouterr().err
     assert "\n" not in err
     assert err.split("\r\x1b[K") == ["", "placing: 1 of 20", "placing: 2 of 20", ""]
@@ -515,7 +522,7 @@ def test_exit_code_1_where_an_unknown_kind_asks_for_claims() -> None:
     graph = {**an_object("x.example.com/v1", "Graph", "g"), "spec": {"a": {"resourceClaims": [{"name": "gpu"}]}}}
     run = allocate([*a_cluster(), a_pod("p", template="one"), graph])
     assert run.code == 1
-    assert "Graph g: asks for claims" in run.err
+    assert "Graph g: requests claims" in run.err
     assert allocate([*a_cluster(), a_pod("p", template="one"), graph], "--pod", "p").code == 0
 
 

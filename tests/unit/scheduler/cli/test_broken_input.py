@@ -95,7 +95,7 @@ BROKEN_OBJECTS = [
         id="negative replicas",
     ),
     pytest.param(a_node("n", taints=5), "Node n: spec.taints: must be a list (got 5)", id="taints that are none"),
-    pytest.param({"kind": "Pod"}, "is no Kubernetes object: apiVersion and kind must be text", id="no version"),
+    pytest.param({"kind": "Pod"}, "is not a Kubernetes object: apiVersion and kind must be strings", id="no version"),
 ]
 
 
@@ -161,7 +161,7 @@ def test_an_object_that_is_there_twice_with_another_content_is_reported_with_bot
     run, path = spoiled(tmp_path, text_of(a_slice(count=5)))
     name = a_slice()["metadata"]["name"]
     first = f"{tmp_path / 'cluster.yaml'}, document 2"
-    assert run.errors == [f"{path}, document 1: ResourceSlice {name}: stands here with another content than in {first}"]
+    assert run.errors == [f"{path}, document 1: ResourceSlice {name}: differs from the copy in {first}"]
 
 
 def test_errors_of_all_files_and_documents_are_reported_together(tmp_path: Path) -> None:

@@ -14,12 +14,12 @@ from allocator.gates import Features
 from allocator.model import Allocation
 from allocator.outcome import Allocated, Exhausted
 from scheduler.cli.inputs import Input, inventory_of
-from scheduler.offline.claims import Claims
-from scheduler.offline.explanation import Explanation, explain
+from scheduler.offline.input_claims import Claims
 from scheduler.offline.placement import PlacedPod, Placement, Result, order_of
+from scheduler.offline.pod_explanation import Explanation, explain
 from scheduler.offline.snapshot_cluster import cluster_of
-from scheduler.output.explanation import text_of as explanation_text
 from scheduler.output.explanation_json import object_of
+from scheduler.output.explanation_text import text_of as explanation_text
 from scheduler.output.table import reason_of
 from tests.unit.scheduler.cli.command import Run, dra
 from tests.unit.scheduler.manifests import (
@@ -125,7 +125,7 @@ def test_pod_of_a_workload_is_known_by_its_name() -> None:
     ("name", "options", "message"),
     [
         ("ml/none", (), "dra: pod ml/none is not in the input"),
-        ("claim/ml/none", (), "dra: claim ml/none is not in the input, nor made of a template for a pod of it"),
+        ("claim/ml/none", (), "dra: claim ml/none is neither in the input nor created from a template for a pod in it"),
         ("deploy/ml/web", (), "dra: deploy/ml/web: deploy is not pod or claim, the kinds that can be explained"),
         ("p", ("--node", "none"), "dra: node none is not in the input"),
     ],
@@ -304,6 +304,43 @@ def test_pod_that_does_not_fit_is_shown_why_and_what_would_help() -> None:
     assert section(run, "other nodes") == [
         f"1 node (a): request gpu needs 3 devices, 1 is left (3 devices: 2 are in use (held by default/big {TIMES}2))",
     ]
+
+
+def a_tainted_node(name: str, *, cpu: str = "8", taint: str = "k", **spec: Any) -> Json:
+    """A node with eight devices' worth of room, or less, and a taint that no pod tolerates."""
+    node = a_node(name, taints=[{"key": taint, "effect": "NoSchedule"}] if taint else [], **spec)
+    return {**node, "status": {"allocatable": {"cpu": cpu, "memory": "8Gi", "pods": "9"}}}
+
+
+def reported_node(*nodes: Json, count: int = 1, having: Sequence[str] = "abc") -> str:
+    """The node that is described for a pod that wants a cpu and devices; each of these nodes has one device."""
+    resources = {"requests": {"cpu": "4"}}
+    pod = a_pod("p", claim="c", containers=[{"name": "x", "image": "x", "resources": resources}])
+    slices = [a_slice(node=name, count=1) for name in having]
+    run = run_on("p", [*nodes, *slices, a_class(), a_claim("c", a_request(count=count)), pod])
+    assert run.code == 1
+    (line,) = [line for line in run.out.splitlines() if line.endswith(", the nearest")]
+    return line.removeprefix("node ").removesuffix(", the nearest")
+
+
+def test_of_nodes_that_plugins_refuse_the_one_with_the_fewest_reasons_is_the_nearest() -> None:
+    worse = a_tainted_node("a", unschedulable=True), a_tainted_node("b", cpu="1")
+    assert reported_node(*worse, a_tainted_node("c")) == "c"
+    assert reported_node(*worse, a_tainted_node("c"), having="ab") == "a"  # devices are one more reason
+
+
+def test_of_nodes_with_as_many_reasons_the_one_that_lacks_the_least_is_the_nearest_then_the_first() -> None:
+    empty, short = a_tainted_node("a", cpu="0", taint=""), a_tainted_node("b", cpu="1", taint="")
+    assert reported_node(empty, short, a_tainted_node("c", cpu="3", taint="")) == "c"
+    assert reported_node(empty, short, a_tainted_node("c", cpu="1", taint="")) == "b"
+    assert reported_node(*map(a_tainted_node, "cba")) == "a"
+
+
+def test_node_that_has_the_devices_and_is_tainted_is_nearer_than_one_without_any() -> None:
+    nodes = a_tainted_node("a", taint=""), a_tainted_node("b"), a_tainted_node("c", cpu="1")
+    assert reported_node(*nodes, having="bc") == "b"
+    assert reported_node(*nodes, having="") == "a"
+    assert reported_node(*nodes, having="abc", count=2) == "a"
 
 
 def test_first_line_is_what_allocate_says() -> None:
@@ -515,8 +552,8 @@ def test_who_fits_alone_is_shown_how_many_come_before() -> None:
     objects = [*a_cluster(count=1), a_pod("p", template="one"), a_pod("q", template="one"), a_pod("r", template="one")]
     assert [run_on(name, objects).err for name in "pqr"] == [
         "",
-        "looked at alone: 1 other waits and comes before it (--in-order places them first)\n",
-        "looked at alone: 2 others wait and come before it (--in-order places them first)\n",
+        "explained on its own: 1 other is pending and comes before it (--in-order places them first)\n",
+        "explained on its own: 2 others are pending and come before it (--in-order places them first)\n",
     ]
     assert run_on("r", objects, "--in-order").err == ""
     assert run_on("r", [*objects[:1], *objects[2:]]).err == "warning: the input contains no ResourceSlice\n"

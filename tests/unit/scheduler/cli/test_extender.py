@@ -9,10 +9,7 @@ from tests.unit.scheduler.cli.command import Run, dra
 from tests.unit.scheduler.manifests import text_of
 
 FLAG = "--feature-gates=DRAExtendedResource=false"
-UNKNOWN_GATE = (
-    "warning: DRAExtendedResource is not judged: it has to be off, and without --kube-scheduler-flags it is not known "
-    "whether it is\n"
-)
+UNKNOWN_GATE = "warning: DRAExtendedResource was not checked: it has to be off; specify --kube-scheduler-flags\n"
 
 
 def written(*arguments: str) -> str:
@@ -45,8 +42,8 @@ def test_what_config_writes_has_no_finding(arguments: tuple[str, ...]) -> None:
 
 def test_flags_are_reported_beside_the_file_and_in_it() -> None:
     run = dra("extender", "config")
-    assert run.err == f"kube-scheduler has to be started with {FLAG}\n"
-    assert run.out.startswith(f"# kube-scheduler has to be started with {FLAG}\napiVersion: ")
+    assert run.err == f"start kube-scheduler with {FLAG}\n"
+    assert run.out.startswith(f"# start kube-scheduler with {FLAG}\napiVersion: ")
     advisory = dra("extender", "config", "--mode", "advisory")
     assert advisory.err == ""
     assert advisory.out.startswith("apiVersion: ")

@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from scheduler.cli.main import dra as program
 from scheduler.decision.admin_access import LABEL
-from scheduler.output.report import MAX_REPORTED
+from scheduler.output.input_report import MAX_REPORTED
 from tests.unit.scheduler.cli.command import ROOM, Run, dra
 from tests.unit.scheduler.manifests import (
     Json,
@@ -201,7 +201,7 @@ def test_admin_access_is_refused_elsewhere(labels: Json) -> None:
     namespace = {**a_namespace(), "metadata": {"name": "default", "labels": labels}}
     run = allocate(*a_cluster(), ADMIN, namespace)
     assert run.code == 1
-    reason = f'claim default/c asks for admin access, and its namespace is not labelled {LABEL}: "true"'
+    reason = f'claim default/c requests admin access, but its namespace does not have the label {LABEL}: "true"'
     assert reason in run.out
 
 

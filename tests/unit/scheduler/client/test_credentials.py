@@ -53,7 +53,7 @@ def test_missing_file_and_missing_context_are_named(tmp_path: Path) -> None:
 def test_file_that_is_no_kubeconfig_is_named(content: str, tmp_path: Path) -> None:
     path = tmp_path / "config"
     path.write_text(content)
-    with pytest.raises(NotConfigured, match=r"/config: is no kubeconfig, or a part of it is of another type"):
+    with pytest.raises(NotConfigured, match=r"/config: is not a valid kubeconfig"):
         host_of(tmp_path, {}, path)
 
 

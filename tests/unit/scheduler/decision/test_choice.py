@@ -9,7 +9,7 @@ from scheduler.decision.node_order import NodeOrder
 from scheduler.decision.templates import Templates
 from scheduler.plugins.normalize import normalized
 from scheduler.plugins.scoring_strategies import least_allocated
-from scheduler.state.nodes import NodeInfos
+from scheduler.state.node_infos import NodeInfos
 from scheduler.state.pod_requests import pod_requests
 from tests.builders import a_container, a_cycle, a_node, a_pod, a_term, amounts, requires
 

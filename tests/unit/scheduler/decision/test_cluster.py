@@ -12,7 +12,7 @@ from scheduler.core_v1.namespace import Namespace
 from scheduler.core_v1.pod import Pod, PodClaim
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.schedule_result import Placed
-from scheduler.state.claims import FINALIZER, AlreadyReserved
+from scheduler.state.claim_index import FINALIZER, AlreadyReserved
 from scheduler.state.pod_claims import Waiting, full
 from scheduler.state.pod_requests import CPU
 from tests.builders import (

@@ -10,8 +10,8 @@ from scheduler.core_v1.namespace import Namespace
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.decide import decide
+from scheduler.decision.decision_time_limit import DecisionTimeLimit
 from scheduler.decision.schedule_result import Failed, NotPlaced, OutOfTime, Placed, ScheduleResult
-from scheduler.decision.time_limit import DecisionTimeLimit
 from scheduler.plugins.dynamic_resources import ADMIN_ACCESS, CLAIMS, CLASSES, DEVICES
 from scheduler.plugins.node_affinity import NODE_AFFINITY
 from scheduler.plugins.node_declared_features import NODE_DECLARED_FEATURES
@@ -109,7 +109,7 @@ def test_refusal_counts_nodes_by_reason_and_explains_the_nearest() -> None:
     assert found.refusal.reasons == {DEVICES, TAINT_TOLERATION.reason}
     assert found.refusal.message == (
         "0/3 nodes are available: 1 node(s) had untolerated taint(s), 2 cannot allocate all claims. "
-        "no node has 4 devices for request gpus, the most is 3, on node-1 (of 3 devices)"
+        "no other node has 4 devices for request gpus, the most is 3, on node-1 (of 3 devices)"
     )
 
 
@@ -202,7 +202,7 @@ def test_decision_that_takes_too_long_fails_and_the_attempts_after_it_go_on_from
     cluster = a_cluster(1, 1, 1, 1, 1, time_limit=DecisionTimeLimit(lambda: next(clock), 3))
     pod = a_pod(node_selector={"no": "node"})
     first, *_, last = [outcome(cluster, pod=pod) for _ in range(4)]
-    assert first == OutOfTime("timed out: what the pod asks for takes more than 3 s to decide")
+    assert first == OutOfTime("timed out: the decision takes more than 3 s")
     assert refused(last).refusal.reasons == {NODE_AFFINITY.reason}
 
 

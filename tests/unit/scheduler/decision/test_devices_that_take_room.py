@@ -6,9 +6,9 @@ from typing import Any
 from allocator.model import Claim, Container
 from cel.values.quantity import Quantity
 from scheduler.core_v1.pod import Pod, PodClaim
-from scheduler.decision.answers import answers, unfit
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.decide import decide
+from scheduler.decision.node_answers import answers, unfit
 from scheduler.decision.not_placed import NO_ROOM_BESIDE
 from scheduler.decision.schedule_result import NotPlaced, Placed
 from scheduler.plugins.dynamic_resources import DEVICES

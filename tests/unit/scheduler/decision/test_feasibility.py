@@ -13,7 +13,7 @@ from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.default import PLUGINS
 from scheduler.plugins.node_affinity import NODE_AFFINITY
 from scheduler.plugins.plugin import Dynamic, Plugin, Reason, Rejected
-from scheduler.state.nodes import NodeInfos
+from scheduler.state.node_infos import NodeInfos
 from tests.builders import a_container, a_cycle, a_node, a_pod, amounts, requires
 
 FITS = "node(s) didn't match Pod's node affinity/selector"

@@ -9,9 +9,9 @@ from allocator.model import Claim, Container
 from allocator.policies import policy_of
 from cel.values.quantity import Quantity
 from scheduler.core_v1.pod import Pod
-from scheduler.decision.answers import answers, unfit
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.decide import decide
+from scheduler.decision.node_answers import answers, unfit
 from scheduler.decision.schedule_result import NotPlaced, Placed
 from scheduler.plugins.dynamic_resources import DEVICES
 from scheduler.plugins.node_resources_fit import NODE_RESOURCES_FIT

@@ -15,8 +15,8 @@ from scheduler.attempt.listener import Listener
 from scheduler.attempt.watched_claims import WatchedClaims
 from scheduler.attempt.watched_volumes import WatchedVolumes
 from scheduler.client.api import Api
+from scheduler.client.api_resources import claims
 from scheduler.client.errors import ApiError, ApiStatus
-from scheduler.client.resources import claims
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.schedule_result import Placed
 from scheduler.extender.bind import Binds, is_tried

@@ -55,7 +55,7 @@ def test_files_and_names_come_in_pairs(tls: Mapping[str, object], problem: str) 
 
 
 def test_bind_needs_time_to_be_taken_back() -> None:
-    problem = "httpTimeoutSeconds: must be 10 at least: 5 of it are kept for taking back what was written (got 9.5)"
+    problem = "httpTimeoutSeconds: must be at least 10: 5 of it are reserved for undoing writes (got 9.5)"
     assert problems(httpTimeoutSeconds=9.5) == [problem]
     assert problems(httpTimeoutSeconds=10.0) == []
     assert problems(httpTimeoutSeconds=1.0, mode="advisory") == []

@@ -207,7 +207,7 @@ def test_admin_access_is_for_labelled_namespaces(labels: Mapping[str, str], pass
     cluster.set_namespace(Namespace("default", labels))
     found = filtered(cluster, a_claim(a_request(admin_access=True)), names=("node-0",))
     assert len(found.passed) == passed
-    assert all("is not labelled" in text for text in found.unresolvable.values())
+    assert all("does not have the label" in text for text in found.unresolvable.values())
 
 
 # -- allocated claims

@@ -145,7 +145,7 @@ def test_profile_that_is_there_by_default_has_the_plugin_on() -> None:
 @pytest.mark.parametrize(
     ("plugins", "reported"),
     [
-        (OFF, "profile a has DynamicResources off, and no extender has a bindVerb: nobody allocates"),
+        (OFF, "profile a has DynamicResources off, and no extender has a bindVerb: nothing allocates"),
         ({"reserve": {"disabled": [{"name": "*"}]}}, "off at reserve"),
     ],
     ids=str,

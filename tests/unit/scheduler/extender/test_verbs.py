@@ -12,7 +12,7 @@ import pytest
 from allocator.model import Allocation, Claim
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.time_limit import DecisionTimeLimit
+from scheduler.decision.decision_time_limit import DecisionTimeLimit
 from scheduler.extender.bind import Binds
 from scheduler.extender.poke import Poke
 from scheduler.extender.verbs import Verbs
@@ -170,7 +170,7 @@ def test_what_takes_too_long_to_decide_is_no_answer() -> None:
     clock = itertools.count()  # a second for each look at it
     world = World(time_limit=DecisionTimeLimit(lambda: next(clock), 1))
     evictable(world.cluster)
-    assert world.filter() == {"Error": "timed out: what the pod asks for takes more than 1 s to decide"}
+    assert world.filter() == {"Error": "timed out: the decision takes more than 1 s"}
     assert world.prioritize() == {"node-0": 0, "node-1": 0}
     assert world.preempt(node_1=["a"]) == {}
 

@@ -52,8 +52,8 @@ def test_claim_that_cannot_be_read_is_refused_with_the_field() -> None:
 @pytest.mark.parametrize(
     ("body", "told"),
     [
-        (b"", "the body is no JSON"),
-        (b"[" * 100_000, "the body is no JSON"),
+        (b"", "the body is not JSON"),
+        (b"[" * 100_000, "the body is not JSON"),
         (b"[]", "the body must be a JSON object"),
         (b"null", "the body must be a JSON object (got null)"),
         (b'{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}', "request: is required"),

@@ -16,17 +16,17 @@ from scheduler.attempt.watched_claims import WatchedClaims
 from scheduler.attempt.watched_volumes import WatchedVolumes
 from scheduler.cache.kinds import claim_of
 from scheduler.cache.reflector import Reflector
+from scheduler.client.api_resources import claims
 from scheduler.client.connection import Connection
 from scheduler.client.errors import ApiError, ApiStatus
-from scheduler.client.resources import claims
 from scheduler.core_v1.pod import Pod, PodClaim
 from scheduler.decision.cluster import Cluster
-from scheduler.live.loop import Loop, LoopParts
+from scheduler.live.loop import Loop, LoopDependencies
 from scheduler.queue.queue import Queue
-from scheduler.reporting.conditions import Refusals
-from scheduler.reporting.events import Events
+from scheduler.reporting.condition_writer import Refusals
+from scheduler.reporting.event_recorder import Events
 from scheduler.runtime.metrics import Metrics
-from scheduler.state.changes import Event
+from scheduler.state.cluster_changes import Event
 from scheduler.state.invariants import Violation
 from tests.builders import DRIVER, a_class, a_node, a_pod, a_slice, amounts, everywhere, kubernetes
 
@@ -149,7 +149,7 @@ class AttemptsRoom:
         self.attempts = Attempts(
             cluster, binder, self._given_back, concurrency=2, is_tried=self.queue.is_tried, waits_for_devices=True
         )
-        parts = LoopParts(cluster, self.queue, binder, self.attempts, *reported, metrics)
+        parts = LoopDependencies(cluster, self.queue, binder, self.attempts, *reported, metrics)
         self.loop = Loop(parts, lambda: self.now, lambda: False)
 
     def _given_back(self, event: Event, _: str) -> None:

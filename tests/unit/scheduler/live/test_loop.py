@@ -17,17 +17,17 @@ from scheduler.attempt.watched_claims import WatchedClaims
 from scheduler.attempt.watched_volumes import WatchedVolumes
 from scheduler.cache.kinds import claim_of
 from scheduler.client.api import Api
+from scheduler.client.api_resources import claims
 from scheduler.client.errors import ApiError, ApiStatus
-from scheduler.client.resources import claims
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.schedule_result import Failed, OutOfTime, ScheduleResult
-from scheduler.live.loop import LEFT_S, PROBE_S, Loop, LoopParts
+from scheduler.live.loop import LEFT_S, PROBE_S, Loop, LoopDependencies
 from scheduler.queue.queue import Queue
-from scheduler.reporting.conditions import Refusals
-from scheduler.reporting.events import Events
+from scheduler.reporting.condition_writer import Refusals
+from scheduler.reporting.event_recorder import Events
 from scheduler.runtime.metrics import Metrics
-from scheduler.state.changes import Event
+from scheduler.state.cluster_changes import Event
 from scheduler.state.invariants import Violation
 from tests.builders import a_node, a_pod, a_user, kubernetes
 
@@ -90,7 +90,7 @@ class LoopRoom:
         self.attempts = Attempts(
             cluster, binder, self._given_back, concurrency=8, is_tried=self.queue.is_tried, waits_for_devices=True
         )
-        parts = LoopParts(cluster, self.queue, binder, self.attempts, events, refusals, metrics)
+        parts = LoopDependencies(cluster, self.queue, binder, self.attempts, events, refusals, metrics)
         self.is_outdated = False
         self.loop = Loop(parts, lambda: self.now, lambda: self.is_outdated, is_dry=is_dry)
 

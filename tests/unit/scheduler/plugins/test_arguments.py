@@ -16,9 +16,9 @@ from scheduler.plugins.plugin import Plugin, Refusal, RefusedPod
 from scheduler.plugins.pod_topology_spread import DefaultConstraints, pod_topology_spread
 from scheduler.plugins.profile import PluginSets, plugins_of
 from scheduler.queue.wakeups import helps
-from scheduler.state.changes import NodeChanged, PodChanged
+from scheduler.state.cluster_changes import NodeChanged, PodChanged
 from scheduler.state.masks import numbers_of
-from scheduler.state.nodes import NodeInfos
+from scheduler.state.node_infos import NodeInfos
 from scheduler.state.pod_requests import pod_requests
 from scheduler.state.pod_selectors import PodSelectors
 from tests.builders import a_container, a_cycle, a_node, a_pod, a_term, amounts, requires

@@ -4,7 +4,7 @@ import pytest
 from allocator.model import Image
 from scheduler.core_v1.pod import Pod
 from scheduler.plugins.image_locality import image_locality
-from scheduler.state.nodes import NodeInfos
+from scheduler.state.node_infos import NodeInfos
 from tests.builders import a_container, a_node, a_pod
 
 MIB = 2**20

@@ -6,7 +6,7 @@ from scheduler.core_v1.namespace import Namespace
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.plugins.inter_pod_affinity import AFFINITY, ANTI_AFFINITY, EXISTING, INTER_POD_AFFINITY
-from scheduler.state.changes import Event, NamespaceChanged, NodeChanged, PodChanged
+from scheduler.state.cluster_changes import Event, NamespaceChanged, NodeChanged, PodChanged
 from tests.unit.scheduler.plugins.raw_pods import (
     HOST,
     WEB,

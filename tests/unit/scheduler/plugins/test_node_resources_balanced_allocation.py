@@ -8,7 +8,7 @@ from scheduler.plugins.node_resources_balanced_allocation import (
     node_resources_balanced_allocation,
 )
 from scheduler.plugins.plugin import Plugin
-from scheduler.state.nodes import NodeInfos
+from scheduler.state.node_infos import NodeInfos
 from tests.builders import a_container, a_cycle, a_node, a_pod, amounts
 
 

@@ -8,7 +8,7 @@ from scheduler.core_v1.volume_sources import Handle
 from scheduler.decision.cluster import Cluster
 from scheduler.plugins.node_volume_limits import EXCEEDED, NODE_VOLUME_LIMITS
 from scheduler.plugins.plugin import Refusal, RefusedPod
-from scheduler.state.changes import (
+from scheduler.state.cluster_changes import (
     CSINodeChanged,
     Event,
     GivenBack,

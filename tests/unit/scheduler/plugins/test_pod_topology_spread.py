@@ -8,7 +8,7 @@ from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_selector import SERVICE, decode_pod_selector
 from scheduler.decision.cluster import Cluster
 from scheduler.plugins.pod_topology_spread import POD_TOPOLOGY_SPREAD, SKEWED, UNLABELLED
-from scheduler.state.changes import Event, NodeChanged, PodChanged
+from scheduler.state.cluster_changes import Event, NodeChanged, PodChanged
 from tests.unit.scheduler.plugins.raw_pods import HOST, WEB, ZONE, a_constraint, a_pod_of
 from tests.unit.scheduler.plugins.world import a_world, in_zone, is_helped, left, said, scored
 

@@ -16,7 +16,7 @@ from scheduler.decision.decide import decide
 from scheduler.decision.schedule_result import NotPlaced, Placed
 from scheduler.plugins.plugin import Refusal, RefusedPod
 from scheduler.plugins.volume_binding import MISSING, NO_SPACE, UNAVAILABLE, UNREACHED, VOLUME_BINDING, pinned, plan
-from scheduler.state.changes import (
+from scheduler.state.cluster_changes import (
     CSIDriverChanged,
     CSINodeChanged,
     CSIStorageCapacityChanged,

@@ -6,7 +6,7 @@ from scheduler.core_v1.volume_sources import BETA_ZONE, REGION, ZONE
 from scheduler.decision.cluster import Cluster
 from scheduler.plugins.plugin import Refusal, RefusedPod
 from scheduler.plugins.volume_zone import ELSEWHERE, VOLUME_ZONE
-from scheduler.state.changes import (
+from scheduler.state.cluster_changes import (
     Event,
     NodeChanged,
     PersistentVolumeChanged,

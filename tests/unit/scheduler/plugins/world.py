@@ -10,7 +10,7 @@ from scheduler.decision import able
 from scheduler.decision.cluster import Cluster
 from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.plugin import Plugin, Refusal, RefusedPod
-from scheduler.state.changes import Event
+from scheduler.state.cluster_changes import Event
 from scheduler.state.masks import numbers_of
 from scheduler.state.pod_requests import pod_requests
 from tests.builders import a_node, kubernetes

@@ -9,7 +9,7 @@ from scheduler.plugins.node_ports import NODE_PORTS
 from scheduler.plugins.plugin import Reason, Refusal
 from scheduler.queue import queue as queue_module
 from scheduler.queue.queue import FLUSH_EVERY_S, PodBackoff, PodPlace, Queue
-from scheduler.state.changes import ClaimChanged, ClassChanged, SliceChanged, TaintRulesChanged
+from scheduler.state.cluster_changes import ClaimChanged, ClassChanged, SliceChanged, TaintRulesChanged
 from scheduler.state.pod_requests import PodRequests
 from tests.builders import a_claim, a_class, a_pod, a_slice, an_allocated_claim
 

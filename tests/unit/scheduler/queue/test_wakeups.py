@@ -19,7 +19,7 @@ from scheduler.plugins.node_unschedulable import NODE_UNSCHEDULABLE
 from scheduler.plugins.plugin import NO_NODES, UNSUPPORTED, Reason, Refusal
 from scheduler.plugins.taint_toleration import TAINT_TOLERATION
 from scheduler.queue.wakeups import concerned, helps
-from scheduler.state.changes import (
+from scheduler.state.cluster_changes import (
     ClaimChanged,
     ClassChanged,
     Event,

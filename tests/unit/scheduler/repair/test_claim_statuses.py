@@ -11,7 +11,7 @@ from scheduler.core_v1.pod import Pod, PodClaim
 from scheduler.core_v1.unusable_entries import MANAGER
 from scheduler.decision.cluster import Cluster
 from scheduler.repair.claim_statuses import TRIES, ClaimStatuses
-from scheduler.state.changes import PodChanged
+from scheduler.state.cluster_changes import PodChanged
 from tests.builders import a_claim, a_pod, kubernetes, watched
 
 TURNS = 50

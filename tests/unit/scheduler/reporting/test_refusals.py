@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from scheduler.client.errors import ApiError, ApiStatus
-from scheduler.reporting.conditions import Refusals
+from scheduler.reporting.condition_writer import Refusals
 from tests.builders import a_pod
 
 REASONS = ["Forbidden", "Forbidden", "Forbidden", "", "Forbidden", "InternalError"]
@@ -39,7 +39,7 @@ def test_server_that_takes_no_condition_is_logged_once_and_again_when_it_has_tak
             await refusals.drain()
         running.cancel()
 
-    with caplog.at_level(logging.DEBUG, "scheduler.reporting.conditions"):
+    with caplog.at_level(logging.DEBUG, "scheduler.reporting.condition_writer"):
         asyncio.run(tell_all())
     reported = [record.getMessage().split(":")[0] for record in caplog.records if record.levelno == logging.WARNING]
     assert reported == ["pod default/pod-0", "pod default/pod-4", "pod default/pod-5"]

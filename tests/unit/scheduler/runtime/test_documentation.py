@@ -3,7 +3,7 @@
 import pytest
 
 from scheduler.runtime.configuration import Configuration
-from scheduler.runtime.metrics import Metrics, Point, PointStatus, Reading, Result, Watch
+from scheduler.runtime.metrics import AttemptResult, Metrics, Point, PointStatus, Reading, Watch
 from tests.unit.scheduler.documented import exposed, rows, said, settings
 
 PAGE = "scheduler.md"
@@ -21,7 +21,7 @@ def test_metrics_are_those_that_are_exposed() -> None:
     watch = Watch("pods", objects=0, restarts=0, refused=0, failures=0, silence_s=0, is_alive=True)
     unschedulable = {("mine", "NodePorts"): 0}
     metrics = Metrics(lambda: Reading({"active": 0}, unschedulable, {"nodes": 0}, [watch], 0, 0, 0, 0, {"lease": True}))
-    metrics.attempted("mine", Result.SCHEDULED, 1)
+    metrics.attempted("mine", AttemptResult.SCHEDULED, 1)
     metrics.scheduled(1, 1)
     metrics.decided(1)
     metrics.passed("mine", Point.PRE_BIND, PointStatus.SUCCESS, 1)

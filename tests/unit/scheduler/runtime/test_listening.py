@@ -10,7 +10,7 @@ from typing import cast
 import pytest
 from aiohttp import web
 
-from scheduler.runtime.listening import CannotServe, Limits, Refusal, _Door, listening
+from scheduler.runtime.listening import CannotServe, Limits, Refusal, _Acceptor, listening
 from scheduler.runtime.self_signed import self_signed
 from tests.unit.scheduler.loops import LOOPS, Loop, left_open
 
@@ -205,9 +205,9 @@ def test_log_says_once_in_a_while_that_connections_are_refused(
     refused: list[Refusal] = []
 
     async def refuse(times: int) -> None:
-        door = _Door(cast(web.Server, None), None, Limits(refused=refused.append))
+        acceptor = _Acceptor(cast(web.Server, None), None, Limits(refused=refused.append))
         for _ in range(times):
-            door._refuse("connections")
+            acceptor._refuse("connections")
 
     with caplog.at_level(logging.WARNING):
         asyncio.run(refuse(3))

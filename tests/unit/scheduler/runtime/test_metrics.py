@@ -7,7 +7,7 @@ from typing import get_args
 from prometheus_client.parser import text_string_to_metric_families
 
 from scheduler.repair.sweep import Leftover
-from scheduler.runtime.metrics import Metrics, Point, PointStatus, Reading, Result, Watch
+from scheduler.runtime.metrics import AttemptResult, Metrics, Point, PointStatus, Reading, Watch
 from scheduler.runtime.reporter import Reporter
 from scheduler.version import VERSION
 
@@ -53,7 +53,7 @@ def test_what_is_swept_is_counted_by_kind() -> None:
 
 def test_attempts_are_counted_and_timed_by_result() -> None:
     metrics = some()
-    for result in (Result.SCHEDULED, Result.SCHEDULED, Result.ERROR):
+    for result in (AttemptResult.SCHEDULED, AttemptResult.SCHEDULED, AttemptResult.ERROR):
         metrics.attempted(PROFILE, result, 0.003)
     assert value(metrics, "scheduler_schedule_attempts_total", result="scheduled", profile=PROFILE) == 2
     assert value(metrics, "scheduler_schedule_attempts_total", result="error", profile=PROFILE) == 1
@@ -65,7 +65,7 @@ def test_attempts_are_counted_and_timed_by_result() -> None:
 def test_profiles_are_counted_apart() -> None:
     metrics = some()
     for profile in ("first", "second", "second"):
-        metrics.attempted(profile, Result.SCHEDULED, 0.003)
+        metrics.attempted(profile, AttemptResult.SCHEDULED, 0.003)
         metrics.passed(profile, Point.BIND, PointStatus.SUCCESS, 0.001)
     point = {"extension_point": "Bind", "status": "Success"}
     for name, labels in (

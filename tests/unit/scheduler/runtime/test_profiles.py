@@ -159,7 +159,7 @@ def test_printed_profiles_are_read_as_the_same(tmp_path: Path) -> None:
         ),
         (
             {"plugins": {"multiPoint": {"enabled": [{"name": "NodePorts"}, {"name": "NodePorts"}]}}},
-            'profiles[0].plugins.multiPoint.enabled[1].name: must be there once (got "NodePorts")',
+            'profiles[0].plugins.multiPoint.enabled[1].name: must be unique (got "NodePorts")',
         ),
         (
             {"plugins": {"score": {"enabled": [{"name": "ImageLocality", "weight": -1}]}}},
@@ -179,7 +179,7 @@ def test_printed_profiles_are_read_as_the_same(tmp_path: Path) -> None:
         ),
         (
             {"pluginConfig": [{"name": "InterPodAffinity"}, {"name": "InterPodAffinity"}]},
-            "profiles[0].pluginConfig[1].name: must be there once",
+            "profiles[0].pluginConfig[1].name: must be unique",
         ),
     ],
 )

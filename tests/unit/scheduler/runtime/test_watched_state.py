@@ -5,8 +5,8 @@ from typing import Any, cast
 
 import pytest
 
-from scheduler.cache.events import Applied, Deleted, Entry, Key
 from scheduler.cache.store import Store
+from scheduler.cache.watch_events import Applied, Deleted, Entry, Key
 from scheduler.client.connection import Connection
 from scheduler.client.discovery import Served
 from scheduler.core_v1.csi_driver import CSIDriver
@@ -20,7 +20,7 @@ from scheduler.core_v1.storage_class import StorageClass
 from scheduler.core_v1.volume_attachment import VolumeAttachment
 from scheduler.decision.cluster import Cluster
 from scheduler.runtime.watched_state import WatchedState
-from scheduler.state import changes
+from scheduler.state import cluster_changes as changes
 from tests.builders import a_class, a_node, a_pod, a_slice
 from tests.unit.scheduler.runtime.updates import update_from
 
@@ -52,12 +52,24 @@ KINDS: list[tuple[str, str, Any, Callable[[Any], object], Callable[[Any, Any], o
     ("ResourceSlice", "slice", a_slice(name="a"), by_name, changes.SliceChanged),
     ("Pod", "pod", a_pod(name="a"), lambda pod: pod.uid, changes.PodChanged),
     ("PersistentVolume", "volume", PersistentVolume("a"), by_name, changes.PersistentVolumeChanged),
-    ("PersistentVolumeClaim", "claim", PersistentVolumeClaim("b", "a"), by_key, changes.PersistentVolumeClaimChanged),
+    (
+        "PersistentVolumeClaim",
+        "claim",
+        PersistentVolumeClaim("b", "a"),
+        by_key,
+        changes.PersistentVolumeClaimChanged,
+    ),
     ("StorageClass", "class", StorageClass("a"), by_name, changes.StorageClassChanged),
     ("CSINode", "csi_node", CSINode("a"), by_name, changes.CSINodeChanged),
     ("CSIDriver", "driver", CSIDriver("a"), by_name, changes.CSIDriverChanged),
     ("CSIStorageCapacity", "capacity", CAPACITY, by_key, changes.CSIStorageCapacityChanged),
-    ("VolumeAttachment", "attachment", VolumeAttachment("a", "d", "n"), by_name, changes.VolumeAttachmentChanged),
+    (
+        "VolumeAttachment",
+        "attachment",
+        VolumeAttachment("a", "d", "n"),
+        by_name,
+        changes.VolumeAttachmentChanged,
+    ),
 ]
 
 

@@ -1,7 +1,7 @@
 """Watches are told with their numbers, and the troubled ones by name and reason."""
 
-from scheduler.cache.events import Progressed
 from scheduler.cache.reflector import ALIVE_S
+from scheduler.cache.watch_events import Progressed
 from scheduler.runtime.metrics import Watch
 from scheduler.runtime.watches import silent, unfilled, watches
 from tests.unit.scheduler.cache.test_reflector import LISTED, cut, played

@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
-from scheduler.cache.events import Found, Undecoded
-from scheduler.client.resources import Resource
+from scheduler.cache.watch_events import Found, Undecoded
+from scheduler.client.api_resources import Resource
 from scheduler.decision.cluster import Cluster
 from scheduler.runtime.cluster_updates import ClusterUpdates
 from scheduler.runtime.watched_state import WatchedState
-from scheduler.state.changes import Event
+from scheduler.state.cluster_changes import Event
 
 
 def update_from(

@@ -5,15 +5,24 @@ from pathlib import Path
 
 import pytest
 
-from allocator.model import Node, Taint
+from allocator.model import Node, Taint, Toleration
 from allocator.policies import policy_of
-from scheduler.core_v1.pod import Pod
-from scheduler.offline.claims import Claims
+from scheduler.core_v1.pod import Owner, Pod
+from scheduler.offline.input_claims import Claims
 from scheduler.offline.placement import Placement
 from scheduler.offline.snapshot_cluster import cluster_of
 from scheduler.plugins.profile import Profile
 from scheduler.simulation.engine import Attempted, Simulation
-from scheduler.simulation.events import Event, NodeAppears, NodeGoes, PodArrives, PodGoes, SliceAppears, SliceGoes
+from scheduler.simulation.events import (
+    Event,
+    NodeAppears,
+    NodeDrains,
+    NodeGoes,
+    PodArrives,
+    PodGoes,
+    SliceAppears,
+    SliceGoes,
+)
 from scheduler.simulation.openb import Openb, Order
 from scheduler.simulation.replay import FEATURES
 
@@ -152,3 +161,52 @@ def _node(placement: Placement, name: str) -> Node:
     node = placement.cluster.node(name)
     assert node is not None
     return node
+
+
+def test_a_node_that_leaves_evicts_its_pods_which_start_anew_elsewhere(trace: Openb, placement: Placement) -> None:
+    """The half runs for 100 s from the moment it has its second node, and does not end when it first would have."""
+    (pod,) = pods(trace, HALF)
+    told, simulation = run(placement, (0, PodArrives(pod, 100.0)), (90, NodeGoes("node-0")))
+    assert told == ["0 openb-00000 node-0", "90 openb-00000 node-1"]
+    assert simulation.now == 190
+    assert not placement.claims.objects
+
+
+def test_an_untolerated_noexecute_taint_evicts_and_a_drain_does_so_without_one(
+    trace: Openb, placement: Placement
+) -> None:
+    first, second = pods(trace, HALF, HALF)
+    tolerant = replace(second, tolerations=(Toleration("key", "Exists"),))
+    node = replace(_node(placement, "node-0"), taints=(Taint("key", "", "NoExecute"),))
+    told, simulation = run(
+        placement,
+        (0, PodArrives(first)),
+        (1, PodArrives(tolerant)),
+        (50, NodeAppears(node)),
+        (60, NodeDrains("node-0")),
+        (61, PodGoes(first.uid)),
+    )
+    assert told == [
+        "0 openb-00000 node-0",
+        "1 openb-00001 node-0",
+        "50 openb-00000 node-1",
+        "60 openb-00001 node-0",
+    ]
+    assert list(simulation.placed) == [second.uid]
+
+
+def test_pods_of_the_node_itself_stay_when_it_is_drained_and_go_with_it(trace: Openb, placement: Placement) -> None:
+    (pod,) = pods(trace, HALF)
+    own = replace(pod, owner=Owner("DaemonSet", "agent", "uid"))
+    told, simulation = run(placement, (0, PodArrives(own)), (10, NodeDrains("node-0")), (20, NodeGoes("node-0")))
+    assert told == ["0 openb-00000 node-0"]
+    assert not simulation.placed
+    assert simulation.waiting() == 0
+
+
+def test_pods_wait_for_the_first_node_of_all(trace: Openb, placement: Placement) -> None:
+    (pod,) = pods(trace, TWO)
+    node = _node(placement, "node-1")
+    gone = [(0.0, NodeGoes(name)) for name in ("node-0", "node-1")]
+    told, _ = run(placement, *gone, (1, PodArrives(pod)), (60, NodeAppears(node)))
+    assert told == ["1 openb-00000 no nodes", "60 openb-00000 node-1"]

@@ -3,10 +3,10 @@ from typing import Any
 import pytest
 
 from scheduler.core_v1.affinity_term import PodAffinityFields, pod_affinity_of
-from scheduler.core_v1.fields import typed
+from scheduler.core_v1.object_fields import typed
 from scheduler.core_v1.pod import Pod
 from scheduler.state.affinity_terms import HeldTerms
-from scheduler.state.topology import Topology
+from scheduler.state.topology_domains import Topology
 from tests.builders import a_node, a_pod
 
 NOISY = {"matchLabels": {"noisy": "yes"}}

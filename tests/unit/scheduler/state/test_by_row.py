@@ -10,7 +10,7 @@ from scheduler.plugins.node_resources_balanced_allocation import balanced_alloca
 from scheduler.plugins.scoring_strategies import least_allocated
 from scheduler.state.by_row import MOST_KEPT, ByRow
 from scheduler.state.masks import Numbers
-from scheduler.state.nodes import NodeInfos
+from scheduler.state.node_infos import NodeInfos
 from scheduler.state.pod_requests import pod_requests
 from tests.builders import a_container, a_node, a_pod, amounts
 

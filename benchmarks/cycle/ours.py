@@ -1,0 +1,74 @@
+"""Our side: the decisions of the live scheduler in this process, one pod after the other, without an API server.
+
+Reads a case of `cases` from standard input, and writes for which node each decision was and how long it took, as
+`plugins cycle` does. What is timed is what the loop does for a pod: its claims, the decision, and taking what it got.
+"""
+
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+
+import orjson
+
+from allocator.gates import DEFAULT_RELEASE, Features
+from benchmarks.endtoend.workload import Json
+from scheduler import garbage
+from scheduler.cli.verify_scheduling import KINDS
+from scheduler.core_v1.pod import Pod
+from scheduler.decision.cluster import Cluster
+from scheduler.decision.decide import decide
+from scheduler.decision.schedule_result import Placed
+from scheduler.input.documents import Place, RawObject
+from scheduler.input.inventory import take_inventory
+from scheduler.offline.input_claims import Claims
+from scheduler.offline.snapshot_cluster import cluster_of
+from scheduler.state.pod_claims import Waiting, full
+
+
+class NotDecided(Exception):
+    """A pod that should get a node gets none; the message says why."""
+
+
+def main() -> None:
+    """The program."""
+    garbage.filling()
+    cluster, waiting = loaded(orjson.loads(sys.stdin.buffer.read()))
+    garbage.keep()
+    nodes, nanoseconds = [], []
+    for pod in waiting:
+        started = time.perf_counter_ns()
+        nodes.append(cycle(cluster, pod))
+        nanoseconds.append(time.perf_counter_ns() - started)
+    sys.stdout.buffer.write(orjson.dumps({"nodes": nodes, "nanoseconds": nanoseconds}))
+
+
+def loaded(case: Mapping[str, Sequence[Json]]) -> tuple[Cluster, list[Pod]]:
+    """The cluster, and the pods without a node in their order."""
+    inventory = take_inventory(_objects(case))
+    if inventory.errors:
+        raise ValueError("; ".join(map(str, inventory.errors)))
+    cluster = cluster_of(inventory, Claims(inventory), inventory.pods, Features.of(DEFAULT_RELEASE), assumes_room=False)
+    return cluster, [pod for pod in inventory.pods if not pod.node_name]
+
+
+def cycle(cluster: Cluster, pod: Pod) -> str:
+    """Decide for the pod and take what it gets; the answer is its node. Raises NotDecided where it gets none."""
+    found = cluster.claims_of(pod)
+    if isinstance(found, Waiting):
+        raise NotDecided(f"pod {pod} waits: {found.reason}")
+    result = decide(cluster, pod, [one.claim for one in found], full(pod, found))
+    if not isinstance(result, Placed):
+        raise NotDecided(f"pod {pod} is not placed: {result}")
+    cluster.reserve(pod, result)
+    return result.node
+
+
+def _objects(case: Mapping[str, Sequence[Json]]) -> Iterator[RawObject]:
+    for name, objects in case.items():
+        version, kind = KINDS[name]
+        for number, one in enumerate(objects):
+            yield RawObject(Place(f"{name}[{number}]"), {"apiVersion": version, "kind": kind, **one})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,147 @@
+"""`make bench-cycle`: decisions alone, without an API server, beside kube-scheduler's own plugins in a Go process.
+
+Both sides read the same objects, have a pod on every node already, and decide for the same pods, one after the other;
+what a pod gets is taken before the next is decided. The plugins look at a part of the nodes, as kube-scheduler comes,
+and then at all of them, as ours do. A run counts only if each pod has what it asked for, and if the plugins find each
+node that ours has chosen among the best ones. Prints a table of means, and writes results.json and runs.json into a
+folder. Times depend on the machine and on what else it does; ratios of one round do so much less.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import orjson
+
+from benchmarks.cycle import figures
+from benchmarks.cycle.cases import CASES, cluster
+from benchmarks.cycle.correctness import WrongChoice, check
+from benchmarks.cycle.figures import WARM_UP, Run, Times
+from benchmarks.endtoend.workload import Asks
+from scheduler.installation import description
+
+MODULE = Path(__file__).resolve().parents[2] / "tests" / "controlplane"
+NODES = (500, 5000, 15_000)
+ALL_NODES = 100
+LONGEST_S = 20
+"""The plugins begin no decision after this."""
+JUDGING_S = 5
+"""They look at none of ours after this."""
+
+COMPARED = """Compared: decisions, each with filters, scores, the choice and what the pod takes, without an API server.
+Both sides read the same objects and decide for the same pods in the same order; ours in one thread, about all nodes.
+The last column: so many of our choices were shown to the plugins, which found each of them among the best nodes."""
+
+tell = partial(print, file=sys.stderr, flush=True)
+
+
+class Decided(NamedTuple):
+    """The nodes that a side has chosen, and how long it took for each."""
+
+    nodes: Sequence[str]
+    times: Times
+
+
+class Failed(Exception):
+    """One of the sides could not be built or has ended; its own words are in the message."""
+
+
+def main() -> None:
+    """The program."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--nodes", type=int, nargs="+", default=NODES, help="sizes (default: 500 5000 15000)")
+    parser.add_argument("--pods", type=int, default=320, help=f"decisions, {WARM_UP} of them to warm up (default: 320)")
+    parser.add_argument("--rounds", type=int, default=3, help="how often everything is measured (default: 3)")
+    parser.add_argument("--only", choices=list(CASES), action="append", default=[], help="one case; may come again")
+    parser.add_argument("--output", type=Path, default=Path(".cache/bench-cycle"), help="folder for the results")
+    arguments = parser.parse_args()
+    if arguments.pods <= WARM_UP:
+        parser.error(f"--pods: {arguments.pods} are too few, {WARM_UP} are to warm up")
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    cases = [asks for name, asks in CASES.items() if name in (arguments.only or CASES)]
+    try:
+        runs = measure_all(cases, arguments.nodes, arguments.pods, arguments.rounds, arguments.output)
+    except (Failed, WrongChoice) as error:
+        sys.exit(f"bench-cycle: {error}")
+    print(f"ours: {description()}\n{COMPARED}\n")
+    print(figures.table(figures.rows(runs)))
+    print(f"written: {', '.join(str(arguments.output / name) for name in ('results.json', 'runs.json'))}")
+
+
+def measure_all(cases: Sequence[Asks], sizes: Sequence[int], pods: int, rounds: int, output: Path) -> list[Run]:
+    """All cases at all sizes, round after round. Raises Failed or WrongChoice."""
+    plugins = built_plugins(output)
+    runs: list[Run] = []
+    for number in range(rounds):
+        for nodes in sizes:
+            for asks in cases:
+                tell(f"round {number + 1} of {rounds}: {nodes:,} nodes, {asks.name}", end=": ")
+                runs.append(measure(asks, nodes, pods, plugins))
+                tell(f"{1e3 * runs[-1].ours.mean_s:.3g} ms, plugins {1e3 * runs[-1].sampled.mean_s:.3g} ms")
+                _write(runs, output)
+    return runs
+
+
+def measure(asks: Asks, nodes: int, pods: int, plugins: Path) -> Run:
+    """A case at a size, once."""
+    case = orjson.dumps(cluster(asks, nodes, pods))
+    decide = partial(_decided, asks=asks, nodes=nodes, case=case)
+    ours = decide([sys.executable, "-m", "benchmarks.cycle.ours"])
+    sampled = decide([str(plugins), "cycle", f"-seconds={LONGEST_S}"])
+    thorough = decide([str(plugins), "cycle", f"-seconds={LONGEST_S}", f"-percentage={ALL_NODES}"])
+    judge = [str(plugins), "judge", f"-seconds={JUDGING_S}"]
+    best = orjson.loads(_output(judge, case=case + b"\n" + orjson.dumps(ours.nodes)))["best"]
+    return Run(asks.name, nodes, ours.times, sampled.times, thorough.times, best)
+
+
+def built_plugins(folder: Path) -> Path:
+    """The program with the plugins, built into the folder where its sources changed."""
+    if shutil.which("go") is None:
+        raise Failed("the plugins are built with Go 1.26 or later, which is not on this machine (https://go.dev/dl)")
+    program = folder.resolve() / "plugins"
+    # The flags are those of the control plane, whose packages may be compiled already.
+    _output(["go", "build", "-trimpath", "-mod=readonly", "-o", str(program), "./plugins"], MODULE)
+    return program
+
+
+def _decided(command: Sequence[str], asks: Asks, nodes: int, case: bytes) -> Decided:
+    found = orjson.loads(_output(command, case=case))
+    if len(found["nodes"]) <= WARM_UP:
+        raise Failed(f"{asks.name}, {nodes:,} nodes: {command[0]} decided for {len(found['nodes'])} pods alone")
+    check(asks, nodes, found["nodes"])
+    return Decided(found["nodes"], Times([one / 1e9 for one in found["nanoseconds"]]))
+
+
+def _output(command: Sequence[str], folder: Path | None = None, case: bytes = b"") -> bytes:
+    done = subprocess.run(command, cwd=folder, input=case, capture_output=True, check=False, env=_environment())
+    if done.returncode != 0:
+        said = done.stderr.decode(errors="replace").strip().splitlines()
+        raise Failed(f"{' '.join(command)} ended with {done.returncode}: {said[-1] if said else 'it said nothing'}")
+    return done.stdout
+
+
+def _environment() -> Mapping[str, str]:
+    """A workspace of the user's would replace the pinned modules."""
+    return {**os.environ, "GOWORK": "off"}
+
+
+def _write(runs: Sequence[Run], output: Path) -> None:
+    documents = [row.document() for row in figures.rows(runs)]
+    (output / "results.json").write_text(json.dumps(documents, indent=1) + "\n")
+    (output / "runs.json").write_text(json.dumps([_document(one) for one in runs], indent=1) + "\n")
+
+
+def _document(run: Run) -> dict[str, object]:
+    times = {name: getattr(run, name).seconds for name in ("ours", "sampled", "thorough")}
+    return {"case": run.case, "nodes": run.nodes, "best": run.best, **times}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,330 @@
+"""`dra simulate`: arrivals and departures of pods on a fleet, by several policies."""
+
+import itertools
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from allocator.gates import Features
+from allocator.policies import NAMES, UnknownPolicy, policy_of
+from allocator.policies.contract import FIRST_FIT
+from scheduler.cli.ending import print_to_stderr, stop
+from scheduler.cli.inputs import feature_options, keep_going_option, overlay_option, paths_argument
+from scheduler.cli.progress import Progress
+from scheduler.cli.scenarios import (
+    DUMP,
+    ENDLESS,
+    EXPONENTIAL,
+    ORDER,
+    POISSON,
+    TRACE,
+    Case,
+    Plan,
+    ScenarioFailed,
+    Variant,
+    digest_of,
+    gates_in_force,
+    open_folder,
+    run_all,
+    start_of,
+)
+from scheduler.input.documents import STDIN
+from scheduler.installation import description
+from scheduler.output.simulation_page import simulation_page
+from scheduler.simulation.compare import InvalidRecord, compare
+from scheduler.simulation.result import Scenario, SimulationResult, result_json
+from scheduler.simulation.tables import csv_text, table
+
+FORMATS = ("table", "json", "csv", "html")
+
+_MOST_SEEDS = 10_000
+_SET = "set"
+
+_EPILOG = """
+\b
+Exit codes: 0 if all scenarios ran, 1 if --compare finds a difference, 2 for invalid input.
+
+\b
+Examples:
+  dra simulate cluster.yaml pending.yaml --policy first-fit --policy fgd       what waits, by two policies
+  dra simulate cluster.yaml --trace day.jsonl --policy fgd                     events of a day
+  dra simulate dump/ --trace dump --time-scale 0.5                             the dump's own pods, twice as fast
+  dra simulate dump/ --trace dump --arrivals poisson:0.9 --seeds 1-5           its pods, at random, at a load of 90 %
+  dra simulate dump/ --trace dump --set add:gpu-a:4 --set drain:gpu-b          beside two other fleets
+  dra simulate nodes.csv --trace default.csv --no-retries -o csv               the openb trace
+"""
+
+
+def _seeds(_context: click.Context, _option: click.Parameter, text: str) -> tuple[int, ...]:
+    found: list[int] = []
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        numbers = (first, last) if dash else (first, first)
+        if not all(number.isascii() and number.isdigit() for number in numbers):
+            raise click.BadParameter(f"{part!r} is neither a whole number nor a range such as 42-51")
+        begin, end = map(int, numbers)
+        if end < begin or len(found) + end - begin >= _MOST_SEEDS:
+            raise click.BadParameter(f"{part!r} is empty, or more than {_MOST_SEEDS} seeds")
+        found += range(begin, end + 1)
+    return tuple(dict.fromkeys(found))
+
+
+def _policies(_context: click.Context, _option: click.Parameter, texts: tuple[str, ...]) -> tuple[str, ...]:
+    for text in texts:
+        try:
+            policy_of(text)
+        except UnknownPolicy as error:
+            raise click.BadParameter(str(error)) from error
+    return tuple(dict.fromkeys(texts)) or (FIRST_FIT.name,)
+
+
+def _arrivals(_context: click.Context, _option: click.Parameter, texts: tuple[str, ...]) -> tuple[str, ...]:
+    for text in texts:
+        if text.startswith(POISSON):
+            _number(text.removeprefix(POISSON), f"{text!r}: the load")
+        elif text != TRACE and not (text.startswith(ORDER) and text != ORDER):
+            raise click.BadParameter(f"{text!r} is not one of {TRACE}, {POISSON}LOAD, {ORDER}FILE")
+    return tuple(dict.fromkeys(texts)) or (TRACE,)
+
+
+def _durations(_context: click.Context, _option: click.Parameter, text: str) -> str:
+    if text.startswith(EXPONENTIAL):
+        _number(text.removeprefix(EXPONENTIAL), f"{text!r}: the mean")
+    elif text not in (TRACE, ENDLESS):
+        raise click.BadParameter(f"{text!r} is not one of {TRACE}, {EXPONENTIAL}SECONDS, {ENDLESS}")
+    return text
+
+
+def _numbers(_context: click.Context, _option: click.Parameter, texts: tuple[str, ...]) -> tuple[float, ...]:
+    return tuple(dict.fromkeys(_number(text, "") for text in texts))
+
+
+def _number(text: str, what: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < float("inf"):
+        raise click.BadParameter(f"{what} {text!r} is not a number above 0".strip())
+    return number
+
+
+def _factor_option(name: str, metavar: str, text: str) -> Callable[..., Any]:
+    return click.option(name, multiple=True, metavar=metavar, callback=_numbers, help=f"{text} Can be repeated.")
+
+
+@click.command(name="simulate", epilog=_EPILOG)
+@paths_argument
+@click.option(
+    "--trace",
+    default="",
+    metavar="FILE|dump",
+    help="What happens: events in JSON lines, a workload of the openb trace (.csv beside PATH nodes.csv), or `dump`: "
+    "the pods of the input at their own times. Default: the pods that wait, one after the other.",
+)
+@click.option(
+    "--policy",
+    "policies",
+    multiple=True,
+    metavar="NAME[:ATTRIBUTE,...]",
+    callback=_policies,
+    help=f"Policies to compare: {', '.join(NAMES)} (docs/policies.md). Can be repeated.  [default: {FIRST_FIT.name}]",
+)
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Configuration file of the live scheduler, whose profiles are used; --policy replaces their policy.",
+)
+@click.option(
+    "--seeds", default="42", show_default=True, metavar="42-51", callback=_seeds, help="Seeds of all that is drawn."
+)
+@click.option(
+    "--arrivals",
+    multiple=True,
+    metavar="trace|poisson:LOAD|order:FILE",
+    callback=_arrivals,
+    help="When pods arrive: at the times of the trace; at random, so that they keep LOAD of the capacity in use (1 is "
+    "all of it); or in the order that FILE has for the seed. Can be repeated.  [default: trace]",
+)
+@click.option(
+    "--durations",
+    default=TRACE,
+    show_default=True,
+    metavar="trace|exp:SECONDS|none",
+    callback=_durations,
+    help="How long pods run: as in the trace, exponentially distributed with this mean, or for ever.",
+)
+@_factor_option(
+    "--inflate", "PERCENT", "Draw pods of the workload until all that arrive request this percent of the capacity."
+)
+@_factor_option("--time-scale", "FACTOR", "Multiply the times of arrivals and events; durations stay.")
+@_factor_option("--nodes-scale", "FACTOR", "Keep this share of the nodes, or add copies of them.")
+@click.option(
+    "--set",
+    "what_ifs",
+    multiple=True,
+    metavar="CHANGE,...|PATH",
+    help="A what-if, beside the fleet as it is: drain:NODE, cordon:NODE, taint:NODE:KEY=VALUE:EFFECT, fail:NODE, "
+    "add:NODE:COUNT, remove:node/NODE, or objects that replace others, as for --overlay. Can be repeated.",
+)
+@overlay_option
+@click.option("--no-retries", is_flag=True, help="Give up a pod that is refused.")
+@click.option("--no-scores", is_flag=True, help="Leave out kube-scheduler's scores: the first of equal nodes is taken.")
+@click.option("--explain", multiple=True, metavar="NS/NAME", help="Keep each attempt for this pod. Can be repeated.")
+@click.option(
+    "--compare",
+    "records",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="FILE.csv",
+    help="Compare the curves with recorded ones, such as those of -o csv; exit with 1 if one differs by over 0.01. "
+    "Can be repeated.",
+)
+@click.option("-o", "--format", "output", type=click.Choice(FORMATS), default="table", show_default=True)
+@click.option(
+    "--output",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Keep each scenario that has finished in this folder.",
+)
+@click.option("--resume", is_flag=True, help="Go on with the run in --output, whose scenarios are not run again.")
+@click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Processes.  [default: one for each core]")
+@feature_options
+@keep_going_option
+def command(  # noqa: PLR0913 - one for each option
+    *,
+    paths: tuple[str, ...],
+    overlays: tuple[str, ...],
+    policies: tuple[str, ...],
+    seeds: tuple[int, ...],
+    what_ifs: tuple[str, ...],
+    records: tuple[Path, ...],
+    output: str,
+    folder: Path | None,
+    resume: bool,
+    jobs: int | None,
+    features: Features,
+    **options: Any,
+) -> None:
+    """Simulate the arrivals and departures of pods on a fleet, by several policies.
+
+    PATH is as for `dra allocate`: the state at the start. Bound pods stay on their nodes, allocated claims keep their
+    devices. Each decision is the live scheduler's own, with its queue, backoff and hints, under a virtual clock: pods
+    that are refused wait and are tried again when something may help them, and pods that end free their devices.
+    Everything but the time of decisions is the same on every run and machine.
+    """
+    plan = Plan(
+        paths=paths,
+        overlays=overlays,
+        stdin=sys.stdin.buffer.read() if STDIN in paths else b"",
+        release=features.release.name,
+        gates=gates_in_force(features),
+        is_strict=features.is_strict,
+        keep_going=options["keep_going"],
+        trace=options["trace"],
+        config=options["config"],
+        durations=options["durations"],
+        retries=not options["no_retries"],
+        scores=not options["no_scores"],
+        explained=tuple(_full_name(name) for name in options["explain"]),
+    )
+    variants = _variants(what_ifs, options)
+    cases = [Case(*one) for one in itertools.product(variants, policies, seeds)]
+    if resume and not folder:
+        stop("--resume needs --output DIR")
+    try:
+        first = variants[0]
+        start_of(plan, first.what_if, first.nodes_scale)
+        if folder:
+            open_folder(folder, _identity(plan, what_ifs), resumes=resume)
+        result = SimulationResult(description(), tuple(_run(plan, cases, jobs or os.cpu_count() or 1, folder)))
+    except (ScenarioFailed, ValueError) as error:
+        stop(str(error))
+    except OSError as error:
+        stop(f"{error.filename}: {error.strerror}")
+    except KeyboardInterrupt:
+        if folder:
+            print_to_stderr([f"interrupted: what has finished is in {folder}; --resume goes on"])
+        raise
+    click.echo(_rendered(result, output), nl=output == "json")
+    if records:
+        _compare(records, result, Path(plan.trace).stem)
+
+
+def _variants(what_ifs: Sequence[str], options: dict[str, Any]) -> list[Variant]:
+    """All combinations; only what has several values is a parameter."""
+    choices: dict[str, Sequence[Any]] = {
+        "what_if": ("", *dict.fromkeys(what_ifs)),
+        "arrivals": options["arrivals"],
+        "inflate": options["inflate"] or (0.0,),
+        "time_scale": options["time_scale"] or (1.0,),
+        "nodes_scale": options["nodes_scale"] or (1.0,),
+    }
+    varied = [name for name, values in choices.items() if len(values) > 1]
+    found = []
+    for values in itertools.product(*choices.values()):
+        named = dict(zip(choices, values, strict=True))
+        parameters = {_option_of(name): _shown(named[name]) for name in varied if named[name] != ""}
+        found.append(replace(Variant(**named), parameters=parameters))
+    return found
+
+
+def _option_of(name: str) -> str:
+    return _SET if name == "what_if" else name.replace("_", "-")
+
+
+def _shown(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _full_name(name: str) -> str:
+    return name if "/" in name else f"default/{name}"
+
+
+def _run(plan: Plan, cases: Sequence[Case], jobs: int, folder: Path | None) -> list[Scenario]:
+    """The scenarios in the order of their cases."""
+    places = {(case.policy, case.seed, tuple(case.variant.parameters.items())): n for n, case in enumerate(cases)}
+    with Progress(doing="simulating", estimates=True) as progress:
+        found = list(run_all(plan, cases, jobs, folder, progress.show))
+    return sorted(found, key=lambda one: places[one.policy, one.seed, tuple(one.parameters.items())])
+
+
+def _identity(plan: Plan, what_ifs: Sequence[str]) -> dict[str, object]:
+    """What decides what comes of a scenario, beside what the scenario itself says."""
+    files = [*(path for path in plan.paths if path != STDIN), *filter(os.path.exists, (*plan.overlays, *what_ifs))]
+    if plan.trace not in ("", DUMP):
+        files.append(plan.trace)
+    identity = asdict(plan)
+    identity["stdin"] = len(plan.stdin)
+    identity["config"] = str(plan.config or "")
+    identity["gates"] = dict(plan.gates)
+    return {**identity, "files": digest_of(files)}
+
+
+def _rendered(result: SimulationResult, output: str) -> str:
+    match output:
+        case "json":
+            return result_json(result).decode()
+        case "csv":
+            return csv_text(result)
+        case "html":
+            return simulation_page(result)
+        case _:
+            return f"{table(result)}\n"
+
+
+def _compare(files: Sequence[Path], result: SimulationResult, workload: str) -> None:
+    try:
+        found = [compare(file, result.scenarios, workload) for file in files]
+    except InvalidRecord as error:
+        stop(str(error))
+    differences = [line for one in found for line in one.differences]
+    print_to_stderr([*differences, f"{sum(one.equal for one in found)} curves equal, {len(differences)} differ"])
+    sys.exit(int(bool(differences)))

@@ -1,0 +1,151 @@
+"""Typed reading of the few fields that placement needs, by pydantic-core; other fields are ignored.
+
+An error names the field in Kubernetes' notation and its value; all errors of an object are reported. Names are
+validated with the API server's rules, because they are written to claims, tables and messages.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Annotated, Any, ClassVar, TypeVar
+
+from pydantic_core import ValidationError, core_schema
+
+from allocator.api import names
+from allocator.api.findings import MAPS, FieldError, path_of
+from allocator.api.schema import CheckedBy, Reader
+from allocator.model import NodeSelector, Requirement, Term
+
+_MAPS = MAPS | {
+    "allocatable",
+    "annotations",
+    "capacity",
+    "limits",
+    "matchLabels",
+    "nodeSelector",
+    "overhead",
+    "requests",
+}
+
+_MESSAGES: Mapping[str, str] = {
+    "string_type": "must be a string",
+    "int_type": "must be an integer",
+    "greater_than": "must be greater than {gt:.10g}",
+    "greater_than_equal": "must be at least {ge:.10g}",
+    "less_than_equal": "must be at most {le:.10g}",
+    "literal_error": "must be {expected}",
+    "too_short": "must have at least {min_length} entry",
+    "bool_type": "must be true or false",
+    "list_type": "must be a list",
+    "dict_type": "must be an object",
+    "model_type": "must be an object",
+    "missing": "is required",
+    "extra_forbidden": "unknown field",
+}
+
+
+Int32 = Annotated[int, CheckedBy(core_schema.int_schema(strict=True, ge=-(2**31), le=2**31 - 1))]
+"""An integer as large as the API's are."""
+
+
+class ObjectFields:
+    """The base of all types that are read so: types as JSON has them, unknown fields unread."""
+
+    reader: ClassVar[Reader[Any]]
+
+    def __init_subclass__(cls) -> None:
+        cls.reader = Reader(cls)
+
+
+T = TypeVar("T", bound=ObjectFields)
+
+
+class SelectorRequirementFields(ObjectFields):
+    """An expression of a node selector term."""
+
+    key: str
+    operator: str
+    values: list[str] | None = None
+
+
+class SelectorTermFields(ObjectFields):
+    """A node selector term."""
+
+    matchExpressions: list[SelectorRequirementFields] | None = None  # noqa: N815 - the API's name
+    matchFields: list[SelectorRequirementFields] | None = None  # noqa: N815 - the API's name
+
+
+class OwnerFields(ObjectFields):
+    """An entry of metadata.ownerReferences."""
+
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool | None = None
+
+
+class ObjectMetaFields(ObjectFields):
+    """metadata, as far as placement needs it."""
+
+    name: str = ""
+    generateName: str | None = None  # noqa: N815 - the API's name
+    namespace: str | None = None
+    uid: str | None = None
+    resourceVersion: str | None = None  # noqa: N815 - the API's name
+    generation: int | None = None
+    creationTimestamp: str | None = None  # noqa: N815 - the API's name
+    deletionTimestamp: str | None = None  # noqa: N815 - the API's name
+    labels: dict[str, str] | None = None
+    ownerReferences: list[OwnerFields] | None = None  # noqa: N815 - the API's name
+
+
+class AnnotatedFields(ObjectMetaFields):
+    """The same of objects whose annotations say something."""
+
+    annotations: dict[str, str] | None = None
+
+
+def typed(type_: type[T], raw: Mapping[str, object]) -> tuple[T | None, tuple[FieldError, ...]]:
+    """The object with typed fields, or None with every error."""
+    try:
+        return type_.reader.read(raw), ()
+    except ValidationError as error:
+        return None, field_errors(error)
+
+
+def field_errors(error: ValidationError) -> tuple[FieldError, ...]:
+    """What pydantic-core found, in the words of Kubernetes."""
+    return tuple(_field_error(detail) for detail in error.errors(include_url=False))
+
+
+def _field_error(detail: Mapping[str, object]) -> FieldError:
+    kind = str(detail["type"])
+    message, limits = _MESSAGES.get(kind), detail.get("ctx")
+    message = message.format(**limits if isinstance(limits, dict) else {}) if message else str(detail["msg"])
+    location = detail["loc"]
+    assert isinstance(location, tuple)
+    return FieldError(path_of(location, _MAPS), None if kind == "missing" else detail["input"], message)
+
+
+def metadata_errors(metadata: ObjectMetaFields) -> Iterator[FieldError]:
+    """What is wrong with the name and, where there is one, the namespace."""
+    if problem := names.object_name(metadata.name, metadata.generateName or ""):
+        yield FieldError("metadata.name", metadata.name or None, problem)
+    if metadata.namespace:
+        yield from name_error("metadata.namespace", metadata.namespace, names.short_name)
+
+
+def name_error(path: str, name: str, rule: Callable[[str], str]) -> Iterator[FieldError]:
+    """The error where the name breaks the rule, one of `allocator.api.names`."""
+    if problem := rule(name):
+        yield FieldError(path, name or None, problem)
+
+
+def selector_of(terms: list[SelectorTermFields] | None) -> NodeSelector:
+    """The node selector that the terms write."""
+    return tuple(
+        Term(requirements_of(term.matchExpressions), requirements_of(term.matchFields)) for term in terms or ()
+    )
+
+
+def requirements_of(fields: list[SelectorRequirementFields] | None) -> tuple[Requirement, ...]:
+    """The requirements that the expressions write."""
+    return tuple(Requirement(field.key, field.operator, tuple(field.values or ())) for field in fields or ())

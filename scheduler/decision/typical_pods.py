@@ -1,0 +1,94 @@
+"""The workload: what pods request, and how many request the same, for policies that consider future pods.
+
+Memory is ignored: pods are distinguished by cpu and devices.
+"""
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+
+from allocator.fleet.questions import fingerprint_of
+from allocator.model import Alternative, Claim
+from cel.lru import LruCache
+from scheduler.state.pod_requests import CPU, PodRequests
+
+COVERED = 0.95
+"""The share of the pods that the typical shapes cover; rarer shapes are left out."""
+
+MOST_SEEN = 1 << 16
+"""Pods that are known to be counted; one that was not decided for so many others counts again."""
+
+
+@dataclass(slots=True, eq=False)
+class WorkloadShape:
+    """Pods that ask for the same. cpu: in thousandths. claims: of one of them. count: how many there are."""
+
+    cpu: int
+    claims: tuple[Claim, ...]
+    count: int = 0
+
+    @property
+    def order(self) -> tuple[object, ...]:
+        """More of them first, then the larger, by the amounts that are requested; texts of selectors decide last."""
+        alternatives = [_first(request.alternatives) for claim in self.claims for request in claim.requests]
+        asked = [one for one in alternatives if one is not None]
+        amounts = [sum(amount.nanos for amount in (one.capacity or {}).values()) for one in asked]
+        selectors = tuple(text or "" for one in asked for text in one.selectors)
+        return self.count, self.cpu, tuple(amounts), sum(one.count for one in asked), selectors
+
+
+class PodShapes:
+    """The shapes and their counts: those that are set, or else those of the pods that were decided so far.
+
+    changes: how often the typical shapes have to be worked out anew: when they are set, and whenever half as many pods
+    again were seen.
+    """
+
+    def __init__(self) -> None:
+        self.changes = 0
+        self._shapes: dict[Hashable, WorkloadShape] = {}
+        self._total = 0
+        self._next = 1
+        self._is_set = False
+        self._seen: LruCache[str, None] = LruCache(MOST_SEEN, MOST_SEEN)
+
+    def set(self, pods: Iterable[tuple[PodRequests, Sequence[Claim]]]) -> None:
+        """These pods are the workload; what is decided later changes nothing."""
+        self._shapes, self._total, self._is_set = {}, 0, True
+        for requests, claims in pods:
+            self._add(requests, claims)
+        self.changes += 1
+
+    def see(self, uid: str, requests: PodRequests, claims: Sequence[Claim]) -> None:
+        """A pod is decided, which counts once. Cost: O(1)."""
+        if self._is_set:
+            return
+        before = self._total
+        self._seen.get(uid, 1, lambda: self._add(requests, claims))
+        if self._total > before and self._total >= self._next:
+            self._next = self._total + self._total // 2
+            self.changes += 1
+
+    def _add(self, requests: PodRequests, claims: Sequence[Claim]) -> None:
+        cpu = requests.amounts.get(CPU, 0)
+        shape = self._shapes.setdefault((cpu, fingerprint_of(claims)), WorkloadShape(cpu, tuple(claims)))
+        shape.count += 1
+        self._total += 1
+
+    def typical(self) -> Sequence[tuple[float, WorkloadShape]]:
+        """The most frequent shapes, until they cover `COVERED` of the pods, with their shares of all that are covered.
+
+        Cost: O(shapes).
+        """
+        total = self._total
+        chosen: list[WorkloadShape] = []
+        covered = 0
+        for shape in sorted(self._shapes.values(), key=lambda shape: shape.order, reverse=True):
+            if covered / total >= COVERED:
+                break
+            chosen.append(shape)
+            covered += shape.count
+        return [((shape.count / total) / (covered / total), shape) for shape in chosen]
+
+
+def _first(alternatives: Sequence[Alternative]) -> Alternative | None:
+    return alternatives[0] if alternatives else None

@@ -1,0 +1,241 @@
+"""Pods to their claims: resolved as the scheduler resolves them, and created from templates if they do not exist yet.
+
+Source: KEP-4381 (resolution by pod.status.resourceClaimStatuses, the owner check), and the resource
+claim controller, which makes claims of templates.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from operator import attrgetter
+
+from allocator.api import ClaimTemplate, Decoded, decode
+from allocator.did_you_mean import did_you_mean
+from allocator.model import Claim
+from allocator.pods.extended_resources import CLAIM_ANNOTATION
+from scheduler.core_v1.pod import Pod, PodClaim
+from scheduler.input.identity import generate_name, generated, uid_of
+from scheduler.input.inventory import InputClaim, Inventory
+from scheduler.state.extended_resources import VERSION, ExtendedClaim, annotations
+from scheduler.state.pod_claims import GROUPS_UNSUPPORTED, Waiting, is_controlled_by
+
+ENTRY_ANNOTATION = "resource.kubernetes.io/pod-claim-name"
+
+
+class Claims:
+    """The claims of an inventory, and those made for pods on the way."""
+
+    def __init__(self, inventory: Inventory) -> None:
+        self.objects: dict[tuple[str, str], InputClaim] = dict(_identified(inventory.claims))
+        self._templates = inventory.templates
+        self._of_template: dict[tuple[str, str], Claim | None] = {}
+        self._faults = inventory.faults
+        self._holders = inventory.holders
+        self._has_claims = bool(inventory.claims)
+        self._by_entry = {
+            (owner.uid, found.metadata.annotations.get(ENTRY_ANNOTATION, "")): found
+            for found in self.objects.values()
+            for owner in found.metadata.owners
+            if owner.is_controller and owner.kind == "Pod"
+        }
+        self._of_extended = {
+            owner.uid: found
+            for found in self.objects.values()
+            if found.metadata.annotations.get(CLAIM_ANNOTATION) == "true"
+            for owner in found.metadata.owners
+            if owner.is_controller
+        }
+
+    @property
+    def allocated(self) -> list[Claim]:
+        """The claims that have devices, those with errors among them."""
+        return [*(one.claim for one in self.objects.values() if one.claim.allocation), *self._holders]
+
+    @property
+    def with_errors(self) -> Iterator[InputClaim]:
+        """The claims of which nothing but their devices is known, each with a uid of its own."""
+        for number, claim in enumerate(self._holders):
+            uid = uid_of("ResourceClaim with errors", claim.namespace, f"{claim.name}/{number}")
+            yield InputClaim(replace(claim, uid=uid), Decoded(None), error="has errors")
+
+    def of(self, pod: Pod) -> list[tuple[PodClaim, InputClaim]] | Waiting:
+        """The claims of a pod in the order of its entries; an entry that needs none is left out."""
+        if pod.claims and pod.group:
+            return Waiting(f"belongs to a pod group: {GROUPS_UNSUPPORTED}")
+        found: list[tuple[PodClaim, InputClaim]] = []
+        for entry in pod.claims:
+            resolved = self._by_name(pod, entry) if entry.claim_name else self._by_template(pod, entry)
+            if isinstance(resolved, Waiting):
+                return resolved
+            if resolved is None:
+                continue
+            if any(owner.is_controller and owner.kind == "PodGroup" for owner in resolved.decoded.metadata.owners):
+                return Waiting(f"claim {resolved.claim} belongs to a pod group: {GROUPS_UNSUPPORTED}")
+            if resolved.decoded.metadata.deletion_timestamp:
+                return Waiting(f"claim {resolved.claim} is being deleted")
+            found.append((entry, resolved))
+        return found
+
+    def asked_by(self, pod: Pod) -> Iterator[Claim]:
+        """What the pod's claims ask for; none is made, and those that cannot be are left out."""
+        for entry in pod.claims:
+            name = entry.claim_name or pod.claim_statuses.get(entry.name)
+            if name:
+                if found := self.objects.get((pod.namespace, name)):
+                    yield found.claim
+            elif claim := self._asked_of_template((pod.namespace, entry.template_name)):
+                yield claim
+
+    def _asked_of_template(self, key: tuple[str, str]) -> Claim | None:
+        if key not in self._of_template and key in self._templates:
+            metadata = {"name": "asked", "namespace": key[0]}
+            raw = {"apiVersion": VERSION, "kind": "ResourceClaim", "metadata": metadata}
+            decoded = decode({**raw, "spec": self._templates[key].spec, "status": {}}).object
+            self._of_template[key] = decoded if isinstance(decoded, Claim) else None
+        return self._of_template.get(key)
+
+    def of_extended_resources(self, pod: Pod) -> InputClaim | None:
+        """The claim of the input that was made for the pod's extended resources, None where there is none."""
+        return self._of_extended.get(uid_of_pod(pod))
+
+    def unused_name(self, namespace: str, name_prefix: str, seed: str) -> str:
+        """A generated name that no claim of the namespace has, the same on every run."""
+        name = generated(name_prefix, seed)
+        while (namespace, name) in self.objects:
+            seed = f"{seed}/again"
+            name = generated(name_prefix, seed)
+        return name
+
+    def keep(self, found: InputClaim) -> None:
+        """Keep a claim that was made on the way, or as it is now."""
+        self.objects[found.claim.namespace, found.claim.name] = found
+
+    def forget(self, found: InputClaim) -> None:
+        """The claim is gone, with the pod that it was made for."""
+        del self.objects[found.claim.namespace, found.claim.name]
+        for owner in found.metadata.owners:
+            self._by_entry.pop((owner.uid, found.metadata.annotations.get(ENTRY_ANNOTATION, "")), None)
+
+    def _by_name(self, pod: Pod, entry: PodClaim) -> InputClaim | Waiting:
+        found = self.objects.get((pod.namespace, entry.claim_name))
+        return found or self._missing(pod.namespace, entry.claim_name)
+
+    def _by_template(self, pod: Pod, entry: PodClaim) -> InputClaim | Waiting | None:
+        if entry.name in pod.claim_statuses:
+            name = pod.claim_statuses[entry.name]
+            if name is None:
+                return None
+            found = self.objects.get((pod.namespace, name))
+            return self._owned(pod, found) if found else self._missing(pod.namespace, name)
+        if orphan := self._by_entry.get((uid_of_pod(pod), entry.name)):
+            return self.objects[orphan.claim.namespace, orphan.claim.name]
+        return self._make(pod, entry)
+
+    def _missing(self, namespace: str, name: str) -> Waiting:
+        if fault := self._faults.get(("ResourceClaim", namespace, name)):
+            return Waiting(f"claim {namespace}/{name} {fault}")
+        hint = (
+            _hint(namespace, name, self.objects)
+            if self._has_claims
+            else " (the input contains no ResourceClaim at all)"
+        )
+        return Waiting(f"claim {namespace}/{name} does not exist{hint}")
+
+    def _owned(self, pod: Pod, found: InputClaim) -> InputClaim | Waiting:
+        if is_controlled_by(found.decoded.metadata, uid_of_pod(pod)):
+            return found
+        return Waiting(f"claim {found.claim} was not created for pod {pod} (the pod is not its owner)")
+
+    def _make(self, pod: Pod, entry: PodClaim) -> InputClaim | Waiting:
+        template = self._templates.get((pod.namespace, entry.template_name))
+        if template is None:
+            if fault := self._faults.get(("ResourceClaimTemplate", pod.namespace, entry.template_name)):
+                return Waiting(f"claim template {pod.namespace}/{entry.template_name} {fault}")
+            hint = _hint(pod.namespace, entry.template_name, self._templates)
+            if not self._templates:
+                hint = " (the input contains no ResourceClaimTemplate at all)"
+            return Waiting(f"claim template {pod.namespace}/{entry.template_name} does not exist{hint}")
+        name = self.unused_name(pod.namespace, generate_name(pod.name, entry.name), f"{pod}/{entry.name}")
+        decoded = decode(_raw_claim(pod, entry, name, template))
+        if not isinstance(decoded.object, Claim):
+            # A long name is cut, and what is left may be no name: kube-controller-manager fails there as well.
+            return Waiting(
+                f"cannot create a claim from template {pod.namespace}/{entry.template_name}: {decoded.errors[0]}"
+            )
+        found = InputClaim(decoded.object, decoded)
+        self.keep(found)
+        self._by_entry[uid_of_pod(pod), entry.name] = found
+        return found
+
+
+def _hint(namespace: str, name: str, known: Iterable[tuple[str, str]]) -> str:
+    """What may have been meant, of what the namespace has."""
+    return did_you_mean(name, (other for own, other in known if own == namespace))
+
+
+def uid_of_pod(pod: Pod) -> str:
+    """The pod's uid, or the one that it gets here."""
+    return pod.uid or uid_of("Pod", pod.namespace, pod.name)
+
+
+def identified(pods: Sequence[Pod], priority_of: Callable[[Pod], int | None] = attrgetter("priority")) -> list[Pod]:
+    """The pods, each with its priority, and a uid of its own: one without any, or with another's, gets one here.
+
+    A manifest that was copied from a running pod has that pod's uid: the pod that has its node keeps it.
+    """
+    first: dict[str, Pod] = {}
+    for pod in sorted(pods, key=lambda pod: not pod.node_name):
+        first.setdefault(pod.uid, pod)
+    return [_identified_pod(pod, priority_of(pod), keeps_uid=first[pod.uid] is pod) for pod in pods]
+
+
+def _identified_pod(pod: Pod, priority: int | None, *, keeps_uid: bool) -> Pod:
+    uid = pod.uid if pod.uid and keeps_uid else uid_of("Pod", pod.namespace, pod.name)
+    return pod if (uid, priority) == (pod.uid, pod.priority) else replace(pod, uid=uid, priority=priority)
+
+
+def statuses_of(pod: Pod, found: Sequence[tuple[PodClaim, InputClaim]]) -> Mapping[str, str | None]:
+    """The pod's status.resourceClaimStatuses with these claims: entry to the name of the claim made for it."""
+    made = {entry.name: one.claim.name for entry, one in found if entry.template_name}
+    return {**{entry: None for entry, name in pod.claim_statuses.items() if name is None}, **made}
+
+
+def _identified(claims: Mapping[tuple[str, str], InputClaim]) -> Iterator[tuple[tuple[str, str], InputClaim]]:
+    """The claims, each with a uid of its own: one that has none, or that of another one, gets one here."""
+    seen: set[str] = set()
+    for key, found in claims.items():
+        uid = found.claim.uid
+        if not uid or uid in seen:
+            uid = uid_of("ResourceClaim", *key)
+            found = replace(found, claim=replace(found.claim, uid=uid))  # noqa: PLW2901 - the same one
+        seen.add(uid)
+        yield key, found
+
+
+def owned_metadata(pod: Pod, name: str, name_prefix: str = "") -> dict[str, object]:
+    """The metadata of a claim that is the pod's. name_prefix: its generateName, where it has one."""
+    return {
+        "name": name,
+        **({"generateName": name_prefix} if name_prefix else {}),
+        "namespace": pod.namespace,
+        "uid": uid_of("ResourceClaim", pod.namespace, name),
+        "ownerReferences": [
+            {"apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": uid_of_pod(pod), "controller": True}
+        ],
+    }
+
+
+def extended_claim_object(pod: Pod, extended: ExtendedClaim) -> InputClaim:
+    """The claim for the pod's extended resources, as the scheduler makes it."""
+    metadata = {**owned_metadata(pod, extended.claim.name), "annotations": annotations()}
+    raw = {"apiVersion": VERSION, "kind": "ResourceClaim", "metadata": metadata, "spec": extended.spec, "status": {}}
+    decoded = decode(raw)
+    assert isinstance(decoded.object, Claim), decoded.errors
+    return InputClaim(decoded.object, decoded)
+
+
+def _raw_claim(pod: Pod, entry: PodClaim, name: str, template: ClaimTemplate) -> dict[str, object]:
+    metadata = owned_metadata(pod, name, generate_name(pod.name, entry.name))
+    metadata["annotations"] = {**template.annotations, ENTRY_ANNOTATION: entry.name}
+    if template.labels:
+        metadata["labels"] = dict(template.labels)
+    return {"apiVersion": VERSION, "kind": "ResourceClaim", "metadata": metadata, "spec": template.spec, "status": {}}

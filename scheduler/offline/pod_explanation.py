@@ -1,0 +1,149 @@
+"""Why a pod, or a claim that no pod uses, gets its node and devices, or gets none: all of it, as data.
+
+What every node says, and all details of one of them: the node that is chosen, the one that came
+closest, or the one that was asked for.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from allocator.explain.node_explanation import NodeExplanation, explain_on
+from allocator.explain.text import has_matching_devices, nearest_of
+from allocator.gates import Features
+from allocator.model import Claim
+from allocator.outcome import Allocated, AllocationError, Exhausted, Refused
+from scheduler.core_v1.pod import Pod
+from scheduler.decision.able import policy_on
+from scheduler.decision.cluster import Cluster
+from scheduler.decision.nearest import nearest_refusing, with_devices
+from scheduler.decision.node_answers import Answer, requirements_on
+from scheduler.decision.plugin_remedies import PluginRefusal, plugin_refusal, refusing_plugins
+from scheduler.decision.schedule_result import NotPlaced, Placed
+from scheduler.offline.placement import Look, PlacedPod, Placement
+from scheduler.state.masks import union
+
+Verdict = Literal["Fits", "DoesNotFit", "NotKnown"]
+"""NotKnown: the budget of steps was spent on a node, and no other node can."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What becomes of a pod, or of a claim that no pod uses, and why.
+
+    summary: what holds whatever the nodes say, else empty. answers: of the nodes, in the order of their names. node:
+    the one with details, empty if there is none; on_node: its devices, None where none are requested.
+    verdict: on the node where one was asked for, else on all. refusal: of the node, where it is a plugin's. plugins:
+    those that refuse the nodes, by name, for other reasons than devices. updating: pools whose devices could not be
+    had, in words. kept: which volume keeps the pod on one node, in words.
+    """
+
+    pod: Pod | None
+    claims: tuple[Claim, ...]
+    features: Features
+    policy: str
+    verdict: Verdict
+    summary: str = ""
+    answers: Mapping[str, Answer] | None = None
+    node: str = ""
+    is_asked_for: bool = False
+    on_node: NodeExplanation | None = None
+    refusal: PluginRefusal | None = None
+    plugins: Mapping[str, str] = field(default_factory=dict)
+    updating: tuple[str, ...] = ()
+    kept: str = ""
+
+
+def explain(placement: Placement, look: Look, asked_for: str = "") -> Explanation:
+    """Explain what becomes of the pod or claim as things are now. asked_for: a node, or empty.
+
+    Cost: an allocation for each node, and what `explain_on` costs on one.
+    """
+    fleet = placement.cluster.fleet_of(look.pod)
+    about = (look.pod, look.claims, fleet.features, fleet.policy.name)
+    if isinstance(look.result, PlacedPod):
+        return Explanation(*about, "Fits", f"is on node {look.result.node}", node=look.result.node)
+    if look.result:
+        return Explanation(*about, "DoesNotFit", look.result.reason)
+    if look.pod is None and not look.pending:
+        return Explanation(*about, "Fits", _holding(placement, look.claims[0]))
+    decided = placement.decide(look)
+    if isinstance(decided, NotPlaced) and decided.everywhere:
+        return Explanation(*about, "DoesNotFit", decided.everywhere)
+    answers = dict(placement.answers(look))
+    chosen = decided.node if isinstance(decided, Placed) else _most_informative(placement.cluster, look, answers)
+    reported = asked_for or chosen
+    verdict = _verdict({reported: answers[reported]} if asked_for else answers)
+    updating = placement.updating(lacking_devices(answers))
+    return Explanation(
+        *about,
+        verdict,
+        answers=answers,
+        node=reported,
+        is_asked_for=bool(asked_for),
+        on_node=_explain_devices(placement, look, reported),
+        refusal=_plugin_refusal(placement.cluster, look, reported),
+        plugins=refusing_plugins(placement.cluster, look.pod, look.claims) if look.pod else {},
+        updating=updating,
+        kept=placement.kept(look),
+    )
+
+
+def _plugin_refusal(cluster: Cluster, look: Look, name: str) -> PluginRefusal | None:
+    node, number = cluster.node(name), cluster.number_of(name)
+    if look.pod is None or node is None or number is None:
+        return None
+    return plugin_refusal(cluster, look.pod, look.claims, node, number)
+
+
+def lacking_devices(answers: Mapping[str, Answer]) -> list[str]:
+    """The nodes that lack devices."""
+    return [name for name, answer in answers.items() if isinstance(answer, Refused | Exhausted)]
+
+
+def _holding(placement: Placement, claim: Claim) -> str:
+    """What is to be said of an allocated claim."""
+    found = placement.claims.objects[claim.namespace, claim.name]
+    state = "is being deleted, and still allocated" if found.metadata.deletion_timestamp else "is allocated"
+    names = ", ".join(sorted(f"{consumer.resource} {consumer.name}" for consumer in found.reserved_for))
+    return f"{state}, reserved for {names or 'nobody'}"
+
+
+def _most_informative(cluster: Cluster, look: Look, answers: Mapping[str, Answer]) -> str:
+    """The first node that ends the attempt, else the nearest: where devices match, if not all that are needed.
+
+    Without such a node one goes before that has the devices, and refuses the pod for another reason.
+    """
+    errors = [name for name, answer in answers.items() if isinstance(answer, AllocationError)]
+    if errors:
+        return errors[0]
+    lacking = {name: answer for name, answer in answers.items() if not isinstance(answer, str | AllocationError)}
+    nearest = nearest_of(lacking) if lacking else ""
+    if look.pod is None or (nearest and has_matching_devices(lacking[nearest])):
+        return nearest
+    refusing = union(1 << number for number in cluster.numbers_of(answers.keys() - lacking.keys()))
+    if nearest:
+        refusing &= with_devices(cluster, look.pod, look.claims)
+    return cluster.name_of(nearest_refusing(cluster, look.pod, look.claims, refusing)) if refusing else nearest
+
+
+def _verdict(answers: Mapping[str, Answer]) -> Verdict:
+    found = list(answers.values())
+    if any(isinstance(answer, AllocationError) for answer in found):
+        return "DoesNotFit"
+    if any(isinstance(answer, Allocated) for answer in found):
+        return "Fits"
+    return "NotKnown" if any(isinstance(answer, Exhausted) for answer in found) else "DoesNotFit"
+
+
+def _explain_devices(placement: Placement, look: Look, name: str) -> NodeExplanation | None:
+    cluster = placement.cluster
+    node, number = cluster.node(name), cluster.number_of(name)
+    assert node is not None
+    assert number is not None
+    pending = requirements_on(cluster, look.pod, look.claims, number).pending
+    if not pending:
+        return None
+    fleet, held = cluster.fleet_of(look.pod), {str(claim): claim for claim in placement.claims.allocated}
+    policy = policy_on(cluster, look.pod, number, pending) or fleet.policy
+    return explain_on(fleet.snapshot, node, pending, held, budget_steps=fleet.budget_steps, policy=policy)

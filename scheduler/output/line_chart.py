@@ -1,0 +1,195 @@
+"""Line charts as SVG: lines are distinguished by dashes, marks and labels at their ends, and by colour besides."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import ceil, floor, log10
+from xml.etree.ElementTree import Element
+
+from scheduler.output.markup import element
+from scheduler.output.seed_bands import Band
+
+COLOURS = 8
+"""The style sheet has a class for the colour of each: colour-0 and so on."""
+
+_WIDTH, _HEIGHT = 900, 400
+_LEFT, _TOP, _BOTTOM = 64, 14, 50
+_LABEL_GAP = 17
+_LETTER = 7.4
+"""Pixels of a letter of a label, on average."""
+
+_LONGEST_LABEL = 30
+_DASHES = ("none", "9 4", "2 3", "12 3 2 3", "5 5", "16 4 5 4")
+_MARKS = (
+    "M-4,0a4,4 0 1,0 8,0a4,4 0 1,0 -8,0z",
+    "M-4,-4h8v8h-8z",
+    "M0,-5L5,4H-5z",
+    "M0,-5.5L5.5,0L0,5.5L-5.5,0z",
+    "M-5,-3.5H5L0,5z",
+)
+"""Dashes and marks have no number in common that divides their counts: thirty lines differ in one or the other."""
+
+_MARKS_OF_LINE = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """What is drawn. from_zero: the vertical axis starts at 0, or below where values are."""
+
+    title: str
+    x_label: str
+    y_label: str
+    bands: Sequence[Band]
+    from_zero: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    """Values from low to high on pixels from start to end."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+
+    def at(self, value: float) -> float:
+        return self.start + (value - self.low) / (self.high - self.low) * (self.end - self.start)
+
+    def ticks(self) -> Iterator[float]:
+        step = _step((self.high - self.low) / 7)
+        for number in range(ceil(self.low / step - 1e-9), floor(self.high / step + 1e-9) + 1):
+            yield number * step
+
+
+def _step(least: float) -> float:
+    """The next of 1, 2, 5, 10, 20, 50 and so on, also below 1."""
+    power = 10.0 ** floor(log10(least))
+    return next(one * power for one in (1, 2, 5, 10) if one * power >= least * (1 - 1e-9))
+
+
+def line_chart(chart: Chart) -> Element:
+    """The picture; its description says how the lines end."""
+    label_width = _LETTER * max(len(_short(one.name)) for one in chart.bands) + 40
+    x = _horizontal(chart, _WIDTH - label_width)
+    y = _vertical(chart)
+    described = {"role": "img", "viewBox": f"0 0 {_WIDTH} {_HEIGHT}", "class": "chart"}
+    lines = [_line(number, one, x, y) for number, one in enumerate(chart.bands)]
+    return element(
+        "svg",
+        {**described, "aria-label": f"{chart.title}. {ends(chart)}"},
+        *_grid(chart, x, y),
+        *(_area(number, one, x, y) for number, one in enumerate(chart.bands)),
+        *lines,
+        *_labels(chart, x, y),
+    )
+
+
+def ends(chart: Chart) -> str:
+    """A sentence with the last value of each line."""
+    values = ", ".join(f"{one.name} {number(one.means[-1])}" for one in chart.bands)
+    return f"At the end ({chart.y_label}): {values}."
+
+
+def number(value: float) -> str:
+    """With as many digits as are read."""
+    digits = 0 if abs(value) >= 1000 or value == int(value) else 2 if abs(value) < 100 else 1
+    return f"{value:,.{digits}f}"
+
+
+def _horizontal(chart: Chart, end: float) -> _Axis:
+    places = [place for one in chart.bands for place in one.places]
+    low, high = min(places), max(places)
+    low = 0 if 0 < low < high / 10 else low
+    return _Axis(low, high if high > low else low + 1, _LEFT, end)
+
+
+def _vertical(chart: Chart) -> _Axis:
+    lows = [value for one in chart.bands for value in one.lows]
+    highs = [value for one in chart.bands for value in one.highs]
+    low, high = min(lows), max(highs)
+    low = min(low, 0) if chart.from_zero else low
+    high = high if high > low else low + 1
+    step = _step((high - low) / 7)
+    return _Axis(floor(low / step) * step, ceil(high / step) * step, _HEIGHT - _BOTTOM, _TOP)
+
+
+def _grid(chart: Chart, x: _Axis, y: _Axis) -> Iterator[Element]:
+    for tick in y.ticks():
+        at = _px(y.at(tick))
+        yield element("line", {"class": "grid", "x1": _px(x.start), "x2": _px(x.end), "y1": at, "y2": at})
+        yield _text(number(tick), x.start - 8, y.at(tick) + 4, "end")
+    for tick in x.ticks():
+        at = _px(x.at(tick))
+        yield element("line", {"class": "tick", "x1": at, "x2": at, "y1": _px(y.start), "y2": _px(y.start + 5)})
+        yield _text(number(tick), x.at(tick), y.start + 20, "middle")
+    yield element(
+        "line", {"class": "axis", "x1": _px(x.start), "x2": _px(x.end), "y1": _px(y.start), "y2": _px(y.start)}
+    )
+    yield _text(chart.x_label, (x.start + x.end) / 2, _HEIGHT - 8, "middle")
+    middle = (y.start + y.end) / 2
+    turned = _text(chart.y_label, 0, 0, "middle")
+    turned.set("transform", f"translate(15 {_px(middle)}) rotate(-90)")
+    yield turned
+
+
+def _area(place: int, one: Band, x: _Axis, y: _Axis) -> Element:
+    """The range over the seeds; nothing is seen of it where there is one seed."""
+    there = [(x.at(at), y.at(value)) for at, value in zip(one.places, one.highs, strict=True)]
+    back = [(x.at(at), y.at(value)) for at, value in zip(one.places, one.lows, strict=True)]
+    return element("path", {"class": f"area colour-{place % COLOURS}", "d": _path([*there, *reversed(back)]) + "Z"})
+
+
+def _line(place: int, one: Band, x: _Axis, y: _Axis) -> Element:
+    points = [(x.at(at), y.at(value)) for at, value in zip(one.places, one.means, strict=True)]
+    line = element("path", {"class": "line", "d": _path(points), "stroke-dasharray": _DASHES[place % len(_DASHES)]})
+    marks = [_mark(place, *points[at]) for at in _marked(place, len(points))]
+    return element("g", {"class": f"colour-{place % COLOURS}"}, element("title", {}, one.name), line, *marks)
+
+
+def _marked(place: int, points: int) -> Iterator[int]:
+    """Which points have marks: lines that lie on each other have theirs at different places."""
+    for mark in range(_MARKS_OF_LINE):
+        yield int((mark + (place * 0.37) % 1) / _MARKS_OF_LINE * points)
+
+
+def _mark(place: int, x: float, y: float) -> Element:
+    at = f"translate({_px(x)} {_px(y)})"
+    return element("path", {"class": "mark", "d": _MARKS[place % len(_MARKS)], "transform": at})
+
+
+def _labels(chart: Chart, x: _Axis, y: _Axis) -> Iterator[Element]:
+    """The names beside the ends of the lines, moved apart."""
+    wanted = [y.at(one.means[-1]) for one in chart.bands]
+    for place, (one, at) in enumerate(zip(chart.bands, _apart(wanted, y.end, y.start), strict=True)):
+        start = (x.at(one.places[-1]), wanted[place])
+        lead = _path([start, (x.end + 12, at), (x.end + 22, at)])
+        label = _text(_short(one.name), x.end + 32, at + 4, "start")
+        drawn = [element("path", {"class": "lead", "d": lead}), _mark(place, x.end + 22, at), label]
+        yield element("g", {"class": f"colour-{place % COLOURS}"}, *drawn)
+
+
+def _apart(wanted: Sequence[float], top: float, bottom: float) -> Sequence[float]:
+    """The heights, moved as little as keeps labels from each other and, where there is room, on the chart."""
+    order = sorted(range(len(wanted)), key=lambda place: (wanted[place], place))
+    gap = min(_LABEL_GAP, (bottom - top) / max(1, len(wanted) - 1))
+    placed: list[float] = []
+    for rank, place in enumerate(order):
+        least = placed[-1] + gap if placed else top
+        most = bottom - gap * (len(order) - 1 - rank)
+        placed.append(min(max(wanted[place], least), most))
+    return [placed[order.index(place)] for place in range(len(wanted))]
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _LONGEST_LABEL else f"{name[: _LONGEST_LABEL - 1]}…"
+
+
+def _text(text: str, x: float, y: float, anchor: str) -> Element:
+    return element("text", {"x": _px(x), "y": _px(y), "text-anchor": anchor}, text)
+
+
+def _path(points: Sequence[tuple[float, float]]) -> str:
+    return "M" + "L".join(f"{_px(x)},{_px(y)}" for x, y in points)
+
+
+def _px(value: float) -> str:
+    return f"{value:.1f}"

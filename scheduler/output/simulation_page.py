@@ -1,0 +1,324 @@
+"""The result of simulations as a page of its own: tables, and charts with all policies in each.
+
+It loads nothing and runs no script. Scenarios that differ only in their seeds are one line, with the range over seeds.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from xml.etree.ElementTree import Element
+
+from scheduler.output.line_chart import Chart, line_chart, number
+from scheduler.output.markup import Child, document, element, table
+from scheduler.output.seed_bands import Band, Curve, band, detail
+from scheduler.output.simulation_style import STYLE
+from scheduler.simulation.result import Scenario, Series, SimulationResult, Summary
+
+Column = Callable[[Series], Sequence[float]]
+
+_TIMES = 200
+"""Points of a curve over time."""
+
+_UNITS = ((3 * 86400.0, 86400.0, "days"), (3 * 3600.0, 3600.0, "hours"), (180.0, 60.0, "minutes"))
+"""(from this many seconds on, seconds of the unit, its name)."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Picture:
+    """A chart of a column. is_only_if_any: left out where all values are 0."""
+
+    title: str
+    y_label: str
+    column: Column
+    is_only_if_any: bool = True
+
+
+_OVER_ARRIVALS = (
+    _Picture("Allocated", "% of the capacity", lambda one: one.allocated_percent, is_only_if_any=False),
+    _Picture("Fragmentation", "% of the capacity", lambda one: one.fragmentation_percent),
+    _Picture("Fragmentation ratio", "% of what is free", lambda one: one.fragmentation_ratio),
+)
+_OVER_TIME = (
+    _Picture("Allocated", "% of the capacity", lambda one: one.allocated_percent, is_only_if_any=False),
+    _Picture("Fragmentation", "% of the capacity", lambda one: one.fragmentation_percent),
+    _Picture("Waiting", "pods", lambda one: one.waiting),
+    _Picture("Largest block", "idle units on one node", lambda one: one.largest_block),
+    _Picture("Whole units", "units with nothing in use", lambda one: one.whole_units),
+    _Picture("Whole nodes", "nodes with nothing in use", lambda one: one.whole_nodes),
+    _Picture("Evictions", "pods so far", lambda one: one.evictions),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Figure:
+    """A column of a table of policies. best: which of the values is the best one, for figures where one is."""
+
+    title: str
+    value: Callable[[Scenario], float]
+    best: Callable[[Sequence[float]], float] | None = None
+
+
+_PLACED = _Figure("Placed, %", lambda one: one.summary.acceptance_percent, max)
+_ALLOCATED = _Figure("Allocated over time, %", lambda one: one.summary.mean_allocated_percent, max)
+_WAIT = _Figure("Wait p99, s", lambda one: one.summary.waiting_s.p99, min)
+_OF_OVERVIEW = (_PLACED, _ALLOCATED, _WAIT)
+_PLACEMENT = (
+    _Figure("Arrived", lambda one: one.summary.arrivals),
+    _PLACED,
+    _Figure("Allocated at the end, %", lambda one: one.summary.allocated_percent, max),
+    _ALLOCATED,
+    _Figure("Fragmentation at the end, %", lambda one: one.summary.fragmentation_percent, min),
+    _Figure("Largest block", lambda one: one.summary.largest_block, max),
+    _Figure("Whole units", lambda one: one.summary.whole_units, max),
+    _Figure("Whole nodes", lambda one: one.summary.whole_nodes, max),
+)
+_TIME = (
+    _Figure("Wait p50, s", lambda one: one.summary.waiting_s.p50),
+    _Figure("Wait p90, s", lambda one: one.summary.waiting_s.p90),
+    _WAIT,
+    _Figure("Waiting at the end", lambda one: one.summary.waiting),
+    _Figure("Evicted", lambda one: one.summary.evictions, min),
+    _Figure("Attempts", lambda one: one.summary.decisions),
+    _Figure("Decision p50, ms", lambda one: one.measured.decision_ms.p50),
+    _Figure("Decision p99, ms", lambda one: one.measured.decision_ms.p99),
+)
+
+Policies = Mapping[str, Sequence[Scenario]]
+"""The scenarios of each policy, one for each seed."""
+
+
+def simulation_page(result: SimulationResult) -> str:
+    """The page, as HTML."""
+    groups = _groups(result.scenarios)
+    parts = [*_overview(groups)] if len(groups) > 1 else []
+    parts += [part for parameters, policies in groups.items() for part in _group(parameters, policies)]
+    title = f"Simulation of {_listed(list(dict.fromkeys(one.policy for one in result.scenarios)))}"
+    return document(title, STYLE, element("main", {}, *_heading(title, result), *parts, *_explained(result)))
+
+
+def _groups(scenarios: Sequence[Scenario]) -> Mapping[tuple[tuple[str, str], ...], Policies]:
+    """By parameters, then by policy, in the order of the result."""
+    found: dict[tuple[tuple[str, str], ...], dict[str, list[Scenario]]] = {}
+    for one in scenarios:
+        found.setdefault(tuple(one.parameters.items()), {}).setdefault(one.policy, []).append(one)
+    return found
+
+
+def _heading(title: str, result: SimulationResult) -> Iterator[Element]:
+    fleets = dict.fromkeys(one.fleet for one in result.scenarios)
+    sizes = [f"{one.nodes:,} nodes with {one.units:,} units and {one.pods:,} pods at the start" for one in fleets]
+    seeds = list(dict.fromkeys(str(one.seed) for one in result.scenarios))
+    yield element("h1", {}, title)
+    yield element(
+        "p", {}, f"{_listed(sizes)}; seed{'' if len(seeds) == 1 else 's'} {_listed(seeds)}. Program: {result.program}"
+    )
+
+
+def _overview(groups: Mapping[tuple[tuple[str, str], ...], Policies]) -> Iterator[Element]:
+    """The figures that most decisions are made by, a row for each set of parameters."""
+    yield element("h2", {}, "Overview")
+    names = list(dict.fromkeys(policy for policies in groups.values() for policy in policies))
+    for figure in _OF_OVERVIEW:
+        rows: list[list[Child]] = []
+        for parameters, policies in groups.items():
+            cells = dict(zip(policies, _cells(figure, list(policies.values())), strict=True))
+            rows.append([_words(parameters), *(cells.get(name, "-") for name in names)])
+        yield _scrolled(table(["", *names], rows, figure.title))
+
+
+def _words(parameters: Sequence[tuple[str, str]]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in parameters) or "as given"
+
+
+def _listed(words: Sequence[str]) -> str:
+    return f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else "".join(words)
+
+
+def _group(parameters: Sequence[tuple[str, str]], policies: Policies) -> Iterator[Element]:
+    yield element("h2", {}, _words(parameters) if parameters else "Policies")
+    yield _scrolled(_figures("Placement", _PLACEMENT, policies))
+    yield _scrolled(_figures("Waiting and decisions", _TIME, policies))
+    yield element("p", {}, _note(policies))
+    yield from _pictures(_OVER_ARRIVALS, _over_arrivals, policies)
+    yield from _pictures(_OVER_TIME, _over_time, policies)
+    yield from _tables(policies)
+
+
+def _note(policies: Policies) -> str:
+    most = max(map(len, policies.values()))
+    seeds = f"Mean of {most} seeds; small figures and shaded areas are the range over them. " if most > 1 else ""
+    return f"{seeds}Bold: the best of the policies. Times of decisions depend on the machine."
+
+
+def _figures(caption: str, figures: Sequence[_Figure], policies: Policies) -> Element:
+    columns = [_cells(figure, list(policies.values())) for figure in figures]
+    rows: list[list[Child]] = [[name, *cells] for name, *cells in zip(policies, *columns, strict=True)]
+    return table(["Policy", *(figure.title for figure in figures)], rows, caption)
+
+
+def _cells(figure: _Figure, policies: Sequence[Sequence[Scenario]]) -> Sequence[Element]:
+    """A cell for each policy; the best are bold, unless all are."""
+    values = [[figure.value(one) for one in found] for found in policies]
+    means = [round(_mean(of), 2) for of in values]
+    best = figure.best(means) if figure.best and min(means) < max(means) else None
+    return [_cell(mean, of, is_best=mean == best) for mean, of in zip(means, values, strict=True)]
+
+
+def _cell(mean: float, values: Sequence[float], *, is_best: bool) -> Element:
+    text: Child = element("strong", {}, number(mean)) if is_best else number(mean)
+    least, most = min(values), max(values)
+    return element("span", {}, text, *([_range(least, most)] if least != most else []))
+
+
+def _range(least: float, most: float) -> Element:
+    return element("small", {}, f"{number(round(least, 2))} to {number(round(most, 2))}")
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
+def _scrolled(inner: Element) -> Element:
+    return element("div", {"class": "wide", "tabindex": "0", "role": "region", "aria-label": "Table"}, inner)
+
+
+# -- charts
+
+
+@dataclass(frozen=True, slots=True)
+class _Domain:
+    """What a kind of charts is drawn over: the series of a scenario, its places, and how these are worded."""
+
+    words: str
+    label: str
+    series: Callable[[Scenario], Series]
+    places_of: Callable[[Series], Sequence[float]]
+    places: Sequence[float]
+
+
+def _over_arrivals(policies: Policies) -> _Domain:
+    found = {place for one in _all(policies) for place in one.by_arrivals.arrived_percent}
+    label = "requested by the pods that have arrived, % of the capacity"
+    words = "against what has been requested"
+    return _Domain(words, label, lambda one: one.by_arrivals, lambda one: one.arrived_percent, sorted(found))
+
+
+def _over_time(policies: Policies) -> _Domain:
+    last = max((place for one in _all(policies) for place in one.by_time.time_s[-1:]), default=0.0)
+    size, name = next(((size, name) for least, size, name in _UNITS if last >= least), (1.0, "seconds"))
+    places = [last * step / _TIMES / size for step in range(_TIMES + 1)] if last else []
+    return _Domain(
+        "over time",
+        f"virtual time, {name}",
+        lambda one: one.by_time,
+        lambda one: [time_s / size for time_s in one.time_s],
+        places,
+    )
+
+
+def _all(policies: Policies) -> Iterator[Scenario]:
+    return (one for found in policies.values() for one in found)
+
+
+def _pictures(
+    pictures: Sequence[_Picture], over: Callable[[Policies], _Domain], policies: Policies
+) -> Iterator[Element]:
+    axis = over(policies)
+    if len(axis.places) < 2:
+        return
+    for picture in pictures:
+        bands = _bands(picture, axis, policies)
+        if not bands or (picture.is_only_if_any and not any(any(one.highs) for one in bands)):
+            continue
+        chart = Chart(f"{picture.title} {axis.words}", axis.label, picture.y_label, bands)
+        yield _figure(chart)
+        if picture is _OVER_ARRIVALS[0] and (end := detail(bands)):
+            title = f"{chart.title}, where policies differ (the vertical axis does not start at 0)"
+            yield _figure(Chart(title, axis.label, picture.y_label, end, from_zero=False))
+
+
+def _bands(picture: _Picture, axis: _Domain, policies: Policies) -> Sequence[Band]:
+    """A band for each policy that has values."""
+    found = [band(policy, _curves(picture, axis, scenarios), axis.places) for policy, scenarios in policies.items()]
+    return [one for one in found if len(one.places) > 1]
+
+
+def _curves(picture: _Picture, axis: _Domain, scenarios: Sequence[Scenario]) -> Sequence[Curve]:
+    """Of the scenarios that have the column."""
+    found = [(axis.places_of(axis.series(one)), picture.column(axis.series(one))) for one in scenarios]
+    return [(places, values) for places, values in found if values]
+
+
+def _figure(chart: Chart) -> Element:
+    heading = element("h3", {}, chart.title)
+    values = element("div", {"class": "values"}, _values(chart))
+    shown = element("details", {}, element("summary", {}, "Values as a table"), values)
+    return element("section", {}, heading, line_chart(chart), shown)
+
+
+def _values(chart: Chart) -> Element:
+    """The means of all bands at each place, about thirty of them."""
+    by_place = [dict(zip(one.places, one.means, strict=True)) for one in chart.bands]
+    places = sorted(set().union(*by_place))
+    every = max(1, len(places) // 30)
+    shown = [place for at, place in enumerate(places) if at % every == 0 or at == len(places) - 1]
+    rows: list[list[Child]] = [
+        [number(round(place, 2)), *(number(of[place]) if place in of else "" for of in by_place)] for place in shown
+    ]
+    return table([chart.x_label, *(one.name for one in chart.bands)], rows, f"{chart.title}: {chart.y_label}")
+
+
+# -- tables
+
+
+def _tables(policies: Policies) -> Iterator[Element]:
+    yield from _table("Placed, %, by what pods request", policies, _acceptance)
+    yield from _table("Fragmentation at the end by cause, % of the capacity", policies, _share_of(lambda s: s.causes))
+    yield from _table("Refused attempts by reason", policies, _share_of(lambda s: s.refusals))
+
+
+Rows = Mapping[str, float]
+"""A value for each row of a table, by the row's name."""
+
+
+def _acceptance(found: Sequence[Scenario]) -> Rows:
+    """Of all seeds together."""
+    arrived: Counter[str] = Counter()
+    placed: Counter[str] = Counter()
+    for shape in (shape for one in found for shape in one.summary.shapes):
+        arrived[shape.shape] += shape.arrivals
+        placed[shape.shape] += shape.placed
+    return {shape: 100 * placed[shape] / total for shape, total in arrived.items() if total}
+
+
+def _share_of(values_of: Callable[[Summary], Mapping[str, float]]) -> Callable[[Sequence[Scenario]], Rows]:
+    """The mean over seeds; a seed without a row has 0 there."""
+
+    def of(found: Sequence[Scenario]) -> Rows:
+        values = [values_of(one.summary) for one in found]
+        names = dict.fromkeys(name for one in values for name in one)
+        return {name: _mean([one.get(name, 0.0) for one in values]) for name in names}
+
+    return of
+
+
+def _table(title: str, policies: Policies, rows_of: Callable[[Sequence[Scenario]], Rows]) -> Iterator[Element]:
+    """A row for each name, a column for each policy."""
+    columns = [rows_of(found) for found in policies.values()]
+    rows: list[list[Child]] = [
+        [name, *(number(round(column[name], 2)) if name in column else "-" for column in columns)]
+        for name in dict.fromkeys(name for column in columns for name in column)
+    ]
+    if rows:
+        yield element("section", {}, element("h3", {}, title), _scrolled(table(["", *policies], rows)))
+
+
+def _explained(result: SimulationResult) -> Iterator[Element]:
+    rows: list[list[Child]] = [
+        [one.pod, scenario.policy, str(scenario.seed), number(one.time_s), str(one.attempt), one.node or one.reason]
+        for scenario in result.scenarios
+        for one in scenario.explained
+    ]
+    if rows:
+        yield element("h2", {}, "Explained attempts")
+        yield _scrolled(table(["Pod", "Policy", "Seed", "Time, s", "Attempt", "Node, or why there is none"], rows))

@@ -1,0 +1,258 @@
+"""Changes of a fleet in one line each, for what-ifs before a run and for events during it.
+
+`drain:NODE`, `cordon:NODE`, `uncordon:NODE`, `taint:NODE:KEY[=VALUE]:EFFECT`, `untaint:NODE:KEY`, `fail:NODE`,
+`recover:NODE`, `add:NODE:COUNT` (copies of the node with its own slices), `remove:node/NODE` and
+`remove:resourceslice/NAME`. NODE may be a pattern such as `rack-1-*`, but for `add`.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+
+from allocator.did_you_mean import did_you_mean
+from allocator.model import Node, Slice, Taint
+from scheduler.core_v1.pod import Pod
+from scheduler.input.inventory import TAINT_EFFECTS, InputClaim, Inventory
+from scheduler.simulation.events import Event, NodeAppears, NodeDrains, NodeGoes, SliceAppears, SliceGoes
+from scheduler.simulation.jobs import unscheduled
+
+_HOSTNAME = "kubernetes.io/hostname"
+_UNREACHABLE = "node.kubernetes.io/unreachable"
+_MOST_COPIES = 1_000_000
+_TAINT = re.compile(r"(?P<key>[^=:]+)(=(?P<value>[^:]*))?:(?P<effect>[^:]+)")
+
+FleetEvent = NodeAppears | NodeGoes | NodeDrains | SliceAppears | SliceGoes
+
+
+class InvalidChange(ValueError):
+    """A change that cannot be made; the text names what is wrong with which part."""
+
+
+@dataclass(slots=True)
+class ChangingFleet:
+    """Nodes and slices by name, as changes make them."""
+
+    nodes: dict[str, Node]
+    slices: dict[str, Slice]
+    _own: dict[str, list[Slice]] | None = None
+
+    @staticmethod
+    def of(inventory: Inventory) -> "ChangingFleet":
+        """Those of the inventory."""
+        return ChangingFleet({one.name: one for one in inventory.nodes}, {one.name: one for one in inventory.slices})
+
+    def change(self, text: str) -> list[FleetEvent]:
+        """Make a change, and say what happens with it. Raises InvalidChange."""
+        verb, _, rest = text.partition(":")
+        if verb not in _VERBS:
+            raise InvalidChange(f"{text!r}: {verb!r} is not among {', '.join(_VERBS)}{did_you_mean(verb, _VERBS)}")
+        events = list(_VERBS[verb](self, rest))
+        self.see(events)
+        return events
+
+    def see(self, events: Iterable[Event]) -> None:
+        """Events that happen."""
+        self._own = None
+        for event in events:
+            match event:
+                case NodeAppears(node):
+                    self.nodes[node.name] = node
+                case NodeGoes(name):
+                    del self.nodes[name]
+                case SliceAppears(found):
+                    self.slices[found.name] = found
+                case SliceGoes(name):
+                    del self.slices[name]
+
+    def own_slices(self, node: str) -> Sequence[Slice]:
+        """The slices that this node alone reaches, as a whole. Cost: O(slices), once between changes."""
+        if self._own is None:
+            self._own = {}
+            for slice_ in self.slices.values():
+                self._own.setdefault(slice_.reach.node_name, []).append(slice_)
+        return self._own.get(node, ())
+
+    def named(self, pattern: str) -> list[Node]:
+        """The nodes of that name or pattern, of which there is one at least. Raises InvalidChange."""
+        if pattern in self.nodes:
+            return [self.nodes[pattern]]
+        found = [node for name, node in self.nodes.items() if fnmatchcase(name, pattern)]
+        if not found:
+            raise InvalidChange(f"node {pattern!r} is not there{did_you_mean(pattern, self.nodes)}")
+        return found
+
+
+def is_change(text: str) -> bool:
+    """Whether the text is meant to be a change, and not the path of a file."""
+    return text.partition(":")[0] in _VERBS and ":" in text
+
+
+def _cordoned(node: Node) -> Node:
+    return replace(node, unschedulable=True)
+
+
+def _cordon(fleet: ChangingFleet, rest: str) -> Iterator[FleetEvent]:
+    return (NodeAppears(_cordoned(node)) for node in fleet.named(rest))
+
+
+def _uncordon(fleet: ChangingFleet, rest: str) -> Iterator[FleetEvent]:
+    return (NodeAppears(replace(node, unschedulable=False)) for node in fleet.named(rest))
+
+
+def _drain(fleet: ChangingFleet, rest: str) -> Iterator[FleetEvent]:
+    for node in fleet.named(rest):
+        yield NodeAppears(_cordoned(node))
+        yield NodeDrains(node.name)
+
+
+def _fail(fleet: ChangingFleet, rest: str) -> Iterator[FleetEvent]:
+    for node in fleet.named(rest):
+        yield NodeAppears(_tainted(node, Taint(_UNREACHABLE, "", "NoExecute")))
+        yield NodeDrains(node.name)
+
+
+def _recover(fleet: ChangingFleet, rest: str) -> Iterator[FleetEvent]:
+    return (NodeAppears(_untainted(node, _UNREACHABLE)) for node in fleet.named(rest))
+
+
+def _taint(fleet: ChangingFleet, rest: str) -> Iterator[FleetEvent]:
+    name, _, text = rest.partition(":")
+    found = _TAINT.fullmatch(text)
+    if not found:
+        raise InvalidChange(f"taint {text!r} is not KEY=VALUE:EFFECT or KEY:EFFECT")
+    if found["effect"] not in TAINT_EFFECTS:
+        raise InvalidChange(f"effect {found['effect']!r} is not one of {', '.join(TAINT_EFFECTS)}")
+    taint = Taint(found["key"], found["value"] or "", found["effect"])
+    return (NodeAppears(_tainted(node, taint)) for node in fleet.named(name))
+
+
+def _untaint(fleet: ChangingFleet, rest: str) -> Iterator[FleetEvent]:
+    name, _, key = rest.partition(":")
+    nodes = fleet.named(name)
+    if not any(taint.key == key for node in nodes for taint in node.taints):
+        raise InvalidChange(f"node {name!r} has no taint {key!r}")
+    return (NodeAppears(_untainted(node, key)) for node in nodes)
+
+
+def _tainted(node: Node, taint: Taint) -> Node:
+    others = tuple(one for one in node.taints if (one.key, one.effect) != (taint.key, taint.effect))
+    return replace(node, taints=(*others, taint))
+
+
+def _untainted(node: Node, key: str) -> Node:
+    return replace(node, taints=tuple(one for one in node.taints if one.key != key))
+
+
+def _add(fleet: ChangingFleet, rest: str) -> Iterator[FleetEvent]:
+    name, _, count = rest.partition(":")
+    if not count.isascii() or not count.isdigit() or not 0 < int(count) <= _MOST_COPIES:
+        raise InvalidChange(f"count {count!r} is not a whole number from 1 to {_MOST_COPIES}")
+    if name not in fleet.nodes:
+        raise InvalidChange(f"node {name!r} is not there{did_you_mean(name, fleet.nodes)}")
+    return added(fleet, fleet.nodes[name], int(count))
+
+
+def added(fleet: ChangingFleet, node: Node, count: int) -> Iterator[FleetEvent]:
+    """Copies of a node with the slices that are its own."""
+    own = fleet.own_slices(node.name)
+    number = 0
+    for _ in range(count):
+        number += 1
+        while (name := f"{node.name}-copy-{number}") in fleet.nodes:
+            number += 1
+        for slice_ in own:
+            yield SliceAppears(_slice_of(slice_, node.name, name))
+        labels = {key: name if key == _HOSTNAME else value for key, value in node.labels.items()}
+        yield NodeAppears(replace(node, name=name, labels=labels))
+
+
+def _slice_of(slice_: Slice, old: str, new: str) -> Slice:
+    pool = new if slice_.pool == old else f"{slice_.pool}-{new}"
+    return replace(slice_, name=f"{slice_.name}-{new}", pool=pool, reach=replace(slice_.reach, node_name=new))
+
+
+def _remove(fleet: ChangingFleet, rest: str) -> Iterator[FleetEvent]:
+    kind, _, name = rest.partition("/")
+    match kind:
+        case "node" | "nodes" | "no":
+            return (event for node in fleet.named(name) for event in removed(fleet, node))
+        case "resourceslice" | "resourceslices":
+            if name not in fleet.slices:
+                raise InvalidChange(f"resourceslice {name!r} is not there{did_you_mean(name, fleet.slices)}")
+            return iter([SliceGoes(name)])
+        case _:
+            raise InvalidChange(f"{rest!r} is neither node/NAME nor resourceslice/NAME")
+
+
+def removed(fleet: ChangingFleet, node: Node) -> Iterator[FleetEvent]:
+    """The node goes with the slices that are its own."""
+    yield NodeGoes(node.name)
+    yield from (SliceGoes(one.name) for one in fleet.own_slices(node.name))
+
+
+_VERBS: Mapping[str, Callable[[ChangingFleet, str], Iterator[FleetEvent]]] = {
+    "drain": _drain,
+    "cordon": _cordon,
+    "uncordon": _uncordon,
+    "taint": _taint,
+    "untaint": _untaint,
+    "fail": _fail,
+    "recover": _recover,
+    "add": _add,
+    "remove": _remove,
+}
+
+
+def scaling(fleet: ChangingFleet, factor: float) -> list[FleetEvent]:
+    """The fleet with so many times its nodes: of those in their order each as often as it takes, spread evenly."""
+    events: list[FleetEvent] = []
+    for number, node in enumerate(sorted(fleet.nodes.values(), key=lambda one: one.name)):
+        wanted = int((number + 1) * factor + 1e-9) - int(number * factor + 1e-9)
+        events += added(fleet, node, wanted - 1) if wanted else removed(fleet, node)
+    fleet.see(events)
+    return events
+
+
+def changed(inventory: Inventory, texts: Sequence[str], scale: float = 1.0) -> Inventory:
+    """The inventory after these changes, with so many times its nodes. Raises InvalidChange.
+
+    Pods of nodes that are drained, that fail or go wait for another one. What they had for themselves is free.
+    """
+    fleet = ChangingFleet.of(inventory)
+    events = scaling(fleet, scale) if scale != 1.0 else []
+    for text in texts:
+        events += fleet.change(text)
+    left = {event.name for event in events if isinstance(event, NodeDrains | NodeGoes)}
+    gone = {name for name in left if name not in fleet.nodes}
+    pods = [pod for pod in inventory.pods if pod.node_name in left and not pod.is_over]
+    evicted = {id(pod) for pod in pods if not belongs_to_node(pod)}
+    dead = {id(pod) for pod in pods if belongs_to_node(pod) and pod.node_name in gone}
+    kept = [unscheduled(pod) if id(pod) in evicted else pod for pod in inventory.pods if id(pod) not in dead]
+    claims = claims_without(inventory, [pod for pod in pods if id(pod) in evicted | dead])
+    return replace(
+        inventory, nodes=list(fleet.nodes.values()), slices=list(fleet.slices.values()), pods=kept, claims=claims
+    )
+
+
+def belongs_to_node(pod: Pod) -> bool:
+    """Whether the pod is its node's own: kubectl drain leaves it alone, and it goes with the node."""
+    return pod.owner is not None and pod.owner.kind in ("DaemonSet", "Node")
+
+
+def claims_without(inventory: Inventory, pods: Iterable[Pod]) -> dict[tuple[str, str], InputClaim]:
+    """The claims when these pods are gone: those made for them are gone, others are free if nobody else uses them."""
+    uids = {pod.uid for pod in pods if pod.uid}
+    found: dict[tuple[str, str], InputClaim] = {}
+    for key, one in inventory.claims.items():
+        if any(owner.is_controller and owner.uid in uids for owner in one.metadata.owners):
+            continue
+        used = [user.uid for user in one.reserved_for if user.uid in uids]
+        found[key] = _without(one, used) if used else one
+    return found
+
+
+def _without(found: InputClaim, uids: Iterable[str]) -> InputClaim:
+    for uid in uids:
+        found = found.without(uid)
+    return found if found.reserved_for else replace(found, claim=replace(found.claim, allocation=None))

@@ -1,0 +1,136 @@
+"""A run held against a recorded one: curves against what has arrived, from a CSV as `-o csv` writes it.
+
+A row has `policy` and `seed`, and a column for each arrived percent. It is of the `metric` allocation, fragmentation
+or fragmentation-ratio; without that column the name of the file says which. Rows of other workloads (`workload`),
+policies, seeds and parameters are left aside. Policies are recognised without hyphens, in any case, and by their
+beginning.
+"""
+
+import csv
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from scheduler.simulation.curves import ALLOCATION, FRAGMENTATION, FRAGMENTATION_RATIO, differing
+from scheduler.simulation.result import Scenario
+
+Curve = Mapping[int, float]
+
+METRICS: Mapping[str, str] = {
+    FRAGMENTATION_RATIO: "fragmentation_ratio",
+    FRAGMENTATION: "fragmentation_percent",
+    ALLOCATION: "allocated_percent",
+}
+"""Metric to the column of a series; a name that another one begins with comes after it."""
+
+
+class InvalidRecord(ValueError):
+    """A file that holds no record of these scenarios; the text names file, line, column and value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """How many curves are equal, and a line for each that differs."""
+
+    equal: int
+    differences: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Recorded:
+    metric: str
+    policy: str
+    seed: int
+    parameters: str
+    workload: str
+    curve: Curve
+
+    def is_of(self, scenario: Scenario, workload: str) -> bool:
+        """Whether the row is one of the scenario."""
+        return (
+            self.seed == scenario.seed
+            and _is_named(scenario.policy, self.policy)
+            and self.parameters == parameters_text(scenario.parameters)
+            and self.workload in ("", workload)
+        )
+
+
+def parameters_text(parameters: Mapping[str, str]) -> str:
+    """The parameters in one cell."""
+    return " ".join(f"{name}={value}" for name, value in parameters.items())
+
+
+def curve_of(scenario: Scenario, metric: str) -> Curve:
+    """A curve of the scenario by arrived percent."""
+    series = scenario.by_arrivals
+    values: tuple[float, ...] = getattr(series, METRICS[metric])
+    return dict(zip((round(percent) for percent in series.arrived_percent), values, strict=True))
+
+
+def compare(file: Path, scenarios: Sequence[Scenario], workload: str) -> Comparison:
+    """Each recorded curve of the scenarios beside theirs. Raises InvalidRecord, also where there is none of them."""
+    equal, differences = 0, []
+    for recorded in _read(file):
+        for scenario in scenarios:
+            if not recorded.is_of(scenario, workload):
+                continue
+            found = curve_of(scenario, recorded.metric)
+            columns = differing(found, recorded.curve)
+            equal += not columns
+            if columns:
+                differences.append(_difference(scenario, recorded, found, columns))
+    if not equal and not differences:
+        raise InvalidRecord(f"{file}: holds no row of these policies, seeds and parameters")
+    return Comparison(equal, differences)
+
+
+def _difference(scenario: Scenario, recorded: _Recorded, found: Curve, columns: Sequence[int]) -> str:
+    first = columns[0]
+    who = " ".join(filter(None, (parameters_text(scenario.parameters), scenario.policy, str(scenario.seed))))
+    ours = found.get(first, "nothing")
+    return (
+        f"{who} {recorded.metric}: {len(columns)} of {len(recorded.curve)} columns differ, "
+        f"first {first}: {ours}, recorded {recorded.curve[first]}"
+    )
+
+
+def _is_named(policy: str, recorded: str) -> bool:
+    ours, theirs = policy.replace("-", "").casefold(), recorded.replace("-", "").casefold()
+    return ours == theirs or (len(theirs) > 3 and ours.startswith(theirs))
+
+
+def _read(file: Path) -> Iterator[_Recorded]:
+    try:
+        with file.open(newline="") as lines:
+            rows = list(csv.DictReader(lines))
+    except OSError as error:
+        raise InvalidRecord(f"{file}: cannot be read: {error.strerror}") from error
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise InvalidRecord(f"{file}: is not CSV: {error}") from error
+    for line, row in enumerate(rows, 2):
+        yield _recorded(file, f"{file}, line {line}", row)
+
+
+def _recorded(file: Path, place: str, row: Mapping[str, str | None]) -> _Recorded:
+    metric = row.get("metric") or next((name for name in METRICS if name in file.stem), "")
+    if metric not in METRICS:
+        raise InvalidRecord(f"{place}: metric: {metric!r} is not one of {', '.join(sorted(METRICS))}")
+    for column in ("policy", "seed"):
+        if not row.get(column):
+            raise InvalidRecord(f"{place}: {column}: is missing")
+    seed = row["seed"] or ""
+    if not seed.isascii() or not seed.isdigit():
+        raise InvalidRecord(f"{place}: seed: {seed!r} is not a whole number")
+    curve = {int(name): _number(place, name, text) for name, text in row.items() if name and name.isdigit() and text}
+    if not curve:
+        raise InvalidRecord(f"{place}: has no value for any arrived percent")
+    return _Recorded(
+        metric, row["policy"] or "", int(seed), row.get("parameters") or "", row.get("workload") or "", curve
+    )
+
+
+def _number(place: str, column: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError as error:
+        raise InvalidRecord(f"{place}: {column}: {text!r} is not a number") from error

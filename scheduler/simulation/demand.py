@@ -1,0 +1,96 @@
+"""What pods ask of the fleet: their claims, the amount of these in units, and the same in words.
+
+The amount is the least that a kind of node takes for it, of those whose hardware can hold all of it, whatever is in
+use; what no node can hold counts as nothing, and so do devices that every node reaches.
+"""
+
+from collections.abc import Hashable, Iterator, Sequence
+from fractions import Fraction
+
+from allocator.fleet.questions import fingerprint_of
+from allocator.model import Claim
+from allocator.outcome import AllocationError
+from allocator.policies.whole_nodes import UNIT, UnitRequest
+from allocator.search.rules import bits
+from scheduler.core_v1.pod import Pod
+from scheduler.decision.cluster import Cluster
+from scheduler.decision.requirements import requirements
+from scheduler.offline.input_claims import Claims
+from scheduler.state.pod_requests import PodRequests, pod_requests
+
+NO_DEVICES = "no devices"
+
+
+class Demand:
+    """What pods ask of the nodes of a cluster, worked out once for pods that ask for the same."""
+
+    def __init__(self, cluster: Cluster, claims: Claims) -> None:
+        self._cluster = cluster
+        self._claims = claims
+        self._amounts: dict[Hashable, float] = {}
+        self._kinds: tuple[int, ...] | None = None
+
+    def hardware_changed(self) -> None:
+        """Nodes or slices have come, gone or changed."""
+        self._amounts.clear()
+        self._kinds = None
+
+    def of(self, pod: Pod) -> tuple[PodRequests, tuple[Claim, ...]]:
+        """What the pod requests of its node, and its claims, with the one for its extended resources."""
+        requests, claims = pod_requests(pod), tuple(self._claims.asked_by(pod))
+        found = requirements(self._cluster, pod, requests, claims)
+        chosen = next((one for one in found if one.extended), None)
+        return (chosen.requests, chosen.pending) if chosen else (requests, claims)
+
+    def amount(self, pod: Pod) -> float:
+        """What the pod's claims ask for, in units."""
+        _, claims = self.of(pod)
+        if not claims:
+            return 0.0
+        key = fingerprint_of(claims)
+        if key not in self._amounts:
+            self._amounts[key] = min(self._on_each_kind(claims), default=0) / UNIT
+        return self._amounts[key]
+
+    def _on_each_kind(self, claims: Sequence[Claim]) -> Iterator[int]:
+        for number in self._one_of_each_kind():
+            try:
+                asked = [one for one in self._cluster.rooms.requests(number, claims) if one.count]
+            except AllocationError:  # such as a claim of which a selector fails there
+                continue
+            if asked and all(one.is_possible for one in asked):
+                yield sum(map(_least, asked))
+
+    def _one_of_each_kind(self) -> tuple[int, ...]:
+        if self._kinds is None:
+            fleet = self._cluster.fleet
+            found: dict[Hashable, int] = {}
+            for number in bits(fleet.all):
+                found.setdefault(fleet.node_fingerprint(number), number)
+            self._kinds = tuple(found.values())
+        return self._kinds
+
+
+def _least(asked: UnitRequest) -> int:
+    return asked.count * min(amount for amount in asked.amounts if amount)
+
+
+def shape_of(claims: Sequence[Claim]) -> str:
+    """What claims ask for, in words that fit a column: `2 gpu`, `1 gpu (milli 500)`, `1 gpu selected + 1 nic`."""
+    return " + ".join(text for claim in claims for text in _requests(claim)) or NO_DEVICES
+
+
+def _requests(claim: Claim) -> Iterator[str]:
+    for request in claim.requests:
+        if not request.alternatives:
+            continue
+        first = request.alternatives[0]
+        count = "all" if first.mode == "All" else str(first.count)
+        amounts = ", ".join(f"{name} {_plain(amount.nanos)}" for name, amount in sorted((first.capacity or {}).items()))
+        selected = " selected" if first.selectors else ""
+        others = " or other" if len(request.alternatives) > 1 else ""
+        yield f"{count} {first.class_name}{selected}{f' ({amounts})' if amounts else ''}{others}"
+
+
+def _plain(nanos: int) -> str:
+    return f"{float(Fraction(nanos, 10**9)):.15g}"

@@ -1,0 +1,98 @@
+"""What is left of a fleet, node by node, kept up as nodes change."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from allocator.policies.fgd import fragment, fragment_by_cause
+from allocator.policies.whole_nodes import UNIT, NodeRoom
+from scheduler.decision.rooms import Rooms
+
+
+@dataclass(frozen=True, slots=True)
+class _OfNode:
+    """size: its units. left, fragment: in thousandths of a unit. whole: units of which nothing is in use."""
+
+    size: int = 0
+    left: int = 0
+    whole: int = 0
+    fragment: float = 0.0
+
+
+_NOTHING = _OfNode()
+
+
+class FleetFigures:
+    """Sums over all nodes. capacity, left: in thousandths of a unit; total: of the fragments, in the same."""
+
+    def __init__(self, rooms: Rooms) -> None:
+        self.capacity = 0
+        self.left = 0
+        self.total = 0.0
+        self.whole_units = 0
+        self.whole_nodes = 0
+        self._rooms = rooms
+        self._seen = -1
+        self._of_node: dict[int, _OfNode] = {}
+        self._blocks: Counter[int] = Counter()
+        self._causes: dict[str, float] = {}
+        self._causes_of: dict[int, Mapping[str, float]] = {}
+        self._stale: set[int] = set()
+
+    def catch_up(self) -> None:
+        """Look at the nodes that have changed. Cost: O(nodes) array operations, and a fragment for each of those."""
+        self._rooms.catch_up()
+        if self._seen == self._rooms.now:
+            return
+        numbers = np.flatnonzero(self._rooms.changed_at > self._seen).tolist()
+        for number in numbers:
+            self._replace(number, self._rooms.get(number))
+        self._stale.update(numbers)
+        self._seen = self._rooms.now
+
+    def _replace(self, number: int, room: NodeRoom | None) -> None:
+        before = self._of_node.pop(number, _NOTHING)
+        after = _figures(room) if room else _NOTHING
+        if room:
+            self._of_node[number] = after
+        self.capacity += (after.size - before.size) * UNIT
+        self.left += after.left - before.left
+        self.total += after.fragment - before.fragment
+        self.whole_units += after.whole - before.whole
+        self.whole_nodes += _is_whole(after) - _is_whole(before)
+        self._blocks[before.whole] -= 1
+        self._blocks[after.whole] += 1
+
+    @property
+    def allocated(self) -> int:
+        """What is in use, in thousandths of a unit."""
+        return self.capacity - self.left
+
+    @property
+    def largest_block(self) -> int:
+        """The most units that are idle on one node. Cost: O(units of a node)."""
+        return max((whole for whole, nodes in self._blocks.items() if nodes > 0), default=0)
+
+    def causes(self) -> Mapping[str, float]:
+        """The fragments by cause, in thousandths of a unit. Cost: a fragment for each node that has changed since."""
+        for number in sorted(self._stale):
+            room = self._rooms.get(number)
+            before = self._causes_of.pop(number, {})
+            after = fragment_by_cause(room) if room else {}
+            self._causes_of[number] = after
+            for cause in {**before, **after}:
+                grown = after.get(cause, 0.0) - before.get(cause, 0.0)
+                self._causes[cause] = self._causes.get(cause, 0.0) + grown
+        self._stale.clear()
+        return self._causes
+
+
+def _figures(room: NodeRoom) -> _OfNode:
+    whole = sum(left == UNIT for left in room.units)
+    return _OfNode(len(room.units), sum(room.units), whole, fragment(room))
+
+
+def _is_whole(node: _OfNode) -> bool:
+    return 0 < node.size == node.whole

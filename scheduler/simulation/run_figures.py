@@ -1,0 +1,347 @@
+"""The figures of a run: series against what has arrived and against time, and a summary of pods and fleet."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from math import ceil
+
+from allocator.policies.whole_nodes import UNIT
+from scheduler.core_v1.pod import Pod
+from scheduler.simulation.demand import Demand, shape_of
+from scheduler.simulation.engine import Attempted, Follower
+from scheduler.simulation.fleet_figures import FleetFigures
+from scheduler.simulation.result import Distribution, Series, ShapeSummary, Summary
+
+MOST_POINTS = 400
+"""Points of a series by time; with more, every second one is left out."""
+
+_DIGITS = 2
+_TIME_DIGITS = 6
+
+
+class PodState(Enum):
+    """Where a pod is; a pod that has arrived is in exactly one of these."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    ENDED = "ended"
+    REFUSED = "refused"
+    FAILED = "failed"
+    WITHDRAWN = "withdrawn"
+
+
+@dataclass(slots=True)
+class _PodRecord:
+    """shape: in words. arrived_s: when. is_decided, is_placed: at least once."""
+
+    shape: str
+    arrived_s: float
+    state: PodState = PodState.WAITING
+    is_decided: bool = False
+    is_placed: bool = False
+
+
+@dataclass(slots=True)
+class _OfShape:
+    arrivals: int = 0
+    placed: int = 0
+    waits: list[float] = field(default_factory=list)
+
+
+class RunFigures(Follower):
+    """Follows a run. figures: of its fleet. retries: as of the run. step_s: first distance of points in time."""
+
+    def __init__(self, demand: Demand, figures: FleetFigures, *, retries: bool, step_s: float) -> None:
+        self._demand = demand
+        self._figures = figures
+        self._retries = retries
+        self._records: dict[str, _PodRecord] = {}
+        self._states: Counter[PodState] = Counter()
+        self._shapes: dict[str, _OfShape] = {}
+        self._refusals: Counter[str] = Counter()
+        self._arrived = 0.0
+        self._decisions = 0
+        self._evictions = 0
+        self._now = 0.0
+        self._first: float | None = None
+        self._integrals = [0.0, 0.0]
+        self._peak = 0.0
+        self._by_arrivals: dict[int, _Column] = {}
+        self._by_time = _ByTime(step_s)
+
+    # -- what happens
+
+    def at(self, time_s: float) -> None:
+        """Until then things stay as they are."""
+        self._look()
+        if self._first is None:
+            self._first = self._now = time_s
+            self._by_time.begin(time_s)
+        for share, value in enumerate((self._allocated(), self._fragmentation())):
+            self._integrals[share] += value * (time_s - self._now)
+        while (point := self._by_time.due(time_s)) is not None:
+            self._by_time.add(self._point(point), self._causes())
+        self._now = time_s
+
+    def arrived(self, pod: Pod) -> None:
+        """One more pod."""
+        shape = shape_of(self._demand.of(pod)[1])
+        self._records[pod.uid] = _PodRecord(shape, self._now)
+        self._states[PodState.WAITING] += 1
+        self._shapes.setdefault(shape, _OfShape()).arrivals += 1
+
+    def decided(self, found: Attempted) -> None:
+        """An attempt."""
+        record = self._records[found.pod.uid]
+        self._decisions += 1
+        self._refusals.update(sorted(map(str, found.reasons)) or [found.failure] * bool(found.failure))
+        self._move(record, self._state_after(found))
+        if found.node and not record.is_placed:
+            record.is_placed = True
+            of_shape = self._shapes[record.shape]
+            of_shape.placed += 1
+            of_shape.waits.append(found.time_s - record.arrived_s)
+        if not record.is_decided:
+            record.is_decided = True
+            self._arrived += self._demand.amount(found.pod)
+            self._look()
+            self._add_arrival()
+
+    def left(self, pod: Pod) -> None:
+        """A pod is gone; those that were there from the start are not counted."""
+        if record := self._records.pop(pod.uid, None):
+            self._move(record, PodState.ENDED if record.state is PodState.RUNNING else PodState.WITHDRAWN)
+
+    def evicted(self, pod: Pod) -> None:
+        """A pod waits again; one that was there from the start arrives with that."""
+        self._evictions += 1
+        if record := self._records.get(pod.uid):
+            self._move(record, PodState.WAITING)
+        else:
+            self.arrived(pod)
+
+    def hardware_changed(self) -> None:
+        """Nodes or slices are others."""
+        self._demand.hardware_changed()
+
+    def _state_after(self, found: Attempted) -> PodState:
+        if found.node:
+            return PodState.RUNNING
+        if found.failure:
+            return PodState.FAILED
+        return PodState.WAITING if self._retries else PodState.REFUSED
+
+    def _move(self, record: _PodRecord, state: PodState) -> None:
+        self._states[record.state] -= 1
+        self._states[state] += 1
+        record.state = state
+
+    # -- what comes of it
+
+    @property
+    def by_arrivals(self) -> Series:
+        """A point for each percent of the capacity that has arrived."""
+        return _series(
+            [column.mean() for _, column in sorted(self._by_arrivals.items())],
+            [column.causes for _, column in sorted(self._by_arrivals.items())],
+        )
+
+    @property
+    def by_time(self) -> Series:
+        """Points at equal distances of time, and one at the end."""
+        self._look()
+        points, causes = self._by_time.points, self._by_time.causes
+        if self._first is None or (points and points[-1][0] == self._now):
+            return _series(points, causes)
+        return _series([*points, self._point(self._now)], [*causes, dict(self._causes())])
+
+    def summary(self) -> Summary:
+        """The run as a whole."""
+        self._look()
+        arrivals, states, figures = sum(self._states.values()), self._states, self._figures
+        placed = sum(one.placed for one in self._shapes.values())
+        waits = sorted(wait for one in self._shapes.values() for wait in one.waits)
+        return Summary(
+            arrivals=arrivals,
+            placed=placed,
+            ended=states[PodState.ENDED],
+            running=states[PodState.RUNNING],
+            waiting=states[PodState.WAITING],
+            refused=states[PodState.REFUSED],
+            failed=states[PodState.FAILED],
+            withdrawn=states[PodState.WITHDRAWN],
+            acceptance_percent=_percent(placed, arrivals),
+            allocated_percent=round(self._allocated(), _DIGITS),
+            mean_allocated_percent=self._mean(0, self._allocated()),
+            peak_allocated_percent=round(self._peak, _DIGITS),
+            fragmentation_percent=_zero(self._fragmentation()),
+            fragmentation_ratio=_zero(self._ratio()),
+            mean_fragmentation_percent=self._mean(1, self._fragmentation()),
+            causes={cause: _zero(value) for cause, value in self._causes().items()},
+            largest_block=float(figures.largest_block),
+            whole_units=figures.whole_units,
+            whole_nodes=figures.whole_nodes,
+            evictions=self._evictions,
+            decisions=self._decisions,
+            refusals=dict(sorted(self._refusals.items(), key=lambda one: (-one[1], one[0]))),
+            waiting_s=distribution(waits, _TIME_DIGITS),
+            shapes=tuple(self._shape(name, one) for name, one in sorted(self._shapes.items())),
+            end_s=self._now,
+        )
+
+    def _shape(self, name: str, one: _OfShape) -> ShapeSummary:
+        accepted = _percent(one.placed, one.arrivals)
+        return ShapeSummary(name, one.arrivals, one.placed, accepted, distribution(sorted(one.waits), _TIME_DIGITS))
+
+    def _mean(self, share: int, now: float) -> float:
+        """Over time; of a run without any duration, as things are."""
+        passed = self._now - (self._first or 0.0)
+        return _zero(self._integrals[share] / passed if passed > 0 else now)
+
+    # -- as things are
+
+    def _look(self) -> None:
+        self._figures.catch_up()
+        self._peak = max(self._peak, self._allocated())
+
+    def _allocated(self) -> float:
+        return _share(self._figures.allocated, self._figures.capacity)
+
+    def _fragmentation(self) -> float:
+        return _share(self._figures.total, self._figures.capacity)
+
+    def _ratio(self) -> float:
+        return _share(self._figures.total, self._figures.left)
+
+    def _causes(self) -> Mapping[str, float]:
+        capacity = self._figures.capacity
+        return {cause: _share(amount, capacity) for cause, amount in self._figures.causes().items()}
+
+    def _point(self, time_s: float) -> "_Point":
+        figures = self._figures
+        return (
+            time_s,
+            float(sum(self._states.values())),
+            _share(self._arrived * UNIT, figures.capacity),
+            self._allocated(),
+            _share(figures.left, figures.capacity),
+            self._fragmentation(),
+            self._ratio(),
+            float(self._states[PodState.WAITING]),
+            float(self._states[PodState.RUNNING]),
+            float(figures.largest_block),
+            float(figures.whole_units),
+            float(figures.whole_nodes),
+            float(self._evictions),
+        )
+
+    def _add_arrival(self) -> None:
+        point = self._point(self._now)
+        number = round(point[_ARRIVED])
+        if number not in self._by_arrivals:
+            self._by_arrivals[number] = _Column(dict(self._causes()))
+        self._by_arrivals[number].add(point)
+
+
+_Point = tuple[float, ...]
+"""The columns of a series but for the causes, in the order of `_COLUMNS`."""
+
+_COLUMNS = (
+    "time_s",
+    "arrivals",
+    "arrived_percent",
+    "allocated_percent",
+    "unallocated_percent",
+    "fragmentation_percent",
+    "fragmentation_ratio",
+    "waiting",
+    "running",
+    "largest_block",
+    "whole_units",
+    "whole_nodes",
+    "evictions",
+)
+_ARRIVED = _COLUMNS.index("arrived_percent")
+
+
+@dataclass(slots=True)
+class _Column:
+    """The arrivals that round to one percent. causes: at the first of them."""
+
+    causes: Mapping[str, float]
+    sums: list[float] = field(default_factory=lambda: [0.0] * len(_COLUMNS))
+    count: int = 0
+
+    def add(self, point: _Point) -> None:
+        """One more; each value is rounded before the mean is taken, as the record has it (see `curves`)."""
+        self.count += 1
+        for place, value in enumerate(point):
+            self.sums[place] += round(value, _DIGITS)
+
+    def mean(self) -> _Point:
+        return tuple(total / self.count for total in self.sums)
+
+
+class _ByTime:
+    """Points at equal distances, which double whenever there are too many."""
+
+    def __init__(self, step_s: float) -> None:
+        self.points: list[_Point] = []
+        self.causes: list[Mapping[str, float]] = []
+        self._step = step_s if step_s > 0 else 1.0
+        self._start = 0.0
+        self._number = 0
+
+    def begin(self, time_s: float) -> None:
+        """The time of the first point."""
+        self._start = time_s
+
+    def due(self, time_s: float) -> float | None:
+        """The time of the next point if it is before that time, else None."""
+        found = round(self._start + self._number * self._step, _TIME_DIGITS)
+        return found if found < time_s else None
+
+    def add(self, point: _Point, causes: Mapping[str, float]) -> None:
+        """The next point."""
+        self.points.append(point)
+        self.causes.append(dict(causes))
+        self._number += 1
+        if len(self.points) > MOST_POINTS:
+            self.points, self.causes = self.points[::2], self.causes[::2]
+            self._step *= 2
+            self._number = len(self.points)
+
+
+def distribution(values: Sequence[float], digits: int) -> Distribution:
+    """Of values in order; percentiles are values of their own (the nearest rank)."""
+    if not values:
+        return Distribution()
+
+    def rank(percent: int) -> float:
+        return round(values[ceil(len(values) * percent / 100) - 1], digits)
+
+    mean = round(sum(values) / len(values), digits)
+    return Distribution(len(values), mean, rank(50), rank(90), rank(99), round(values[-1], digits))
+
+
+def _series(points: Sequence[_Point], causes: Sequence[Mapping[str, float]]) -> Series:
+    columns = dict(zip(_COLUMNS, zip(*points, strict=True), strict=True)) if points else {}
+    names = sorted({name for one in causes for name in one})
+    return Series(
+        **{name: tuple(_zero(value) for value in values) for name, values in columns.items()},
+        causes={name: tuple(_zero(one.get(name, 0.0)) for one in causes) for name in names},
+    )
+
+
+def _share(amount: float, whole: float) -> float:
+    return 100 * amount / whole if whole else 0.0
+
+
+def _percent(amount: int, whole: int) -> float:
+    return round(_share(amount, whole), _DIGITS)
+
+
+def _zero(value: float) -> float:
+    """Rounded, and never -0.0."""
+    return round(value, _DIGITS) + 0.0

@@ -1,0 +1,255 @@
+"""A scenario: one policy, one seed, one fleet; from the state at the start to its figures."""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from allocator.api import ClaimTemplate
+from allocator.did_you_mean import did_you_mean
+from allocator.gates import Features
+from allocator.policies.whole_nodes import UNIT
+from cel.values.quantity import Quantity
+from scheduler.core_v1.pod import Pod, PodClaim
+from scheduler.decision.cluster import Cluster
+from scheduler.decision.schedule_result import Failed, NotPlaced, Placed
+from scheduler.input.inventory import Inventory
+from scheduler.offline.input_claims import Claims
+from scheduler.offline.placement import Look, Placement, order_of
+from scheduler.offline.snapshot_cluster import cluster_of, room_for, with_room
+from scheduler.plugins.profile import Profile
+from scheduler.simulation.demand import Demand
+from scheduler.simulation.engine import Attempted, Simulation
+from scheduler.simulation.events import Event, NodeAppears, PodArrives, PodGoes
+from scheduler.simulation.fleet_figures import FleetFigures
+from scheduler.simulation.jobs import (
+    Amount,
+    Arrivals,
+    Durations,
+    InvalidWorkload,
+    Job,
+    arrivals,
+    inflated,
+    one_after_the_other,
+    scaled,
+    with_durations,
+)
+from scheduler.simulation.result import ExplainedAttempt, FleetSize, Measured, Scenario
+from scheduler.simulation.run_figures import RunFigures, distribution
+from scheduler.simulation.trace import Trace
+
+_STEPS = 200
+"""Points of the series by time, if nothing waits for long."""
+
+_MILLI = 1000.0
+_MILLI_DIGITS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What a run starts from. pods: of the inventory, each with uid and priority. trace: None for what waits alone."""
+
+    inventory: Inventory
+    pods: Sequence[Pod]
+    trace: Trace | None = None
+
+    @property
+    def jobs(self) -> list[Job]:
+        """What arrives: pods that wait, at once if there is a trace beside them, else one after the other."""
+        waiting = sorted((pod for pod in self.pods if not pod.node_name and not pod.is_over), key=order_of)
+        if self.trace is None:
+            return one_after_the_other(waiting)
+        return [*(Job(pod) for pod in waiting), *self.trace.jobs]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How to run it. arrivals, durations: as of `jobs`.
+
+    inflate: percent of the capacity that all pods together ask for, 0 for the pods as they are.
+    places: of nodes in place of their names, as for `cluster_of`. explained: pods whose attempts are kept. parameters:
+    what distinguishes the scenario, for the result.
+    """
+
+    features: Features
+    seed: int
+    arrivals: Arrivals = None
+    inflate: float = 0.0
+    durations: Durations = None
+    time_scale: float = 1.0
+    retries: bool = True
+    places: Mapping[str, int] = field(default_factory=dict)
+    explained: frozenset[str] = frozenset()
+    parameters: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    """What the machine measures, in seconds. wall: for one decision. processor: for the run."""
+
+    wall: Callable[[], float]
+    processor: Callable[[], float]
+
+
+def run(
+    start: Start,
+    profiles: Sequence[Profile],
+    settings: Settings,
+    clocks: Clocks,
+    progress: Callable[[int, int], None] = lambda _done, _all: None,
+) -> Scenario:
+    """One run. progress: of arrivals, as (done, all). Raises InvalidWorkload.
+
+    Cost: a decision for each arrival, and for those that wait whenever an event may help them.
+    """
+    before_s = clocks.processor()
+    population = start.jobs
+    _require_known(settings.explained, [*start.pods, *(job.pod for job in population)])
+    inventory = with_templates(start.inventory, [*start.pods, *(job.pod for job in population)])
+    placement = _placement(start, inventory, profiles, settings, clocks.wall)
+    cluster, claims = placement.cluster, placement.claims
+    demand, figures = Demand(cluster, claims), FleetFigures(cluster.rooms)
+    cluster.rooms.workload.set(demand.of(job.pod) for job in population)
+    figures.catch_up()
+    jobs = [
+        _with_own_claims(job, {one.pod.uid for one in population})
+        for job in _timed(population, settings, figures.capacity / UNIT, lambda job: demand.amount(job.pod))
+    ]
+    room = room_for([*start.pods, *(job.pod for job in population)], cluster.extended_resources)
+    events = [(time_s, _roomy(event, room)) for time_s, event in _events(start.trace, jobs, settings)]
+    metrics = RunFigures(demand, figures, retries=settings.retries, step_s=_horizon(jobs, events) / _STEPS)
+    explained: list[ExplainedAttempt] = []
+    fleet = FleetSize(len(inventory.nodes), figures.capacity // UNIT, 0)
+    arrived = 0
+
+    def on_decision(found: Attempted) -> None:
+        nonlocal arrived
+        metrics.decided(found)
+        if str(found.pod) in settings.explained:
+            explained.append(_explained(found))
+        if found.attempt == 1:
+            arrived += 1
+            progress(arrived, len(jobs))
+
+    simulation = Simulation(placement, on_decision, metrics, retries=settings.retries)
+    bound = [pod for pod in start.pods if pod.node_name and not pod.is_finished]
+    for pod in bound:
+        simulation.adopt(pod)
+    simulation.run(events)
+    measured = Measured(
+        round(clocks.processor() - before_s, 3), distribution(sorted(placement.decisions_ms), _MILLI_DIGITS)
+    )
+    return Scenario(
+        policy=profiles[0].policy.name,
+        seed=settings.seed,
+        parameters=settings.parameters,
+        fleet=replace(fleet, pods=len(bound)),
+        summary=metrics.summary(),
+        by_arrivals=metrics.by_arrivals,
+        by_time=metrics.by_time,
+        measured=measured,
+        explained=tuple(explained),
+    )
+
+
+class _Timed(Placement):
+    """A placement that measures its decisions."""
+
+    def __init__(self, cluster: Cluster, claims: Claims, namespaces: Iterable[str], clock: Callable[[], float]) -> None:
+        super().__init__(cluster, claims, namespaces)
+        self.decisions_ms: list[float] = []
+        self._clock = clock
+
+    def decide(self, look: Look) -> Placed | NotPlaced | Failed:
+        """As it is, and how long it took."""
+        before = self._clock()
+        found = super().decide(look)
+        self.decisions_ms.append((self._clock() - before) * _MILLI)
+        return found
+
+
+def _placement(
+    start: Start, inventory: Inventory, profiles: Sequence[Profile], settings: Settings, clock: Callable[[], float]
+) -> _Timed:
+    claims, known = Claims(inventory), {pod.uid for pod in start.pods}
+    pods = [*start.pods, *(job.pod for job in start.jobs if job.pod.uid not in known)]
+    cluster = cluster_of(inventory, claims, pods, settings.features, profiles=profiles, places=settings.places)
+    return _Timed(cluster, claims, inventory.namespaces, clock)
+
+
+def _timed(jobs: Sequence[Job], settings: Settings, capacity: float, amount: Amount) -> list[Job]:
+    """The jobs with their durations and times. capacity: in units."""
+    jobs = with_durations(jobs, settings.durations, settings.seed)
+    if settings.inflate:
+        jobs = inflated(jobs, settings.inflate / 100 * capacity, amount, settings.seed)
+    return scaled(arrivals(jobs, settings.arrivals, capacity, amount, settings.seed), settings.time_scale)
+
+
+def _events(trace: Trace | None, jobs: Iterable[Job], settings: Settings) -> Iterator[tuple[float, Event]]:
+    """Of one moment: first what happens to the fleet, then arrivals, then deletions. Raises InvalidWorkload."""
+    given = [(time_s * settings.time_scale, event) for time_s, event in (trace.events if trace else ())]
+    deleted = [one for one in given if isinstance(one[1], PodGoes)]
+    if deleted and (settings.arrivals or settings.inflate):
+        raise InvalidWorkload(
+            "the trace deletes pods at times of their own: this needs its own arrivals, and no other number of pods"
+        )
+    yield from (one for one in given if not isinstance(one[1], PodGoes))
+    yield from ((job.time_s, PodArrives(job.pod, job.duration_s)) for job in jobs)
+    yield from deleted
+
+
+def _roomy(event: Event, room: Mapping[str, Quantity]) -> Event:
+    """A node that says not how much it has, has room for all, as at the start."""
+    return NodeAppears(with_room(event.node, room)) if isinstance(event, NodeAppears) else event
+
+
+def _horizon(jobs: Iterable[Job], events: Iterable[tuple[float, Event]]) -> float:
+    """When all is over if nothing waits."""
+    ends = [job.time_s + (job.duration_s or 0.0) for job in jobs]
+    return max([*ends, *(time_s for time_s, _ in events)], default=0.0)
+
+
+def _explained(found: Attempted) -> ExplainedAttempt:
+    return ExplainedAttempt(str(found.pod), found.time_s, found.attempt, found.node, found.message or found.failure)
+
+
+def _require_known(names: Iterable[str], pods: Iterable[Pod]) -> None:
+    known = {str(pod) for pod in pods}
+    for name in sorted(names):
+        if name not in known:
+            raise InvalidWorkload(f"pod {name} is neither in the input nor in the trace{did_you_mean(name, known)}")
+
+
+# -- claims of pods that come again
+
+
+def with_templates(inventory: Inventory, pods: Iterable[Pod]) -> Inventory:
+    """The inventory with templates for claims that have none: a pod that is made anew gets its claims anew.
+
+    Of a claim that was made of a template which the input does not hold, and of claims that pods name.
+    """
+    templates = dict(inventory.templates)
+    for pod in pods:
+        for entry in pod.claims:
+            name = entry.claim_name or pod.claim_statuses.get(entry.name)
+            found = inventory.claims.get((pod.namespace, name)) if name else None
+            if found is not None:
+                template = _of_claim(entry.claim_name) if entry.claim_name else entry.template_name
+                made = ClaimTemplate(pod.namespace, template, spec=found.raw.get("spec") or {})
+                templates.setdefault((pod.namespace, template), made)
+    return replace(inventory, templates=templates)
+
+
+def _with_own_claims(job: Job, originals: Collection[str]) -> Job:
+    """A copy of a pod gets claims of its own for those that the pod names."""
+    pod = job.pod
+    if pod.uid in originals or not any(entry.claim_name for entry in pod.claims):
+        return job
+    entries = tuple(
+        PodClaim(entry.name, template_name=_of_claim(entry.claim_name)) if entry.claim_name else entry
+        for entry in pod.claims
+    )
+    return replace(job, pod=replace(pod, claims=entries))
+
+
+def _of_claim(name: str) -> str:
+    """No object can have this name."""
+    return f"claim {name}"

@@ -1,0 +1,128 @@
+"""The result of simulations as text: a table of the policies, one of the shapes, and CSV."""
+
+import csv
+import io
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from scheduler.simulation.compare import METRICS, curve_of, parameters_text
+from scheduler.simulation.result import Scenario, SimulationResult, Summary
+
+MOST_SHAPES = 20
+"""Shapes that the table shows, those with most arrivals; others are counted."""
+
+_GAP = "   "
+_HOUR_S = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class _TableColumn:
+    """digits: after the point. is_time: seconds, which are worded."""
+
+    title: str
+    value: Callable[[Summary], float]
+    digits: int = 0
+    is_time: bool = False
+
+
+_COLUMNS = (
+    _TableColumn("ARRIVED", lambda one: one.arrivals),
+    _TableColumn("PLACED", lambda one: one.placed),
+    _TableColumn("WAITING", lambda one: one.waiting + one.refused + one.failed),
+    _TableColumn("ALLOCATED %", lambda one: one.allocated_percent, 2),
+    _TableColumn("MEAN %", lambda one: one.mean_allocated_percent, 2),
+    _TableColumn("FRAGMENTED %", lambda one: one.fragmentation_percent, 2),
+    _TableColumn("WAIT MEAN", lambda one: one.waiting_s.mean, is_time=True),
+    _TableColumn("P99", lambda one: one.waiting_s.p99, is_time=True),
+    _TableColumn("WHOLE UNITS", lambda one: one.whole_units),
+    _TableColumn("WHOLE NODES", lambda one: one.whole_nodes),
+    _TableColumn("EVICTED", lambda one: one.evictions),
+)
+
+
+def table(result: SimulationResult) -> str:
+    """A line for each policy and parameter: the mean over seeds, with the range where they differ; then the shapes."""
+    groups = _groups(result.scenarios)
+    has_parameters = any(one.parameters for one in result.scenarios)
+    header = ["POLICY", *(["PARAMETERS"] if has_parameters else []), *(column.title for column in _COLUMNS)]
+    rows = [
+        [
+            group[0].policy,
+            *([parameters_text(group[0].parameters) or "-"] if has_parameters else []),
+            *(_cell([column.value(one.summary) for one in group], column) for column in _COLUMNS),
+        ]
+        for group in groups
+    ]
+    text = [*_aligned([header, *rows]), *_shapes(groups), *_explained(result.scenarios)]
+    return "\n".join(text)
+
+
+def _groups(scenarios: Sequence[Scenario]) -> list[list[Scenario]]:
+    """The scenarios that differ only in their seeds."""
+    found: dict[tuple[str, str], list[Scenario]] = {}
+    for one in scenarios:
+        found.setdefault((parameters_text(one.parameters), one.policy), []).append(one)
+    return list(found.values())
+
+
+def _cell(values: Sequence[float], column: _TableColumn) -> str:
+    def text(value: float) -> str:
+        return _time(value) if column.is_time else f"{value:.{column.digits}f}"
+
+    mean, least, most = text(sum(values) / len(values)), text(min(values)), text(max(values))
+    return mean if least == most else f"{mean} ({least} to {most})"
+
+
+def _time(seconds: float) -> str:
+    if seconds < 60:
+        return f"{seconds:.3g}s"
+    return f"{seconds / 60:.3g}m" if seconds < _HOUR_S else f"{seconds / _HOUR_S:.4g}h"
+
+
+def _shapes(groups: Sequence[Sequence[Scenario]]) -> Iterator[str]:
+    """For each shape, which share of its pods got a node."""
+    arrivals: dict[str, int] = {}
+    for one in (one for group in groups for one in group):
+        for shape in one.summary.shapes:
+            arrivals[shape.shape] = max(arrivals.get(shape.shape, 0), shape.arrivals)
+    shown = sorted(arrivals, key=lambda name: (-arrivals[name], name))[:MOST_SHAPES]
+    if not shown:
+        return
+    titles = [" ".join(filter(None, (group[0].policy, parameters_text(group[0].parameters)))) for group in groups]
+    rows = [[name, str(arrivals[name]), *(_accepted(group, name) for group in groups)] for name in shown]
+    yield ""
+    yield from _aligned([["PLACED %, BY WHAT PODS REQUEST", "ARRIVED", *titles], *rows])
+    if len(arrivals) > len(shown):
+        yield f"and {len(arrivals) - len(shown)} more"
+
+
+def _accepted(group: Sequence[Scenario], name: str) -> str:
+    found = [shape for one in group for shape in one.summary.shapes if shape.shape == name]
+    arrived = sum(shape.arrivals for shape in found)
+    return f"{100 * sum(shape.placed for shape in found) / arrived:.2f}" if arrived else "-"
+
+
+def _explained(scenarios: Sequence[Scenario]) -> Iterator[str]:
+    for scenario in scenarios:
+        for one in scenario.explained:
+            who = " ".join(filter(None, (scenario.policy, str(scenario.seed), parameters_text(scenario.parameters))))
+            what = f"node {one.node}" if one.node else one.reason
+            yield f"\n{one.pod}, {who}, {one.time_s:g}s, attempt {one.attempt}: {what}"
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
+    return (_GAP.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
+
+
+def csv_text(result: SimulationResult) -> str:
+    """Curves against what has arrived, a row for each metric and scenario, as `--compare` reads them."""
+    curves = [(metric, one, curve_of(one, metric)) for one in result.scenarios for metric in METRICS]
+    columns = range(max((percent for _, _, curve in curves for percent in curve), default=-1) + 1)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["metric", "policy", "seed", "parameters", *columns])
+    for metric, one, curve in curves:
+        values = (curve.get(percent, "") for percent in columns)
+        writer.writerow([metric, one.policy, one.seed, parameters_text(one.parameters), *values])
+    return text.getvalue()

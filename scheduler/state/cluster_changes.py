@@ -1,0 +1,162 @@
+"""Changes of the cluster, typed: the object before and after.
+
+old is None for a new object, new for a deleted one. The end of a reservation in memory is a change, too, because no
+watch shows it.
+"""
+
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from allocator.model import Claim, DeviceClass, Node, Slice
+from scheduler.core_v1.csi_driver import CSIDriver
+from scheduler.core_v1.csi_node import CSINode
+from scheduler.core_v1.csi_storage_capacity import CSIStorageCapacity
+from scheduler.core_v1.namespace import Namespace
+from scheduler.core_v1.persistent_volume import PersistentVolume
+from scheduler.core_v1.persistent_volume_claim import PersistentVolumeClaim
+from scheduler.core_v1.pod import Pod
+from scheduler.core_v1.storage_class import StorageClass
+from scheduler.core_v1.volume_attachment import VolumeAttachment
+
+Object = TypeVar("Object")
+
+ClaimKey = tuple[str, str]
+"""Namespace and name."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Changed(Generic[Object]):
+    old: Object | None
+    new: Object | None
+
+
+class NodeChanged(_Changed[Node]):
+    """A node."""
+
+
+class PodChanged(_Changed[Pod]):
+    """A pod, of any scheduler."""
+
+    @property
+    def is_gone(self) -> bool:
+        """True for a pod that had a node or the promise of one, and has it no more."""
+        had = _node_of(self.old)
+        return bool(had) and (self.new is None or self.new.is_finished or _node_of(self.new) != had)
+
+    @property
+    def is_less(self) -> bool:
+        """False for a pod that stays on its node with what it has: most reports say only that a pod runs."""
+        if self.is_gone or self.new is None or self.old is None or not self.old.node_name:
+            return self.is_gone
+        return _resources_of(self.old) != _resources_of(self.new)
+
+    @property
+    def is_counted_differently(self) -> bool:
+        """True for a pod that comes to a node or leaves it, or has other labels there: others may look at these."""
+        return _counted_of(self.old) != _counted_of(self.new)
+
+
+class ClaimChanged(_Changed[Claim]):
+    """A ResourceClaim."""
+
+    @property
+    def key(self) -> ClaimKey:
+        """The claim that has changed."""
+        claim = self.new or self.old
+        assert claim is not None
+        return claim.namespace, claim.name
+
+    @property
+    def is_released(self) -> bool:
+        """Devices that were allocated may be free now."""
+        old = self.old.allocation if self.old else None
+        new = self.new.allocation if self.new else None
+        return old is not None and old != new
+
+
+class SliceChanged(_Changed[Slice]):
+    """A ResourceSlice."""
+
+
+class ClassChanged(_Changed[DeviceClass]):
+    """A DeviceClass."""
+
+
+class NamespaceChanged(_Changed[Namespace]):
+    """A namespace."""
+
+
+class PersistentVolumeChanged(_Changed[PersistentVolume]):
+    """A PersistentVolume."""
+
+
+class PersistentVolumeClaimChanged(_Changed[PersistentVolumeClaim]):
+    """A PersistentVolumeClaim."""
+
+
+class StorageClassChanged(_Changed[StorageClass]):
+    """A StorageClass."""
+
+
+class CSINodeChanged(_Changed[CSINode]):
+    """A CSINode."""
+
+
+class CSIDriverChanged(_Changed[CSIDriver]):
+    """A CSIDriver."""
+
+
+class CSIStorageCapacityChanged(_Changed[CSIStorageCapacity]):
+    """A CSIStorageCapacity."""
+
+
+class VolumeAttachmentChanged(_Changed[VolumeAttachment]):
+    """A VolumeAttachment."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaintRulesChanged:
+    """The DeviceTaintRules, in whatever way."""
+
+
+@dataclass(frozen=True, slots=True)
+class GivenBack:
+    """An attempt came to nothing: its place on a node and the devices reserved for it are free again.
+
+    pod: whose attempt it was. claims: all that it would have had. node: where it would have gone.
+    """
+
+    pod: Pod
+    claims: tuple[Claim, ...] = ()
+    node: str = ""
+
+
+def _node_of(pod: Pod | None) -> str:
+    return (pod.node_name or pod.nominated_node) if pod else ""
+
+
+def _resources_of(pod: Pod) -> tuple[object, ...]:
+    return pod.containers, pod.budget, pod.overhead, pod.by_claims
+
+
+def _counted_of(pod: Pod | None) -> object:
+    return None if pod is None or not pod.node_name or pod.is_finished else (pod.labels, pod.is_deleting)
+
+
+Event = (
+    NodeChanged
+    | PodChanged
+    | ClaimChanged
+    | SliceChanged
+    | ClassChanged
+    | NamespaceChanged
+    | PersistentVolumeChanged
+    | PersistentVolumeClaimChanged
+    | StorageClassChanged
+    | CSINodeChanged
+    | CSIDriverChanged
+    | CSIStorageCapacityChanged
+    | VolumeAttachmentChanged
+    | TaintRulesChanged
+    | GivenBack
+)

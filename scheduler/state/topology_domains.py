@@ -1,0 +1,145 @@
+"""The topology domains of nodes: nodes that share the value of a label.
+
+One array for each label key that somebody asked for, updated with each node, so that a question costs a few array
+operations. `node_labels` has the same labels as masks, for selectors.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from allocator.model import Node
+from scheduler.core_v1.label_selector import Labels
+from scheduler.state.masks import Flags, Numbers
+
+NOWHERE = -1
+"""The domain of a node without the label, and of a number that no node has."""
+
+# Of a domain more, the last one, which is that of nodes that are in none; np.append would take three times as long.
+_NONE: Numbers = np.zeros(1, np.int64)
+_ONE_FLAG: Mapping[bool, Flags] = {value: np.full(1, value) for value in (False, True)}
+
+
+@dataclass(slots=True, eq=False)
+class Domains:
+    """The domains of a label key. of_nodes: the domain's position by node number, or NOWHERE. number: of positions.
+
+    version: changes with every change of them.
+    """
+
+    of_nodes: Numbers
+    positions: dict[str, int] = field(default_factory=dict)
+    version: int = 0
+    _present: tuple[int, Numbers] | None = None
+
+    @property
+    def number(self) -> int:
+        """One more than the highest position; nodes have gone from some, perhaps."""
+        return len(self.positions)
+
+    @property
+    def labelled(self) -> Flags:
+        """The nodes that are in a domain."""
+        return self.of_nodes >= 0
+
+    @property
+    def present(self) -> Numbers:
+        """The positions of those that nodes are in. Cost: O(nodes), where they have changed."""
+        if self._present is None or self._present[0] != self.version:
+            found = np.unique(self.of_nodes)
+            self._present = self.version, found[found >= 0]
+        return self._present[1]
+
+    def within(self, nodes: Flags) -> "Domains":
+        """The domains of these nodes alone, as they are now."""
+        return Domains(np.where(nodes, self.of_nodes, NOWHERE), self.positions)
+
+    def sums(self, counts: Numbers) -> Numbers:
+        """The sum over each domain's nodes. counts: by node number."""
+        return np.bincount(self.of_nodes - NOWHERE, counts, self.number - NOWHERE)[-NOWHERE:].astype(np.int64)
+
+    def spread_out(self, sums: Numbers) -> Numbers:
+        """By node number, that of the node's domain; 0 for nodes that are in none."""
+        return np.concatenate((sums, _NONE))[self.of_nodes]
+
+    def nodes_of(self, is_meant: Flags, *, elsewhere: bool = False) -> Flags:
+        """The nodes of these domains. is_meant: by position. elsewhere: whether those are meant that are in none."""
+        return np.concatenate((is_meant, _ONE_FLAG[elsewhere]))[self.of_nodes]
+
+
+@dataclass(slots=True, eq=False)
+class DomainSums:
+    """The sums of counts over domains, which follow the counts until the domains change. version: of the domains."""
+
+    domains: Domains
+    version: int
+    by_domain: Numbers
+
+    @staticmethod
+    def of(domains: Domains, counts: Numbers) -> "DomainSums":
+        """Of these counts, by node number."""
+        return DomainSums(domains, domains.version, domains.sums(counts))
+
+    def are_of(self, domains: Domains) -> bool:
+        """Whether they are of these domains as they are now."""
+        return self.domains is domains and self.version == domains.version
+
+    def add(self, number: int, count: int) -> None:
+        """So many more are on the node."""
+        if self.version == self.domains.version and (position := self.domains.of_nodes[number]) >= 0:
+            self.by_domain[position] += count
+
+
+class Topology:
+    """The labels of nodes by number, and the domains that were asked for. size: more than any node number.
+
+    version: changes with every label of a node.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.version = 0
+        self._labels: dict[int, Labels] = {}
+        self._domains: dict[str, Domains] = {}
+        self._size = size
+
+    def set_node(self, number: int, node: Node) -> None:
+        """The node has this number, which is below the size, and may have changed."""
+        if self._labels.get(number) != node.labels:
+            self._labels[number] = node.labels
+            self.version += 1
+            for key, domains in self._domains.items():
+                _put(domains, key, number, node.labels)
+
+    def remove_node(self, number: int) -> None:
+        """No node has this number any more."""
+        if self._labels.pop(number, None) is not None:
+            self.version += 1
+            for key, domains in self._domains.items():
+                _put(domains, key, number, {})
+
+    def domains(self, key: str) -> Domains:
+        """The domains of the label key. Cost: O(nodes) when it is asked for first."""
+        found = self._domains.get(key)
+        if found is None or found.number > 2 * self._size:
+            self.version += found is not None
+            found = self._domains[key] = Domains(np.full(self._size, NOWHERE, np.int64))
+            for number, labels in self._labels.items():
+                _put(found, key, number, labels)
+        return found
+
+    def grow(self, size: int) -> None:
+        """Make room for node numbers below this."""
+        for domains in self._domains.values():
+            domains.of_nodes = np.pad(domains.of_nodes, (0, size - self._size), constant_values=NOWHERE)
+            domains.version += 1
+        self._size = size
+        self.version += 1
+
+
+def _put(domains: Domains, key: str, number: int, labels: Labels) -> None:
+    value = labels.get(key)
+    position = NOWHERE if value is None else domains.positions.setdefault(value, len(domains.positions))
+    if domains.of_nodes[number] != position:
+        domains.of_nodes[number] = position
+        domains.version += 1

@@ -1,0 +1,1 @@
+"""Synthetic fleets and workloads: objects of any number, drawn from a seed, the same on every machine."""

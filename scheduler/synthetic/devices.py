@@ -1,0 +1,169 @@
+"""Devices of a node, as drivers would publish them.
+
+Device number i of a node is behind PCIe root i // 2; the first half of the devices is on NUMA node 0, the rest on 1.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from scheduler.synthetic.mig import A100_40GB, H100_80GB, Partitioning
+
+Json = dict[str, Any]  # an object of the API, or a part of one
+
+GPU_DRIVER = "gpu.example.com"
+NIC_DRIVER = "nic.example.com"
+NUMA_NODE = "resource.kubernetes.io/numaNode"
+PCIE_ROOT = "resource.kubernetes.io/pcieRoot"
+
+_DEVICES_OF_ROOT = 2
+
+
+@dataclass(frozen=True, slots=True)
+class GpuModel:
+    """A model of GPUs. partitioning: for a GPU that can be cut."""
+
+    product: str
+    architecture: str
+    compute_capability: str
+    memory_gi: int
+    partitioning: Partitioning
+
+
+A100 = GpuModel("A100-SXM4-40GB", "Ampere", "8.0.0", 40, A100_40GB)
+H100 = GpuModel("H100-SXM5-80GB", "Hopper", "9.0.0", 80, H100_80GB)
+MODELS = (A100, H100)
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedDevices:
+    """What a driver publishes on a node. counter_sets: what the devices are cut from."""
+
+    driver: str
+    devices: Sequence[Json]
+    counter_sets: Sequence[Json] = field(default=())
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """The node of the devices. number: of devices of a kind. driver_version: of its GPUs."""
+
+    name: str
+    number: int
+    driver_version: str
+
+
+def whole_gpus(host: Host, model: GpuModel) -> PublishedDevices:
+    """GPUs that one claim each has."""
+    return PublishedDevices(GPU_DRIVER, [_gpu(host, index, model, "gpu") for index in range(host.number)])
+
+
+def shared_gpus(host: Host, model: GpuModel) -> PublishedDevices:
+    """GPUs that several claims share, by memory and compute."""
+    capacity = {
+        "memory": {"value": f"{model.memory_gi}Gi", "requestPolicy": _range("4Gi", "1Gi")},
+        "compute": {"value": "100", "requestPolicy": {"default": "10", "validValues": _TENTHS}},
+    }
+    sharing = {"allowMultipleAllocations": True, "capacity": capacity}
+    return PublishedDevices(GPU_DRIVER, [{**_gpu(host, i, model, "shared-gpu"), **sharing} for i in range(host.number)])
+
+
+def partitioned_gpus(host: Host, model: GpuModel) -> PublishedDevices:
+    """GPUs that can be cut by MIG: the whole ones, and each partition at each place; a counter set for each GPU."""
+    devices = [device for index in range(host.number) for device in _partitions(host, index, model)]
+    whole = _counters(model.partitioning.whole)
+    sets = [{"name": f"gpu-{index}", "counters": whole} for index in range(host.number)]
+    return PublishedDevices(GPU_DRIVER, devices, sets)
+
+
+def whole_nics(host: Host) -> PublishedDevices:
+    """A NIC beside each GPU; every second has RDMA, that is one behind each PCIe root."""
+    return PublishedDevices(NIC_DRIVER, [_nic(host, index, "nic") for index in range(host.number)])
+
+
+def shared_nics(host: Host) -> PublishedDevices:
+    """NICs that several claims share, by bandwidth in bits per second."""
+    capacity = {"bandwidth": {"value": "400G", "requestPolicy": _range("1G", "1G")}}
+    sharing = {"allowMultipleAllocations": True, "capacity": capacity}
+    return PublishedDevices(
+        NIC_DRIVER, [{**_nic(host, index, "shared-nic"), **sharing} for index in range(host.number)]
+    )
+
+
+_TENTHS = [str(10 * number) for number in range(1, 11)]
+
+
+def _range(default: str, step: str) -> Json:
+    return {"default": default, "validRange": {"min": step, "step": step}}
+
+
+def _gpu(host: Host, index: int, model: GpuModel, type_: str) -> Json:
+    attributes = {
+        "type": {"string": type_},
+        "index": {"int": index},
+        "uuid": {"string": _uuid(host, index)},
+        **_model_attributes(model),
+        "driverVersion": {"version": host.driver_version},
+        **_place(host, index),
+    }
+    return {"name": f"gpu-{index}", "attributes": attributes, "capacity": {"memory": _amount(model.memory_gi)}}
+
+
+def _partitions(host: Host, index: int, model: GpuModel) -> Iterator[Json]:
+    partitioning = model.partitioning
+    set_ = f"gpu-{index}"
+    yield {**_gpu(host, index, model, "gpu"), "consumesCounters": _consumes(set_, partitioning.whole)}
+    common = {
+        "type": {"string": "mig"},
+        "parentUUID": {"string": _uuid(host, index)},
+        **_model_attributes(model),
+        "driverVersion": {"version": host.driver_version},
+        **_place(host, index),
+    }
+    for profile, place in partitioning.partitions():
+        yield {
+            "name": f"gpu-{index}-mig-{profile.label}-{place}",
+            "attributes": {**common, "profile": {"string": profile.name}},
+            "capacity": {"memory": _amount(profile.memory * partitioning.slice_gi)},
+            "consumesCounters": _consumes(set_, profile.counters(place, partitioning.slice_gi)),
+        }
+
+
+def _nic(host: Host, index: int, type_: str) -> Json:
+    attributes = {
+        "type": {"string": type_},
+        "interface": {"string": f"eth{index + 1}"},
+        "rdma": {"bool": index % _DEVICES_OF_ROOT == 0},
+        "speedGbps": {"int": 400},
+        **_place(host, index),
+    }
+    return {"name": f"nic-{index}", "attributes": attributes}
+
+
+def _model_attributes(model: GpuModel) -> Json:
+    return {
+        "productName": {"string": model.product},
+        "architecture": {"string": model.architecture},
+        "cudaComputeCapability": {"version": model.compute_capability},
+    }
+
+
+def _place(host: Host, index: int) -> Json:
+    numa, root = index * 2 // host.number, index // _DEVICES_OF_ROOT
+    return {NUMA_NODE: {"int": numa}, PCIE_ROOT: {"string": f"pci0000:{root:02x}"}}
+
+
+def _uuid(host: Host, index: int) -> str:
+    return f"GPU-{host.name}-{index}"
+
+
+def _amount(gi: int) -> Json:
+    return {"value": f"{gi}Gi"}
+
+
+def _consumes(counter_set: str, amounts: Mapping[str, str]) -> list[Json]:
+    return [{"counterSet": counter_set, "counters": _counters(amounts)}]
+
+
+def _counters(amounts: Mapping[str, str]) -> Json:
+    return {name: {"value": amount} for name, amount in amounts.items()}

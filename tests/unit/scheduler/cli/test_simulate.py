@@ -1,0 +1,352 @@
+"""`dra simulate`: what a person sees of it, and what is said of input that cannot be used."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scheduler.cli import scenarios
+from scheduler.simulation.result import Distribution, Measured, Scenario, SimulationResult, result_of
+from tests.unit.scheduler.cli.command import Run, dra, saved
+from tests.unit.scheduler.manifests import Json, a_claim, a_cluster, a_node, a_pod, a_slice, an_allocated_claim
+
+
+def a_trace(folder: Path, *lines: Any, name: str = "trace.jsonl") -> Path:
+    path = folder / name
+    path.write_text("".join(f"{line if isinstance(line, str) else json.dumps(line)}\n" for line in lines))
+    return path
+
+
+def an_arrival(time: float, name: str, **fields: Any) -> Json:
+    return {"time": time, "pod": a_pod(name, template="one"), **fields}
+
+
+def result(run: Run) -> SimulationResult:
+    assert run.code == 0, run.err
+    return result_of(run.out)
+
+
+def findings(found: SimulationResult) -> list[Scenario]:
+    """All but what was measured."""
+    return [replace(one, measured=Measured(0.0, Distribution())) for one in found.scenarios]
+
+
+def only(run: Run) -> Scenario:
+    (scenario,) = result(run).scenarios
+    return scenario
+
+
+def simulate(folder: Path, objects: Sequence[Json], *options: str | Path) -> Run:
+    return dra("simulate", saved(folder, *objects), "-o", "json", *options)
+
+
+def explained(scenario: Scenario) -> list[str]:
+    return [f"{one.time_s:g} {one.pod.removeprefix('default/')} {one.node or one.reason}" for one in scenario.explained]
+
+
+def test_pods_that_wait_are_placed_one_after_the_other_by_each_policy(tmp_path: Path) -> None:
+    pods = [a_pod(name, template="one") for name in "abcde"]
+    run = dra("simulate", saved(tmp_path, *a_cluster("n1", "n2"), *pods), "--policy", "pack", "--policy", "spread")
+    assert run.code == 0
+    header, pack, spread, _, shapes, shape = run.out.splitlines()
+    assert header.split()[:4] == ["POLICY", "ARRIVED", "PLACED", "WAITING"]
+    assert pack.split()[:5] == ["pack", "5", "4", "1", "100.00"]
+    assert spread.split()[:5] == ["spread", "5", "4", "1", "100.00"]
+    assert shapes.split()[-2:] == ["pack", "spread"]
+    assert shape.split() == ["1", "gpu", "5", "80.00", "80.00"]
+
+
+def test_every_arrival_ends_up_in_one_place_and_the_same_input_gives_the_same_document(tmp_path: Path) -> None:
+    objects = [*a_cluster("n1", "n2"), *(a_pod(f"p{n}", template="one") for n in range(9))]
+    options = ("--inflate", "400", "--arrivals", "poisson:1.1", "--durations", "exp:30", "--seeds", "1-2")
+    first, again = (result(simulate(tmp_path, objects, *options)) for _ in range(2))
+    assert findings(first) == findings(again)
+    assert first.scenarios[0].by_time != first.scenarios[1].by_time
+    for scenario in first.scenarios:
+        one = scenario.summary
+        assert one.arrivals == 16
+        assert one.arrivals == one.ended + one.running + one.waiting + one.refused + one.failed + one.withdrawn
+        assert (one.placed, one.ended) == (16, 16)
+        assert sum(shape.arrivals for shape in one.shapes) == 16
+        assert scenario.by_time.time_s[-1] == pytest.approx(one.end_s, abs=0.01)
+
+
+def test_a_trace_tells_what_happens(tmp_path: Path) -> None:
+    """A pod with a duration, a copy with an end, a deletion, a node that is drained, and a driver that is late."""
+    late = a_slice(node="n2", count=1)
+    trace = a_trace(
+        tmp_path,
+        an_arrival(0, "first", duration=100),
+        {"time": 1, "like": "first", "name": "second", "end": 301},
+        "",
+        {"time": 2, "like": "default/first", "name": "third"},
+        {"time": 60, "apply": late},
+        {"time": 80, "delete": "third"},
+        {"time": 200, "change": "drain:n1"},
+    )
+    objects = [*a_cluster("n1", count=1), a_node("n2")]
+    pods = [option for name in ("first", "second", "third") for option in ("--explain", name)]
+    scenario = only(simulate(tmp_path, objects, "--trace", trace, *pods))
+    lines = explained(scenario)
+    assert lines[0] == "0 first n1"
+    assert lines[1].startswith("1 second 0/2 nodes are available")
+    assert lines[2].startswith("2 third 0/2 nodes are available")
+    assert lines[3] == "60 second n2"
+    assert scenario.summary.withdrawn == 1
+    assert scenario.summary.ended == 2
+    assert scenario.summary.end_s == 360
+    assert scenario.summary.waiting_s.max == 59
+
+
+def test_pods_of_a_node_that_fails_are_evicted_and_start_anew(tmp_path: Path) -> None:
+    trace = a_trace(
+        tmp_path,
+        an_arrival(0, "first", duration=100),
+        {"time": 50, "change": "fail:n1"},
+        {"time": 70, "change": "recover:n1"},
+    )
+    scenario = only(simulate(tmp_path, a_cluster("n1", count=1), "--trace", trace, "--explain", "first"))
+    assert [line.split()[0] for line in explained(scenario)] == ["0", "50", "70"]
+    assert scenario.summary.evictions == 1
+    assert scenario.summary.end_s == 170
+
+
+def test_bound_pods_of_the_input_can_be_evicted_and_deleted(tmp_path: Path) -> None:
+    user = {"resource": "pods", "name": "old", "uid": "u"}
+    held = an_allocated_claim("held", "gpu-0", node="n1", reserved_for=[user])
+    old = a_pod("old", claim="held", nodeName="n1", metadata={"uid": "u"})
+    trace = a_trace(
+        tmp_path, {"time": 5, "change": "drain:n1"}, {"time": 9, "delete": "old"}, an_arrival(10, "new", duration=1)
+    )
+    objects = [*a_cluster("n1", "n2", count=1), held, old]
+    scenario = only(simulate(tmp_path, objects, "--trace", trace, "--explain", "old", "--explain", "new"))
+    assert explained(scenario) == ["5 old n2", "10 new n2"]
+    assert scenario.fleet.pods == 1
+
+
+def test_a_dump_is_its_own_trace(tmp_path: Path) -> None:
+    """Pods that have finished are placed again when they were created, for as long as they ran."""
+    ran = {"state": {"terminated": {"finishedAt": "2026-01-01T00:01:40Z"}}}
+    scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-01-01T00:00:10Z"}
+    done = a_pod(
+        "done",
+        template="one",
+        metadata={"creationTimestamp": "2026-01-01T00:00:00Z"},
+        status={"phase": "Succeeded", "conditions": [scheduled], "containerStatuses": [{"name": "c", **ran}]},
+        nodeName="n1",
+    )
+    waits = a_pod("waits", template="one", metadata={"creationTimestamp": "2026-01-01T00:00:30Z"})
+    unknown = a_pod("unknown", template="one")
+    objects = [*a_cluster("n1", count=1), done, waits, unknown]
+    run = simulate(tmp_path, objects, "--trace", "dump", "--explain", "done", "--explain", "waits")
+    lines = explained(only(run))
+    assert lines[0] == "0 done n1"
+    assert lines[-1] == "90 waits n1"
+    assert "1 pods without a metadata.creationTimestamp are left out" in run.err
+
+
+def test_what_ifs_run_beside_the_fleet_as_it_is(tmp_path: Path) -> None:
+    objects = [*a_cluster("n1", count=1), *(a_pod(name, template="one") for name in "ab")]
+    found = result(simulate(tmp_path, objects, "--set", "add:n1:1", "--set", "taint:n1:k=v:NoSchedule"))
+    assert [(one.parameters, one.summary.placed) for one in found.scenarios] == [
+        ({}, 1),
+        ({"set": "add:n1:1"}, 2),
+        ({"set": "taint:n1:k=v:NoSchedule"}, 0),
+    ]
+    other = saved(tmp_path, a_slice(node="n1", count=2), name="other.yaml")
+    found = result(simulate(tmp_path, objects, "--set", str(other)))
+    assert [one.summary.placed for one in found.scenarios] == [1, 2]
+
+
+def test_an_overlay_of_allocate_takes_the_same_changes(tmp_path: Path) -> None:
+    user = {"resource": "pods", "name": "old", "uid": "u"}
+    held = an_allocated_claim("held", "gpu-0", node="n1", reserved_for=[user])
+    old = a_pod("old", claim="held", nodeName="n1", metadata={"uid": "u"})
+    path = saved(tmp_path, *a_cluster("n1", "n2", count=1), held, old)
+    run = dra("allocate", path, "--overlay", "drain:n1", "-o", "json")
+    assert run.code == 0
+    (pod,) = [one for one in json.loads(run.out)["items"] if one["kind"] == "Pod"]
+    assert pod["spec"]["nodeName"] == "n2"
+    run = dra("allocate", path, "--overlay", "drain:n3")
+    assert (run.code, run.err) == (2, "dra: --overlay node 'n3' is not there\n")
+
+
+def test_the_fleet_is_scaled_by_leaving_out_nodes_or_copying_them(tmp_path: Path) -> None:
+    objects = [*a_cluster("n1", "n2"), a_pod(template="one")]
+    found = result(simulate(tmp_path, objects, "--nodes-scale", "0.5", "--nodes-scale", "1.5", "--nodes-scale", "2"))
+    assert [(one.parameters, one.fleet.nodes, one.fleet.units) for one in found.scenarios] == [
+        ({"nodes-scale": "0.5"}, 1, 2),
+        ({"nodes-scale": "1.5"}, 3, 6),
+        ({"nodes-scale": "2"}, 4, 8),
+    ]
+
+
+def test_time_is_scaled_but_durations_are_not(tmp_path: Path) -> None:
+    trace = a_trace(tmp_path, an_arrival(0, "a", duration=10), an_arrival(100, "b", duration=10))
+    found = result(simulate(tmp_path, a_cluster("n1"), "--trace", trace, "--time-scale", "1", "--time-scale", "0.1"))
+    assert [one.summary.end_s for one in found.scenarios] == [110, 20]
+
+
+def test_arrivals_follow_the_order_of_a_file_and_so_do_equal_nodes(tmp_path: Path) -> None:
+    objects = [*a_cluster("n1", "n2", count=1), *(a_pod(name, template="one") for name in "abc")]
+    order = a_trace(tmp_path, {"seed": 7, "pods": [2, 0, 2], "nodes": [1, 0]}, name="order.jsonl")
+    options = ("--arrivals", f"order:{order}", "--seeds", "7", "--no-scores", "--explain", "c", "--explain", "a")
+    scenario = only(simulate(tmp_path, objects, *options))
+    assert explained(scenario) == ["0 c n2", "1 a n1"]
+    assert scenario.summary.arrivals == 3
+    assert scenario.summary.waiting == 1
+
+
+def test_copies_of_a_pod_have_claims_of_their_own(tmp_path: Path) -> None:
+    objects = [*a_cluster("n1"), a_claim("own"), a_pod("a", claim="own")]
+    order = a_trace(tmp_path, {"seed": 42, "pods": [0, 0, 0]}, name="order.jsonl")
+    scenario = only(simulate(tmp_path, objects, "--arrivals", f"order:{order}"))
+    assert (scenario.summary.placed, scenario.summary.waiting) == (2, 1)
+    assert scenario.summary.allocated_percent == 100
+
+
+def test_without_retries_a_refused_pod_is_given_up(tmp_path: Path) -> None:
+    trace = a_trace(tmp_path, an_arrival(0, "a", duration=10), an_arrival(1, "b", duration=10))
+    scenario = only(simulate(tmp_path, a_cluster("n1", count=1), "--trace", trace, "--no-retries"))
+    assert (scenario.summary.placed, scenario.summary.refused, scenario.summary.refusals) == (1, 1, {"devices": 1})
+
+
+def test_a_run_is_compared_with_a_recorded_one(tmp_path: Path) -> None:
+    path = saved(tmp_path, *a_cluster("n1", "n2"), *(a_pod(name, template="one") for name in "abcde"))
+    recorded = tmp_path / "recorded.csv"
+    recorded.write_text(dra("simulate", path, "-o", "csv").out)
+    assert recorded.read_text().splitlines()[0].startswith("metric,policy,seed,parameters,0,1,")
+    run = dra("simulate", path, "--compare", recorded)
+    assert (run.code, run.err) == (0, "3 curves equal, 0 differ\n")
+    lines = [line for line in recorded.read_text().splitlines() if not line.startswith("fragmentation")]
+    other = tmp_path / "recorded-allocation.csv"
+    other.write_text("\n".join(line.partition(",")[2].replace("100.0", "99.0") for line in lines))
+    run = dra("simulate", path, "--compare", other)
+    assert run.code == 1
+    assert run.err.splitlines() == [
+        "first-fit 42 allocation: 2 of 5 columns differ, first 100: 100.0, recorded 99.0",
+        "0 curves equal, 1 differ",
+    ]
+    run = dra("simulate", path, "--compare", recorded, "--compare", other)
+    assert (run.code, run.err.splitlines()[-1]) == (1, "3 curves equal, 1 differ")
+    run = dra("simulate", path, "--seeds", "1", "--compare", recorded)
+    assert (run.code, run.err) == (2, f"dra: {recorded}: holds no row of these policies, seeds and parameters\n")
+
+
+def test_scenarios_that_have_finished_are_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    objects = [*a_cluster("n1"), *(a_pod(name, template="one") for name in "abc")]
+    folder = tmp_path / "results"
+    options = ("--output", folder, "--policy", "pack")
+    first = result(simulate(tmp_path, objects, *options, "--seeds", "1"))
+    run = simulate(tmp_path, objects, *options, "--seeds", "1-2")
+    assert (run.code, run.err) == (2, f"dra: {folder}: holds a run already: --resume goes on with it\n")
+    ran: list[int] = []
+    real = scenarios.run_case
+
+    def counted(plan: scenarios.Plan, case: scenarios.Case, *rest: Any) -> Scenario:
+        ran.append(case.seed)
+        return real(plan, case, *rest)
+
+    monkeypatch.setattr(scenarios, "run_case", counted)
+    again = result(simulate(tmp_path, objects, *options, "--seeds", "1-2", "--resume"))
+    assert ran == [2]
+    assert again.scenarios[0] == first.scenarios[0]
+    run = simulate(tmp_path, objects[:-1], *options, "--resume")
+    assert (run.code, run.err) == (2, f"dra: {folder}: holds another run: files differ\n")
+
+
+def test_an_interrupted_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    objects = [*a_cluster("n1"), a_pod(template="one")]
+    real = scenarios.run_case
+
+    def interrupted(plan: scenarios.Plan, case: scenarios.Case, *rest: Any) -> Scenario:
+        if case.seed == 2:
+            raise KeyboardInterrupt
+        return real(plan, case, *rest)
+
+    options = ("--output", tmp_path / "results", "--seeds", "1-3")
+    with monkeypatch.context() as patch:
+        patch.setattr(scenarios, "run_case", interrupted)
+        run = simulate(tmp_path, objects, *options)
+    assert run.code == 130
+    assert run.err == f"interrupted: what has finished is in {tmp_path / 'results'}; --resume goes on\n"
+    assert [one.seed for one in result(simulate(tmp_path, objects, *options, "--resume")).scenarios] == [1, 2, 3]
+
+
+def test_processes_give_what_one_gives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    objects = [*a_cluster("n1"), *(a_pod(name, template="one") for name in "abc")]
+    options = ("--policy", "pack", "--policy", "spread", "--arrivals", "poisson:0.9", "--durations", "exp:10")
+    alone = result(simulate(tmp_path, objects, *options))
+    monkeypatch.setattr(scenarios, "FEW", 0)
+    together = result(simulate(tmp_path, objects, *options, "--jobs", "2"))
+    assert findings(together) == findings(alone)
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("{", "is not JSON: "),
+        ([1], "a list of 1 entries is not an object"),
+        ({"time": 1}, "has none of the fields pod, like, delete, change, apply"),
+        ({"time": 1, "delete": "a", "change": "x"}, "has delete and change of the fields pod, "),
+        ({"delete": "a"}, "time: is required"),
+        ({"time": -1, "delete": "a"}, "time: -1 is not a number of seconds, 0 or more"),
+        ({"time": True, "delete": "a"}, "time: true is not a number of seconds, 0 or more"),
+        (an_arrival(1, "b", duration="x"), 'duration: "x" is not a number of seconds, 0 or more'),
+        (an_arrival(5, "b", end=4), "end: 4 is before the time 5"),
+        (an_arrival(5, "b", end=7, duration=2), "end: stands beside duration: one of them says when the pod ends"),
+        (an_arrival(5, "b", durations=2), "durations: is no field of a line with pod; did you mean duration?"),
+        ({"time": 1, "pod": 3}, "pod: 3 is not an object"),
+        ({"time": 1, "pod": a_pod("B")}, "pod: Pod default/B: metadata.name: must be a DNS subdomain: "),
+        ({"time": 1, "pod": a_node()}, "pod: is not a Pod"),
+        ({"time": 1, "pod": a_pod("b", nodeName="n1")}, 'pod.spec.nodeName: "n1": a pod that arrives has no node yet'),
+        (an_arrival(1, "a"), 'pod.metadata.name: "default/a" is the name of another pod'),
+        ({"time": 1, "like": "c", "name": "d"}, 'like: pod "default/c" is neither in the input nor in the trace'),
+        ({"time": 1, "like": "a"}, "name: is required"),
+        ({"time": 1, "delete": ""}, 'delete: "" is not text'),
+        ({"time": 1, "change": "drop:n1"}, "change: 'drop:n1': 'drop' is not among drain, cordon, "),
+        ({"time": 1, "change": "drain:n7"}, "change: node 'n7' is not there"),
+        ({"time": 1, "change": "add:n1:0"}, "change: count '0' is not a whole number from 1 to 1000000"),
+        ({"time": 1, "change": "taint:n1:k"}, "change: taint 'k' is not KEY=VALUE:EFFECT or KEY:EFFECT"),
+        ({"time": 1, "change": "taint:n1:k:No"}, "change: effect 'No' is not one of NoSchedule, PreferNoSchedule, "),
+        ({"time": 1, "change": "remove:pod/a"}, "change: 'pod/a' is neither node/NAME nor resourceslice/NAME"),
+        ({"time": 1, "apply": a_pod("b")}, "apply: Pod is not a Node, ResourceSlice, DeviceClass or DeviceTaintRule"),
+        ({"time": 1, "apply": a_node("N")}, "apply: Node N: metadata.name: must be a DNS subdomain: "),
+    ],
+)
+def test_an_error_of_a_trace_names_file_line_field_and_value(tmp_path: Path, line: Any, problem: str) -> None:
+    trace = a_trace(tmp_path, an_arrival(0, "a"), line)
+    run = simulate(tmp_path, a_cluster("n1"), "--trace", trace)
+    assert run.code == 2
+    assert run.err.startswith(f"dra: {trace}, line 2: {problem}"), run.err
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (("--seeds", "x"), "'x' is neither a whole number nor a range such as 42-51"),
+        (("--seeds", "5-2"), "'5-2' is empty, or more than 10000 seeds"),
+        (("--arrivals", "poisson:0"), "'poisson:0': the load '0' is not a number above 0"),
+        (("--arrivals", "order:"), "'order:' is not one of trace, poisson:LOAD, order:FILE"),
+        (("--durations", "3"), "'3' is not one of trace, exp:SECONDS, none"),
+        (("--inflate", "nan"), "'nan' is not a number above 0"),
+        (("--policy", "firstfit"), "'firstfit' is not among the policies: "),
+        (("--resume",), "dra: --resume needs --output DIR"),
+        (("--arrivals", "poisson:1"), "dra: pod default/a has no duration, which Poisson arrivals need"),
+        (("--explain", "aa"), "dra: pod default/aa is neither in the input nor in the trace; did you mean default/a?"),
+        (("--set", "drain:n2"), "dra: --set node 'n2' is not there"),
+        (("--trace", "none.jsonl"), "dra: none.jsonl: cannot be read: No such file or directory"),
+        (("--trace", "dump"), "dra: no pod of the input has a metadata.creationTimestamp: it holds no trace"),
+        (("--compare", "none.csv"), "dra: none.csv: cannot be read: No such file or directory"),
+        (("--arrivals", "order:none.jsonl"), "dra: none.jsonl: cannot be read: No such file or directory"),
+    ],
+)
+def test_an_option_that_cannot_be_used_is_told_with_its_value(
+    tmp_path: Path, options: Sequence[str], problem: str
+) -> None:
+    run = simulate(tmp_path, [*a_cluster("n1"), a_pod("a", template="one")], *options)
+    assert run.code == 2
+    assert problem in run.err

@@ -1,0 +1,96 @@
+"""The names of the house: a file and a class are found by their names alone, and no name needs a private dictionary."""
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+SOURCES = {
+    str(path.relative_to(ROOT)): ast.parse(path.read_text())
+    for package in ("cel", "allocator", "scheduler")
+    for path in sorted((ROOT / package).rglob("*.py"))
+}
+
+SAME_ROLE = {
+    *("program", "configuration", "metrics"),  # of each program for a cluster
+    *("contract", "errors"),  # of each room
+    *("allocate",),  # the function, and the subcommand that calls it
+    *("device", "quantity", "semver"),  # the value, and how the API or CEL spells it
+    *("admin_access", "extended_resources", "node_affinity", "node_allocatable_resources"),  # the same in Kubernetes
+    *("volume_binding",),  # the plugin's filter, and its step of an attempt
+}
+"""Names that several rooms share because they mean the same there (docs/architecture.md)."""
+
+PRIVATE = re.compile(
+    r"(lens|serial|piece|part|body|bodies|content|base|settle|settled|turn|verdict|patience|contention|mirror|observed"
+    r"|hollow|tell|told)s?"
+)
+"""Words that mean nothing in particular, or nothing outside of this project (docs/glossary.md)."""
+
+OF_THE_FIELD = {
+    ("scheduler/client/", "body content"),  # of an HTTP message
+    ("scheduler/extender/", "body"),
+    ("scheduler/guard/", "body"),
+    ("scheduler/cache/decoding.py", "body"),
+    ("scheduler/reporting/event_recorder.py", "body content"),
+    ("scheduler/runtime/server.py", "body"),
+    ("scheduler/input/documents.py", "content"),  # of a file
+    ("scheduler/runtime/self_signed.py", "content"),
+    ("scheduler/cli/scenarios.py", "content"),
+    ("scheduler/kube_scheduler/configuration.py", "content contention"),  # contentType, enableContentionProfiling
+    ("allocator/api/device_status.py", "observed"),  # observedGeneration
+    ("scheduler/core_v1/pod_status.py", "observed"),
+    ("scheduler/offline/pod_explanation.py", "verdict"),  # of `dra explain`
+    ("scheduler/output/explanation_json.py", "verdict"),
+    ("scheduler/output/explanation_text.py", "verdict"),
+    ("scheduler/output/markup.py", "body"),  # of a page
+    ("cel/ext/cidr.py", "base"),  # of a network
+    ("cel/ext/format.py", "base"),  # base64
+}
+"""Files and rooms in which such a word is the usual one."""
+
+
+def test_files_of_one_name_mean_the_same() -> None:
+    rooms = defaultdict(list)
+    for path in SOURCES:
+        rooms[Path(path).stem].append(path)
+    shared = {name: paths for name, paths in rooms.items() if len(paths) > 1 and name != "__init__"}
+    assert {name: paths for name, paths in shared.items() if name not in SAME_ROLE} == {}
+    assert shared.keys() == SAME_ROLE, "names that are no longer shared"
+
+
+def test_no_two_classes_have_one_name() -> None:
+    places = defaultdict(list)
+    for path, tree in SOURCES.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                places[node.name.lstrip("_")].append(f"{path}:{node.lineno}")
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
+def test_names_have_no_private_words() -> None:
+    found = [
+        (path, line, name)
+        for path, tree in SOURCES.items()
+        for line, name in _names(tree)
+        for word in re.findall(r"[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])", name)
+        if PRIVATE.fullmatch(word.lower()) and not _is_usual(path, word.lower())
+    ]
+    assert found == []
+
+
+def _is_usual(path: str, word: str) -> bool:
+    return any(path.startswith(place) and word.rstrip("s") in words.split() for place, words in OF_THE_FIELD)
+
+
+def _names(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """What a file defines: classes, functions with their parameters, and typed fields."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node.lineno, node.name
+        elif isinstance(node, ast.arg):
+            yield node.lineno, node.arg
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            yield node.lineno, node.target.id
