@@ -49,7 +49,7 @@ class TypedMemo:
         return value
 
     def forget(self, key: Key[Value]) -> None:
-        """Let the value of the key be made anew."""
+        """Forget the value of the key; it is computed again when needed."""
         self._values.pop(key, None)
         self._before.pop(key, None)
 

@@ -48,7 +48,7 @@ def build_reach(
     all_nodes: bool | None,
     per_device: bool | None = None,
 ) -> Reach:
-    """The fields as the reference looks at them: a name goes before the others, all nodes before a selector."""
+    """The fields in the order of the reference: a name takes precedence, then all nodes, then a selector."""
     if node_name or selector is None:
         return _shared(node_name or "", bool(all_nodes and not node_name), bool(per_device))
     return Reach("", build_node_selector(selector), bool(all_nodes), bool(per_device))

@@ -56,7 +56,7 @@ def labels_match(wanted: Mapping[str, str], labels: Mapping[str, str]) -> bool:
 
 
 def all_hold(requirements: Iterable[Requirement], labels: Mapping[str, str]) -> bool:
-    """True if the labels satisfy all requirements; one that makes no sense is not satisfied."""
+    """True if the labels satisfy all requirements; one that is invalid is not satisfied."""
     return all(_holds(requirement, labels) for requirement in requirements)
 
 

@@ -1,7 +1,7 @@
 """Selectors to masks: which devices of a slice an expression accepts, and on which it fails.
 
 Nodes and pods share slices, so an expression is evaluated once for each slice, and within a slice once for devices
-that agree in what it reads. Errors are a second mask: they matter only if the search comes to such a device, and
+that agree in what it reads. Errors are a second mask: they matter only if the search reaches such a device, and
 are worded only then.
 Source: KEP-4381, CEL selectors.
 """

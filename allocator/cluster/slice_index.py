@@ -1,6 +1,6 @@
 """The published slices by node and by pool, kept up to date slice by slice.
 
-Whoever changes it notifies those who remember results about a slice (`Fleet` does), and changes a
+Code that changes it notifies those who remember results about a slice (`Fleet` does), and changes a
 `copy` where others look at it too.
 """
 

@@ -1,6 +1,6 @@
 """The allocator, called again and again for one node with one thing changed: every remedy was tried.
 
-All calls share one budget of steps; it is spent only if somebody asks for an explanation.
+All calls share one budget of steps; it is spent only for an explanation.
 """
 
 from collections.abc import Mapping, Sequence

@@ -100,7 +100,7 @@ class Feature:
         return ()
 
     def failures(self, attempt: NodeAttempt, alternative: Alternative) -> Mapping[int, str]:
-        """Devices that cannot be decided, whatever is in use, with the reason; coming to one ends the attempt."""
+        """Devices that cannot be decided, whatever is in use, with the reason; reaching one ends the attempt."""
         return {}
 
     def rule(self, attempt: NodeAttempt) -> Rule | None:

@@ -72,7 +72,7 @@ class AnswerCache:
         return self._nodes.groups.changes
 
     def _drop_outdated(self) -> None:
-        """Forget all answers if fingerprints were assigned anew, and those of groups that cannot catch up any more."""
+        """Forget all answers if fingerprints were reassigned, and those of groups that cannot catch up any more."""
         if self._renumbered != self._nodes.renumbered:
             self._renumbered = self._nodes.renumbered
             self._by_question, self.kept, self._text, self._forgotten = {}, 0, 0, 0

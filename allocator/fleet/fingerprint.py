@@ -4,7 +4,7 @@ The fingerprint of a slice covers all of it but names, and that of a node the sl
 less than there is: to them many fingerprints look the same, and a `Projection` numbers what they see.
 
 Every field of the model counts, except those listed here with the reason: a feature may read any other. Fingerprints
-of what is gone are kept until they are too many (`is_bloated`); then all are assigned anew.
+of what is gone are kept until they are too many (`is_bloated`); then all are reassigned.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Sequence

@@ -220,7 +220,7 @@ class Fleet:
 
     @property
     def snapshot(self) -> Snapshot:
-        """The cluster as it is now, whatever happens later. Cost: O(slices), due when the next slice comes or goes."""
+        """The cluster as it is now, whatever happens later. Cost: O(slices), due with the next change of a slice."""
         self._nodes.refresh()
         return self._current.lend()
 

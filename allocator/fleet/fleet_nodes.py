@@ -41,7 +41,7 @@ class FleetNodes:
     """The nodes by number.
 
     all: as a mask. gathered: how often the pools of a node were gathered. renumbered: how often all fingerprints were
-    assigned anew; what was known by fingerprint is of no use then.
+    reassigned; what was known by fingerprint is of no use then.
     """
 
     def __init__(self, current: CurrentSnapshot) -> None:
@@ -155,7 +155,7 @@ class FleetNodes:
             self._regroup(number, node)
 
     def _renumber(self) -> None:
-        """Assign all fingerprints anew: most of them are of what is gone."""
+        """Reassign all fingerprints: most of them are of what is gone."""
         self.renumbered += 1
         self.fingerprints, self.groups = Fingerprints(), NodeGroups()
         for node in self._by_number.values():

@@ -7,7 +7,7 @@ from allocator.cluster.slice_index import Label
 from allocator.model import Node
 
 MOST_KEYS = 64
-"""Label keys that are indexed; beyond, the least recently used is indexed anew when it is needed."""
+"""Label keys that are indexed; beyond, the least recently used is indexed again when it is needed."""
 
 
 class NodeIndex:

@@ -30,7 +30,7 @@ def covers(constraint: Constraint, alternative: Alternative) -> bool:
 def lookup(device: Device, name: str) -> Attribute | None:
     """The attribute of that qualified name; the short name counts if the domain is the driver's.
 
-    The name as written in full goes before the short one. Source: KEP-4381, matchAttribute.
+    The name as written in full takes precedence over the short one. Source: KEP-4381, matchAttribute.
     """
     if (exact := device.attributes.get(name)) is not None:
         return exact

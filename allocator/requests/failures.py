@@ -1,4 +1,4 @@
-"""Why a device cannot be decided: made into words when the search comes to it, and not before."""
+"""Why a device cannot be decided: made into words when the search reaches it, and not before."""
 
 from allocator.cluster.node_affinity import InvalidNodeSelector, reaches
 from allocator.cluster.selectors import selectors_of

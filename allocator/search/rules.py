@@ -48,7 +48,7 @@ class Stage:
 class Candidates:
     """One alternative of a request on one view, ready for the search.
 
-    mask: devices that pass every static rule. poison: devices of the mask that cannot be decided; coming to one ends
+    mask: devices that pass every static rule. poison: devices of the mask that cannot be decided; reaching one ends
     the attempt. forced: the devices that `All` has to get, in order, whether or not they are in the mask.
     need: devices to pick. rules: the dynamic ones that apply. stages: how `mask` came about.
     """

@@ -290,7 +290,7 @@ class Misfit(NamedTuple):
 
 
 def misfit(text: str, arguments: Sequence[Expr], types_: Mapping[Expr, Type]) -> Misfit | None:
-    """What is wrong with a literal format and the elements of its literal list, before any value is known."""
+    """The problems of a literal format and the elements of its literal list, before any value is known."""
     used = 0
     try:
         for part in parse(text):

@@ -16,7 +16,7 @@ _HEXADECIMAL: Final = re.compile("[0-9A-Fa-f]*")
 
 
 def fault_of(text: str) -> str:
-    """What is wrong with `text` as an address, which may have a zone; empty where nothing is."""
+    """The problems of `text` as an address, which may have a zone; empty where nothing is."""
     fault = _fault_of_address(text)
     return f"ParseAddr({quoted(text)}): {fault}" if fault else ""
 
@@ -78,7 +78,7 @@ def _fault_of_v6(text: str) -> str:
 
 
 def _fault_of_field(rest: str, digits: str, *, has_gap: bool, fields: int) -> str:
-    """What is wrong with the field that `rest` begins with, and with what follows it at once."""
+    """The problems of the field that `rest` begins with, and with what follows it at once."""
     if len(digits) > 4:
         return _at("each group must have 4 or less digits", rest)
     if not digits:
@@ -92,7 +92,7 @@ def _fault_of_field(rest: str, digits: str, *, has_gap: bool, fields: int) -> st
 
 
 def _fault_of_place(rest: str, *, has_gap: bool, fields: int) -> str:
-    """What is wrong with an IPv4 address after so many fields."""
+    """The problems of an IPv4 address after so many fields."""
     if not has_gap and fields != _FIELDS - 2:
         return _at("embedded IPv4 address must replace the final 2 fields of the address", rest)
     if fields > _FIELDS - 2:

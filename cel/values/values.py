@@ -27,7 +27,7 @@ _CHARACTERS_PER_ELEMENT: Final = 64
 
 @final
 class Uint(int):
-    """An unsigned 64-bit integer; arithmetic on it gives int, so results are wrapped anew after a range check."""
+    """An unsigned 64-bit integer; arithmetic on it gives int, so results are wrapped again after a range check."""
 
     __slots__ = ()
 

@@ -41,7 +41,7 @@ class Time:
 class Binder:
     """All that an attempt needs besides its decision. claims: the resource in the served version.
 
-    epoch: larger than that of every process before; set anew when this one is elected to write. process: a name that no
+    epoch: larger than that of every process before; set again when this one is elected. process: a name that no
     other process has, of whatever epoch; two may begin in the same moment, and count their attempts alike.
     binding_timeout_s: how long devices may take to become ready, and volumes to be bound.
     claim_locks: of the attempts of this process, at the claims that they reserve; each passes on what it has stored.

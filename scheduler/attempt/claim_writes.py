@@ -63,7 +63,7 @@ def intent_write(attempt: Attempt, check: Callable[[Claim], None]) -> Write:
 
 
 async def renew(binder: Binder, attempt: Attempt) -> None:
-    """Write the intent anew on all claims, for a pod whose version has moved. Raises AttemptEnded.
+    """Write the intent again on all claims, for a pod whose version has moved. Raises AttemptEnded.
 
     Whoever is about to take a claim from the pod has moved that version first: each of its writes to the claim comes
     before this one, which then finds what it did, or after it, and fails.

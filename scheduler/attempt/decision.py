@@ -92,7 +92,7 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Decide anew: things are not as they were when this was decided, or a call failed.
+    """Decide again: things are not as they were when this was decided, or a call failed.
 
     after_s: when, None for the queue's backoff. failed: devices whose binding failed, and may again. is_lost: another
     attempt was faster, and may well bind the pod.

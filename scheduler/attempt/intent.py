@@ -19,7 +19,7 @@ class Intent:
 
     scheduler: its name. epoch: of the process, from when it began to write: not smaller than those of all processes
     before it. process: which one it is of those that have begun at the same time. podUID, node: what the claim is for.
-    attempt: counts within the process. renewal: how often the attempt has written it anew, to see whether the claim is
+    attempt: counts within the process. renewal: how often the attempt has written it again, to see whether the claim is
     still its own; it is no part of the identity.
     """
 

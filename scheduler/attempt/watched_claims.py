@@ -24,7 +24,7 @@ class WatchedClaims:
         return await self._claims.store.reached(resource_version, timeout_s)
 
     async def catch_up(self) -> None:
-        """List the claims anew at a quorum and take in what is newer. Raises CallFailed."""
+        """List the claims again at a quorum and take in what is newer. Raises CallFailed."""
         await self._claims.catch_up()
 
     def rivals(self, claim: ClaimKey) -> Sequence[Rival]:

@@ -99,7 +99,7 @@ def _identity(raw: object) -> tuple[Key, str, int]:
 
 
 def _identity_error(raw: Mapping[str, Any]) -> str:
-    """What is wrong with the fields by which an object is known."""
+    """The problems of the fields by which an object is known."""
     metadata = raw.get("metadata")
     if not isinstance(metadata, dict):
         return str(FieldError("metadata", metadata, "must be an object"))

@@ -55,7 +55,7 @@ class WatchedClaim:
 
     @property
     def raw(self) -> dict[str, Any]:  # Any: fields that are passed on may hold anything
-        """The object, read anew each time: as text it takes a fifth of the memory, and no time of the collector."""
+        """The object, read again each time: as text it takes a fifth of the memory, and no time of the collector."""
         found = loads_leniently(self.data)
         assert isinstance(found, dict), found
         return found

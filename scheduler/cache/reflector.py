@@ -23,7 +23,7 @@ _LOG = logging.getLogger(__name__)
 class Reflector(Generic[T]):
     """One resource's watcher and the store that it fills. clock: seconds, that only go forward.
 
-    trouble: why the watch is down; empty while it works. is_outdated: changes were lost, and all is listed anew.
+    trouble: why the watch is down; empty while it works. is_outdated: changes were lost, and all is listed again.
     """
 
     def __init__(self, watcher: Watcher[T], clock: Callable[[], float]) -> None:

@@ -3,7 +3,7 @@
     Empty -- pages --> InitPage -- the last page --> InitList -- the watch is open --> Watching
     Empty -- the server lists by watch --> InitWatch -- the end of the list ----------> Watching
     Watching -- cut --> Cut -- the server's data are not older --> InitList (resumed where it was)
-    anywhere -- expired, or unreadable --> Empty (listed anew and swapped; until then the reported objects are outdated)
+    anywhere -- expired, or unreadable --> Empty (listed again and swapped; reported objects are outdated until then)
 
 `seen` is the newest reported resource version; a server never answers with less, unless its data were replaced by older
 ones: a watch from then on would stay silent. No call asks for resourceVersion=0, which an old cache may answer.

@@ -70,7 +70,7 @@ Found = Entry[T] | Undecoded
 
 @dataclass(frozen=True, slots=True)
 class Restarted(Generic[T]):
-    """All objects anew: what is not among them is gone."""
+    """All objects again: what is not among them is gone."""
 
     objects: tuple[Found[T], ...]
     resource_version: int

@@ -19,7 +19,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "generate": ("scheduler.cli.generate", "Print fleets and workloads of any size from a seed."),
     "guard": ("scheduler.cli.guard", "Run the webhook that prevents a device from being allocated twice."),
     "scheduler": ("scheduler.cli.scheduler", "Run and configure the live scheduler of a cluster."),
-    "simulate": ("scheduler.cli.simulate", "Simulate arrivals and departures of pods, by several policies."),
+    "simulate": ("scheduler.cli.simulate", "Simulate arrivals and departures of pods, and compare policies."),
     "verify": ("scheduler.cli.verify", "Replay recorded cases and compare the answers."),
 }
 """Name to (module, which has `command`; what help says)."""

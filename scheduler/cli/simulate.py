@@ -51,7 +51,7 @@ Exit codes: 0 if all scenarios ran, 1 if --compare finds a difference, 2 for inv
 
 \b
 Examples:
-  dra simulate cluster.yaml pending.yaml --policy first-fit --policy fgd       what waits, by two policies
+  dra simulate cluster.yaml pending.yaml --policy first-fit --policy fgd       the pending pods, by two policies
   dra simulate cluster.yaml --trace day.jsonl --policy fgd                     events of a day
   dra simulate dump/ --trace dump --time-scale 0.5                             the dump's own pods, twice as fast
   dra simulate dump/ --trace dump --arrivals poisson:0.9 --seeds 1-5           its pods, at random, at a load of 90 %
@@ -124,8 +124,8 @@ def _factor_option(name: str, metavar: str, text: str) -> Callable[..., Any]:
     "--trace",
     default="",
     metavar="FILE|dump",
-    help="What happens: events in JSON lines, a workload of the openb trace (.csv beside PATH nodes.csv), or `dump`: "
-    "the pods of the input at their own times. Default: the pods that wait, one after the other.",
+    help="Trace to replay: events in JSON lines, a workload of the openb trace (.csv, with nodes.csv as PATH), or "
+    "`dump`: the pods of the input at their own times. Default: the pending pods, one after the other.",
 )
 @click.option(
     "--policy",
@@ -142,15 +142,15 @@ def _factor_option(name: str, metavar: str, text: str) -> Callable[..., Any]:
     help="Configuration file of the live scheduler, whose profiles are used; --policy replaces their policy.",
 )
 @click.option(
-    "--seeds", default="42", show_default=True, metavar="42-51", callback=_seeds, help="Seeds of all that is drawn."
+    "--seeds", default="42", show_default=True, metavar="42-51", callback=_seeds, help="Seeds of random values."
 )
 @click.option(
     "--arrivals",
     multiple=True,
     metavar="trace|poisson:LOAD|order:FILE",
     callback=_arrivals,
-    help="When pods arrive: at the times of the trace; at random, so that they keep LOAD of the capacity in use (1 is "
-    "all of it); or in the order that FILE has for the seed. Can be repeated.  [default: trace]",
+    help="When pods arrive: at the times of the trace; at random times, at a rate that keeps LOAD of the capacity in "
+    "use (1: all of it); or in the order of FILE for the seed. Can be repeated.  [default: trace]",
 )
 @click.option(
     "--durations",
@@ -158,33 +158,37 @@ def _factor_option(name: str, metavar: str, text: str) -> Callable[..., Any]:
     show_default=True,
     metavar="trace|exp:SECONDS|none",
     callback=_durations,
-    help="How long pods run: as in the trace, exponentially distributed with this mean, or for ever.",
+    help="How long pods run: as in the trace; exponentially distributed with this mean; or forever.",
 )
 @_factor_option(
-    "--inflate", "PERCENT", "Draw pods of the workload until all that arrive request this percent of the capacity."
+    "--inflate", "PERCENT", "Add or leave out random pods until all pods together request this percent of the capacity."
 )
-@_factor_option("--time-scale", "FACTOR", "Multiply the times of arrivals and events; durations stay.")
+@_factor_option("--time-scale", "FACTOR", "Multiply the times of arrivals and events, but not durations.")
 @_factor_option("--nodes-scale", "FACTOR", "Keep this share of the nodes, or add copies of them.")
 @click.option(
     "--set",
     "what_ifs",
     multiple=True,
     metavar="CHANGE,...|PATH",
-    help="A what-if, beside the fleet as it is: drain:NODE, cordon:NODE, taint:NODE:KEY=VALUE:EFFECT, fail:NODE, "
+    help="What-if to run beside the unchanged fleet: drain:NODE, cordon:NODE, taint:NODE:KEY=VALUE:EFFECT, fail:NODE, "
     "add:NODE:COUNT, remove:node/NODE, or objects that replace others, as for --overlay. Can be repeated.",
 )
 @overlay_option
-@click.option("--no-retries", is_flag=True, help="Give up a pod that is refused.")
-@click.option("--no-scores", is_flag=True, help="Leave out kube-scheduler's scores: the first of equal nodes is taken.")
-@click.option("--explain", multiple=True, metavar="NS/NAME", help="Keep each attempt for this pod. Can be repeated.")
+@click.option("--no-retries", is_flag=True, help="Give up pods at the first refusal.")
+@click.option(
+    "--no-scores",
+    is_flag=True,
+    help="Ignore kube-scheduler's scores: of nodes that are equal to the policy, select the first.",
+)
+@click.option("--explain", multiple=True, metavar="NS/NAME", help="Record each attempt for this pod. Can be repeated.")
 @click.option(
     "--compare",
     "records",
     multiple=True,
     type=click.Path(path_type=Path),
     metavar="FILE.csv",
-    help="Compare the curves with recorded ones, such as those of -o csv; exit with 1 if one differs by over 0.01. "
-    "Can be repeated.",
+    help="Compare the curves with recorded ones, such as the output of -o csv; exit with 1 if one differs by "
+    "more than 0.01. Can be repeated.",
 )
 @click.option("-o", "--format", "output", type=click.Choice(FORMATS), default="table", show_default=True)
 @click.option(
@@ -192,10 +196,12 @@ def _factor_option(name: str, metavar: str, text: str) -> Callable[..., Any]:
     "folder",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
-    help="Keep each scenario that has finished in this folder.",
+    help="Folder for the results of finished scenarios.",
 )
-@click.option("--resume", is_flag=True, help="Go on with the run in --output, whose scenarios are not run again.")
-@click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Processes.  [default: one for each core]")
+@click.option("--resume", is_flag=True, help="Continue the run in --output; finished scenarios are not run again.")
+@click.option(
+    "--jobs", type=click.IntRange(min=1), metavar="N", help="Number of processes.  [default: one for each core]"
+)
 @feature_options
 @keep_going_option
 def command(  # noqa: PLR0913 - one for each option
@@ -213,12 +219,12 @@ def command(  # noqa: PLR0913 - one for each option
     features: Features,
     **options: Any,
 ) -> None:
-    """Simulate the arrivals and departures of pods on a fleet, by several policies.
+    """Simulate arrivals and departures of pods on a fleet, and compare policies.
 
-    PATH is as for `dra allocate`: the state at the start. Bound pods stay on their nodes, allocated claims keep their
-    devices. Each decision is the live scheduler's own, with its queue, backoff and hints, under a virtual clock: pods
-    that are refused wait and are tried again when something may help them, and pods that end free their devices.
-    Everything but the time of decisions is the same on every run and machine.
+    PATH is the state at the start, as for `dra allocate`. Bound pods stay on their nodes, allocated claims keep their
+    devices. The live scheduler's own code makes each decision under a virtual clock, with its queue, backoff and hints:
+    a refused pod is retried when an event may help it, and a pod that ends releases its devices. Everything but the
+    duration of decisions is the same on every run and machine.
     """
     plan = Plan(
         paths=paths,

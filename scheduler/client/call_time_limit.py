@@ -27,12 +27,12 @@ class TimeLimit:
         self._handle: asyncio.TimerHandle | None = None
 
     def sent(self) -> None:
-        """From here on the server may act; the time begins anew: what was waited for before was none of its doing."""
+        """From here on the server may act; the time begins again: what was waited for before was none of its doing."""
         self.is_sent = True
         self._left = TICKS + 1  # the tick that runs is not a whole one
 
     def unsent(self) -> None:
-        """The server has said that it did nothing; the time begins anew."""
+        """The server has said that it did nothing; the time begins again."""
         self.is_sent = False
         self._left = TICKS + 1
 

@@ -80,7 +80,7 @@ class Credentials:
         return self._renewal
 
     async def _bring_up_to_date(self, *, is_forced: bool) -> None:
-        """Load anew; where that fails the old ones stay, and the server is the judge of whether they still hold."""
+        """Load again; where that fails the old ones stay, and the server is the judge of whether they still hold."""
         try:
             await beside(lambda: self._load(is_forced))
         except Exception as error:  # noqa: BLE001 - plugins and providers fail in their own ways

@@ -66,7 +66,7 @@ class ApiError(CallFailed):
 
     @property
     def is_expired(self) -> bool:
-        """The asked-for resource version or continue token is no longer kept: what is there has to be listed anew."""
+        """The asked-for resource version or continue token is no longer kept: what is there has to be listed again."""
         return self.status == _GONE
 
 

@@ -103,7 +103,7 @@ def pod_affinity_errors(path: str, fields: PodAffinityFields | None) -> Iterator
 
 
 def weight_errors(path: str, weight: int) -> Iterator[FieldError]:
-    """What is wrong with the weight of a preferred term. path: of the term."""
+    """The problems of the weight of a preferred term. path: of the term."""
     if not 1 <= weight <= MAX_WEIGHT:
         yield FieldError(f"{path}.weight", weight, f"must be between 1 and {MAX_WEIGHT}")
 
@@ -111,7 +111,7 @@ def weight_errors(path: str, weight: int) -> Iterator[FieldError]:
 def pod_affinity_of(
     affinity: PodAffinityFields | None, anti_affinity: PodAffinityFields | None, namespace: str
 ) -> PodAffinity:
-    """What both say. namespace: of the pod. A list in which one term makes no sense says nothing."""
+    """What both say. namespace: of the pod. A list in which one term is invalid says nothing."""
     if affinity is None and anti_affinity is None:
         return NO_POD_AFFINITY
     required, preferred = _required(affinity), _preferred(affinity)
@@ -152,7 +152,7 @@ def _term(fields: _AffinityTermFields, namespace: str) -> AffinityTerm:
 
 
 def _problem(terms: Iterable[_AffinityTermFields]) -> str:
-    """What is wrong with the first term that makes no sense."""
+    """The problems of the first term that is invalid."""
     return next(filter(None, _problems(terms)), "")
 
 

@@ -1,6 +1,6 @@
 """Label selectors: which objects they select, by labels.
 
-Source: k8s.io/apimachinery meta/v1 LabelSelector, and its labels package for the texts of what makes no sense.
+Source: k8s.io/apimachinery meta/v1 LabelSelector, and its labels package for the texts.
 """
 
 import json
@@ -49,7 +49,7 @@ def selects(selector: LabelSelector, labels: Labels) -> bool:
 
 
 def selector_problem(selector: LabelSelector) -> str:
-    """Why the selector makes no sense, in the words of Kubernetes' own parser; empty where it does."""
+    """Why the selector is invalid, in the words of Kubernetes' own parser; empty if it is valid."""
     return next(filter(None, map(_problem, selector or ())), "")
 
 

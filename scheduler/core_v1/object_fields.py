@@ -126,7 +126,7 @@ def _field_error(detail: Mapping[str, object]) -> FieldError:
 
 
 def metadata_errors(metadata: ObjectMetaFields) -> Iterator[FieldError]:
-    """What is wrong with the name and, where there is one, the namespace."""
+    """The problems of the name and, where there is one, the namespace."""
     if problem := names.object_name(metadata.name, metadata.generateName or ""):
         yield FieldError("metadata.name", metadata.name or None, problem)
     if metadata.namespace:

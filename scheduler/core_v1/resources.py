@@ -72,7 +72,7 @@ def containers_of(init: Sequence[ContainerFields], others: Sequence[ContainerFie
 
 
 def resource_errors(path: str, containers: Sequence[ContainerFields]) -> Iterator[FieldError]:
-    """What is wrong with the amounts of the containers. path: of their list."""
+    """The problems of the amounts of the containers. path: of their list."""
     for position, container in enumerate(containers):
         resources = container.resources or ResourcesFields()
         for part, amounts in (("limits", resources.limits), ("requests", resources.requests)):

@@ -43,7 +43,7 @@ from scheduler.state.storage_objects import ClaimKey
 from scheduler.state.volumes import Volumes
 
 MOST_SELECTORS = 1024
-"""Node selectors whose nodes are remembered; beyond, all are looked for anew."""
+"""Node selectors whose nodes are remembered; beyond, all are looked for again."""
 
 ASIDE_S = 60.0
 """For so long nobody gets a device that could not be made ready, by `Cluster.set_aside`."""
@@ -281,7 +281,7 @@ class Cluster:
         return [consumer.uid for consumer in found.reserved_for] if found is not None else []
 
     def reached(self, selector: NodeSelector) -> Mask:
-        """The nodes that the selector matches; none where it makes no sense.
+        """The nodes that the selector matches; none where it is invalid.
 
         Cost: O(nodes) for one that names none of them, where nodes have come, gone or got other labels meanwhile.
         """

@@ -28,7 +28,7 @@ def for_every_node(
 
 
 def refused_everywhere(cluster: Cluster, pending: Sequence[Claim], full: Iterable[Claim]) -> tuple[Reason, str] | None:
-    """What is wrong with the claims on every node, whatever is free. full: those that no further pod can use."""
+    """The problems of the claims that hold on every node, whatever is free. full: those that no further pod can use."""
     for claim in full:
         problem = f"resourceclaim {claim} is reserved for {RESERVED_FOR_MAX} pods already, which is the limit"
         return CLAIMS, problem

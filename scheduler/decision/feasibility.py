@@ -1,7 +1,7 @@
 """Which nodes pass the filters for a pod, devices aside, and why the others do not.
 
 The plugins run in kube-scheduler's order, and the first one that refuses a node counts. `feasible` is part of every
-decision; `rejections` is called only if no node is left, or if somebody asks.
+decision; `rejections` is called only if no node is left, or on request.
 """
 
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Why each node can or cannot take a pod, or a claim without a pod; computed if somebody asks.
+"""Why each node can or cannot take a pod, or a claim without a pod; computed on request.
 
 `decide` only returns what becomes of a pod; this module works out the details, for the current state.
 """

@@ -39,7 +39,7 @@ class WorkloadShape:
 class PodShapes:
     """The shapes and their counts: those that are set, or else those of the pods that were decided so far.
 
-    changes: how often the typical shapes have to be worked out anew: when they are set, and whenever half as many pods
+    changes: how often the typical shapes have to be worked out again: when they are set, and whenever half as many pods
     again were seen.
     """
 

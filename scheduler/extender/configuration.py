@@ -56,7 +56,7 @@ class ExtenderConfiguration(Allocating):
     """Maximum open connections; further ones are closed at once."""
 
     def disagreements(self) -> Iterator[FieldError]:
-        """What is wrong with fields together."""
+        """Contradictions between fields."""
         yield from self._about_tls()
         if self.mode is Mode.AUTHORITATIVE and self.http_timeout_s < LEAST_TIMEOUT_S:
             kept = f"{ROLLBACK_S:g} of it are reserved for undoing writes"

@@ -15,7 +15,7 @@ _BUCKETS_S = (0.0005, 0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.0
 
 @dataclass(frozen=True, slots=True)
 class ExtenderReading:
-    """What is so at the moment. binding: calls of bind under way. refused: pods that no node passed for."""
+    """The values at the moment. binding: calls of bind under way. refused: pods that no node passed for."""
 
     watches: Sequence[Watch]
     binding: int

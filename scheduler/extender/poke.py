@@ -163,7 +163,7 @@ class Poke:
             await self._wake(changes)
 
     async def _wake(self, changes: _PendingChanges) -> None:
-        """Annotate some of the nodes if a pod is behind; where all calls fail and may succeed later, note them anew."""
+        """Annotate some of the nodes if a pod is behind; where all calls fail and may succeed later, keep them."""
         behind = self._refused_before(changes.last)
         if not behind:
             return

@@ -26,7 +26,7 @@ Name = Annotated[str, AfterValidator(_name)]
 
 
 class GuardTls(Tls):
-    """Certificates of the webhook, and who may call it; paths of PEM files, which are read anew when they change."""
+    """Certificates of the webhook, and who may call it; paths of PEM files, which are read again when they change."""
 
     cert_file: str = ""
     """TLS certificate. Empty: the guard creates one for `serverName` when it starts."""
@@ -89,7 +89,7 @@ class GuardConfiguration(Common):
     """Which of several replicas answers; the others stand by."""
 
     def disagreements(self) -> Iterator[FieldError]:
-        """What is wrong with fields together."""
+        """Contradictions between fields."""
         publish = self.publish
         yield from self.tls.disagreements()
         yield from without_other("publish", ("endpointSlice", publish.endpoint_slice), ("podIp", publish.pod_ip))

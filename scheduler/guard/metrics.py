@@ -20,7 +20,7 @@ _BUCKETS_S = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.003, 0.005, 0.01, 0.02, 0.
 
 @dataclass(frozen=True, slots=True)
 class GuardReading:
-    """What is so at the moment. open: updates that were allowed, and of which nobody knows yet whether they are stored.
+    """The values at the moment. open: updates that were allowed, and of which nobody knows yet whether they are stored.
 
     leading: whether this process does, by the name of the lease.
     """

@@ -293,7 +293,7 @@ class _InventoryReader:
         self._see(found, kind, decoded.object, partial(self._keep, decoded))
 
     def _problems(self, spec: object) -> Sequence[str]:
-        """What is wrong with the expressions of a spec. Equal claims share one: see `decode`."""
+        """The problems of the expressions of a spec. Equal claims share one: see `decode`."""
         if id(spec) not in self._judged:
             self._judged[id(spec)] = spec, tuple(expressions.problems(spec, self._features.environment))
         return self._judged[id(spec)][1]

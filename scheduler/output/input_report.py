@@ -24,7 +24,7 @@ MAX_POOLS = 5
 
 
 def report(inventory: Inventory) -> Iterator[str]:
-    """What is wrong with the input, and what of it does not count."""
+    """The problems of the input, and what of it does not count."""
     yield from _in_short("warning", inventory.warnings)
     yield from _in_short("error", inventory.errors)
     if inventory.skipped:

@@ -25,7 +25,7 @@ def node_affinity(pod: Pod, node: Node) -> str:
 def preferred_weight(pod: Pod, node: Node) -> int:
     """The sum of the weights of the preferred terms that the node matches.
 
-    Differs from kube-scheduler: a term that makes no sense matches nothing, where there it ends the attempt.
+    Differs from kube-scheduler: a term that is invalid matches nothing, where there it ends the attempt.
     """
     return _weight(pod.preferences, node)
 

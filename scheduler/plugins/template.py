@@ -15,7 +15,7 @@ NO_NODE, NOT_NAMED = 1 << 14, 1 << 13
 """In place of filters' bits: no node has the number, or it is none of those that the pod names."""
 
 MOST_DOMAINS = 16
-"""Sets of domains that a template keeps: pods of one have one or two; beyond, all are found anew."""
+"""Sets of domains that a template keeps: pods of one have one or two; beyond, all are computed again."""
 
 _NO_NUMBERS: Numbers = np.zeros(0, np.int64)
 
@@ -27,7 +27,7 @@ class Template:
     filters: how many static filters there are. honored: by name, the bits of filters that PodTopologySpread honors: of
     further ones, where they refuse nothing. refusals: by node number, one bit for each filter that refuses the node, or
     would. refused_by: for each filter, the nodes that it is the first to refuse; by_text: all that are not allowed, by
-    what keeps the pods from them. Both are None until somebody asks. counts: by plugin and node number, what counts for
+    what keeps the pods from them. Both are None until requested. counts: by plugin and node number, what counts for
     its score. counting: the plugins to which anything counts. stale: numbers of nodes to be looked at.
     counted_domains: the domains of nodes that pods are spread over, until a node changes (`domains_within`).
     """
@@ -66,7 +66,7 @@ class Template:
         return refused
 
     def domains_within(self, key: Hashable, version: int, find: Callable[[], Domains]) -> Domains:
-        """What was found for the key, as of the version and of what filters say of nodes; else it is found anew."""
+        """What was found for the key, as of the version and of what filters say of nodes; else it is computed again."""
         known = self.counted_domains.get(key)
         if known is None or known[0] != version:
             if len(self.counted_domains) >= MOST_DOMAINS:

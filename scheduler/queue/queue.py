@@ -42,7 +42,7 @@ class PodBackoff:
     most_unschedulable_s: float = 300.0
 
     def after(self, tries: int) -> float:
-        """How long to wait after so many tries in a row that came to nothing."""
+        """How long to wait after so many failed tries in a row."""
         return backoff_s(tries, self.initial_s, self.most_s)
 
 
@@ -250,7 +250,7 @@ class Queue:
         return self._waiting.counts()
 
     def dump(self) -> Iterator[dict[str, object]]:
-        """All pods, as JSON, for a person who asks why a pod waits; times as they were given.
+        """All pods, as JSON, for a person who asks why a pod is pending; times as they were given.
 
         In the order in which they came; each as it is when it is its turn, since the queue may go on in between.
         """

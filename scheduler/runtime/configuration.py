@@ -140,7 +140,7 @@ def _path(text: str) -> str:
 
 
 class Tls(Section):
-    """Certificates of what is served, and who may call; paths of PEM files, which are read anew when they change."""
+    """Certificates of what is served, and who may call; paths of PEM files, which are read again when they change."""
 
     cert_file: str = ""
     """TLS certificate. Empty: plain HTTP, on loopback only."""
@@ -155,7 +155,7 @@ class Tls(Section):
     """Common names or DNS names of the allowed clients."""
 
     def disagreements(self) -> Iterator[FieldError]:
-        """What is wrong with fields together."""
+        """Contradictions between fields."""
         yield from without_other("tls", ("certFile", self.cert_file), ("keyFile", self.key_file))
         if self.client_ca_file and not self.cert_file:
             problem = "needs tls.certFile: without it no client is asked for a certificate"
@@ -203,7 +203,7 @@ class LeaderElectionSection(Section):
     """Namespace of the Lease. Empty: the namespace of the pod, or `kube-system` outside a pod."""
 
     def disagreements(self) -> Iterator[FieldError]:
-        """What is wrong with fields together."""
+        """Contradictions between fields."""
         lease_s, deadline_s, period_s = self.lease_duration_s, self.renew_deadline_s, self.retry_period_s
         if lease_s <= deadline_s:
             problem = f"must be greater than renewDeadlineSeconds ({deadline_s:g})"
@@ -245,7 +245,7 @@ class Common(Section):
         return self.model_dump(mode="json", by_alias=True)
 
     def disagreements(self) -> Iterator[FieldError]:
-        """What is wrong with fields together."""
+        """Contradictions between fields."""
         if problem := _unknown_gates(self.feature_gates, self.kubernetes):
             yield FieldError("featureGates", None, problem)
         serving = self.secure_serving
@@ -310,7 +310,7 @@ class Configuration(Allocating):
         return tuple(one.profile(self.policy) for one in self.profiles)
 
     def disagreements(self) -> Iterator[FieldError]:
-        """What is wrong with fields together."""
+        """Contradictions between fields."""
         first, most = self.pod_initial_backoff_s, self.pod_max_backoff_s
         if most < first:
             problem = f"must not be less than podInitialBackoffSeconds ({first:g})"
@@ -365,7 +365,7 @@ def _checked(type_: type[Settings], raw: Mapping[str, object], source: str) -> S
 
 
 def _unknown_gates(gates: Mapping[str, bool], release: str) -> str:
-    """What is wrong with the gates of the release, or while that is not known, of any."""
+    """The problems of the gates of the release, or while that is not known, of any."""
     if release:
         try:
             Features.of(release, gates)

@@ -48,7 +48,7 @@ class Endpoints:
 
 @dataclass(frozen=True, slots=True)
 class ProbeAnswer:
-    """What a probe is answered. text: every check, one a line, and what it comes to."""
+    """What a probe is answered. text: every check, one a line, and the result."""
 
     is_good: bool
     text: str
@@ -57,7 +57,7 @@ class ProbeAnswer:
 def probe_answer(
     probe: str, checks: Mapping[str, Check], warnings: Mapping[str, Check], excluded: Iterable[str] = ()
 ) -> ProbeAnswer:
-    """What the checks come to. probe: its name in the text. excluded: checks that do not count this time."""
+    """The result of the checks. probe: its name in the text. excluded: checks that do not count this time."""
     left_out = frozenset(excluded)
     failures = {name: "" if name in left_out else check() for name, check in checks.items()}
     lines = [_line(name, failure, is_excluded=name in left_out) for name, failure in failures.items()]

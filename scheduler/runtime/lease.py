@@ -82,7 +82,7 @@ class Elector:
             self.stop()
 
     def unsure(self) -> None:
-        """A call has failed: nobody knows what is stored."""
+        """A call has failed: what is stored is unknown."""
         self._is_current = False
 
     def wanted(self, now: float, wall: datetime) -> Json | None:

@@ -1,9 +1,11 @@
 """An HTTP server at a configured address, for as long as a context is open.
 
-Clients that only open connections get little. The numbers of open connections and of TLS handshakes in progress are
-limited, and so is the duration of a handshake. A connection beyond the limit is closed at once. A handshake beyond the
-limit waits until another one ends, or for a second, after which the oldest is closed: nearly always one that makes no
-progress.
+Clients that open connections and send nothing cannot block it:
+
+- At the limit of open connections, a new connection is closed at once.
+- At the limit of TLS handshakes in progress, no connection is accepted until a handshake ends. If none does, the oldest
+  is closed once it has lasted a second: a handshake that makes progress takes milliseconds.
+- A handshake that lasts ten seconds is closed in any case.
 """
 
 import asyncio
@@ -32,7 +34,10 @@ WARN_EVERY_S = 60.0
 """Minimum time between log lines about connections closed because the limit is reached."""
 
 _BACKLOG = 128
+"""Connections that the kernel holds until they are accepted."""
+
 _EXHAUSTED_S = 1.0
+"""Pause after a failed accept, such as when the process has no file descriptor left."""
 
 _LOG = logging.getLogger(__name__)
 

@@ -83,7 +83,7 @@ class Watch:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What is so at the moment.
+    """The values at the moment.
 
     queues: pods by queue (active, backoff, unschedulable, gated). unschedulable: pods by their profile and the plugin
     that refused them.

@@ -79,7 +79,7 @@ class PluginSetSection(Section):
         return PluginSet({one.name: one.weight for one in self.enabled}, frozenset(one.name for one in self.disabled))
 
     def problems(self, path: str, known: Iterable[str], what: str) -> Iterator[FieldError]:
-        """What is wrong with names. known: the plugins that do something at the point. what: they do."""
+        """The problems of names. known: the plugins that do something at the point. what: they do."""
         seen: set[str] = set()
         for position, one in enumerate(self.enabled):
             if one.name not in known:
@@ -108,7 +108,7 @@ class PluginsSection(Section):
         return PluginSets(self.multi_point.plugin_set(), self.filter.plugin_set(), self.score.plugin_set())
 
     def problems(self, path: str) -> Iterator[FieldError]:
-        """What is wrong with names."""
+        """The problems of names."""
         yield from self.multi_point.problems(f"{path}.multiPoint", NAMES, "")
         yield from self.filter.problems(f"{path}.filter", FILTERS, " that filters nodes")
         yield from self.score.problems(f"{path}.score", SCORES, " that scores nodes")
@@ -121,7 +121,7 @@ class PluginConfigSection(Section):
     args: Mapping[str, object] = Field(default_factory=dict)
 
     def problems(self, path: str) -> Iterator[FieldError]:
-        """What is wrong with the plugin, or with its arguments."""
+        """The problems of the plugin and its arguments."""
         type_ = ARGUMENTS.get(self.name)
         if type_ is None:
             problem = _LIMIT if self.name in LIMITED else _must_be(ARGUMENTS, " that takes arguments")
@@ -149,7 +149,7 @@ class ProfileSection(Section):
     plugin_config: list[PluginConfigSection] = Field(default_factory=list)
 
     def problems(self, path: str) -> Iterator[FieldError]:
-        """What is wrong with plugins and arguments."""
+        """The problems of plugins and arguments."""
         found = list(self._problems(path))
         yield from found
         if not found:
@@ -175,7 +175,7 @@ class ProfileSection(Section):
 
 
 def profile_problems(profiles: Sequence[ProfileSection]) -> Iterator[FieldError]:
-    """What is wrong with profiles, alone and together."""
+    """The problems of profiles, including contradictions between them."""
     names = [one.scheduler_name for one in profiles]
     for position, one in enumerate(profiles):
         path = f"profiles[{position}]"

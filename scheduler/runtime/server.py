@@ -139,7 +139,7 @@ class _Room:
 
 
 def _largest_of(request: web.Request) -> int:
-    """How many bytes the body may come to. Raises _RefusedCall where they are too many."""
+    """The largest size of the body, in bytes. Raises _RefusedCall if it is too large."""
     length = request.content_length
     if length is not None and length > LARGEST_BODY:
         raise _too_large()

@@ -1,8 +1,8 @@
-"""Changes of a fleet in one line each, for what-ifs before a run and for events during it.
+"""Changes of a fleet, one line each: for what-ifs before a run, and for events during it.
 
 `drain:NODE`, `cordon:NODE`, `uncordon:NODE`, `taint:NODE:KEY[=VALUE]:EFFECT`, `untaint:NODE:KEY`, `fail:NODE`,
 `recover:NODE`, `add:NODE:COUNT` (copies of the node with its own slices), `remove:node/NODE` and
-`remove:resourceslice/NAME`. NODE may be a pattern such as `rack-1-*`, but for `add`.
+`remove:resourceslice/NAME`. NODE can be a pattern such as `rack-1-*`, except for `add`.
 """
 
 import re
@@ -26,12 +26,12 @@ FleetEvent = NodeAppears | NodeGoes | NodeDrains | SliceAppears | SliceGoes
 
 
 class InvalidChange(ValueError):
-    """A change that cannot be made; the text names what is wrong with which part."""
+    """A change that cannot be made. The message names the field and the reason."""
 
 
 @dataclass(slots=True)
 class ChangingFleet:
-    """Nodes and slices by name, as changes make them."""
+    """Nodes and slices by name, with the changes made so far."""
 
     nodes: dict[str, Node]
     slices: dict[str, Slice]
@@ -43,7 +43,7 @@ class ChangingFleet:
         return ChangingFleet({one.name: one for one in inventory.nodes}, {one.name: one for one in inventory.slices})
 
     def change(self, text: str) -> list[FleetEvent]:
-        """Make a change, and say what happens with it. Raises InvalidChange."""
+        """Make a change, and return the events that follow from it. Raises InvalidChange."""
         verb, _, rest = text.partition(":")
         if verb not in _VERBS:
             raise InvalidChange(f"{text!r}: {verb!r} is not among {', '.join(_VERBS)}{did_you_mean(verb, _VERBS)}")
@@ -52,7 +52,7 @@ class ChangingFleet:
         return events
 
     def see(self, events: Iterable[Event]) -> None:
-        """Events that happen."""
+        """Apply events."""
         self._own = None
         for event in events:
             match event:
@@ -84,7 +84,7 @@ class ChangingFleet:
 
 
 def is_change(text: str) -> bool:
-    """Whether the text is meant to be a change, and not the path of a file."""
+    """Whether the text is a change rather than the path of a file."""
     return text.partition(":")[0] in _VERBS and ":" in text
 
 
@@ -186,7 +186,7 @@ def _remove(fleet: ChangingFleet, rest: str) -> Iterator[FleetEvent]:
 
 
 def removed(fleet: ChangingFleet, node: Node) -> Iterator[FleetEvent]:
-    """The node goes with the slices that are its own."""
+    """Remove the node and its own slices."""
     yield NodeGoes(node.name)
     yield from (SliceGoes(one.name) for one in fleet.own_slices(node.name))
 
@@ -217,7 +217,7 @@ def scaling(fleet: ChangingFleet, factor: float) -> list[FleetEvent]:
 def changed(inventory: Inventory, texts: Sequence[str], scale: float = 1.0) -> Inventory:
     """The inventory after these changes, with so many times its nodes. Raises InvalidChange.
 
-    Pods of nodes that are drained, that fail or go wait for another one. What they had for themselves is free.
+    Pods on nodes that are drained, fail or are removed become pending, and their own claims are released.
     """
     fleet = ChangingFleet.of(inventory)
     events = scaling(fleet, scale) if scale != 1.0 else []

@@ -1,4 +1,4 @@
-"""A run held against a recorded one: curves against what has arrived, from a CSV as `-o csv` writes it.
+"""Compares a run with a recorded one: curves over arrivals, from a CSV as `-o csv` writes it.
 
 A row has `policy` and `seed`, and a column for each arrived percent. It is of the `metric` allocation, fragmentation
 or fragmentation-ratio; without that column the name of the file says which. Rows of other workloads (`workload`),
@@ -25,12 +25,12 @@ METRICS: Mapping[str, str] = {
 
 
 class InvalidRecord(ValueError):
-    """A file that holds no record of these scenarios; the text names file, line, column and value."""
+    """A file without a usable record of these scenarios. The message names file, line, column and value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """How many curves are equal, and a line for each that differs."""
+    """The number of equal curves, and a line for each that differs."""
 
     equal: int
     differences: Sequence[str]
@@ -46,7 +46,7 @@ class _Recorded:
     curve: Curve
 
     def is_of(self, scenario: Scenario, workload: str) -> bool:
-        """Whether the row is one of the scenario."""
+        """Whether the row belongs to the scenario."""
         return (
             self.seed == scenario.seed
             and _is_named(scenario.policy, self.policy)
@@ -68,7 +68,7 @@ def curve_of(scenario: Scenario, metric: str) -> Curve:
 
 
 def compare(file: Path, scenarios: Sequence[Scenario], workload: str) -> Comparison:
-    """Each recorded curve of the scenarios beside theirs. Raises InvalidRecord, also where there is none of them."""
+    """Compare each recorded curve of the scenarios. Raises InvalidRecord, also if there is no such curve."""
     equal, differences = 0, []
     for recorded in _read(file):
         for scenario in scenarios:

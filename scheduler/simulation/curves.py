@@ -31,7 +31,7 @@ class Fragments:
         self._of_node: dict[int, tuple[float, int]] = {}
 
     def catch_up(self) -> None:
-        """Look at the nodes that have changed. Cost: O(nodes) array operations, and a fragment for each of those."""
+        """Evaluate the nodes that have changed. Cost: O(nodes) array operations, and a fragment for each of those."""
         self._rooms.catch_up()
         if self._seen == self._rooms.now:
             return
@@ -56,7 +56,7 @@ class Curves:
     _values: dict[int, list[tuple[float, float, float]]] = field(default_factory=dict)
 
     def add(self, amount: int, *, is_placed: bool) -> None:
-        """A pod that asks for this amount has arrived, and was decided."""
+        """Count a pod that requests this amount, after its decision."""
         self.arrived += amount
         self.allocated += amount * is_placed
         self.fragments.catch_up()
@@ -77,6 +77,6 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def differing(found: Mapping[int, float], recorded: Mapping[int, float], tolerance: float = 0.01) -> list[int]:
-    """The columns of the record that a curve does not have within the tolerance."""
+    """The columns in which a curve differs from the record by more than the tolerance."""
     slack = tolerance + 1e-9
     return [c for c, value in recorded.items() if c not in found or abs(found[c] - value) > slack]

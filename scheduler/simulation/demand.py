@@ -1,4 +1,4 @@
-"""What pods ask of the fleet: their claims, the amount of these in units, and the same in words.
+"""What pods request of the fleet: their claims, the amount in units, and a description.
 
 The amount is the least that a kind of node takes for it, of those whose hardware can hold all of it, whatever is in
 use; what no node can hold counts as nothing, and so do devices that every node reaches.
@@ -22,7 +22,7 @@ NO_DEVICES = "no devices"
 
 
 class Demand:
-    """What pods ask of the nodes of a cluster, worked out once for pods that ask for the same."""
+    """What pods request of the nodes of a cluster, computed once for pods with equal requests."""
 
     def __init__(self, cluster: Cluster, claims: Claims) -> None:
         self._cluster = cluster
@@ -31,7 +31,7 @@ class Demand:
         self._kinds: tuple[int, ...] | None = None
 
     def hardware_changed(self) -> None:
-        """Nodes or slices have come, gone or changed."""
+        """Nodes or slices were added, removed or changed."""
         self._amounts.clear()
         self._kinds = None
 
@@ -43,7 +43,7 @@ class Demand:
         return (chosen.requests, chosen.pending) if chosen else (requests, claims)
 
     def amount(self, pod: Pod) -> float:
-        """What the pod's claims ask for, in units."""
+        """What the pod's claims request, in units."""
         _, claims = self.of(pod)
         if not claims:
             return 0.0
@@ -76,7 +76,7 @@ def _least(asked: UnitRequest) -> int:
 
 
 def shape_of(claims: Sequence[Claim]) -> str:
-    """What claims ask for, in words that fit a column: `2 gpu`, `1 gpu (milli 500)`, `1 gpu selected + 1 nic`."""
+    """What claims request, short enough for a column: `2 gpu`, `1 gpu (milli 500)`, `1 gpu selected + 1 nic`."""
     return " + ".join(text for claim in claims for text in _requests(claim)) or NO_DEVICES
 
 

@@ -18,7 +18,7 @@ from scheduler.simulation.jobs import InvalidWorkload, Job, unscheduled
 
 @dataclass(frozen=True, slots=True)
 class DumpTrace:
-    """inventory: the cluster before any of the jobs. stays: its pods then. undated: pods whose time nobody knows."""
+    """inventory: the cluster before any of the jobs. stays: its pods then. undated: pods without a known time."""
 
     inventory: Inventory
     stays: Sequence[Pod]
@@ -48,7 +48,7 @@ def trace_of_dump(inventory: Inventory, pods: Sequence[Pod]) -> DumpTrace:
 
 
 def _duration(pod: Pod) -> float | None:
-    """From the node to the end of its last container, or to the last change of a condition; None while it runs."""
+    """From the binding to the end of the last container, or to the last change of a condition; None while it runs."""
     if not pod.is_finished:
         return None
     status = pod.raw.get("status")

@@ -1,4 +1,4 @@
-"""The engine: events and decisions in the order of a virtual clock.
+"""Processes events and decisions in the order of a virtual clock.
 
 The queue is the live scheduler's, with its backoff and its hints, and so is each decision; a decision takes no time.
 Events of one moment happen in the order in which they were given, before the decisions of that moment. The same events
@@ -47,7 +47,7 @@ _NO_EXECUTE = "NoExecute"
 
 @dataclass(frozen=True, slots=True)
 class Attempted:
-    """What became of a pod at a moment. node: empty where it got none. attempt: which one it was, from 1.
+    """The result of an attempt for a pod. node: empty where it got none. attempt: which one it was, from 1.
 
     reasons: why it got none, of all nodes together; message: the same in words. failure: why nothing can be decided, or
     the pod is not tried.
@@ -70,22 +70,22 @@ class _PodEnds:
 
 
 class Follower:
-    """Somebody who follows a run; every method may be left as it is."""
+    """Follows a run; a subclass overrides the methods that it needs."""
 
     def at(self, time_s: float) -> None:
-        """The clock is about to go to that time; until then nothing changes."""
+        """The clock is about to advance to that time; nothing changes before."""
 
     def arrived(self, pod: Pod) -> None:
-        """A pod is created; an evicted one was before."""
+        """A pod is created; not called for evicted pods."""
 
     def left(self, pod: Pod) -> None:
         """A pod has ended, or was deleted."""
 
     def evicted(self, pod: Pod) -> None:
-        """A pod has lost its node, and waits for another one."""
+        """A pod was evicted, and is pending again."""
 
     def hardware_changed(self) -> None:
-        """Nodes or slices have come, gone or changed."""
+        """Nodes or slices were added, removed or changed."""
 
 
 class Simulation:
@@ -119,18 +119,18 @@ class Simulation:
         self._queue = Queue(0.0, gate=lambda _: "", on_move=lambda _place, _why: None, backoff=PodBackoff())
 
     def waiting(self) -> int:
-        """How many pods wait."""
+        """The number of pending pods."""
         return sum(self._queue.pending().values())
 
     def adopt(self, pod: Pod) -> None:
-        """The pod is on its node from the start, and may be evicted from it, or deleted."""
+        """The pod is bound at the start. It can be evicted or deleted."""
         look = self._placement.look(pod)
         self._keep(PlacedPod(look.pod or pod, look.claims, pod.node_name))
 
     def run(self, events: Iterable[tuple[float, Event]]) -> None:
-        """Let the events happen at their times, in seconds, and all that follows from them.
+        """Process the events at their times, in seconds, and everything that follows from them.
 
-        It ends when nothing more happens: pods that only an event could help are left waiting.
+        It ends when nothing more can happen: pods that only another event could help stay pending.
         Cost: O(events) decisions, and those of pods that events may help.
         """
         for time_s, given in events:
@@ -271,7 +271,7 @@ class Simulation:
             yield pod
 
     def _evict(self, pods: Iterable[Pod]) -> None:
-        """The pods lose their node and the claims that were made for them; their controllers make them anew."""
+        """The pods lose their node and their own claims, and are pending again: their controllers recreate them."""
         evicted = list(pods)
         for pod in evicted:
             self._ends.pop(pod.uid, None)
@@ -281,7 +281,7 @@ class Simulation:
             self._queue.add(unscheduled(pod), self.now)
 
     def _go(self, uid: str) -> None:
-        """The pod is gone, and what it had is free for others."""
+        """Remove the pod, and release what it used."""
         self._durations.pop(uid, None)
         self._ends.pop(uid, None)
         if placed := self.placed.get(uid):

@@ -17,14 +17,14 @@ class PodArrives:
 
 @dataclass(frozen=True, slots=True)
 class PodGoes:
-    """The pod of that uid is deleted, or ends; whether it has its node or waits."""
+    """The pod with that uid is deleted or ends, bound or pending."""
 
     uid: str
 
 
 @dataclass(frozen=True, slots=True)
 class NodeAppears:
-    """A node joins, or is as described from now on: tainted, cordoned, with more or less to give.
+    """A node joins, or changes: taints, cordon, allocatable resources.
 
     Pods that do not tolerate its NoExecute taints are evicted at once.
     """
@@ -34,7 +34,7 @@ class NodeAppears:
 
 @dataclass(frozen=True, slots=True)
 class NodeGoes:
-    """The node of that name is gone, and its pods are evicted."""
+    """The node with that name is removed, and its pods are evicted."""
 
     name: str
 
@@ -48,28 +48,28 @@ class NodeDrains:
 
 @dataclass(frozen=True, slots=True)
 class SliceAppears:
-    """A driver publishes a slice, or publishes it anew."""
+    """A driver publishes or updates a slice."""
 
     slice: Slice
 
 
 @dataclass(frozen=True, slots=True)
 class SliceGoes:
-    """The slice of that name is gone; pods keep the devices that they have."""
+    """The slice with that name is deleted; pods keep their devices."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class ClassAppears:
-    """A class is created, or has changed."""
+    """A class is created or updated."""
 
     device_class: DeviceClass
 
 
 @dataclass(frozen=True, slots=True)
 class RuleAppears:
-    """A DeviceTaintRule is created, or has changed; pods keep the devices that they have."""
+    """A DeviceTaintRule is created or updated; pods keep their devices."""
 
     rule: TaintRule
 

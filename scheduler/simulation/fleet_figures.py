@@ -1,4 +1,4 @@
-"""What is left of a fleet, node by node, kept up as nodes change."""
+"""The free resources of a fleet, node by node, updated as nodes change."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -42,7 +42,7 @@ class FleetFigures:
         self._stale: set[int] = set()
 
     def catch_up(self) -> None:
-        """Look at the nodes that have changed. Cost: O(nodes) array operations, and a fragment for each of those."""
+        """Evaluate the nodes that have changed. Cost: O(nodes) array operations, and a fragment for each of those."""
         self._rooms.catch_up()
         if self._seen == self._rooms.now:
             return
@@ -72,7 +72,7 @@ class FleetFigures:
 
     @property
     def largest_block(self) -> int:
-        """The most units that are idle on one node. Cost: O(units of a node)."""
+        """The largest number of idle units on one node. Cost: O(units of a node)."""
         return max((whole for whole, nodes in self._blocks.items() if nodes > 0), default=0)
 
     def causes(self) -> Mapping[str, float]:

@@ -1,4 +1,4 @@
-"""What arrives when: pods with their durations, drawn and timed from a seed.
+"""Which pods arrive, when, and for how long they run; random values are drawn from a seed.
 
 Draws take nothing but `random.Random(seed).random()`, which is the same on every machine, and times are rounded to
 microseconds, as logarithms differ in their last bit.
@@ -16,12 +16,12 @@ _DIGITS = 6
 
 
 class InvalidWorkload(ValueError):
-    """What is asked for cannot be made of the pods that there are."""
+    """The requested workload cannot be made from the pods."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A pod that arrives, and runs for so long once it has its node; None: it stays. Times are in seconds."""
+    """A pod that arrives, and its duration after binding; None: it never ends. Times are in seconds."""
 
     pod: Pod
     time_s: float = 0.0
@@ -30,7 +30,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Poisson:
-    """Arrivals at random, at a rate that keeps so much of the capacity in use if nothing waits. load: 1.0 for all."""
+    """Random arrivals, at a rate that keeps this share of the capacity in use if no pod waits. load: 1.0 for all."""
 
     load: float
 
@@ -50,20 +50,20 @@ Amount = Callable[[Job], float]
 
 
 def one_after_the_other(pods: Iterable[Pod]) -> list[Job]:
-    """Pods that say nothing of time: they arrive a second apart, and stay."""
+    """Pods without times: they arrive one second apart, and never end."""
     return [Job(pod, float(number)) for number, pod in enumerate(pods)]
 
 
 @dataclass(frozen=True, slots=True)
 class Exponential:
-    """Durations that are drawn, with this mean in seconds."""
+    """Exponentially distributed durations with this mean in seconds."""
 
     mean_s: float
 
 
 @dataclass(frozen=True, slots=True)
 class Endless:
-    """Pods stay."""
+    """Pods never end."""
 
 
 Durations = Exponential | Endless | None
@@ -127,7 +127,7 @@ def shuffled(rows: Iterable[int], seed: int) -> list[int]:
 
 
 def scaled(jobs: Iterable[Job], factor: float) -> list[Job]:
-    """The jobs at other distances in time; they run as long as before."""
+    """The jobs with scaled arrival times and unchanged durations."""
     return [replace(job, time_s=_rounded(job.time_s * factor)) for job in jobs]
 
 
@@ -166,13 +166,13 @@ def _unused(pod: Pod, number: int, names: set[tuple[str, str]]) -> str:
 
 
 def copy_of(pod: Pod, name: str) -> Pod:
-    """Another pod of the same shape, which no scheduler has seen."""
+    """A new pod with the same spec, which no scheduler has seen."""
     uid = uid_of("Pod", pod.namespace, name)
     return unscheduled(replace(pod, name=name, uid=uid, created="", raw={}))
 
 
 def unscheduled(pod: Pod) -> Pod:
-    """The pod as its controller would make it anew."""
+    """The pod as its controller would recreate it."""
     return replace(
         pod,
         node_name="",

@@ -51,7 +51,7 @@ class OpenbNode:
 
 @dataclass(frozen=True, slots=True)
 class OpenbShape:
-    """What a pod asks for. gpus: how many, of `milli` each. models: that are permitted, none for all."""
+    """What a pod asks for. gpus: how many, of `milli` each. models: the permitted ones; empty: all."""
 
     cpu_milli: int
     memory_mib: int
@@ -120,7 +120,7 @@ class Openb:
             yield replace(self._pods[shape], name=name, uid=f"uid-{name}"), shape
 
     def population(self) -> Iterator[tuple[Pod, tuple[Claim, ...]]]:
-        """All pods of the workload, with claims that nobody is to allocate: what pods ask for."""
+        """All pods of the workload with their claims, to describe the workload; nothing allocates these claims."""
         for shape in self.shapes:
             yield self._pods[shape], self._claims[shape]
 

@@ -1,4 +1,4 @@
-"""When the pods of the openb trace arrive, and how long they run: columns that not every workload of it has."""
+"""Arrival times and durations of pods in the openb trace: columns that only some of its workloads have."""
 
 import csv
 from collections.abc import Iterator, Mapping

@@ -24,7 +24,7 @@ ONLY_FILTERS = plugins_of(PluginSets(score=PluginSet(disabled=frozenset({ALL})))
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """What came of it. placed, refused: pods. refusals: how many for each reason."""
+    """The result of a replay. placed, refused: pods. refusals: how many for each reason."""
 
     curves: Curves
     placed: int

@@ -1,4 +1,4 @@
-"""What a simulation has found, as one JSON document; docs/simulate.md describes each field, fields are only added.
+"""The result of a simulation as one JSON document. docs/simulate.md describes each field; fields are only added.
 
 The names in the document are those of the fields here in camelCase. Everything but `measured` is the same on every
 machine for the same input. Shares are percents of the fleet's capacity in units: a unit is a device, or a counter set
@@ -66,7 +66,7 @@ class Distribution:
 
 @dataclass(frozen=True, config=_CONFIG)
 class ShapeSummary:
-    """Pods that ask for the same devices. shape: what that is, in words. placed: those that got a node."""
+    """Pods that request the same devices. shape: these devices, in words. placed: those that got a node."""
 
     shape: str
     arrivals: int
@@ -162,7 +162,7 @@ class SimulationResult:
 
 
 class InvalidResult(ValueError):
-    """Text that is no such document; the message names field and value."""
+    """Text that is not such a document. The message names field and value."""
 
 
 _RESULT = TypeAdapter(SimulationResult)
@@ -175,17 +175,17 @@ def result_json(result: SimulationResult) -> bytes:
 
 
 def result_of(text: bytes | str) -> SimulationResult:
-    """The document again. Raises InvalidResult."""
+    """Read the document. Raises InvalidResult."""
     return _read(_RESULT, text)
 
 
 def scenario_json(scenario: Scenario) -> bytes:
-    """One scenario, as it stands in the document."""
+    """One scenario, as in the document."""
     return _SCENARIO.dump_json(scenario, by_alias=True)
 
 
 def scenario_of(text: bytes | str) -> Scenario:
-    """The scenario again. Raises InvalidResult."""
+    """Read the scenario. Raises InvalidResult."""
     return _read(_SCENARIO, text)
 
 

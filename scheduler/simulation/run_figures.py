@@ -1,4 +1,4 @@
-"""The figures of a run: series against what has arrived and against time, and a summary of pods and fleet."""
+"""The figures of a run: series over arrivals and over time, and a summary."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -73,7 +73,7 @@ class RunFigures(Follower):
     # -- what happens
 
     def at(self, time_s: float) -> None:
-        """Until then things stay as they are."""
+        """Nothing changes until then."""
         self._look()
         if self._first is None:
             self._first = self._now = time_s
@@ -109,12 +109,12 @@ class RunFigures(Follower):
             self._add_arrival()
 
     def left(self, pod: Pod) -> None:
-        """A pod is gone; those that were there from the start are not counted."""
+        """Count a pod that has left; pods bound at the start are not counted."""
         if record := self._records.pop(pod.uid, None):
             self._move(record, PodState.ENDED if record.state is PodState.RUNNING else PodState.WITHDRAWN)
 
     def evicted(self, pod: Pod) -> None:
-        """A pod waits again; one that was there from the start arrives with that."""
+        """Count an eviction; a pod bound at the start counts as an arrival from then on."""
         self._evictions += 1
         if record := self._records.get(pod.uid):
             self._move(record, PodState.WAITING)
@@ -122,7 +122,7 @@ class RunFigures(Follower):
             self.arrived(pod)
 
     def hardware_changed(self) -> None:
-        """Nodes or slices are others."""
+        """Nodes or slices were added, removed or changed."""
         self._demand.hardware_changed()
 
     def _state_after(self, found: Attempted) -> PodState:

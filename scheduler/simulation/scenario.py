@@ -159,7 +159,7 @@ class _Timed(Placement):
         self._clock = clock
 
     def decide(self, look: Look) -> Placed | NotPlaced | Failed:
-        """As it is, and how long it took."""
+        """The decision, with its time measured."""
         before = self._clock()
         found = super().decide(look)
         self.decisions_ms.append((self._clock() - before) * _MILLI)
@@ -197,12 +197,12 @@ def _events(trace: Trace | None, jobs: Iterable[Job], settings: Settings) -> Ite
 
 
 def _roomy(event: Event, room: Mapping[str, Quantity]) -> Event:
-    """A node that says not how much it has, has room for all, as at the start."""
+    """A node without allocatable resources has room for everything, as at the start."""
     return NodeAppears(with_room(event.node, room)) if isinstance(event, NodeAppears) else event
 
 
 def _horizon(jobs: Iterable[Job], events: Iterable[tuple[float, Event]]) -> float:
-    """When all is over if nothing waits."""
+    """The end of the last job if no pod waits."""
     ends = [job.time_s + (job.duration_s or 0.0) for job in jobs]
     return max([*ends, *(time_s for time_s, _ in events)], default=0.0)
 
@@ -222,7 +222,7 @@ def _require_known(names: Iterable[str], pods: Iterable[Pod]) -> None:
 
 
 def with_templates(inventory: Inventory, pods: Iterable[Pod]) -> Inventory:
-    """The inventory with templates for claims that have none: a pod that is made anew gets its claims anew.
+    """The inventory with templates for claims without one: a pod that is recreated gets new claims.
 
     Of a claim that was made of a template which the input does not hold, and of claims that pods name.
     """

@@ -80,7 +80,7 @@ def _time(seconds: float) -> str:
 
 
 def _shapes(groups: Sequence[Sequence[Scenario]]) -> Iterator[str]:
-    """For each shape, which share of its pods got a node."""
+    """For each shape, the share of its pods that got a node."""
     arrivals: dict[str, int] = {}
     for one in (one for group in groups for one in group):
         for shape in one.summary.shapes:
@@ -116,7 +116,7 @@ def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
 
 
 def csv_text(result: SimulationResult) -> str:
-    """Curves against what has arrived, a row for each metric and scenario, as `--compare` reads them."""
+    """Curves over arrivals, a row for each metric and scenario, as `--compare` reads them."""
     curves = [(metric, one, curve_of(one, metric)) for one in result.scenarios for metric in METRICS]
     columns = range(max((percent for _, _, curve in curves for percent in curve), default=-1) + 1)
     text = io.StringIO()

@@ -32,12 +32,12 @@ _APPLIED = "a Node, ResourceSlice, DeviceClass or DeviceTaintRule"
 
 
 class InvalidTraceLine(ValueError):
-    """A line that cannot be used; the text names file, line, field and value."""
+    """A line that cannot be used. The message names file, line, field and value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """What happens, in the order of the file. jobs: pods that arrive. events: all else, each with its time."""
+    """The contents of a trace, in the order of the file. jobs: arriving pods. events: everything else, with times."""
 
     jobs: tuple[Job, ...] = ()
     events: tuple[tuple[float, Event], ...] = ()
@@ -128,7 +128,7 @@ class _TraceReader:
                     yield self._job(line, self._copy(line))
 
     def events(self, lines: Iterable[_Line]) -> Iterator[tuple[float, Event]]:
-        """All else; changes are made in the order of time."""
+        """All other events; changes are applied in the order of time."""
         for line in sorted(lines, key=lambda one: one.time_s):
             match line.what:
                 case "delete":

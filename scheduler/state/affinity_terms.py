@@ -1,7 +1,7 @@
 """The affinity and anti-affinity terms of pods on nodes, and what they mean for the pod being decided.
 
 Pods of one workload share their terms, and the terms that match pods with certain labels are remembered, so the cost
-grows with the number of terms that match. Counts in a topology domain are updated when a pod comes or goes.
+grows with the number of terms that match. Counts in a topology domain are updated when a pod is added or removed.
 Source: kube-scheduler's plugin InterPodAffinity.
 """
 
@@ -33,7 +33,7 @@ Term = TypeVar("Term", AffinityTerm, WeightedTerm)
 
 @dataclass(slots=True, eq=False)
 class _Holders:
-    """How many pods on which node have a term, and, once somebody has asked, in which domain."""
+    """How many pods on which node have a term, and, once requested, in which domain."""
 
     on_nodes: Counter[int] = field(default_factory=Counter)
     sums: DomainSums | None = None

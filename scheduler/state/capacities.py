@@ -12,7 +12,7 @@ from scheduler.state.node_labels import NodeLabels
 from scheduler.state.storage_objects import ClaimKey
 
 MOST_SIZES = 64
-"""Sizes for which the nodes are remembered; beyond, all are worked out anew."""
+"""Sizes for which the nodes are remembered; beyond, all are worked out again."""
 
 
 @dataclass(slots=True)

@@ -50,14 +50,14 @@ class NodeLabels:
         return union(self._by_value(key).values())
 
     def selected(self, selector: NodeSelector) -> Mask:
-        """The nodes that one of the terms matches; one that makes no sense matches none.
+        """The nodes that one of the terms matches; one that is invalid matches none.
 
         Terms are of volumes, which Kubernetes holds against the labels of nodes alone: their fields are not looked at.
         """
         return union(self._meeting(term.expressions) for term in selector if _makes_sense(term))
 
     def matching(self, selector: LabelSelector) -> Mask:
-        """The nodes that the selector of labels means; none where there is none, or where it makes no sense."""
+        """The nodes that the selector of labels means; none where there is none, or where it is invalid."""
         return 0 if selector is None or selector_problem(selector) else self._meeting(selector)
 
     def _meeting(self, requirements: Iterable[Requirement]) -> Mask:

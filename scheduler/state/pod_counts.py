@@ -1,7 +1,7 @@
 """The number of pods with certain labels on each node, cached for repeated questions.
 
 Pods with the same namespace and labels are counted together. An answer is an array by node number, or by topology
-domain, which is updated when a pod comes or goes, so pods of one workload find it ready.
+domain, which is updated when a pod is added or removed, so pods of one workload find it ready.
 """
 
 from collections import Counter
@@ -146,7 +146,7 @@ class PodCounts:
         self.forget_answers()
 
     def forget_answers(self) -> None:
-        """Work all out anew: the labels of a namespace have changed, which terms may look at."""
+        """Work all out again: the labels of a namespace have changed, which terms may look at."""
         self._answers = _no_answers()
         self._version += 1
 

@@ -63,7 +63,7 @@ class PodRequests:
 _Entries = tuple[tuple[str, Quantity], ...]
 
 USUAL_REQUESTS = 256
-"""What a pod requests that has more of them is worked out each time anew: a pod has room for thousands."""
+"""The requests of a pod with more of them are computed each time: a pod has room for thousands."""
 
 
 class _RequestInputs(NamedTuple):

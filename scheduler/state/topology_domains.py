@@ -1,6 +1,6 @@
 """The topology domains of nodes: nodes that share the value of a label.
 
-One array for each label key that somebody asked for, updated with each node, so that a question costs a few array
+One array for each label key that was requested, updated with each node, so that a question costs a few array
 operations. `node_labels` has the same labels as masks, for selectors.
 """
 

@@ -12,11 +12,11 @@ LEAST_GAP_S, MOST_GAP_S = 0.001, 1e9
 
 
 class InvalidLoad(ValueError):
-    """A load that the fleet, the shapes and the duration do not allow."""
+    """A load that is not possible with the fleet, the shapes and the duration."""
 
 
 def gap_s(shapes: Mix[PodShape], gpus: int, load: float, duration_s: float) -> float:
-    """The mean time between two arrivals that keeps this share of the GPUs in use, if every pod got its own at once.
+    """The mean time between arrivals at which this share of the GPUs is in use if every pod starts at once.
 
     Raises InvalidLoad.
     """
@@ -36,7 +36,7 @@ def gap_s(shapes: Mix[PodShape], gpus: int, load: float, duration_s: float) -> f
 def arrivals(
     seed: int, pods: Iterable[tuple[int, PodShape]], namespace: str, mean_gap_s: float, mean_duration_s: float
 ) -> Iterator[Json]:
-    """The lines of the trace, in the order of time. The first pod of a shape is whole, the others are like it."""
+    """The lines of the trace, in the order of time. The first pod of a shape is whole, others refer to it (`like`)."""
     gaps, durations = Draw(seed, "arrivals"), Draw(seed, "durations")
     first: dict[PodShape, str] = {}
     now = 0.0

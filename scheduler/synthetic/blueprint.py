@@ -1,4 +1,4 @@
-"""What is to be made, and all objects of it."""
+"""What to generate, and the generated objects."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class InvalidMix(ValueError):
-    """Weights that name something that does not exist, or of which nothing remains."""
+    """Weights with an unknown name, or of which nothing remains."""
 
 
 @dataclass(frozen=True, slots=True)

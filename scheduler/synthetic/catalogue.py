@@ -1,4 +1,4 @@
-"""The shapes that there are: with counts, selectors, constraints, alternatives, partitions, and amounts of capacity."""
+"""The known shapes of pods: with counts, selectors, constraints, alternatives, partitions, and amounts of capacity."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence

@@ -54,7 +54,7 @@ class Host:
 
 
 def whole_gpus(host: Host, model: GpuModel) -> PublishedDevices:
-    """GPUs that one claim each has."""
+    """GPUs for one claim each."""
     return PublishedDevices(GPU_DRIVER, [_gpu(host, index, model, "gpu") for index in range(host.number)])
 
 
@@ -69,7 +69,7 @@ def shared_gpus(host: Host, model: GpuModel) -> PublishedDevices:
 
 
 def partitioned_gpus(host: Host, model: GpuModel) -> PublishedDevices:
-    """GPUs that can be cut by MIG: the whole ones, and each partition at each place; a counter set for each GPU."""
+    """GPUs with MIG: the whole GPU and each partition at each place, over one counter set for each GPU."""
     devices = [device for index in range(host.number) for device in _partitions(host, index, model)]
     whole = _counters(model.partitioning.whole)
     sets = [{"name": f"gpu-{index}", "counters": whole} for index in range(host.number)]

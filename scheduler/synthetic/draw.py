@@ -1,4 +1,4 @@
-"""Draws from a seed: the same on every machine and with every version of Python.
+"""Random values from a seed: the same on every machine and with every version of Python.
 
 Of Python's generator only `random()` promises that, so nothing else of it is used, and no logarithm, whose last bit
 depends on the machine's library.

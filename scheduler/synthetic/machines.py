@@ -22,7 +22,7 @@ Driver = Callable[[Host], PublishedDevices]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Machine:
-    """A kind of node. drivers: what publishes its devices. classes: that these are of. A node without has no GPUs."""
+    """A kind of node. drivers: publish its devices, if it has any. classes: of these devices."""
 
     name: str
     summary: str

@@ -1,4 +1,4 @@
-"""The objects of a fleet and of a workload, one after the other, so that any number of them takes no memory."""
+"""Generates the objects of a fleet and of a workload one at a time, so that memory does not limit their number."""
 
 from collections.abc import Iterator, Sequence
 from typing import TypeVar
@@ -114,5 +114,5 @@ def pod(number: int, shape: PodShape, namespace: str, *, owns_claim: bool = Fals
 
 
 def _pod_name(number: int, shape: PodShape) -> str:
-    """Their order is that of the numbers, so that pods of all shapes are placed by turns."""
+    """Names sort by number, so that pods of all shapes are placed in the order in which they were drawn."""
     return f"pod-{number:07}-{shape.name}"

@@ -1,4 +1,4 @@
-"""Kinds of pods: what they ask for, and how much of a GPU that is; the classes that they name."""
+"""Shapes of pods: what they request, how much of a GPU that is, and the classes that they name."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
