@@ -78,7 +78,7 @@ class Rooms:
 
     def kind(self, number: int) -> Hashable:
         """Equal for nodes of which claims ask the same."""
-        return self._fleet.kind(number)
+        return self._fleet.node_fingerprint(number)
 
     def requests(self, number: int, claims: Sequence[Claim]) -> tuple[UnitRequest, ...]:
         """What the claims ask of the units of the node. Raises AllocationError. Cost: O(devices), once for a kind."""
