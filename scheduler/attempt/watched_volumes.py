@@ -48,8 +48,8 @@ class WatchedVolumes:
         volumes = self._cluster.volumes
         return bool(volumes.reached(volume) & volumes.node(node))
 
-    def is_wanted(self, pod: PodKey) -> bool:
-        """Whether the pod is there, and is to stay."""
+    def is_active(self, pod: PodKey) -> bool:
+        """Whether the pod exists and is not being deleted."""
         found = self._cluster.pods.known(pod.uid)
         return found is not None and not found.is_deleting
 

@@ -265,9 +265,7 @@ class Input:
 
 def inventory_of(paths: Sequence[str], overlays: Sequence[str], features: Features, *, keep_going: bool) -> Inventory:
     """The inventory of the paths, after all that is to be said of it; the command ends where it cannot be used."""
-    changes = [one for one in overlays if is_change(one)]
-    with after_delay("reading the input ..."):
-        inventory = take_inventory(read(paths), read([one for one in overlays if one not in changes]), features)
+    inventory = _read(paths, overlays, features)
     print_to_stderr(report(inventory))
     if inventory.errors and not keep_going:
         number = len(inventory.errors)
@@ -275,13 +273,25 @@ def inventory_of(paths: Sequence[str], overlays: Sequence[str], features: Featur
         stop(f"{errors}, nothing was placed; use --keep-going to place the rest")
     if not inventory.kinds:
         stop("the input contains no objects")
-    return _changed(inventory, changes) if changes else inventory
+    return _changed(inventory, overlays)
 
 
-def _changed(inventory: Inventory, changes: Sequence[str]) -> Inventory:
-    """The inventory after the changes; the command ends where one cannot be made."""
+def read_inventory(paths: Sequence[str], overlays: Sequence[str], features: Features) -> Inventory:
+    """The inventory of the paths, for commands that report its errors themselves."""
+    return _changed(_read(paths, overlays, features), overlays)
+
+
+def _read(paths: Sequence[str], overlays: Sequence[str], features: Features) -> Inventory:
+    files = [one for one in overlays if not is_change(one)]
+    with after_delay("reading the input ..."):
+        return take_inventory(read(paths), read(files), features)
+
+
+def _changed(inventory: Inventory, overlays: Sequence[str]) -> Inventory:
+    """The inventory after the changes among the overlays; the command ends where one cannot be made."""
+    changes = [one for one in overlays if is_change(one)]
     try:
-        return changed(inventory, changes)
+        return changed(inventory, changes) if changes else inventory
     except InvalidChange as error:
         stop(f"--overlay {error}")
 

@@ -85,8 +85,8 @@ class Elector:
         """A call has failed: what is stored is unknown."""
         self._is_current = False
 
-    def wanted(self, now: float, wall: datetime) -> Json | None:
-        """The lease to be written now, as it was read but for its spec; None while it is another's, or lost."""
+    def lease_to_write(self, now: float, wall: datetime) -> Json | None:
+        """The lease to write now: as read, with a new spec. None while another process holds it, or once it is lost."""
         if self.has_led and not self.leads(now):
             return None
         if self.holder not in ("", self.identity) and now < self._expires_at:
@@ -101,7 +101,7 @@ class Elector:
         return self._written(self.identity, self.durations.lease, since, wall, transitions)
 
     def wrote(self, lease: Lease, began: float, now: float) -> None:
-        """What was wanted is stored. began: before the call was; now: when it was answered."""
+        """The lease was written. began: before the call was; now: when it was answered."""
         self.read(lease, now)
         if self.has_led and not self.leads(now):
             return
