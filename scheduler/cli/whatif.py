@@ -8,7 +8,6 @@ from pathlib import Path
 import click
 
 from allocator.gates import Features
-from allocator.policies.contract import Policy
 from scheduler.cli.claims import output_option, print_object
 from scheduler.cli.ending import BAD_INPUT, stop
 from scheduler.cli.inputs import (
@@ -71,7 +70,7 @@ def command(  # noqa: PLR0913 - one for each option
     paths: tuple[str, ...],
     changes: tuple[str, ...],
     released: tuple[str, ...],
-    policy: Policy | None,
+    policy: str,
     config: Path | None,
     output: str,
     features: Features,
@@ -87,7 +86,7 @@ def command(  # noqa: PLR0913 - one for each option
     inventory, changed = inventories_of(paths, changes, features, keep_going=keep_going)
     for name in released:
         changed = _released(changed, key_of(name))
-    before = _places(inventory, features, profiles_of(config, None), "placing, before the change")
+    before = _places(inventory, features, profiles_of(config, ""), "placing, before the change")
     after = _places(changed, features, profiles_of(config, policy), "placing, after the change")
     found = differences(before, after)
     if output == "table":
