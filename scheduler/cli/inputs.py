@@ -16,7 +16,7 @@ from allocator.policies.contract import FIRST_FIT
 from scheduler.cli.ending import print_to_stderr, stop
 from scheduler.cli.progress import after_delay
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE, Pod
-from scheduler.input.documents import read
+from scheduler.input.documents import Finding, RawObject, read
 from scheduler.input.inventory import Inventory, take_inventory
 from scheduler.offline.input_claims import Claims, identified
 from scheduler.offline.placement import Placement, is_pending
@@ -98,21 +98,19 @@ def _policy(_context: click.Context, _option: click.Parameter, text: str | None)
 POLICY = "NAME[:ATTRIBUTE,...]|MODULE:CLASS"
 """How a policy is written."""
 
-_PROFILE_OPTIONS = (
-    click.option(
-        "--policy",
-        show_default=FIRST_FIT.name,
-        metavar=POLICY,
-        callback=_policy,
-        help=f"Which of the valid nodes and devices to select: {', '.join(NAMES)}, or a class of your own "
-        "(docs/policies.md).",
-    ),
-    click.option(
-        "--config",
-        type=click.Path(path_type=Path),
-        metavar="FILE",
-        help="Configuration file of the live scheduler, whose profiles and policy are used. --policy overrides it.",
-    ),
+policy_option = click.option(
+    "--policy",
+    show_default=FIRST_FIT.name,
+    metavar=POLICY,
+    callback=_policy,
+    help=f"Which of the valid nodes and devices to select: {', '.join(NAMES)}, or a class of your own "
+    "(docs/policies.md).",
+)
+config_option = click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Configuration file of the live scheduler, whose profiles and policy are used. --policy overrides it.",
 )
 
 
@@ -123,7 +121,7 @@ def profile_options(command: Callable[..., None]) -> Callable[..., None]:
     def with_profiles(*, policy: str, config: Path | None, **others: Any) -> None:
         command(profiles=profiles_of(config, policy), **others)
 
-    for option in reversed(_PROFILE_OPTIONS):
+    for option in (config_option, policy_option):
         with_profiles = option(with_profiles)
     return with_profiles
 
@@ -265,7 +263,33 @@ class Input:
 
 def inventory_of(paths: Sequence[str], overlays: Sequence[str], features: Features, *, keep_going: bool) -> Inventory:
     """The inventory of the paths, after all that is to be said of it; the command ends where it cannot be used."""
-    inventory = _read(paths, overlays, features)
+    return _changed(_usable(_read(read(paths), overlays, features), keep_going=keep_going), overlays)
+
+
+def inventories_of(
+    paths: Sequence[str], overlays: Sequence[str], features: Features, *, keep_going: bool
+) -> tuple[Inventory, Inventory]:
+    """The inventory of the paths as they are, and with the overlays; as `inventory_of`. The paths are read once."""
+    objects = list(read(paths))
+    before = _usable(_read(objects, (), features), keep_going=keep_going)
+    files = [one for one in overlays if not is_change(one)]
+    after = _usable(_read(objects, files, features), keep_going=keep_going) if files else before
+    return before, _changed(after, overlays)
+
+
+def read_inventory(paths: Sequence[str], overlays: Sequence[str], features: Features) -> Inventory:
+    """The inventory of the paths, for commands that report its errors themselves."""
+    return _changed(_read(read(paths), overlays, features), overlays)
+
+
+def _read(objects: Iterable[RawObject | Finding], overlays: Sequence[str], features: Features) -> Inventory:
+    files = [one for one in overlays if not is_change(one)]
+    with after_delay("reading the input ..."):
+        return take_inventory(objects, read(files), features)
+
+
+def _usable(inventory: Inventory, *, keep_going: bool) -> Inventory:
+    """The inventory, after its errors and warnings are printed."""
     print_to_stderr(report(inventory))
     if inventory.errors and not keep_going:
         number = len(inventory.errors)
@@ -273,18 +297,7 @@ def inventory_of(paths: Sequence[str], overlays: Sequence[str], features: Featur
         stop(f"{errors}, nothing was placed; use --keep-going to place the rest")
     if not inventory.kinds:
         stop("the input contains no objects")
-    return _changed(inventory, overlays)
-
-
-def read_inventory(paths: Sequence[str], overlays: Sequence[str], features: Features) -> Inventory:
-    """The inventory of the paths, for commands that report its errors themselves."""
-    return _changed(_read(paths, overlays, features), overlays)
-
-
-def _read(paths: Sequence[str], overlays: Sequence[str], features: Features) -> Inventory:
-    files = [one for one in overlays if not is_change(one)]
-    with after_delay("reading the input ..."):
-        return take_inventory(read(paths), read(files), features)
+    return inventory
 
 
 def _changed(inventory: Inventory, overlays: Sequence[str]) -> Inventory:
