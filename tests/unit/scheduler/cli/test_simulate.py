@@ -184,6 +184,15 @@ def test_the_fleet_is_scaled_by_leaving_out_nodes_or_copying_them(tmp_path: Path
     ]
 
 
+@pytest.mark.parametrize("copying", [("--nodes-scale", "2"), ("--set", "add:n1:1")])
+def test_a_device_of_a_copied_node_goes_to_one_pod(tmp_path: Path, copying: tuple[str, str]) -> None:
+    objects = [*a_cluster("n1"), *(a_pod(f"pod-{number}", template="one") for number in range(6))]
+    found = result(simulate(tmp_path, objects, *copying))
+    scenario = found.scenarios[-1]
+    assert (scenario.fleet.units, scenario.summary.placed, scenario.summary.waiting) == (4, 4, 2)
+    assert scenario.summary.allocated_percent == 100
+
+
 def test_time_is_scaled_but_durations_are_not(tmp_path: Path) -> None:
     trace = a_trace(tmp_path, an_arrival(0, "a", duration=10), an_arrival(100, "b", duration=10))
     found = result(simulate(tmp_path, a_cluster("n1"), "--trace", trace, "--time-scale", "1", "--time-scale", "0.1"))
