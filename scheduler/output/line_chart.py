@@ -44,7 +44,7 @@ class Chart:
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class ChartFrame:
     """The size of a picture in pixels, and how many ticks of the horizontal axis and letters of its label fit.
 
     bottom: room below the lines. has_legend: the names of the lines are below the picture, not at their ends.
@@ -60,8 +60,8 @@ class Frame:
     has_legend: bool = False
 
 
-WIDE = Frame("chart", 900, 400, 64, 50, 7, 100)
-NARROW = Frame("chart narrow", 336, 270, 54, 64, 4, 42, has_legend=True)
+WIDE = ChartFrame("chart", 900, 400, 64, 50, 7, 100)
+NARROW = ChartFrame("chart narrow", 336, 270, 54, 64, 4, 42, has_legend=True)
 """For screens on which letters of the wide one could not be read."""
 
 
@@ -90,7 +90,7 @@ def _step(least: float) -> float:
     return next(one * power for one in (1, 2, 5, 10) if one * power >= least * (1 - 1e-9))
 
 
-def line_chart(chart: Chart, frame: Frame = WIDE) -> Element:
+def line_chart(chart: Chart, frame: ChartFrame = WIDE) -> Element:
     """The picture; its description says how the lines end."""
     x, y = _horizontal(chart, frame), _vertical(chart, frame)
     height = frame.height + frame.has_legend * _LEGEND_GAP * len(chart.bands)
@@ -118,7 +118,7 @@ def number(value: float) -> str:
     return f"{value:,.{digits}f}"
 
 
-def _horizontal(chart: Chart, frame: Frame) -> _Axis:
+def _horizontal(chart: Chart, frame: ChartFrame) -> _Axis:
     places = [place for one in chart.bands for place in one.places]
     low, high = min(places), max(places)
     low = 0 if 0 < low < high / 10 else low
@@ -126,7 +126,7 @@ def _horizontal(chart: Chart, frame: Frame) -> _Axis:
     return _Axis(low, high if high > low else low + 1, frame.left, frame.width - labels, frame.ticks)
 
 
-def _vertical(chart: Chart, frame: Frame) -> _Axis:
+def _vertical(chart: Chart, frame: ChartFrame) -> _Axis:
     lows = [value for one in chart.bands for value in one.lows]
     highs = [value for one in chart.bands for value in one.highs]
     low, high = min(lows), max(highs)
@@ -136,7 +136,7 @@ def _vertical(chart: Chart, frame: Frame) -> _Axis:
     return _Axis(floor(low / step) * step, ceil(high / step) * step, frame.height - frame.bottom, _TOP)
 
 
-def _grid(chart: Chart, frame: Frame, x: _Axis, y: _Axis) -> Iterator[Element]:
+def _grid(chart: Chart, frame: ChartFrame, x: _Axis, y: _Axis) -> Iterator[Element]:
     for tick in y.ticks():
         at = _px(y.at(tick))
         yield element("line", {"class": "grid", "x1": _px(x.start), "x2": _px(x.end), "y1": at, "y2": at})
@@ -192,7 +192,7 @@ def _labels(chart: Chart, x: _Axis, y: _Axis) -> Iterator[Element]:
         yield element("g", {"class": f"colour-{place % COLOURS}"}, *drawn)
 
 
-def _legend(chart: Chart, frame: Frame) -> Iterator[Element]:
+def _legend(chart: Chart, frame: ChartFrame) -> Iterator[Element]:
     """A row for each line with its last value, in the order in which the lines end, from above."""
     order = sorted(range(len(chart.bands)), key=lambda place: -chart.bands[place].means[-1])
     for row, place in enumerate(order):
