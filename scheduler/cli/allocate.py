@@ -79,10 +79,11 @@ def command(  # noqa: PLR0913 - one for each option
     """Print the node and the devices of every pending pod and claim, as kube-scheduler would select them.
 
     PATH is a file, a folder (read recursively; a must-gather works), or - for standard input: YAML or JSON, manifests
-    or dumps, in any order. Without PATH, the cluster of the kubeconfig is read. The input should contain the ResourceSlices, DeviceClasses and Nodes of the cluster, and
-    the ResourceClaims, ResourceClaimTemplates and Pods. Deployments, StatefulSets, ReplicaSets, DaemonSets, Jobs and
-    CronJobs stand for the pods that they would create, and so does any other object with pod templates: MPIJob, JobSet,
-    LeaderWorkerSet, RayCluster and so on. Allocated claims keep their devices.
+    or dumps, in any order. Without PATH, the cluster of the kubeconfig is read. The input should contain the
+    ResourceSlices, DeviceClasses and Nodes of the cluster, and the ResourceClaims, ResourceClaimTemplates and Pods.
+    Deployments, StatefulSets, ReplicaSets, DaemonSets, Jobs and CronJobs stand for the pods that they would create, and
+    so does any other object with pod templates: MPIJob, JobSet, LeaderWorkerSet, RayCluster and so on. Allocated claims
+    keep their devices.
 
     Each decision is the live scheduler's own, with every default filter and score of kube-scheduler: node selector and
     affinity, taints, cordoned nodes, host ports, CPU, memory and other resources, volumes, affinity between pods,
