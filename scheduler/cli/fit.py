@@ -13,12 +13,14 @@ from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
 from scheduler.cli.inputs import (
     Input,
     Key,
+    Source,
     feature_options,
     inventory_of,
     keep_going_option,
     key_of,
     overlay_option,
     profile_options,
+    source_options,
 )
 from scheduler.cli.progress import Progress
 from scheduler.decision import admin_access
@@ -71,7 +73,7 @@ def _replicas(_context: click.Context, _option: click.Parameter, text: str) -> i
 
 @click.command(name="fit", epilog=_EPILOG)
 @click.argument("subject", metavar="FILE|POD|CLAIM|TEMPLATE")
-@click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(allow_dash=True))
+@source_options
 @click.option(
     "--replicas",
     "most",
@@ -89,7 +91,7 @@ def _replicas(_context: click.Context, _option: click.Parameter, text: str) -> i
 def command(  # noqa: PLR0913 - one for each option
     *,
     subject: str,
-    paths: tuple[str, ...],
+    source: Source,
     overlays: tuple[str, ...],
     most: int | None,
     output: str,
@@ -107,7 +109,7 @@ def command(  # noqa: PLR0913 - one for each option
     names. Copies of a claim or a template are placed without pods: only devices count, not the CPU and memory of nodes.
     """
     file = [subject] if Path(subject).exists() or subject == "-" else []
-    inventory = inventory_of([*paths, *file], overlays, features, keep_going=keep_going)
+    inventory = inventory_of(source, (*overlays, *file), features, keep_going=keep_going)
     given = Input.of(inventory, features)
     sought = _of_file(given, subject, features) if file else _named(given, subject)
     placement = given.placement(features, profiles=profiles)

@@ -72,6 +72,72 @@ _FEATURE_OPTIONS = (
 )
 
 paths_argument = click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(allow_dash=True))
+
+_CLUSTER_OPTIONS = (
+    click.option(
+        "--kubeconfig", default="", metavar="FILE", help="Read the cluster of this kubeconfig, in place of PATH."
+    ),
+    click.option("--context", default="", metavar="NAME", help="Read the cluster of this context, in place of PATH."),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterAccess:
+    """Which cluster is read. Empty: as kubectl finds it."""
+
+    kubeconfig: str = ""
+    context: str = ""
+
+    @property
+    def is_named(self) -> bool:
+        """Whether the user has named one."""
+        return bool(self.kubeconfig or self.context)
+
+
+THE_CURRENT_ONE = ClusterAccess()
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where the input comes from: the paths, or the cluster if there are none."""
+
+    paths: tuple[str, ...] = ()
+    cluster: ClusterAccess = THE_CURRENT_ONE
+
+    def objects(self) -> Iterable[RawObject | Finding]:
+        """All objects; the command ends where a cluster cannot be read."""
+        if self.paths and self.cluster.is_named:
+            raise click.UsageError("--kubeconfig and --context name a cluster to read: they exclude PATH.")
+        if self.paths:
+            return read(self.paths)
+        from scheduler.cli.live_cluster import live_objects  # with all that it takes to call a server
+
+        return live_objects(self.cluster)
+
+
+def cluster_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Gives the command the options that name a cluster, and calls it with `cluster`."""
+
+    @wraps(command)
+    def with_cluster(*, kubeconfig: str, context: str, **others: Any) -> None:
+        command(cluster=ClusterAccess(kubeconfig, context), **others)
+
+    for option in reversed(_CLUSTER_OPTIONS):
+        with_cluster = option(with_cluster)
+    return with_cluster
+
+
+def source_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Gives the command paths and the options that name a cluster, and calls it with `source`."""
+
+    @wraps(command)
+    def with_source(*, paths: tuple[str, ...], cluster: ClusterAccess, **others: Any) -> None:
+        command(source=Source(paths, cluster), **others)
+
+    argument = click.argument("paths", nargs=-1, metavar="[PATH...]", type=click.Path(allow_dash=True))
+    return argument(cluster_options(with_source))
+
+
 keep_going_option = click.option(
     "--keep-going", is_flag=True, help="If the input has errors, use the rest of it; the exit code is still 2."
 )
@@ -261,25 +327,25 @@ class Input:
         )
 
 
-def inventory_of(paths: Sequence[str], overlays: Sequence[str], features: Features, *, keep_going: bool) -> Inventory:
-    """The inventory of the paths, after all that is to be said of it; the command ends where it cannot be used."""
-    return _changed(_usable(_read(read(paths), overlays, features), keep_going=keep_going), overlays)
+def inventory_of(source: Source, overlays: Sequence[str], features: Features, *, keep_going: bool) -> Inventory:
+    """The inventory of the source, after all that is to be said of it; the command ends where it cannot be used."""
+    return _changed(_usable(_read(source.objects(), overlays, features), keep_going=keep_going), overlays)
 
 
 def inventories_of(
-    paths: Sequence[str], overlays: Sequence[str], features: Features, *, keep_going: bool
+    source: Source, overlays: Sequence[str], features: Features, *, keep_going: bool
 ) -> tuple[Inventory, Inventory]:
-    """The inventory of the paths as they are, and with the overlays; as `inventory_of`. The paths are read once."""
-    objects = list(read(paths))
+    """The inventory of the source as it is, and with the overlays; as `inventory_of`. The source is read once."""
+    objects = list(source.objects())
     before = _usable(_read(objects, (), features), keep_going=keep_going)
     files = [one for one in overlays if not is_change(one)]
     after = _usable(_read(objects, files, features), keep_going=keep_going) if files else before
     return before, _changed(after, overlays)
 
 
-def read_inventory(paths: Sequence[str], overlays: Sequence[str], features: Features) -> Inventory:
-    """The inventory of the paths, for commands that report its errors themselves."""
-    return _changed(_read(read(paths), overlays, features), overlays)
+def read_inventory(source: Source, overlays: Sequence[str], features: Features) -> Inventory:
+    """The inventory of the source, for commands that report its errors themselves."""
+    return _changed(_read(source.objects(), overlays, features), overlays)
 
 
 def _read(objects: Iterable[RawObject | Finding], overlays: Sequence[str], features: Features) -> Inventory:

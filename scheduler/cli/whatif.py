@@ -13,14 +13,15 @@ from scheduler.cli.ending import BAD_INPUT, stop
 from scheduler.cli.inputs import (
     Input,
     Key,
+    Source,
     config_option,
     feature_options,
     inventories_of,
     keep_going_option,
     key_of,
-    paths_argument,
     policy_option,
     profiles_of,
+    source_options,
 )
 from scheduler.cli.progress import Progress
 from scheduler.input.inventory import Inventory
@@ -44,7 +45,7 @@ Examples:
 
 
 @click.command(name="whatif", epilog=_EPILOG)
-@paths_argument
+@source_options
 @click.option(
     "--overlay",
     "changes",
@@ -67,7 +68,7 @@ Examples:
 @keep_going_option
 def command(  # noqa: PLR0913 - one for each option
     *,
-    paths: tuple[str, ...],
+    source: Source,
     changes: tuple[str, ...],
     released: tuple[str, ...],
     policy: str,
@@ -83,7 +84,7 @@ def command(  # noqa: PLR0913 - one for each option
     """
     if not (changes or released or policy):
         raise click.UsageError("Nothing is changed: use --overlay, --release or --policy.")
-    inventory, changed = inventories_of(paths, changes, features, keep_going=keep_going)
+    inventory, changed = inventories_of(source, changes, features, keep_going=keep_going)
     for name in released:
         changed = _released(changed, key_of(name))
     before = _places(inventory, features, profiles_of(config, ""), "placing, before the change")

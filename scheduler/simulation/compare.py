@@ -1,9 +1,9 @@
 """Compares a run with a recorded one: curves over arrivals, from a CSV as `-o csv` writes it.
 
-A row has `policy` and `seed`, and a column for each arrived percent. It is of the `metric` allocation, fragmentation
-or fragmentation-ratio; without that column the name of the file says which. Rows of other workloads (`workload`),
-policies, seeds and parameters are left aside. Policies are recognised without hyphens, in any case, and by their
-beginning.
+A row has `policy` and `seed`, and a column for each arrived percent. `metric` says which curve it is; without that
+column the name of the file does. Rows of figures, which are no curves, are left aside, and so are those of other
+workloads (`workload`), policies, seeds and parameters. Policies are recognised without hyphens, in any case, and by
+their beginning.
 """
 
 import csv
@@ -20,8 +20,19 @@ METRICS: Mapping[str, str] = {
     FRAGMENTATION_RATIO: "fragmentation_ratio",
     FRAGMENTATION: "fragmentation_percent",
     ALLOCATION: "allocated_percent",
+    "time-s": "time_s",
+    "arrivals": "arrivals",
+    "waiting": "waiting",
+    "running": "running",
+    "largest-block": "largest_block",
+    "whole-units": "whole_units",
+    "whole-nodes": "whole_nodes",
+    "evictions": "evictions",
 }
 """Metric to the column of a series; a name that another one begins with comes after it."""
+
+FIGURE = "summary."
+"""What the metric of a row begins with that is a figure of the summary, in the column `value`."""
 
 
 class InvalidRecord(ValueError):
@@ -61,10 +72,10 @@ def parameters_text(parameters: Mapping[str, str]) -> str:
 
 
 def curve_of(scenario: Scenario, metric: str) -> Curve:
-    """A curve of the scenario by arrived percent."""
+    """A curve of the scenario by arrived percent; nothing if the scenario does not have it."""
     series = scenario.by_arrivals
     values: tuple[float, ...] = getattr(series, METRICS[metric])
-    return dict(zip((round(percent) for percent in series.arrived_percent), values, strict=True))
+    return dict(zip((round(percent) for percent in series.arrived_percent), values, strict=bool(values)))
 
 
 def compare(file: Path, scenarios: Sequence[Scenario], workload: str) -> Comparison:
@@ -108,7 +119,8 @@ def _read(file: Path) -> Iterator[_Recorded]:
     except (UnicodeDecodeError, csv.Error) as error:
         raise InvalidRecord(f"{file}: is not CSV: {error}") from error
     for line, row in enumerate(rows, 2):
-        yield _recorded(file, f"{file}, line {line}", row)
+        if not (row.get("metric") or "").startswith(FIGURE):
+            yield _recorded(file, f"{file}, line {line}", row)
 
 
 def _recorded(file: Path, place: str, row: Mapping[str, str | None]) -> _Recorded:

@@ -1,6 +1,8 @@
 """`dra simulate`: what a person sees of it, and what is said of input that cannot be used."""
 
+import csv
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +11,7 @@ from typing import Any
 import pytest
 
 from scheduler.cli import scenarios
+from scheduler.simulation.compare import METRICS
 from scheduler.simulation.result import Distribution, Measured, Scenario, SimulationResult, result_of
 from tests.unit.scheduler.cli.command import Run, dra, saved
 from tests.unit.scheduler.manifests import Json, a_claim, a_cluster, a_node, a_pod, a_slice, an_allocated_claim
@@ -184,6 +187,15 @@ def test_the_fleet_is_scaled_by_leaving_out_nodes_or_copying_them(tmp_path: Path
     ]
 
 
+@pytest.mark.parametrize("copying", [("--nodes-scale", "2"), ("--set", "add:n1:1")])
+def test_a_device_of_a_copied_node_goes_to_one_pod(tmp_path: Path, copying: tuple[str, str]) -> None:
+    objects = [*a_cluster("n1"), *(a_pod(f"pod-{number}", template="one") for number in range(6))]
+    found = result(simulate(tmp_path, objects, *copying))
+    scenario = found.scenarios[-1]
+    assert (scenario.fleet.units, scenario.summary.placed, scenario.summary.waiting) == (4, 4, 2)
+    assert scenario.summary.allocated_percent == 100
+
+
 def test_time_is_scaled_but_durations_are_not(tmp_path: Path) -> None:
     trace = a_trace(tmp_path, an_arrival(0, "a", duration=10), an_arrival(100, "b", duration=10))
     found = result(simulate(tmp_path, a_cluster("n1"), "--trace", trace, "--time-scale", "1", "--time-scale", "0.1"))
@@ -218,10 +230,10 @@ def test_a_run_is_compared_with_a_recorded_one(tmp_path: Path) -> None:
     path = saved(tmp_path, *a_cluster("n1", "n2"), *(a_pod(name, template="one") for name in "abcde"))
     recorded = tmp_path / "recorded.csv"
     recorded.write_text(dra("simulate", path, "-o", "csv").out)
-    assert recorded.read_text().splitlines()[0].startswith("metric,policy,seed,parameters,0,1,")
+    assert recorded.read_text().splitlines()[0].startswith("metric,policy,seed,parameters,value,0,1,")
     run = dra("simulate", path, "--compare", recorded)
-    assert (run.code, run.err) == (0, "3 curves equal, 0 differ\n")
-    lines = [line for line in recorded.read_text().splitlines() if not line.startswith("fragmentation")]
+    assert (run.code, run.err) == (0, f"{len(METRICS)} curves equal, 0 differ\n")
+    lines = [line for line in recorded.read_text().splitlines() if line.startswith(("metric", "allocation"))]
     other = tmp_path / "recorded-allocation.csv"
     other.write_text("\n".join(line.partition(",")[2].replace("100.0", "99.0") for line in lines))
     run = dra("simulate", path, "--compare", other)
@@ -231,9 +243,34 @@ def test_a_run_is_compared_with_a_recorded_one(tmp_path: Path) -> None:
         "0 curves equal, 1 differ",
     ]
     run = dra("simulate", path, "--compare", recorded, "--compare", other)
-    assert (run.code, run.err.splitlines()[-1]) == (1, "3 curves equal, 1 differ")
+    assert (run.code, run.err.splitlines()[-1]) == (1, f"{len(METRICS)} curves equal, 1 differ")
     run = dra("simulate", path, "--seeds", "1", "--compare", recorded)
     assert (run.code, run.err) == (2, f"dra: {recorded}: holds no row of these policies, seeds and parameters\n")
+
+
+def test_csv_has_every_curve_over_arrivals_and_every_figure_of_the_summary(tmp_path: Path) -> None:
+    path = saved(tmp_path, *a_cluster("n1", "n2"), *(a_pod(name, template="one") for name in "abcde"))
+    options = ("--policy", "pack", "--policy", "fgd", "--set", "drain:n1", "--seeds", "1,2")
+    rows = list(csv.DictReader(dra("simulate", path, *options, "-o", "csv").out.splitlines()))
+    document = json.loads(dra("simulate", path, *options, "-o", "json").out)
+    for one in document["scenarios"]:
+        parameters = " ".join(f"{name}={value}" for name, value in one["parameters"].items())
+        own = (one["policy"], str(one["seed"]), parameters)
+        of = {row["metric"]: row for row in rows if (row["policy"], row["seed"], row["parameters"]) == own}
+        series = one["byArrivals"]
+        percents = [str(round(percent)) for percent in series["arrivedPercent"]]
+        for metric, column in METRICS.items():
+            values = series[re.sub("_(.)", lambda letter: letter[1].upper(), column)]
+            assert [float(of[metric][percent]) for percent in percents] == values
+        summary = {name: value for name, value in one["summary"].items() if isinstance(value, int | float)}
+        assert {name: float(of[f"summary.{name}"]["value"]) for name in summary} == summary
+        for name, value in [*one["summary"]["waitingS"].items()]:
+            assert float(of[f"summary.waitingS.{name}"]["value"]) == value
+        for shape in one["summary"]["shapes"]:
+            assert float(of[f"summary.shapes.{shape['shape']}.placed"]["value"]) == shape["placed"]
+        for reason, count in one["summary"]["refusals"].items():
+            assert float(of[f"summary.refusals.{reason}"]["value"]) == count
+    assert len({(row["policy"], row["seed"], row["parameters"]) for row in rows}) == len(document["scenarios"]) == 8
 
 
 def test_scenarios_that_have_finished_are_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
