@@ -255,7 +255,7 @@ class Input:
 
 
 def inventory_of(paths: Sequence[str], overlays: Sequence[str], features: Features, *, keep_going: bool) -> Inventory:
-    """The inventory of the paths, after all that is to be said of it; the command ends where it cannot be used."""
+    """The inventory of the paths. Findings are printed; if it cannot be used, the command ends."""
     changes = [one for one in overlays if is_change(one)]
     with after_delay("reading the input ..."):
         inventory = take_inventory(read(paths), read([one for one in overlays if one not in changes]), features)
@@ -278,7 +278,7 @@ def _changed(inventory: Inventory, changes: Sequence[str]) -> Inventory:
 
 
 def _meant(key: Key, known: Collection[Key]) -> str:
-    """A question that names what the user may have meant: that name elsewhere, else the pods of a workload."""
+    """A suggestion (did you mean): the same name in another namespace, else the pods of a workload."""
     _, name = key
     found = sorted(one for one in known if one[1] == name) or sorted(
         one for one in known if one[1].startswith(f"{name}-")
