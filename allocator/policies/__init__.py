@@ -10,27 +10,40 @@ from allocator.policies.fgd import FGD
 from allocator.policies.gpu_clustering import GpuClustering
 from allocator.policies.gpu_packing import GpuPacking
 from allocator.policies.least_fragmentation import LeastFragmentation
+from allocator.policies.own_class import UnusableClass, names_a_class, policy_of_class
 from allocator.policies.pack import Pack
 from allocator.policies.random import Random
 from allocator.policies.spread import Spread
 
 
 class UnknownPolicy(ValueError):
-    """There is no policy of that name, or it takes no such attributes."""
+    """There is no policy of that name, it takes no such attributes, or a class of the user's is not one."""
 
 
 def policy_of(text: str) -> Policy:
-    """The policy of `NAME` or `NAME:ATTRIBUTE,...`. Raises UnknownPolicy."""
+    """The policy of `NAME`, `NAME:ATTRIBUTE,...` or, for a user's class, `MODULE:CLASS`. Raises UnknownPolicy."""
     name, colon, rest = text.partition(":")
     if name in _PLAIN:
         if colon:
             raise UnknownPolicy(f"policy {name} takes no attributes")
         return _PLAIN[name]
+    if name not in _BY_ATTRIBUTES and names_a_class(text):
+        return _of_class(text)
     if name not in _BY_ATTRIBUTES:
         raise UnknownPolicy(f"{name!r} is not among the policies: {', '.join(NAMES)}{did_you_mean(name, NAMES)}")
     if not colon:
         return _BY_ATTRIBUTES[name](())
     return _BY_ATTRIBUTES[name]([_qualified(attribute.strip()) for attribute in rest.split(",")])
+
+
+def _of_class(text: str) -> Policy:
+    try:
+        policy = policy_of_class(text)
+    except UnusableClass as error:
+        raise UnknownPolicy(str(error)) from error
+    if policy.name in NAMES:
+        raise UnknownPolicy(f"{text}: the name {policy.name!r} is that of a built-in policy")
+    return policy
 
 
 def _qualified(attribute: str) -> str:

@@ -74,12 +74,14 @@ class FGD(NodePolicy):
     def score_node(self, needs: PodNeeds, room: NodeRoom) -> float:
         """From 0 to 100: 50 where the fragment stays as it is."""
         room.shapes.memo.age(MOST_KEPT)
-        return max((_score(needs, room, picks) for picks in _choices(needs, room)), default=0)
+        before = _fragment(room.shapes, room.cpu, room.units)
+        return max((_score(needs, room, picks, before) for picks in _choices(needs, room)), default=0)
 
     def picks(self, needs: PodNeeds, room: NodeRoom) -> Sequence[UnitPick]:
         """The unit with the best score, the first of equals, for a part of one device; else the tightest."""
+        before = _fragment(room.shapes, room.cpu, room.units)
         choices = _choices(needs, room)
-        return max(choices, key=lambda picks: _score(needs, room, picks)) if choices else ()
+        return max(choices, key=lambda picks: _score(needs, room, picks, before)) if choices else ()
 
 
 def _choices(needs: PodNeeds, room: NodeRoom) -> list[Sequence[UnitPick]]:
@@ -94,9 +96,9 @@ def _choices(needs: PodNeeds, room: NodeRoom) -> list[Sequence[UnitPick]]:
     return [(UnitPick(unit, request.amounts[unit]),) for unit in sorted(units)]
 
 
-def _score(needs: PodNeeds, room: NodeRoom, picks: Sequence[UnitPick]) -> int:
+def _score(needs: PodNeeds, room: NodeRoom, picks: Sequence[UnitPick], before: float) -> int:
     after = _fragment(room.shapes, room.cpu - needs.cpu, left_after(room.units, picks))
-    grown = (after - _fragment(room.shapes, room.cpu, room.units)) / UNIT
+    grown = (after - before) / UNIT
     return int(100 / (1 + exp(min(grown, _STEEPEST))))
 
 

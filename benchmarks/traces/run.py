@@ -22,6 +22,7 @@ from pathlib import Path
 from allocator.policies import policy_of
 from benchmarks.traces import record
 from benchmarks.traces.record import Curve, InvalidRecord, Key
+from scheduler import garbage
 from scheduler.input.inventory import Inventory
 from scheduler.installation import description
 from scheduler.simulation.curves import ALLOCATION, KINDS, differing
@@ -116,10 +117,17 @@ def scenarios_of(folder: Path) -> Iterator[Scenario]:
 def measured(folder: Path, scenarios: Sequence[Scenario], jobs: int) -> Iterator[Run]:
     """The runs in their order."""
     if jobs == 1:
-        yield from (run(folder, one) for one in scenarios)
+        yield from (_run_alone(folder, one) for one in scenarios)
         return
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        yield from pool.map(partial(run, folder), scenarios)
+        yield from pool.map(partial(_run_alone, folder), scenarios)
+
+
+def _run_alone(folder: Path, scenario: Scenario) -> Run:
+    """One replay in a process of ours, where the collector works as in the programs."""
+    _trace(folder, scenario.workload)
+    garbage.keep()
+    return run(folder, scenario)
 
 
 def run(folder: Path, scenario: Scenario) -> Run:

@@ -12,7 +12,7 @@ import click
 from allocator.gates import DEFAULT_RELEASE, RELEASES, Features, UnknownGate
 from allocator.model import Claim
 from allocator.policies import NAMES, UnknownPolicy, policy_of
-from allocator.policies.contract import FIRST_FIT, Policy
+from allocator.policies.contract import FIRST_FIT
 from scheduler.cli.ending import print_to_stderr, stop
 from scheduler.cli.progress import after_delay
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE, Pod
@@ -86,20 +86,26 @@ overlay_option = click.option(
 )
 
 
-def _policy(_context: click.Context, _option: click.Parameter, text: str | None) -> Policy | None:
+def _policy(_context: click.Context, _option: click.Parameter, text: str | None) -> str:
     try:
-        return policy_of(text) if text else None
+        if text:
+            policy_of(text)
     except UnknownPolicy as error:
         raise click.BadParameter(str(error)) from error
+    return text or ""
 
+
+POLICY = "NAME[:ATTRIBUTE,...]|MODULE:CLASS"
+"""How a policy is written."""
 
 _PROFILE_OPTIONS = (
     click.option(
         "--policy",
         show_default=FIRST_FIT.name,
-        metavar="NAME[:ATTRIBUTE,...]",
+        metavar=POLICY,
         callback=_policy,
-        help=f"Which of the valid nodes and devices to select: {', '.join(NAMES)} (docs/policies.md).",
+        help=f"Which of the valid nodes and devices to select: {', '.join(NAMES)}, or a class of your own "
+        "(docs/policies.md).",
     ),
     click.option(
         "--config",
@@ -114,7 +120,7 @@ def profile_options(command: Callable[..., None]) -> Callable[..., None]:
     """Gives the command the options that say how pods are decided, and calls it with `profiles`."""
 
     @wraps(command)
-    def with_profiles(*, policy: Policy | None, config: Path | None, **others: Any) -> None:
+    def with_profiles(*, policy: str, config: Path | None, **others: Any) -> None:
         command(profiles=profiles_of(config, policy), **others)
 
     for option in reversed(_PROFILE_OPTIONS):
@@ -122,17 +128,20 @@ def profile_options(command: Callable[..., None]) -> Callable[..., None]:
     return with_profiles
 
 
-def profiles_of(config: Path | None, policy: Policy | None) -> Sequence[Profile]:
-    """The profiles of the file, or the default one, by the policy; the command ends where they cannot be used."""
-    return _profiles(config, policy) if config else (Profile(policy=policy or FIRST_FIT),)
+def profiles_of(config: Path | None, policy: str) -> Sequence[Profile]:
+    """The profiles of the file, or the default one, by the policy; the command ends where they cannot be used.
+
+    policy: as `policy_of` takes it; empty where none is given.
+    """
+    return _profiles(config, policy) if config else (Profile(policy=policy_of(policy or FIRST_FIT.name)),)
 
 
-def _profiles(config: Path, policy: Policy | None) -> Sequence[Profile]:
+def _profiles(config: Path, policy: str) -> Sequence[Profile]:
     """Those of the file; the command ends where it cannot be used."""
     from scheduler.runtime.configuration import Configuration, InvalidConfiguration, load
 
     try:
-        return load(Configuration, config, {"policy": policy.name} if policy else {}).in_force()
+        return load(Configuration, config, {"policy": policy} if policy else {}).in_force()
     except InvalidConfiguration as invalid:
         stop(*invalid.problems)
 
@@ -256,9 +265,7 @@ class Input:
 
 def inventory_of(paths: Sequence[str], overlays: Sequence[str], features: Features, *, keep_going: bool) -> Inventory:
     """The inventory of the paths. Findings are printed; if it cannot be used, the command ends."""
-    changes = [one for one in overlays if is_change(one)]
-    with after_delay("reading the input ..."):
-        inventory = take_inventory(read(paths), read([one for one in overlays if one not in changes]), features)
+    inventory = _read(paths, overlays, features)
     print_to_stderr(report(inventory))
     if inventory.errors and not keep_going:
         number = len(inventory.errors)
@@ -266,13 +273,25 @@ def inventory_of(paths: Sequence[str], overlays: Sequence[str], features: Featur
         stop(f"{errors}, nothing was placed; use --keep-going to place the rest")
     if not inventory.kinds:
         stop("the input contains no objects")
-    return _changed(inventory, changes) if changes else inventory
+    return _changed(inventory, overlays)
 
 
-def _changed(inventory: Inventory, changes: Sequence[str]) -> Inventory:
-    """The inventory after the changes; the command ends where one cannot be made."""
+def read_inventory(paths: Sequence[str], overlays: Sequence[str], features: Features) -> Inventory:
+    """The inventory of the paths, for commands that report its errors themselves."""
+    return _changed(_read(paths, overlays, features), overlays)
+
+
+def _read(paths: Sequence[str], overlays: Sequence[str], features: Features) -> Inventory:
+    files = [one for one in overlays if not is_change(one)]
+    with after_delay("reading the input ..."):
+        return take_inventory(read(paths), read(files), features)
+
+
+def _changed(inventory: Inventory, overlays: Sequence[str]) -> Inventory:
+    """The inventory after the changes among the overlays; the command ends where one cannot be made."""
+    changes = [one for one in overlays if is_change(one)]
     try:
-        return changed(inventory, changes)
+        return changed(inventory, changes) if changes else inventory
     except InvalidChange as error:
         stop(f"--overlay {error}")
 

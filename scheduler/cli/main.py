@@ -13,19 +13,23 @@ from scheduler.installation import InstallationError, description, verify
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "allocate": ("scheduler.cli.allocate", "Print nodes and devices of pending pods and claims, from files."),
+    "audit": ("scheduler.cli.audit", "Check that devices, claims and pods agree."),
+    "claims": ("scheduler.cli.claims", "Print each claim with its devices, node and users."),
     "completion": ("scheduler.cli.completion", "Print the shell completion script."),
     "explain": ("scheduler.cli.explain", "Explain why a pod or claim gets its devices, or none."),
     "extender": ("scheduler.cli.extender", "Run the extender of kube-scheduler, and configure both."),
     "generate": ("scheduler.cli.generate", "Print fleets and workloads of any size from a seed."),
     "guard": ("scheduler.cli.guard", "Run the webhook that prevents a device from being allocated twice."),
+    "lint": ("scheduler.cli.lint", "Check classes, claims and templates against devices."),
     "scheduler": ("scheduler.cli.scheduler", "Run and configure the live scheduler of a cluster."),
     "simulate": ("scheduler.cli.simulate", "Simulate arrivals and departures of pods, and compare policies."),
+    "status": ("scheduler.cli.status", "Print how many devices are free, and who holds others."),
     "verify": ("scheduler.cli.verify", "Replay recorded cases and compare the answers."),
 }
 """Name to (module, which has `command`; what help says)."""
 
 
-_READING = (["allocate"], ["explain"])
+_READING = (["allocate"], ["audit"], ["claims"], ["explain"], ["lint"], ["status"])
 """Subcommands that read files: what they produce is kept until they end, and is garbage all at once then."""
 
 

@@ -21,7 +21,6 @@ from pathlib import Path
 
 from allocator.api.findings import shown
 from allocator.gates import CONSUMABLE_CAPACITY, RELEASES, Features
-from allocator.policies import policy_of
 from scheduler.cli.ending import print_to_stderr
 from scheduler.cli.inputs import Input, inventory_of, profiles_of
 from scheduler.input.inventory import Inventory
@@ -151,7 +150,7 @@ _CLOCKS = Clocks(time.perf_counter, time.process_time)
 
 
 def _profiles(plan: Plan, policy: str) -> Sequence[Profile]:
-    profiles = profiles_of(plan.config, policy_of(policy))
+    profiles = profiles_of(plan.config, policy)
     if plan.scores:
         return profiles
     return [replace(one, plugins=ONLY_FILTERS) for one in profiles]

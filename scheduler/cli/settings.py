@@ -9,7 +9,7 @@ import click
 from allocator.gates import RELEASES
 from allocator.policies import NAMES
 from scheduler.cli.ending import stop
-from scheduler.cli.inputs import gates_of
+from scheduler.cli.inputs import POLICY, gates_of
 from scheduler.runtime.configuration import Common, InvalidConfiguration, LogFormat, LogLevel, load
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -69,8 +69,9 @@ _OPTIONS = (
 _ALLOCATING = (
     click.option(
         "--policy",
-        metavar="NAME[:ATTRIBUTE,...]",
-        help=f"Which of the valid nodes and devices to select: {', '.join(NAMES)} (docs/policies.md).",
+        metavar=POLICY,
+        help=f"Which of the valid nodes and devices to select: {', '.join(NAMES)}, or a class of your own "
+        "(docs/policies.md).",
     ),
     click.option(
         "--strict/--no-strict", default=None, help="Behave like kube-scheduler even where this program does better."

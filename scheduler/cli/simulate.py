@@ -14,7 +14,7 @@ from allocator.gates import Features
 from allocator.policies import NAMES, UnknownPolicy, policy_of
 from allocator.policies.contract import FIRST_FIT
 from scheduler.cli.ending import print_to_stderr, stop
-from scheduler.cli.inputs import feature_options, keep_going_option, overlay_option, paths_argument
+from scheduler.cli.inputs import POLICY, feature_options, keep_going_option, overlay_option, paths_argument
 from scheduler.cli.progress import Progress
 from scheduler.cli.scenarios import (
     DUMP,
@@ -131,9 +131,10 @@ def _factor_option(name: str, metavar: str, text: str) -> Callable[..., Any]:
     "--policy",
     "policies",
     multiple=True,
-    metavar="NAME[:ATTRIBUTE,...]",
+    metavar=POLICY,
     callback=_policies,
-    help=f"Policies to compare: {', '.join(NAMES)} (docs/policies.md). Can be repeated.  [default: {FIRST_FIT.name}]",
+    help=f"Policies to compare: {', '.join(NAMES)}, or classes of your own (docs/policies.md). "
+    f"Can be repeated.  [default: {FIRST_FIT.name}]",
 )
 @click.option(
     "--config",

@@ -64,7 +64,7 @@ class _InForce:
     @staticmethod
     def of(profile: Profile, fleet: Fleet, rooms: Rooms, time_limit: DecisionTimeLimit) -> "_InForce":
         """On this fleet, which is taken as it is where the policy is its own."""
-        own = fleet if fleet.policy.name == profile.policy.name else fleet.by(profile.policy)
+        own = fleet if fleet.policy is profile.policy else fleet.by(profile.policy)
         scores = NodeScores(profile.policy, rooms) if isinstance(profile.policy, NodePolicy) else None
         return _InForce(Templates(time_limit.is_over, profile.plugins), own, scores)
 

@@ -58,8 +58,12 @@ class NodeScores:
     def _scored(self, name: str, requests: PodRequests, claims: Sequence[Claim], nodes: Mask) -> tuple[Numbers, Floats]:
         self._rooms.catch_up()
         known, numbers = self._known(requests, claims), numbers_of(nodes)
+        of_kind: dict[Hashable, PodNeeds] = {}
         for number in numbers[np.isnan(known[numbers])].tolist():
-            needs = self._needs(number, name, requests, claims)
+            kind = self._rooms.kind(number)
+            needs = of_kind.get(kind)
+            if needs is None:
+                needs = of_kind[kind] = self._needs(number, name, requests, claims)
             known[number] = self.policy.score_node(needs, self._rooms[number])
         return numbers, known[numbers]
 

@@ -76,6 +76,10 @@ class Rooms:
             self._look_at(number)
             self.changed_at[number] = self.now
 
+    def kind(self, number: int) -> Hashable:
+        """Equal for nodes of which claims ask the same."""
+        return self._fleet.node_fingerprint(number)
+
     def requests(self, number: int, claims: Sequence[Claim]) -> tuple[UnitRequest, ...]:
         """What the claims ask of the units of the node. Raises AllocationError. Cost: O(devices), once for a kind."""
         key = (self._fleet.node_fingerprint(number), fingerprint_of(claims))

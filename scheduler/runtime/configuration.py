@@ -260,7 +260,8 @@ class Allocating(Common):
     """The settings of those that give devices to pods as well."""
 
     policy: Annotated[str, AfterValidator(policy_name)] = FIRST_FIT.name
-    """Which of the valid nodes and devices to select: `NAME` or `NAME:ATTRIBUTE,...` (docs/policies.md)."""
+    """Which of the valid nodes and devices to select: `NAME`, `NAME:ATTRIBUTE,...` or `MODULE:CLASS`
+    (docs/policies.md)."""
 
     strict: bool = False
     """Behave like kube-scheduler even where this program does better (docs/differences.md)."""

@@ -61,7 +61,7 @@ class Curves:
         self.allocated += amount * is_placed
         self.fragments.catch_up()
         total, left = self.fragments.total, self.fragments.left
-        column = round(self.arrived / self.capacity * 100)
+        column = round(100 * self.arrived / self.capacity)  # one rounding: halves stay halves
         ratio = 100 * total / left if left else 0.0
         found = (100 * self.allocated / self.capacity, 100 * total / self.capacity, ratio)
         self._values.setdefault(column, []).append((round(found[0], 2), round(found[1], 2), round(found[2], 2)))

@@ -10,11 +10,12 @@ PAGE = (Path(__file__).parents[4] / "docs/policies.md").read_text()
 
 def test_the_policy_of_ones_own_does_what_the_page_says() -> None:
     blocks = re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
-    assert len(blocks) == 2
+    assert len(blocks) == 3
     names: dict[str, object] = {"__name__": "example"}
     for block in blocks:
         exec(compile(block, "docs/policies.md", "exec"), names)  # noqa: S102
     assert type(names["chosen"]).__name__ == "Chosen"
+    assert isinstance(names["KeepCpu"], type)
 
 
 def test_the_page_names_every_policy_and_no_other() -> None:

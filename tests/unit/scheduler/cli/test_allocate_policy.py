@@ -1,10 +1,12 @@
 """`dra allocate --policy`: other devices and nodes, of those that are possible."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from scheduler.simulation.result import result_of
 from tests.unit.scheduler.cli.command import Run, dra
 from tests.unit.scheduler.manifests import (
     DRIVER,
@@ -20,6 +22,8 @@ from tests.unit.scheduler.manifests import (
     text_of,
 )
 
+POLICIES_PAGE = Path(__file__).parents[4] / "docs/policies.md"
+
 
 def allocate(objects: Sequence[Json], *options: str) -> Run:
     return dra("allocate", "-", "-o", "wide", *options, stdin=text_of(*objects))
@@ -28,6 +32,10 @@ def allocate(objects: Sequence[Json], *options: str) -> Run:
 def nodes(run: Run) -> dict[str, str]:
     """The node of each pod."""
     return {line.split()[0].removeprefix("default/"): line.split()[2] for line in run.out.splitlines()[1:]}
+
+
+def amounts(cpu: str) -> Json:
+    return {"allocatable": {"cpu": cpu, "memory": "8Gi", "pods": "10"}}
 
 
 def devices(run: Run) -> list[str]:
@@ -104,6 +112,39 @@ def test_policy_goes_before_the_files(tmp_path: Path) -> None:
     options = ("--config", str(tmp_path / "config.yaml"))
     assert nodes(allocate(objects, *options)) == {"p": "n1"}
     assert nodes(allocate(objects, *options, "--policy", "pack")) == {"p": "n2"}
+
+
+def test_policy_goes_before_the_files_with_its_attributes(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text(PROFILES.partition("profiles:")[0])
+    boards = [{"name": f"gpu-{n}", "attributes": {"board": {"int": n % 2}}} for n in range(4)]
+    objects = [a_node(), a_class(), a_slice(devices=boards), a_claim("c", a_request(count=2)), a_pod("p", claim="c")]
+    options = ("--config", str(tmp_path / "config.yaml"), "--policy", f"topology:{DRIVER}/board")
+    assert devices(allocate(objects, *options)) == ["gpu-0", "gpu-2"]
+
+
+@pytest.mark.parametrize(("policy", "node"), [("SmallestFirst", "n2"), ("KeepCpu", "n2")])
+@pytest.mark.parametrize("command", ["allocate", "simulate"])
+def test_a_policy_of_ones_own_decides(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, policy: str, node: str
+) -> None:
+    first, second, _ = re.findall(r"^```python\n(.*?)^```", POLICIES_PAGE.read_text(), re.DOTALL | re.MULTILINE)
+    (tmp_path / "documented_policies.py").write_text(f"{first}\n{second}")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    large, small = ([{"name": "gpu-0", "capacity": {"memory": {"value": size}}}] for size in ("80Gi", "40Gi"))
+    objects = [
+        *({**a_node(name), "status": amounts(cpu)} for name, cpu in (("n1", "4"), ("n2", "16"))),
+        a_class(),
+        a_slice(node="n1", devices=large),
+        a_slice(node="n2", devices=small),
+        a_claim("c"),
+        a_pod("p", claim="c"),
+    ]
+    option = ("--policy", f"documented_policies:{policy}")
+    if command == "allocate":
+        assert nodes(allocate(objects, *option)) == {"p": node}
+    else:
+        run = dra("simulate", "-", *option, "--explain", "default/p", "-o", "json", stdin=text_of(*objects))
+        assert [one.node for one in result_of(run.out).scenarios[0].explained] == [node]
 
 
 def test_configuration_that_cannot_be_used_is_bad_input(tmp_path: Path) -> None:

@@ -49,6 +49,13 @@ def test_pod_is_decided_by_the_policy_of_its_profile(name: str, node: str) -> No
     assert node_of(cluster, a_pod(scheduler_name=name)) == node
 
 
+def test_profiles_with_one_policy_for_different_attributes_are_decided_apart() -> None:
+    profiles = [Profile(text, policy=policy_of(f"topology:a.example/{text}")) for text in ("row", "rack")]
+    cluster = a_cluster(*profiles, devices=(1,))
+    rows, racks = (cluster.fleet_of(a_pod(scheduler_name=profile.scheduler_name)) for profile in profiles)
+    assert (rows.policy, racks.policy) == (profiles[0].policy, profiles[1].policy)
+
+
 def test_profiles_share_what_there_is() -> None:
     cluster = a_cluster(Profile("first"), Profile("packing", policy=policy_of("pack")), devices=(2, 1))
     claim, pod = a_claim(), a_pod(scheduler_name="packing")

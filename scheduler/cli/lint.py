@@ -1,0 +1,74 @@
+"""`dra lint`: what is wrong with classes, requests and devices before anybody runs a pod."""
+
+import sys
+
+import click
+
+from allocator.gates import Features
+from allocator.status.pool_status import pool_statuses
+from scheduler.checks.contract import run
+from scheduler.checks.lint import RULES
+from scheduler.checks.lint.manifests import Manifests
+from scheduler.cli.checks import EXIT_CODES, fail_on_option, output_option, print_findings
+from scheduler.cli.ending import print_to_stderr, stop
+from scheduler.cli.inputs import feature_options, overlay_option, paths_argument, read_inventory
+from scheduler.cli.progress import after_delay
+from scheduler.decision.cluster import Cluster
+from scheduler.input.inventory import Inventory
+
+_EPILOG = f"""{EXIT_CODES}
+\b
+Examples:
+  dra lint cluster.yaml manifests/            manifests against the devices of a cluster
+  dra lint must-gather/ -o sarif > dra.sarif  for code scanning
+  dra lint cluster.yaml job.yaml --fail-on warning
+"""
+
+
+@click.command(name="lint", epilog=_EPILOG)
+@paths_argument
+@output_option
+@fail_on_option
+@overlay_option
+@feature_options
+def command(
+    *, paths: tuple[str, ...], overlays: tuple[str, ...], output: str, fail_on: str, features: Features
+) -> None:
+    """Check classes, claims, templates and devices: each selector is compiled and run over all devices.
+
+    PATH is as in `dra allocate`: the manifests to check, and a dump with the ResourceSlices, DeviceClasses and Nodes
+    that they are meant for. Without ResourceSlices, only what needs no devices is checked. docs/audit.md lists
+    the rules.
+    """
+    inventory = read_inventory(paths, overlays, features)
+    if not inventory.kinds and not inventory.errors:
+        stop("the input contains no objects")
+    if "ResourceSlice" not in inventory.kinds:
+        print_to_stderr(
+            ["warning: the input contains no ResourceSlice: selectors are compiled, but run over no device"]
+        )
+    with after_delay("checking ..."):
+        found = list(run(RULES, _manifests(inventory, features)))
+    code = print_findings(found, RULES, inventory, name="dra lint", output=output, fail_on=fail_on)
+    sys.exit(code)
+
+
+def _manifests(inventory: Inventory, features: Features) -> Manifests:
+    cluster = _empty_cluster(inventory, features)
+    pools = pool_statuses(cluster.fleet.current)
+    devices = [one.device for pool in pools for one in pool.devices]
+    return Manifests(inventory, features.environment, devices, cluster.fleet)
+
+
+def _empty_cluster(inventory: Inventory, features: Features) -> Cluster:
+    """Nodes, slices and classes, with nothing in use."""
+    cluster = Cluster(features, is_ours=lambda _: False)
+    for device_class in inventory.classes:
+        cluster.set_class(device_class)
+    for rule in inventory.taint_rules:
+        cluster.set_taint_rule(rule)
+    for published in inventory.slices:
+        cluster.set_slice(published)
+    for node in inventory.nodes:
+        cluster.set_node(node)
+    return cluster
