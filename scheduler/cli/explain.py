@@ -58,7 +58,7 @@ Examples:
 
 @dataclass(frozen=True, slots=True)
 class _Subject:
-    """What is to be explained: a pod, or a claim that no pending pod uses."""
+    """The pod to explain, or a claim that no pending pod uses."""
 
     pod: Pod | None
     claim: Key | None

@@ -335,7 +335,7 @@ class Input:
 
 
 def inventory_of(source: Source, overlays: Sequence[str], features: Features, *, keep_going: bool) -> Inventory:
-    """The inventory of the source, after all that is to be said of it; the command ends where it cannot be used."""
+    """The inventory of the source. Findings are printed; if it cannot be used, the command ends."""
     return _changed(_usable(_read(source.objects(), overlays, features), keep_going=keep_going), overlays)
 
 
@@ -383,7 +383,7 @@ def _changed(inventory: Inventory, overlays: Sequence[str]) -> Inventory:
 
 
 def _meant(key: Key, known: Collection[Key]) -> str:
-    """A question that names what the user may have meant; empty if nothing is like it."""
+    """A suggestion (did you mean); empty if nothing is like it."""
     found = _like(key, known)
     names = ["/".join(one) for one in found[:_MOST_MEANT]]
     rest = f" or {len(found) - len(names)} more" if len(found) > len(names) else ""
