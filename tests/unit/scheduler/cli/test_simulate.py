@@ -2,9 +2,12 @@
 
 import csv
 import json
+import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
+from multiprocessing import active_children
 from pathlib import Path
 from typing import Any
 
@@ -226,6 +229,27 @@ def test_without_retries_a_refused_pod_is_given_up(tmp_path: Path) -> None:
     assert (scenario.summary.placed, scenario.summary.refused, scenario.summary.refusals) == (1, 1, {"devices": 1})
 
 
+def test_a_record_that_cannot_be_read_ends_the_run_before_it_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(*_: Any) -> Scenario:
+        raise AssertionError("it has begun")
+
+    monkeypatch.setattr(scenarios, "run_case", never)
+    absent = tmp_path / "absent.csv"
+    run = simulate(tmp_path, a_cluster("n1"), "--compare", absent)
+    assert (run.code, run.err) == (2, f"dra: {absent}: cannot be read: No such file or directory\n")
+
+
+def test_scenarios_that_the_record_does_not_have_are_listed(tmp_path: Path) -> None:
+    objects = [*a_cluster("n1"), a_pod(template="one")]
+    recorded = tmp_path / "recorded.csv"
+    recorded.write_text(simulate(tmp_path, objects, "-o", "csv").out)
+    run = simulate(tmp_path, objects, "--seeds", "42-43", "--compare", recorded)
+    assert run.code == 0
+    assert f"first-fit 43: {recorded} has no curve of it" in run.err
+
+
 def test_a_run_is_compared_with_a_recorded_one(tmp_path: Path) -> None:
     path = saved(tmp_path, *a_cluster("n1", "n2"), *(a_pod(name, template="one") for name in "abcde"))
     recorded = tmp_path / "recorded.csv"
@@ -293,6 +317,81 @@ def test_scenarios_that_have_finished_are_not_run_again(tmp_path: Path, monkeypa
     assert again.scenarios[0] == first.scenarios[0]
     run = simulate(tmp_path, objects[:-1], *options, "--resume")
     assert (run.code, run.err) == (2, f"dra: {folder}: holds another run: files differ\n")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (("--inflate", "100"), ("--inflate", "200")),
+        (("--nodes-scale", "1"), ("--nodes-scale", "2")),
+        (("--arrivals", "trace"), ("--arrivals", "poisson:0.5")),
+        (("--time-scale", "1"), ("--time-scale", "2")),
+    ],
+)
+def test_a_scenario_with_other_options_is_run_anew(
+    tmp_path: Path, before: tuple[str, ...], after: tuple[str, ...]
+) -> None:
+    objects = a_cluster("n1")
+    trace = a_trace(tmp_path, *(an_arrival(number, f"pod-{number}", duration=5) for number in range(6)))
+    options = ("--trace", trace, "--output", tmp_path / "results")
+    result(simulate(tmp_path, objects, *options, *before))
+    resumed = result(simulate(tmp_path, objects, *options, *after, "--resume"))
+    assert findings(resumed) == findings(result(simulate(tmp_path, objects, "--trace", trace, *after)))
+
+
+def test_another_order_of_arrivals_is_another_run(tmp_path: Path) -> None:
+    objects = [*a_cluster("n1"), a_pod("a", template="one"), a_pod("b", template="one")]
+    order = a_trace(tmp_path, {"seed": 42, "pods": [0, 1]}, name="order.jsonl")
+    options = ("--arrivals", f"order:{order}", "--output", tmp_path / "results")
+    result(simulate(tmp_path, objects, *options))
+    a_trace(tmp_path, {"seed": 42, "pods": [1, 0]}, name="order.jsonl")
+    run = simulate(tmp_path, objects, *options, "--resume")
+    assert (run.code, run.err) == (2, f"dra: {tmp_path / 'results'}: holds another run: files differ\n")
+
+
+def test_a_folder_is_for_one_run_at_a_time(tmp_path: Path) -> None:
+    folder = tmp_path / "results"
+    with scenarios.opened_folder(folder, {}, resumes=False):
+        run = simulate(tmp_path, a_cluster("n1"), "--output", folder)
+    assert run.code == 2
+    assert run.err == f"dra: {folder}: is in use by another run, of process {os.getpid()}\n"
+
+
+def test_a_worker_that_dies_costs_no_scenario(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    objects = [*a_cluster("n1"), *(a_pod(name, template="one") for name in "abc")]
+    options = ("--seeds", "1-4")
+    alone = result(simulate(tmp_path, objects, *options))
+    monkeypatch.setattr(scenarios, "FEW", 0)
+    real, begun = scenarios._in_pool, list[int]()
+
+    def dying(plan: Any, cases: Any, jobs: int, progress: Any) -> Iterator[Any]:
+        begun.append(jobs)
+        finished = real(plan, cases, jobs, progress)
+        yield next(finished)
+        if len(begun) == 1:
+            for child in active_children():
+                child.kill()
+        yield from finished
+
+    monkeypatch.setattr(scenarios, "_in_pool", dying)
+    run = simulate(tmp_path, objects, *options, "--jobs", "2")
+    assert findings(result(run)) == findings(alone)
+    assert len(begun) in (1, 2)  # a worker that was done already is not missed
+
+
+def test_workers_that_die_again_and_again_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def dead(*_: Any) -> Iterator[Any]:
+        raise BrokenProcessPool
+
+    monkeypatch.setattr(scenarios, "FEW", 0)
+    monkeypatch.setattr(scenarios, "_in_pool", dead)
+    run = simulate(tmp_path, [*a_cluster("n1"), a_pod(template="one")], "--seeds", "1-4", "--jobs", "4")
+    assert run.code == 2
+    assert [line.partition(";")[0] for line in run.err.splitlines()] == [
+        "warning: a worker process has died",
+        "warning: a worker process has died",
+        "dra: worker processes died 3 times before another scenario finished",
+    ]
 
 
 def test_an_interrupted_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
