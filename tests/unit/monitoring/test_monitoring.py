@@ -162,6 +162,6 @@ def test_page_says_what_to_look_at_and_what_to_do(page: Path) -> None:
 
 def test_every_alert_is_listed_with_its_severity() -> None:
     listed = re.findall(
-        r"^\| \[(\w+)\]\(runbooks/\1\.md\) \| (\w+) \|", (ROOT / "docs/monitoring.md").read_text(), re.M
+        r"^\| \[(\w+)\]\(runbooks/\1\.md\) \| (\w+) \|", (ROOT / "docs/monitoring.md").read_text(), re.MULTILINE
     )
     assert listed == [(rule["alert"], rule["labels"]["severity"]) for rule in rules()]
