@@ -27,7 +27,7 @@ Json = dict[str, Any]  # Any: objects of the API
 
 
 class Publication:
-    """What is to be there. webhook_configuration, endpoint_slice: names, empty for none. namespace: of the latter.
+    """What to publish. webhook_configuration, endpoint_slice: names, empty for none. namespace: of the latter.
 
     trouble: why it is not; empty while it is.
     """

@@ -105,7 +105,7 @@ def refused(uid: str, status: HTTPStatus, reason: str, message: str) -> bytes:
 
 
 def error_result(error: str) -> bytes:
-    """The body of an answer to what is no question, for whoever reads it in the API server's log."""
+    """The answer to an invalid review, for readers of the API server's log."""
     return orjson.dumps({"error": error})
 
 
