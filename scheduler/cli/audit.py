@@ -11,7 +11,14 @@ from scheduler.checks.audit.cluster_state import ClusterState
 from scheduler.checks.contract import run
 from scheduler.cli.checks import EXIT_CODES, fail_on_option, output_option, print_findings
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
-from scheduler.cli.inputs import feature_options, inventory_of, keep_going_option, overlay_option, paths_argument
+from scheduler.cli.inputs import (
+    Source,
+    feature_options,
+    inventory_of,
+    keep_going_option,
+    overlay_option,
+    source_options,
+)
 from scheduler.cli.progress import after_delay
 from scheduler.input.inventory import Inventory
 from scheduler.offline.input_claims import Claims
@@ -29,7 +36,7 @@ _NEEDED = ("ResourceSlice", "ResourceClaim")
 
 
 @click.command(name="audit", epilog=_EPILOG)
-@paths_argument
+@source_options
 @output_option
 @fail_on_option
 @overlay_option
@@ -37,7 +44,7 @@ _NEEDED = ("ResourceSlice", "ResourceClaim")
 @keep_going_option
 def command(  # noqa: PLR0913 - one for each option
     *,
-    paths: tuple[str, ...],
+    source: Source,
     overlays: tuple[str, ...],
     output: str,
     fail_on: str,
@@ -50,7 +57,7 @@ def command(  # noqa: PLR0913 - one for each option
     namespaces. docs/audit.md lists the rules. Between the parts of a dump, a cluster may have changed: what is found
     once may be gone in the next dump.
     """
-    inventory = inventory_of(paths, overlays, features, keep_going=keep_going)
+    inventory = inventory_of(source, overlays, features, keep_going=keep_going)
     if missing := [kind for kind in _NEEDED if kind not in inventory.kinds]:
         stop(f"the input contains no {' and no '.join(missing)}: there is nothing to audit")
     if "Pod" not in inventory.kinds:

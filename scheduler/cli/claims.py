@@ -9,7 +9,14 @@ import orjson
 
 from allocator.gates import Features
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr
-from scheduler.cli.inputs import feature_options, inventory_of, keep_going_option, overlay_option, paths_argument
+from scheduler.cli.inputs import (
+    Source,
+    feature_options,
+    inventory_of,
+    keep_going_option,
+    overlay_option,
+    source_options,
+)
 from scheduler.input.inventory import Inventory
 from scheduler.offline.input_claims import Claims
 from scheduler.output.claim_table import claim_table, list_of
@@ -35,7 +42,7 @@ output_option = click.option(
 
 
 @click.command(name="claims", epilog=_EPILOG)
-@paths_argument
+@source_options
 @click.option("-n", "--namespace", default="", metavar="NAME", help="Only the claims of this namespace.")
 @output_option
 @overlay_option
@@ -43,7 +50,7 @@ output_option = click.option(
 @keep_going_option
 def command(  # noqa: PLR0913 - one for each option
     *,
-    paths: tuple[str, ...],
+    source: Source,
     overlays: tuple[str, ...],
     namespace: str,
     output: str,
@@ -55,7 +62,7 @@ def command(  # noqa: PLR0913 - one for each option
     PATH is as in `dra allocate`. The state is that of `kubectl get resourceclaims`: pending, or allocated, also
     reserved for its users, also deleted.
     """
-    inventory = inventory_of(paths, overlays, features, keep_going=keep_going)
+    inventory = inventory_of(source, overlays, features, keep_going=keep_going)
     found = [one for one in claims_of(inventory) if namespace in ("", one.claim.namespace)]
     print_claims(found, output, f"in namespace {namespace}" if namespace else "in the input")
     sys.exit(BAD_INPUT if inventory.errors else 0)

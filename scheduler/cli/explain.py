@@ -12,8 +12,11 @@ from allocator.gates import Features
 from allocator.model import Claim
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
 from scheduler.cli.inputs import (
+    ClusterAccess,
     Input,
     Key,
+    Source,
+    cluster_options,
     feature_options,
     inventory_of,
     keep_going_option,
@@ -62,11 +65,12 @@ class _Subject:
 
 
 @click.command(name="explain", epilog=_EPILOG)
-@click.argument("arguments", nargs=-1, required=True, metavar="[POD|CLAIM] PATH...")
+@click.argument("arguments", nargs=-1, metavar="[POD|CLAIM] [PATH...]")
 @click.option("--all", "is_all", is_flag=True, help="Explain all pending pods and claims, each after those before it.")
 @click.option("--node", default="", metavar="NAME", help="Describe this node, and whether the pod fits there.")
 @click.option("--in-order", is_flag=True, help="First place the pods and claims that come before it.")
 @click.option("-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True, help="Output format.")
+@cluster_options
 @overlay_option
 @profile_options
 @feature_options
@@ -74,6 +78,7 @@ class _Subject:
 def command(  # noqa: PLR0913 - one for each option
     *,
     arguments: tuple[str, ...],
+    cluster: ClusterAccess,
     overlays: tuple[str, ...],
     node: str,
     output: str,
@@ -97,10 +102,10 @@ def command(  # noqa: PLR0913 - one for each option
         raise click.UsageError(
             "--all explains everything in order and on all nodes: it cannot be combined with --node and --in-order"
         )
+    if not is_all and not arguments:
+        raise click.UsageError("Missing argument 'POD|CLAIM': name one, or use --all.")
     name, paths = ("", arguments) if is_all else (arguments[0], arguments[1:])
-    if not paths:
-        raise click.UsageError("Missing argument 'PATH...'.")
-    inventory = inventory_of(paths, overlays, features, keep_going=keep_going)
+    inventory = inventory_of(Source(paths, cluster), overlays, features, keep_going=keep_going)
     given = Input.of(inventory, features)
     placement = given.placement(features, profiles=profiles)
     if is_all:

@@ -16,7 +16,7 @@ from allocator.policies.contract import FIRST_FIT
 from scheduler.cli.ending import print_to_stderr, stop
 from scheduler.cli.progress import after_delay
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE, Pod
-from scheduler.input.documents import read
+from scheduler.input.documents import Finding, RawObject, read
 from scheduler.input.inventory import Inventory, take_inventory
 from scheduler.offline.input_claims import Claims, identified
 from scheduler.offline.placement import Placement, is_pending
@@ -72,6 +72,72 @@ _FEATURE_OPTIONS = (
 )
 
 paths_argument = click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(allow_dash=True))
+
+_CLUSTER_OPTIONS = (
+    click.option(
+        "--kubeconfig", default="", metavar="FILE", help="Read the cluster of this kubeconfig, in place of PATH."
+    ),
+    click.option("--context", default="", metavar="NAME", help="Read the cluster of this context, in place of PATH."),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterAccess:
+    """Which cluster is read. Empty: as kubectl finds it."""
+
+    kubeconfig: str = ""
+    context: str = ""
+
+    @property
+    def is_named(self) -> bool:
+        """Whether the user has named one."""
+        return bool(self.kubeconfig or self.context)
+
+
+THE_CURRENT_ONE = ClusterAccess()
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where the input comes from: the paths, or the cluster if there are none."""
+
+    paths: tuple[str, ...] = ()
+    cluster: ClusterAccess = THE_CURRENT_ONE
+
+    def objects(self) -> Iterable[RawObject | Finding]:
+        """All objects; the command ends where a cluster cannot be read."""
+        if self.paths and self.cluster.is_named:
+            raise click.UsageError("--kubeconfig and --context name a cluster to read: they exclude PATH.")
+        if self.paths:
+            return read(self.paths)
+        from scheduler.cli.live_cluster import live_objects  # with all that it takes to call a server
+
+        return live_objects(self.cluster)
+
+
+def cluster_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Gives the command the options that name a cluster, and calls it with `cluster`."""
+
+    @wraps(command)
+    def with_cluster(*, kubeconfig: str, context: str, **others: Any) -> None:
+        command(cluster=ClusterAccess(kubeconfig, context), **others)
+
+    for option in reversed(_CLUSTER_OPTIONS):
+        with_cluster = option(with_cluster)
+    return with_cluster
+
+
+def source_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Gives the command paths and the options that name a cluster, and calls it with `source`."""
+
+    @wraps(command)
+    def with_source(*, paths: tuple[str, ...], cluster: ClusterAccess, **others: Any) -> None:
+        command(source=Source(paths, cluster), **others)
+
+    argument = click.argument("paths", nargs=-1, metavar="[PATH...]", type=click.Path(allow_dash=True))
+    return argument(cluster_options(with_source))
+
+
 keep_going_option = click.option(
     "--keep-going", is_flag=True, help="If the input has errors, use the rest of it; the exit code is still 2."
 )
@@ -98,21 +164,19 @@ def _policy(_context: click.Context, _option: click.Parameter, text: str | None)
 POLICY = "NAME[:ATTRIBUTE,...]|MODULE:CLASS"
 """How a policy is written."""
 
-_PROFILE_OPTIONS = (
-    click.option(
-        "--policy",
-        show_default=FIRST_FIT.name,
-        metavar=POLICY,
-        callback=_policy,
-        help=f"Which of the valid nodes and devices to select: {', '.join(NAMES)}, or a class of your own "
-        "(docs/policies.md).",
-    ),
-    click.option(
-        "--config",
-        type=click.Path(path_type=Path),
-        metavar="FILE",
-        help="Configuration file of the live scheduler, whose profiles and policy are used. --policy overrides it.",
-    ),
+policy_option = click.option(
+    "--policy",
+    show_default=FIRST_FIT.name,
+    metavar=POLICY,
+    callback=_policy,
+    help=f"Which of the valid nodes and devices to select: {', '.join(NAMES)}, or a class of your own "
+    "(docs/policies.md).",
+)
+config_option = click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Configuration file of the live scheduler, whose profiles and policy are used. --policy overrides it.",
 )
 
 
@@ -123,7 +187,7 @@ def profile_options(command: Callable[..., None]) -> Callable[..., None]:
     def with_profiles(*, policy: str, config: Path | None, **others: Any) -> None:
         command(profiles=profiles_of(config, policy), **others)
 
-    for option in reversed(_PROFILE_OPTIONS):
+    for option in (config_option, policy_option):
         with_profiles = option(with_profiles)
     return with_profiles
 
@@ -263,9 +327,35 @@ class Input:
         )
 
 
-def inventory_of(paths: Sequence[str], overlays: Sequence[str], features: Features, *, keep_going: bool) -> Inventory:
-    """The inventory of the paths. Findings are printed; if it cannot be used, the command ends."""
-    inventory = _read(paths, overlays, features)
+def inventory_of(source: Source, overlays: Sequence[str], features: Features, *, keep_going: bool) -> Inventory:
+    """The inventory of the source, after all that is to be said of it; the command ends where it cannot be used."""
+    return _changed(_usable(_read(source.objects(), overlays, features), keep_going=keep_going), overlays)
+
+
+def inventories_of(
+    source: Source, overlays: Sequence[str], features: Features, *, keep_going: bool
+) -> tuple[Inventory, Inventory]:
+    """The inventory of the source as it is, and with the overlays; as `inventory_of`. The source is read once."""
+    objects = list(source.objects())
+    before = _usable(_read(objects, (), features), keep_going=keep_going)
+    files = [one for one in overlays if not is_change(one)]
+    after = _usable(_read(objects, files, features), keep_going=keep_going) if files else before
+    return before, _changed(after, overlays)
+
+
+def read_inventory(source: Source, overlays: Sequence[str], features: Features) -> Inventory:
+    """The inventory of the source, for commands that report its errors themselves."""
+    return _changed(_read(source.objects(), overlays, features), overlays)
+
+
+def _read(objects: Iterable[RawObject | Finding], overlays: Sequence[str], features: Features) -> Inventory:
+    files = [one for one in overlays if not is_change(one)]
+    with after_delay("reading the input ..."):
+        return take_inventory(objects, read(files), features)
+
+
+def _usable(inventory: Inventory, *, keep_going: bool) -> Inventory:
+    """The inventory, after its errors and warnings are printed."""
     print_to_stderr(report(inventory))
     if inventory.errors and not keep_going:
         number = len(inventory.errors)
@@ -273,18 +363,7 @@ def inventory_of(paths: Sequence[str], overlays: Sequence[str], features: Featur
         stop(f"{errors}, nothing was placed; use --keep-going to place the rest")
     if not inventory.kinds:
         stop("the input contains no objects")
-    return _changed(inventory, overlays)
-
-
-def read_inventory(paths: Sequence[str], overlays: Sequence[str], features: Features) -> Inventory:
-    """The inventory of the paths, for commands that report its errors themselves."""
-    return _changed(_read(paths, overlays, features), overlays)
-
-
-def _read(paths: Sequence[str], overlays: Sequence[str], features: Features) -> Inventory:
-    files = [one for one in overlays if not is_change(one)]
-    with after_delay("reading the input ..."):
-        return take_inventory(read(paths), read(files), features)
+    return inventory
 
 
 def _changed(inventory: Inventory, overlays: Sequence[str]) -> Inventory:
@@ -297,7 +376,7 @@ def _changed(inventory: Inventory, overlays: Sequence[str]) -> Inventory:
 
 
 def _meant(key: Key, known: Collection[Key]) -> str:
-    """A suggestion (did you mean): the same name in another namespace, else the pods of a workload."""
+    """A question that names what the user may have meant: that name elsewhere, else the pods of a workload."""
     _, name = key
     found = sorted(one for one in known if one[1] == name) or sorted(
         one for one in known if one[1].startswith(f"{name}-")

@@ -11,7 +11,7 @@ from scheduler.checks.lint import RULES
 from scheduler.checks.lint.manifests import Manifests
 from scheduler.cli.checks import EXIT_CODES, fail_on_option, output_option, print_findings
 from scheduler.cli.ending import print_to_stderr, stop
-from scheduler.cli.inputs import feature_options, overlay_option, paths_argument, read_inventory
+from scheduler.cli.inputs import Source, feature_options, overlay_option, read_inventory, source_options
 from scheduler.cli.progress import after_delay
 from scheduler.decision.cluster import Cluster
 from scheduler.input.inventory import Inventory
@@ -26,21 +26,19 @@ Examples:
 
 
 @click.command(name="lint", epilog=_EPILOG)
-@paths_argument
+@source_options
 @output_option
 @fail_on_option
 @overlay_option
 @feature_options
-def command(
-    *, paths: tuple[str, ...], overlays: tuple[str, ...], output: str, fail_on: str, features: Features
-) -> None:
+def command(*, source: Source, overlays: tuple[str, ...], output: str, fail_on: str, features: Features) -> None:
     """Check classes, claims, templates and devices: each selector is compiled and run over all devices.
 
     PATH is as in `dra allocate`: the manifests to check, and a dump with the ResourceSlices, DeviceClasses and Nodes
     that they are meant for. Without ResourceSlices, only what needs no devices is checked. docs/audit.md lists
     the rules.
     """
-    inventory = read_inventory(paths, overlays, features)
+    inventory = read_inventory(source, overlays, features)
     if not inventory.kinds and not inventory.errors:
         stop("the input contains no objects")
     if "ResourceSlice" not in inventory.kinds:

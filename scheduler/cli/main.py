@@ -18,6 +18,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "completion": ("scheduler.cli.completion", "Print the shell completion script."),
     "explain": ("scheduler.cli.explain", "Explain why a pod or claim gets its devices, or none."),
     "extender": ("scheduler.cli.extender", "Run the extender of kube-scheduler, and configure both."),
+    "fit": ("scheduler.cli.fit", "Print how many more copies of a pod or claim fit, and where."),
     "generate": ("scheduler.cli.generate", "Print fleets and workloads of any size from a seed."),
     "guard": ("scheduler.cli.guard", "Run the webhook that prevents a device from being allocated twice."),
     "lint": ("scheduler.cli.lint", "Check classes, claims and templates against devices."),
@@ -25,11 +26,12 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "simulate": ("scheduler.cli.simulate", "Simulate arrivals and departures of pods, and compare policies."),
     "status": ("scheduler.cli.status", "Print how many devices are free, and who holds others."),
     "verify": ("scheduler.cli.verify", "Replay recorded cases and compare the answers."),
+    "whatif": ("scheduler.cli.whatif", "Print what a change of the cluster does to the placement."),
 }
 """Name to (module, which has `command`; what help says)."""
 
 
-_READING = (["allocate"], ["audit"], ["claims"], ["explain"], ["lint"], ["status"])
+_READING = tuple([name] for name in ("allocate", "audit", "claims", "explain", "fit", "lint", "status", "whatif"))
 """Subcommands that read files: what they produce is kept until they end, and is garbage all at once then."""
 
 

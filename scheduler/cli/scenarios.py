@@ -4,9 +4,11 @@ A worker reads the input itself, so that nothing but a plan and results passes b
 on disk, if a folder is given, and is not run again.
 """
 
+import fcntl
 import hashlib
 import io
 import json
+import os
 import signal
 import sys
 import time
@@ -14,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, redirect_stderr
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from multiprocessing import active_children, get_context
 from pathlib import Path
@@ -22,7 +24,7 @@ from pathlib import Path
 from allocator.api.findings import shown
 from allocator.gates import CONSUMABLE_CAPACITY, RELEASES, Features
 from scheduler.cli.ending import print_to_stderr
-from scheduler.cli.inputs import Input, inventory_of, profiles_of
+from scheduler.cli.inputs import Input, Source, inventory_of, profiles_of
 from scheduler.input.inventory import Inventory
 from scheduler.offline.priorities import Priorities
 from scheduler.plugins.profile import Profile
@@ -45,6 +47,9 @@ EXPONENTIAL, ENDLESS = "exp:", "none"
 FEW = 5_000
 """Arrivals of all scenarios together that are faster done than other processes started."""
 
+MOST_DEATHS = 3
+"""Times that worker processes may die while no scenario finishes."""
+
 DUMP = "dump"
 """The trace that the input itself holds."""
 
@@ -52,6 +57,7 @@ OPENB_NODES = "nodes.csv"
 """The fleet of the openb trace."""
 
 _PLAN = "plan.json"
+_LOCK = "lock"
 
 
 class ScenarioFailed(Exception):
@@ -80,9 +86,9 @@ class Case:
 
     @property
     def name(self) -> str:
-        """Of its file: the same for the same scenario."""
-        parameters = json.dumps(dict(self.variant.parameters), sort_keys=True)
-        digest = hashlib.sha256(f"{self.policy} {parameters}".encode()).hexdigest()[:12]
+        """Of its file: the same for the same scenario, however many others are run beside it."""
+        variant = json.dumps(asdict(self.variant), sort_keys=True)
+        digest = hashlib.sha256(f"{self.policy} {variant}".encode()).hexdigest()[:12]
         return f"{''.join(c if c.isalnum() else '-' for c in self.policy)}-{self.seed}-{digest}.json"
 
 
@@ -234,7 +240,7 @@ def start_of(plan: Plan, what_if: str, nodes_scale: float) -> Start:
     files = [one for one in parts if not is_change(one)]
     if plan.stdin:
         sys.stdin = io.TextIOWrapper(io.BytesIO(plan.stdin))
-    inventory = inventory_of(plan.paths, (*plan.overlays, *files), plan.features, keep_going=plan.keep_going)
+    inventory = inventory_of(Source(plan.paths), (*plan.overlays, *files), plan.features, keep_going=plan.keep_going)
     inventory = _changed(inventory, [one for one in parts if is_change(one)], nodes_scale)
     given = Input.of(inventory, plan.features)
     if not plan.trace:
@@ -316,6 +322,29 @@ def _one_by_one(
 def _in_processes(
     plan: Plan, cases: Sequence[Case], jobs: int, progress: Callable[[int, int], None]
 ) -> Iterator[tuple[Case, Scenario]]:
+    """If a worker dies, what has not finished is run again, by half as many: memory is what they lack most often."""
+    left, deaths = list(cases), 0
+    while left:
+        before = len(cases) - len(left)
+        try:
+            for case, scenario in _in_pool(plan, left, jobs, lambda done, _: progress(before + done, len(cases))):  # noqa: B023 - it is called while the loop stands here
+                deaths = 0
+                left = [one for one in left if one is not case]
+                yield case, scenario
+        except BrokenProcessPool as error:
+            deaths += 1
+            if deaths == MOST_DEATHS:
+                names = ", ".join(f"{one.policy} seed {one.seed}" for one in left[:jobs])
+                problem = f"worker processes died {deaths} times before another scenario finished"
+                raise ScenarioFailed(f"{problem}; memory may be short; not finished: {names}") from error
+            jobs = max(1, jobs // 2)
+            print_to_stderr([f"warning: a worker process has died; {len(left)} scenarios go on with --jobs {jobs}"])
+
+
+def _in_pool(
+    plan: Plan, cases: Sequence[Case], jobs: int, progress: Callable[[int, int], None]
+) -> Iterator[tuple[Case, Scenario]]:
+    """Raises BrokenProcessPool if a worker dies."""
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_ignore_interrupts) as pool:
         running: dict[Future[Scenario], Case] = {pool.submit(run_case, plan, case): case for case in cases}
         try:
@@ -324,8 +353,6 @@ def _in_processes(
                 for future in done:
                     yield running.pop(future), future.result()
                 progress(len(cases) - len(running), len(cases))
-        except BrokenProcessPool as error:
-            raise ScenarioFailed("a worker process has died, which a lack of memory may be the cause of") from error
         finally:
             if running:  # Ctrl-C, or an error: nobody waits for the others
                 pool.shutdown(wait=False, cancel_futures=True)
@@ -341,9 +368,27 @@ def _ignore_interrupts() -> None:
 # -- on disk
 
 
-def open_folder(folder: Path, identity: Mapping[str, object], *, resumes: bool) -> None:
-    """A folder for the scenarios of this command. identity: of what decides. Raises ScenarioFailed, OSError."""
+@contextmanager
+def opened_folder(folder: Path, identity: Mapping[str, object], *, resumes: bool) -> Iterator[None]:
+    """A folder for the scenarios of this command alone, while the context is open.
+
+    identity: of what decides. Raises ScenarioFailed, OSError.
+    """
     folder.mkdir(parents=True, exist_ok=True)
+    with (folder / _LOCK).open("a+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            lock.seek(0)
+            raise ScenarioFailed(f"{folder}: is in use by another run, of process {lock.read().strip()}") from error
+        lock.truncate(0)
+        lock.write(str(os.getpid()))
+        lock.flush()
+        _check_identity(folder, identity, resumes=resumes)
+        yield
+
+
+def _check_identity(folder: Path, identity: Mapping[str, object], *, resumes: bool) -> None:
     file, identity = folder / _PLAN, json.loads(json.dumps(identity))
     if not file.exists():
         if resumes:

@@ -1,9 +1,11 @@
 """`dra simulate`: arrivals and departures of pods on a fleet, by several policies."""
 
+import hashlib
 import itertools
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -29,14 +31,14 @@ from scheduler.cli.scenarios import (
     Variant,
     digest_of,
     gates_in_force,
-    open_folder,
+    opened_folder,
     run_all,
     start_of,
 )
 from scheduler.input.documents import STDIN
 from scheduler.installation import description
 from scheduler.output.simulation_page import simulation_page
-from scheduler.simulation.compare import InvalidRecord, compare
+from scheduler.simulation.compare import InvalidRecord, Record, compare, read_record
 from scheduler.simulation.result import Scenario, SimulationResult, result_json
 from scheduler.simulation.tables import csv_text, table
 
@@ -247,22 +249,25 @@ def command(  # noqa: PLR0913 - one for each option
     if resume and not folder:
         stop("--resume needs --output DIR")
     try:
+        recorded = [read_record(file) for file in records]
         first = variants[0]
         start_of(plan, first.what_if, first.nodes_scale)
-        if folder:
-            open_folder(folder, _identity(plan, what_ifs), resumes=resume)
-        result = SimulationResult(description(), tuple(_run(plan, cases, jobs or os.cpu_count() or 1, folder)))
+        kept = opened_folder(folder, _identity(plan, variants), resumes=resume) if folder else nullcontext()
+        with kept:
+            result = SimulationResult(description(), tuple(_run(plan, cases, jobs or os.cpu_count() or 1, folder)))
     except (ScenarioFailed, ValueError) as error:
         stop(str(error))
     except OSError as error:
-        stop(f"{error.filename}: {error.strerror}")
+        stop(f"{error.filename or folder}: {error.strerror}")
     except KeyboardInterrupt:
-        if folder:
-            print_to_stderr([f"interrupted: what has finished is in {folder}; --resume goes on"])
+        finished = (
+            f"what has finished is in {folder}; --resume goes on" if folder else "nothing is kept without --output"
+        )
+        print_to_stderr([f"interrupted: {finished}"])
         raise
     click.echo(_rendered(result, output), nl=output == "json")
-    if records:
-        _compare(records, result, Path(plan.trace).stem)
+    if recorded:
+        _compare(recorded, result, Path(plan.trace).stem)
 
 
 def _variants(what_ifs: Sequence[str], options: dict[str, Any]) -> list[Variant]:
@@ -303,16 +308,18 @@ def _run(plan: Plan, cases: Sequence[Case], jobs: int, folder: Path | None) -> l
     return sorted(found, key=lambda one: places[one.policy, one.seed, tuple(one.parameters.items())])
 
 
-def _identity(plan: Plan, what_ifs: Sequence[str]) -> dict[str, object]:
+def _identity(plan: Plan, variants: Sequence[Variant]) -> dict[str, object]:
     """What decides what comes of a scenario, beside what the scenario itself says."""
-    files = [*(path for path in plan.paths if path != STDIN), *filter(os.path.exists, (*plan.overlays, *what_ifs))]
-    if plan.trace not in ("", DUMP):
-        files.append(plan.trace)
+    changes = [part for one in variants for part in one.what_if.split(",")]
+    orders = [one.arrivals.removeprefix(ORDER) for one in variants if one.arrivals.startswith(ORDER)]
+    config = [str(plan.config)] if plan.config else []
+    trace = [plan.trace] if plan.trace not in ("", DUMP) else []
+    files = [*(path for path in plan.paths if path != STDIN), *filter(os.path.exists, (*plan.overlays, *changes))]
     identity = asdict(plan)
-    identity["stdin"] = len(plan.stdin)
+    identity["stdin"] = hashlib.sha256(plan.stdin).hexdigest()
     identity["config"] = str(plan.config or "")
     identity["gates"] = dict(plan.gates)
-    return {**identity, "files": digest_of(files)}
+    return {**identity, "files": digest_of([*files, *orders, *config, *trace]), "version": description()}
 
 
 def _rendered(result: SimulationResult, output: str) -> str:
@@ -327,11 +334,12 @@ def _rendered(result: SimulationResult, output: str) -> str:
             return f"{table(result)}\n"
 
 
-def _compare(files: Sequence[Path], result: SimulationResult, workload: str) -> None:
+def _compare(records: Sequence[Record], result: SimulationResult, workload: str) -> None:
     try:
-        found = [compare(file, result.scenarios, workload) for file in files]
+        found = [compare(one, result.scenarios, workload) for one in records]
     except InvalidRecord as error:
         stop(str(error))
     differences = [line for one in found for line in one.differences]
-    print_to_stderr([*differences, f"{sum(one.equal for one in found)} curves equal, {len(differences)} differ"])
+    print_to_stderr([*differences, *(line for one in found for line in one.unrecorded)])
+    print_to_stderr([f"{sum(one.equal for one in found)} curves equal, {len(differences)} differ"])
     sys.exit(int(bool(differences)))

@@ -11,7 +11,14 @@ from allocator.status.matching import Membership
 from allocator.status.pool_status import pool_statuses
 from scheduler.cli.claims import claims_of, output_option, print_claims, print_object
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
-from scheduler.cli.inputs import feature_options, inventory_of, keep_going_option, overlay_option, paths_argument
+from scheduler.cli.inputs import (
+    Source,
+    feature_options,
+    inventory_of,
+    keep_going_option,
+    overlay_option,
+    source_options,
+)
 from scheduler.cli.progress import after_delay
 from scheduler.decision.cluster import Cluster
 from scheduler.input.inventory import Inventory
@@ -37,7 +44,7 @@ Examples:
 
 
 @click.command(name="status", epilog=_EPILOG)
-@paths_argument
+@source_options
 @click.option(
     "--by",
     type=click.Choice([*TABLES, CLAIM]),
@@ -49,7 +56,7 @@ Examples:
 @keep_going_option
 def command(  # noqa: PLR0913 - one for each option
     *,
-    paths: tuple[str, ...],
+    source: Source,
     overlays: tuple[str, ...],
     by: str | None,
     output: str,
@@ -65,7 +72,7 @@ def command(  # noqa: PLR0913 - one for each option
 
     The largest claim is the highest number of devices of the class that one claim without selectors gets on one node.
     """
-    inventory = inventory_of(paths, overlays, features, keep_going=keep_going)
+    inventory = inventory_of(source, overlays, features, keep_going=keep_going)
     if by == CLAIM:
         print_claims(claims_of(inventory), output)
     else:

@@ -189,6 +189,18 @@ async def load(kubeconfig: Path | None, context: str | None, environ: Mapping[st
     return Credentials(configuration, load_again, programs)
 
 
+def context_name(kubeconfig: Path | None, context: str | None, environ: Mapping[str, str], home: Path) -> str:
+    """The context that `load` uses; empty for the service account of a pod. Raises NotConfigured."""
+    files = _files(kubeconfig, environ, home)
+    if context or not files:
+        return context or ""
+    try:
+        config = KubeConfigMerger(files).config
+        return str(config["current-context"]) if config is not None else ""
+    except Exception as error:
+        raise NotConfigured(f"{files}: {_problem(error)}") from error
+
+
 def _of_kubeconfig(files: str, context: str | None, configuration: Configuration, programs: Programs) -> Load:
     # The user's file is left as it is: the library could write renewed tokens into it.
     loader = _Loader(KubeConfigMerger(files).config, context, programs)

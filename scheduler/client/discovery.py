@@ -47,6 +47,11 @@ class Served:
         return api_resources.claims(self.version)
 
     @property
+    def templates(self) -> Resource:
+        """Where claim templates are."""
+        return api_resources.templates(self.version)
+
+    @property
     def slices(self) -> Resource:
         """Where slices are."""
         return api_resources.slices(self.version)

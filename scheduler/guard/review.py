@@ -152,7 +152,10 @@ def _metadata(raw: Object, field: str) -> Mapping[str, Any]:
 
 
 def _old(raw: Object) -> Claim | None:
-    """The claim as it is stored; None where that cannot be read, so that all it has counts as added."""
+    """The claim as it is stored; None if it has no devices, or cannot be read, so that all devices count as added."""
+    status = raw.get("status")
+    if not isinstance(status, dict) or not status.get("allocation"):
+        return None  # as most claims are that get devices: nothing of them has to be read
     try:
         return claim_of(raw).claim
     except Undecodable:

@@ -89,7 +89,8 @@ def test_version_says_whether_the_allocator_is_compiled() -> None:
     [
         ((), "Usage: dra"),
         (("frobnicate",), "No such command 'frobnicate'"),
-        (("allocate",), "Missing argument 'PATH...'"),
+        (("explain",), "Missing argument 'POD|CLAIM'"),
+        (("allocate", "-", "--context", "c"), "--kubeconfig and --context name a cluster to read: they exclude PATH."),
         (("allocate", "-", "-o", "html"), "'html' is not one of"),
         (("allocate", "-", "--frobnicate"), "No such option"),
         (("allocate", "-", "--kubernetes", "1.20"), "'1.20' is not one of"),

@@ -1,14 +1,20 @@
 """`dra simulate`: what a person sees of it, and what is said of input that cannot be used."""
 
+import csv
 import json
-from collections.abc import Sequence
+import os
+import re
+from collections.abc import Iterator, Sequence
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
+from multiprocessing import active_children
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from scheduler.cli import scenarios
+from scheduler.simulation.compare import METRICS
 from scheduler.simulation.result import Distribution, Measured, Scenario, SimulationResult, result_of
 from tests.unit.scheduler.cli.command import Run, dra, saved
 from tests.unit.scheduler.manifests import Json, a_claim, a_cluster, a_node, a_pod, a_slice, an_allocated_claim
@@ -184,6 +190,15 @@ def test_the_fleet_is_scaled_by_leaving_out_nodes_or_copying_them(tmp_path: Path
     ]
 
 
+@pytest.mark.parametrize("copying", [("--nodes-scale", "2"), ("--set", "add:n1:1")])
+def test_a_device_of_a_copied_node_goes_to_one_pod(tmp_path: Path, copying: tuple[str, str]) -> None:
+    objects = [*a_cluster("n1"), *(a_pod(f"pod-{number}", template="one") for number in range(6))]
+    found = result(simulate(tmp_path, objects, *copying))
+    scenario = found.scenarios[-1]
+    assert (scenario.fleet.units, scenario.summary.placed, scenario.summary.waiting) == (4, 4, 2)
+    assert scenario.summary.allocated_percent == 100
+
+
 def test_time_is_scaled_but_durations_are_not(tmp_path: Path) -> None:
     trace = a_trace(tmp_path, an_arrival(0, "a", duration=10), an_arrival(100, "b", duration=10))
     found = result(simulate(tmp_path, a_cluster("n1"), "--trace", trace, "--time-scale", "1", "--time-scale", "0.1"))
@@ -214,14 +229,35 @@ def test_without_retries_a_refused_pod_is_given_up(tmp_path: Path) -> None:
     assert (scenario.summary.placed, scenario.summary.refused, scenario.summary.refusals) == (1, 1, {"devices": 1})
 
 
+def test_a_record_that_cannot_be_read_ends_the_run_before_it_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(*_: Any) -> Scenario:
+        raise AssertionError("it has begun")
+
+    monkeypatch.setattr(scenarios, "run_case", never)
+    absent = tmp_path / "absent.csv"
+    run = simulate(tmp_path, a_cluster("n1"), "--compare", absent)
+    assert (run.code, run.err) == (2, f"dra: {absent}: cannot be read: No such file or directory\n")
+
+
+def test_scenarios_that_the_record_does_not_have_are_listed(tmp_path: Path) -> None:
+    objects = [*a_cluster("n1"), a_pod(template="one")]
+    recorded = tmp_path / "recorded.csv"
+    recorded.write_text(simulate(tmp_path, objects, "-o", "csv").out)
+    run = simulate(tmp_path, objects, "--seeds", "42-43", "--compare", recorded)
+    assert run.code == 0
+    assert f"first-fit 43: {recorded} has no curve of it" in run.err
+
+
 def test_a_run_is_compared_with_a_recorded_one(tmp_path: Path) -> None:
     path = saved(tmp_path, *a_cluster("n1", "n2"), *(a_pod(name, template="one") for name in "abcde"))
     recorded = tmp_path / "recorded.csv"
     recorded.write_text(dra("simulate", path, "-o", "csv").out)
-    assert recorded.read_text().splitlines()[0].startswith("metric,policy,seed,parameters,0,1,")
+    assert recorded.read_text().splitlines()[0].startswith("metric,policy,seed,parameters,value,0,1,")
     run = dra("simulate", path, "--compare", recorded)
-    assert (run.code, run.err) == (0, "3 curves equal, 0 differ\n")
-    lines = [line for line in recorded.read_text().splitlines() if not line.startswith("fragmentation")]
+    assert (run.code, run.err) == (0, f"{len(METRICS)} curves equal, 0 differ\n")
+    lines = [line for line in recorded.read_text().splitlines() if line.startswith(("metric", "allocation"))]
     other = tmp_path / "recorded-allocation.csv"
     other.write_text("\n".join(line.partition(",")[2].replace("100.0", "99.0") for line in lines))
     run = dra("simulate", path, "--compare", other)
@@ -231,9 +267,34 @@ def test_a_run_is_compared_with_a_recorded_one(tmp_path: Path) -> None:
         "0 curves equal, 1 differ",
     ]
     run = dra("simulate", path, "--compare", recorded, "--compare", other)
-    assert (run.code, run.err.splitlines()[-1]) == (1, "3 curves equal, 1 differ")
+    assert (run.code, run.err.splitlines()[-1]) == (1, f"{len(METRICS)} curves equal, 1 differ")
     run = dra("simulate", path, "--seeds", "1", "--compare", recorded)
     assert (run.code, run.err) == (2, f"dra: {recorded}: holds no row of these policies, seeds and parameters\n")
+
+
+def test_csv_has_every_curve_over_arrivals_and_every_figure_of_the_summary(tmp_path: Path) -> None:
+    path = saved(tmp_path, *a_cluster("n1", "n2"), *(a_pod(name, template="one") for name in "abcde"))
+    options = ("--policy", "pack", "--policy", "fgd", "--set", "drain:n1", "--seeds", "1,2")
+    rows = list(csv.DictReader(dra("simulate", path, *options, "-o", "csv").out.splitlines()))
+    document = json.loads(dra("simulate", path, *options, "-o", "json").out)
+    for one in document["scenarios"]:
+        parameters = " ".join(f"{name}={value}" for name, value in one["parameters"].items())
+        own = (one["policy"], str(one["seed"]), parameters)
+        of = {row["metric"]: row for row in rows if (row["policy"], row["seed"], row["parameters"]) == own}
+        series = one["byArrivals"]
+        percents = [str(round(percent)) for percent in series["arrivedPercent"]]
+        for metric, column in METRICS.items():
+            values = series[re.sub("_(.)", lambda letter: letter[1].upper(), column)]
+            assert [float(of[metric][percent]) for percent in percents] == values
+        summary = {name: value for name, value in one["summary"].items() if isinstance(value, int | float)}
+        assert {name: float(of[f"summary.{name}"]["value"]) for name in summary} == summary
+        for name, value in [*one["summary"]["waitingS"].items()]:
+            assert float(of[f"summary.waitingS.{name}"]["value"]) == value
+        for shape in one["summary"]["shapes"]:
+            assert float(of[f"summary.shapes.{shape['shape']}.placed"]["value"]) == shape["placed"]
+        for reason, count in one["summary"]["refusals"].items():
+            assert float(of[f"summary.refusals.{reason}"]["value"]) == count
+    assert len({(row["policy"], row["seed"], row["parameters"]) for row in rows}) == len(document["scenarios"]) == 8
 
 
 def test_scenarios_that_have_finished_are_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -256,6 +317,81 @@ def test_scenarios_that_have_finished_are_not_run_again(tmp_path: Path, monkeypa
     assert again.scenarios[0] == first.scenarios[0]
     run = simulate(tmp_path, objects[:-1], *options, "--resume")
     assert (run.code, run.err) == (2, f"dra: {folder}: holds another run: files differ\n")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (("--inflate", "100"), ("--inflate", "200")),
+        (("--nodes-scale", "1"), ("--nodes-scale", "2")),
+        (("--arrivals", "trace"), ("--arrivals", "poisson:0.5")),
+        (("--time-scale", "1"), ("--time-scale", "2")),
+    ],
+)
+def test_a_scenario_with_other_options_is_run_anew(
+    tmp_path: Path, before: tuple[str, ...], after: tuple[str, ...]
+) -> None:
+    objects = a_cluster("n1")
+    trace = a_trace(tmp_path, *(an_arrival(number, f"pod-{number}", duration=5) for number in range(6)))
+    options = ("--trace", trace, "--output", tmp_path / "results")
+    result(simulate(tmp_path, objects, *options, *before))
+    resumed = result(simulate(tmp_path, objects, *options, *after, "--resume"))
+    assert findings(resumed) == findings(result(simulate(tmp_path, objects, "--trace", trace, *after)))
+
+
+def test_another_order_of_arrivals_is_another_run(tmp_path: Path) -> None:
+    objects = [*a_cluster("n1"), a_pod("a", template="one"), a_pod("b", template="one")]
+    order = a_trace(tmp_path, {"seed": 42, "pods": [0, 1]}, name="order.jsonl")
+    options = ("--arrivals", f"order:{order}", "--output", tmp_path / "results")
+    result(simulate(tmp_path, objects, *options))
+    a_trace(tmp_path, {"seed": 42, "pods": [1, 0]}, name="order.jsonl")
+    run = simulate(tmp_path, objects, *options, "--resume")
+    assert (run.code, run.err) == (2, f"dra: {tmp_path / 'results'}: holds another run: files differ\n")
+
+
+def test_a_folder_is_for_one_run_at_a_time(tmp_path: Path) -> None:
+    folder = tmp_path / "results"
+    with scenarios.opened_folder(folder, {}, resumes=False):
+        run = simulate(tmp_path, a_cluster("n1"), "--output", folder)
+    assert run.code == 2
+    assert run.err == f"dra: {folder}: is in use by another run, of process {os.getpid()}\n"
+
+
+def test_a_worker_that_dies_costs_no_scenario(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    objects = [*a_cluster("n1"), *(a_pod(name, template="one") for name in "abc")]
+    options = ("--seeds", "1-4")
+    alone = result(simulate(tmp_path, objects, *options))
+    monkeypatch.setattr(scenarios, "FEW", 0)
+    real, begun = scenarios._in_pool, list[int]()
+
+    def dying(plan: Any, cases: Any, jobs: int, progress: Any) -> Iterator[Any]:
+        begun.append(jobs)
+        finished = real(plan, cases, jobs, progress)
+        yield next(finished)
+        if len(begun) == 1:
+            for child in active_children():
+                child.kill()
+        yield from finished
+
+    monkeypatch.setattr(scenarios, "_in_pool", dying)
+    run = simulate(tmp_path, objects, *options, "--jobs", "2")
+    assert findings(result(run)) == findings(alone)
+    assert len(begun) in (1, 2)  # a worker that was done already is not missed
+
+
+def test_workers_that_die_again_and_again_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def dead(*_: Any) -> Iterator[Any]:
+        raise BrokenProcessPool
+
+    monkeypatch.setattr(scenarios, "FEW", 0)
+    monkeypatch.setattr(scenarios, "_in_pool", dead)
+    run = simulate(tmp_path, [*a_cluster("n1"), a_pod(template="one")], "--seeds", "1-4", "--jobs", "4")
+    assert run.code == 2
+    assert [line.partition(";")[0] for line in run.err.splitlines()] == [
+        "warning: a worker process has died",
+        "warning: a worker process has died",
+        "dra: worker processes died 3 times before another scenario finished",
+    ]
 
 
 def test_an_interrupted_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,37 @@
+"""How many copies fit, as a table and as JSON (docs/fit.md describes each field)."""
+
+from scheduler.offline.copies import FittingCopies
+from scheduler.output.columns import aligned
+from scheduler.output.status_report import API_VERSION
+from scheduler.output.table import reason_of
+
+KIND = "Fit"
+
+Json = dict[str, object]
+
+
+def fit_table(subject: str, found: FittingCopies) -> str:
+    """How many, a line for each node, and what stops the next one. subject: in words, such as `pod ml/train-0`."""
+    lines = [f"{found.number} more of {subject} fit{'s' if found.number == 1 else ''}"]
+    if found.by_node:
+        rows = [[node, str(number)] for node, number in _sorted(found)]
+        lines += ["", aligned(["NODE", "COPIES"], rows, frozenset({"COPIES"}))]
+    if found.stopped is not None:
+        lines += ["", f"The next one: {reason_of(found.stopped)}"]
+    return "\n".join(lines)
+
+
+def _sorted(found: FittingCopies) -> list[tuple[str, int]]:
+    return sorted(found.by_node.items(), key=lambda one: (-one[1], one[0]))
+
+
+def fit_object(subject: str, found: FittingCopies) -> Json:
+    """All of it. Fields are only added."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "subject": subject,
+        "copies": found.number,
+        "nodes": [{"name": node, "copies": number} for node, number in _sorted(found)],
+        "next": {"reason": reason_of(found.stopped)} if found.stopped is not None else None,
+    }
