@@ -89,6 +89,7 @@ def test_version_says_whether_the_allocator_is_compiled() -> None:
     [
         ((), "Usage: dra"),
         (("frobnicate",), "No such command 'frobnicate'"),
+        (("alocate",), "No such command 'alocate'. Did you mean 'allocate'?"),
         (("explain",), "Missing argument 'POD|CLAIM'"),
         (("allocate", "-", "--context", "c"), "--kubeconfig and --context name a cluster to read: they exclude PATH."),
         (("allocate", "-", "-o", "html"), "'html' is not one of"),
