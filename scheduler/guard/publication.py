@@ -2,7 +2,7 @@
 
 The certificate goes into the `caBundle` of each webhook of the ValidatingWebhookConfiguration, and the address into the
 EndpointSlice of the Service: the other replicas are ready as well, but do not answer. Both are checked regularly, since
-applying the manifests again resets them.
+others can reset them, such as a replaced manifest.
 """
 
 import asyncio
