@@ -166,7 +166,11 @@ def _factor_option(name: str, metavar: str, text: str) -> Callable[..., Any]:
 @_factor_option(
     "--inflate", "PERCENT", "Add or leave out random pods until all pods together request this percent of the capacity."
 )
-@_factor_option("--time-scale", "FACTOR", "Multiply the times of arrivals and events, but not durations.")
+@_factor_option(
+    "--time-scale",
+    "FACTOR",
+    "Multiply the times of arrivals and events, but not durations, nor the times that poisson:LOAD draws.",
+)
 @_factor_option("--nodes-scale", "FACTOR", "Keep this share of the nodes, or add copies of them.")
 @click.option(
     "--set",

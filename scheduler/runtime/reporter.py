@@ -53,6 +53,6 @@ class Reporter(Listener):
         self._metrics.failed(component)
 
     def violated(self, violation: Violation) -> None:
-        """What must never be is so, and was so a moment ago; reported once for as long as it lasts."""
+        """An invariant is violated, as it was shortly before; reported once for as long as it lasts."""
         self._metrics.violated(violation.invariant)
         _LOG.error("%s: %s", violation.subject, violation.message, extra={"invariant": violation.invariant})

@@ -205,6 +205,30 @@ def test_time_is_scaled_but_durations_are_not(tmp_path: Path) -> None:
     assert [one.summary.end_s for one in found.scenarios] == [110, 20]
 
 
+def test_poisson_arrivals_keep_their_load_whatever_the_scale_of_time(tmp_path: Path) -> None:
+    trace = a_trace(tmp_path, *(an_arrival(number, f"pod-{number}", duration=10) for number in range(20)))
+    options = ("--trace", trace, "--arrivals", "poisson:0.8", "--time-scale", "1", "--time-scale", "10")
+    one, ten = result(simulate(tmp_path, a_cluster("n1"), *options)).scenarios
+    assert one.summary.end_s > 0
+    assert one.summary == ten.summary
+
+
+def test_a_pod_can_be_deleted_when_it_arrives_but_not_before(tmp_path: Path) -> None:
+    arrival = an_arrival(5, "late")
+    trace = a_trace(tmp_path, arrival, {"time": 5, "delete": "late"})
+    assert only(simulate(tmp_path, a_cluster("n1", count=1), "--trace", trace)).summary.running == 0
+    trace = a_trace(tmp_path, {"time": 4, "delete": "late"}, arrival, name="early.jsonl")
+    run = simulate(tmp_path, a_cluster("n1"), "--trace", trace)
+    problem = 'delete: pod "default/late" arrives at 5, after the time 4'
+    assert (run.code, run.err) == (2, f"dra: {trace}, line 1: {problem}\n")
+
+
+def test_a_run_in_which_nothing_happens_is_an_error(tmp_path: Path) -> None:
+    run = simulate(tmp_path, a_cluster("n1"))
+    assert (run.code, run.out) == (2, "")
+    assert run.err == "dra: nothing happens: no pod of the input is pending, and no trace has an event\n"
+
+
 def test_arrivals_follow_the_order_of_a_file_and_so_do_equal_nodes(tmp_path: Path) -> None:
     objects = [*a_cluster("n1", "n2", count=1), *(a_pod(name, template="one") for name in "abc")]
     order = a_trace(tmp_path, {"seed": 7, "pods": [2, 0, 2], "nodes": [1, 0]}, name="order.jsonl")
