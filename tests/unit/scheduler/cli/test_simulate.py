@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from scheduler.cli import scenarios
 from scheduler.simulation.compare import METRICS
 from scheduler.simulation.result import Distribution, Measured, Scenario, SimulationResult, result_of
 from tests.unit.scheduler.cli.command import Run, dra, saved
@@ -32,7 +31,7 @@ def result(run: Run) -> SimulationResult:
     return result_of(run.out)
 
 
-def findings(found: SimulationResult) -> list[Scenario]:
+def measured_apart(found: SimulationResult) -> list[Scenario]:
     """All but what was measured."""
     return [replace(one, measured=Measured(0.0, Distribution())) for one in found.scenarios]
 
@@ -66,7 +65,7 @@ def test_every_arrival_ends_up_in_one_place_and_the_same_input_gives_the_same_do
     objects = [*a_cluster("n1", "n2"), *(a_pod(f"p{n}", template="one") for n in range(9))]
     options = ("--inflate", "400", "--arrivals", "poisson:1.1", "--durations", "exp:30", "--seeds", "1-2")
     first, again = (result(simulate(tmp_path, objects, *options)) for _ in range(2))
-    assert findings(first) == findings(again)
+    assert measured_apart(first) == measured_apart(again)
     assert first.scenarios[0].by_time != first.scenarios[1].by_time
     for scenario in first.scenarios:
         one = scenario.summary
@@ -271,55 +270,6 @@ def test_csv_has_every_curve_over_arrivals_and_every_figure_of_the_summary(tmp_p
         for reason, count in one["summary"]["refusals"].items():
             assert float(of[f"summary.refusals.{reason}"]["value"]) == count
     assert len({(row["policy"], row["seed"], row["parameters"]) for row in rows}) == len(document["scenarios"]) == 8
-
-
-def test_scenarios_that_have_finished_are_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    objects = [*a_cluster("n1"), *(a_pod(name, template="one") for name in "abc")]
-    folder = tmp_path / "results"
-    options = ("--output", folder, "--policy", "pack")
-    first = result(simulate(tmp_path, objects, *options, "--seeds", "1"))
-    run = simulate(tmp_path, objects, *options, "--seeds", "1-2")
-    assert (run.code, run.err) == (2, f"dra: {folder}: holds a run already: --resume goes on with it\n")
-    ran: list[int] = []
-    real = scenarios.run_case
-
-    def counted(plan: scenarios.Plan, case: scenarios.Case, *rest: Any) -> Scenario:
-        ran.append(case.seed)
-        return real(plan, case, *rest)
-
-    monkeypatch.setattr(scenarios, "run_case", counted)
-    again = result(simulate(tmp_path, objects, *options, "--seeds", "1-2", "--resume"))
-    assert ran == [2]
-    assert again.scenarios[0] == first.scenarios[0]
-    run = simulate(tmp_path, objects[:-1], *options, "--resume")
-    assert (run.code, run.err) == (2, f"dra: {folder}: holds another run: files differ\n")
-
-
-def test_an_interrupted_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    objects = [*a_cluster("n1"), a_pod(template="one")]
-    real = scenarios.run_case
-
-    def interrupted(plan: scenarios.Plan, case: scenarios.Case, *rest: Any) -> Scenario:
-        if case.seed == 2:
-            raise KeyboardInterrupt
-        return real(plan, case, *rest)
-
-    options = ("--output", tmp_path / "results", "--seeds", "1-3")
-    with monkeypatch.context() as patch:
-        patch.setattr(scenarios, "run_case", interrupted)
-        run = simulate(tmp_path, objects, *options)
-    assert run.code == 130
-    assert run.err == f"interrupted: what has finished is in {tmp_path / 'results'}; --resume goes on\n"
-    assert [one.seed for one in result(simulate(tmp_path, objects, *options, "--resume")).scenarios] == [1, 2, 3]
-
-
-def test_processes_give_what_one_gives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    objects = [*a_cluster("n1"), *(a_pod(name, template="one") for name in "abc")]
-    options = ("--policy", "pack", "--policy", "spread", "--arrivals", "poisson:0.9", "--durations", "exp:10")
-    alone = result(simulate(tmp_path, objects, *options))
-    monkeypatch.setattr(scenarios, "FEW", 0)
-    together = result(simulate(tmp_path, objects, *options, "--jobs", "2"))
-    assert findings(together) == findings(alone)
 
 
 @pytest.mark.parametrize(
