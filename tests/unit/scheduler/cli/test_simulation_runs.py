@@ -155,7 +155,19 @@ def test_workers_end_with_a_program_that_is_killed(tmp_path: Path) -> None:
     """They have its standard output, which is read until nobody has it any more."""
     trace = a_trace(tmp_path, *(an_arrival(number, f"p{number}") for number in range(60)))
     path, policy = saved(tmp_path, *a_cluster("n1")), "deadly_policy:Orphaned"
-    command = [PROGRAM, "simulate", path, "--trace", trace, "--jobs", "2", "--policy", policy, "--seeds", "1-100"]
+    command = [
+        str(PROGRAM),
+        "simulate",
+        str(path),
+        "--trace",
+        str(trace),
+        "--jobs",
+        "2",
+        "--policy",
+        policy,
+        "--seeds",
+        "1-100",
+    ]
     found = subprocess.run(command, capture_output=True, check=False, timeout=100)
     assert found.returncode == -9
 
