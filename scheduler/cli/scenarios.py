@@ -1,30 +1,24 @@
-"""The scenarios of `dra simulate`: what each is, and how they are run, in this process or over all cores.
+"""The scenarios of `dra simulate`: what each is, and how one is run.
 
-A worker reads the input itself, so that nothing but a plan and results passes between processes. What has finished is
-on disk, if a folder is given, and is not run again.
+Whoever runs one reads the input itself, so that nothing but a plan and results passes between processes.
 """
 
-import fcntl
-import hashlib
 import io
 import json
-import os
-import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from multiprocessing import active_children, get_context
 from pathlib import Path
 
 from allocator.api.findings import shown
 from allocator.gates import CONSUMABLE_CAPACITY, RELEASES, Features
 from scheduler.cli.ending import print_to_stderr
+from scheduler.cli.input_digests import digests_of, policy_digest
 from scheduler.cli.inputs import Input, Source, inventory_of, profiles_of
+from scheduler.input.documents import STDIN
 from scheduler.input.inventory import Inventory
 from scheduler.offline.priorities import Priorities
 from scheduler.plugins.profile import Profile
@@ -34,7 +28,7 @@ from scheduler.simulation.jobs import Arrivals, Durations, Endless, Exponential,
 from scheduler.simulation.openb import Openb
 from scheduler.simulation.openb_times import openb_jobs
 from scheduler.simulation.replay import ONLY_FILTERS
-from scheduler.simulation.result import InvalidResult, Scenario, scenario_json, scenario_of
+from scheduler.simulation.result import Scenario
 from scheduler.simulation.scenario import Clocks, Settings, Start, run
 from scheduler.simulation.trace import Trace, read_trace
 
@@ -44,20 +38,11 @@ TRACE, ORDER, POISSON = "trace", "order:", "poisson:"
 EXPONENTIAL, ENDLESS = "exp:", "none"
 """What `--durations` may be beside `trace`."""
 
-FEW = 5_000
-"""Arrivals of all scenarios together that are faster done than other processes started."""
-
-MOST_DEATHS = 3
-"""Times that worker processes may die while no scenario finishes."""
-
 DUMP = "dump"
 """The trace that the input itself holds."""
 
 OPENB_NODES = "nodes.csv"
 """The fleet of the openb trace."""
-
-_PLAN = "plan.json"
-_LOCK = "lock"
 
 
 class ScenarioFailed(Exception):
@@ -84,17 +69,24 @@ class Case:
     policy: str
     seed: int
 
+    def __str__(self) -> str:
+        named = (f"{name}={value}" for name, value in self.variant.parameters.items())
+        return ", ".join([f"policy {self.policy or 'of --config'}", f"seed {self.seed}", *named])
+
     @property
-    def name(self) -> str:
-        """Of its file: the same for the same scenario, however many others are run beside it."""
-        variant = json.dumps(asdict(self.variant), sort_keys=True)
-        digest = hashlib.sha256(f"{self.policy} {variant}".encode()).hexdigest()[:12]
-        return f"{''.join(c if c.isalnum() else '-' for c in self.policy)}-{self.seed}-{digest}.json"
+    def files(self) -> tuple[str, ...]:
+        """What it reads beside what all read: objects of its what-if, and the order of its arrivals."""
+        objects = (one for one in self.variant.what_if.split(",") if one and not is_change(one))
+        order = self.variant.arrivals
+        return (*objects, *([order.removeprefix(ORDER)] if order.startswith(ORDER) else []))
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """All that scenarios have in common. stdin: what the path `-` stands for. trace: a path, `dump`, or nothing."""
+    """All that scenarios have in common. stdin: what the path `-` stands for. trace: a path, `dump`, or nothing.
+
+    digests: of what the scenarios read, by path, or by policy for a user's own; as of the start of the run.
+    """
 
     paths: tuple[str, ...]
     overlays: tuple[str, ...] = ()
@@ -109,6 +101,19 @@ class Plan:
     retries: bool = True
     scores: bool = True
     explained: tuple[str, ...] = ()
+    digests: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files and folders that all scenarios read."""
+        objects = [one for one in (*self.paths, *self.overlays) if one != STDIN and not is_change(one)]
+        trace = [] if self.trace in ("", DUMP) else [self.trace]
+        return (*objects, *trace, *([str(self.config)] if self.config else []))
+
+    def digests_of(self, names: Iterable[str]) -> dict[str, str]:
+        """Those of these names, as of the start."""
+        known = dict(self.digests)
+        return {name: known[name] for name in names}
 
     @property
     def features(self) -> Features:
@@ -127,16 +132,35 @@ def gates_in_force(features: Features) -> tuple[tuple[str, bool], ...]:
     return tuple((gate, gate in features.gates) for gate in sorted(RELEASES[features.release.name].gates))
 
 
+def planned(plan: Plan, cases: Iterable[Case]) -> Plan:
+    """The plan with the digests of all that its scenarios read. Raises NotReadTwice."""
+    cases = list(cases)
+    paths = dict.fromkeys([*plan.files, *(file for case in cases for file in case.files)])
+    policies = {case.policy: policy_digest(case.policy) for case in cases}
+    return replace(plan, digests=tuple({**digests_of(paths), **policies}.items()))
+
+
+def require_unchanged(plan: Plan, case: Case) -> None:
+    """Raises ScenarioFailed where something that the scenario reads is not what it was at the start of the run."""
+    read = {**digests_of([*plan.files, *case.files]), case.policy: policy_digest(case.policy)}
+    for name, before in plan.digests_of(read).items():
+        if read[name] != before:
+            what = f"the module of policy {name}" if name == case.policy else name
+            raise ScenarioFailed(f"{what}: has changed since the run began")
+
+
 # -- one scenario
 
 
 def run_case(plan: Plan, case: Case, progress: Callable[[int, int], None] = lambda _done, _all: None) -> Scenario:
-    """Run a scenario. Raises ScenarioFailed."""
+    """Run a scenario. progress: of its arrivals. Raises ScenarioFailed."""
     try:
         with _silenced():
             start = start_of(plan, case.variant.what_if, case.variant.nodes_scale)
             profiles, settings = _profiles(plan, case.policy), _settings(plan, case, start)
-        return replace(run(start, profiles, settings, _CLOCKS, progress), policy=case.policy)
+        require_unchanged(plan, case)
+        scenario = run(start, profiles, settings, _CLOCKS, progress)
+        return replace(scenario, policy=case.policy or scenario.policy)
     except ValueError as error:  # each kind of input has its own, with file, field and value
         raise ScenarioFailed(str(error)) from error
 
@@ -276,159 +300,3 @@ def _openb_start(plan: Plan, what_if: str, nodes_scale: float) -> Start:
     trace = Openb(file.parent, file.stem)
     inventory = _changed(trace.inventory(plan.features), what_if.split(",") if what_if else [], nodes_scale)
     return Start(inventory, (), Trace(tuple(openb_jobs(trace, file))))
-
-
-# -- all scenarios
-
-
-def run_all(
-    plan: Plan, cases: Sequence[Case], jobs: int, folder: Path | None, progress: Callable[[int, int], None]
-) -> Iterator[Scenario]:
-    """The scenarios, in any order. jobs: processes. folder: where they are kept, and those that are there are taken.
-
-    progress: of all arrivals in one process, else of scenarios. Raises ScenarioFailed.
-    """
-    left = []
-    for case in cases:
-        if (found := _kept(folder, case)) is not None:
-            yield found
-        else:
-            left.append(case)
-    is_worth_it = jobs > 1 and len(left) > 1 and _arrivals(plan, left) > FEW
-    done = _in_processes if is_worth_it else _one_by_one
-    for case, scenario in done(plan, left, min(jobs, len(left)), progress):
-        if folder is not None:
-            _write(folder / case.name, scenario_json(scenario))
-        yield scenario
-
-
-def _arrivals(plan: Plan, cases: Sequence[Case]) -> int:
-    """How many there are in all scenarios, by the first of them."""
-    first = cases[0].variant
-    return len(start_of(plan, first.what_if, first.nodes_scale).jobs) * len(cases)
-
-
-def _one_by_one(
-    plan: Plan, cases: Sequence[Case], _jobs: int, progress: Callable[[int, int], None]
-) -> Iterator[tuple[Case, Scenario]]:
-    for number, case in enumerate(cases):
-
-        def of_all(done: int, total: int, before: int = number) -> None:
-            progress(before * total + done, len(cases) * total)
-
-        yield case, run_case(plan, case, of_all)
-
-
-def _in_processes(
-    plan: Plan, cases: Sequence[Case], jobs: int, progress: Callable[[int, int], None]
-) -> Iterator[tuple[Case, Scenario]]:
-    """If a worker dies, what has not finished is run again, by half as many: memory is what they lack most often."""
-    left, deaths = list(cases), 0
-    while left:
-        before = len(cases) - len(left)
-        try:
-            for case, scenario in _in_pool(plan, left, jobs, lambda done, _: progress(before + done, len(cases))):  # noqa: B023 - it is called while the loop stands here
-                deaths = 0
-                left = [one for one in left if one is not case]
-                yield case, scenario
-        except BrokenProcessPool as error:
-            deaths += 1
-            if deaths == MOST_DEATHS:
-                names = ", ".join(f"{one.policy} seed {one.seed}" for one in left[:jobs])
-                problem = f"worker processes died {deaths} times before another scenario finished"
-                raise ScenarioFailed(f"{problem}; memory may be short; not finished: {names}") from error
-            jobs = max(1, jobs // 2)
-            print_to_stderr([f"warning: a worker process has died; {len(left)} scenarios go on with --jobs {jobs}"])
-
-
-def _in_pool(
-    plan: Plan, cases: Sequence[Case], jobs: int, progress: Callable[[int, int], None]
-) -> Iterator[tuple[Case, Scenario]]:
-    """Raises BrokenProcessPool if a worker dies."""
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_ignore_interrupts) as pool:
-        running: dict[Future[Scenario], Case] = {pool.submit(run_case, plan, case): case for case in cases}
-        try:
-            while running:
-                done, _ = wait(running, timeout=0.5, return_when=FIRST_COMPLETED)
-                for future in done:
-                    yield running.pop(future), future.result()
-                progress(len(cases) - len(running), len(cases))
-        finally:
-            if running:  # Ctrl-C, or an error: nobody waits for the others
-                pool.shutdown(wait=False, cancel_futures=True)
-                for child in active_children():
-                    child.terminate()
-
-
-def _ignore_interrupts() -> None:
-    """Ctrl-C goes to all processes of a terminal: the first one ends the others."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-# -- on disk
-
-
-@contextmanager
-def opened_folder(folder: Path, identity: Mapping[str, object], *, resumes: bool) -> Iterator[None]:
-    """A folder for the scenarios of this command alone, while the context is open.
-
-    identity: of what decides. Raises ScenarioFailed, OSError.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / _LOCK).open("a+") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            lock.seek(0)
-            raise ScenarioFailed(f"{folder}: is in use by another run, of process {lock.read().strip()}") from error
-        lock.truncate(0)
-        lock.write(str(os.getpid()))
-        lock.flush()
-        _check_identity(folder, identity, resumes=resumes)
-        yield
-
-
-def _check_identity(folder: Path, identity: Mapping[str, object], *, resumes: bool) -> None:
-    file, identity = folder / _PLAN, json.loads(json.dumps(identity))
-    if not file.exists():
-        if resumes:
-            raise ScenarioFailed(f"{folder}: holds no run to be resumed")
-        _write(file, json.dumps(identity, indent=1).encode())
-        return
-    if not resumes:
-        raise ScenarioFailed(f"{folder}: holds a run already: --resume goes on with it")
-    try:
-        before = json.loads(file.read_text())
-    except ValueError as error:
-        raise ScenarioFailed(f"{file}: is not JSON: {error}") from error
-    differing = sorted(key for key in {*identity, *before} if identity.get(key) != before.get(key))
-    if differing:
-        raise ScenarioFailed(f"{folder}: holds another run: {', '.join(differing)} differ")
-
-
-def digest_of(paths: Sequence[str]) -> str:
-    """Of the contents of files, and of all files below folders. Raises OSError."""
-    digest = hashlib.sha256()
-    for path in paths:
-        files = sorted(one for one in Path(path).rglob("*") if one.is_file()) if Path(path).is_dir() else [Path(path)]
-        for file in files:
-            digest.update(f"{file}\0".encode())
-            digest.update(file.read_bytes())
-    return digest.hexdigest()
-
-
-def _kept(folder: Path | None, case: Case) -> Scenario | None:
-    file = folder / case.name if folder else None
-    if file is None or not file.exists():
-        return None
-    try:
-        return scenario_of(file.read_bytes())
-    except InvalidResult as error:
-        raise ScenarioFailed(f"{file}: {error}") from error
-
-
-def _write(file: Path, content: bytes) -> None:
-    """All of it, or nothing."""
-    part = file.with_suffix(".part")
-    part.write_bytes(content)
-    part.replace(file)

@@ -1,12 +1,11 @@
 """`dra simulate`: arrivals and departures of pods on a fleet, by several policies."""
 
-import hashlib
 import itertools
 import os
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +17,9 @@ from allocator.policies.contract import FIRST_FIT
 from scheduler.cli.ending import print_to_stderr, stop
 from scheduler.cli.inputs import POLICY, feature_options, keep_going_option, overlay_option, paths_argument
 from scheduler.cli.progress import Progress
+from scheduler.cli.run_folder import RunFolder, opened
+from scheduler.cli.scenario_runs import Runner, on_this_machine, run_all
 from scheduler.cli.scenarios import (
-    DUMP,
     ENDLESS,
     EXPONENTIAL,
     ORDER,
@@ -29,10 +29,8 @@ from scheduler.cli.scenarios import (
     Plan,
     ScenarioFailed,
     Variant,
-    digest_of,
     gates_in_force,
-    opened_folder,
-    run_all,
+    planned,
     start_of,
 )
 from scheduler.input.documents import STDIN
@@ -82,7 +80,7 @@ def _policies(_context: click.Context, _option: click.Parameter, texts: tuple[st
             policy_of(text)
         except UnknownPolicy as error:
             raise click.BadParameter(str(error)) from error
-    return tuple(dict.fromkeys(texts)) or (FIRST_FIT.name,)
+    return tuple(dict.fromkeys(texts))
 
 
 def _arrivals(_context: click.Context, _option: click.Parameter, texts: tuple[str, ...]) -> tuple[str, ...]:
@@ -136,7 +134,7 @@ def _factor_option(name: str, metavar: str, text: str) -> Callable[..., Any]:
     metavar=POLICY,
     callback=_policies,
     help=f"Policies to compare: {', '.join(NAMES)}, or classes of your own (docs/policies.md). "
-    f"Can be repeated.  [default: {FIRST_FIT.name}]",
+    f"Can be repeated.  [default: that of --config, or {FIRST_FIT.name}]",
 )
 @click.option(
     "--config",
@@ -248,30 +246,62 @@ def command(  # noqa: PLR0913 - one for each option
         scores=not options["no_scores"],
         explained=tuple(_full_name(name) for name in options["explain"]),
     )
-    variants = _variants(what_ifs, options)
-    cases = [Case(*one) for one in itertools.product(variants, policies, seeds)]
+    own = ("",) if plan.config else (FIRST_FIT.name,)
+    cases = [Case(*one) for one in itertools.product(_variants(what_ifs, options), policies or own, seeds)]
     if resume and not folder:
         stop("--resume needs --output DIR")
+    runner = on_this_machine(jobs or os.cpu_count() or 1)
     try:
         recorded = [read_record(file) for file in records]
-        first = variants[0]
-        start_of(plan, first.what_if, first.nodes_scale)
-        kept = opened_folder(folder, _identity(plan, variants), resumes=resume) if folder else nullcontext()
-        with kept:
-            result = SimulationResult(description(), tuple(_run(plan, cases, jobs or os.cpu_count() or 1, folder)))
+        result = _result(planned(plan, cases), cases, runner, folder, resumes=resume)
     except (ScenarioFailed, ValueError) as error:
         stop(str(error))
     except OSError as error:
-        stop(f"{error.filename or folder}: {error.strerror}")
-    except KeyboardInterrupt:
-        finished = (
-            f"what has finished is in {folder}; --resume goes on" if folder else "nothing is kept without --output"
-        )
-        print_to_stderr([f"interrupted: {finished}"])
-        raise
+        stop(f"{error.filename}: {error.strerror}")
     click.echo(_rendered(result, output), nl=output == "json")
     if recorded:
         _compare(recorded, result, Path(plan.trace).stem)
+
+
+def _result(
+    plan: Plan, cases: Sequence[Case], runner: Runner, folder: Path | None, *, resumes: bool
+) -> SimulationResult:
+    """Of all scenarios, in the order of their cases. Raises ScenarioFailed, ValueError."""
+    if folder:
+        _require_apart(folder, plan.files)
+    start_of(plan, cases[0].variant.what_if, cases[0].variant.nodes_scale)  # warnings and errors of the input first
+    with opened(folder, plan, resumes=resumes) if folder else nullcontext() as kept:
+        found: list[tuple[Case, Scenario]] = []
+        try:
+            with Progress(doing="simulating", has_bar=True) as progress:
+                found.extend(run_all(plan, cases, runner, kept, progress.show))
+        except (ScenarioFailed, KeyboardInterrupt) as error:
+            print_to_stderr(_unfinished(error, len(found), kept))
+            raise
+    places = {_key(case): place for place, case in enumerate(cases)}
+    return SimulationResult(
+        description(), tuple(one for _, one in sorted(found, key=lambda pair: places[_key(pair[0])]))
+    )
+
+
+def _key(case: Case) -> tuple[object, ...]:
+    return case.policy, case.seed, *case.variant.parameters.items()
+
+
+def _require_apart(folder: Path, inputs: Sequence[str]) -> None:
+    for path in inputs:
+        if folder.resolve().is_relative_to(Path(path).resolve()):
+            raise ScenarioFailed(f"--output {folder} is below {path}, and would be read as input")
+
+
+def _unfinished(error: BaseException, finished: int, folder: RunFolder | None) -> list[str]:
+    """What is said of scenarios that have finished when others have not."""
+    begin = "interrupted: " if isinstance(error, KeyboardInterrupt) else ""
+    if folder:
+        return [f"{begin}{folder.kept} finished scenarios are in {folder.folder}; --resume goes on"]
+    if finished:
+        return [f"{begin}{finished} finished scenarios are lost; --output DIR keeps them"]
+    return []
 
 
 def _variants(what_ifs: Sequence[str], options: dict[str, Any]) -> list[Variant]:
@@ -302,28 +332,6 @@ def _shown(value: object) -> str:
 
 def _full_name(name: str) -> str:
     return name if "/" in name else f"default/{name}"
-
-
-def _run(plan: Plan, cases: Sequence[Case], jobs: int, folder: Path | None) -> list[Scenario]:
-    """The scenarios in the order of their cases."""
-    places = {(case.policy, case.seed, tuple(case.variant.parameters.items())): n for n, case in enumerate(cases)}
-    with Progress(doing="simulating", estimates=True) as progress:
-        found = list(run_all(plan, cases, jobs, folder, progress.show))
-    return sorted(found, key=lambda one: places[one.policy, one.seed, tuple(one.parameters.items())])
-
-
-def _identity(plan: Plan, variants: Sequence[Variant]) -> dict[str, object]:
-    """What decides what comes of a scenario, beside what the scenario itself says."""
-    changes = [part for one in variants for part in one.what_if.split(",")]
-    orders = [one.arrivals.removeprefix(ORDER) for one in variants if one.arrivals.startswith(ORDER)]
-    config = [str(plan.config)] if plan.config else []
-    trace = [plan.trace] if plan.trace not in ("", DUMP) else []
-    files = [*(path for path in plan.paths if path != STDIN), *filter(os.path.exists, (*plan.overlays, *changes))]
-    identity = asdict(plan)
-    identity["stdin"] = hashlib.sha256(plan.stdin).hexdigest()
-    identity["config"] = str(plan.config or "")
-    identity["gates"] = dict(plan.gates)
-    return {**identity, "files": digest_of([*files, *orders, *config, *trace]), "version": description()}
 
 
 def _rendered(result: SimulationResult, output: str) -> str:

@@ -2,18 +2,15 @@
 
 import csv
 import json
-import os
 import re
-from collections.abc import Iterator, Sequence
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Sequence
 from dataclasses import replace
-from multiprocessing import active_children
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from scheduler.cli import scenarios
+from scheduler.cli import scenario_runs
 from scheduler.simulation.compare import METRICS
 from scheduler.simulation.result import Distribution, Measured, Scenario, SimulationResult, result_of
 from tests.unit.scheduler.cli.command import Run, dra, saved
@@ -35,7 +32,7 @@ def result(run: Run) -> SimulationResult:
     return result_of(run.out)
 
 
-def findings(found: SimulationResult) -> list[Scenario]:
+def measured_apart(found: SimulationResult) -> list[Scenario]:
     """All but what was measured."""
     return [replace(one, measured=Measured(0.0, Distribution())) for one in found.scenarios]
 
@@ -69,7 +66,7 @@ def test_every_arrival_ends_up_in_one_place_and_the_same_input_gives_the_same_do
     objects = [*a_cluster("n1", "n2"), *(a_pod(f"p{n}", template="one") for n in range(9))]
     options = ("--inflate", "400", "--arrivals", "poisson:1.1", "--durations", "exp:30", "--seeds", "1-2")
     first, again = (result(simulate(tmp_path, objects, *options)) for _ in range(2))
-    assert findings(first) == findings(again)
+    assert measured_apart(first) == measured_apart(again)
     assert first.scenarios[0].by_time != first.scenarios[1].by_time
     for scenario in first.scenarios:
         one = scenario.summary
@@ -259,7 +256,7 @@ def test_a_record_that_cannot_be_read_ends_the_run_before_it_begins(
     def never(*_: Any) -> Scenario:
         raise AssertionError("it has begun")
 
-    monkeypatch.setattr(scenarios, "run_case", never)
+    monkeypatch.setattr(scenario_runs, "run_case", never)
     absent = tmp_path / "absent.csv"
     run = simulate(tmp_path, a_cluster("n1"), "--compare", absent)
     assert (run.code, run.err) == (2, f"dra: {absent}: cannot be read: No such file or directory\n")
@@ -319,130 +316,6 @@ def test_csv_has_every_curve_over_arrivals_and_every_figure_of_the_summary(tmp_p
         for reason, count in one["summary"]["refusals"].items():
             assert float(of[f"summary.refusals.{reason}"]["value"]) == count
     assert len({(row["policy"], row["seed"], row["parameters"]) for row in rows}) == len(document["scenarios"]) == 8
-
-
-def test_scenarios_that_have_finished_are_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    objects = [*a_cluster("n1"), *(a_pod(name, template="one") for name in "abc")]
-    folder = tmp_path / "results"
-    options = ("--output", folder, "--policy", "pack")
-    first = result(simulate(tmp_path, objects, *options, "--seeds", "1"))
-    run = simulate(tmp_path, objects, *options, "--seeds", "1-2")
-    assert (run.code, run.err) == (2, f"dra: {folder}: holds a run already: --resume goes on with it\n")
-    ran: list[int] = []
-    real = scenarios.run_case
-
-    def counted(plan: scenarios.Plan, case: scenarios.Case, *rest: Any) -> Scenario:
-        ran.append(case.seed)
-        return real(plan, case, *rest)
-
-    monkeypatch.setattr(scenarios, "run_case", counted)
-    again = result(simulate(tmp_path, objects, *options, "--seeds", "1-2", "--resume"))
-    assert ran == [2]
-    assert again.scenarios[0] == first.scenarios[0]
-    run = simulate(tmp_path, objects[:-1], *options, "--resume")
-    assert (run.code, run.err) == (2, f"dra: {folder}: holds another run: files differ\n")
-
-
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        (("--inflate", "100"), ("--inflate", "200")),
-        (("--nodes-scale", "1"), ("--nodes-scale", "2")),
-        (("--arrivals", "trace"), ("--arrivals", "poisson:0.5")),
-        (("--time-scale", "1"), ("--time-scale", "2")),
-    ],
-)
-def test_a_scenario_with_other_options_is_run_anew(
-    tmp_path: Path, before: tuple[str, ...], after: tuple[str, ...]
-) -> None:
-    objects = a_cluster("n1")
-    trace = a_trace(tmp_path, *(an_arrival(number, f"pod-{number}", duration=5) for number in range(6)))
-    options = ("--trace", trace, "--output", tmp_path / "results")
-    result(simulate(tmp_path, objects, *options, *before))
-    resumed = result(simulate(tmp_path, objects, *options, *after, "--resume"))
-    assert findings(resumed) == findings(result(simulate(tmp_path, objects, "--trace", trace, *after)))
-
-
-def test_another_order_of_arrivals_is_another_run(tmp_path: Path) -> None:
-    objects = [*a_cluster("n1"), a_pod("a", template="one"), a_pod("b", template="one")]
-    order = a_trace(tmp_path, {"seed": 42, "pods": [0, 1]}, name="order.jsonl")
-    options = ("--arrivals", f"order:{order}", "--output", tmp_path / "results")
-    result(simulate(tmp_path, objects, *options))
-    a_trace(tmp_path, {"seed": 42, "pods": [1, 0]}, name="order.jsonl")
-    run = simulate(tmp_path, objects, *options, "--resume")
-    assert (run.code, run.err) == (2, f"dra: {tmp_path / 'results'}: holds another run: files differ\n")
-
-
-def test_a_folder_is_for_one_run_at_a_time(tmp_path: Path) -> None:
-    folder = tmp_path / "results"
-    with scenarios.opened_folder(folder, {}, resumes=False):
-        run = simulate(tmp_path, a_cluster("n1"), "--output", folder)
-    assert run.code == 2
-    assert run.err == f"dra: {folder}: is in use by another run, of process {os.getpid()}\n"
-
-
-def test_a_worker_that_dies_costs_no_scenario(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    objects = [*a_cluster("n1"), *(a_pod(name, template="one") for name in "abc")]
-    options = ("--seeds", "1-4")
-    alone = result(simulate(tmp_path, objects, *options))
-    monkeypatch.setattr(scenarios, "FEW", 0)
-    real, begun = scenarios._in_pool, list[int]()
-
-    def dying(plan: Any, cases: Any, jobs: int, progress: Any) -> Iterator[Any]:
-        begun.append(jobs)
-        finished = real(plan, cases, jobs, progress)
-        yield next(finished)
-        if len(begun) == 1:
-            for child in active_children():
-                child.kill()
-        yield from finished
-
-    monkeypatch.setattr(scenarios, "_in_pool", dying)
-    run = simulate(tmp_path, objects, *options, "--jobs", "2")
-    assert findings(result(run)) == findings(alone)
-    assert len(begun) in (1, 2)  # a worker that was done already is not missed
-
-
-def test_workers_that_die_again_and_again_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def dead(*_: Any) -> Iterator[Any]:
-        raise BrokenProcessPool
-
-    monkeypatch.setattr(scenarios, "FEW", 0)
-    monkeypatch.setattr(scenarios, "_in_pool", dead)
-    run = simulate(tmp_path, [*a_cluster("n1"), a_pod(template="one")], "--seeds", "1-4", "--jobs", "4")
-    assert run.code == 2
-    assert [line.partition(";")[0] for line in run.err.splitlines()] == [
-        "warning: a worker process has died",
-        "warning: a worker process has died",
-        "dra: worker processes died 3 times before another scenario finished",
-    ]
-
-
-def test_an_interrupted_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    objects = [*a_cluster("n1"), a_pod(template="one")]
-    real = scenarios.run_case
-
-    def interrupted(plan: scenarios.Plan, case: scenarios.Case, *rest: Any) -> Scenario:
-        if case.seed == 2:
-            raise KeyboardInterrupt
-        return real(plan, case, *rest)
-
-    options = ("--output", tmp_path / "results", "--seeds", "1-3")
-    with monkeypatch.context() as patch:
-        patch.setattr(scenarios, "run_case", interrupted)
-        run = simulate(tmp_path, objects, *options)
-    assert run.code == 130
-    assert run.err == f"interrupted: what has finished is in {tmp_path / 'results'}; --resume goes on\n"
-    assert [one.seed for one in result(simulate(tmp_path, objects, *options, "--resume")).scenarios] == [1, 2, 3]
-
-
-def test_processes_give_what_one_gives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    objects = [*a_cluster("n1"), *(a_pod(name, template="one") for name in "abc")]
-    options = ("--policy", "pack", "--policy", "spread", "--arrivals", "poisson:0.9", "--durations", "exp:10")
-    alone = result(simulate(tmp_path, objects, *options))
-    monkeypatch.setattr(scenarios, "FEW", 0)
-    together = result(simulate(tmp_path, objects, *options, "--jobs", "2"))
-    assert findings(together) == findings(alone)
 
 
 @pytest.mark.parametrize(
