@@ -127,6 +127,8 @@ def test_a_scenario_whose_process_always_dies_is_named_and_the_others_are_kept(
     )
     assert (run.code, run.out) == (2, "")
     assert run.err.splitlines() == [f"2 finished scenarios are in {folder}; --resume goes on", why]
+    run = simulate(tmp_path, three_pods(), *policies, "--jobs", "2")
+    assert run.err.splitlines() == ["2 finished scenarios are lost; --output DIR keeps them", why]
     deadly(0)
     found = result(simulate(tmp_path, three_pods(), *policies, "--output", folder, "--resume"))
     assert [one.policy for one in found.scenarios] == ["deadly_policy:Deadly", "pack", "spread"]
