@@ -62,7 +62,7 @@ MOST_POOLS = 2
 
 
 def _updating_text(pools: Sequence[str]) -> list[str]:
-    """What is to be said of these pools, if there are any."""
+    """The text about these pools; empty if there are none."""
     if not pools:
         return []
     number = f"{len(pools)} pool{' is' if len(pools) == 1 else 's are'} being updated"

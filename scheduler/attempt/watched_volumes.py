@@ -62,7 +62,7 @@ class WatchedVolumes:
         self._cluster.volumes.decline(claim, node)
 
     def on_event(self, event: Event) -> None:
-        """Something has changed: whoever follows it looks again."""
+        """Something has changed: steps that wait for it check again."""
         for changed in self._following.get(_subject(event), ()):
             changed.set()
 

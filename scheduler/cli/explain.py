@@ -58,7 +58,7 @@ Examples:
 
 @dataclass(frozen=True, slots=True)
 class _Subject:
-    """What is to be explained: a pod, or a claim that no pending pod uses."""
+    """The pod to explain, or a claim that no pending pod uses."""
 
     pod: Pod | None
     claim: Key | None
@@ -112,8 +112,8 @@ def command(  # noqa: PLR0913 - one for each option
         fits = _explain_all(given, placement, output)
         sys.exit(BAD_INPUT if inventory.errors else int(not fits or bool(inventory.unseen)))
     subject = _subject(given, name)
-    if node and placement.cluster.node(node) is None:
-        stop(f"node {node} is not in the input")
+    if node:
+        given.require_node(node)
     if subject.pod:
         given.warn_of([subject.pod])
     if in_order:

@@ -84,7 +84,7 @@ def check(file: Path, *, gates: Mapping[str, bool] | None, url: str | None, outp
 
 
 def _number(file: Path, configuration: KubeSchedulerConfiguration, url: str | None) -> int:
-    """Which entry of `extenders` is to be judged."""
+    """The number of the entry of `extenders` to check."""
     prefixes = [extender.url_prefix for extender in configuration.extenders]
     if not prefixes:
         stop(f"{file}: extenders: is empty: kube-scheduler calls no extender")

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from allocator.did_you_mean import did_you_mean, similar
 from allocator.gates import DEFAULT_RELEASE, RELEASES, Features, UnknownGate
 from allocator.model import Claim
 from allocator.policies import NAMES, UnknownPolicy, policy_of
@@ -282,10 +283,16 @@ class Input:
     ) -> Placement:
         """A placement on the nodes, or on the named one; what is in use is what is allocated in the input."""
         inventory = self.inventory
-        if node and all(one.name != node for one in inventory.nodes):
-            stop(f"node {node} is not in the input")
+        if node:
+            self.require_node(node)
         cluster = cluster_of(inventory, self.claims, self.pods, features, only_node=node, profiles=profiles)
         return Placement(cluster, self.claims, inventory.namespaces, shows_every_node=shows_every_node)
+
+    def require_node(self, name: str) -> None:
+        """End the command where no node of the input has that name."""
+        names = [node.name for node in self.inventory.nodes]
+        if name not in names:
+            stop(f"node {name} is not in the input{did_you_mean(name, names)}")
 
     def pod(self, key: Key) -> Pod:
         """The pod of that name; a living one goes before one that it replaces."""
@@ -328,7 +335,7 @@ class Input:
 
 
 def inventory_of(source: Source, overlays: Sequence[str], features: Features, *, keep_going: bool) -> Inventory:
-    """The inventory of the source, after all that is to be said of it; the command ends where it cannot be used."""
+    """The inventory of the source. Findings are printed; if it cannot be used, the command ends."""
     return _changed(_usable(_read(source.objects(), overlays, features), keep_going=keep_going), overlays)
 
 
@@ -376,14 +383,21 @@ def _changed(inventory: Inventory, overlays: Sequence[str]) -> Inventory:
 
 
 def _meant(key: Key, known: Collection[Key]) -> str:
-    """A question that names what the user may have meant: that name elsewhere, else the pods of a workload."""
-    _, name = key
-    found = sorted(one for one in known if one[1] == name) or sorted(
-        one for one in known if one[1].startswith(f"{name}-")
-    )
+    """A suggestion (did you mean); empty if nothing is like it."""
+    found = _like(key, known)
     names = ["/".join(one) for one in found[:_MOST_MEANT]]
     rest = f" or {len(found) - len(names)} more" if len(found) > len(names) else ""
     return f"; did you mean {', '.join(names)}{rest}?" if names else ""
+
+
+def _like(key: Key, known: Collection[Key]) -> Sequence[Key]:
+    """That name in other namespaces, else the pods of the workload, else similar names in the namespace."""
+    namespace, name = key
+    return (
+        sorted(one for one in known if one[1] == name)
+        or sorted(one for one in known if one[1].startswith(f"{name}-"))
+        or [(namespace, one) for one in similar(name, (one[1] for one in known if one[0] == namespace))]
+    )
 
 
 def key_of(name: str) -> Key:

@@ -12,7 +12,7 @@ import click
 
 @contextmanager
 def after_delay(text: str, delay_s: float = 1.0) -> Iterator[threading.Timer]:
-    """Prints the text once the context is open for longer than delay_s: for work whose progress nobody knows."""
+    """Prints the text once the context is open for longer than delay_s: for work with unknown progress."""
     timer = threading.Timer(delay_s, click.echo, [text], {"err": True})
     timer.daemon = True
     timer.start()

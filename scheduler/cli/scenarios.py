@@ -136,7 +136,7 @@ class Plan:
 
     @property
     def features(self) -> Features:
-        """What is in force; the openb trace shares its GPUs."""
+        """The features in force; the openb trace shares its GPUs."""
         gates = {**dict(self.gates), **({CONSUMABLE_CAPACITY: True} if self.is_openb else {})}
         return Features.of(self.release, gates, is_strict=self.is_strict)
 
@@ -186,7 +186,7 @@ def run_case(plan: Plan, case: Case, progress: Callable[[int, int], None] = lamb
 
 @contextmanager
 def _silenced() -> Iterator[None]:
-    """What is said of the input was said before; an end of the command is an error of the scenario."""
+    """Findings about the input were printed before; if the command ends, the scenario fails."""
     warnings = io.StringIO()
     try:
         with redirect_stderr(warnings):

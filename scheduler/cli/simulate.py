@@ -37,7 +37,7 @@ from scheduler.cli.scenarios import (
 from scheduler.input.documents import STDIN
 from scheduler.installation import description
 from scheduler.output.simulation_page import simulation_page
-from scheduler.simulation.compare import InvalidRecord, compare
+from scheduler.simulation.compare import InvalidRecord, Record, compare, read_record
 from scheduler.simulation.result import Scenario, SimulationResult, result_json
 from scheduler.simulation.tables import csv_text, table
 
@@ -165,7 +165,11 @@ def _factor_option(name: str, metavar: str, text: str) -> Callable[..., Any]:
 @_factor_option(
     "--inflate", "PERCENT", "Add or leave out random pods until all pods together request this percent of the capacity."
 )
-@_factor_option("--time-scale", "FACTOR", "Multiply the times of arrivals and events, but not durations.")
+@_factor_option(
+    "--time-scale",
+    "FACTOR",
+    "Multiply the times of arrivals and events, but not durations, nor the times that poisson:LOAD draws.",
+)
 @_factor_option("--nodes-scale", "FACTOR", "Keep this share of the nodes, or add copies of them.")
 @click.option(
     "--set",
@@ -258,6 +262,7 @@ def command(  # noqa: PLR0913 - one for each option
     if address and jobs:
         raise click.UsageError("--jobs is for this machine, and excludes --scheduler.")
     try:
+        recorded = [read_record(file) for file in records]
         with on_cluster(address) if address else nullcontext(on_this_machine(jobs or os.cpu_count() or 1)) as runner:
             result = _result(planned(plan, cases), cases, runner, folder, resumes=resume)
     except (ScenarioFailed, ValueError) as error:
@@ -265,8 +270,8 @@ def command(  # noqa: PLR0913 - one for each option
     except OSError as error:
         stop(f"{error.filename}: {error.strerror}")
     click.echo(_rendered(result, output), nl=output == "json")
-    if records:
-        _compare(records, result, Path(plan.trace).stem)
+    if recorded:
+        _compare(recorded, result, Path(plan.trace).stem)
 
 
 def _result(
@@ -352,11 +357,12 @@ def _rendered(result: SimulationResult, output: str) -> str:
             return f"{table(result)}\n"
 
 
-def _compare(files: Sequence[Path], result: SimulationResult, workload: str) -> None:
+def _compare(records: Sequence[Record], result: SimulationResult, workload: str) -> None:
     try:
-        found = [compare(file, result.scenarios, workload) for file in files]
+        found = [compare(one, result.scenarios, workload) for one in records]
     except InvalidRecord as error:
         stop(str(error))
     differences = [line for one in found for line in one.differences]
-    print_to_stderr([*differences, f"{sum(one.equal for one in found)} curves equal, {len(differences)} differ"])
+    print_to_stderr([*differences, *(line for one in found for line in one.unrecorded)])
+    print_to_stderr([f"{sum(one.equal for one in found)} curves equal, {len(differences)} differ"])
     sys.exit(int(bool(differences)))

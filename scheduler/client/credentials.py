@@ -100,7 +100,7 @@ class Credentials:
 
 
 async def beside(work: Callable[[], None]) -> None:
-    """Return when the work is done, in a thread that nobody waits for where the program ends before."""
+    """Run the work in a daemon thread: the program can end before it is done."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[None] = loop.create_future()
 

@@ -128,7 +128,7 @@ def _by_whole_nodes(
 
 
 def _rather(cluster: Cluster, pod: Pod, able: Mask) -> Mask:
-    """Those of the nodes that are chosen from, before any score: not where a volume could not be made a moment ago."""
+    """The nodes to choose from, before any score: without those where a volume could not be provisioned recently."""
     # Differs from kube-scheduler, which may choose that node again, and always does while it is the best one.
     declined = 0 if cluster.fleet.features.is_strict else cluster.volumes.declined(claims_of(pod))
     others = able & ~declined or able

@@ -143,7 +143,7 @@ def _is_late(reason: Reason, one: Rejected, after_devices: Collection[str]) -> b
 def _lacking_by_node(
     cluster: Cluster, pod: Pod, required: Requirements, late: Iterable[tuple[Reason, Rejected]], reached: Mask
 ) -> Iterator[tuple[Reason, Rejected]]:
-    """What there is to say of nodes that a filter refuses which comes after devices: those may be missing as well."""
+    """The reasons for nodes that are refused by a filter that runs after devices: devices may be missing as well."""
     giving = cluster.fleet_of(pod).able(required.pending) if required.pending else cluster.fleet.all
     for reason, one in late:
         for text, nodes in ((NOT_REACHED, one.nodes & ~reached), (NO_DEVICES, one.nodes & reached & ~giving)):

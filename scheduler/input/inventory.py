@@ -413,13 +413,13 @@ def _is_kubernetes(group: str) -> bool:
 
 
 def _is_meant(raw: Mapping[str, object]) -> bool:
-    """Whether a document was meant to be an object: a folder also holds values, charts and settings."""
+    """Whether a document is intended as an object: a folder also holds values, charts and settings."""
     has_type, has_content = ("apiVersion" in raw, "kind" in raw), ("metadata" in raw, "spec" in raw)
     return all(has_type) or (any(has_type) and any(has_content))
 
 
 def _senseless(decoded: object) -> Iterator[str]:
-    """What is to be said of parts that have no effect; no error, since a newer release may know their words."""
+    """Warnings about fields without effect; no errors, since a newer release may know their values."""
     if isinstance(decoded, Node):
         yield from _senseless_taints(decoded)
     pod = decoded.template if isinstance(decoded, Workload) else decoded

@@ -168,7 +168,7 @@ class Claims:
 
 
 def _hint(namespace: str, name: str, known: Iterable[tuple[str, str]]) -> str:
-    """What may have been meant, of what the namespace has."""
+    """A suggestion from the claims of the namespace."""
     return did_you_mean(name, (other for own, other in known if own == namespace))
 
 

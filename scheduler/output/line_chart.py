@@ -34,7 +34,7 @@ _MARKS_OF_LINE = 6
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """What is drawn. from_zero: the vertical axis starts at 0, or below where values are."""
+    """A chart. from_zero: the vertical axis starts at 0, or below where values are."""
 
     title: str
     x_label: str

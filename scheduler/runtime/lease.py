@@ -56,7 +56,7 @@ class Elector:
 
     @property
     def holder(self) -> str:
-        """Who holds the lease, as last seen; empty where nobody does."""
+        """The holder of the lease, as last seen; empty if there is none."""
         return str(self._spec.get("holderIdentity") or "")
 
     @property
@@ -66,7 +66,7 @@ class Elector:
 
     @property
     def must_read(self) -> bool:
-        """Whether the lease has to be read before it can be written: somebody else may have written it."""
+        """Whether the lease has to be read before it can be written: another process may have written it."""
         return not self._is_current
 
     def leads(self, now: float) -> bool:

@@ -41,10 +41,11 @@ class InvalidRecord(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The number of equal curves, and a line for each that differs."""
+    """The number of equal curves, and a line for each that differs. unrecorded: for each scenario without a curve."""
 
     equal: int
     differences: Sequence[str]
+    unrecorded: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,29 +79,48 @@ def curve_of(scenario: Scenario, metric: str) -> Curve:
     return dict(zip((round(percent) for percent in series.arrived_percent), values, strict=bool(values)))
 
 
-def compare(file: Path, scenarios: Sequence[Scenario], workload: str) -> Comparison:
-    """Compare each recorded curve of the scenarios. Raises InvalidRecord, also if there is no such curve."""
+@dataclass(frozen=True, slots=True)
+class Record:
+    """The curves of a file."""
+
+    file: Path
+    curves: Sequence[_Recorded]
+
+
+def read_record(file: Path) -> Record:
+    """Read a file of recorded curves. Raises InvalidRecord."""
+    return Record(file, list(_read(file)))
+
+
+def compare(record: Record, scenarios: Sequence[Scenario], workload: str) -> Comparison:
+    """Compare each recorded curve of the scenarios. Raises InvalidRecord if there is no such curve."""
     equal, differences = 0, []
-    for recorded in _read(file):
-        for scenario in scenarios:
+    compared = set[int]()
+    for recorded in record.curves:
+        for number, scenario in enumerate(scenarios):
             if not recorded.is_of(scenario, workload):
                 continue
+            compared.add(number)
             found = curve_of(scenario, recorded.metric)
             columns = differing(found, recorded.curve)
             equal += not columns
             if columns:
                 differences.append(_difference(scenario, recorded, found, columns))
     if not equal and not differences:
-        raise InvalidRecord(f"{file}: holds no row of these policies, seeds and parameters")
-    return Comparison(equal, differences)
+        raise InvalidRecord(f"{record.file}: holds no row of these policies, seeds and parameters")
+    left = [one for number, one in enumerate(scenarios) if number not in compared]
+    return Comparison(equal, differences, [f"{_name(one)}: {record.file} has no curve of it" for one in left])
+
+
+def _name(scenario: Scenario) -> str:
+    return " ".join(filter(None, (parameters_text(scenario.parameters), scenario.policy, str(scenario.seed))))
 
 
 def _difference(scenario: Scenario, recorded: _Recorded, found: Curve, columns: Sequence[int]) -> str:
     first = columns[0]
-    who = " ".join(filter(None, (parameters_text(scenario.parameters), scenario.policy, str(scenario.seed))))
     ours = found.get(first, "nothing")
     return (
-        f"{who} {recorded.metric}: {len(columns)} of {len(recorded.curve)} columns differ, "
+        f"{_name(scenario)} {recorded.metric}: {len(columns)} of {len(recorded.curve)} columns differ, "
         f"first {first}: {ours}, recorded {recorded.curve[first]}"
     )
 

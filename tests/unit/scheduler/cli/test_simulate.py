@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from scheduler.cli import scenario_runs
 from scheduler.simulation.compare import METRICS
 from scheduler.simulation.result import Distribution, Measured, Scenario, SimulationResult, result_of
 from tests.unit.scheduler.cli.command import Run, dra, saved
@@ -201,6 +202,30 @@ def test_time_is_scaled_but_durations_are_not(tmp_path: Path) -> None:
     assert [one.summary.end_s for one in found.scenarios] == [110, 20]
 
 
+def test_poisson_arrivals_keep_their_load_whatever_the_scale_of_time(tmp_path: Path) -> None:
+    trace = a_trace(tmp_path, *(an_arrival(number, f"pod-{number}", duration=10) for number in range(20)))
+    options = ("--trace", trace, "--arrivals", "poisson:0.8", "--time-scale", "1", "--time-scale", "10")
+    one, ten = result(simulate(tmp_path, a_cluster("n1"), *options)).scenarios
+    assert one.summary.end_s > 0
+    assert one.summary == ten.summary
+
+
+def test_a_pod_can_be_deleted_when_it_arrives_but_not_before(tmp_path: Path) -> None:
+    arrival = an_arrival(5, "late")
+    trace = a_trace(tmp_path, arrival, {"time": 5, "delete": "late"})
+    assert only(simulate(tmp_path, a_cluster("n1", count=1), "--trace", trace)).summary.running == 0
+    trace = a_trace(tmp_path, {"time": 4, "delete": "late"}, arrival, name="early.jsonl")
+    run = simulate(tmp_path, a_cluster("n1"), "--trace", trace)
+    problem = 'delete: pod "default/late" arrives at 5, after the time 4'
+    assert (run.code, run.err) == (2, f"dra: {trace}, line 1: {problem}\n")
+
+
+def test_a_run_in_which_nothing_happens_is_an_error(tmp_path: Path) -> None:
+    run = simulate(tmp_path, a_cluster("n1"))
+    assert (run.code, run.out) == (2, "")
+    assert run.err == "dra: nothing happens: no pod of the input is pending, and no trace has an event\n"
+
+
 def test_arrivals_follow_the_order_of_a_file_and_so_do_equal_nodes(tmp_path: Path) -> None:
     objects = [*a_cluster("n1", "n2", count=1), *(a_pod(name, template="one") for name in "abc")]
     order = a_trace(tmp_path, {"seed": 7, "pods": [2, 0, 2], "nodes": [1, 0]}, name="order.jsonl")
@@ -223,6 +248,27 @@ def test_without_retries_a_refused_pod_is_given_up(tmp_path: Path) -> None:
     trace = a_trace(tmp_path, an_arrival(0, "a", duration=10), an_arrival(1, "b", duration=10))
     scenario = only(simulate(tmp_path, a_cluster("n1", count=1), "--trace", trace, "--no-retries"))
     assert (scenario.summary.placed, scenario.summary.refused, scenario.summary.refusals) == (1, 1, {"devices": 1})
+
+
+def test_a_record_that_cannot_be_read_ends_the_run_before_it_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(*_: Any) -> Scenario:
+        raise AssertionError("it has begun")
+
+    monkeypatch.setattr(scenario_runs, "run_case", never)
+    absent = tmp_path / "absent.csv"
+    run = simulate(tmp_path, a_cluster("n1"), "--compare", absent)
+    assert (run.code, run.err) == (2, f"dra: {absent}: cannot be read: No such file or directory\n")
+
+
+def test_scenarios_that_the_record_does_not_have_are_listed(tmp_path: Path) -> None:
+    objects = [*a_cluster("n1"), a_pod(template="one")]
+    recorded = tmp_path / "recorded.csv"
+    recorded.write_text(simulate(tmp_path, objects, "-o", "csv").out)
+    run = simulate(tmp_path, objects, "--seeds", "42-43", "--compare", recorded)
+    assert run.code == 0
+    assert f"first-fit 43: {recorded} has no curve of it" in run.err
 
 
 def test_a_run_is_compared_with_a_recorded_one(tmp_path: Path) -> None:
