@@ -51,7 +51,8 @@ def _connected(address: str) -> "Iterator[Client]":
         from distributed.comm import get_address_host
     except ImportError as error:
         raise ScenarioFailed("--scheduler needs dask: pip install 'dra-scheduler[dask]'") from error
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what it reports is raised as well
+    for name in ("distributed", "distributed.client"):  # what they log is raised as well
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
         get_address_host(address)  # a client that has failed on it waits for a minute
         with after_delay(f"connecting to {address} ..."):
@@ -68,7 +69,7 @@ def _doubts(address: str, scheduler: Mapping[str, Any]) -> Iterator[str]:
         yield f"{address} has no workers yet, for which the scenarios wait"
     if wide := sum(worker["nthreads"] > 1 for worker in workers):
         yield (
-            f"{wide} workers of {address} have several threads, and run one scenario at a time: "
+            f"{wide} of {len(workers)} workers of {address} have several threads, and run one scenario at a time: "
             "start workers with --nworkers auto --nthreads 1"
         )
 

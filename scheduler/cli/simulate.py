@@ -309,10 +309,12 @@ def _unfinished(error: BaseException, finished: int, folder: RunFolder | None) -
     """What is said of scenarios that have finished when others have not."""
     begin = "interrupted: " if isinstance(error, KeyboardInterrupt) else ""
     if folder:
-        return [f"{begin}{folder.kept} finished scenarios are in {folder.folder}; --resume goes on"]
-    if finished:
-        return [f"{begin}{finished} finished scenarios are lost; --output DIR keeps them"]
-    return []
+        return [f"{begin}{_finished(folder.kept)} in {folder.folder}; --resume goes on"]
+    return [f"{begin}{_finished(finished)} lost; --output DIR keeps them"] if finished else []
+
+
+def _finished(number: int) -> str:
+    return "1 finished scenario is" if number == 1 else f"{number} finished scenarios are"
 
 
 def _variants(what_ifs: Sequence[str], options: dict[str, Any]) -> list[Variant]:

@@ -120,7 +120,7 @@ def test_a_scenario_whose_workers_always_die_is_named_and_processes_go_on_with_t
     run = simulate(*given, "--scheduler", cluster.address, stdin=stdin)
     assert (run.code, run.out) == (2, "")
     finished, error = run.err.splitlines()[-2:]
-    assert finished == f"1 finished scenarios are in {folder}; --resume goes on"
+    assert finished == f"1 finished scenario is in {folder}; --resume goes on"
     assert error.startswith(
         "dra: policy deadly_policy:Deadly, seed 42: whenever it ran, its process died, at least 3 times"
     )

@@ -138,8 +138,8 @@ def test_control_c_leaves_finished_scenarios_on_disk(tmp_path: Path) -> None:
     path, folder = saved(tmp_path, *three_pods()), tmp_path / "results"
     policies = ("--policy", "pack", "--policy", "deadly_policy:Interrupting")
     for options, what in (
-        (("--output", folder), f"1 finished scenarios are in {folder}; --resume goes on"),
-        ((), "1 finished scenarios are lost; --output DIR keeps them"),
+        (("--output", folder), f"1 finished scenario is in {folder}; --resume goes on"),
+        ((), "1 finished scenario is lost; --output DIR keeps them"),
     ):
         command = [PROGRAM, "simulate", path, *policies, "--jobs", "1", *options]
         found = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -338,7 +338,7 @@ def test_a_disk_that_is_full_ends_the_run_and_keeps_what_has_finished(tmp_path: 
     )
     assert (found.returncode, found.stdout) == (2, "")
     finished, error = found.stderr.splitlines()[-2:]
-    assert finished == f"1 finished scenarios are in {folder}; --resume goes on"
+    assert finished == f"1 finished scenario is in {folder}; --resume goes on"
     assert error.startswith(f"dra: {folder}/first-fit-42-")
     assert error.endswith(".json: cannot be written: File too large")
     assert len(list(folder.glob("first-fit-*"))) == 1
