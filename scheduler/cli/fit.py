@@ -2,12 +2,13 @@
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
 
 from allocator.gates import Features
+from allocator.model import Claim
 from scheduler.cli.claims import output_option, print_object
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
 from scheduler.cli.inputs import (
@@ -25,8 +26,9 @@ from scheduler.cli.inputs import (
 from scheduler.cli.progress import Progress
 from scheduler.decision import admin_access
 from scheduler.input.documents import read
-from scheduler.input.inventory import take_inventory
-from scheduler.offline.copies import Copy, claim_of_template, copies_of_claim, copies_of_pod, fit
+from scheduler.input.inventory import InputClaim, take_inventory
+from scheduler.input.template_claim import claim_of_template
+from scheduler.offline.copies import Copy, copies_of_claim, copies_of_pod, fit
 from scheduler.offline.input_claims import identified
 from scheduler.offline.placement import Placement
 from scheduler.offline.priorities import Priorities
@@ -133,6 +135,7 @@ def _of_file(given: Input, path: str, features: Features) -> _Sought:
         stop(f"{path} must contain one pod or one object that creates pods, but contains {listed}")
     [(text, template)] = named.items()
     [pod] = identified([template], Priorities(given.inventory.priority_classes).of)
+    given.warn_of([pod])
     return _Sought(text, lambda placement: copies_of_pod(placement, pod))
 
 
@@ -141,6 +144,7 @@ def _named(given: Input, subject: str) -> _Sought:
     text = f"{kind} {'/'.join(key)}"
     if kind == "pod":
         pod = given.pod(key)
+        given.warn_of([replace(pod, node_name="")])
         return _Sought(text, lambda placement: copies_of_pod(placement, pod))
     if kind == "claim":
         found = given.claims.objects.get(key)
@@ -150,10 +154,10 @@ def _named(given: Input, subject: str) -> _Sought:
     template = given.inventory.templates.get(key)
     if template is None:
         stop(f"template {'/'.join(key)} is not in the input")
-    try:
-        made = claim_of_template(template)
-    except ValueError as error:
-        stop(f"template {'/'.join(key)}: {error}")
+    decoded = claim_of_template(template)
+    if not isinstance(decoded.object, Claim):
+        stop(f"template {'/'.join(key)}: no claim can be created from it: {decoded.errors[0]}")
+    made = InputClaim(decoded.object, decoded)
     return _Sought(text, lambda placement: copies_of_claim(placement, made))
 
 

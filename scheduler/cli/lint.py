@@ -1,6 +1,7 @@
 """`dra lint`: what is wrong with classes, requests and devices before anybody runs a pod."""
 
 import sys
+from dataclasses import replace
 
 import click
 
@@ -13,8 +14,9 @@ from scheduler.cli.checks import EXIT_CODES, fail_on_option, output_option, prin
 from scheduler.cli.ending import print_to_stderr, stop
 from scheduler.cli.inputs import Source, feature_options, overlay_option, read_inventory, source_options
 from scheduler.cli.progress import after_delay
-from scheduler.decision.cluster import Cluster
 from scheduler.input.inventory import Inventory
+from scheduler.offline.input_claims import Claims
+from scheduler.offline.snapshot_cluster import cluster_of
 
 _EPILOG = f"""{EXIT_CODES}
 \b
@@ -52,21 +54,8 @@ def command(*, source: Source, overlays: tuple[str, ...], output: str, fail_on: 
 
 
 def _manifests(inventory: Inventory, features: Features) -> Manifests:
-    cluster = _empty_cluster(inventory, features)
+    unused = replace(inventory, claims={}, holders=[], pods=[])
+    cluster = cluster_of(unused, Claims(unused), (), features)
     pools = pool_statuses(cluster.fleet.current)
     devices = [one.device for pool in pools for one in pool.devices]
     return Manifests(inventory, features.environment, devices, cluster.fleet)
-
-
-def _empty_cluster(inventory: Inventory, features: Features) -> Cluster:
-    """Nodes, slices and classes, with nothing in use."""
-    cluster = Cluster(features, is_ours=lambda _: False)
-    for device_class in inventory.classes:
-        cluster.set_class(device_class)
-    for rule in inventory.taint_rules:
-        cluster.set_taint_rule(rule)
-    for published in inventory.slices:
-        cluster.set_slice(published)
-    for node in inventory.nodes:
-        cluster.set_node(node)
-    return cluster

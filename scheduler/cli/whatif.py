@@ -87,8 +87,10 @@ def command(  # noqa: PLR0913 - one for each option
     inventory, changed = inventories_of(source, changes, features, keep_going=keep_going)
     for name in released:
         changed = _released(changed, key_of(name))
-    before = _places(inventory, features, profiles_of(config, ""), "placing, before the change")
+    before = _places(inventory, features, profiles_of(config, ""), "placing, before the change", warns=True)
     after = _places(changed, features, profiles_of(config, policy), "placing, after the change")
+    if not before and not after:
+        stop("nothing is compared: the input contains no pod with claims and no claim that is pending")
     found = differences(before, after)
     if output == "table":
         click.echo(difference_table(before, after, found))
@@ -98,8 +100,13 @@ def command(  # noqa: PLR0913 - one for each option
     sys.exit(BAD_INPUT if inventory.errors or changed.errors else int(lost))
 
 
-def _places(inventory: Inventory, features: Features, profiles: Sequence[Profile], doing: str) -> Places:
+def _places(
+    inventory: Inventory, features: Features, profiles: Sequence[Profile], doing: str, *, warns: bool = False
+) -> Places:
+    """Where everything is. warns: of what is not looked at, once for both."""
     given = Input.of(inventory, features)
+    if warns:
+        given.warn_of(given.pods)
     running = [pod for pod in given.pods if pod.node_name]
     placement = given.placement(features, profiles=profiles)
     with Progress(doing=doing) as progress:

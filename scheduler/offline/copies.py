@@ -4,21 +4,22 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from allocator.api import ClaimTemplate, decode
-from allocator.model import Claim
 from scheduler.core_v1.pod import Pod
 from scheduler.input.identity import uid_of
 from scheduler.input.inventory import InputClaim
 from scheduler.offline.placement import Look, Placement, UnplacedPod
-from scheduler.state.extended_resources import VERSION
 
 
 @dataclass(frozen=True, slots=True)
 class FittingCopies:
-    """How many copies fit, by node in the order in which they came. stopped: the first that does not fit."""
+    """How many copies fit, by node in the order in which they came. stopped: the first that does not fit.
+
+    is_cut: there are as many as are tried, and more may fit.
+    """
 
     by_node: Mapping[str, int] = field(default_factory=dict)
     stopped: UnplacedPod | None = None
+    is_cut: bool = False
 
     @property
     def number(self) -> int:
@@ -26,25 +27,26 @@ class FittingCopies:
         return sum(self.by_node.values())
 
 
+MOST_COPIES = 100_000
+"""Copies that are tried, where nothing else stops them: admin access, for one, takes no device."""
+
 Copy = Callable[[int], Look]
 """The copy of that number, ready to be placed."""
 
 
 def fit(placement: Placement, copy: Copy, most: int | None, progress: Callable[[int], None]) -> FittingCopies:
-    """Place copies until one does not fit, or there are so many. What is placed stays placed.
+    """Place copies until one does not fit, or there are so many, or MOST_COPIES. What is placed stays placed.
 
     Cost: a decision for each copy.
     """
     by_node: Counter[str] = Counter()
-    number = 0
-    while most is None or number < most:
+    for number in range(MOST_COPIES if most is None else most):
         result = placement.take(copy(number))
         if isinstance(result, UnplacedPod):
             return FittingCopies(by_node, result)
         by_node[result.node] += 1
-        number += 1
-        progress(number)
-    return FittingCopies(by_node)
+        progress(number + 1)
+    return FittingCopies(by_node, is_cut=most is None)
 
 
 def copies_of_pod(placement: Placement, pod: Pod) -> Copy:
@@ -71,13 +73,3 @@ def copies_of_claim(placement: Placement, found: InputClaim) -> Copy:
         return placement.look_at_claim(claim)
 
     return copy
-
-
-def claim_of_template(template: ClaimTemplate) -> InputClaim:
-    """A claim as it is made of the template. Raises ValueError if none can be made."""
-    metadata = {"name": template.name, "namespace": template.namespace}
-    raw = {"apiVersion": VERSION, "kind": "ResourceClaim", "metadata": metadata, "spec": template.spec, "status": {}}
-    decoded = decode(raw)
-    if not isinstance(decoded.object, Claim):
-        raise ValueError(f"no claim can be created from it: {decoded.errors[0]}")  # noqa: TRY004 - the object is wrong
-    return InputClaim(decoded.object, decoded)

@@ -24,11 +24,22 @@ AnyCheck = Check[Any]
 
 
 def table(found: Sequence[AnyFinding]) -> str:
-    """A line for each finding, and what to do about each rule's."""
-    rows = [[one.rule.level, str(one.observation.subject), one.observation.message, one.rule.name] for one in found]
+    """A line for each finding, the whole of messages with several lines, and what to do about each rule's."""
+    rows = [[one.rule.level, str(one.observation.subject), _first_line(one), one.rule.name] for one in found]
     rules = {one.rule.name: one.rule for one in found}
     advice = [f"{name}: {rule.summary} {rule.advice}" for name, rule in rules.items()]
-    return "\n".join([aligned(["LEVEL", "OBJECT", "FINDING", "RULE"], rows), "", *advice])
+    whole = [_whole(one) for one in found if "\n" in one.observation.message]
+    return "\n".join([aligned(["LEVEL", "OBJECT", "FINDING", "RULE"], rows), "", *whole, *advice])
+
+
+def _first_line(one: AnyFinding) -> str:
+    return one.observation.message.partition("\n")[0]
+
+
+def _whole(one: AnyFinding) -> str:
+    """With the place in the source of a selector, which stands below the first line."""
+    lines = f"{one.observation.subject}: {one.observation.message}".split("\n")
+    return "".join(f"{printable(line)}\n" for line in lines)
 
 
 def list_of(found: Iterable[AnyFinding], places: Places) -> Json:

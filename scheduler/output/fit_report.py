@@ -12,7 +12,8 @@ Json = dict[str, object]
 
 def fit_table(subject: str, found: FittingCopies) -> str:
     """How many, a line for each node, and what stops the next one. subject: in words, such as `pod ml/train-0`."""
-    lines = [f"{found.number} more of {subject} fit{'s' if found.number == 1 else ''}"]
+    least = "at least " if found.is_cut else ""
+    lines = [f"{least}{found.number} more of {subject} fit{'s' if found.number == 1 else ''}"]
     if found.by_node:
         rows = [[node, str(number)] for node, number in _sorted(found)]
         lines += ["", aligned(["NODE", "COPIES"], rows, frozenset({"COPIES"}))]
@@ -32,6 +33,7 @@ def fit_object(subject: str, found: FittingCopies) -> Json:
         "kind": KIND,
         "subject": subject,
         "copies": found.number,
+        "isLimited": found.is_cut,
         "nodes": [{"name": node, "copies": number} for node, number in _sorted(found)],
         "next": {"reason": reason_of(found.stopped)} if found.stopped is not None else None,
     }

@@ -28,7 +28,7 @@ def _problem(state: ClusterState, pod: Pod, entry: PodClaim) -> str:
         return f"claim {name} does not exist"
     if found.claim.allocation is None:
         return f"claim {name} is not allocated"
-    if all(consumer.uid != pod.uid for consumer in found.reserved_for if pod.uid):
+    if not any(one.uid == pod.uid if pod.uid else one.name == pod.name for one in found.reserved_for):
         return f"claim {name} is not reserved for it"
     return ""
 

@@ -9,7 +9,7 @@ from scheduler.input.documents import Finding
 
 def _check(manifests: Manifests) -> Iterator[Observation]:
     for error in manifests.inventory.errors:
-        yield Observation(_subject(error), f"{error.message} ({error.place})")
+        yield Observation(_subject(error), f"{error.place}: {error.message}")
 
 
 def _subject(error: Finding) -> ObjectName:

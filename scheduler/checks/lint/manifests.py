@@ -5,13 +5,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import cel
-from allocator.api import decode
 from allocator.fleet.fleet import Fleet
 from allocator.model import Claim, Device, DeviceClass
 from allocator.status.matching import ExpressionAnswers, Membership
 from scheduler.checks.contract import ObjectName
 from scheduler.input.inventory import Inventory
-from scheduler.state.extended_resources import VERSION
+from scheduler.input.template_claim import claim_of_template
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +130,7 @@ def _claims(inventory: Inventory) -> Iterator[WaitingClaim]:
 
 def _templates(inventory: Inventory) -> Iterator[WaitingClaim]:
     for (namespace, name), template in sorted(inventory.templates.items()):
-        metadata = {"name": "asked", "namespace": namespace}
-        raw = {"apiVersion": VERSION, "kind": "ResourceClaim", "metadata": metadata, "spec": template.spec}
-        claim = decode(raw).object
+        claim = claim_of_template(template).object
         if isinstance(claim, Claim):
             subject = ObjectName("ResourceClaimTemplate", name, namespace)
-            yield WaitingClaim(subject, replace(claim, name=name, uid=f"{namespace}/{name}"), "spec.spec")
+            yield WaitingClaim(subject, replace(claim, uid=f"{namespace}/{name}"), "spec.spec")

@@ -165,6 +165,12 @@ def test_a_bound_pod_without_its_devices_is_an_error() -> None:
         assert ("pod-without-devices", "Pod/default/a", message) in found([*cluster, *claims, pod])
 
 
+def test_a_bound_pod_without_a_uid_is_found_among_the_consumers_by_its_name() -> None:
+    pod = a_bound_pod("a", "a")
+    del pod["metadata"]["uid"]
+    assert found([*a_cluster(), a_held_claim("a", "gpu-0"), pod]) == []
+
+
 def test_a_held_device_that_is_not_published_is_a_warning() -> None:
     objects = [*a_cluster(), a_held_claim("a", "gone"), a_bound_pod("a", "a")]
     message = "is no longer published, but allocated to default/a"

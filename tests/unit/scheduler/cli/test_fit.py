@@ -4,6 +4,7 @@ from pathlib import Path
 import orjson
 import pytest
 
+from scheduler.offline import copies
 from tests.unit.scheduler.cli.command import Run, dra, saved
 from tests.unit.scheduler.manifests import (
     Json,
@@ -93,6 +94,13 @@ def test_json_has_the_nodes_and_the_reason() -> None:
     assert (found["kind"], found["subject"], found["copies"]) == ("Fit", "pod default/p", 2)
     assert found["nodes"] == [{"name": "node-1", "copies": 1}, {"name": "node-2", "copies": 1}]
     assert found["next"]["reason"].startswith("0/2 nodes: no node has 2 devices")
+
+
+def test_what_takes_no_device_is_cut_and_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(copies, "MOST_COPIES", 12)
+    run = fit("claim/default/admin", [*cluster(), a_claim("admin", a_request(adminAccess=True))])
+    assert run.out.startswith("at least 12 more of claim default/admin fit\n")
+    assert run.code == 0
 
 
 def test_nothing_that_fits_is_no_success() -> None:

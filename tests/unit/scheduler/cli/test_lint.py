@@ -67,6 +67,14 @@ def test_a_selector_that_does_not_compile_is_an_error_with_its_place() -> None:
     assert lint([*cluster(), asking("device.driver ==")]).code == 1
 
 
+def test_the_table_shows_the_place_in_the_source_of_a_selector() -> None:
+    lines = lint([*cluster(), asking("device.driver ==")]).out.splitlines()
+    [row] = [line for line in lines if line.startswith("error")]
+    assert "Syntax error" in row
+    assert " | device.driver ==" in lines
+    assert any(line.startswith(" | ...") and "^" in line for line in lines)
+
+
 def test_a_selector_that_fails_on_a_device_is_an_error() -> None:
     expression = f'device.attributes["{DRIVER}"].model == "A100"'
     selector = found([*cluster(), asking(expression)])[0]
