@@ -22,12 +22,12 @@ help: ## list the targets
 demo: $(VENV)/.run ## place the pods of the bundled example fleet
 	$(BIN)/dra allocate manifests/examples/fleet || test $$? -eq 1 # one pod of the fleet requests more than any node has
 
-install: $(BIN)/python ## install into PREFIX (~/.local/dra), compiled if there is a C compiler (DRA_COMPILE=0: not compiled)
+install: $(BIN)/python ## install into PREFIX (~/.local/dra), compiled if there is a C compiler (DRA_COMPILE=0: not compiled); EXTRA=dask: with dask
 	$(BIN)/pip install --quiet --require-hashes -r requirements/build.txt
 	rm -rf build .cache/dist
 	$(BIN)/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir .cache/dist .
 	$(PYTHON) -m venv $(PREFIX)
-	$(PREFIX)/bin/pip install --quiet --require-hashes -r requirements/run.txt
+	$(PREFIX)/bin/pip install --quiet --require-hashes -r requirements/$(or $(EXTRA),run).txt
 	$(PREFIX)/bin/pip install --quiet --no-deps --no-index --force-reinstall .cache/dist/*.whl
 	$(PREFIX)/bin/dra --version
 

@@ -6,6 +6,7 @@ has it. The scheduler runs the tasks of a worker that died on another one.
 
 import logging
 import pickle
+import sys
 import threading
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,6 +37,9 @@ _OTHER_CODE = "deserialization"
 """In dask's words for code that the scheduler or a worker does not have."""
 
 
+_HOW_TO_INSTALL = f"make install EXTRA=dask, or {sys.executable} -m pip install distributed"
+
+
 @contextmanager
 def on_cluster(address: str) -> Iterator[Runner]:
     """Connected to the scheduler at that address, such as tcp://host:8786. Raises ScenarioFailed."""
@@ -50,7 +54,7 @@ def _connected(address: str) -> "Iterator[Client]":
         from distributed import Client
         from distributed.comm import get_address_host
     except ImportError as error:
-        raise ScenarioFailed("--scheduler needs dask: pip install 'dra-scheduler[dask]'") from error
+        raise ScenarioFailed(f"--scheduler needs dask: {_HOW_TO_INSTALL}") from error
     for name in ("distributed", "distributed.client"):  # what they log is raised as well
         logging.getLogger(name).setLevel(logging.CRITICAL)
     try:

@@ -361,7 +361,8 @@ def test_results_are_not_put_below_the_input(tmp_path: Path) -> None:
 def test_a_cluster_needs_the_extra_and_has_no_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
     run = simulate(tmp_path, three_pods(), "--scheduler", "tcp://127.0.0.1:8786")
-    assert (run.code, run.err) == (2, "dra: --scheduler needs dask: pip install 'dra-scheduler[dask]'\n")
+    how = f"make install EXTRA=dask, or {sys.executable} -m pip install distributed"
+    assert (run.code, run.err) == (2, f"dra: --scheduler needs dask: {how}\n")
     run = simulate(tmp_path, three_pods(), "--scheduler", "tcp://127.0.0.1:8786", "--jobs", "2")
     assert (run.code, run.err.splitlines()[-1]) == (
         2,
