@@ -47,7 +47,7 @@ def in_processes(
 def died(cases: Iterable[Case]) -> str:
     """What is said of scenarios that no process has survived."""
     names = "; ".join(map(str, cases))
-    return f"{names}: has run {MOST_RUNS} times, and each time its process died: it may lack memory"
+    return f"{names}: whenever it ran, its process died, at least {MOST_RUNS} times: it may lack memory"
 
 
 @dataclass(frozen=True, slots=True)
