@@ -254,7 +254,9 @@ def command(  # noqa: PLR0913 - one for each option
     try:
         recorded = [read_record(file) for file in records]
         result = _result(planned(plan, cases), cases, runner, folder, resumes=resume)
-    except (ScenarioFailed, ValueError) as error:
+    except ScenarioFailed as error:
+        stop(*error.args)
+    except ValueError as error:
         stop(str(error))
     except OSError as error:
         stop(f"{error.filename}: {error.strerror}")
