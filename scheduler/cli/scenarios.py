@@ -97,6 +97,14 @@ class Case:
         order = self.variant.arrivals
         return (*objects, *([order.removeprefix(ORDER)] if order.startswith(ORDER) else []))
 
+    def moved(self, place: Callable[[str], str]) -> "Case":
+        """With its files elsewhere."""
+        variant = self.variant
+        order = f"{ORDER}{place(variant.arrivals.removeprefix(ORDER))}"
+        arrivals = order if variant.arrivals.startswith(ORDER) else variant.arrivals
+        what_if = ",".join(map(place, variant.what_if.split(",")))
+        return replace(self, variant=replace(variant, what_if=what_if, arrivals=arrivals))
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -126,6 +134,17 @@ class Plan:
         objects = [one for one in (*self.paths, *self.overlays) if one != STDIN and not is_change(one)]
         trace = [] if self.trace in ("", DUMP) else [self.trace]
         return (*objects, *trace, *([str(self.config)] if self.config else []))
+
+    def moved(self, place: Callable[[str], str]) -> "Plan":
+        """With the files elsewhere. place: of a file's name; anything else stays as it is."""
+        return replace(
+            self,
+            paths=tuple(map(place, self.paths)),
+            overlays=tuple(map(place, self.overlays)),
+            trace=place(self.trace),
+            config=Path(place(str(self.config))) if self.config else None,
+            digests=tuple((place(name), digest) for name, digest in self.digests),
+        )
 
     def digests_of(self, names: Iterable[str]) -> dict[str, str]:
         """Those of these names, as of the start."""

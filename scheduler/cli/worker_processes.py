@@ -46,7 +46,7 @@ def in_processes(
 
 def died(case: Case) -> str:
     """What is said of a scenario that no process has survived."""
-    return f"{case}: has run {MOST_RUNS} times, and each time its process died: it may lack memory"
+    return f"{case}: whenever it ran, its process died, at least {MOST_RUNS} times: it may lack memory"
 
 
 @dataclass(frozen=True, slots=True)
