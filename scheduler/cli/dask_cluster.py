@@ -21,7 +21,7 @@ from scheduler.cli.ending import print_to_stderr
 from scheduler.cli.input_archive import InputArchive, archived
 from scheduler.cli.progress import after_delay
 from scheduler.cli.scenario_runs import Progress, Runner
-from scheduler.cli.scenarios import Case, Plan, ScenarioFailed, run_case
+from scheduler.cli.scenarios import BrokenPolicy, Case, Plan, ScenarioFailed, require_none, run_case
 from scheduler.cli.worker_processes import died
 from scheduler.installation import sources_digest
 from scheduler.simulation.result import Scenario, scenario_json, scenario_of
@@ -83,20 +83,22 @@ def _in_cluster(
 ) -> Iterator[tuple[Case, Scenario]]:
     """Each scenario when it has finished.
 
-    Raises ScenarioFailed: at once for a scenario that cannot be run; after all others for one whose workers died.
+    Raises ScenarioFailed: at once for a scenario that cannot be run; after all others for one whose workers died, or
+    whose policy fails.
     """
     from distributed import KilledWorker, as_completed
 
-    futures, dead = _submitted(client, plan, cases), list[Case]()
+    futures, problems = _submitted(client, plan, cases), list[str]()
     for number, future in enumerate(as_completed(list(futures), loop=client.loop, raise_errors=False), 1):
         case = futures.pop(future)
         try:
             yield case, scenario_of(_result(future))
         except KilledWorker:
-            dead.append(case)
+            problems.append(died(case))
+        except BrokenPolicy as error:
+            problems.append(str(error))
         progress(number, len(cases))
-    if dead:
-        raise ScenarioFailed(died(dead))
+    require_none(problems)
 
 
 def _submitted(client: "Client", plan: Plan, cases: Sequence[Case]) -> "dict[Future, Case]":
@@ -143,7 +145,7 @@ def _given(archive: bytes) -> bytes:
 
 
 def _run_in_worker(task: _Task, archive: bytes) -> bytes:
-    """The scenario in JSON. Raises ScenarioFailed."""
+    """The scenario in JSON. Raises ScenarioFailed, BrokenPolicy."""
     from distributed import get_worker
 
     if task.program != _program():

@@ -265,7 +265,9 @@ def command(  # noqa: PLR0913 - one for each option
         recorded = [read_record(file) for file in records]
         with on_cluster(address) if address else nullcontext(on_this_machine(jobs or os.cpu_count() or 1)) as runner:
             result = _result(planned(plan, cases), cases, runner, folder, resumes=resume)
-    except (ScenarioFailed, ValueError) as error:
+    except ScenarioFailed as error:
+        stop(*error.args)
+    except ValueError as error:
         stop(str(error))
     except OSError as error:
         stop(f"{error.filename}: {error.strerror}")

@@ -131,6 +131,20 @@ def test_a_scenario_whose_workers_always_die_is_named_and_processes_go_on_with_t
     assert measured_apart(result_of(resumed.out)) == measured_apart(result_of(fresh.out))
 
 
+def test_a_scenario_whose_policy_fails_is_named_and_the_others_are_kept(
+    tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", f"{cluster.modules}:{os.environ.get('PYTHONPATH', '')}")
+    path, folder = saved(tmp_path, *a_cluster("n1"), a_pod("a", template="one")), tmp_path / "results"
+    policies = ("--policy", "deadly_policy:Failing", "--policy", "pack")
+    run = simulate(path, *policies, "--output", folder, "--scheduler", cluster.address)
+    assert (run.code, run.out) == (2, "")
+    finished, error = run.err.splitlines()[-2:]
+    assert finished == f"1 finished scenario is in {folder}; --resume goes on"
+    assert error.startswith("dra: policy deadly_policy:Failing, seed 42: pod default/a: policy failing failed: ")
+    assert error.endswith("order: ValueError: no weather today")
+
+
 def test_an_error_of_a_scenario_names_the_files_that_the_user_knows(tmp_path: Path, cluster: Cluster) -> None:
     fleet, trace = a_workload(tmp_path)
     order = a_trace(tmp_path, {"seed": 1, "pods": [0, "x"]}, name="order.jsonl")

@@ -53,6 +53,13 @@ class Orphaned(Spread):
         return super().order(attempt, requests)
 
 
+class Failing(Spread):
+    name = "failing"
+
+    def order(self, attempt, requests):
+        raise ValueError("no weather today")
+
+
 class Interrupting(Spread):
     name = "interrupting"
 
