@@ -1,34 +1,27 @@
 """`dra whatif`: what a change of the cluster, or another policy, does to the placement of everything in the input."""
 
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import click
 
-from allocator.gates import Features
 from scheduler.cli.claims import output_option, print_object
-from scheduler.cli.ending import BAD_INPUT, stop
+from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
 from scheduler.cli.inputs import (
     Input,
-    Key,
-    Source,
     config_option,
-    feature_options,
     inventories_of,
     keep_going_option,
-    key_of,
     policy_option,
     profiles_of,
-    source_options,
 )
 from scheduler.cli.progress import Progress
+from scheduler.cli.reading import Key, Reading, ShownObjects, reading_options
 from scheduler.input.inventory import Inventory
-from scheduler.offline.placement import unused_claims
+from scheduler.offline.placement import Placement, unused_claims
 from scheduler.offline.placement_difference import DifferenceKind, Places, differences, places_of
 from scheduler.output.difference_report import difference_object, difference_table
-from scheduler.plugins.profile import Profile
 from scheduler.simulation.changes import claims_without
 
 _EPILOG = """
@@ -45,7 +38,7 @@ Examples:
 
 
 @click.command(name="whatif", epilog=_EPILOG)
-@source_options
+@reading_options
 @click.option(
     "--overlay",
     "changes",
@@ -64,17 +57,15 @@ Examples:
 @policy_option
 @config_option
 @output_option
-@feature_options
 @keep_going_option
 def command(  # noqa: PLR0913 - one for each option
     *,
-    source: Source,
+    reading: Reading,
     changes: tuple[str, ...],
     released: tuple[str, ...],
     policy: str,
     config: Path | None,
     output: str,
-    features: Features,
     keep_going: bool,
 ) -> None:
     """Compare two placements of the input: as it is, and with the changes.
@@ -84,13 +75,20 @@ def command(  # noqa: PLR0913 - one for each option
     """
     if not (changes or released or policy):
         raise click.UsageError("Nothing is changed: use --overlay, --release or --policy.")
-    inventory, changed = inventories_of(source, changes, features, keep_going=keep_going)
+    features, shown = reading.features, reading.shown
+    inventory, changed = inventories_of(reading.objects(), changes, features, keep_going=keep_going)
     for name in released:
-        changed = _released(changed, key_of(name))
-    before = _places(inventory, features, profiles_of(config, ""), "placing, before the change", warns=True)
-    after = _places(changed, features, profiles_of(config, policy), "placing, after the change")
+        changed = _released(changed, shown.key_of(name))
+    profiles = profiles_of(config, ""), profiles_of(config, policy)
+    given = Input.of(inventory, features)
+    reported = (*given.warnings, *given.unchecked(given.pods))
+    given.warn_of(given.pods)
+    then = Input.of(changed, features, reported)
+    print_to_stderr(line for line in then.unchecked(then.pods) if line not in reported)
+    before = _places(given, given.placement(features, profiles=profiles[0]), shown, "placing, before the change")
+    after = _places(then, then.placement(features, profiles=profiles[1]), shown, "placing, after the change")
     if not before and not after:
-        stop("nothing is compared: the input contains no pod with claims and no claim that is pending")
+        stop(f"nothing is compared: there is no pod with claims {shown} and no pending claim")
     found = differences(before, after)
     if output == "table":
         click.echo(difference_table(before, after, found))
@@ -100,18 +98,13 @@ def command(  # noqa: PLR0913 - one for each option
     sys.exit(BAD_INPUT if inventory.errors or changed.errors else int(lost))
 
 
-def _places(
-    inventory: Inventory, features: Features, profiles: Sequence[Profile], doing: str, *, warns: bool = False
-) -> Places:
-    """Where everything is. warns: of what is not looked at, once for both."""
-    given = Input.of(inventory, features)
-    if warns:
-        given.warn_of(given.pods)
+def _places(given: Input, placement: Placement, shown: ShownObjects, doing: str) -> Places:
+    """Where everything that is shown is, once everything is placed."""
     running = [pod for pod in given.pods if pod.node_name]
-    placement = given.placement(features, profiles=profiles)
     with Progress(doing=doing) as progress:
         results = placement.run(given.pending, unused_claims(given.claims, given.pods), progress.show)
-    return places_of(running, placement.claims, results)
+    pods = [pod for pod in running if shown.has(pod.namespace, pod.labels)]
+    return places_of(pods, placement.claims, [one for one in results if given.is_shown(one, shown)])
 
 
 def _released(inventory: Inventory, key: Key) -> Inventory:

@@ -63,7 +63,12 @@ def _object(one: AnyFinding, places: Places) -> Json:
 
 
 def _place(subject: ObjectName, places: Places) -> Place | None:
-    return places.get((subject.kind, subject.namespace or DEFAULT_NAMESPACE, subject.name))
+    return places.get(key_of_object(subject))
+
+
+def key_of_object(subject: ObjectName) -> tuple[str, str, str]:
+    """Kind, namespace and name, as an inventory knows the object."""
+    return subject.kind, subject.namespace or DEFAULT_NAMESPACE, subject.name
 
 
 def sarif(found: Sequence[AnyFinding], rules: Sequence[AnyCheck], places: Places) -> Json:

@@ -17,6 +17,8 @@ def fit_table(subject: str, found: FittingCopies) -> str:
     if found.by_node:
         rows = [[node, str(number)] for node, number in _sorted(found)]
         lines += ["", aligned(["NODE", "COPIES"], rows, frozenset({"COPIES"}))]
+    if found.elsewhere:
+        lines += ["", f"{found.elsewhere} on nodes without the labels of -l"]
     if found.stopped is not None:
         lines += ["", f"The next one: {reason_of(found.stopped)}"]
     return "\n".join(lines)
@@ -34,6 +36,7 @@ def fit_object(subject: str, found: FittingCopies) -> Json:
         "subject": subject,
         "copies": found.number,
         "isLimited": found.is_cut,
+        "copiesOnOtherNodes": found.elsewhere,
         "nodes": [{"name": node, "copies": number} for node, number in _sorted(found)],
         "next": {"reason": reason_of(found.stopped)} if found.stopped is not None else None,
     }
