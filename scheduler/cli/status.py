@@ -9,7 +9,7 @@ from allocator.search.rules import bits
 from allocator.status.largest_claim import largest_claim
 from allocator.status.matching import Membership
 from allocator.status.pool_status import pool_statuses
-from scheduler.cli.claims import claims_of, output_option, print_claims, print_object
+from scheduler.cli.claims import PAGE, claims_of, output_or_page_option, print_claims, print_object
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
 from scheduler.cli.inputs import (
     inventory_of,
@@ -22,6 +22,7 @@ from scheduler.decision.cluster import Cluster
 from scheduler.input.inventory import Inventory
 from scheduler.offline.input_claims import Claims
 from scheduler.offline.snapshot_cluster import cluster_of
+from scheduler.output.status_page import status_page
 from scheduler.output.status_report import TABLES, ClassRoom, StatusReport, object_of, overview
 from scheduler.status.held_devices import held_by
 from scheduler.status.tally import by_class, by_driver, by_namespace, by_node, tallies
@@ -39,6 +40,7 @@ Examples:
   dra status cluster.yaml --by device       a line for each device, with the claims that hold it and their pods
   dra status -n ml -l team=vision           what claims of a namespace with a label hold of the live cluster
   dra status must-gather/ -o json           everything, as JSON
+  dra status cluster.yaml -o html > a.html  a page with a map of nodes and devices
 """
 
 
@@ -47,9 +49,9 @@ Examples:
 @click.option(
     "--by",
     type=click.Choice([*TABLES, CLAIM]),
-    help="Print one table with a line for each of these. JSON and YAML contain all of them but claims.",
+    help="Print one table with a line for each of these. JSON and YAML contain all of them but claims, HTML all.",
 )
-@output_option
+@output_or_page_option
 @overlay_option
 @keep_going_option
 def command(
@@ -71,7 +73,7 @@ def command(
     With -n or -l, only devices are counted that claims of the namespace, or with the labels, hold.
     """
     inventory = inventory_of(reading.objects(), overlays, reading.features, keep_going=keep_going)
-    if by == CLAIM:
+    if by == CLAIM and output != PAGE:
         print_claims(claims_of(inventory, reading.shown), output, str(reading.shown))
     else:
         _print_status(inventory, reading, by, output)
@@ -87,7 +89,9 @@ def _print_status(inventory: Inventory, reading: Reading, by: str | None, output
         report = _report(inventory, reading.features, reading.shown)
     if not report.pools and not reading.shown.is_everything:
         print_to_stderr([f"no claim {reading.shown} holds a device"])
-    if output != "table":
+    if output == PAGE:
+        click.echo(status_page(report), nl=False)
+    elif output != "table":
         print_object(object_of(report), output)
     else:
         click.echo(TABLES[by](report) if by else overview(report))
