@@ -8,6 +8,7 @@ import click
 import orjson
 
 from allocator.model import Claim
+from scheduler.cli.cluster_source import ClusterSource, ShownObjects, source_options
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
 from scheduler.cli.inputs import (
     Input,
@@ -17,7 +18,6 @@ from scheduler.cli.inputs import (
     profile_options,
 )
 from scheduler.cli.progress import Progress
-from scheduler.cli.reading import Reading, ShownObjects, reading_options
 from scheduler.core_v1.pod import Pod
 from scheduler.decision import admin_access
 from scheduler.offline.placement import PlacedPod, Placement, Result, unused_claims
@@ -48,7 +48,7 @@ Examples:
 
 
 @click.command(name="allocate", epilog=_EPILOG)
-@reading_options
+@source_options
 @click.option("--pod", default="", metavar="NS/NAME", help="Place only this pod.")
 @click.option(
     "--claim",
@@ -63,7 +63,7 @@ Examples:
 @keep_going_option
 def command(
     *,
-    reading: Reading,
+    source: ClusterSource,
     overlays: tuple[str, ...],
     output: str,
     profiles: Sequence[Profile],
@@ -83,24 +83,25 @@ def command(
     affinity, taints, cordoned nodes, host ports, CPU, memory and other resources, volumes, affinity between pods,
     topology spread, and the nodes that allocated claims reach. Extended resources of device classes become claims.
     """
-    inventory = inventory_of(reading.objects(), overlays, reading.features, keep_going=keep_going)
-    given = Input.of(inventory, reading.features)
-    placement = given.placement(reading.features, names["node"], profiles, shows_every_node=output == "wide")
-    found = _place(given, placement, *_chosen(given, reading.shown, names["pod"], names["claim"]))
-    results = [one for one in found if given.is_shown(one, reading.shown)]
+    inventory = inventory_of(source.objects(), overlays, source.features, keep_going=keep_going)
+    given = Input.of(inventory, source.features)
+    placement = given.placement(source.features, names["node"], profiles, shows_every_node=output == "wide")
+    pods, claims = _chosen(given, source.shown, names["pod"], names["claim"])
+    given.warn_of(pods if names["pod"] or names["claim"] else given.pods)
+    found = _place(placement, pods, claims)
+    results = [one for one in found if given.is_shown(one, source.shown)]
     if text := _rendered(results, placement, output):
         click.echo(text, nl=not text.endswith("\n"))
     placed = sum(isinstance(result, PlacedPod) for result in results)
     print_to_stderr(
-        [f"{placed} of {len(results)} placed{'' if results else f': nothing {reading.shown} waits for devices'}"]
+        [f"{placed} of {len(results)} placed{'' if results else f': nothing {source.shown} waits for devices'}"]
     )
     is_complete = placed == len(results) and (names["pod"] or names["claim"] or not inventory.unseen)
     sys.exit(BAD_INPUT if inventory.errors else int(not is_complete))
 
 
-def _place(given: Input, placement: Placement, pods: Sequence[Pod], claims: Sequence[Claim]) -> list[Result]:
+def _place(placement: Placement, pods: Sequence[Pod], claims: Sequence[Claim]) -> list[Result]:
     """What becomes of the pods, and of claims that no pod uses."""
-    given.warn_of(pods)
     with Progress() as progress:
         results = placement.run(pods, claims, progress.show)
     print_to_stderr(unchecked_namespaces(placement.unchecked, admin_access.LABEL))

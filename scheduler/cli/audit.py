@@ -10,6 +10,7 @@ from scheduler.checks.audit import RULES
 from scheduler.checks.audit.cluster_state import ClusterState
 from scheduler.checks.contract import run
 from scheduler.cli.checks import EXIT_CODES, fail_on_option, output_option, print_findings
+from scheduler.cli.cluster_source import ClusterSource, source_options
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
 from scheduler.cli.inputs import (
     inventory_of,
@@ -17,7 +18,6 @@ from scheduler.cli.inputs import (
     overlay_option,
 )
 from scheduler.cli.progress import after_delay
-from scheduler.cli.reading import Reading, reading_options
 from scheduler.input.inventory import Inventory
 from scheduler.offline.input_claims import Claims
 from scheduler.offline.snapshot_cluster import cluster_of
@@ -34,14 +34,14 @@ _NEEDED = ("ResourceSlice", "ResourceClaim")
 
 
 @click.command(name="audit", epilog=_EPILOG)
-@reading_options
+@source_options
 @output_option
 @fail_on_option
 @overlay_option
 @keep_going_option
 def command(
     *,
-    reading: Reading,
+    source: ClusterSource,
     overlays: tuple[str, ...],
     output: str,
     fail_on: str,
@@ -53,14 +53,14 @@ def command(
     namespaces. docs/audit.md lists the rules. Between the parts of a dump, a cluster may have changed: what is found
     once may be gone in the next dump.
     """
-    inventory = inventory_of(reading.objects(), overlays, reading.features, keep_going=keep_going)
+    inventory = inventory_of(source.objects(), overlays, source.features, keep_going=keep_going)
     if missing := [kind for kind in _NEEDED if kind not in inventory.kinds]:
         stop(f"the input contains no {' and no '.join(missing)}: there is nothing to audit")
     if "Pod" not in inventory.kinds:
         print_to_stderr(["warning: the input contains no Pod: rules about pods find nothing"])
     with after_delay("checking ..."):
-        found = list(run(RULES, _state(inventory, reading.features)))
-    code = print_findings(found, RULES, inventory, reading.shown, name="dra audit", output=output, fail_on=fail_on)
+        found = list(run(RULES, _state(inventory, source.features)))
+    code = print_findings(found, RULES, inventory, source.shown, name="dra audit", output=output, fail_on=fail_on)
     sys.exit(BAD_INPUT if inventory.errors else code)
 
 

@@ -7,8 +7,8 @@ import click
 import orjson
 
 from scheduler.checks.contract import Check, CheckFinding, FindingLevel, ObjectName, Observation
+from scheduler.cli.cluster_source import ShownObjects
 from scheduler.cli.ending import print_to_stderr
-from scheduler.cli.reading import ShownObjects
 from scheduler.input.inventory import Inventory
 from scheduler.output.check_results import junit, key_of_object, list_of, sarif, table
 

@@ -7,13 +7,13 @@ from datetime import UTC, datetime
 import click
 import orjson
 
+from scheduler.cli.cluster_source import ClusterSource, ShownObjects, source_options
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr
 from scheduler.cli.inputs import (
     inventory_of,
     keep_going_option,
     overlay_option,
 )
-from scheduler.cli.reading import Reading, ShownObjects, reading_options
 from scheduler.input.inventory import Inventory
 from scheduler.offline.input_claims import Claims
 from scheduler.output.claim_table import claim_table, list_of
@@ -50,13 +50,13 @@ output_or_page_option = click.option(
 
 
 @click.command(name="claims", epilog=_EPILOG)
-@reading_options
+@source_options
 @output_option
 @overlay_option
 @keep_going_option
 def command(
     *,
-    reading: Reading,
+    source: ClusterSource,
     overlays: tuple[str, ...],
     output: str,
     keep_going: bool,
@@ -66,8 +66,8 @@ def command(
     PATH is as in `dra allocate`. The state is that of `kubectl get resourceclaims`: pending, or allocated, also
     reserved for its users, also deleted.
     """
-    inventory = inventory_of(reading.objects(), overlays, reading.features, keep_going=keep_going)
-    print_claims(claims_of(inventory, reading.shown), output, str(reading.shown))
+    inventory = inventory_of(source.objects(), overlays, source.features, keep_going=keep_going)
+    print_claims(claims_of(inventory, source.shown), output, str(source.shown))
     sys.exit(BAD_INPUT if inventory.errors else 0)
 
 

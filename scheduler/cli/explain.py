@@ -9,6 +9,7 @@ import click
 import orjson
 
 from allocator.model import Claim
+from scheduler.cli.cluster_source import ClusterSource, Key, ShownObjects, cluster_options
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
 from scheduler.cli.inputs import (
     Input,
@@ -18,7 +19,6 @@ from scheduler.cli.inputs import (
     profile_options,
 )
 from scheduler.cli.progress import Progress, after_delay
-from scheduler.cli.reading import Key, Reading, ShownObjects, cluster_options
 from scheduler.core_v1.pod import Pod
 from scheduler.decision import admin_access
 from scheduler.offline.placement import Look, Placement, order_of, unused_claims
@@ -71,7 +71,7 @@ class _Subject:
 def command(  # noqa: PLR0913 - one for each option
     *,
     arguments: tuple[str, ...],
-    reading: Reading,
+    source: ClusterSource,
     overlays: tuple[str, ...],
     node: str,
     output: str,
@@ -96,16 +96,16 @@ def command(  # noqa: PLR0913 - one for each option
         )
     if not is_all and not arguments:
         raise click.UsageError("Missing argument 'POD|CLAIM': name one, or use --all.")
-    if reading.shown.selector and not is_all:
+    if source.shown.selector and not is_all:
         raise click.UsageError("-l selects which of --all are explained: without --all, one pod or claim is named.")
-    name, reading = ("", reading.at(arguments)) if is_all else (arguments[0], reading.at(arguments[1:]))
-    inventory = inventory_of(reading.objects(), overlays, reading.features, keep_going=keep_going)
-    given = Input.of(inventory, reading.features)
-    placement = given.placement(reading.features, profiles=profiles)
+    name, source = ("", source.at(arguments)) if is_all else (arguments[0], source.at(arguments[1:]))
+    inventory = inventory_of(source.objects(), overlays, source.features, keep_going=keep_going)
+    given = Input.of(inventory, source.features)
+    placement = given.placement(source.features, profiles=profiles)
     if is_all:
-        fits = _explain_all(given, placement, reading.shown, output)
+        fits = _explain_all(given, placement, source.shown, output)
         sys.exit(BAD_INPUT if inventory.errors else int(not fits or bool(inventory.unseen)))
-    subject = _subject(given, name, reading.shown)
+    subject = _subject(given, name, source.shown)
     if node:
         given.require_node(node)
     if subject.pod:

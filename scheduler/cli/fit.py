@@ -9,6 +9,7 @@ import click
 
 from allocator.model import Claim
 from scheduler.cli.claims import output_option, print_object
+from scheduler.cli.cluster_source import ClusterSource, Key, ShownObjects, source_options
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
 from scheduler.cli.inputs import (
     Input,
@@ -18,7 +19,6 @@ from scheduler.cli.inputs import (
     profile_options,
 )
 from scheduler.cli.progress import Progress
-from scheduler.cli.reading import Key, Reading, ShownObjects, reading_options
 from scheduler.core_v1.label_selector import selects
 from scheduler.decision import admin_access
 from scheduler.input.documents import read
@@ -71,7 +71,7 @@ def _replicas(_context: click.Context, _option: click.Parameter, text: str) -> i
 
 @click.command(name="fit", epilog=_EPILOG)
 @click.argument("subject", metavar="FILE|POD|CLAIM|TEMPLATE")
-@reading_options
+@source_options
 @click.option(
     "--replicas",
     "most",
@@ -88,7 +88,7 @@ def _replicas(_context: click.Context, _option: click.Parameter, text: str) -> i
 def command(  # noqa: PLR0913 - one for each option
     *,
     subject: str,
-    reading: Reading,
+    source: ClusterSource,
     overlays: tuple[str, ...],
     most: int | None,
     output: str,
@@ -105,11 +105,11 @@ def command(  # noqa: PLR0913 - one for each option
     names. Copies of a claim or a template are placed without pods: only devices count, not the CPU and memory of nodes.
     -l prints only nodes with these labels; copies on other nodes are counted all the same.
     """
-    features, shown = reading.features, reading.shown
+    features, shown = source.features, source.shown
     file = [subject] if Path(subject).exists() or subject == "-" else []
-    inventory = inventory_of(reading.objects(), (*overlays, *file), features, keep_going=keep_going)
+    inventory = inventory_of(source.objects(), (*overlays, *file), features, keep_going=keep_going)
     given = Input.of(inventory, features)
-    sought = _of_file(given, subject, reading) if file else _named(given, subject, shown)
+    sought = _of_file(given, subject, source) if file else _named(given, subject, shown)
     placement = given.placement(features, profiles=profiles)
     with Progress(doing="fitting") as progress:
         found = fit(placement, sought.copies(placement), most, lambda number: progress.show(number, number))
@@ -123,17 +123,17 @@ def command(  # noqa: PLR0913 - one for each option
     sys.exit(BAD_INPUT if inventory.errors else int(found.number < (most or 1)))
 
 
-def _of_file(given: Input, path: str, reading: Reading) -> _Sought:
+def _of_file(given: Input, path: str, source: ClusterSource) -> _Sought:
     """The only pod of the file, or that of the only object in it that creates pods."""
-    inside = take_inventory(read([path]), (), reading.features)
+    inside = take_inventory(read([path]), (), source.features)
     named = {str(workload): workload.template for workload in inside.workloads}
     named |= {f"pod {pod}": pod for pod in inside.pods}
     if len(named) != 1:
         listed = f"{len(named)} ({', '.join(sorted(named)[:3])} ...)" if named else "none"
         stop(f"{path} must contain one pod or one object that creates pods, but contains {listed}")
     [(text, template)] = named.items()
-    if reading.shown.namespace not in ("", template.namespace):
-        stop(f"{path}: {text} is not in the namespace of -n, {reading.shown.namespace}")
+    if source.shown.namespace not in ("", template.namespace):
+        stop(f"{path}: {text} is not in the namespace of -n, {source.shown.namespace}")
     [pod] = identified([template], Priorities(given.inventory.priority_classes).of)
     given.warn_of([pod])
     return _Sought(text, lambda placement: copies_of_pod(placement, pod))

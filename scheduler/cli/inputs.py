@@ -14,9 +14,9 @@ from allocator.gates import Features
 from allocator.model import Claim
 from allocator.policies import NAMES, UnknownPolicy, policy_of
 from allocator.policies.contract import FIRST_FIT
+from scheduler.cli.cluster_source import Key, ShownObjects
 from scheduler.cli.ending import print_to_stderr, stop
 from scheduler.cli.progress import after_delay
-from scheduler.cli.reading import Key, ShownObjects
 from scheduler.core_v1.pod import Pod
 from scheduler.input.documents import Finding, RawObject, read
 from scheduler.input.inventory import Inventory, take_inventory

@@ -11,10 +11,10 @@ from scheduler.checks.contract import run
 from scheduler.checks.lint import RULES
 from scheduler.checks.lint.manifests import Manifests
 from scheduler.cli.checks import EXIT_CODES, fail_on_option, output_option, print_findings
+from scheduler.cli.cluster_source import ClusterSource, source_options
 from scheduler.cli.ending import print_to_stderr, stop
 from scheduler.cli.inputs import overlay_option, read_inventory
 from scheduler.cli.progress import after_delay
-from scheduler.cli.reading import Reading, reading_options
 from scheduler.input.inventory import Inventory
 from scheduler.offline.input_claims import Claims
 from scheduler.offline.snapshot_cluster import cluster_of
@@ -29,18 +29,18 @@ Examples:
 
 
 @click.command(name="lint", epilog=_EPILOG)
-@reading_options
+@source_options
 @output_option
 @fail_on_option
 @overlay_option
-def command(*, reading: Reading, overlays: tuple[str, ...], output: str, fail_on: str) -> None:
+def command(*, source: ClusterSource, overlays: tuple[str, ...], output: str, fail_on: str) -> None:
     """Check classes, claims, templates and devices: each selector is compiled and run over all devices.
 
     PATH is as in `dra allocate`: the manifests to check, and a dump with the ResourceSlices, DeviceClasses and Nodes
     that they are meant for. Without ResourceSlices, only what needs no devices is checked. docs/audit.md lists
     the rules.
     """
-    inventory = read_inventory(reading.objects(), overlays, reading.features)
+    inventory = read_inventory(source.objects(), overlays, source.features)
     if not inventory.kinds and not inventory.errors:
         stop("the input contains no objects")
     if "ResourceSlice" not in inventory.kinds:
@@ -48,8 +48,8 @@ def command(*, reading: Reading, overlays: tuple[str, ...], output: str, fail_on
             ["warning: the input contains no ResourceSlice: selectors are compiled, but run over no device"]
         )
     with after_delay("checking ..."):
-        found = list(run(RULES, _manifests(inventory, reading.features)))
-    code = print_findings(found, RULES, inventory, reading.shown, name="dra lint", output=output, fail_on=fail_on)
+        found = list(run(RULES, _manifests(inventory, source.features)))
+    code = print_findings(found, RULES, inventory, source.shown, name="dra lint", output=output, fail_on=fail_on)
     sys.exit(code)
 
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from scheduler.cli.cluster_source import ClusterAccess
 from scheduler.cli.ending import print_to_stderr, stop
-from scheduler.cli.reading import ClusterAccess
 from scheduler.client.cluster_dump import ListedResource, dump
 from scheduler.client.connection import connect
 from scheduler.client.credentials import context_name

@@ -10,6 +10,7 @@ from allocator.status.largest_claim import largest_claim
 from allocator.status.matching import Membership
 from allocator.status.pool_status import pool_statuses
 from scheduler.cli.claims import PAGE, claims_of, output_or_page_option, print_claims, print_object
+from scheduler.cli.cluster_source import ClusterSource, ShownObjects, source_options
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
 from scheduler.cli.inputs import (
     inventory_of,
@@ -17,7 +18,6 @@ from scheduler.cli.inputs import (
     overlay_option,
 )
 from scheduler.cli.progress import after_delay
-from scheduler.cli.reading import Reading, ShownObjects, reading_options
 from scheduler.decision.cluster import Cluster
 from scheduler.input.inventory import Inventory
 from scheduler.offline.input_claims import Claims
@@ -45,7 +45,7 @@ Examples:
 
 
 @click.command(name="status", epilog=_EPILOG)
-@reading_options
+@source_options
 @click.option(
     "--by",
     type=click.Choice([*TABLES, CLAIM]),
@@ -56,7 +56,7 @@ Examples:
 @keep_going_option
 def command(
     *,
-    reading: Reading,
+    source: ClusterSource,
     overlays: tuple[str, ...],
     by: str | None,
     output: str,
@@ -72,23 +72,23 @@ def command(
     The largest claim is the highest number of devices of the class that one claim without selectors gets on one node.
     With -n or -l, only devices are counted that claims of the namespace, or with the labels, hold.
     """
-    inventory = inventory_of(reading.objects(), overlays, reading.features, keep_going=keep_going)
+    inventory = inventory_of(source.objects(), overlays, source.features, keep_going=keep_going)
     if by == CLAIM and output != PAGE:
-        print_claims(claims_of(inventory, reading.shown), output, str(reading.shown))
+        print_claims(claims_of(inventory, source.shown), output, str(source.shown))
     else:
-        _print_status(inventory, reading, by, output)
+        _print_status(inventory, source, by, output)
     sys.exit(BAD_INPUT if inventory.errors else 0)
 
 
-def _print_status(inventory: Inventory, reading: Reading, by: str | None, output: str) -> None:
+def _print_status(inventory: Inventory, source: ClusterSource, by: str | None, output: str) -> None:
     if "ResourceSlice" not in inventory.kinds:
         stop("the input contains no ResourceSlice")
     if "ResourceClaim" not in inventory.kinds:
         print_to_stderr(["warning: the input contains no ResourceClaim: no device is shown as allocated"])
     with after_delay("counting devices ..."):
-        report = _report(inventory, reading.features, reading.shown)
-    if not report.pools and not reading.shown.is_everything:
-        print_to_stderr([f"no claim {reading.shown} holds a device"])
+        report = _report(inventory, source.features, source.shown)
+    if not report.pools and not source.shown.is_everything:
+        print_to_stderr([f"no claim {source.shown} holds a device"])
     if output == PAGE:
         click.echo(status_page(report), nl=False)
     elif output != "table":

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from scheduler.cli.claims import output_option, print_object
+from scheduler.cli.cluster_source import ClusterSource, Key, ShownObjects, source_options
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
 from scheduler.cli.inputs import (
     Input,
@@ -17,7 +18,6 @@ from scheduler.cli.inputs import (
     profiles_of,
 )
 from scheduler.cli.progress import Progress
-from scheduler.cli.reading import Key, Reading, ShownObjects, reading_options
 from scheduler.input.inventory import Inventory
 from scheduler.offline.placement import Placement, unused_claims
 from scheduler.offline.placement_difference import DifferenceKind, Places, differences, places_of
@@ -38,7 +38,7 @@ Examples:
 
 
 @click.command(name="whatif", epilog=_EPILOG)
-@reading_options
+@source_options
 @click.option(
     "--overlay",
     "changes",
@@ -60,7 +60,7 @@ Examples:
 @keep_going_option
 def command(  # noqa: PLR0913 - one for each option
     *,
-    reading: Reading,
+    source: ClusterSource,
     changes: tuple[str, ...],
     released: tuple[str, ...],
     policy: str,
@@ -75,8 +75,8 @@ def command(  # noqa: PLR0913 - one for each option
     """
     if not (changes or released or policy):
         raise click.UsageError("Nothing is changed: use --overlay, --release or --policy.")
-    features, shown = reading.features, reading.shown
-    inventory, changed = inventories_of(reading.objects(), changes, features, keep_going=keep_going)
+    features, shown = source.features, source.shown
+    inventory, changed = inventories_of(source.objects(), changes, features, keep_going=keep_going)
     for name in released:
         changed = _released(changed, shown.key_of(name))
     profiles = profiles_of(config, ""), profiles_of(config, policy)

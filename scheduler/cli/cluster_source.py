@@ -76,7 +76,7 @@ class ShownObjects:
 EVERYTHING = ShownObjects()
 
 
-class Reading:
+class ClusterSource:
     """What a command reads, when it asks for it, and what of it it prints.
 
     paths: files and folders; none for the cluster.
@@ -96,9 +96,9 @@ class Reading:
         if paths and self._cluster.is_named:
             raise click.UsageError("--kubeconfig and --context name a cluster to read: they exclude PATH.")
 
-    def at(self, paths: tuple[str, ...]) -> "Reading":
+    def at(self, paths: tuple[str, ...]) -> "ClusterSource":
         """The same of these paths."""
-        return Reading(paths, self._cluster, self._choice, self.shown)
+        return ClusterSource(paths, self._cluster, self._choice, self.shown)
 
     def objects(self) -> Iterable[RawObject | Finding]:
         """All objects; the command ends where a cluster cannot be read."""
@@ -147,12 +147,12 @@ _OPTIONS = (
 )
 
 
-def reading_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives the command PATH and the options on what is read, and calls it with `reading`."""
+def source_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Gives the command PATH and the options on what is read, and calls it with `source`."""
 
     @wraps(command)
-    def with_paths(*, paths: tuple[str, ...], reading: Reading, **others: Any) -> None:
-        command(reading=reading.at(paths), **others)
+    def with_paths(*, paths: tuple[str, ...], source: ClusterSource, **others: Any) -> None:
+        command(source=source.at(paths), **others)
 
     argument = click.argument("paths", nargs=-1, metavar="[PATH...]", type=click.Path(allow_dash=True))
     return argument(cluster_options(with_paths))
@@ -162,7 +162,7 @@ def cluster_options(command: Callable[..., None]) -> Callable[..., None]:
     """The same without PATH, for a command that takes its arguments apart itself."""
 
     @wraps(command)
-    def with_reading(  # noqa: PLR0913 - one for each option
+    def with_source(  # noqa: PLR0913 - one for each option
         *,
         kubeconfig: str,
         context: str,
@@ -173,9 +173,9 @@ def cluster_options(command: Callable[..., None]) -> Callable[..., None]:
         **others: Any,
     ) -> None:
         shown = ShownObjects("" if all_namespaces else namespace, _requirements(query), query)
-        command(reading=Reading((), ClusterAccess(kubeconfig, context), choice, shown), **others)
+        command(source=ClusterSource((), ClusterAccess(kubeconfig, context), choice, shown), **others)
 
-    with_options = choice_options(OF_FILES_OR_A_CLUSTER)(with_reading)
+    with_options = choice_options(OF_FILES_OR_A_CLUSTER)(with_source)
     for option in reversed(_OPTIONS):
         with_options = option(with_options)
     return with_options
