@@ -14,6 +14,7 @@ from allocator.gates import Features
 from allocator.model import Claim
 from allocator.policies import NAMES, UnknownPolicy, policy_of
 from allocator.policies.contract import FIRST_FIT
+from allocator.status.pool_status import PoolStatus, pool_statuses
 from scheduler.cli.cluster_source import Key, ShownObjects
 from scheduler.cli.ending import print_to_stderr, stop
 from scheduler.cli.progress import after_delay
@@ -41,6 +42,7 @@ from scheduler.output.unknown_attributes import unknown_attributes
 from scheduler.plugins.profile import Profile
 from scheduler.simulation.changes import InvalidChange, changed, is_change
 from scheduler.state.extended_resources import ExtendedResources
+from scheduler.status.claim_status import ClaimStatus, claim_statuses
 
 _MOST_MEANT = 3
 """Suggested names that are listed; of the others only the number is given."""
@@ -155,6 +157,11 @@ class Input:
     def pending(self) -> list[Pod]:
         """The pods that still need something."""
         return [pod for pod in self.pods if is_pending(pod, self.claims.objects, self.extended)]
+
+    def devices_of(self, placement: Placement) -> tuple[list[PoolStatus], list[ClaimStatus]]:
+        """Pools and claims as they are in the placement now."""
+        claims = claim_statuses(placement.claims.objects.values(), self.pods)
+        return list(pool_statuses(placement.cluster.fleet.current)), claims
 
     def placement(
         self,

@@ -1,12 +1,13 @@
 """`dra whatif`: what a change of the cluster, or another policy, does to the placement of everything in the input."""
 
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
 
-from scheduler.cli.claims import output_option, print_object
+from allocator.status.pool_status import PoolStatus
+from scheduler.cli.claims import PAGE, output_or_page_option, print_object
 from scheduler.cli.cluster_source import ClusterSource, Key, ShownObjects, source_options
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
 from scheduler.cli.inputs import (
@@ -21,8 +22,10 @@ from scheduler.cli.progress import Progress
 from scheduler.input.inventory import Inventory
 from scheduler.offline.placement import Placement, unused_claims
 from scheduler.offline.placement_difference import DifferenceKind, Places, differences, places_of
+from scheduler.output.difference_page import difference_page
 from scheduler.output.difference_report import difference_object, difference_table
 from scheduler.simulation.changes import claims_without
+from scheduler.status.claim_status import ClaimStatus
 
 _EPILOG = """
 \b
@@ -56,7 +59,7 @@ Examples:
 )
 @policy_option
 @config_option
-@output_option
+@output_or_page_option
 @keep_going_option
 def command(  # noqa: PLR0913 - one for each option
     *,
@@ -85,12 +88,16 @@ def command(  # noqa: PLR0913 - one for each option
     given.warn_of(given.pods)
     then = Input.of(changed, features, reported)
     print_to_stderr(line for line in then.unchecked(then.pods) if line not in reported)
-    before = _places(given, given.placement(features, profiles=profiles[0]), shown, "placing, before the change")
-    after = _places(then, then.placement(features, profiles=profiles[1]), shown, "placing, after the change")
+    first = _placed(given, given.placement(features, profiles=profiles[0]), shown, "placing, before the change")
+    second = _placed(then, then.placement(features, profiles=profiles[1]), shown, "placing, after the change")
+    before, after = first.places, second.places
     if not before and not after:
         stop(f"nothing is compared: there is no pod with claims {shown} and no pending claim")
     found = differences(before, after)
-    if output == "table":
+    if output == PAGE:
+        (pools, _), (pools_then, claims) = first.devices(), second.devices()
+        click.echo(difference_page((before, after), found, (pools, pools_then), claims), nl=False)
+    elif output == "table":
         click.echo(difference_table(before, after, found))
     else:
         print_object(difference_object(before, after, found), output)
@@ -98,13 +105,26 @@ def command(  # noqa: PLR0913 - one for each option
     sys.exit(BAD_INPUT if inventory.errors or changed.errors else int(lost))
 
 
-def _places(given: Input, placement: Placement, shown: ShownObjects, doing: str) -> Places:
-    """Where everything that is shown is, once everything is placed."""
+@dataclass(frozen=True, slots=True)
+class _OnePlacement:
+    """Where everything that is shown is, and the placement that says so."""
+
+    given: Input
+    placement: Placement
+    places: Places
+
+    def devices(self) -> tuple[list[PoolStatus], list[ClaimStatus]]:
+        return self.given.devices_of(self.placement)
+
+
+def _placed(given: Input, placement: Placement, shown: ShownObjects, doing: str) -> _OnePlacement:
+    """Place everything."""
     running = [pod for pod in given.pods if pod.node_name]
     with Progress(doing=doing) as progress:
         results = placement.run(given.pending, unused_claims(given.claims, given.pods), progress.show)
     pods = [pod for pod in running if shown.has(pod.namespace, pod.labels)]
-    return places_of(pods, placement.claims, [one for one in results if given.is_shown(one, shown)])
+    results = [one for one in results if given.is_shown(one, shown)]
+    return _OnePlacement(given, placement, places_of(pods, placement.claims, results))
 
 
 def _released(inventory: Inventory, key: Key) -> Inventory:
