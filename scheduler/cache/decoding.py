@@ -68,10 +68,11 @@ def input_of(call: str, line: bytes, decode: Decoder[T], held: Holder = holds_no
 
 def found_in(raw: object, decode: Decoder[T], held: Holder) -> Found[T]:
     """The object as it is kept."""
-    identity = _identity(raw)
+    identity = key, uid, version = _identity(raw)
     if not isinstance(raw, dict):
         return Undecoded(*identity, f"it must be an object (got {shown(raw)})")
-    if problem := _identity_error(raw):
+    is_complete = key.namespace and key.name and uid and version  # most objects are: nothing is looked at again
+    if not is_complete and (problem := _identity_error(raw)):
         return Undecoded(*identity, problem, held(raw))
     try:
         return Entry(*identity, decode(raw))
