@@ -4,7 +4,7 @@ Source: k8s.io/api resource/v1 ResourceClaim, ResourceClaimTemplate and their va
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from typing_extensions import TypedDict
@@ -159,12 +159,16 @@ def _alternatives(request: RequestFields) -> Iterator[tuple[str, AlternativeFiel
 def build_claim(fields: ClaimFields, findings: Findings) -> Claim:
     """The claim in the allocator's form."""
     metadata, spec = fields.get("metadata") or {}, fields.get("spec") or {}
-    return replace(
-        _with_spec(spec, findings) if findings.unknown else _with_known_spec(spec),
+    of_spec = _with_spec(spec, findings) if findings.unknown else _with_known_spec(spec)
+    return Claim(
         namespace=metadata.get("namespace") or "",
         name=metadata.get("name") or "",
         uid=metadata.get("uid") or "",
+        requests=of_spec.requests,
+        constraints=of_spec.constraints,
+        config=of_spec.config,
         allocation=build_allocation((fields.get("status") or {}).get("allocation")),
+        unknown_fields=of_spec.unknown_fields,
     )
 
 

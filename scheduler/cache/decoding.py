@@ -94,9 +94,11 @@ def _bookmark(metadata: Mapping[str, Any]) -> Progressed | ListEnd:
 
 def _identity(raw: object) -> tuple[Key, str, int]:
     """Who the object is, as far as it says so."""
+    match raw:
+        case {"metadata": {"namespace": str(namespace), "name": str(name), "uid": str(uid)} as metadata}:
+            return Key(namespace, name), uid, _version(metadata)  # as most objects do
     metadata = _metadata(raw)
-    key = Key(_text(metadata, "namespace"), _text(metadata, "name"))
-    return key, _text(metadata, "uid"), _version(metadata)
+    return Key(_text(metadata, "namespace"), _text(metadata, "name")), _text(metadata, "uid"), _version(metadata)
 
 
 def _identity_error(raw: Mapping[str, Any]) -> str:
@@ -126,7 +128,9 @@ def _text(metadata: Mapping[str, Any], field: str) -> str:
 
 def _version(metadata: Mapping[str, Any]) -> int:
     """The resource version; 0, which no object has, where it cannot be read."""
-    text = _text(metadata, "resourceVersion")
+    text = metadata.get("resourceVersion")
+    if not isinstance(text, str):
+        return 0
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= _VERSION_DIGITS else 0
 
 
