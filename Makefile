@@ -22,12 +22,12 @@ help: ## list the targets
 demo: $(VENV)/.run ## place the pods of the bundled example fleet
 	$(BIN)/dra allocate manifests/examples/fleet || test $$? -eq 1 # one pod of the fleet requests more than any node has
 
-install: $(BIN)/python ## install into PREFIX (~/.local/dra), compiled if there is a C compiler (DRA_COMPILE=0: not compiled)
+install: $(BIN)/python ## install into PREFIX (~/.local/dra), compiled if there is a C compiler (DRA_COMPILE=0: not compiled); EXTRA=dask: with dask
 	$(BIN)/pip install --quiet --require-hashes -r requirements/build.txt
 	rm -rf build .cache/dist
 	$(BIN)/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir .cache/dist .
 	$(PYTHON) -m venv $(PREFIX)
-	$(PREFIX)/bin/pip install --quiet --require-hashes -r requirements/run.txt
+	$(PREFIX)/bin/pip install --quiet --require-hashes -r requirements/$(or $(EXTRA),run).txt
 	$(PREFIX)/bin/pip install --quiet --no-deps --no-index --force-reinstall .cache/dist/*.whl
 	$(PREFIX)/bin/dra --version
 
@@ -116,6 +116,7 @@ lock: $(BIN)/python ## update the locked requirements from pyproject.toml
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header pyproject.toml -o requirements/run.txt
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --extra dev pyproject.toml -o requirements/dev.txt
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --extra bench pyproject.toml -o requirements/bench.txt
+	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --extra dask pyproject.toml -o requirements/dask.txt
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header requirements/build.in -o requirements/build.txt
 
 clean: ## remove everything that the other targets created

@@ -143,3 +143,7 @@ class InvalidClaim(AllocationError):
 
 class InvalidPool(AllocationError):
     """The published slices do not allow a decision; the driver has to correct them."""
+
+
+class PolicyFailed(AllocationError):
+    """A user's policy failed; its author has to correct it. The text names policy, file, line and error."""

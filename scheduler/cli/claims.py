@@ -24,6 +24,8 @@ from scheduler.output.yaml_dump import dump
 from scheduler.status.claim_status import ClaimStatus, claim_statuses
 
 FORMATS = ("table", "json", "yaml")
+PAGE = "html"
+"""A page of its own, of the subcommands that have one."""
 
 _EPILOG = """
 \b
@@ -38,6 +40,14 @@ Examples:
 
 output_option = click.option(
     "-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True, help="Output format."
+)
+output_or_page_option = click.option(
+    "-o",
+    "--output",
+    type=click.Choice([*FORMATS, PAGE]),
+    default="table",
+    show_default=True,
+    help="Output format. html: one page with a map of nodes and devices (docs/ui.md).",
 )
 
 

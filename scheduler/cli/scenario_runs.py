@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 from scheduler.cli.run_folder import RunFolder
-from scheduler.cli.scenarios import Case, Plan, run_case, start_of
+from scheduler.cli.scenarios import BrokenPolicy, Case, Plan, require_none, run_case, start_of
 from scheduler.cli.worker_processes import in_processes
 from scheduler.simulation.result import Scenario
 
@@ -62,9 +62,14 @@ def _arrivals(plan: Plan, cases: Sequence[Case]) -> int:
 
 
 def _one_by_one(plan: Plan, cases: Sequence[Case], progress: Progress) -> Iterator[tuple[Case, Scenario]]:
+    problems: list[str] = []
     for number, case in enumerate(cases):
 
         def of_all(done: int, arrivals: int, before: int = number) -> None:
             progress(before + done / arrivals, len(cases))
 
-        yield case, run_case(plan, case, of_all)
+        try:
+            yield case, run_case(plan, case, of_all)
+        except BrokenPolicy as error:
+            problems.append(str(error))
+    require_none(problems)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from allocator.api.findings import shown
 from allocator.gates import CONSUMABLE_CAPACITY, RELEASES, Features
+from allocator.outcome import PolicyFailed
 from scheduler.cli.ending import print_to_stderr
 from scheduler.cli.input_digests import digests_of, policy_digest
 from scheduler.cli.inputs import Input, Source, inventory_of, profiles_of
@@ -46,7 +47,23 @@ OPENB_NODES = "nodes.csv"
 
 
 class ScenarioFailed(Exception):
-    """A scenario cannot be run; the text is for the user."""
+    """Scenarios cannot be run; each argument is a line for the user."""
+
+
+class BrokenPolicy(Exception):
+    """A scenario cannot be run, but others can; the text is for the user."""
+
+
+_MOST_PROBLEMS = 10
+"""Of so many scenarios the problem is shown; the others are counted."""
+
+
+def require_none(problems: Sequence[str]) -> None:
+    """Raises ScenarioFailed where there are problems of scenarios, one each."""
+    if problems:
+        left = len(problems) - _MOST_PROBLEMS
+        more = [f"and {left} more scenarios"] if left > 0 else []
+        raise ScenarioFailed(*problems[:_MOST_PROBLEMS], *more)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +97,14 @@ class Case:
         order = self.variant.arrivals
         return (*objects, *([order.removeprefix(ORDER)] if order.startswith(ORDER) else []))
 
+    def moved(self, place: Callable[[str], str]) -> "Case":
+        """With its files elsewhere."""
+        variant = self.variant
+        order = f"{ORDER}{place(variant.arrivals.removeprefix(ORDER))}"
+        arrivals = order if variant.arrivals.startswith(ORDER) else variant.arrivals
+        what_if = ",".join(map(place, variant.what_if.split(",")))
+        return replace(self, variant=replace(variant, what_if=what_if, arrivals=arrivals))
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -109,6 +134,17 @@ class Plan:
         objects = [one for one in (*self.paths, *self.overlays) if one != STDIN and not is_change(one)]
         trace = [] if self.trace in ("", DUMP) else [self.trace]
         return (*objects, *trace, *([str(self.config)] if self.config else []))
+
+    def moved(self, place: Callable[[str], str]) -> "Plan":
+        """With the files elsewhere. place: of a file's name; anything else stays as it is."""
+        return replace(
+            self,
+            paths=tuple(map(place, self.paths)),
+            overlays=tuple(map(place, self.overlays)),
+            trace=place(self.trace),
+            config=Path(place(str(self.config))) if self.config else None,
+            digests=tuple((place(name), digest) for name, digest in self.digests),
+        )
 
     def digests_of(self, names: Iterable[str]) -> dict[str, str]:
         """Those of these names, as of the start."""
@@ -153,7 +189,7 @@ def require_unchanged(plan: Plan, case: Case) -> None:
 
 
 def run_case(plan: Plan, case: Case, progress: Callable[[int, int], None] = lambda _done, _all: None) -> Scenario:
-    """Run a scenario. progress: of its arrivals. Raises ScenarioFailed."""
+    """Run a scenario. progress: of its arrivals. Raises ScenarioFailed, BrokenPolicy."""
     try:
         with _silenced():
             start = start_of(plan, case.variant.what_if, case.variant.nodes_scale)
@@ -163,6 +199,8 @@ def run_case(plan: Plan, case: Case, progress: Callable[[int, int], None] = lamb
         return replace(scenario, policy=case.policy or scenario.policy)
     except ValueError as error:  # each kind of input has its own, with file, field and value
         raise ScenarioFailed(str(error)) from error
+    except PolicyFailed as error:
+        raise BrokenPolicy(f"{case}: {error}") from error
 
 
 @contextmanager

@@ -14,6 +14,7 @@ import click
 from allocator.gates import Features
 from allocator.policies import NAMES, UnknownPolicy, policy_of
 from allocator.policies.contract import FIRST_FIT
+from scheduler.cli.dask_cluster import on_cluster
 from scheduler.cli.ending import print_to_stderr, stop
 from scheduler.cli.inputs import POLICY, feature_options, keep_going_option, overlay_option, paths_argument
 from scheduler.cli.progress import Progress
@@ -207,6 +208,13 @@ def _factor_option(name: str, metavar: str, text: str) -> Callable[..., Any]:
 @click.option(
     "--jobs", type=click.IntRange(min=1), metavar="N", help="Number of processes.  [default: one for each core]"
 )
+@click.option(
+    "--scheduler",
+    "address",
+    default="",
+    metavar="tcp://HOST:PORT",
+    help="Run the scenarios in the workers of this dask scheduler, on many machines (docs/simulate.md).",
+)
 @feature_options
 @keep_going_option
 def command(  # noqa: PLR0913 - one for each option
@@ -221,6 +229,7 @@ def command(  # noqa: PLR0913 - one for each option
     folder: Path | None,
     resume: bool,
     jobs: int | None,
+    address: str,
     features: Features,
     **options: Any,
 ) -> None:
@@ -250,11 +259,15 @@ def command(  # noqa: PLR0913 - one for each option
     cases = [Case(*one) for one in itertools.product(_variants(what_ifs, options), policies or own, seeds)]
     if resume and not folder:
         stop("--resume needs --output DIR")
-    runner = on_this_machine(jobs or os.cpu_count() or 1)
+    if address and jobs:
+        raise click.UsageError("--jobs is for this machine, and excludes --scheduler.")
     try:
         recorded = [read_record(file) for file in records]
-        result = _result(planned(plan, cases), cases, runner, folder, resumes=resume)
-    except (ScenarioFailed, ValueError) as error:
+        with on_cluster(address) if address else nullcontext(on_this_machine(jobs or os.cpu_count() or 1)) as runner:
+            result = _result(planned(plan, cases), cases, runner, folder, resumes=resume)
+    except ScenarioFailed as error:
+        stop(*error.args)
+    except ValueError as error:
         stop(str(error))
     except OSError as error:
         stop(f"{error.filename}: {error.strerror}")
@@ -298,10 +311,12 @@ def _unfinished(error: BaseException, finished: int, folder: RunFolder | None) -
     """What is said of scenarios that have finished when others have not."""
     begin = "interrupted: " if isinstance(error, KeyboardInterrupt) else ""
     if folder:
-        return [f"{begin}{folder.kept} finished scenarios are in {folder.folder}; --resume goes on"]
-    if finished:
-        return [f"{begin}{finished} finished scenarios are lost; --output DIR keeps them"]
-    return []
+        return [f"{begin}{_finished(folder.kept)} in {folder.folder}; --resume goes on"]
+    return [f"{begin}{_finished(finished)} lost; --output DIR keeps them"] if finished else []
+
+
+def _finished(number: int) -> str:
+    return "1 finished scenario is" if number == 1 else f"{number} finished scenarios are"
 
 
 def _variants(what_ifs: Sequence[str], options: dict[str, Any]) -> list[Variant]:

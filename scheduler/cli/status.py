@@ -9,7 +9,7 @@ from allocator.search.rules import bits
 from allocator.status.largest_claim import largest_claim
 from allocator.status.matching import Membership
 from allocator.status.pool_status import pool_statuses
-from scheduler.cli.claims import claims_of, output_option, print_claims, print_object
+from scheduler.cli.claims import PAGE, claims_of, output_or_page_option, print_claims, print_object
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
 from scheduler.cli.inputs import (
     Source,
@@ -24,6 +24,7 @@ from scheduler.decision.cluster import Cluster
 from scheduler.input.inventory import Inventory
 from scheduler.offline.input_claims import Claims
 from scheduler.offline.snapshot_cluster import cluster_of
+from scheduler.output.status_page import status_page
 from scheduler.output.status_report import TABLES, ClassRoom, StatusReport, object_of, overview
 from scheduler.status.claim_status import claim_statuses
 from scheduler.status.tally import by_class, by_driver, by_namespace, by_node, tallies
@@ -40,6 +41,7 @@ Examples:
   dra status cluster.yaml --by node         a line for each node
   dra status cluster.yaml --by device       a line for each device, with the claims that hold it and their pods
   dra status must-gather/ -o json           everything, as JSON
+  dra status cluster.yaml -o html > a.html  a page with a map of nodes and devices
 """
 
 
@@ -48,9 +50,9 @@ Examples:
 @click.option(
     "--by",
     type=click.Choice([*TABLES, CLAIM]),
-    help="Print one table with a line for each of these. JSON and YAML contain all of them but claims.",
+    help="Print one table with a line for each of these. JSON and YAML contain all of them but claims, HTML all.",
 )
-@output_option
+@output_or_page_option
 @overlay_option
 @feature_options
 @keep_going_option
@@ -73,7 +75,7 @@ def command(  # noqa: PLR0913 - one for each option
     The largest claim is the highest number of devices of the class that one claim without selectors gets on one node.
     """
     inventory = inventory_of(source, overlays, features, keep_going=keep_going)
-    if by == CLAIM:
+    if by == CLAIM and output != PAGE:
         print_claims(claims_of(inventory), output)
     else:
         _print_status(inventory, features, by, output)
@@ -87,7 +89,9 @@ def _print_status(inventory: Inventory, features: Features, by: str | None, outp
         print_to_stderr(["warning: the input contains no ResourceClaim: no device is shown as allocated"])
     with after_delay("counting devices ..."):
         report = _report(inventory, features)
-    if output != "table":
+    if output == PAGE:
+        click.echo(status_page(report), nl=False)
+    elif output != "table":
         print_object(object_of(report), output)
     else:
         click.echo(TABLES[by](report) if by else overview(report))

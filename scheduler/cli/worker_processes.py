@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from multiprocessing import active_children, get_context, parent_process
 from multiprocessing.sharedctypes import Synchronized
 
-from scheduler.cli.scenarios import Case, Plan, ScenarioFailed, run_case
+from scheduler.cli.scenarios import BrokenPolicy, Case, Plan, require_none, run_case
 from scheduler.simulation.result import Scenario
 
 MOST_RUNS = 3
@@ -32,7 +32,8 @@ def in_processes(
 ) -> Iterator[tuple[Case, Scenario]]:
     """Each scenario when it has finished. jobs: processes. progress: as of `scenario_runs`.
 
-    Raises ScenarioFailed: at once for a scenario that cannot be run; after all others for one that always dies.
+    Raises ScenarioFailed: at once for a scenario that cannot be run; after all others for one that always dies,
+    or whose policy fails.
     """
     with _workers(jobs) as workers:
         runs = _Runs(plan, cases, workers)
@@ -40,14 +41,12 @@ def in_processes(
             runs.begin()
             yield from runs.ended()
             progress(runs.done, len(cases))
-    if runs.dead:
-        raise ScenarioFailed(died(runs.dead))
+    require_none(runs.problems)
 
 
-def died(cases: Iterable[Case]) -> str:
-    """What is said of scenarios that no process has survived."""
-    names = "; ".join(map(str, cases))
-    return f"{names}: has run {MOST_RUNS} times, and each time its process died: it may lack memory"
+def died(case: Case) -> str:
+    """What is said of a scenario that no process has survived."""
+    return f"{case}: whenever it ran, its process died, at least {MOST_RUNS} times: it may lack memory"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +99,10 @@ def _workers(number: int) -> Iterator[list[_Worker]]:
 
 
 class _Runs:
-    """The runs of the scenarios: which wait, which are running. dead: scenarios whose process always died."""
+    """The runs of the scenarios: which wait, which are running. problems: of scenarios that cannot be run."""
 
     def __init__(self, plan: Plan, cases: Iterable[Case], workers: Iterable[_Worker]) -> None:
-        self.dead: list[Case] = []
+        self.problems: list[str] = []
         self._plan = plan
         self._waiting = deque(_ScenarioRun(case, 1) for case in cases)
         self._running: dict[Future[Scenario], tuple[_ScenarioRun, _Worker]] = {}
@@ -117,7 +116,7 @@ class _Runs:
     @property
     def done(self) -> float:
         """How many scenarios are done, with the shares of those that run."""
-        return self._finished + len(self.dead) + sum(worker.done.value for _, worker in self._running.values())
+        return self._finished + len(self.problems) + sum(worker.done.value for _, worker in self._running.values())
 
     def begin(self) -> None:
         """Give idle workers what waits."""
@@ -134,6 +133,8 @@ class _Runs:
                 scenario = future.result()
             except BrokenProcessPool:
                 self._again(run)
+            except BrokenPolicy as error:
+                self.problems.append(str(error))
             else:
                 self._finished += 1
                 yield run.case, scenario
@@ -145,7 +146,7 @@ class _Runs:
     def _again(self, run: _ScenarioRun) -> None:
         """After those that wait, unless it was the last time."""
         if run.is_last:
-            self.dead.append(run.case)
+            self.problems.append(died(run.case))
         else:
             self._waiting.append(_ScenarioRun(run.case, run.number + 1))
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from allocator.model import Claim
-from allocator.outcome import AllocationError
+from allocator.outcome import AllocationError, PolicyFailed
 from allocator.search.rules import Mask
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.able import (
@@ -58,7 +58,7 @@ def decide(
     except TooLong as error:
         return OutOfTime(str(error))
     except AllocationError as error:
-        return Failed(str(error))
+        return _failed(error)
 
 
 def decide_claim(cluster: Cluster, claim: Claim) -> ScheduleResult:
@@ -68,7 +68,7 @@ def decide_claim(cluster: Cluster, claim: Claim) -> ScheduleResult:
     try:
         groups = cluster.fleet.scores([claim], cluster.fleet.all)
     except AllocationError as error:
-        return Failed(str(error))
+        return _failed(error)
     if not groups:
         nodes = cluster.fleet.all
         message = fit_error(nodes.bit_count(), Counter({NO_DEVICES: nodes.bit_count()}))
@@ -78,6 +78,10 @@ def decide_claim(cluster: Cluster, claim: Claim) -> ScheduleResult:
     everywhere = Requirements(cluster.fleet.all, pod_requests(NO_POD), (claim,))
     number = cluster.order.first(numbers_of(_by_whole_nodes(cluster, None, [everywhere], groups, nodes)))
     return Placed(cluster.name_of(number), (claim,), allocated(cluster, None, number, [claim]))
+
+
+def _failed(error: AllocationError) -> Failed:
+    return Failed(str(error), by_policy=isinstance(error, PolicyFailed))
 
 
 def _decided(

@@ -32,26 +32,25 @@ _STEPS = (
 
 def claim_table(claims: Sequence[ClaimStatus], now: datetime) -> str:
     """A line for each claim. now: for their ages."""
-    rows = [_row(one, now) for one in claims]
+    rows = [[*claim_cells(one, MOST_DEVICES, MOST_USERS), age(one.created, now)] for one in claims]
     return aligned(["NAMESPACE", "NAME", "STATE", "DEVICES", "NODE", "USED BY", "AGE"], rows)
 
 
-def _row(one: ClaimStatus, now: datetime) -> list[str]:
-    devices = [str(result.id) for result in one.devices]
+def claim_cells(one: ClaimStatus, most_devices: int | None = None, most_users: int | None = None) -> list[str]:
+    """Namespace, name, state, devices, node and users. Of more devices and users, the number of the rest is given."""
     return [
         one.claim.namespace,
         one.claim.name,
         ",".join(one.states),
-        _listed(devices, MOST_DEVICES),
+        _listed([str(result.id) for result in one.devices], most_devices),
         one.node or "-",
-        _listed(one.users, MOST_USERS),
-        age(one.created, now),
+        _listed(one.users, most_users),
     ]
 
 
-def _listed(names: Sequence[str], most: int) -> str:
+def _listed(names: Sequence[str], most: int | None) -> str:
     shown = ",".join(names[:most])
-    rest = len(names) - most
+    rest = len(names[most:]) if most is not None else 0
     return f"{shown} + {rest} more" if rest > 0 else shown or "-"
 
 

@@ -1,10 +1,23 @@
 """Rows of text in aligned columns, as kubectl prints them."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from scheduler.output.table import printable
 
 _GAP = "   "
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnTable:
+    """A table; as text, it is aligned. header: titles in capitals. numbers: titles of the columns with numbers."""
+
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    numbers: frozenset[str] = frozenset()
+
+    def __str__(self) -> str:
+        return aligned(self.header, self.rows, self.numbers)
 
 
 def aligned(header: Sequence[str], rows: Sequence[Sequence[str]], numbers: frozenset[str] = frozenset()) -> str:

@@ -10,8 +10,8 @@ from xml.etree.ElementTree import Element
 
 from scheduler.output.line_chart import NARROW, WIDE, Chart, line_chart, number
 from scheduler.output.markup import Child, document, element, table
+from scheduler.output.page_assets import STYLE
 from scheduler.output.seed_bands import Band, Curve, band, detail
-from scheduler.output.simulation_style import STYLE
 from scheduler.simulation.result import Scenario, Series, SimulationResult, Summary
 
 Column = Callable[[Series], Sequence[float]]

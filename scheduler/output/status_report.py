@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from allocator.status.largest_claim import LargestClaim
 from allocator.status.pool_status import Amount, DeviceState, DeviceStatus, PoolStatus
-from scheduler.output.columns import aligned
+from scheduler.output.columns import ColumnTable
 from scheduler.status.claim_status import ClaimStatus
 from scheduler.status.tally import Tally, by_node
 
@@ -44,12 +44,16 @@ class StatusReport:
 
 def overview(report: StatusReport) -> str:
     """Drivers, classes with the largest claim that fits, and pools with problems."""
-    rooms = [_room_text(report.rooms.get(one.name)) for one in report.classes]
-    texts = [_tally_table("DRIVER", report.drivers), _tally_table("CLASS", report.classes, "LARGEST CLAIM", rooms)]
-    problems = [[f"{one.id.driver}/{one.id.pool}", text] for one in report.pools for text in _problems(one)]
-    if problems:
-        texts.append(aligned(["POOL", "PROBLEM"], problems))
-    return "\n\n".join(texts)
+    tables = [driver_table(report), class_table(report)]
+    if (problems := problem_table(report)).rows:
+        tables.append(problems)
+    return "\n\n".join(map(str, tables))
+
+
+def problem_table(report: StatusReport) -> ColumnTable:
+    """A line for each problem of a pool."""
+    found = [[f"{one.id.driver}/{one.id.pool}", text] for one in report.pools for text in _problems(one)]
+    return ColumnTable(["POOL", "PROBLEM"], found)
 
 
 def _problems(pool: PoolStatus) -> Iterator[str]:
@@ -59,7 +63,8 @@ def _problems(pool: PoolStatus) -> Iterator[str]:
         yield f"device {device} is no longer published, but allocated to {', '.join(holders)}"
 
 
-def _room_text(room: ClassRoom | None) -> str:
+def largest_claim_text(room: ClassRoom | None) -> str:
+    """How many devices the largest claim has, and where it fits."""
     if room is None:
         return "-"
     if room.largest.error:
@@ -73,28 +78,28 @@ def _room_text(room: ClassRoom | None) -> str:
     return f"{devices}, on {number} nodes"
 
 
-def class_table(report: StatusReport) -> str:
+def class_table(report: StatusReport) -> ColumnTable:
     """A line for each class."""
-    rooms = [_room_text(report.rooms.get(one.name)) for one in report.classes]
+    rooms = [largest_claim_text(report.rooms.get(one.name)) for one in report.classes]
     return _tally_table("CLASS", report.classes, "LARGEST CLAIM", rooms)
 
 
-def driver_table(report: StatusReport) -> str:
+def driver_table(report: StatusReport) -> ColumnTable:
     """A line for each driver."""
     return _tally_table("DRIVER", report.drivers)
 
 
-def node_table(report: StatusReport) -> str:
+def node_table(report: StatusReport) -> ColumnTable:
     """A line for each node with devices, or without any."""
     return _tally_table("NODE", report.nodes)
 
 
-def namespace_table(report: StatusReport) -> str:
+def namespace_table(report: StatusReport) -> ColumnTable:
     """A line for each namespace whose claims hold devices."""
     return _tally_table("NAMESPACE", report.namespaces)
 
 
-def pool_table(report: StatusReport) -> str:
+def pool_table(report: StatusReport) -> ColumnTable:
     """A line for each pool, with the counters of which something is in use."""
     groups = []
     lines = []
@@ -117,11 +122,11 @@ def _amount_text(amount: Amount) -> str:
     return f"{amount.left} of {amount.total}"
 
 
-def device_table(report: StatusReport) -> str:
+def device_table(report: StatusReport) -> ColumnTable:
     """A line for each device, with its holders and what is left of it."""
     users = {str(one.claim): one.users for one in report.claims}
     rows = [_device_row(device, users) for pool in report.pools for device in pool.devices]
-    return aligned(["DEVICE", "NODE", "STATE", "CLAIMS", "USED BY", "CAPACITY LEFT"], rows)
+    return ColumnTable(["DEVICE", "NODE", "STATE", "CLAIMS", "USED BY", "CAPACITY LEFT"], rows)
 
 
 def _device_row(device: DeviceStatus, users: Mapping[str, Sequence[str]]) -> list[str]:
@@ -135,7 +140,7 @@ def _listed(names: Sequence[str]) -> str:
     return ",".join(names) or "-"
 
 
-TABLES: Mapping[str, Callable[[StatusReport], str]] = {
+TABLES: Mapping[str, Callable[[StatusReport], ColumnTable]] = {
     "driver": driver_table,
     "class": class_table,
     "pool": pool_table,
@@ -146,7 +151,7 @@ TABLES: Mapping[str, Callable[[StatusReport], str]] = {
 """What `--by` takes, but for claims, which have a table of their own."""
 
 
-def _tally_table(title: str, groups: Sequence[Tally], last: str = "", cells: Sequence[str] = ()) -> str:
+def _tally_table(title: str, groups: Sequence[Tally], last: str = "", cells: Sequence[str] = ()) -> ColumnTable:
     """The table, without columns of states that no device is in. last: the title of one more column, with its cells."""
     states = [s for s in DeviceState if s in _ALWAYS or any(group.states[s] for group in groups)]
     states.sort(key=lambda state: state is not DeviceState.FREE)
@@ -157,7 +162,7 @@ def _tally_table(title: str, groups: Sequence[Tally], last: str = "", cells: Seq
     ]
     if last:
         rows = [[*row, cell] for row, cell in zip(rows, cells, strict=True)]
-    return aligned(header, rows, _NUMBERS)
+    return ColumnTable(header, rows, _NUMBERS)
 
 
 def object_of(report: StatusReport) -> Json:

@@ -100,7 +100,7 @@ def run(
     clocks: Clocks,
     progress: Callable[[int, int], None] = lambda _done, _all: None,
 ) -> Scenario:
-    """One run. progress: of arrivals, as (done, all). Raises InvalidWorkload.
+    """One run. progress: of arrivals, as (done, all). Raises InvalidWorkload, PolicyFailed.
 
     Cost: a decision for each arrival, and for those that wait whenever an event may help them.
     """

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from scheduler.output.page_assets import STYLE
 from scheduler.output.simulation_page import simulation_page
-from scheduler.output.simulation_style import STYLE
 from scheduler.simulation.result import Distribution, ExplainedAttempt, ShapeSummary
 from tests.browser import FLAGS, MISSING, PROGRAM, Browser, browser
 from tests.unit.scheduler.simulated import SUMMARY, a_result, a_scenario

@@ -53,6 +53,13 @@ class Orphaned(Spread):
         return super().order(attempt, requests)
 
 
+class Failing(Spread):
+    name = "failing"
+
+    def order(self, attempt, requests):
+        raise ValueError("no weather today")
+
+
 class Interrupting(Spread):
     name = "interrupting"
 
@@ -122,13 +129,12 @@ def test_a_scenario_whose_process_always_dies_is_named_and_the_others_are_kept(
     folder = tmp_path / "results"
     policies = ("--policy", "deadly_policy:Deadly", "--policy", "pack", "--policy", "spread")
     run = simulate(tmp_path, three_pods(), *policies, "--jobs", "2", "--output", folder)
-    why = (
-        "dra: policy deadly_policy:Deadly, seed 42: has run 3 times, and each time its process died: it may lack memory"
-    )
+    why = "dra: policy deadly_policy:Deadly, seed 42: whenever it ran, its process died, at least 3 times: "
     assert (run.code, run.out) == (2, "")
-    assert run.err.splitlines() == [f"2 finished scenarios are in {folder}; --resume goes on", why]
-    run = simulate(tmp_path, three_pods(), *policies, "--jobs", "2")
-    assert run.err.splitlines() == ["2 finished scenarios are lost; --output DIR keeps them", why]
+    assert run.err.splitlines() == [
+        f"2 finished scenarios are in {folder}; --resume goes on",
+        f"{why}it may lack memory",
+    ]
     deadly(0)
     found = result(simulate(tmp_path, three_pods(), *policies, "--output", folder, "--resume"))
     assert [one.policy for one in found.scenarios] == ["deadly_policy:Deadly", "pack", "spread"]
@@ -139,8 +145,8 @@ def test_control_c_leaves_finished_scenarios_on_disk(tmp_path: Path) -> None:
     path, folder = saved(tmp_path, *three_pods()), tmp_path / "results"
     policies = ("--policy", "pack", "--policy", "deadly_policy:Interrupting")
     for options, what in (
-        (("--output", folder), f"1 finished scenarios are in {folder}; --resume goes on"),
-        ((), "1 finished scenarios are lost; --output DIR keeps them"),
+        (("--output", folder), f"1 finished scenario is in {folder}; --resume goes on"),
+        ((), "1 finished scenario is lost; --output DIR keeps them"),
     ):
         command = [PROGRAM, "simulate", path, *policies, "--jobs", "1", *options]
         found = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -339,7 +345,7 @@ def test_a_disk_that_is_full_ends_the_run_and_keeps_what_has_finished(tmp_path: 
     )
     assert (found.returncode, found.stdout) == (2, "")
     finished, error = found.stderr.splitlines()[-2:]
-    assert finished == f"1 finished scenarios are in {folder}; --resume goes on"
+    assert finished == f"1 finished scenario is in {folder}; --resume goes on"
     assert error.startswith(f"dra: {folder}/first-fit-42-")
     assert error.endswith(".json: cannot be written: File too large")
     assert len(list(folder.glob("first-fit-*"))) == 1
@@ -353,6 +359,21 @@ def test_results_are_not_put_below_the_input(tmp_path: Path) -> None:
     assert (run.code, run.err) == (
         2,
         f"dra: --output {folder / 'results'} is below {folder}, and would be read as input\n",
+    )
+
+
+# A cluster
+
+
+def test_a_cluster_needs_the_extra_and_has_no_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    run = simulate(tmp_path, three_pods(), "--scheduler", "tcp://127.0.0.1:8786")
+    how = f"make install EXTRA=dask, or {sys.executable} -m pip install distributed"
+    assert (run.code, run.err) == (2, f"dra: --scheduler needs dask: {how}\n")
+    run = simulate(tmp_path, three_pods(), "--scheduler", "tcp://127.0.0.1:8786", "--jobs", "2")
+    assert (run.code, run.err.splitlines()[-1]) == (
+        2,
+        "Error: --jobs is for this machine, and excludes --scheduler.",
     )
 
 

@@ -18,6 +18,7 @@ from tests.unit.scheduler.manifests import (
     an_object,
     text_of,
 )
+from tests.unit.scheduler.output.test_data_page import data_of
 
 
 def status(objects: Sequence[Json], *options: str) -> Run:
@@ -225,3 +226,31 @@ def test_errors_of_the_input_end_it_unless_the_rest_is_asked_for(tmp_path: Path)
 
 def test_what_would_steer_the_terminal_is_written_out() -> None:
     assert aligned(["A", "B"], [["\x1b[31mred", "x"]]) == "A             B\n\\x1b[31mred   x"
+
+
+def test_page_holds_what_the_tables_and_the_json_do() -> None:
+    objects = [*a_cluster(), an_allocated_claim("held", "gpu-0")]
+    run = status(objects, "-o", "html")
+    assert (run.code, run.err) == (0, "")
+    data = data_of(run.out)
+    tables = {one["id"]: one["groups"][0][1] for one in data["tables"]}
+    assert tables.keys() == {"drivers", "classes", "devices", "nodes", "pools", "namespaces", "claims"}
+    found = report(objects)
+    published = [(f"{pool['driver']}/{pool['name']}/{one['name']}", one["state"]) for pool in found["pools"]
+                 for one in pool["devices"]]  # fmt: skip
+    assert [(row[0], row[2]) for row in tables["devices"]] == published
+    by_node = [aligned_row.split() for aligned_row in status(objects, "--by", "node").out.splitlines()[1:]]
+    assert tables["nodes"] == by_node
+    assert tables["claims"][0][:4] == ["default", "held", "allocated", f"{DRIVER}/node-1/gpu-0"]
+
+
+def test_page_answers_in_words_first_and_names_problems() -> None:
+    pool = {"name": "node-1", "generation": 1, "resourceSliceCount": 2}
+    page = status([a_slice(devices=[{"name": "gpu-0"}], pool=pool)], "-o", "html").out
+    assert "0 of 1 device is free; 1 unusable." in page
+    assert f"Pool {DRIVER}/node-1: incomplete: 1 of 2 slices of generation 1 exist." in page
+
+
+def test_page_is_whole_whatever_by_says() -> None:
+    objects = [*a_cluster(), an_allocated_claim("held", "gpu-0")]
+    assert status(objects, "-o", "html", "--by", "claim").out == status(objects, "-o", "html").out
