@@ -200,7 +200,7 @@ class _GroupFields(ObjectFields):
     podGroupName: str | None = None  # noqa: N815 - the API's name
 
 
-class _WorkloadFields(ObjectFields):
+class _WorkloadRefFields(ObjectFields):
     name: str | None = None
     podGroup: str | None = None  # noqa: N815 - the API's name
 
@@ -215,7 +215,7 @@ class _PodSpecFields(ObjectFields):
     priority: Int32 | None = None
     priorityClassName: str | None = None  # noqa: N815 - the API's name
     schedulingGroup: _GroupFields | None = None  # noqa: N815 - the API's name
-    workloadRef: _WorkloadFields | None = None  # noqa: N815 - of Kubernetes 1.35, in its place
+    workloadRef: _WorkloadRefFields | None = None  # noqa: N815 - of Kubernetes 1.35, in its place
     schedulingGates: list[_GateFields] | None = None  # noqa: N815 - the API's name
     resourceClaims: list[_PodClaimFields] | None = None  # noqa: N815 - the API's name
     initContainers: list[ContainerFields] | None = None  # noqa: N815 - the API's name
