@@ -18,8 +18,8 @@ from allocator.gates import CONSUMABLE_CAPACITY, RELEASES, Features
 from allocator.outcome import PolicyFailed
 from scheduler.cli.ending import print_to_stderr
 from scheduler.cli.input_digests import digests_of, policy_digest
-from scheduler.cli.inputs import Input, Source, inventory_of, profiles_of
-from scheduler.input.documents import STDIN
+from scheduler.cli.inputs import Input, inventory_of, profiles_of
+from scheduler.input.documents import STDIN, read
 from scheduler.input.inventory import Inventory
 from scheduler.offline.priorities import Priorities
 from scheduler.plugins.profile import Profile
@@ -302,7 +302,7 @@ def start_of(plan: Plan, what_if: str, nodes_scale: float) -> Start:
     files = [one for one in parts if not is_change(one)]
     if plan.stdin:
         sys.stdin = io.TextIOWrapper(io.BytesIO(plan.stdin))
-    inventory = inventory_of(Source(plan.paths), (*plan.overlays, *files), plan.features, keep_going=plan.keep_going)
+    inventory = inventory_of(read(plan.paths), (*plan.overlays, *files), plan.features, keep_going=plan.keep_going)
     inventory = _changed(inventory, [one for one in parts if is_change(one)], nodes_scale)
     given = Input.of(inventory, plan.features)
     if not plan.trace:

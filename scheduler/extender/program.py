@@ -19,6 +19,7 @@ from scheduler.extender.bind import Binds, is_tried
 from scheduler.extender.configuration import ROLLBACK_S, ExtenderConfiguration, Mode
 from scheduler.extender.metrics import ExtenderMetrics, ExtenderReading
 from scheduler.extender.poke import Poke
+from scheduler.extender.sampling import Sampling
 from scheduler.extender.verbs import Verbs, is_ours
 from scheduler.plugins.profile import Profile
 from scheduler.runtime import health, running, server
@@ -111,6 +112,7 @@ class Extender:
             binds,
             self._poke,
             decisions=self._decisions,
+            sampling=Sampling(configuration.percentage_of_nodes_to_score),
         )
 
     def _binds(self) -> Binds:

@@ -38,6 +38,7 @@ class Table {
     this.groups = new Map(data.groups);
     this.sort = { column: -1, isDescending: false };
     this.words = [];
+    this.texts = new WeakMap(); // what is searched, by row
     this.shown = new Map();
     this.listeners = [];
     this.isPrinted = false;
@@ -78,7 +79,6 @@ class Table {
   reload() {
     const groups = [...this.groups].sort(([one], [other]) => (one < other ? -1 : 1));
     this.all = groups.flatMap(([, rows]) => rows);
-    this.texts = new Map();
     this.refresh();
   }
 

@@ -87,6 +87,7 @@ class LiveView:
         self._pools: dict[PoolID, _PoolView] = {}
         self._states: Counter[DeviceState] = Counter()
         self._rows_of: dict[str, set[str]] = {}
+        self._is_whole = False
         self._is_changed = False
         self._published = asyncio.Event()
 
@@ -112,6 +113,7 @@ class LiveView:
             await self._breath.take()
         for pool_id in self._pools.keys() - pools:
             self._forget(pool_id)
+        self._is_whole = True
         self._tables()
         self._publish()
 
@@ -185,7 +187,7 @@ class LiveView:
         self._set_all(DECISIONS, {_newest_first(number): one.cells() for number, one in source.decisions.kept()})
 
     def _answer(self) -> Iterator[str]:
-        yield states_text(self._states)
+        yield states_text(self._states) if self._is_whole else "The devices are being read."
         waiting = self._source.waiting()
         pods = "1 pod waits" if waiting == 1 else f"{waiting:,} pods wait"
         yield f"{pods}; {self._source.decisions.number:,} decisions since the program started."

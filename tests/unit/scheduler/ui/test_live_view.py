@@ -1,6 +1,7 @@
 """The page's data: what has changed, and no more, for readers who come at any time."""
 
 import asyncio
+from itertools import count
 from random import Random
 from typing import Any
 
@@ -169,6 +170,23 @@ def test_readers_who_come_at_any_time_see_what_a_new_reader_sees(seed: int) -> N
     for state, seen in readers:
         shown = {key: rows for key, rows in applied(state, view.since(seen)).items() if rows}
         assert shown == fresh
+
+
+def test_devices_are_not_counted_before_all_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_view, "POOLS_AT_ONCE", 1)
+    monkeypatch.setattr(live_view, "REFRESH_S", 0)
+    seconds = count()
+    view = LiveView(Program(1, 1).source, lambda: float(next(seconds)))  # it rests after each pool
+
+    async def first() -> State:
+        reading = asyncio.create_task(view.refresh())
+        await view.changed(0)
+        state = applied({}, view.since(0))
+        await reading
+        return state
+
+    assert answer_of(asyncio.run(first()))[0] == "The devices are being read."
+    assert answer_of(applied({}, view.since(0)))[0] == "2 of 2 devices are free."
 
 
 def test_a_change_in_the_middle_of_a_look_reaches_a_reader_who_came_before_it() -> None:
