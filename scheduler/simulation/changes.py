@@ -46,7 +46,9 @@ class ChangingFleet:
         """Make a change, and return the events that follow from it. Raises InvalidChange."""
         verb, _, rest = text.partition(":")
         if verb not in _VERBS:
-            raise InvalidChange(f"{text!r}: {verb!r} is not among {', '.join(_VERBS)}{did_you_mean(verb, _VERBS)}")
+            raise InvalidChange(
+                f"{text!r:.80}: {verb!r:.80} is not among {', '.join(_VERBS)}{did_you_mean(verb, _VERBS)}"
+            )
         events = list(_VERBS[verb](self, rest))
         self.see(events)
         return events
@@ -81,6 +83,12 @@ class ChangingFleet:
         if not found:
             raise InvalidChange(f"node {pattern!r} is not there{did_you_mean(pattern, self.nodes)}")
         return found
+
+
+def unknown_change(text: str) -> str:
+    """What is said of a text that is neither a change nor a file."""
+    hint = did_you_mean(text.partition(":")[0], _VERBS)
+    return f"{text!r:.80} is neither a file nor a change ({', '.join(_VERBS)}){hint}"
 
 
 def is_change(text: str) -> bool:
@@ -208,7 +216,14 @@ _VERBS: Mapping[str, Callable[[ChangingFleet, str], Iterator[FleetEvent]]] = {
 
 
 def scaling(fleet: ChangingFleet, factor: float) -> list[FleetEvent]:
-    """The fleet with so many times its nodes: of those in their order each as often as it takes, spread evenly."""
+    """The fleet with so many times its nodes: of those in their order each as often as it takes, spread evenly.
+
+    Raises InvalidChange, for none or too many.
+    """
+    if len(fleet.nodes) * factor > _MOST_COPIES:
+        raise InvalidChange(f"{len(fleet.nodes)} nodes x {factor:g} are more than {_MOST_COPIES}")
+    if fleet.nodes and int(len(fleet.nodes) * factor + 1e-9) == 0:
+        raise InvalidChange(f"{len(fleet.nodes)} nodes x {factor:g} are none")
     events: list[FleetEvent] = []
     for number, node in enumerate(sorted(fleet.nodes.values(), key=lambda one: one.name)):
         wanted = int((number + 1) * factor + 1e-9) - int(number * factor + 1e-9)
