@@ -23,6 +23,8 @@ from scheduler.cli.progress import after_delay
 from scheduler.input.inventory import Inventory
 from scheduler.offline.input_claims import Claims
 from scheduler.offline.snapshot_cluster import cluster_of
+from scheduler.output.device_map import MAP, device_map
+from scheduler.status.claim_status import claim_statuses
 
 _EPILOG = f"""{EXIT_CODES}
 \b
@@ -63,8 +65,17 @@ def command(  # noqa: PLR0913 - one for each option
     if "Pod" not in inventory.kinds:
         print_to_stderr(["warning: the input contains no Pod: rules about pods find nothing"])
     with after_delay("checking ..."):
-        found = list(run(RULES, _state(inventory, features)))
-    code = print_findings(found, RULES, inventory, name="dra audit", output=output, fail_on=fail_on)
+        state = _state(inventory, features)
+        found = list(run(RULES, state))
+    code = print_findings(
+        found,
+        RULES,
+        inventory,
+        name="dra audit",
+        output=output,
+        fail_on=fail_on,
+        devices=lambda: (MAP, device_map(state.pools, claim_statuses(state.claims.values(), state.pods))),
+    )
     sys.exit(BAD_INPUT if inventory.errors else code)
 
 

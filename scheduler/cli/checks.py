@@ -1,17 +1,20 @@
 """What `dra audit` and `dra lint` share: their output, and when they fail."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
 import orjson
 
 from scheduler.checks.contract import Check, CheckFinding, FindingLevel
+from scheduler.cli.claims import PAGE
 from scheduler.cli.ending import print_to_stderr
 from scheduler.input.inventory import Inventory
+from scheduler.output.check_page import check_page
 from scheduler.output.check_results import junit, list_of, sarif, table
+from scheduler.output.data_page import MapColumns, PageTable
 
-FORMATS = ("table", "json", "sarif", "junit")
+FORMATS = ("table", "json", "sarif", "junit", PAGE)
 NEVER = "never"
 
 output_option = click.option(
@@ -41,13 +44,18 @@ def print_findings(  # noqa: PLR0913 - one for each thing that is printed
     name: str,
     output: str,
     fail_on: str,
+    devices: Callable[[], tuple[MapColumns, PageTable]],
 ) -> int:
-    """Print the findings. The exit code, if the input could be read. name: of the command."""
+    """Print the findings. The exit code, if the input could be read. name: of the command. devices: of a page."""
     found = sorted(found, key=lambda one: _WORST_FIRST.index(one.rule.level))
-    click.echo(_text(found, rules, inventory, name, output), nl=output != "table" or bool(found))
     numbers = {level: sum(one.rule.level is level for one in found) for level in _WORST_FIRST}
     counted = ", ".join(f"{number} {level}{'' if number == 1 else 's'}" for level, number in numbers.items())
-    print_to_stderr([f"{len(rules)} rules: {counted}"])
+    counted = f"{len(rules)} rules: {counted}"
+    if output == PAGE:
+        click.echo(check_page(found, rules, inventory.places, (name, counted), devices()), nl=False)
+    else:
+        click.echo(_text(found, rules, inventory, name, output), nl=output != "table" or bool(found))
+    print_to_stderr([counted])
     return int(_fails(numbers, fail_on))
 
 

@@ -10,6 +10,7 @@ import orjson
 
 from allocator.gates import Features
 from allocator.model import Claim
+from scheduler.cli.claims import PAGE
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
 from scheduler.cli.inputs import (
     ClusterAccess,
@@ -30,11 +31,12 @@ from scheduler.decision import admin_access
 from scheduler.offline.placement import Look, Placement, order_of, unused_claims
 from scheduler.offline.pod_explanation import Explanation, explain
 from scheduler.output.explanation_json import list_of, object_of
+from scheduler.output.explanation_page import explanation_page, explanations_page
 from scheduler.output.explanation_text import text_of
 from scheduler.output.input_report import unchecked_namespaces
 from scheduler.plugins.profile import Profile
 
-FORMATS = ("table", "json")
+FORMATS = ("table", "json", PAGE)
 
 _KINDS: Mapping[str, str] = {
     **dict.fromkeys(("po", "pod", "pods"), "pod"),
@@ -53,6 +55,7 @@ Examples:
   dra explain ml/train-0 cluster.yaml --node gpu-07        explain why it does not fit on a node
   dra explain claim/ml/shared cluster.yaml -o json         explain a claim, as JSON
   dra explain --all cluster.yaml pending.yaml              explain everything that is pending, for CI
+  dra explain ml/train-0 cluster.yaml -o html > a.html     a page with a map of nodes and devices
 """
 
 
@@ -123,7 +126,7 @@ def command(  # noqa: PLR0913 - one for each option
     print_to_stderr(unchecked_namespaces(placement.unchecked, admin_access.LABEL))
     if explanation.answers and explanation.verdict == "Fits" and not in_order:
         print_to_stderr(_passed_by(given, subject))
-    click.echo(_rendered(explanation, output))
+    click.echo(_rendered(explanation, given, placement, output))
     sys.exit(BAD_INPUT if inventory.errors else int(explanation.verdict != "Fits"))
 
 
@@ -139,12 +142,15 @@ def _explain_all(given: Input, placement: Placement, output: str) -> bool:
             placement.take(look)
             progress.show(len(found), len(pods) + len(claims))
     print_to_stderr(unchecked_namespaces(placement.unchecked, admin_access.LABEL))
+    fitting = sum(one.verdict == "Fits" for one in found)
+    counted = f"{fitting} of {len(found)} fit{'' if found else ': nothing in the input waits for devices'}"
     if output == "json":
         click.echo(orjson.dumps(list_of(found), option=orjson.OPT_INDENT_2).decode())
+    elif output == PAGE:
+        click.echo(explanations_page(found, counted, *given.devices_of(placement)), nl=False)
     elif found:
         click.echo("\n\n".join(map(text_of, found)))
-    fitting = sum(one.verdict == "Fits" for one in found)
-    print_to_stderr([f"{fitting} of {len(found)} fit{'' if found else ': nothing in the input waits for devices'}"])
+    print_to_stderr([counted])
     return fitting == len(found)
 
 
@@ -198,7 +204,9 @@ def _passed_by(given: Input, subject: _Subject) -> Iterator[str]:
         yield f"explained on its own: {others} before it (--in-order places them first)"
 
 
-def _rendered(explanation: Explanation, output: str) -> str:
+def _rendered(explanation: Explanation, given: Input, placement: Placement, output: str) -> str:
+    if output == PAGE:
+        return explanation_page(explanation, *given.devices_of(placement)).rstrip("\n")
     if output == "json":
         return orjson.dumps(object_of(explanation), option=orjson.OPT_INDENT_2).decode()
     return text_of(explanation)

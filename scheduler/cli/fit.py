@@ -9,7 +9,7 @@ import click
 
 from allocator.gates import Features
 from allocator.model import Claim
-from scheduler.cli.claims import output_option, print_object
+from scheduler.cli.claims import PAGE, output_or_page_option, print_object
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
 from scheduler.cli.inputs import (
     Input,
@@ -32,6 +32,7 @@ from scheduler.offline.copies import Copy, copies_of_claim, copies_of_pod, fit
 from scheduler.offline.input_claims import identified
 from scheduler.offline.placement import Placement
 from scheduler.offline.priorities import Priorities
+from scheduler.output.fit_page import fit_page
 from scheduler.output.fit_report import fit_object, fit_table
 from scheduler.output.input_report import unchecked_namespaces
 from scheduler.plugins.profile import Profile
@@ -85,7 +86,7 @@ def _replicas(_context: click.Context, _option: click.Parameter, text: str) -> i
     callback=_replicas,
     help="Stop after so many copies.",
 )
-@output_option
+@output_or_page_option
 @overlay_option
 @profile_options
 @feature_options
@@ -115,10 +116,14 @@ def command(  # noqa: PLR0913 - one for each option
     given = Input.of(inventory, features)
     sought = _of_file(given, subject, features) if file else _named(given, subject)
     placement = given.placement(features, profiles=profiles)
+    before = given.devices_of(placement)[0] if output == PAGE else []
     with Progress(doing="fitting") as progress:
         found = fit(placement, sought.copies(placement), most, lambda number: progress.show(number, number))
     print_to_stderr(unchecked_namespaces(placement.unchecked, admin_access.LABEL))
-    if output == "table":
+    if output == PAGE:
+        after, claims = given.devices_of(placement)
+        click.echo(fit_page(sought.text, found, before, after, claims), nl=False)
+    elif output == "table":
         click.echo(fit_table(sought.text, found))
     else:
         print_object(fit_object(sought.text, found), output)

@@ -14,6 +14,7 @@ from allocator.gates import DEFAULT_RELEASE, RELEASES, Features, UnknownGate
 from allocator.model import Claim
 from allocator.policies import NAMES, UnknownPolicy, policy_of
 from allocator.policies.contract import FIRST_FIT
+from allocator.status.pool_status import PoolStatus, pool_statuses
 from scheduler.cli.ending import print_to_stderr, stop
 from scheduler.cli.progress import after_delay
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE, Pod
@@ -40,6 +41,7 @@ from scheduler.output.unknown_attributes import unknown_attributes
 from scheduler.plugins.profile import Profile
 from scheduler.simulation.changes import InvalidChange, changed, is_change
 from scheduler.state.extended_resources import ExtendedResources
+from scheduler.status.claim_status import ClaimStatus, claim_statuses
 
 Key = tuple[str, str]
 """Namespace and name."""
@@ -272,6 +274,11 @@ class Input:
     def pending(self) -> list[Pod]:
         """The pods that still need something."""
         return [pod for pod in self.pods if is_pending(pod, self.claims.objects, self.extended)]
+
+    def devices_of(self, placement: Placement) -> tuple[list[PoolStatus], list[ClaimStatus]]:
+        """Pools and claims as they are in the placement now."""
+        claims = claim_statuses(placement.claims.objects.values(), self.pods)
+        return list(pool_statuses(placement.cluster.fleet.current)), claims
 
     def placement(
         self,

@@ -17,12 +17,14 @@ from scheduler.cli.progress import after_delay
 from scheduler.input.inventory import Inventory
 from scheduler.offline.input_claims import Claims
 from scheduler.offline.snapshot_cluster import cluster_of
+from scheduler.output.check_page import CLASS_MAP, class_map
 
 _EPILOG = f"""{EXIT_CODES}
 \b
 Examples:
   dra lint cluster.yaml manifests/            manifests against the devices of a cluster
   dra lint must-gather/ -o sarif > dra.sarif  for code scanning
+  dra lint cluster.yaml -o html > lint.html   a page with a map of devices and their classes
   dra lint cluster.yaml job.yaml --fail-on warning
 """
 
@@ -48,14 +50,21 @@ def command(*, source: Source, overlays: tuple[str, ...], output: str, fail_on: 
             ["warning: the input contains no ResourceSlice: selectors are compiled, but run over no device"]
         )
     with after_delay("checking ..."):
-        found = list(run(RULES, _manifests(inventory, features)))
-    code = print_findings(found, RULES, inventory, name="dra lint", output=output, fail_on=fail_on)
+        manifests = _manifests(inventory, features)
+        found = list(run(RULES, manifests))
+    code = print_findings(
+        found,
+        RULES,
+        inventory,
+        name="dra lint",
+        output=output,
+        fail_on=fail_on,
+        devices=lambda: (CLASS_MAP, class_map(manifests.pools, manifests.memberships)),
+    )
     sys.exit(code)
 
 
 def _manifests(inventory: Inventory, features: Features) -> Manifests:
     unused = replace(inventory, claims={}, holders=[], pods=[])
     cluster = cluster_of(unused, Claims(unused), (), features)
-    pools = pool_statuses(cluster.fleet.current)
-    devices = [one.device for pool in pools for one in pool.devices]
-    return Manifests(inventory, features.environment, devices, cluster.fleet)
+    return Manifests(inventory, features.environment, list(pool_statuses(cluster.fleet.current)), cluster.fleet)

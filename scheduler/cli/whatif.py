@@ -2,13 +2,14 @@
 
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
 
 from allocator.gates import Features
-from scheduler.cli.claims import output_option, print_object
+from allocator.status.pool_status import PoolStatus
+from scheduler.cli.claims import PAGE, output_or_page_option, print_object
 from scheduler.cli.ending import BAD_INPUT, stop
 from scheduler.cli.inputs import (
     Input,
@@ -25,11 +26,13 @@ from scheduler.cli.inputs import (
 )
 from scheduler.cli.progress import Progress
 from scheduler.input.inventory import Inventory
-from scheduler.offline.placement import unused_claims
+from scheduler.offline.placement import Placement, unused_claims
 from scheduler.offline.placement_difference import DifferenceKind, Places, differences, places_of
+from scheduler.output.difference_page import difference_page
 from scheduler.output.difference_report import difference_object, difference_table
 from scheduler.plugins.profile import Profile
 from scheduler.simulation.changes import claims_without
+from scheduler.status.claim_status import ClaimStatus
 
 _EPILOG = """
 \b
@@ -63,7 +66,7 @@ Examples:
 )
 @policy_option
 @config_option
-@output_option
+@output_or_page_option
 @feature_options
 @keep_going_option
 def command(  # noqa: PLR0913 - one for each option
@@ -87,12 +90,16 @@ def command(  # noqa: PLR0913 - one for each option
     inventory, changed = inventories_of(source, changes, features, keep_going=keep_going)
     for name in released:
         changed = _released(changed, key_of(name))
-    before = _places(inventory, features, profiles_of(config, ""), "placing, before the change", warns=True)
-    after = _places(changed, features, profiles_of(config, policy), "placing, after the change")
+    first = _placed(inventory, features, profiles_of(config, ""), "placing, before the change", warns=True)
+    second = _placed(changed, features, profiles_of(config, policy), "placing, after the change")
+    before, after = first.places, second.places
     if not before and not after:
         stop("nothing is compared: the input contains no pod with claims and no claim that is pending")
     found = differences(before, after)
-    if output == "table":
+    if output == PAGE:
+        (pools, _), (pools_then, claims) = first.devices(), second.devices()
+        click.echo(difference_page((before, after), found, (pools, pools_then), claims), nl=False)
+    elif output == "table":
         click.echo(difference_table(before, after, found))
     else:
         print_object(difference_object(before, after, found), output)
@@ -100,10 +107,22 @@ def command(  # noqa: PLR0913 - one for each option
     sys.exit(BAD_INPUT if inventory.errors or changed.errors else int(lost))
 
 
-def _places(
+@dataclass(frozen=True, slots=True)
+class _OnePlacement:
+    """Where everything is, and the placement that says so."""
+
+    given: Input
+    placement: Placement
+    places: Places
+
+    def devices(self) -> tuple[list[PoolStatus], list[ClaimStatus]]:
+        return self.given.devices_of(self.placement)
+
+
+def _placed(
     inventory: Inventory, features: Features, profiles: Sequence[Profile], doing: str, *, warns: bool = False
-) -> Places:
-    """Where everything is. warns: of what is not looked at, once for both."""
+) -> _OnePlacement:
+    """Place everything. warns: of what is not looked at, once for both."""
     given = Input.of(inventory, features)
     if warns:
         given.warn_of(given.pods)
@@ -111,7 +130,7 @@ def _places(
     placement = given.placement(features, profiles=profiles)
     with Progress(doing=doing) as progress:
         results = placement.run(given.pending, unused_claims(given.claims, given.pods), progress.show)
-    return places_of(running, placement.claims, results)
+    return _OnePlacement(given, placement, places_of(running, placement.claims, results))
 
 
 def _released(inventory: Inventory, key: Key) -> Inventory:

@@ -18,6 +18,7 @@ from scheduler.extender.bind import Binds, is_tried
 from scheduler.extender.configuration import ROLLBACK_S, ExtenderConfiguration, Mode
 from scheduler.extender.metrics import ExtenderMetrics, ExtenderReading
 from scheduler.extender.poke import Poke
+from scheduler.extender.sampling import Sampling
 from scheduler.extender.verbs import Verbs, is_ours
 from scheduler.plugins.profile import Profile
 from scheduler.runtime import health, running, server
@@ -99,7 +100,10 @@ class Extender:
             waits_for_devices=False,
         )
         binds = self._binds() if self._is_authoritative else None
-        self._verbs = Verbs(self._core.cluster, configuration.scheduler_names, self._unready, binds, self._poke)
+        sampling = Sampling(configuration.percentage_of_nodes_to_score)
+        self._verbs = Verbs(
+            self._core.cluster, configuration.scheduler_names, self._unready, binds, self._poke, sampling=sampling
+        )
 
     def _binds(self) -> Binds:
         return Binds(

@@ -11,10 +11,11 @@ from scheduler.decision.cluster import Cluster
 from scheduler.decision.decision_time_limit import TooLong
 from scheduler.extender import wire
 from scheduler.extender.bind import Binds
-from scheduler.extender.filter import Filtered, Undecided, filter_nodes
+from scheduler.extender.filter import EVERY_NODE, Filtered, Undecided, filter_nodes
 from scheduler.extender.poke import Poke
 from scheduler.extender.preempt import kept_nodes
 from scheduler.extender.prioritize import prioritize
+from scheduler.extender.sampling import Sampling
 from scheduler.runtime.server import Malformed
 
 
@@ -28,22 +29,25 @@ class Verbs:
 
     schedulers: the profiles whose pods it allocates for; those of all others pass. unready: why there is no answer yet,
     empty where there is. binds: None where kube-scheduler allocates itself and only asks for advice. poke:
-    learns who is refused.
+    learns who is refused. sampling: how many nodes pass.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what it works with, and how
         self,
         cluster: Cluster,
         schedulers: Collection[str],
         unready: Callable[[], str],
         binds: Binds | None,
         poke: Poke,
+        *,
+        sampling: Sampling = EVERY_NODE,
     ) -> None:
         self._cluster = cluster
         self._schedulers = frozenset(schedulers)
         self._unready = unready
         self._binds = binds
         self._poke = poke
+        self._sampling = sampling
 
     def filter(self, body: bytes) -> bytes:
         """An ExtenderFilterResult for ExtenderArgs."""
@@ -90,7 +94,7 @@ class Verbs:
         if self._binds is not None and self._binds.is_under_way(pod.uid):
             raise Undecided(f"pod {pod} is being bound")
         with self._cluster.time_limit.limited():
-            found = filter_nodes(self._cluster, pod, names)
+            found = filter_nodes(self._cluster, pod, names, self._sampling)
         self._note(pod, names, found)
         return found
 

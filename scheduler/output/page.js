@@ -205,7 +205,7 @@ function filterInput(id, use) {
 /* -- the map */
 
 class NodeMap {
-  /* data: {table, name, node, state, holders, changed, states: [{name, letter, colour, text}]}: columns of the table. */
+  /* data: {table, name, node, state, holders, marks, markText, groups, states: [{name, letter, colour, text}]}: columns. */
   constructor(data, table, place) {
     this.data = data;
     this.table = table;
@@ -226,7 +226,7 @@ class NodeMap {
     this.input = filterInput("filter-map", (text) => this.table.filter(text));
     this.count = make("output", { for: "filter-map" });
     this.colours = make("select", { id: "colours" });
-    for (const [value, text] of [["state", "State"], ["namespace", "Namespace"], ["claim", "Claim"]]) {
+    for (const [value, text] of [["state", "State"], ...this.data.groups]) {
       this.colours.append(make("option", { value }, text));
     }
     this.colours.addEventListener("change", () => this.colourBy(this.colours.value));
@@ -297,10 +297,7 @@ class NodeMap {
 
   looks(row) {
     const holder = this.by === "state" ? "" : this.holder(row);
-    if (holder) {
-      const name = this.by === "claim" ? holder.slice(holder.indexOf("/") + 1) : holder;
-      return { letter: [...name][0].toUpperCase(), colour: this.colourOf.get(holder) };
-    }
+    if (holder) return this.looksOf(holder);
     return this.states.get(row[this.data.state]) || { letter: "?", colour: COLOURS - 1 };
   }
 
@@ -318,11 +315,14 @@ class NodeMap {
     const rest = this.ranking.length - COLOURS;
     const items = entries.map(([looks, text]) => make("li", {}, this.cell(looks), text));
     if (rest > 0) items.push(make("li", {}, `and ${rest} more, in the same colours`));
+    if (this.data.marks !== null) {
+      items.push(make("li", {}, make("span", { class: "cell free marked" }), `border: ${this.data.markText}`));
+    }
     this.legend.replaceChildren(...items);
   }
 
   looksOf(holder) {
-    const name = this.by === "claim" ? holder.slice(holder.indexOf("/") + 1) : holder;
+    const name = holder.slice(holder.indexOf("/") + 1); // of a claim, without its namespace
     return { letter: [...name][0].toUpperCase(), colour: this.colourOf.get(holder) };
   }
 
@@ -401,7 +401,7 @@ class NodeMap {
     const cell = this.cell(this.looks(row));
     cell.title = [row[this.data.name], row[this.data.state], row[this.data.holders]].join(", ");
     if (!this.table.has(row)) cell.classList.add("dim");
-    if (this.data.changed !== null && row[this.data.changed] !== "-") cell.classList.add("changed");
+    if (this.data.marks !== null && row[this.data.marks] !== "-") cell.classList.add("marked");
     return cell;
   }
 

@@ -1,6 +1,6 @@
 """The devices of a cluster and who holds them, as tables and as JSON (docs/status.md describes each field)."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from allocator.status.largest_claim import LargestClaim
@@ -124,8 +124,13 @@ def _amount_text(amount: Amount) -> str:
 
 def device_table(report: StatusReport) -> ColumnTable:
     """A line for each device, with its holders and what is left of it."""
-    users = {str(one.claim): one.users for one in report.claims}
-    rows = [_device_row(device, users) for pool in report.pools for device in pool.devices]
+    return device_columns(report.pools, report.claims)
+
+
+def device_columns(pools: Iterable[PoolStatus], claims: Iterable[ClaimStatus]) -> ColumnTable:
+    """A line for each device of the pools, in their order."""
+    users = {str(one.claim): one.users for one in claims}
+    rows = [_device_row(device, users) for pool in pools for device in pool.devices]
     return ColumnTable(["DEVICE", "NODE", "STATE", "CLAIMS", "USED BY", "CAPACITY LEFT"], rows)
 
 
