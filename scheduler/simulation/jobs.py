@@ -104,7 +104,9 @@ def inflated(jobs: Sequence[Job], target: float, amount: Amount, seed: int) -> l
     if not sum(amounts):
         raise InvalidWorkload("no pod of the workload asks for a device of the fleet: it cannot be inflated")
     if target * len(jobs) / sum(amounts) > MOST_JOBS:
-        raise InvalidWorkload(f"--inflate: this takes {target * len(jobs) / sum(amounts):.2g} pods, more than {MOST_JOBS:,}")
+        raise InvalidWorkload(
+            f"--inflate: this takes {target * len(jobs) / sum(amounts):.2g} pods, more than {MOST_JOBS:,}"
+        )
     rows: list[int] = []
     total = 0.0
     while total < target:

@@ -53,7 +53,7 @@ def test_arrivals_come_in_the_order_of_the_seed_each_with_a_name(tmp_path: Path)
         ({"pods": PODS.replace("1,460", "1,1460")}, "w.csv, line 2: gpu_milli: 1460 is not between 1 and 1000"),
         ({"pods": PODS.replace("1,460", "1,0")}, "w.csv, line 2: gpu_milli: 0 is not between 1 and 1000"),
         ({"pods": PODS.replace("500,5", "-5,5")}, "w.csv, line 3: cpu_milli: '-5' is not a whole number"),
-        ({"order": ORDER.replace("[1, 0, 0]", "[1, 2]")}, "w.jsonl, line 1: pods[0]: 2 is not a row, of 2 from 0"),
+        ({"order": ORDER.replace("[1, 0, 0]", "[1, 2]")}, "w.jsonl, line 1: pods[1]: 2 is not a row, of 2 from 0"),
         ({"order": ORDER.replace("[1, 0]}", '["x"]}')}, 'w.jsonl, line 1: nodes[0]: "x" is not a row, of 2'),
         ({"order": "{"}, "w.jsonl, line 1: is not JSON: "),
     ],
