@@ -16,8 +16,8 @@ from allocator.gates import CONSUMABLE_CAPACITY, RELEASES, Features
 from allocator.outcome import PolicyFailed
 from scheduler.cli.ending import print_to_stderr
 from scheduler.cli.input_digests import digests_of, policy_digest
-from scheduler.cli.inputs import Input, Source, inventory_of, profiles_of
-from scheduler.input.documents import STDIN
+from scheduler.cli.inputs import Input, inventory_of, profiles_of
+from scheduler.input.documents import STDIN, read
 from scheduler.input.inventory import Inventory
 from scheduler.offline.priorities import Priorities
 from scheduler.plugins.profile import Profile
@@ -306,7 +306,7 @@ def _read(plan: Plan, files: tuple[str, ...]) -> Inventory:
     """The input with these objects in place of others."""
     if plan.stdin:
         sys.stdin = io.TextIOWrapper(io.BytesIO(plan.stdin))
-    return inventory_of(Source(plan.paths), (*plan.overlays, *files), plan.features, keep_going=plan.keep_going)
+    return inventory_of(read(plan.paths), (*plan.overlays, *files), plan.features, keep_going=plan.keep_going)
 
 
 def _changed(inventory: Inventory, texts: Sequence[str], nodes_scale: float) -> Inventory:

@@ -16,7 +16,8 @@ from allocator.policies import NAMES, UnknownPolicy, policy_of
 from allocator.policies.contract import FIRST_FIT
 from scheduler.cli.dask_cluster import on_cluster
 from scheduler.cli.ending import print_to_stderr, stop
-from scheduler.cli.inputs import POLICY, feature_options, keep_going_option, overlay_option, paths_argument
+from scheduler.cli.feature_options import feature_options
+from scheduler.cli.inputs import POLICY, keep_going_option, overlay_option, paths_argument
 from scheduler.cli.progress import Progress
 from scheduler.cli.run_folder import RunFolder, opened
 from scheduler.cli.scenario_runs import Runner, on_this_machine, run_all
