@@ -1,8 +1,9 @@
 """Changes of a fleet, one line each: for what-ifs before a run, and for events during it.
 
 `drain:NODE`, `cordon:NODE`, `uncordon:NODE`, `taint:NODE:KEY[=VALUE]:EFFECT`, `untaint:NODE:KEY`, `fail:NODE`,
-`recover:NODE`, `add:NODE:COUNT` (copies of the node with its own slices), `remove:node/NODE` and
-`remove:resourceslice/NAME`. NODE can be a pattern such as `rack-1-*`, except for `add`.
+`recover:NODE`, `add:NODE:COUNT` (copies of the node with its own slices), `remove:node/NODE`,
+`remove:resourceslice/NAME` and `remove:devicetaintrule/NAME`. NODE can be a pattern such as `rack-1-*`, except for
+`add`.
 """
 
 import re
@@ -10,11 +11,21 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
+from allocator.api import TaintRule
 from allocator.did_you_mean import did_you_mean
 from allocator.model import Node, Slice, Taint
 from scheduler.core_v1.pod import Pod
 from scheduler.input.inventory import TAINT_EFFECTS, InputClaim, Inventory
-from scheduler.simulation.events import Event, NodeAppears, NodeDrains, NodeGoes, SliceAppears, SliceGoes
+from scheduler.simulation.events import (
+    Event,
+    NodeAppears,
+    NodeDrains,
+    NodeGoes,
+    RuleAppears,
+    RuleGoes,
+    SliceAppears,
+    SliceGoes,
+)
 from scheduler.simulation.jobs import unscheduled
 
 _HOSTNAME = "kubernetes.io/hostname"
@@ -22,7 +33,7 @@ _UNREACHABLE = "node.kubernetes.io/unreachable"
 _MOST_COPIES = 1_000_000
 _TAINT = re.compile(r"(?P<key>[^=:]+)(=(?P<value>[^:]*))?:(?P<effect>[^:]+)")
 
-FleetEvent = NodeAppears | NodeGoes | NodeDrains | SliceAppears | SliceGoes
+FleetEvent = NodeAppears | NodeGoes | NodeDrains | SliceAppears | SliceGoes | RuleGoes
 
 
 class InvalidChange(ValueError):
@@ -35,12 +46,17 @@ class ChangingFleet:
 
     nodes: dict[str, Node]
     slices: dict[str, Slice]
+    rules: dict[str, TaintRule]
     _own: dict[str, list[Slice]] | None = None
 
     @staticmethod
     def of(inventory: Inventory) -> "ChangingFleet":
         """Those of the inventory."""
-        return ChangingFleet({one.name: one for one in inventory.nodes}, {one.name: one for one in inventory.slices})
+        return ChangingFleet(
+            {one.name: one for one in inventory.nodes},
+            {one.name: one for one in inventory.slices},
+            {one.name: one for one in inventory.taint_rules},
+        )
 
     def change(self, text: str) -> list[FleetEvent]:
         """Make a change, and return the events that follow from it. Raises InvalidChange."""
@@ -66,6 +82,10 @@ class ChangingFleet:
                     self.slices[found.name] = found
                 case SliceGoes(name):
                     del self.slices[name]
+                case RuleAppears(rule):
+                    self.rules[rule.name] = rule
+                case RuleGoes(name):
+                    del self.rules[name]
 
     def own_slices(self, node: str) -> Sequence[Slice]:
         """The slices that this node alone reaches, as a whole. Cost: O(slices), once between changes."""
@@ -192,8 +212,12 @@ def _remove(fleet: ChangingFleet, rest: str) -> Iterator[FleetEvent]:
             if name not in fleet.slices:
                 raise InvalidChange(f"resourceslice {name!r} is not there{did_you_mean(name, fleet.slices)}")
             return iter([SliceGoes(name)])
+        case "devicetaintrule" | "devicetaintrules":
+            if name not in fleet.rules:
+                raise InvalidChange(f"devicetaintrule {name!r} is not there{did_you_mean(name, fleet.rules)}")
+            return iter([RuleGoes(name)])
         case _:
-            raise InvalidChange(f"{rest!r} is neither node/NAME nor resourceslice/NAME")
+            raise InvalidChange(f"{rest!r} is neither node/NAME nor resourceslice/NAME nor devicetaintrule/NAME")
 
 
 def removed(fleet: ChangingFleet, node: Node) -> Iterator[FleetEvent]:
@@ -249,7 +273,12 @@ def changed(inventory: Inventory, texts: Sequence[str], scale: float = 1.0) -> I
     kept = [unscheduled(pod) if id(pod) in evicted else pod for pod in inventory.pods if id(pod) not in dead]
     claims = claims_without(inventory, [pod for pod in pods if id(pod) in evicted | dead])
     return replace(
-        inventory, nodes=list(fleet.nodes.values()), slices=list(fleet.slices.values()), pods=kept, claims=claims
+        inventory,
+        nodes=list(fleet.nodes.values()),
+        slices=list(fleet.slices.values()),
+        taint_rules=list(fleet.rules.values()),
+        pods=kept,
+        claims=claims,
     )
 
 

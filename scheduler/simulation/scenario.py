@@ -133,7 +133,7 @@ def run(
         metrics.decided(found)
         if str(found.pod) in settings.explained:
             explained.append(_explained(found))
-        if found.attempt == 1:
+        if found.attempt == 1 and arrived < len(jobs):  # evicted pods of the start are no arrivals
             arrived += 1
             progress(arrived, len(jobs))
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from allocator.api.findings import shown
 from allocator.api.names import long_name
 from allocator.did_you_mean import did_you_mean
-from allocator.gates import Features
+from allocator.gates import DEVICE_TAINT_RULES, Features
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE, Pod
 from scheduler.input.documents import Place, RawObject
 from scheduler.input.identity import uid_of
@@ -168,6 +168,9 @@ class _TraceReader:
             case Inventory(classes=[device_class]):
                 event = ClassAppears(device_class)
             case Inventory(taint_rules=[rule]):
+                if not self._features.has(DEVICE_TAINT_RULES):
+                    problem = f"DeviceTaintRule {rule.name} needs the feature gate {DEVICE_TAINT_RULES}"
+                    raise line.error("apply", problem)
                 event = RuleAppears(rule)
             case _:
                 raise line.error("apply", f"{', '.join(sorted(found.kinds)) or 'nothing'} is not {_APPLIED}")
