@@ -169,7 +169,14 @@ def test_a_driver_that_publishes_late_and_a_node_that_joins_late_get_the_pods_th
         {"time": 40, "apply": a_node("n2")},
     )
     objects = [one for one in a_cluster("n1") if one["kind"] != "ResourceSlice"]
-    assert attempts(happening(tmp_path, objects, *lines)) == ["0 a -", "1 b -", "20 a n1", "20 b -", "30 b -", "40 b n2"]
+    assert attempts(happening(tmp_path, objects, *lines)) == [
+        "0 a -",
+        "1 b -",
+        "20 a n1",
+        "20 b -",
+        "30 b -",
+        "40 b n2",
+    ]
 
 
 def test_a_slice_that_goes_leaves_pods_their_devices_and_a_node_that_goes_does_not(tmp_path: Path) -> None:
