@@ -31,6 +31,7 @@ from scheduler.client.errors import CallFailed
 from scheduler.decision.cluster import Cluster
 from scheduler.guard import review
 from scheduler.guard.answers import Answers
+from scheduler.guard.claims import holder_of
 from scheduler.guard.configuration import GuardConfiguration
 from scheduler.guard.ledger import Ledger
 from scheduler.guard.metrics import GuardMetrics, GuardReading
@@ -117,7 +118,7 @@ class Guard:
         self._answers = Answers(
             self._ledger, self._metrics, self._election.is_leading, self._time.monotonic, self._lasts_s
         )
-        claims = Watcher(site.connection, served.claims, kinds.claim_of, random.random, held=held_by_claim)
+        claims = Watcher(site.connection, served.claims, holder_of, random.random, held=held_by_claim)
         slices = Watcher(site.connection, served.slices, kinds.slice_of, random.random)
         self._claims, self._slices = Reflector(claims, time.monotonic), Reflector(slices, time.monotonic)
         self._reflectors: tuple[Reflector[Any], ...] = (self._claims, self._slices)  # Any: of whatever kind
