@@ -8,19 +8,14 @@ from itertools import chain
 import click
 import orjson
 
-from allocator.gates import Features
 from allocator.model import Claim
+from scheduler.cli.claims import PAGE
+from scheduler.cli.cluster_source import ClusterSource, Key, ShownObjects, cluster_options
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
 from scheduler.cli.inputs import (
-    ClusterAccess,
     Input,
-    Key,
-    Source,
-    cluster_options,
-    feature_options,
     inventory_of,
     keep_going_option,
-    key_of,
     overlay_option,
     profile_options,
 )
@@ -30,11 +25,12 @@ from scheduler.decision import admin_access
 from scheduler.offline.placement import Look, Placement, order_of, unused_claims
 from scheduler.offline.pod_explanation import Explanation, explain
 from scheduler.output.explanation_json import list_of, object_of
+from scheduler.output.explanation_page import explanation_page, explanations_page
 from scheduler.output.explanation_text import text_of
 from scheduler.output.input_report import unchecked_namespaces
 from scheduler.plugins.profile import Profile
 
-FORMATS = ("table", "json")
+FORMATS = ("table", "json", PAGE)
 
 _KINDS: Mapping[str, str] = {
     **dict.fromkeys(("po", "pod", "pods"), "pod"),
@@ -53,6 +49,7 @@ Examples:
   dra explain ml/train-0 cluster.yaml --node gpu-07        explain why it does not fit on a node
   dra explain claim/ml/shared cluster.yaml -o json         explain a claim, as JSON
   dra explain --all cluster.yaml pending.yaml              explain everything that is pending, for CI
+  dra explain ml/train-0 cluster.yaml -o html > a.html     a page with a map of nodes and devices
 """
 
 
@@ -73,17 +70,15 @@ class _Subject:
 @cluster_options
 @overlay_option
 @profile_options
-@feature_options
 @keep_going_option
 def command(  # noqa: PLR0913 - one for each option
     *,
     arguments: tuple[str, ...],
-    cluster: ClusterAccess,
+    source: ClusterSource,
     overlays: tuple[str, ...],
     node: str,
     output: str,
     profiles: Sequence[Profile],
-    features: Features,
     in_order: bool,
     is_all: bool,
     keep_going: bool,
@@ -104,14 +99,16 @@ def command(  # noqa: PLR0913 - one for each option
         )
     if not is_all and not arguments:
         raise click.UsageError("Missing argument 'POD|CLAIM': name one, or use --all.")
-    name, paths = ("", arguments) if is_all else (arguments[0], arguments[1:])
-    inventory = inventory_of(Source(paths, cluster), overlays, features, keep_going=keep_going)
-    given = Input.of(inventory, features)
-    placement = given.placement(features, profiles=profiles)
+    if source.shown.selector and not is_all:
+        raise click.UsageError("-l selects which of --all are explained: without --all, one pod or claim is named.")
+    name, source = ("", source.at(arguments)) if is_all else (arguments[0], source.at(arguments[1:]))
+    inventory = inventory_of(source.objects(), overlays, source.features, keep_going=keep_going)
+    given = Input.of(inventory, source.features)
+    placement = given.placement(source.features, profiles=profiles)
     if is_all:
-        fits = _explain_all(given, placement, output)
+        fits = _explain_all(given, placement, source.shown, output)
         sys.exit(BAD_INPUT if inventory.errors else int(not fits or bool(inventory.unseen)))
-    subject = _subject(given, name)
+    subject = _subject(given, name, source.shown)
     if node:
         given.require_node(node)
     if subject.pod:
@@ -123,40 +120,45 @@ def command(  # noqa: PLR0913 - one for each option
     print_to_stderr(unchecked_namespaces(placement.unchecked, admin_access.LABEL))
     if explanation.answers and explanation.verdict == "Fits" and not in_order:
         print_to_stderr(_passed_by(given, subject))
-    click.echo(_rendered(explanation, output))
+    click.echo(_rendered(explanation, given, placement, output))
     sys.exit(BAD_INPUT if inventory.errors else int(explanation.verdict != "Fits"))
 
 
-def _explain_all(given: Input, placement: Placement, output: str) -> bool:
+def _explain_all(given: Input, placement: Placement, shown: ShownObjects, output: str) -> bool:
     """Explain each pod and claim that waits on what those before it leave; whether all of them fit."""
     given.warn_of(given.pods)
     pods = sorted(given.pending, key=order_of)
     claims = sorted(unused_claims(given.claims, given.pods), key=lambda claim: (claim.namespace, claim.name))
     found: list[Explanation] = []
     with Progress() as progress:
-        for look in chain(map(placement.look, pods), map(placement.look_at_claim, claims)):
-            found.append(explain(placement, look))
+        looks = chain(map(placement.look, pods), map(placement.look_at_claim, claims))
+        for number, look in enumerate(looks, start=1):
+            if given.is_shown(look, shown):
+                found.append(explain(placement, look))
             placement.take(look)
-            progress.show(len(found), len(pods) + len(claims))
+            progress.show(number, len(pods) + len(claims))
     print_to_stderr(unchecked_namespaces(placement.unchecked, admin_access.LABEL))
+    fitting = sum(one.verdict == "Fits" for one in found)
+    counted = f"{fitting} of {len(found)} fit{'' if found else f': nothing {shown} waits for devices'}"
     if output == "json":
         click.echo(orjson.dumps(list_of(found), option=orjson.OPT_INDENT_2).decode())
+    elif output == PAGE:
+        click.echo(explanations_page(found, counted, *given.devices_of(placement)), nl=False)
     elif found:
         click.echo("\n\n".join(map(text_of, found)))
-    fitting = sum(one.verdict == "Fits" for one in found)
-    print_to_stderr([f"{fitting} of {len(found)} fit{'' if found else ': nothing in the input waits for devices'}"])
+    print_to_stderr([counted])
     return fitting == len(found)
 
 
-def _subject(given: Input, name: str) -> _Subject:
-    kind, key = _parsed(name)
+def _subject(given: Input, name: str, shown: ShownObjects) -> _Subject:
+    kind, key = _parsed(name, shown)
     if kind == "pod":
         return _Subject(given.pod(key), None)
     users, _ = given.users(key)
     return _Subject(min(users, key=order_of), None) if users else _Subject(None, key)
 
 
-def _parsed(name: str) -> tuple[str, Key]:
+def _parsed(name: str, shown: ShownObjects) -> tuple[str, Key]:
     """Kind, and namespace and name."""
     first, slash, rest = name.partition("/")
     if not slash or first not in _KINDS:
@@ -165,7 +167,7 @@ def _parsed(name: str) -> tuple[str, Key]:
             stop(f"{name}: {first} is not pod or claim, the kinds that can be explained")
     else:
         kind = _KINDS[first]
-    return kind, key_of(rest)
+    return kind, shown.key_of(rest)
 
 
 def _look(placement: Placement, subject: _Subject) -> Look:
@@ -198,7 +200,9 @@ def _passed_by(given: Input, subject: _Subject) -> Iterator[str]:
         yield f"explained on its own: {others} before it (--in-order places them first)"
 
 
-def _rendered(explanation: Explanation, output: str) -> str:
+def _rendered(explanation: Explanation, given: Input, placement: Placement, output: str) -> str:
+    if output == PAGE:
+        return explanation_page(explanation, *given.devices_of(placement)).rstrip("\n")
     if output == "json":
         return orjson.dumps(object_of(explanation), option=orjson.OPT_INDENT_2).decode()
     return text_of(explanation)

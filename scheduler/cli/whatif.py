@@ -1,35 +1,31 @@
 """`dra whatif`: what a change of the cluster, or another policy, does to the placement of everything in the input."""
 
 import sys
-from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
 
-from allocator.gates import Features
-from scheduler.cli.claims import output_option, print_object
-from scheduler.cli.ending import BAD_INPUT, stop
+from allocator.status.pool_status import PoolStatus
+from scheduler.cli.claims import PAGE, output_or_page_option, print_object
+from scheduler.cli.cluster_source import ClusterSource, Key, ShownObjects, source_options
+from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
 from scheduler.cli.inputs import (
     Input,
-    Key,
-    Source,
     config_option,
-    feature_options,
     inventories_of,
     keep_going_option,
-    key_of,
     policy_option,
     profiles_of,
-    source_options,
 )
 from scheduler.cli.progress import Progress
 from scheduler.input.inventory import Inventory
-from scheduler.offline.placement import unused_claims
+from scheduler.offline.placement import Placement, unused_claims
 from scheduler.offline.placement_difference import DifferenceKind, Places, differences, places_of
+from scheduler.output.difference_page import difference_page
 from scheduler.output.difference_report import difference_object, difference_table
-from scheduler.plugins.profile import Profile
 from scheduler.simulation.changes import claims_without
+from scheduler.status.claim_status import ClaimStatus
 
 _EPILOG = """
 \b
@@ -63,18 +59,16 @@ Examples:
 )
 @policy_option
 @config_option
-@output_option
-@feature_options
+@output_or_page_option
 @keep_going_option
 def command(  # noqa: PLR0913 - one for each option
     *,
-    source: Source,
+    source: ClusterSource,
     changes: tuple[str, ...],
     released: tuple[str, ...],
     policy: str,
     config: Path | None,
     output: str,
-    features: Features,
     keep_going: bool,
 ) -> None:
     """Compare two placements of the input: as it is, and with the changes.
@@ -84,15 +78,26 @@ def command(  # noqa: PLR0913 - one for each option
     """
     if not (changes or released or policy):
         raise click.UsageError("Nothing is changed: use --overlay, --release or --policy.")
-    inventory, changed = inventories_of(source, changes, features, keep_going=keep_going)
+    features, shown = source.features, source.shown
+    inventory, changed = inventories_of(source.objects(), changes, features, keep_going=keep_going)
     for name in released:
-        changed = _released(changed, key_of(name))
-    before = _places(inventory, features, profiles_of(config, ""), "placing, before the change", warns=True)
-    after = _places(changed, features, profiles_of(config, policy), "placing, after the change")
+        changed = _released(changed, shown.key_of(name))
+    profiles = profiles_of(config, ""), profiles_of(config, policy)
+    given = Input.of(inventory, features)
+    reported = (*given.warnings, *given.unchecked(given.pods))
+    given.warn_of(given.pods)
+    then = Input.of(changed, features, reported)
+    print_to_stderr(line for line in then.unchecked(then.pods) if line not in reported)
+    first = _placed(given, given.placement(features, profiles=profiles[0]), shown, "placing, before the change")
+    second = _placed(then, then.placement(features, profiles=profiles[1]), shown, "placing, after the change")
+    before, after = first.places, second.places
     if not before and not after:
-        stop("nothing is compared: the input contains no pod with claims and no claim that is pending")
+        stop(f"nothing is compared: there is no pod with claims {shown} and no pending claim")
     found = differences(before, after)
-    if output == "table":
+    if output == PAGE:
+        (pools, _), (pools_then, claims) = first.devices(), second.devices()
+        click.echo(difference_page((before, after), found, (pools, pools_then), claims), nl=False)
+    elif output == "table":
         click.echo(difference_table(before, after, found))
     else:
         print_object(difference_object(before, after, found), output)
@@ -100,18 +105,26 @@ def command(  # noqa: PLR0913 - one for each option
     sys.exit(BAD_INPUT if inventory.errors or changed.errors else int(lost))
 
 
-def _places(
-    inventory: Inventory, features: Features, profiles: Sequence[Profile], doing: str, *, warns: bool = False
-) -> Places:
-    """Where everything is. warns: of what is not looked at, once for both."""
-    given = Input.of(inventory, features)
-    if warns:
-        given.warn_of(given.pods)
+@dataclass(frozen=True, slots=True)
+class _OnePlacement:
+    """Where everything that is shown is, and the placement that says so."""
+
+    given: Input
+    placement: Placement
+    places: Places
+
+    def devices(self) -> tuple[list[PoolStatus], list[ClaimStatus]]:
+        return self.given.devices_of(self.placement)
+
+
+def _placed(given: Input, placement: Placement, shown: ShownObjects, doing: str) -> _OnePlacement:
+    """Place everything."""
     running = [pod for pod in given.pods if pod.node_name]
-    placement = given.placement(features, profiles=profiles)
     with Progress(doing=doing) as progress:
         results = placement.run(given.pending, unused_claims(given.claims, given.pods), progress.show)
-    return places_of(running, placement.claims, results)
+    pods = [pod for pod in running if shown.has(pod.namespace, pod.labels)]
+    results = [one for one in results if given.is_shown(one, shown)]
+    return _OnePlacement(given, placement, places_of(pods, placement.claims, results))
 
 
 def _released(inventory: Inventory, key: Key) -> Inventory:

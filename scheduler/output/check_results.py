@@ -25,18 +25,19 @@ AnyCheck = Check[Any]
 
 def table(found: Sequence[AnyFinding]) -> str:
     """A line for each finding, the whole of messages with several lines, and what to do about each rule's."""
-    rows = [[one.rule.level, str(one.observation.subject), _first_line(one), one.rule.name] for one in found]
+    rows = [[one.rule.level, str(one.observation.subject), first_line(one), one.rule.name] for one in found]
     rules = {one.rule.name: one.rule for one in found}
     advice = [f"{name}: {rule.summary} {rule.advice}" for name, rule in rules.items()]
-    whole = [_whole(one) for one in found if "\n" in one.observation.message]
-    return "\n".join([aligned(["LEVEL", "OBJECT", "FINDING", "RULE"], rows), "", *whole, *advice])
+    wholes = [whole(one) for one in found if "\n" in one.observation.message]
+    return "\n".join([aligned(["LEVEL", "OBJECT", "FINDING", "RULE"], rows), "", *wholes, *advice])
 
 
-def _first_line(one: AnyFinding) -> str:
+def first_line(one: AnyFinding) -> str:
+    """What was found, without the place in the source of a selector."""
     return one.observation.message.partition("\n")[0]
 
 
-def _whole(one: AnyFinding) -> str:
+def whole(one: AnyFinding) -> str:
     """With the place in the source of a selector, which stands below the first line."""
     lines = f"{one.observation.subject}: {one.observation.message}".split("\n")
     return "".join(f"{printable(line)}\n" for line in lines)
@@ -49,7 +50,7 @@ def list_of(found: Iterable[AnyFinding], places: Places) -> Json:
 
 def _object(one: AnyFinding, places: Places) -> Json:
     subject = one.observation.subject
-    place = _place(subject, places)
+    place = place_of(subject, places)
     return {
         "rule": one.rule.name,
         "level": str(one.rule.level),
@@ -62,8 +63,14 @@ def _object(one: AnyFinding, places: Places) -> Json:
     }
 
 
-def _place(subject: ObjectName, places: Places) -> Place | None:
-    return places.get((subject.kind, subject.namespace or DEFAULT_NAMESPACE, subject.name))
+def place_of(subject: ObjectName, places: Places) -> Place | None:
+    """Where the object stands in the input, if it does."""
+    return places.get(key_of_object(subject))
+
+
+def key_of_object(subject: ObjectName) -> tuple[str, str, str]:
+    """Kind, namespace and name, as an inventory knows the object."""
+    return subject.kind, subject.namespace or DEFAULT_NAMESPACE, subject.name
 
 
 def sarif(found: Sequence[AnyFinding], rules: Sequence[AnyCheck], places: Places) -> Json:
@@ -88,7 +95,7 @@ def sarif(found: Sequence[AnyFinding], rules: Sequence[AnyCheck], places: Places
 
 def _result(one: AnyFinding, number: int, places: Places) -> Json:
     subject = one.observation.subject
-    place = _place(subject, places)
+    place = place_of(subject, places)
     logical: Json = {"name": subject.name, "kind": "resource", "fullyQualifiedName": str(subject)}
     location: Json = {"logicalLocations": [logical]}
     if place is not None:

@@ -4,12 +4,12 @@ The page holds its data as JSON, and one script that draws it. It loads nothing,
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from xml.etree.ElementTree import Element
 
 from allocator.status.pool_status import DeviceState
 from scheduler.output.columns import ColumnTable
-from scheduler.output.markup import document, element, embedded
+from scheduler.output.markup import allowances, document, element, embedded, policy
 from scheduler.output.page_assets import SCRIPT, STYLE
 from scheduler.output.table import printable
 from scheduler.version import VERSION
@@ -48,14 +48,21 @@ DEVICE_STATES = (
 
 @dataclass(frozen=True, slots=True)
 class MapColumns:
-    """A map of the devices of a table: which columns say what. changed: marks devices where it is not `-`."""
+    """A map of the devices of a table: which columns say what.
+
+    marks: a column; devices where it is not `-` have a border, which mark_text explains.
+    groups: what devices can be coloured by besides their states, as (value, title); by all but `namespace`, the first
+    of the holders counts as it is written.
+    """
 
     table: str
     name: str
     node: str
     state: str
     holders: str
-    changed: str = ""
+    marks: str = ""
+    mark_text: str = ""
+    groups: Sequence[tuple[str, str]] = (("namespace", "Namespace"), ("claim", "Claim"))
     states: Sequence[StateLook] = DEVICE_STATES
 
 
@@ -63,14 +70,17 @@ class MapColumns:
 class DataPage:
     """A page. answer: sentences, the first of which is the answer; the others add to it.
 
-    sections: more of it, drawn without the script.
+    sections: more of it, before the map. details: after the tables. Both are there without the script.
+    events: of a page that follows a program, where its data comes from, relative to the page; else empty.
     """
 
     title: str
     answer: Sequence[str]
     tables: Sequence[PageTable]
     map: MapColumns | None = None
-    sections: Sequence[Element] = field(default_factory=tuple)
+    sections: Sequence[Element] = ()
+    details: Sequence[Element] = ()
+    events: str = ""
 
 
 def data_page(page: DataPage) -> str:
@@ -81,12 +91,19 @@ def data_page(page: DataPage) -> str:
         {},
         element("h1", {}, title),
         *_answer(page.answer),
+        *([element("p", {"class": "live", "id": "live", "role": "status"})] if page.events else []),
         *page.sections,
         element("noscript", {}, element("p", {}, "The map and the tables are drawn by a script, which is off.")),
         element("div", {"id": "drawn"}),
+        *page.details,
         element("footer", {}, element("p", {}, f"dra-scheduler {VERSION}")),
     )
-    return document(title, STYLE, main, embedded(_data(page)), script=SCRIPT)
+    return document(title, STYLE, main, embedded(_data(page)), script=SCRIPT, connects=bool(page.events))
+
+
+def live_policy(*more: str) -> str:
+    """The policy of a page that follows a program, for the header of HTTP. more: what only a header can say."""
+    return policy(*allowances(STYLE, SCRIPT, connects=True), *more)
 
 
 def _answer(sentences: Sequence[str]) -> list[Element]:
@@ -121,7 +138,12 @@ def _list_in(parent: Element) -> Element:
 
 
 def _data(page: DataPage) -> Json:
-    return {"map": _map(page.map, page.tables) if page.map else None, "tables": [_table(one) for one in page.tables]}
+    has_rows = page.map and any(one.name == page.map.table and one.table.rows for one in page.tables)
+    return {
+        "map": _map(page.map, page.tables) if page.map and (has_rows or page.events) else None,
+        "tables": [_table(one) for one in page.tables],
+        "events": page.events,
+    }
 
 
 def _table(one: PageTable) -> Json:
@@ -140,7 +162,9 @@ def _map(columns: MapColumns, tables: Sequence[PageTable]) -> Json:
         "node": header.index(columns.node),
         "state": header.index(columns.state),
         "holders": header.index(columns.holders),
-        "changed": header.index(columns.changed) if columns.changed else None,
+        "marks": header.index(columns.marks) if columns.marks else None,
+        "markText": columns.mark_text,
+        "groups": columns.groups,
         "states": [
             {"name": one.name, "letter": one.letter, "colour": one.colour, "text": one.text} for one in columns.states
         ],

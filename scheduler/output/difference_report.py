@@ -4,11 +4,13 @@ from collections import Counter
 from collections.abc import Sequence
 
 from scheduler.offline.placement_difference import DifferenceKind, PlaceDifference, PlaceOfPod, Places
-from scheduler.output.columns import aligned
+from scheduler.output.columns import ColumnTable
 from scheduler.output.status_report import API_VERSION
 from scheduler.output.table import reason_of
 
 KIND = "PlacementDifference"
+
+NOTHING_MOVES = "Nothing moves."
 
 _NUMBERS = frozenset({"BEFORE", "AFTER"})
 
@@ -17,20 +19,25 @@ Json = dict[str, object]
 
 def difference_table(before: Places, after: Places, found: Sequence[PlaceDifference]) -> str:
     """How many are placed, and a line for each pod whose place differs."""
-    counts = aligned(["", "BEFORE", "AFTER"], _counts(before, after), _NUMBERS)
-    if not found:
-        return f"{counts}\n\nNothing moves."
+    counts = counts_table(before, after)
+    return f"{counts}\n\n{moves_table(found) if found else NOTHING_MOVES}"
+
+
+def moves_table(found: Sequence[PlaceDifference]) -> ColumnTable:
+    """A line for each pod whose place differs."""
     rows = [[one.name, one.kind, _before_text(one.before), _text(one.after)] for one in found]
-    return f"{counts}\n\n{aligned(['POD OR CLAIM', 'WHAT', 'BEFORE', 'AFTER'], rows)}"
+    return ColumnTable(["POD OR CLAIM", "WHAT", "BEFORE", "AFTER"], rows)
 
 
-def _counts(before: Places, after: Places) -> list[list[str]]:
+def counts_table(before: Places, after: Places) -> ColumnTable:
+    """How many are placed, and how many devices they have."""
     both = (before, after)
-    return [
+    rows = [
         ["placed", *(str(sum(bool(one.node) for one in places.values())) for places in both)],
         ["not placed", *(str(sum(not one.node for one in places.values())) for places in both)],
         ["devices", *(str(sum(len(one.devices) for one in places.values())) for places in both)],
     ]
+    return ColumnTable(["", "BEFORE", "AFTER"], rows, _NUMBERS)
 
 
 def _before_text(place: PlaceOfPod | None) -> str:

@@ -1,16 +1,16 @@
 """The devices of a cluster and who holds them, as a page (docs/status.md, docs/ui.md)."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from allocator.status.pool_status import DeviceState
+from allocator.status.pool_status import DeviceState, PoolStatus
 from scheduler.output.claim_table import claim_cells
 from scheduler.output.columns import ColumnTable
-from scheduler.output.data_page import DataPage, MapColumns, PageTable, data_page
+from scheduler.output.data_page import DataPage, PageTable, data_page
+from scheduler.output.device_map import MAP, device_map
 from scheduler.output.status_report import (
     StatusReport,
     class_table,
-    device_table,
     driver_table,
     largest_claim_text,
     namespace_table,
@@ -18,9 +18,6 @@ from scheduler.output.status_report import (
     pool_table,
     problem_table,
 )
-
-DEVICES = "devices"
-MAP = MapColumns(DEVICES, name="DEVICE", node="NODE", state="STATE", holders="CLAIMS")
 
 _MOST = 5
 """Problems and classes that the answer names."""
@@ -31,14 +28,8 @@ def status_page(report: StatusReport) -> str:
     return data_page(DataPage("Devices", list(_answer(report)), list(_tables(report)), MAP))
 
 
-def device_map(report: StatusReport) -> PageTable:
-    """The table of the devices, which `MAP` shows."""
-    return PageTable(DEVICES, "Devices", device_table(report))
-
-
 def _answer(report: StatusReport) -> Iterator[str]:
-    states = Counter(device.state for pool in report.pools for device in pool.devices)
-    yield states_text(states)
+    yield states_text(states_of(report.pools))
     holding = {holder for pool in report.pools for device in pool.devices for holder in device.holders}
     yield f"{_counted(len(holding), 'claim')} hold{'s' if len(holding) == 1 else ''} devices."
     yield from _first([f"Pool {pool}: {problem}." for pool, problem in problem_table(report).rows])
@@ -47,8 +38,13 @@ def _answer(report: StatusReport) -> Iterator[str]:
     yield from _first(texts)
 
 
+def states_of(pools: Iterable[PoolStatus]) -> Counter[DeviceState]:
+    """How many devices are in each state."""
+    return Counter(device.state for pool in pools for device in pool.devices)
+
+
 def states_text(states: Counter[DeviceState]) -> str:
-    """How many devices are in each state, as a sentence."""
+    """The numbers as a sentence."""
     others = ", ".join(f"{states[one]:,} {one}" for one in DeviceState if one is not DeviceState.FREE and states[one])
     verb = "is" if states.total() == 1 else "are"
     free = f"{states[DeviceState.FREE]:,} of {_counted(states.total(), 'device')} {verb} free"
@@ -70,7 +66,7 @@ def _tables(report: StatusReport) -> Iterator[PageTable]:
     yield PageTable("classes", "Classes", class_table(report))
     if (problems := problem_table(report)).rows:
         yield PageTable("problems", "Pools with problems", problems)
-    yield device_map(report)
+    yield device_map(report.pools, report.claims)
     yield PageTable("nodes", "Nodes", node_table(report))
     yield PageTable("pools", "Pools", pool_table(report))
     yield PageTable("namespaces", "Namespaces", namespace_table(report))

@@ -1,6 +1,6 @@
 """The devices of a cluster and who holds them, as tables and as JSON (docs/status.md describes each field)."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from allocator.status.largest_claim import LargestClaim
@@ -52,11 +52,12 @@ def overview(report: StatusReport) -> str:
 
 def problem_table(report: StatusReport) -> ColumnTable:
     """A line for each problem of a pool."""
-    found = [[f"{one.id.driver}/{one.id.pool}", text] for one in report.pools for text in _problems(one)]
+    found = [[f"{one.id.driver}/{one.id.pool}", text] for one in report.pools for text in pool_problems(one)]
     return ColumnTable(["POOL", "PROBLEM"], found)
 
 
-def _problems(pool: PoolStatus) -> Iterator[str]:
+def pool_problems(pool: PoolStatus) -> Iterator[str]:
+    """What is wrong with the pool, or with who holds its devices."""
     if pool.problem:
         yield pool.problem
     for device, holders in pool.unpublished.items():
@@ -108,7 +109,7 @@ def pool_table(report: StatusReport) -> ColumnTable:
         for device in pool.devices:
             group.add(device)
         groups.append(group)
-        lines.append("; ".join([*_problems(pool), *_used_counters(pool.counters)]) or "-")
+        lines.append("; ".join([*pool_problems(pool), *_used_counters(pool.counters)]) or "-")
     return _tally_table("POOL", groups, "PROBLEM, OR LEFT OF COUNTERS", lines)
 
 
@@ -124,8 +125,13 @@ def _amount_text(amount: Amount) -> str:
 
 def device_table(report: StatusReport) -> ColumnTable:
     """A line for each device, with its holders and what is left of it."""
-    users = {str(one.claim): one.users for one in report.claims}
-    rows = [_device_row(device, users) for pool in report.pools for device in pool.devices]
+    return device_columns(report.pools, report.claims)
+
+
+def device_columns(pools: Iterable[PoolStatus], claims: Iterable[ClaimStatus]) -> ColumnTable:
+    """A line for each device of the pools, in their order."""
+    users = {str(one.claim): one.users for one in claims}
+    rows = [_device_row(device, users) for pool in pools for device in pool.devices]
     return ColumnTable(["DEVICE", "NODE", "STATE", "CLAIMS", "USED BY", "CAPACITY LEFT"], rows)
 
 

@@ -1,6 +1,6 @@
 """Pages with tables and a map in a real browser: sorting, filtering, keyboard, screen readers, screens and paper."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,8 @@ from scheduler.output.columns import ColumnTable
 from scheduler.output.data_page import DataPage, MapColumns, PageTable, data_page
 from tests.browser import MISSING, PROGRAM, Browser, browser
 from tests.integration.test_simulation_page import TEXTS, TOO_WIDE, WIDTH
+from tests.unit.scheduler.cli.command import dra
+from tests.unit.scheduler.manifests import a_claim, a_cluster, a_pod, a_request, a_template, an_allocated_claim, text_of
 from tests.unit.scheduler.output.test_data_page import HOSTILE
 
 pytestmark = pytest.mark.skipif(not PROGRAM, reason=MISSING)
@@ -50,6 +52,30 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
     for name, page in found.items():
         (folder / f"{name}.html").write_text(data_page(page))
     return {name: folder / f"{name}.html" for name in found}
+
+
+COMMANDS: Mapping[str, Sequence[str]] = {
+    "status": ["status", "-"],
+    "explain": ["explain", "default/p", "-"],
+    "explain-all": ["explain", "--all", "-"],
+    "fit": ["fit", "pod/default/p", "-"],
+    "whatif": ["whatif", "-", "--overlay", "drain:node-1", "--overlay", "remove:node/node-2"],
+    "lint": ["lint", "-"],
+    "audit": ["audit", "-"],
+}
+
+
+@pytest.fixture(scope="module")
+def printed(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
+    """What the subcommands print of a small cluster in which something is wrong."""
+    broken = a_claim("broken", a_request(selectors=[{"cel": {"expression": "device.driver =="}}]))
+    twice = [an_allocated_claim(name, "gpu-0") for name in ("a", "b")]
+    objects = [*a_cluster("node-1", "node-2", "node-3"), a_template("one"), *twice, a_pod("p", template="one")]
+    folder = tmp_path_factory.mktemp("printed")
+    for name, command in COMMANDS.items():
+        stdin = text_of(*objects, *([broken] if name == "lint" else []))
+        (folder / f"{name}.html").write_text(dra(*command, "-o", "html", stdin=stdin).out)
+    return {name: folder / f"{name}.html" for name in COMMANDS}
 
 
 @pytest.fixture(scope="module")
@@ -94,6 +120,18 @@ def test_browser_loads_nothing_else_and_complains_of_nothing(
     assert tab.evaluate('document.querySelectorAll("#drawn tbody tr").length') > 5
     assert [one["request"]["url"] for one in tab.told("Network.requestWillBeSent")] == [pages[name].as_uri()]
     assert complaints(tab) == []
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_what_subcommands_print_is_drawn_without_a_complaint(
+    tab: Browser, printed: Mapping[str, Path], name: str
+) -> None:
+    tab.open(printed[name], 360)
+    assert tab.evaluate('document.querySelectorAll(".node").length') == 3
+    assert tab.evaluate('document.querySelectorAll("table").length') >= 2
+    assert complaints(tab) == []
+    assert tab.evaluate(WIDTH) == 360
+    assert [one for one in tab.evaluate(TEXTS) if one["size"] < 11 or one["contrast"] < 4.5] == []
 
 
 def test_browser_refuses_what_the_page_does_not_hold(tab: Browser, pages: Mapping[str, Path]) -> None:

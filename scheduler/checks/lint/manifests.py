@@ -8,6 +8,7 @@ import cel
 from allocator.fleet.fleet import Fleet
 from allocator.model import Claim, Device, DeviceClass
 from allocator.status.matching import ExpressionAnswers, Membership
+from allocator.status.pool_status import PoolStatus
 from scheduler.checks.contract import ObjectName
 from scheduler.input.inventory import Inventory
 from scheduler.input.template_claim import claim_of_template
@@ -46,12 +47,17 @@ class SelectorResult:
 
 @dataclass(eq=False)
 class Manifests:
-    """The input. devices: of the newest generation of each pool. fleet: all nodes, with nothing in use."""
+    """The input. pools: with the devices of the newest generation. fleet: all nodes, with nothing in use."""
 
     inventory: Inventory
     environment: cel.Environment
-    devices: Sequence[Device]
+    pools: Sequence[PoolStatus]
     fleet: Fleet
+
+    @cached_property
+    def devices(self) -> Sequence[Device]:
+        """Of all pools."""
+        return [one.device for pool in self.pools for one in pool.devices]
 
     @cached_property
     def classes(self) -> Sequence[DeviceClass]:
@@ -84,7 +90,7 @@ class Manifests:
                     yield CheckedSelector(subject, field, expression, self.devices, "the input's devices")
 
     def _of_requests(self) -> Iterator[CheckedSelector]:
-        members = {one.name: self._members(one) for one in self.classes}
+        members = {one.name: [device for device in self.devices if one.has(device)] for one in self.memberships}
         for asked in self.asked:
             for number, request in enumerate(asked.claim.requests):
                 for place, alternative in enumerate(request.alternatives):
@@ -96,9 +102,10 @@ class Manifests:
                             whole = f"the devices of class {alternative.class_name}"
                             yield CheckedSelector(asked.subject, at, expression, devices, whole)
 
-    def _members(self, device_class: DeviceClass) -> Sequence[Device]:
-        membership = Membership(device_class, self.environment)
-        return [device for device in self.devices if membership.has(device)]
+    @cached_property
+    def memberships(self) -> Sequence[Membership]:
+        """Which devices each class selects, by its name."""
+        return [Membership(one, self.environment) for one in self.classes]
 
     def answers(self, selector: CheckedSelector) -> SelectorResult:
         """What the selector says. Cost: O(its devices), once for equal selectors of equal classes."""

@@ -18,7 +18,7 @@ from tests.unit.scheduler.manifests import (
     an_object,
     text_of,
 )
-from tests.unit.scheduler.output.test_data_page import data_of
+from tests.unit.scheduler.output.pages import answer_of, tables_of
 
 
 def status(objects: Sequence[Json], *options: str) -> Run:
@@ -232,8 +232,7 @@ def test_page_holds_what_the_tables_and_the_json_do() -> None:
     objects = [*a_cluster(), an_allocated_claim("held", "gpu-0")]
     run = status(objects, "-o", "html")
     assert (run.code, run.err) == (0, "")
-    data = data_of(run.out)
-    tables = {one["id"]: one["groups"][0][1] for one in data["tables"]}
+    tables = tables_of(run.out)
     assert tables.keys() == {"drivers", "classes", "devices", "nodes", "pools", "namespaces", "claims"}
     found = report(objects)
     published = [(f"{pool['driver']}/{pool['name']}/{one['name']}", one["state"]) for pool in found["pools"]
@@ -247,8 +246,11 @@ def test_page_holds_what_the_tables_and_the_json_do() -> None:
 def test_page_answers_in_words_first_and_names_problems() -> None:
     pool = {"name": "node-1", "generation": 1, "resourceSliceCount": 2}
     page = status([a_slice(devices=[{"name": "gpu-0"}], pool=pool)], "-o", "html").out
-    assert "0 of 1 device is free; 1 unusable." in page
-    assert f"Pool {DRIVER}/node-1: incomplete: 1 of 2 slices of generation 1 exist." in page
+    assert answer_of(page) == [
+        "0 of 1 device is free; 1 unusable.",
+        "0 claims hold devices.",
+        f"Pool {DRIVER}/node-1: incomplete: 1 of 2 slices of generation 1 exist.",
+    ]
 
 
 def test_page_is_whole_whatever_by_says() -> None:

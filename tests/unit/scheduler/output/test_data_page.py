@@ -2,10 +2,8 @@
 
 import base64
 import hashlib
-import json
 import re
 from html.parser import HTMLParser
-from typing import Any
 
 import pytest
 
@@ -13,6 +11,7 @@ from scheduler.output.columns import ColumnTable
 from scheduler.output.data_page import DataPage, MapColumns, PageTable, data_page, tree
 from scheduler.output.markup import element
 from scheduler.output.page_assets import SCRIPT, STYLE
+from tests.unit.scheduler.output.pages import data_of
 
 HOSTILE = (
     "</script><script>alert(1)</script>",
@@ -64,23 +63,18 @@ class Parsed(HTMLParser):
         return policy
 
 
-def data_of(page: str) -> Any:  # Any: JSON
-    (text,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
-    return json.loads(text)
-
-
 def test_data_is_what_the_tables_hold() -> None:
     data = data_of(data_page(a_page(["d/p/gpu-0", "node-1", "free", "-"])))
     assert data["tables"][0]["columns"] == [
         {"title": title, "isNumber": False} for title in ("Device", "Node", "State", "Claims")
     ]
     assert data["tables"][0]["groups"] == [["", [["d/p/gpu-0", "node-1", "free", "-"]]]]
-    assert {name: data["map"][name] for name in ("name", "node", "state", "holders", "changed")} == {
+    assert {name: data["map"][name] for name in ("name", "node", "state", "holders", "marks")} == {
         "name": 0,
         "node": 1,
         "state": 2,
         "holders": 3,
-        "changed": None,
+        "marks": None,
     }
 
 
