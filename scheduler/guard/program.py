@@ -30,9 +30,9 @@ from scheduler.client.api_resources import Resource
 from scheduler.client.errors import CallFailed
 from scheduler.decision.cluster import Cluster
 from scheduler.guard import review
-from scheduler.guard.answers import Answers
-from scheduler.guard.claims import holder_of
+from scheduler.guard.answering import Answers
 from scheduler.guard.configuration import GuardConfiguration
+from scheduler.guard.holders import holder_of
 from scheduler.guard.ledger import Ledger
 from scheduler.guard.metrics import GuardMetrics, GuardReading
 from scheduler.guard.publication import Publication

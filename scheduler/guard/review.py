@@ -20,7 +20,7 @@ from allocator.cluster.usage import occupying
 from allocator.model import Claim, DeviceResult
 from scheduler.cache.watch_events import Undecodable
 from scheduler.client.raw_json import RawJson, loads_leniently
-from scheduler.guard.claims import holder_of
+from scheduler.guard.holders import holder_of
 from scheduler.guard.ledger import Update
 from scheduler.input.keyword_fields import Fields, typed
 from scheduler.runtime.server import Malformed

@@ -6,7 +6,7 @@ import pytest
 
 from scheduler.cache.kinds import claim_of
 from scheduler.cache.watch_events import Undecodable
-from scheduler.guard.claims import holder_of
+from scheduler.guard.holders import holder_of
 
 RESULT = {"request": "r", "driver": "d", "pool": "p", "device": "a", "shareID": "s", "consumedCapacity": {"m": "1Gi"}}
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.guard.answers import DEPOSED, UNFILLED, Answers
+from scheduler.guard.answering import DEPOSED, UNFILLED, Answers
 from scheduler.guard.ledger import Ledger
 from scheduler.guard.metrics import GuardMetrics, GuardReading
 from tests.builders import DRIVER, POOL
@@ -74,7 +74,7 @@ def test_who_loses_the_lease_while_a_device_is_waited_for_allows_nothing(
     async def sleep(_: float) -> None:
         leader.now = DEADLINE
 
-    monkeypatch.setattr("scheduler.guard.answers.asyncio.sleep", sleep)
+    monkeypatch.setattr("scheduler.guard.answering.asyncio.sleep", sleep)
     assert leader.answer("one", device="new")["status"]["message"] == DEPOSED
 
 
