@@ -30,12 +30,12 @@ from scheduler.client.api_resources import Resource
 from scheduler.client.errors import CallFailed
 from scheduler.decision.cluster import Cluster
 from scheduler.guard import review
-from scheduler.guard.answering import Answers
 from scheduler.guard.configuration import GuardConfiguration
 from scheduler.guard.holders import holder_of
 from scheduler.guard.ledger import Ledger
 from scheduler.guard.metrics import GuardMetrics, GuardReading
 from scheduler.guard.publication import Publication
+from scheduler.guard.reviewer import Reviewer
 from scheduler.runtime import health, running, server, watches
 from scheduler.runtime.cluster_updates import ClusterUpdates
 from scheduler.runtime.configuration import host_and_port
@@ -120,7 +120,7 @@ class Guard:
         self._election = LeaderElection(
             site.connection.apart(calls=1), configuration.leader_election, new_identity(), self._time
         )
-        self._answers = Answers(
+        self._reviewer = Reviewer(
             self._ledger, self._metrics, self._election.is_leading, self._time.monotonic, self._lasts_s
         )
         claims = Watcher(site.connection, served.claims, holder_of, random.random, held=held_by_claim)
@@ -138,8 +138,8 @@ class Guard:
             tasks = [group.create_task(reflector.run()) for reflector in self._reflectors]
             leading = group.create_task(self._lead(group, certificate, port))
             await stop.wait()
-            is_clean = not self._answers.waits_for and await self._closed()
-            self._answers.waits_for = "this guard is being stopped"
+            is_clean = not self._reviewer.waits_for and await self._closed()
+            self._reviewer.waits_for = "this guard is being stopped"
             leading.cancel()
             for task in (*tasks, *self._beside):
                 task.cancel()
@@ -156,7 +156,7 @@ class Guard:
     async def _lead(self, group: asyncio.TaskGroup, certificate: bytes, port: int) -> None:
         """Answer as soon as it may, and forget in time what was allowed."""
         await self._filled()
-        self._answers.waits_for = "this guard is a standby"
+        self._reviewer.waits_for = "this guard is a standby"
         self._beside = (group.create_task(self._election.run()),)
         await self._election.elected()
         self._has_led = True
@@ -165,7 +165,7 @@ class Guard:
         self._beside = (*self._beside, group.create_task(publication.run()))
         await self._outwait(elected_at)
         await self._catch_up(self._reflectors)
-        self._answers.waits_for = ""
+        self._reviewer.waits_for = ""
         _LOG.info("answering")
         await self._keep()
 
@@ -199,7 +199,7 @@ class Guard:
         left_s = until - self._time.monotonic()
         _LOG.warning("the previous leader did not release its lease: refusing all updates for %.0f s", left_s)
         while (left_s := until - self._time.monotonic()) > 0:
-            self._answers.waits_for = (
+            self._reviewer.waits_for = (
                 f"updates that the previous leader allowed may be stored for another {left_s:.0f} s"
             )
             await asyncio.sleep(min(left_s, _TICK_S))
@@ -239,7 +239,7 @@ class Guard:
 
     async def _closed(self) -> bool:
         """Whether nothing is open any more, soon after no more is allowed."""
-        self._answers.waits_for = "this guard is being stopped"
+        self._reviewer.waits_for = "this guard is being stopped"
         until = self._time.monotonic() + CLOSE_S
         while self._ledger.open and self._time.monotonic() < until:  # noqa: ASYNC110 - the watch, or the clock
             await asyncio.sleep(_LOOK_S)
@@ -267,7 +267,7 @@ class Guard:
         clients = frozenset(self._configuration.tls.client_names)
         limits = Limits(self._configuration.most_connections, refused=self._metrics.refused)
         most_calls, called = self._configuration.most_calls, self._metrics.called
-        verbs = {VERB: self._answers.answer}
+        verbs = {VERB: self._reviewer.answer}
         return ServedVerbs(PREFIX, verbs, review.error_result, clients, most_calls, called, limits)
 
     # -- probes and metrics
@@ -283,7 +283,7 @@ class Guard:
                 "lease": self._election.unanswered,
             },
             warnings={
-                "leaderElection": lambda: self._election.standby() or self._answers.waits_for,
+                "leaderElection": lambda: self._election.standby() or self._reviewer.waits_for,
                 "devices": lambda: "; ".join(f"{one.subject}: {one.message}" for one in self._violations),
                 "credentials": lambda: self._connection.trouble,
                 "certificates": certificates,

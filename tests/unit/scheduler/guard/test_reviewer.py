@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from scheduler.guard.answering import DEPOSED, UNFILLED, Answers
 from scheduler.guard.ledger import Ledger
 from scheduler.guard.metrics import GuardMetrics, GuardReading
+from scheduler.guard.reviewer import DEPOSED, UNFILLED, Reviewer
 from tests.builders import DRIVER, POOL
 from tests.unit.scheduler.guard.test_ledger import a_cluster
 from tests.unit.scheduler.guard.test_review import a_body
@@ -23,15 +23,15 @@ class Leader:
         self.now = 0.0
         self.ledger = Ledger(a_cluster("a"))
         metrics = GuardMetrics(lambda: GuardReading([], 0, {}))
-        self.answers = Answers(
+        self.reviewer = Reviewer(
             self.ledger, metrics, is_leading=lambda: self.now < DEADLINE, monotonic=lambda: self.now, lasts_s=75.0
         )
-        self.answers.waits_for = ""
+        self.reviewer.waits_for = ""
 
     def answer(self, name: str, *, device: str = "a", **request: object) -> dict[str, Any]:
         """The response to an update that gives the device to the claim of that name."""
         body = a_body(self._claim(name, device), self._claim(name), **request)
-        response: dict[str, Any] = json.loads(asyncio.run(self.answers.answer(body)))["response"]
+        response: dict[str, Any] = json.loads(asyncio.run(self.reviewer.answer(body)))["response"]
         return response
 
     @staticmethod
@@ -63,7 +63,7 @@ def test_leader_whose_deadline_has_passed_allows_nothing(leader: Leader) -> None
 
 @pytest.mark.parametrize("reason", [UNFILLED, "this guard is being stopped"])
 def test_nothing_is_allowed_while_something_stands_against_it(leader: Leader, reason: str) -> None:
-    leader.answers.waits_for = reason
+    leader.reviewer.waits_for = reason
     assert leader.answer("one")["status"]["message"] == reason
     assert leader.ledger.open == 0
 
@@ -74,7 +74,7 @@ def test_who_loses_the_lease_while_a_device_is_waited_for_allows_nothing(
     async def sleep(_: float) -> None:
         leader.now = DEADLINE
 
-    monkeypatch.setattr("scheduler.guard.answering.asyncio.sleep", sleep)
+    monkeypatch.setattr("scheduler.guard.reviewer.asyncio.sleep", sleep)
     assert leader.answer("one", device="new")["status"]["message"] == DEPOSED
 
 

@@ -24,7 +24,7 @@ _LOOK_S = 0.05
 _LOG = logging.getLogger(__name__)
 
 
-class Answers:
+class Reviewer:
     """Answers questions while nothing stands against it, and this process leads.
 
     waits_for: why no question may be answered, whoever leads; empty while one may. lasts_s: for so long an update that
