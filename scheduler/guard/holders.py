@@ -11,7 +11,8 @@ from scheduler.cache.kinds import WatchedClaim, claim_of
 
 Raw = Mapping[str, Any]  # Any: an object of the API
 
-_IDENTITY = ("namespace", "name", "uid", "resourceVersion")
+_METADATA = ("namespace", "name", "uid", "resourceVersion", "finalizers")
+"""Who it is, and what keeps it from being deleted: an invariant reads that."""
 
 
 def holder_of(raw: Raw) -> WatchedClaim:
@@ -21,7 +22,7 @@ def holder_of(raw: Raw) -> WatchedClaim:
         {
             "apiVersion": raw["apiVersion"],
             "kind": raw["kind"],
-            "metadata": {field: metadata[field] for field in _IDENTITY if field in metadata},
+            "metadata": {field: metadata[field] for field in _METADATA if field in metadata},
             "status": _only(raw.get("status"), "allocation", "devices", "results"),
         }
     )

@@ -6,7 +6,10 @@ import pytest
 
 from scheduler.cache.kinds import claim_of
 from scheduler.cache.watch_events import Undecodable
+from scheduler.decision.cluster import Cluster
 from scheduler.guard.holders import holder_of
+from scheduler.state.claim_index import FINALIZER
+from tests.builders import kubernetes
 
 RESULT = {"request": "r", "driver": "d", "pool": "p", "device": "a", "shareID": "s", "consumedCapacity": {"m": "1Gi"}}
 
@@ -56,3 +59,12 @@ def test_requests_that_cannot_be_read_keep_no_device_from_being_known() -> None:
 def test_devices_that_cannot_be_read_are_named(status: object, field: str) -> None:
     with pytest.raises(Undecodable, match=f"^{field}: "):
         holder_of(an_object(status))
+
+
+@pytest.mark.parametrize(("finalizers", "told"), [([FINALIZER], 0), ([], 1)])
+def test_protected_claim_breaks_no_invariant(finalizers: list[str], told: int) -> None:
+    raw = an_object(holding(RESULT))
+    raw["metadata"]["finalizers"] = finalizers
+    cluster = Cluster(kubernetes(), is_ours=lambda _: False)
+    cluster.set_claim(holder_of(raw), 7)
+    assert len(cluster.violations()) == told
