@@ -93,7 +93,7 @@ def _claims(found: Any, size: Size) -> bool:
 
 
 def _no_findings(found: Any, _size: Size) -> bool:
-    return found["items"] == []
+    return not found["items"]
 
 
 def _no_errors(found: Any, _size: Size) -> bool:
