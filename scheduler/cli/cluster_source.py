@@ -101,6 +101,10 @@ class ClusterSource:
         """The same of these paths."""
         return ClusterSource(paths, self._cluster, self._choice, self.shown)
 
+    def latest(self) -> "ClusterSource":
+        """The same, to be read anew."""
+        return self.at(self.paths)
+
     def objects(self) -> Iterable[RawObject | Finding]:
         """All objects; the command ends where a cluster cannot be read."""
         return read(self.paths) if self.paths else self._live.objects
