@@ -123,7 +123,7 @@ def run(
         retries=settings.retries,
         step_s=_horizon(jobs, events) / _STEPS,
     )
-    record = _Record(metrics, settings.explained, lambda done: progress(done, len(jobs)), len(jobs))
+    record = _RunRecord(metrics, settings.explained, lambda done: progress(done, len(jobs)), len(jobs))
     simulation = Simulation(placement, record.decided, metrics, retries=settings.retries)
     bound = [pod for pod in start.pods if pod.node_name and not pod.is_finished]
     for pod in bound:
@@ -172,7 +172,7 @@ def _all_events(
 
 
 @dataclass(slots=True)
-class _Record:
+class _RunRecord:
     """What comes of decisions. named: pods whose attempts are kept. progress: called with the pods decided so far."""
 
     metrics: RunFigures
