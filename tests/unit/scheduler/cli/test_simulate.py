@@ -478,7 +478,7 @@ def test_a_fleet_that_cannot_be_made_ends_the_run_before_it_begins(
         (("--durations", "3"), "'3' is not one of trace, exp:SECONDS, none"),
         (("--inflate", "nan"), "'nan' is not a number above 0"),
         (("--policy", "firstfit"), "'firstfit' is not among the policies: "),
-        (("--resume",), "dra: --resume needs --output DIR"),
+        (("--resume",), "dra: --resume needs --results DIR"),
         (("--arrivals", "poisson:1"), "dra: pod default/a has no duration, which Poisson arrivals need"),
         (("--explain", "aa"), "dra: pod default/aa is neither in the input nor in the trace; did you mean default/a?"),
         (("--set", "drain:n2"), "dra: --set node 'n2' is not there"),
