@@ -95,6 +95,12 @@ def _what_ifs(_context: click.Context, _option: click.Parameter, texts: tuple[st
     return texts
 
 
+def _folder(_context: click.Context, _option: click.Parameter, folder: Path | None) -> Path | None:
+    if folder is not None and not folder.name:
+        raise click.BadParameter(f"{str(folder)!r} is no folder of its own")
+    return folder
+
+
 def _arrivals(_context: click.Context, _option: click.Parameter, texts: tuple[str, ...]) -> tuple[str, ...]:
     for text in texts:
         if text.startswith(POISSON):
@@ -212,6 +218,7 @@ def _factor_option(name: str, metavar: str, text: str) -> Callable[..., Any]:
 @click.option(
     "--results",
     "folder",
+    callback=_folder,
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
     help="Folder for the results of finished scenarios.",

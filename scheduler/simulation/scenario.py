@@ -251,7 +251,7 @@ def _horizon(jobs: Iterable[Job], events: Iterable[tuple[float, Event]]) -> floa
     ends = [job.time_s + (job.duration_s or 0.0) for job in jobs]
     last_s = max([*ends, *(time_s for time_s, _ in events)], default=0.0)
     if last_s > LATEST_S:
-        raise InvalidWorkload(f"the last event is at {last_s:g} s, and time ends at {LATEST_S:g} s")
+        raise InvalidWorkload(f"the last event is at {last_s:.15g} s, and time ends at {LATEST_S:g} s")
     return last_s
 
 
