@@ -126,7 +126,8 @@ def _print_status(inventory: Inventory, source: ClusterSource, by: str | None, o
     if not report.pools and not source.shown.is_everything:
         print_to_stderr([f"no claim {source.shown} holds a device"])
     if output == PAGE:
-        click.echo(status_page(report), nl=False)
+        shown = "" if source.shown.is_everything else str(source.shown)
+        click.echo(status_page(report, shown), nl=False)
     elif output != "table":
         print_object(object_of(report), output)
     else:
