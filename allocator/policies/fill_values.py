@@ -138,8 +138,11 @@ class FillValues:
         """
         states = self._state_of[numbers]
         question = self._question(key, asked, states)
-        best = np.minimum.reduceat(self._costs_of(question), question.starts)[question.place[states]]
-        load = self._load()[self._pool_of[numbers]] if asked.requests else 0.0
+        costs = self._costs_of(question)
+        best: NDArray[np.float64] = np.minimum.reduceat(costs, question.starts)[question.place[states]]
+        if not asked.requests:
+            return best
+        load = self._load()[self._pool_of[numbers]]
         found: NDArray[np.float64] = best + self._pressure * self._amounts.weight(asked.requests) * load
         return found
 
@@ -153,7 +156,8 @@ class FillValues:
 
     def _costs_of(self, question: _Question) -> NDArray[np.float64]:
         """The cost of each choice, without the pool's load."""
-        found: NDArray[np.float64] = question.lost + question.fewer[: len(question.lost)] @ self._scarce()
+        lost = np.array(question.lost, np.float64)
+        found: NDArray[np.float64] = lost + (question.fewer[: len(lost)] @ self._scarce()).astype(np.float64)
         return found
 
     def _scarce(self) -> Array:

@@ -175,4 +175,4 @@ def _single(alternative: Alternative) -> Alternative:
 
 
 def _key(requests: PodRequests, claims: Sequence[Claim]) -> Hashable:
-    return requests.amounts.get(CPU, 0), fingerprint_of(claims)
+    return requests.amounts.get(CPU, 0), requests.amounts.get(MEMORY, 0), fingerprint_of(claims)
