@@ -72,7 +72,7 @@ class _Question:
 class FillValues:
     """The values of all nodes of a cluster, for a workload. weights of shapes are worked out from `nodes`.
 
-    nodes: the states of the units of every node if nothing is in use.
+    nodes: the states of the units of every node if nothing is in use. largest: the most memory that a pod asks for.
     """
 
     def __init__(
@@ -80,14 +80,13 @@ class FillValues:
         states: UnitStates,
         shapes: Sequence[FillShape],
         nodes: Iterable[Units] = (),
-        scarcity: float = SCARCITY,
-        pressure: float = PRESSURE,
+        largest: int = 0,
     ) -> None:
         self.states = states
         self._amounts = _Amounts(states, shapes, nodes)
         self.shapes = [replace(shape, weight=self._amounts.weight(shape.requests)) for shape in shapes]
         self._plays = Plays(states, self.shapes)
-        self._scarcity, self._pressure = scarcity, pressure
+        self._largest = largest
         self._cpu = np.array([shape.cpu for shape in shapes], np.float64)
         self._memory = np.array([shape.memory for shape in shapes], np.float64)
         self._weights = np.array([shape.weight for shape in self.shapes], np.float64)
@@ -143,7 +142,7 @@ class FillValues:
         if not asked.requests:
             return best
         load = self._load()[self._pool_of[numbers]]
-        found: NDArray[np.float64] = best + self._pressure * self._amounts.weight(asked.requests) * load
+        found: NDArray[np.float64] = best + PRESSURE * self._amounts.weight(asked.requests) * load
         return found
 
     def steps(self, key: Hashable, asked: FillShape, number: int) -> Sequence[Step]:
@@ -163,7 +162,7 @@ class FillValues:
     def _scarce(self) -> Array:
         """What one place less costs, for each shape."""
         slots = np.maximum(self._slots.sum(axis=0), 1.0)
-        found: Array = (self._scarcity * self._weights * self._shares * self._expected() / slots).astype(np.float32)
+        found: Array = (SCARCITY * self._weights * self._shares * self._expected() / slots).astype(np.float32)
         return found
 
     def _load(self) -> NDArray[np.float64]:
@@ -239,7 +238,7 @@ class FillValues:
 
     def _state(self, units: Units, cpu: int, memory: int) -> _State:
         plenty = self._known.get((units, cpu, PLENTY)) or self._new(units, cpu, PLENTY)
-        if memory >= plenty.peak:
+        if memory >= plenty.peak + self._largest:  # still enough once any pod is there
             return plenty
         return self._known.get((units, cpu, memory)) or self._new(units, cpu, memory)
 

@@ -46,6 +46,7 @@ class FillScores:
         self._seen = -1
         self._seen_workload = -1
         self._seen_requests = -1
+        self._largest = 0
 
     def best(self, name: str, requests: PodRequests, claims: Sequence[Claim], nodes: Mask) -> tuple[float, Mask]:
         """The best score of these nodes, and those that have it; see `NodeScores.best`."""
@@ -94,18 +95,19 @@ class FillScores:
     def _caught_up(self, requests: PodRequests, claims: Sequence[Claim]) -> FillShape:
         """What the pod asks for, with all values as of now."""
         self._rooms.catch_up()
-        asked = self._numbered(claims)
+        asked, memory = self._numbered(claims), requests.amounts.get(MEMORY, 0)
         workload = self._rooms.workload
         is_current = (self._seen_workload, self._seen_requests) == (workload.changes, len(self._requests))
-        if not is_current or self._values.is_full():
+        if not is_current or memory > self._largest or self._values.is_full():
+            while memory > self._largest:
+                self._largest = 2 * self._largest + 1
             self._start_anew()
             asked = self._numbered(claims)
         if self._seen != self._rooms.now:
             for number in np.flatnonzero(self._rooms.changed_at > self._seen).tolist():
                 self._look_at(number)
             self._seen = self._rooms.now
-        amounts = requests.amounts
-        return FillShape(0, amounts.get(CPU, 0), amounts.get(MEMORY, 0), asked)
+        return FillShape(0, requests.amounts.get(CPU, 0), memory, asked)
 
     def _start_anew(self) -> None:
         if len(self._requests) > MOST_REQUESTS:
@@ -115,7 +117,7 @@ class FillScores:
         self._values, self._kinds = FillValues(states, ()), {}
         kinds = [self._kind(number) for number in self._rooms.numbers()]
         whole = [self._units(kind, [one.unit.whole for one in kind.units]) for kind in kinds]
-        self._values = FillValues(states, shapes, map(tuple, whole))
+        self._values = FillValues(states, shapes, map(tuple, whole), self._largest)
         self._seen = -1
         self._seen_workload, self._seen_requests = self._rooms.workload.changes, len(self._requests)
 
