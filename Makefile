@@ -14,7 +14,7 @@ AS_INSTALLED := PYTHONSAFEPATH=1 PYTHONPATH=$(if $(filter 0,$(DRA_COMPILE)),,$(C
 BUILT        := $(if $(filter 0,$(DRA_COMPILE)),,$(COMPILED)/.built)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo install test check format lock clean bench-allocator bench-cel bench-cycle bench-e2e bench-extender bench-failover bench-offline bench-traces peer-check plugins-check fuzz-cel mutants soak cluster demo-live compiled
+.PHONY: help demo install test check format lock clean bench-allocator bench-cel bench-cycle bench-e2e bench-extender bench-failover bench-offline bench-traces peer-check plugins-check fuzz-cel mutants soak cluster demo-live compiled wheel-check
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -22,12 +22,12 @@ help: ## list the targets
 demo: $(VENV)/.run ## place the pods of the bundled example fleet
 	$(BIN)/dra allocate manifests/examples/fleet || test $$? -eq 1 # one pod of the fleet requests more than any node has
 
-install: $(BIN)/python ## install into PREFIX (~/.local/dra), compiled if there is a C compiler (DRA_COMPILE=0: not compiled)
+install: $(BIN)/python ## install into PREFIX (~/.local/dra), compiled if there is a C compiler (DRA_COMPILE=0: not compiled); EXTRA=dask: with dask
 	$(BIN)/pip install --quiet --require-hashes -r requirements/build.txt
 	rm -rf build .cache/dist
 	$(BIN)/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir .cache/dist .
 	$(PYTHON) -m venv $(PREFIX)
-	$(PREFIX)/bin/pip install --quiet --require-hashes -r requirements/run.txt
+	$(PREFIX)/bin/pip install --quiet --require-hashes -r requirements/$(or $(EXTRA),run).txt
 	$(PREFIX)/bin/pip install --quiet --no-deps --no-index --force-reinstall .cache/dist/*.whl
 	$(PREFIX)/bin/dra --version
 
@@ -92,11 +92,31 @@ cluster: $(VENV)/.run ## run a Kubernetes control plane with a small fleet until
 demo-live: $(VENV)/.run ## schedule fifty pods on a control plane, print the result and stop (needs Go once)
 	$(BIN)/python -m tests.controlplane.demo $(ARGS)
 
+WHEELS := $(CURDIR)/.cache/wheels
+wheel-check: $(BIN)/python ## build a pure and a compiled wheel, install each into an empty environment, compare what they print
+	$(BIN)/pip install --quiet --require-hashes -r requirements/build.txt
+	rm -rf $(WHEELS)
+	set -e; for compile in 0 1; do \
+	  rm -rf build; folder=$(WHEELS)/$$compile; \
+	  DRA_COMPILE=$$compile $(BIN)/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir $$folder .; \
+	  $(PYTHON) -m venv $$folder/venv; \
+	  $$folder/venv/bin/pip install --quiet --require-hashes -r requirements/run.txt; \
+	  $$folder/venv/bin/pip install --quiet --no-deps --no-index $$folder/*.whl; \
+	  unset PYTHONPATH; cd $$folder; \
+	  venv/bin/dra allocate $(CURDIR)/manifests/examples/fleet > placed || test $$? -eq 1; \
+	  grep -q '^inference/chat-0 .* gpu.example.com/gpu-a/gpu-1$$' placed; \
+	  cd $(CURDIR); \
+	done
+	env -u PYTHONPATH $(WHEELS)/0/venv/bin/dra --version | grep -F '(not compiled)'
+	env -u PYTHONPATH $(WHEELS)/1/venv/bin/dra --version | grep -F '(compiled)'
+	cmp $(WHEELS)/0/placed $(WHEELS)/1/placed
+
 lock: $(BIN)/python ## update the locked requirements from pyproject.toml
 	$(BIN)/pip install --quiet uv
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header pyproject.toml -o requirements/run.txt
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --extra dev pyproject.toml -o requirements/dev.txt
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --extra bench pyproject.toml -o requirements/bench.txt
+	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --extra dask pyproject.toml -o requirements/dask.txt
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header requirements/build.in -o requirements/build.txt
 
 clean: ## remove everything that the other targets created

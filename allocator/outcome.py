@@ -27,15 +27,16 @@ class CapacityShort:
 
 @dataclass(frozen=True, slots=True)
 class DeviceRefusal:
-    """One stage of the funnel: why `devices` of those still left were refused.
+    """One stage of the funnel: why `number` of the devices still left were refused.
 
-    reason: a phrase that follows the number, such as `in use` or `fail selector #0 of class gpu`. category: as in
-    `Stage`. holders: the claims that have the devices or shares of them, with how many, the largest holder first.
-    short: the capacities that are used up.
+    reason: a phrase that follows the number, such as `in use` or `fail selector #0 of class gpu`. devices: which they
+    are; empty where only the number is worked out. category: as in `Stage`. holders: the claims that have the devices
+    or shares of them, with how many, the largest holder first. short: the capacities that are used up.
     """
 
     reason: str
-    devices: tuple[DeviceID, ...]
+    number: int
+    devices: tuple[DeviceID, ...] = ()
     category: Category = "other"
     holders: tuple[tuple[str, int], ...] = ()
     short: tuple[CapacityShort, ...] = ()
@@ -142,3 +143,7 @@ class InvalidClaim(AllocationError):
 
 class InvalidPool(AllocationError):
     """The published slices do not allow a decision; the driver has to correct them."""
+
+
+class PolicyFailed(AllocationError):
+    """A user's policy failed; its author has to correct it. The text names policy, file, line and error."""

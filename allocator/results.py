@@ -33,7 +33,7 @@ _ONLY: Topic[NodeSelector] = Topic("selector of the node")
 def allocation_of(
     claim: Claim, picks: Sequence[Pick], attempt: NodeAttempt, classes: Mapping[str, DeviceClass]
 ) -> Allocation:
-    """The allocation that the picks of a claim, in their order, come to.
+    """The allocation for the picks of a claim, in their order.
 
     Raises InvalidPool if a device can only be described by several node selector terms.
     """

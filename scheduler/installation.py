@@ -4,6 +4,7 @@ An installer silently overwrites one with the other, and the program would then 
 have exactly one owner. Also reports whether the allocator is compiled.
 """
 
+import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from importlib.machinery import EXTENSION_SUFFIXES
@@ -51,6 +52,18 @@ def is_compiled() -> bool:
 def description() -> str:
     """The version, and whether the allocator was compiled."""
     return f"{VERSION} ({'compiled' if is_compiled() else 'not compiled'})"
+
+
+def sources_digest() -> str:
+    """Of the code of our packages: programs with the same one decide the same, whether compiled or not."""
+    digest = hashlib.sha256()
+    for package in PACKAGES:
+        spec = find_spec(package)
+        folder = Path(spec.origin).parent if spec and spec.origin else Path()
+        for file in sorted(folder.rglob("*.py")):
+            digest.update(f"{package}/{file.relative_to(folder)}\0".encode())
+            digest.update(file.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 def _owners() -> Mapping[str, Sequence[str]]:

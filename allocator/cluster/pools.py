@@ -71,6 +71,15 @@ def gather(
     return usual if len(usual) < 2 else tuple(sorted(usual, key=lambda p: (p.has_binding_conditions, p.id)))
 
 
+def whole_pool(everywhere: Sequence[Slice], features: Features) -> Pool | None:
+    """The pool with all slices of its newest generation, whichever nodes they reach; None if the gates hide it.
+
+    everywhere: every slice of the pool in the cluster.
+    """
+    seen = [slice_ for slice_ in _newest(list(everywhere)) if _is_seen(slice_, features)]
+    return _pool(seen[0].pool_id, seen, everywhere, features) if seen else None
+
+
 def counting_pool(everywhere: Sequence[Slice], features: Features) -> Pool | None:
     """The pool of a node that reaches only its slices with counter sets; None if it has no such slice."""
     seen = _counting(everywhere, features)

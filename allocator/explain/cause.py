@@ -54,9 +54,9 @@ def refusals_of(attempt: NodeAttempt, alternative: Alternative, stages: Sequence
 def _refusal(attempt: NodeAttempt, alternative: Alternative, stage: Stage) -> DeviceRefusal:
     devices = tuple(attempt.view.devices[device].id for device in bits(stage.refused))
     if stage.category not in ("in use", "capacity"):
-        return DeviceRefusal(stage.reason, devices, stage.category)
+        return DeviceRefusal(stage.reason, len(devices), devices, stage.category)
     short = short_of(attempt, alternative, stage.refused) if stage.category == "capacity" else ()
-    return DeviceRefusal(stage.reason, devices, stage.category, holders_of(devices, attempt.usage), short)
+    return DeviceRefusal(stage.reason, len(devices), devices, stage.category, holders_of(devices, attempt.usage), short)
 
 
 def holders_of(devices: Sequence[DeviceID], usage: Usage) -> tuple[tuple[str, int], ...]:

@@ -35,7 +35,7 @@ class Correction:
 
 
 def corrections(expression: str, devices: Iterable[Device]) -> list[Correction]:
-    """Expressions that may have been meant, the first words first. Cost: O(devices times what they say)."""
+    """Corrected expressions, the first words first. Cost: O(devices times what they say)."""
     if len(expression) > LONGEST:
         return []
     names, texts = _words_of(devices)

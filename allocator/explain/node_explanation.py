@@ -20,7 +20,7 @@ from allocator.policies.contract import FIRST_FIT, Policy
 
 @dataclass(frozen=True, slots=True)
 class PassedOver:
-    """An alternative that goes before the one that was taken, and what is said of the claims with it alone."""
+    """An alternative preferred over the selected one, and the answer for the claims with it alone."""
 
     claim: str
     request: str

@@ -43,7 +43,7 @@ class Funnel:
     @property
     def matching(self) -> int:
         """Devices that the request means, whether or not it can have them now."""
-        return len(self.left) + sum(len(r.devices) for r in self.refusals if r.category in MATCHING)
+        return len(self.left) + sum(r.number for r in self.refusals if r.category in MATCHING)
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,9 +118,9 @@ def _others(funnel: Funnel) -> str:
 
 
 def _hindrance(refusal: DeviceRefusal) -> str:
-    """What keeps matching devices away: who has them, which capacity is short, or a taint."""
+    """Why matching devices are unavailable: their holders, an exhausted capacity, or a taint."""
     if refusal.category == "in use" and refusal.holders:
-        number = len(refusal.devices)
+        number = refusal.number
         return f"{number} {'is' if number == 1 else 'are'} held by {holders_text(refusal.holders)}"
     return refusal_text(replace(refusal, holders=()))
 
@@ -147,7 +147,7 @@ def remedy_texts(remedies: Sequence[Remedy], *, has_many_claims: bool = False) -
 
 
 def remedy_text(remedy: Remedy, *, has_many_claims: bool = False) -> str:
-    """What would make it fit. has_many_claims: which claim is meant has to be said."""
+    """A remedy in words. has_many_claims: whether to name the claim."""
     match remedy:
         case CountLowered():
             instead = " instead of all" if remedy.of_all else ""

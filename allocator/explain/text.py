@@ -62,7 +62,7 @@ MOST_POOLS = 2
 
 
 def _updating_text(pools: Sequence[str]) -> list[str]:
-    """What is to be said of these pools, if there are any."""
+    """The text about these pools; empty if there are none."""
     if not pools:
         return []
     number = f"{len(pools)} pool{' is' if len(pools) == 1 else 's are'} being updated"
@@ -70,12 +70,13 @@ def _updating_text(pools: Sequence[str]) -> list[str]:
     return [f"{number}: {', '.join(pools[:MOST_POOLS])}{rest}"]
 
 
-def nearest_miss(nodes: Mapping[str, str | Outcome], *, are_all: bool = True) -> str:
+def nearest_miss(nodes: Mapping[str, str | Outcome], *, are_all: bool = True, nearest: str = "") -> str:
     """What the nearest node lacks. nodes: of those that say the same, one is enough.
 
-    are_all: no other nodes, which may have the devices, are refused for other reasons.
+    are_all: no other nodes, which may have the devices, are refused for other reasons. nearest: `nearest_of` these
+    nodes, where it is known.
     """
-    return _nearest_text(nearest_of(nodes), nodes, are_all=are_all)
+    return _nearest_text(nearest or nearest_of(nodes), nodes, are_all=are_all)
 
 
 def nearest_of(nodes: Mapping[str, str | Outcome]) -> str:
@@ -119,7 +120,7 @@ def _nearness(answer: str | Outcome) -> tuple[float, int, int]:
         case NotEnough() as cause:
             return cause.left / cause.wanted, _matching(cause), cause.total
         case AllBlocked() as cause:
-            blocked = sum(len(refusal.devices) for refusal in cause.refusals)
+            blocked = sum(refusal.number for refusal in cause.refusals)
             return 1.0 + (cause.total - blocked) / cause.total, 0, 0
         case ConstraintUnmet() as cause:
             return 2.0 + cause.best / cause.wanted, 0, 0
@@ -131,7 +132,7 @@ def _nearness(answer: str | Outcome) -> tuple[float, int, int]:
 
 def _matching(cause: NotEnough) -> int:
     """How many devices came past the selectors."""
-    return cause.left + sum(len(refusal.devices) for refusal in cause.refusals if refusal.category != "selector")
+    return cause.left + sum(refusal.number for refusal in cause.refusals if refusal.category != "selector")
 
 
 def _cause_text(cause: Cause | None) -> str:
@@ -169,11 +170,11 @@ def _listed(refusals: tuple[DeviceRefusal, ...]) -> str:
 
 def refusal_text(refusal: DeviceRefusal) -> str:
     """One stage of the funnel: how many, why, and who has them."""
-    details = [_short_text(short, len(refusal.devices)) for short in refusal.short]
+    details = [_short_text(short, refusal.number) for short in refusal.short]
     if refusal.holders:
         details.append(f"held by {holders_text(refusal.holders)}")
     reported = f" ({'; '.join(details)})" if details else ""
-    number = len(refusal.devices)
+    number = refusal.number
     return f"{number} {refusal.reason if number > 1 else _of_one(refusal.reason)}{reported}"
 
 

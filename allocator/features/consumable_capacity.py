@@ -73,7 +73,7 @@ class ConsumableCapacity(Feature):
             return ()
         asked = ", ".join(f"{name} {amount}" for name, amount in sorted((alternative.capacity or {}).items()))
         reason = f"do not offer the requested capacity{f' ({asked})' if asked else ''}"
-        return (Stage(reason, _demand(attempt, alternative).refused),)
+        return (Stage(reason, _consumption(attempt, alternative).refused),)
 
     def taken(self, attempt: NodeAttempt, alternative: Alternative) -> Iterable[Stage]:
         """Devices with too little capacity left, and devices with shares in use that are no longer shared."""
@@ -96,7 +96,7 @@ class ConsumableCapacity(Feature):
             return {}
         if not _is_measured(attempt.view, alternative):
             return {}
-        return _demand(attempt, alternative).failures
+        return _consumption(attempt, alternative).failures
 
     def rule(self, attempt: NodeAttempt) -> "Capacity | None":
         """Adds up the shares picked in one attempt."""
@@ -106,7 +106,7 @@ class ConsumableCapacity(Feature):
         """A share gets an id and what it consumes; a whole device neither."""
         if not attempt.shareable >> pick.device & 1:
             return result
-        consumed = _demand(attempt, pick.candidates.alternative).consumed[pick.device]
+        consumed = _consumption(attempt, pick.candidates.alternative).consumed[pick.device]
         share_id = attempt.share_id(f"{claim.uid or claim}/{result.request}/{result.id}")
         return replace(result, share_id=share_id, consumed_capacity=consumed)
 
@@ -129,20 +129,20 @@ class _Consumption:
     failures: Mapping[int, str]
 
 
-_CONSUMPTION: Topic[_Consumption] = Topic("demand")
+_CONSUMPTION: Topic[_Consumption] = Topic("consumption")
 _CONSUMPTION_OF: Topic[tuple[Alternative, _Consumption]] = Topic(
-    "demand of an alternative, which keeps its identity so long"
+    "consumption of an alternative, which keeps its identity so long"
 )
 _FULL: Topic[Mask] = Topic("full devices")
 
 
-def _demand(attempt: NodeAttempt, alternative: Alternative) -> _Consumption:
+def _consumption(attempt: NodeAttempt, alternative: Alternative) -> _Consumption:
     """Worked out once for each view and request. Cost: O(devices with capacity)."""
     key = (_CONSUMPTION_OF, id(alternative))
-    return attempt.memo.remember(key, lambda: (alternative, _demand_for(attempt, alternative.capacity or {})))[1]
+    return attempt.memo.remember(key, lambda: (alternative, _consumption_for(attempt, alternative.capacity or {})))[1]
 
 
-def _demand_for(attempt: NodeAttempt, requested: Mapping[str, Quantity]) -> _Consumption:
+def _consumption_for(attempt: NodeAttempt, requested: Mapping[str, Quantity]) -> _Consumption:
     return attempt.view.memo.remember((_CONSUMPTION, exact(requested)), lambda: _work_out(attempt, requested))
 
 
@@ -150,16 +150,16 @@ def _full(attempt: NodeAttempt, alternative: Alternative) -> Mask:
     """The devices of which too little is left for the request."""
     if not attempt.shared:
         return 0
-    demand = _demand(attempt, alternative)
-    return attempt.memo.remember((_FULL, id(demand)), lambda: _work_out_full(attempt, demand))
+    consumption = _consumption(attempt, alternative)
+    return attempt.memo.remember((_FULL, id(consumption)), lambda: _work_out_full(attempt, consumption))
 
 
-def _work_out_full(attempt: NodeAttempt, demand: _Consumption) -> Mask:
+def _work_out_full(attempt: NodeAttempt, consumption: _Consumption) -> Mask:
     full = 0
     for position in bits(attempt.shared):
         device = attempt.view.devices[position]
         used = _used(attempt, device)
-        amounts = demand.amounts.get(position, {})
+        amounts = consumption.amounts.get(position, {})
         if any(amount + used.get(name, 0) > device.capacity[name].nanos for name, amount in amounts.items()):
             full |= 1 << position
     return full
@@ -167,7 +167,7 @@ def _work_out_full(attempt: NodeAttempt, demand: _Consumption) -> Mask:
 
 def short_of(attempt: NodeAttempt, alternative: Alternative, devices: Mask) -> tuple[CapacityShort, ...]:
     """The capacities of which the devices have too little left for the alternative, by name."""
-    amounts, counts = _demand(attempt, alternative).amounts, Counter[tuple[str, bool]]()
+    amounts, counts = _consumption(attempt, alternative).amounts, Counter[tuple[str, bool]]()
     for position in bits(devices):
         device = attempt.view.devices[position]
         used = _used(attempt, device)
@@ -385,7 +385,7 @@ class Capacity(Rule):
         if any(candidates.alternative.admin_access for candidates in alternatives):
             return UNBOUNDED
         shared = domain & self.attempt.shareable
-        wanted = self._wanted(alternatives)
+        wanted = self._amounts_by_request(alternatives)
         most = sum(min(requests, self._most(wanted, device)) for device in bits(shared))
         return (domain ^ shared).bit_count() * requests + most
 
@@ -415,11 +415,13 @@ class Capacity(Rule):
         picked = each * min(shared.bit_count(), picks)
         return Effort(1 + picked, room=each, fingerprint=picked)
 
-    def _wanted(self, alternatives: Sequence[Candidates]) -> Sequence[tuple[Mapping[int, Mapping[str, int]], Mask]]:
+    def _amounts_by_request(
+        self, alternatives: Sequence[Candidates]
+    ) -> Sequence[tuple[Mapping[int, Mapping[str, int]], Mask]]:
         """What shares of each device take, with the devices, once for all alternatives that ask for the same."""
         wanted: dict[int, tuple[Mapping[int, Mapping[str, int]], Mask]] = {}
         for one in alternatives:
-            amounts = _demand(self.attempt, one.alternative).amounts
+            amounts = _consumption(self.attempt, one.alternative).amounts
             _, devices = wanted.get(id(amounts), (amounts, 0))
             wanted[id(amounts)] = (amounts, devices | one.mask)
         return tuple(wanted.values())
@@ -451,7 +453,7 @@ class Capacity(Rule):
 
     def _amounts(self, slot: DeviceSlot, device: int) -> Mapping[str, int]:
         # A device that cannot be decided has no amounts; coming to it ends the attempt before they are counted.
-        return _demand(self.attempt, slot.candidates.alternative).amounts.get(device, {})
+        return _consumption(self.attempt, slot.candidates.alternative).amounts.get(device, {})
 
     def _restore(self, old: tuple[int, Mapping[str, int] | None]) -> None:
         device, picked = old

@@ -34,7 +34,7 @@ class DeviceTaints(Feature):
         if not attempt.features.has(DEVICE_TAINTS):
             return
         by_taint: dict[str, Mask] = {}
-        for position, taints in _tainted(attempt.view):
+        for position, taints in blocking_taints(attempt.view):
             taint = next((taint for taint in taints if not tolerates(alternative.tolerations, taint)), None)
             if taint is not None:
                 text = f"{taint.key}{'=' if taint.value else ''}{taint.value}:{taint.effect}"
@@ -43,7 +43,8 @@ class DeviceTaints(Feature):
             yield Stage(f"are tainted {text}", mask, "taint")
 
 
-def _tainted(view: NodeView) -> Tainted:
+def blocking_taints(view: NodeView) -> Tainted:
+    """The devices of the view that have taints which keep them from being allocated, with those."""
     return view.memo.remember(_TAINTED, lambda: _tainted_of(view))
 
 

@@ -188,6 +188,20 @@ class CounterRule(Rule):
             self._left[counter] += amount
 
 
+def counters_left(attempt: NodeAttempt) -> Mapping[CounterID, int]:
+    """What is left of each counter of the view's pools before any pick, in 10**-9; none if no device consumes any."""
+    counters = _counters(attempt)
+    if counters is None:
+        return {}
+    return {key: counters.left[number] for key, number in _published_in(attempt.view).numbers.items()}
+
+
+def exceeding_devices(attempt: NodeAttempt) -> Mask:
+    """The devices that need more of their counters than is left."""
+    counters = _counters(attempt)
+    return counters.exceeding if counters is not None else 0
+
+
 def _counters(attempt: NodeAttempt) -> Counters | None:
     """The counters of the attempt, worked out once; None if the gate is off or no device consumes any."""
     return attempt.memo.remember(_COUNTERS, lambda: _counters_in(attempt))
@@ -196,8 +210,12 @@ def _counters(attempt: NodeAttempt) -> Counters | None:
 def _counters_in(attempt: NodeAttempt) -> Counters | None:
     if not attempt.features.has(PARTITIONABLE_DEVICES):
         return None
-    published = attempt.view.memo.remember(_PUBLISHED, lambda: _published(attempt.view))
+    published = _published_in(attempt.view)
     return _remembered(attempt, published) if published.consumption else None
+
+
+def _published_in(view: NodeView) -> Published:
+    return view.memo.remember(_PUBLISHED, lambda: _published(view))
 
 
 def _published(view: NodeView) -> Published:

@@ -176,7 +176,7 @@ class Fleet:
         return self._current.value.view(node).devices
 
     def unable(self, claims: Sequence[Claim], allowed: Mask) -> Iterator[tuple[Outcome, Mask]]:
-        """The allowed nodes that cannot, by why: with numbers of devices, but without the holders, who differ by node.
+        """The allowed nodes that cannot, by why: with numbers of devices, but without their names and holders.
 
         The groups are ordered by their first nodes; one with contradictory pools names those of its first node.
         To be read before the next event. Cost: O(different reasons), and what has changed since the claims were asked
@@ -189,7 +189,7 @@ class Fleet:
         yield from refusals_by_node(self._answers.to(claims), self._nodes, claims, allowed)
 
     def refusal(self, claims: Sequence[Claim], number: int) -> Outcome:
-        """Why the node cannot, with the holders of its devices; of a node that `unable` names, before the next event.
+        """Why the node cannot, with devices and holders; of a node that `unable` names, before the next event.
 
         Cost: O(devices of the node), and what has changed since the claims were asked for last.
         """

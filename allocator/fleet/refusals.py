@@ -14,7 +14,7 @@ from allocator.search.rules import Mask, bits
 def refusals_by_reason(
     answers: Answers, nodes: FleetNodes, claims: Sequence[Claim], allowed: Mask
 ) -> Iterator[tuple[Outcome, Mask]]:
-    """The allowed nodes that cannot, by reason, ordered by the first node of each; without holders."""
+    """The allowed nodes that cannot, by reason, ordered by the first node of each; without devices and holders."""
     for refused in _by_reason(answers, allowed):
         yield refusal_of(answers, nodes[_first(refused)], claims, None), refused
 
@@ -32,9 +32,12 @@ def refusals_by_node(
 
 
 def refusal_of(answers: Answers, node: FleetNode, claims: Sequence[Claim], usage: Usage | None) -> Outcome:
-    """The refusal of one node. usage: names the holders of devices; None leaves them out."""
-    invalid = tuple((pool.id, pool.contradiction) for pool in node.pools or () if pool.contradiction)
-    return beside(_unable(answers, node).refusal(claims, node.devices(), usage), invalid)
+    """The refusal of one node. usage: names devices and their holders; None leaves them out."""
+    unable = _unable(answers, node)
+    refusal = unable.refusal(claims, node.devices() if usage is not None else (), usage)
+    if not unable.is_own:
+        return refusal
+    return beside(refusal, tuple((pool.id, pool.contradiction) for pool in node.pools or () if pool.contradiction))
 
 
 def _by_reason(answers: Answers, allowed: Mask) -> list[Mask]:

@@ -34,7 +34,7 @@ class PodResources:
 
 @dataclass(frozen=True, slots=True)
 class ClaimResources:
-    """What the devices of an allocated claim come to. mapped: counts once. per_container: for each that uses it."""
+    """What the devices of a claim take of the node. mapped: counts once. per_container: for each that uses it."""
 
     claim: str
     mapped: Amounts
@@ -61,7 +61,7 @@ class OverBudget:
 def claim_resources(
     claim: str, allocation: Allocation, device: Callable[[DeviceID], Device | None]
 ) -> ClaimResources | None:
-    """What an allocation comes to in resources of the node; None if its devices say nothing of them.
+    """What an allocation takes of the node's resources; None if its devices take nothing.
 
     device: the published device, None if it is gone (it counts nothing).
     A mapping is deviceMultiplier for each device, or the consumed capacity times capacityMultiplier; it counts nothing

@@ -10,6 +10,7 @@ from allocator.policies.fgd import FGD
 from allocator.policies.fill_value import FillValue
 from allocator.policies.gpu_clustering import GpuClustering
 from allocator.policies.gpu_packing import GpuPacking
+from allocator.policies.guarded import guarded
 from allocator.policies.least_fragmentation import LeastFragmentation
 from allocator.policies.own_class import UnusableClass, names_a_class, policy_of_class
 from allocator.policies.pack import Pack
@@ -44,7 +45,7 @@ def _of_class(text: str) -> Policy:
         raise UnknownPolicy(str(error)) from error
     if policy.name in NAMES:
         raise UnknownPolicy(f"{text}: the name {policy.name!r} is that of a built-in policy")
-    return policy
+    return guarded(policy)
 
 
 def _qualified(attribute: str) -> str:

@@ -90,7 +90,7 @@ class Pick:
 
 
 class Choice(NamedTuple):
-    """A device (its position in the view) chosen for an alternative, for whoever has claims like those.
+    """A device (its position in the view) chosen for an alternative, for all claims equal to these.
 
     claim: its number. request: the name of the alternative.
     """

@@ -42,7 +42,7 @@ def version_of(claim: Claim) -> str:
 
 
 def is_deleting(claim: Claim) -> bool:
-    """True once somebody has deleted it, though a finalizer may hold it."""
+    """True once it was deleted, even if a finalizer keeps it."""
     return bool(claim["metadata"].get("deletionTimestamp"))
 
 

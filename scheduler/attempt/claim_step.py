@@ -20,11 +20,11 @@ class ClaimStep(Step):
 
     @abstractmethod
     def stays(self, node: str) -> bool:
-        """Whether the pod, which somebody else has bound to the node, needs there what this step has written."""
+        """Whether the pod, which another process has bound to the node, needs what this step has written."""
 
     @property
     def to_undo(self) -> WrittenClaim | None:
-        """What is this attempt's to take back."""
+        """What this attempt has to undo."""
         return next((one for one in self.attempt.claims if one is self.written), None)
 
     @property

@@ -44,7 +44,7 @@ class ClaimPlan:
 
 @dataclass(frozen=True, slots=True)
 class ExtendedPlan:
-    """The claim that is to be made for the pod's extended resources, and what it gets."""
+    """The claim to create for the pod's extended resources, and its allocation."""
 
     claim: ExtendedClaim
     allocation: Allocation

@@ -33,7 +33,7 @@ class KeyLocks(Generic[Key, Passed]):
         self._locks: dict[Key, KeyLock[Passed]] = {}
 
     def __contains__(self, key: Key) -> bool:
-        """Whether somebody holds the lock, or waits for it."""
+        """Whether the lock is held or waited for."""
         return key in self._locks
 
     @asynccontextmanager

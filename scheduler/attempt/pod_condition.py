@@ -20,7 +20,7 @@ def not_scheduled(reason: Reason, message: str, generation: int) -> Condition:
 
 
 def current(conditions: Sequence[Condition]) -> Condition | None:
-    """The condition as it stands."""
+    """The current condition."""
     return next((one for one in conditions if one.type == POD_SCHEDULED), None)
 
 

@@ -48,8 +48,8 @@ class WatchedVolumes:
         volumes = self._cluster.volumes
         return bool(volumes.reached(volume) & volumes.node(node))
 
-    def is_wanted(self, pod: PodKey) -> bool:
-        """Whether the pod is there, and is to stay."""
+    def is_active(self, pod: PodKey) -> bool:
+        """Whether the pod exists and is not being deleted."""
         found = self._cluster.pods.known(pod.uid)
         return found is not None and not found.is_deleting
 
@@ -62,7 +62,7 @@ class WatchedVolumes:
         self._cluster.volumes.decline(claim, node)
 
     def on_event(self, event: Event) -> None:
-        """Something has changed: whoever follows it looks again."""
+        """Something has changed: steps that wait for it check again."""
         for changed in self._following.get(_subject(event), ()):
             changed.set()
 

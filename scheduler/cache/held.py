@@ -19,7 +19,7 @@ _A_CLAIM = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim"}
 
 
 def held_by_claim(raw: Raw) -> WatchedClaim:
-    """The claim with the devices that it has, and the pools of which it has nobody knows what."""
+    """The claim with its devices, and the pools of which it has unknown devices."""
     results = list(_results(raw))
     known = tuple(found for one in results if (found := _device(one)))
     claim = Claim(*_names(raw), allocation=Allocation(known) if known else None)

@@ -44,7 +44,7 @@ class Reflector(Generic[T]):
 
     @property
     def resource(self) -> Resource:
-        """What is watched."""
+        """The watched resource."""
         return self._watcher.resource
 
     async def run(self) -> Never:

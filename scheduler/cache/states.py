@@ -41,7 +41,7 @@ class HistoryLost(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Empty:
-    """Nothing is listed. lists_by_watch: whether the server is to be asked for that."""
+    """Nothing is listed. lists_by_watch: whether to list by a watch."""
 
     seen: int = 0
     lists_by_watch: bool = True
@@ -68,7 +68,7 @@ class InitWatch(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class InitList:
-    """All is known up to `seen`; a watch is to be opened from there."""
+    """Everything is known up to `seen`; next, a watch is opened from there."""
 
     seen: int
     lists_by_watch: bool
@@ -76,7 +76,7 @@ class InitList:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """All is known up to `seen`; whether the server knows as much is to be asked before a watch goes on from there."""
+    """Everything is known up to `seen`; next, the server is asked whether its data are as new."""
 
     seen: int
     lists_by_watch: bool
@@ -135,7 +135,7 @@ def lists(state: State[T]) -> bool:
 
 
 def is_open(state: State[T]) -> bool:
-    """Whether the watch that is open is to be read on."""
+    """Whether to continue reading the open watch."""
     return isinstance(state, InitWatch | Watching)
 
 

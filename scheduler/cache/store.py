@@ -58,11 +58,11 @@ class Store(Generic[T]):
         return len(self._entries)
 
     def values(self) -> Iterator[T]:
-        """What is kept of all objects, in no order."""
+        """The kept values of all objects, in no particular order."""
         return (entry.value for entry in self._entries.values())
 
     def get(self, name: str, namespace: str = "") -> T | None:
-        """What is kept of the object, None where there is none."""
+        """The kept value of the object; None if it does not exist."""
         entry = self._entries.get(Key(namespace, name))
         return entry.value if entry else None
 

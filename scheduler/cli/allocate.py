@@ -12,13 +12,14 @@ from allocator.model import Claim
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
 from scheduler.cli.inputs import (
     Input,
+    Source,
     feature_options,
     inventory_of,
     keep_going_option,
     key_of,
     overlay_option,
-    paths_argument,
     profile_options,
+    source_options,
 )
 from scheduler.cli.progress import Progress
 from scheduler.core_v1.pod import Pod
@@ -51,7 +52,7 @@ Examples:
 
 
 @click.command(name="allocate", epilog=_EPILOG)
-@paths_argument
+@source_options
 @click.option("--pod", default="", metavar="NS/NAME", help="Place only this pod.")
 @click.option(
     "--claim",
@@ -67,7 +68,7 @@ Examples:
 @keep_going_option
 def command(  # noqa: PLR0913 - one for each option
     *,
-    paths: tuple[str, ...],
+    source: Source,
     overlays: tuple[str, ...],
     output: str,
     profiles: Sequence[Profile],
@@ -78,16 +79,17 @@ def command(  # noqa: PLR0913 - one for each option
     """Print the node and the devices of every pending pod and claim, as kube-scheduler would select them.
 
     PATH is a file, a folder (read recursively; a must-gather works), or - for standard input: YAML or JSON, manifests
-    or dumps, in any order. The input should contain the ResourceSlices, DeviceClasses and Nodes of the cluster, and
-    the ResourceClaims, ResourceClaimTemplates and Pods. Deployments, StatefulSets, ReplicaSets, DaemonSets, Jobs and
-    CronJobs stand for the pods that they would create, and so does any other object with pod templates: MPIJob, JobSet,
-    LeaderWorkerSet, RayCluster and so on. Allocated claims keep their devices.
+    or dumps, in any order. Without PATH, the cluster of the kubeconfig is read. The input should contain the
+    ResourceSlices, DeviceClasses and Nodes of the cluster, and the ResourceClaims, ResourceClaimTemplates and Pods.
+    Deployments, StatefulSets, ReplicaSets, DaemonSets, Jobs and CronJobs stand for the pods that they would create, and
+    so does any other object with pod templates: MPIJob, JobSet, LeaderWorkerSet, RayCluster and so on. Allocated claims
+    keep their devices.
 
     Each decision is the live scheduler's own, with every default filter and score of kube-scheduler: node selector and
     affinity, taints, cordoned nodes, host ports, CPU, memory and other resources, volumes, affinity between pods,
     topology spread, and the nodes that allocated claims reach. Extended resources of device classes become claims.
     """
-    inventory = inventory_of(paths, overlays, features, keep_going=keep_going)
+    inventory = inventory_of(source, overlays, features, keep_going=keep_going)
     given = Input.of(inventory, features)
     placement = given.placement(features, names["node"], profiles, shows_every_node=output == "wide")
     results = _place(given, placement, names["pod"], names["claim"])

@@ -10,10 +10,14 @@ import orjson
 
 from allocator.gates import Features
 from allocator.model import Claim
+from scheduler.cli.claims import PAGE
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
 from scheduler.cli.inputs import (
+    ClusterAccess,
     Input,
     Key,
+    Source,
+    cluster_options,
     feature_options,
     inventory_of,
     keep_going_option,
@@ -27,11 +31,12 @@ from scheduler.decision import admin_access
 from scheduler.offline.placement import Look, Placement, order_of, unused_claims
 from scheduler.offline.pod_explanation import Explanation, explain
 from scheduler.output.explanation_json import list_of, object_of
+from scheduler.output.explanation_page import explanation_page, explanations_page
 from scheduler.output.explanation_text import text_of
 from scheduler.output.input_report import unchecked_namespaces
 from scheduler.plugins.profile import Profile
 
-FORMATS = ("table", "json")
+FORMATS = ("table", "json", PAGE)
 
 _KINDS: Mapping[str, str] = {
     **dict.fromkeys(("po", "pod", "pods"), "pod"),
@@ -50,23 +55,25 @@ Examples:
   dra explain ml/train-0 cluster.yaml --node gpu-07        explain why it does not fit on a node
   dra explain claim/ml/shared cluster.yaml -o json         explain a claim, as JSON
   dra explain --all cluster.yaml pending.yaml              explain everything that is pending, for CI
+  dra explain ml/train-0 cluster.yaml -o html > a.html     a page with a map of nodes and devices
 """
 
 
 @dataclass(frozen=True, slots=True)
 class _Subject:
-    """What is to be explained: a pod, or a claim that no pending pod uses."""
+    """The pod to explain, or a claim that no pending pod uses."""
 
     pod: Pod | None
     claim: Key | None
 
 
 @click.command(name="explain", epilog=_EPILOG)
-@click.argument("arguments", nargs=-1, required=True, metavar="[POD|CLAIM] PATH...")
+@click.argument("arguments", nargs=-1, metavar="[POD|CLAIM] [PATH...]")
 @click.option("--all", "is_all", is_flag=True, help="Explain all pending pods and claims, each after those before it.")
 @click.option("--node", default="", metavar="NAME", help="Describe this node, and whether the pod fits there.")
 @click.option("--in-order", is_flag=True, help="First place the pods and claims that come before it.")
 @click.option("-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True, help="Output format.")
+@cluster_options
 @overlay_option
 @profile_options
 @feature_options
@@ -74,6 +81,7 @@ class _Subject:
 def command(  # noqa: PLR0913 - one for each option
     *,
     arguments: tuple[str, ...],
+    cluster: ClusterAccess,
     overlays: tuple[str, ...],
     node: str,
     output: str,
@@ -97,18 +105,18 @@ def command(  # noqa: PLR0913 - one for each option
         raise click.UsageError(
             "--all explains everything in order and on all nodes: it cannot be combined with --node and --in-order"
         )
+    if not is_all and not arguments:
+        raise click.UsageError("Missing argument 'POD|CLAIM': name one, or use --all.")
     name, paths = ("", arguments) if is_all else (arguments[0], arguments[1:])
-    if not paths:
-        raise click.UsageError("Missing argument 'PATH...'.")
-    inventory = inventory_of(paths, overlays, features, keep_going=keep_going)
+    inventory = inventory_of(Source(paths, cluster), overlays, features, keep_going=keep_going)
     given = Input.of(inventory, features)
     placement = given.placement(features, profiles=profiles)
     if is_all:
         fits = _explain_all(given, placement, output)
         sys.exit(BAD_INPUT if inventory.errors else int(not fits or bool(inventory.unseen)))
     subject = _subject(given, name)
-    if node and placement.cluster.node(node) is None:
-        stop(f"node {node} is not in the input")
+    if node:
+        given.require_node(node)
     if subject.pod:
         given.warn_of([subject.pod])
     if in_order:
@@ -118,7 +126,7 @@ def command(  # noqa: PLR0913 - one for each option
     print_to_stderr(unchecked_namespaces(placement.unchecked, admin_access.LABEL))
     if explanation.answers and explanation.verdict == "Fits" and not in_order:
         print_to_stderr(_passed_by(given, subject))
-    click.echo(_rendered(explanation, output))
+    click.echo(_rendered(explanation, given, placement, output))
     sys.exit(BAD_INPUT if inventory.errors else int(explanation.verdict != "Fits"))
 
 
@@ -134,12 +142,15 @@ def _explain_all(given: Input, placement: Placement, output: str) -> bool:
             placement.take(look)
             progress.show(len(found), len(pods) + len(claims))
     print_to_stderr(unchecked_namespaces(placement.unchecked, admin_access.LABEL))
+    fitting = sum(one.verdict == "Fits" for one in found)
+    counted = f"{fitting} of {len(found)} fit{'' if found else ': nothing in the input waits for devices'}"
     if output == "json":
         click.echo(orjson.dumps(list_of(found), option=orjson.OPT_INDENT_2).decode())
+    elif output == PAGE:
+        click.echo(explanations_page(found, counted, *given.devices_of(placement)), nl=False)
     elif found:
         click.echo("\n\n".join(map(text_of, found)))
-    fitting = sum(one.verdict == "Fits" for one in found)
-    print_to_stderr([f"{fitting} of {len(found)} fit{'' if found else ': nothing in the input waits for devices'}"])
+    print_to_stderr([counted])
     return fitting == len(found)
 
 
@@ -193,7 +204,9 @@ def _passed_by(given: Input, subject: _Subject) -> Iterator[str]:
         yield f"explained on its own: {others} before it (--in-order places them first)"
 
 
-def _rendered(explanation: Explanation, output: str) -> str:
+def _rendered(explanation: Explanation, given: Input, placement: Placement, output: str) -> str:
+    if output == PAGE:
+        return explanation_page(explanation, *given.devices_of(placement)).rstrip("\n")
     if output == "json":
         return orjson.dumps(object_of(explanation), option=orjson.OPT_INDENT_2).decode()
     return text_of(explanation)

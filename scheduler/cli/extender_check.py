@@ -67,10 +67,11 @@ def _values(words: list[str]) -> Iterator[str]:
 @click.option("--url", metavar="URL", help="urlPrefix of the entry to check, if there are several.")
 @click.option("-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True, help="Output format.")
 def check(file: Path, *, gates: Mapping[str, bool] | None, url: str | None, output: str) -> None:
-    """Check a configuration of kube-scheduler for problems with the extender, and suggest corrections.
+    """Check kube-scheduler's configuration for the extender.
 
-    FILE is a KubeSchedulerConfiguration, or - for standard input. An entry of `extenders` with a bindVerb is checked as
-    authoritative, others as advisory. docs/extender.md describes the findings and the JSON.
+    The output lists problems and suggests corrections. FILE is a KubeSchedulerConfiguration, or - for standard input.
+    An entry of `extenders` with a bindVerb is checked as authoritative, others as advisory. docs/extender.md describes
+    the findings and the JSON.
     """
     configuration = kube_configuration(file)
     judged = Judged(configuration, _number(file, configuration, url), gates)
@@ -83,7 +84,7 @@ def check(file: Path, *, gates: Mapping[str, bool] | None, url: str | None, outp
 
 
 def _number(file: Path, configuration: KubeSchedulerConfiguration, url: str | None) -> int:
-    """Which entry of `extenders` is to be judged."""
+    """The number of the entry of `extenders` to check."""
     prefixes = [extender.url_prefix for extender in configuration.extenders]
     if not prefixes:
         stop(f"{file}: extenders: is empty: kube-scheduler calls no extender")

@@ -162,7 +162,13 @@ def _text(weights: Weights) -> str:
 @click.option(
     "--pods", type=click.IntRange(0, MOST_PODS), default=20, show_default=True, help="Number of pods. 0: no workload."
 )
-@click.option("--seed", type=int, default=1, show_default=True, help="The same seed gives the same objects everywhere.")
+@click.option(
+    "--seed",
+    type=int,
+    default=1,
+    show_default=True,
+    help="Seed of random values. The same seed gives the same objects on every machine.",
+)
 @click.option(
     "--machines",
     "machine_weights",
@@ -175,7 +181,7 @@ def _text(weights: Weights) -> str:
     "shape_weights",
     metavar="NAME=WEIGHT,...",
     callback=_weights,
-    help="Kinds of pods, in place of the preset's.",
+    help="Shapes of pods, in place of the preset's. A shape is what a pod requests.",
 )
 @click.option("--claims", "own_claims", is_flag=True, help="A ResourceClaim for each pod in place of templates.")
 @click.option(
@@ -243,8 +249,8 @@ def command(  # noqa: PLR0913 - one for each option
 
     `dra allocate` reads them from a file or from standard input, and a Kubernetes 1.36 API server accepts them.
 
-    Nodes and pods are drawn from the seed, each with the chance of its weight. A fleet does not depend on its workload,
-    and a smaller one is the beginning of a larger one of the same seed; the same holds for pods.
+    Nodes and pods are drawn at random from the seed, in proportion to the weights. The fleet does not depend on the
+    workload. With the same seed, a smaller fleet is the beginning of a larger one, and so is a smaller workload.
     """
     if not nodes + pods:
         raise click.UsageError("--nodes and --pods are both 0: nothing to print")

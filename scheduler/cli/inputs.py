@@ -9,14 +9,16 @@ from typing import Any
 
 import click
 
+from allocator.did_you_mean import did_you_mean, similar
 from allocator.gates import DEFAULT_RELEASE, RELEASES, Features, UnknownGate
 from allocator.model import Claim
 from allocator.policies import NAMES, UnknownPolicy, policy_of
 from allocator.policies.contract import FIRST_FIT
+from allocator.status.pool_status import PoolStatus, pool_statuses
 from scheduler.cli.ending import print_to_stderr, stop
 from scheduler.cli.progress import after_delay
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE, Pod
-from scheduler.input.documents import read
+from scheduler.input.documents import Finding, RawObject, read
 from scheduler.input.inventory import Inventory, take_inventory
 from scheduler.offline.input_claims import Claims, identified
 from scheduler.offline.placement import Placement, is_pending
@@ -39,6 +41,7 @@ from scheduler.output.unknown_attributes import unknown_attributes
 from scheduler.plugins.profile import Profile
 from scheduler.simulation.changes import InvalidChange, changed, is_change
 from scheduler.state.extended_resources import ExtendedResources
+from scheduler.status.claim_status import ClaimStatus, claim_statuses
 
 Key = tuple[str, str]
 """Namespace and name."""
@@ -72,6 +75,72 @@ _FEATURE_OPTIONS = (
 )
 
 paths_argument = click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(allow_dash=True))
+
+_CLUSTER_OPTIONS = (
+    click.option(
+        "--kubeconfig", default="", metavar="FILE", help="Read the cluster of this kubeconfig, in place of PATH."
+    ),
+    click.option("--context", default="", metavar="NAME", help="Read the cluster of this context, in place of PATH."),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterAccess:
+    """Which cluster is read. Empty: as kubectl finds it."""
+
+    kubeconfig: str = ""
+    context: str = ""
+
+    @property
+    def is_named(self) -> bool:
+        """Whether the user has named one."""
+        return bool(self.kubeconfig or self.context)
+
+
+THE_CURRENT_ONE = ClusterAccess()
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where the input comes from: the paths, or the cluster if there are none."""
+
+    paths: tuple[str, ...] = ()
+    cluster: ClusterAccess = THE_CURRENT_ONE
+
+    def objects(self) -> Iterable[RawObject | Finding]:
+        """All objects; the command ends where a cluster cannot be read."""
+        if self.paths and self.cluster.is_named:
+            raise click.UsageError("--kubeconfig and --context name a cluster to read: they exclude PATH.")
+        if self.paths:
+            return read(self.paths)
+        from scheduler.cli.live_cluster import live_objects  # with all that it takes to call a server
+
+        return live_objects(self.cluster)
+
+
+def cluster_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Gives the command the options that name a cluster, and calls it with `cluster`."""
+
+    @wraps(command)
+    def with_cluster(*, kubeconfig: str, context: str, **others: Any) -> None:
+        command(cluster=ClusterAccess(kubeconfig, context), **others)
+
+    for option in reversed(_CLUSTER_OPTIONS):
+        with_cluster = option(with_cluster)
+    return with_cluster
+
+
+def source_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Gives the command paths and the options that name a cluster, and calls it with `source`."""
+
+    @wraps(command)
+    def with_source(*, paths: tuple[str, ...], cluster: ClusterAccess, **others: Any) -> None:
+        command(source=Source(paths, cluster), **others)
+
+    argument = click.argument("paths", nargs=-1, metavar="[PATH...]", type=click.Path(allow_dash=True))
+    return argument(cluster_options(with_source))
+
+
 keep_going_option = click.option(
     "--keep-going", is_flag=True, help="If the input has errors, use the rest of it; the exit code is still 2."
 )
@@ -98,21 +167,19 @@ def _policy(_context: click.Context, _option: click.Parameter, text: str | None)
 POLICY = "NAME[:ATTRIBUTE,...]|MODULE:CLASS"
 """How a policy is written."""
 
-_PROFILE_OPTIONS = (
-    click.option(
-        "--policy",
-        show_default=FIRST_FIT.name,
-        metavar=POLICY,
-        callback=_policy,
-        help=f"Which of the valid nodes and devices to select: {', '.join(NAMES)}, or a class of your own "
-        "(docs/policies.md).",
-    ),
-    click.option(
-        "--config",
-        type=click.Path(path_type=Path),
-        metavar="FILE",
-        help="Configuration file of the live scheduler, whose profiles and policy are used. --policy overrides it.",
-    ),
+policy_option = click.option(
+    "--policy",
+    show_default=FIRST_FIT.name,
+    metavar=POLICY,
+    callback=_policy,
+    help=f"Which of the valid nodes and devices to select: {', '.join(NAMES)}, or a class of your own "
+    "(docs/policies.md).",
+)
+config_option = click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Configuration file of the live scheduler, whose profiles and policy are used. --policy overrides it.",
 )
 
 
@@ -123,7 +190,7 @@ def profile_options(command: Callable[..., None]) -> Callable[..., None]:
     def with_profiles(*, policy: str, config: Path | None, **others: Any) -> None:
         command(profiles=profiles_of(config, policy), **others)
 
-    for option in reversed(_PROFILE_OPTIONS):
+    for option in (config_option, policy_option):
         with_profiles = option(with_profiles)
     return with_profiles
 
@@ -208,6 +275,11 @@ class Input:
         """The pods that still need something."""
         return [pod for pod in self.pods if is_pending(pod, self.claims.objects, self.extended)]
 
+    def devices_of(self, placement: Placement) -> tuple[list[PoolStatus], list[ClaimStatus]]:
+        """Pools and claims as they are in the placement now."""
+        claims = claim_statuses(placement.claims.objects.values(), self.pods)
+        return list(pool_statuses(placement.cluster.fleet.current)), claims
+
     def placement(
         self,
         features: Features,
@@ -218,10 +290,16 @@ class Input:
     ) -> Placement:
         """A placement on the nodes, or on the named one; what is in use is what is allocated in the input."""
         inventory = self.inventory
-        if node and all(one.name != node for one in inventory.nodes):
-            stop(f"node {node} is not in the input")
+        if node:
+            self.require_node(node)
         cluster = cluster_of(inventory, self.claims, self.pods, features, only_node=node, profiles=profiles)
         return Placement(cluster, self.claims, inventory.namespaces, shows_every_node=shows_every_node)
+
+    def require_node(self, name: str) -> None:
+        """End the command where no node of the input has that name."""
+        names = [node.name for node in self.inventory.nodes]
+        if name not in names:
+            stop(f"node {name} is not in the input{did_you_mean(name, names)}")
 
     def pod(self, key: Key) -> Pod:
         """The pod of that name; a living one goes before one that it replaces."""
@@ -263,11 +341,35 @@ class Input:
         )
 
 
-def inventory_of(paths: Sequence[str], overlays: Sequence[str], features: Features, *, keep_going: bool) -> Inventory:
-    """The inventory of the paths, after all that is to be said of it; the command ends where it cannot be used."""
-    changes = [one for one in overlays if is_change(one)]
+def inventory_of(source: Source, overlays: Sequence[str], features: Features, *, keep_going: bool) -> Inventory:
+    """The inventory of the source. Findings are printed; if it cannot be used, the command ends."""
+    return _changed(_usable(_read(source.objects(), overlays, features), keep_going=keep_going), overlays)
+
+
+def inventories_of(
+    source: Source, overlays: Sequence[str], features: Features, *, keep_going: bool
+) -> tuple[Inventory, Inventory]:
+    """The inventory of the source as it is, and with the overlays; as `inventory_of`. The source is read once."""
+    objects = list(source.objects())
+    before = _usable(_read(objects, (), features), keep_going=keep_going)
+    files = [one for one in overlays if not is_change(one)]
+    after = _usable(_read(objects, files, features), keep_going=keep_going) if files else before
+    return before, _changed(after, overlays)
+
+
+def read_inventory(source: Source, overlays: Sequence[str], features: Features) -> Inventory:
+    """The inventory of the source, for commands that report its errors themselves."""
+    return _changed(_read(source.objects(), overlays, features), overlays)
+
+
+def _read(objects: Iterable[RawObject | Finding], overlays: Sequence[str], features: Features) -> Inventory:
+    files = [one for one in overlays if not is_change(one)]
     with after_delay("reading the input ..."):
-        inventory = take_inventory(read(paths), read([one for one in overlays if one not in changes]), features)
+        return take_inventory(objects, read(files), features)
+
+
+def _usable(inventory: Inventory, *, keep_going: bool) -> Inventory:
+    """The inventory, after its errors and warnings are printed."""
     print_to_stderr(report(inventory))
     if inventory.errors and not keep_going:
         number = len(inventory.errors)
@@ -275,26 +377,34 @@ def inventory_of(paths: Sequence[str], overlays: Sequence[str], features: Featur
         stop(f"{errors}, nothing was placed; use --keep-going to place the rest")
     if not inventory.kinds:
         stop("the input contains no objects")
-    return _changed(inventory, changes) if changes else inventory
+    return inventory
 
 
-def _changed(inventory: Inventory, changes: Sequence[str]) -> Inventory:
-    """The inventory after the changes; the command ends where one cannot be made."""
+def _changed(inventory: Inventory, overlays: Sequence[str]) -> Inventory:
+    """The inventory after the changes among the overlays; the command ends where one cannot be made."""
+    changes = [one for one in overlays if is_change(one)]
     try:
-        return changed(inventory, changes)
+        return changed(inventory, changes) if changes else inventory
     except InvalidChange as error:
         stop(f"--overlay {error}")
 
 
 def _meant(key: Key, known: Collection[Key]) -> str:
-    """A question that names what the user may have meant: that name elsewhere, else the pods of a workload."""
-    _, name = key
-    found = sorted(one for one in known if one[1] == name) or sorted(
-        one for one in known if one[1].startswith(f"{name}-")
-    )
+    """A suggestion (did you mean); empty if nothing is like it."""
+    found = _like(key, known)
     names = ["/".join(one) for one in found[:_MOST_MEANT]]
     rest = f" or {len(found) - len(names)} more" if len(found) > len(names) else ""
     return f"; did you mean {', '.join(names)}{rest}?" if names else ""
+
+
+def _like(key: Key, known: Collection[Key]) -> Sequence[Key]:
+    """That name in other namespaces, else the pods of the workload, else similar names in the namespace."""
+    namespace, name = key
+    return (
+        sorted(one for one in known if one[1] == name)
+        or sorted(one for one in known if one[1].startswith(f"{name}-"))
+        or [(namespace, one) for one in similar(name, (one[1] for one in known if one[0] == namespace))]
+    )
 
 
 def key_of(name: str) -> Key:

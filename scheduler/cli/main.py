@@ -13,19 +13,25 @@ from scheduler.installation import InstallationError, description, verify
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "allocate": ("scheduler.cli.allocate", "Print nodes and devices of pending pods and claims, from files."),
+    "audit": ("scheduler.cli.audit", "Check that devices, claims and pods agree."),
+    "claims": ("scheduler.cli.claims", "Print each claim with its devices, node and users."),
     "completion": ("scheduler.cli.completion", "Print the shell completion script."),
     "explain": ("scheduler.cli.explain", "Explain why a pod or claim gets its devices, or none."),
     "extender": ("scheduler.cli.extender", "Run the extender of kube-scheduler, and configure both."),
+    "fit": ("scheduler.cli.fit", "Print how many more copies of a pod or claim fit, and where."),
     "generate": ("scheduler.cli.generate", "Print fleets and workloads of any size from a seed."),
     "guard": ("scheduler.cli.guard", "Run the webhook that prevents a device from being allocated twice."),
+    "lint": ("scheduler.cli.lint", "Check classes, claims and templates against devices."),
     "scheduler": ("scheduler.cli.scheduler", "Run and configure the live scheduler of a cluster."),
     "simulate": ("scheduler.cli.simulate", "Simulate arrivals and departures of pods, and compare policies."),
+    "status": ("scheduler.cli.status", "Print how many devices are free, and who holds others."),
     "verify": ("scheduler.cli.verify", "Replay recorded cases and compare the answers."),
+    "whatif": ("scheduler.cli.whatif", "Print what a change of the cluster does to the placement."),
 }
 """Name to (module, which has `command`; what help says)."""
 
 
-_READING = (["allocate"], ["explain"])
+_READING = tuple([name] for name in ("allocate", "audit", "claims", "explain", "fit", "lint", "status", "whatif"))
 """Subcommands that read files: what they produce is kept until they end, and is garbage all at once then."""
 
 
@@ -41,6 +47,14 @@ class _Lazy(click.Group):
         command = importlib.import_module(COMMANDS[cmd_name][0]).command
         assert isinstance(command, click.Command)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.NoSuchCommand as error:  # which offers what is imported, thus nothing
+            raise click.NoSuchCommand(error.command_name, possibilities=COMMANDS, ctx=ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -12,7 +12,7 @@ import click
 
 @contextmanager
 def after_delay(text: str, delay_s: float = 1.0) -> Iterator[threading.Timer]:
-    """Prints the text once the context is open for longer than delay_s: for work whose progress nobody knows."""
+    """Prints the text once the context is open for longer than delay_s: for work with unknown progress."""
     timer = threading.Timer(delay_s, click.echo, [text], {"err": True})
     timer.daemon = True
     timer.start()
@@ -22,16 +22,23 @@ def after_delay(text: str, delay_s: float = 1.0) -> Iterator[threading.Timer]:
         timer.cancel()
 
 
+_WIDTH = 30
+"""Of a bar, in characters."""
+
+
 class Progress:
-    """Prints how far the work is, once it takes longer than a second. estimates: also how long it will take."""
+    """Prints how far the work is, once it takes longer than a second.
+
+    has_bar: as a bar, with how long the rest takes by what it took so far; on a terminal only.
+    """
 
     def __init__(
-        self, clock: Callable[[], float] = time.monotonic, *, doing: str = "placing", estimates: bool = False
+        self, clock: Callable[[], float] = time.monotonic, *, doing: str = "placing", has_bar: bool = False
     ) -> None:
         self._clock = clock
         self._doing = doing
-        self._estimates = estimates
-        self._begin: tuple[float, int] | None = None
+        self._has_bar = has_bar
+        self._begin: tuple[float, float] | None = None
         self._next = clock() + 1.0
         self._is_shown = False
 
@@ -42,22 +49,27 @@ class Progress:
         if self._is_shown and sys.stderr.isatty():
             click.echo("\r\033[K", nl=False, err=True, color=True)
 
-    def show(self, done: int, total: int) -> None:
-        """So many are done of so many."""
+    def show(self, done: float, total: int) -> None:
+        """So many are done of so many; a share of one only in a bar."""
         now = self._clock()
         self._begin = self._begin or (now, done)
-        if now < self._next:
-            return
         is_terminal = sys.stderr.isatty()
+        if now < self._next or (self._has_bar and not is_terminal):
+            return
         self._next = now + (0.1 if is_terminal else 5.0)
         self._is_shown = True
-        text = f"{self._doing}: {done} of {total}{self._left(now, done, total)}"
+        text = self._bar(now, done, total) if self._has_bar else f"{self._doing}: {done} of {total}"
         # What wipes the line is no colour, and is kept where colours are not wanted.
         click.echo(f"\r\033[K{text}" if is_terminal else text, nl=not is_terminal, err=True, color=is_terminal)
 
-    def _left(self, now: float, done: int, total: int) -> str:
+    def _bar(self, now: float, done: float, total: int) -> str:
+        full = int(_WIDTH * done / total)
+        share = f"{int(100 * done / total)} %"
+        return f"{self._doing} [{'#' * full}{'-' * (_WIDTH - full)}] {share}{self._left(now, done, total)}"
+
+    def _left(self, now: float, done: float, total: int) -> str:
         begin_s, before = self._begin or (now, done)
-        if not self._estimates or done <= before:
+        if done <= before:
             return ""
         seconds = (now - begin_s) / (done - before) * (total - done)
         return f", about {seconds:.0f} s left" if seconds < 100 else f", about {seconds / 60:.0f} min left"

@@ -1,28 +1,25 @@
-"""The scenarios of `dra simulate`: what each is, and how they are run, in this process or over all cores.
+"""The scenarios of `dra simulate`: what each is, and how one is run.
 
-A worker reads the input itself, so that nothing but a plan and results passes between processes. What has finished is
-on disk, if a folder is given, and is not run again.
+Whoever runs one reads the input itself, so that nothing but a plan and results passes between processes.
 """
 
-import hashlib
 import io
 import json
-import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from multiprocessing import active_children, get_context
 from pathlib import Path
 
 from allocator.api.findings import shown
 from allocator.gates import CONSUMABLE_CAPACITY, RELEASES, Features
+from allocator.outcome import PolicyFailed
 from scheduler.cli.ending import print_to_stderr
-from scheduler.cli.inputs import Input, inventory_of, profiles_of
+from scheduler.cli.input_digests import digests_of, policy_digest
+from scheduler.cli.inputs import Input, Source, inventory_of, profiles_of
+from scheduler.input.documents import STDIN
 from scheduler.input.inventory import Inventory
 from scheduler.offline.priorities import Priorities
 from scheduler.plugins.profile import Profile
@@ -32,7 +29,7 @@ from scheduler.simulation.jobs import Arrivals, Durations, Endless, Exponential,
 from scheduler.simulation.openb import Openb
 from scheduler.simulation.openb_times import openb_jobs
 from scheduler.simulation.replay import ONLY_FILTERS
-from scheduler.simulation.result import InvalidResult, Scenario, scenario_json, scenario_of
+from scheduler.simulation.result import Scenario
 from scheduler.simulation.scenario import Clocks, Settings, Start, run
 from scheduler.simulation.trace import Trace, read_trace
 
@@ -42,20 +39,31 @@ TRACE, ORDER, POISSON = "trace", "order:", "poisson:"
 EXPONENTIAL, ENDLESS = "exp:", "none"
 """What `--durations` may be beside `trace`."""
 
-FEW = 5_000
-"""Arrivals of all scenarios together that are faster done than other processes started."""
-
 DUMP = "dump"
 """The trace that the input itself holds."""
 
 OPENB_NODES = "nodes.csv"
 """The fleet of the openb trace."""
 
-_PLAN = "plan.json"
-
 
 class ScenarioFailed(Exception):
-    """A scenario cannot be run; the text is for the user."""
+    """Scenarios cannot be run; each argument is a line for the user."""
+
+
+class BrokenPolicy(Exception):
+    """A scenario cannot be run, but others can; the text is for the user."""
+
+
+_MOST_PROBLEMS = 10
+"""Of so many scenarios the problem is shown; the others are counted."""
+
+
+def require_none(problems: Sequence[str]) -> None:
+    """Raises ScenarioFailed where there are problems of scenarios, one each."""
+    if problems:
+        left = len(problems) - _MOST_PROBLEMS
+        more = [f"and {left} more scenarios"] if left > 0 else []
+        raise ScenarioFailed(*problems[:_MOST_PROBLEMS], *more)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,17 +86,32 @@ class Case:
     policy: str
     seed: int
 
+    def __str__(self) -> str:
+        named = (f"{name}={value}" for name, value in self.variant.parameters.items())
+        return ", ".join([f"policy {self.policy or 'of --config'}", f"seed {self.seed}", *named])
+
     @property
-    def name(self) -> str:
-        """Of its file: the same for the same scenario."""
-        parameters = json.dumps(dict(self.variant.parameters), sort_keys=True)
-        digest = hashlib.sha256(f"{self.policy} {parameters}".encode()).hexdigest()[:12]
-        return f"{''.join(c if c.isalnum() else '-' for c in self.policy)}-{self.seed}-{digest}.json"
+    def files(self) -> tuple[str, ...]:
+        """What it reads beside what all read: objects of its what-if, and the order of its arrivals."""
+        objects = (one for one in self.variant.what_if.split(",") if one and not is_change(one))
+        order = self.variant.arrivals
+        return (*objects, *([order.removeprefix(ORDER)] if order.startswith(ORDER) else []))
+
+    def moved(self, place: Callable[[str], str]) -> "Case":
+        """With its files elsewhere."""
+        variant = self.variant
+        order = f"{ORDER}{place(variant.arrivals.removeprefix(ORDER))}"
+        arrivals = order if variant.arrivals.startswith(ORDER) else variant.arrivals
+        what_if = ",".join(map(place, variant.what_if.split(",")))
+        return replace(self, variant=replace(variant, what_if=what_if, arrivals=arrivals))
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """All that scenarios have in common. stdin: what the path `-` stands for. trace: a path, `dump`, or nothing."""
+    """All that scenarios have in common. stdin: what the path `-` stands for. trace: a path, `dump`, or nothing.
+
+    digests: of what the scenarios read, by path, or by policy for a user's own; as of the start of the run.
+    """
 
     paths: tuple[str, ...]
     overlays: tuple[str, ...] = ()
@@ -103,10 +126,34 @@ class Plan:
     retries: bool = True
     scores: bool = True
     explained: tuple[str, ...] = ()
+    digests: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files and folders that all scenarios read."""
+        objects = [one for one in (*self.paths, *self.overlays) if one != STDIN and not is_change(one)]
+        trace = [] if self.trace in ("", DUMP) else [self.trace]
+        return (*objects, *trace, *([str(self.config)] if self.config else []))
+
+    def moved(self, place: Callable[[str], str]) -> "Plan":
+        """With the files elsewhere. place: of a file's name; anything else stays as it is."""
+        return replace(
+            self,
+            paths=tuple(map(place, self.paths)),
+            overlays=tuple(map(place, self.overlays)),
+            trace=place(self.trace),
+            config=Path(place(str(self.config))) if self.config else None,
+            digests=tuple((place(name), digest) for name, digest in self.digests),
+        )
+
+    def digests_of(self, names: Iterable[str]) -> dict[str, str]:
+        """Those of these names, as of the start."""
+        known = dict(self.digests)
+        return {name: known[name] for name in names}
 
     @property
     def features(self) -> Features:
-        """What is in force; the openb trace shares its GPUs."""
+        """The features in force; the openb trace shares its GPUs."""
         gates = {**dict(self.gates), **({CONSUMABLE_CAPACITY: True} if self.is_openb else {})}
         return Features.of(self.release, gates, is_strict=self.is_strict)
 
@@ -121,23 +168,44 @@ def gates_in_force(features: Features) -> tuple[tuple[str, bool], ...]:
     return tuple((gate, gate in features.gates) for gate in sorted(RELEASES[features.release.name].gates))
 
 
+def planned(plan: Plan, cases: Iterable[Case]) -> Plan:
+    """The plan with the digests of all that its scenarios read. Raises NotReadTwice."""
+    cases = list(cases)
+    paths = dict.fromkeys([*plan.files, *(file for case in cases for file in case.files)])
+    policies = {case.policy: policy_digest(case.policy) for case in cases}
+    return replace(plan, digests=tuple({**digests_of(paths), **policies}.items()))
+
+
+def require_unchanged(plan: Plan, case: Case) -> None:
+    """Raises ScenarioFailed where something that the scenario reads is not what it was at the start of the run."""
+    read = {**digests_of([*plan.files, *case.files]), case.policy: policy_digest(case.policy)}
+    for name, before in plan.digests_of(read).items():
+        if read[name] != before:
+            what = f"the module of policy {name}" if name == case.policy else name
+            raise ScenarioFailed(f"{what}: has changed since the run began")
+
+
 # -- one scenario
 
 
 def run_case(plan: Plan, case: Case, progress: Callable[[int, int], None] = lambda _done, _all: None) -> Scenario:
-    """Run a scenario. Raises ScenarioFailed."""
+    """Run a scenario. progress: of its arrivals. Raises ScenarioFailed, BrokenPolicy."""
     try:
         with _silenced():
             start = start_of(plan, case.variant.what_if, case.variant.nodes_scale)
             profiles, settings = _profiles(plan, case.policy), _settings(plan, case, start)
-        return replace(run(start, profiles, settings, _CLOCKS, progress), policy=case.policy)
+        require_unchanged(plan, case)
+        scenario = run(start, profiles, settings, _CLOCKS, progress)
+        return replace(scenario, policy=case.policy or scenario.policy)
     except ValueError as error:  # each kind of input has its own, with file, field and value
         raise ScenarioFailed(str(error)) from error
+    except PolicyFailed as error:
+        raise BrokenPolicy(f"{case}: {error}") from error
 
 
 @contextmanager
 def _silenced() -> Iterator[None]:
-    """What is said of the input was said before; an end of the command is an error of the scenario."""
+    """Findings about the input were printed before; if the command ends, the scenario fails."""
     warnings = io.StringIO()
     try:
         with redirect_stderr(warnings):
@@ -234,7 +302,7 @@ def start_of(plan: Plan, what_if: str, nodes_scale: float) -> Start:
     files = [one for one in parts if not is_change(one)]
     if plan.stdin:
         sys.stdin = io.TextIOWrapper(io.BytesIO(plan.stdin))
-    inventory = inventory_of(plan.paths, (*plan.overlays, *files), plan.features, keep_going=plan.keep_going)
+    inventory = inventory_of(Source(plan.paths), (*plan.overlays, *files), plan.features, keep_going=plan.keep_going)
     inventory = _changed(inventory, [one for one in parts if is_change(one)], nodes_scale)
     given = Input.of(inventory, plan.features)
     if not plan.trace:
@@ -270,120 +338,3 @@ def _openb_start(plan: Plan, what_if: str, nodes_scale: float) -> Start:
     trace = Openb(file.parent, file.stem)
     inventory = _changed(trace.inventory(plan.features), what_if.split(",") if what_if else [], nodes_scale)
     return Start(inventory, (), Trace(tuple(openb_jobs(trace, file))))
-
-
-# -- all scenarios
-
-
-def run_all(
-    plan: Plan, cases: Sequence[Case], jobs: int, folder: Path | None, progress: Callable[[int, int], None]
-) -> Iterator[Scenario]:
-    """The scenarios, in any order. jobs: processes. folder: where they are kept, and those that are there are taken.
-
-    progress: of all arrivals in one process, else of scenarios. Raises ScenarioFailed.
-    """
-    left = []
-    for case in cases:
-        if (found := _kept(folder, case)) is not None:
-            yield found
-        else:
-            left.append(case)
-    is_worth_it = jobs > 1 and len(left) > 1 and _arrivals(plan, left) > FEW
-    done = _in_processes if is_worth_it else _one_by_one
-    for case, scenario in done(plan, left, min(jobs, len(left)), progress):
-        if folder is not None:
-            _write(folder / case.name, scenario_json(scenario))
-        yield scenario
-
-
-def _arrivals(plan: Plan, cases: Sequence[Case]) -> int:
-    """How many there are in all scenarios, by the first of them."""
-    first = cases[0].variant
-    return len(start_of(plan, first.what_if, first.nodes_scale).jobs) * len(cases)
-
-
-def _one_by_one(
-    plan: Plan, cases: Sequence[Case], _jobs: int, progress: Callable[[int, int], None]
-) -> Iterator[tuple[Case, Scenario]]:
-    for number, case in enumerate(cases):
-
-        def of_all(done: int, total: int, before: int = number) -> None:
-            progress(before * total + done, len(cases) * total)
-
-        yield case, run_case(plan, case, of_all)
-
-
-def _in_processes(
-    plan: Plan, cases: Sequence[Case], jobs: int, progress: Callable[[int, int], None]
-) -> Iterator[tuple[Case, Scenario]]:
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_ignore_interrupts) as pool:
-        running: dict[Future[Scenario], Case] = {pool.submit(run_case, plan, case): case for case in cases}
-        try:
-            while running:
-                done, _ = wait(running, timeout=0.5, return_when=FIRST_COMPLETED)
-                for future in done:
-                    yield running.pop(future), future.result()
-                progress(len(cases) - len(running), len(cases))
-        except BrokenProcessPool as error:
-            raise ScenarioFailed("a worker process has died, which a lack of memory may be the cause of") from error
-        finally:
-            if running:  # Ctrl-C, or an error: nobody waits for the others
-                pool.shutdown(wait=False, cancel_futures=True)
-                for child in active_children():
-                    child.terminate()
-
-
-def _ignore_interrupts() -> None:
-    """Ctrl-C goes to all processes of a terminal: the first one ends the others."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-# -- on disk
-
-
-def open_folder(folder: Path, identity: Mapping[str, object], *, resumes: bool) -> None:
-    """A folder for the scenarios of this command. identity: of what decides. Raises ScenarioFailed, OSError."""
-    folder.mkdir(parents=True, exist_ok=True)
-    file, identity = folder / _PLAN, json.loads(json.dumps(identity))
-    if not file.exists():
-        if resumes:
-            raise ScenarioFailed(f"{folder}: holds no run to be resumed")
-        _write(file, json.dumps(identity, indent=1).encode())
-        return
-    if not resumes:
-        raise ScenarioFailed(f"{folder}: holds a run already: --resume goes on with it")
-    try:
-        before = json.loads(file.read_text())
-    except ValueError as error:
-        raise ScenarioFailed(f"{file}: is not JSON: {error}") from error
-    differing = sorted(key for key in {*identity, *before} if identity.get(key) != before.get(key))
-    if differing:
-        raise ScenarioFailed(f"{folder}: holds another run: {', '.join(differing)} differ")
-
-
-def digest_of(paths: Sequence[str]) -> str:
-    """Of the contents of files, and of all files below folders. Raises OSError."""
-    digest = hashlib.sha256()
-    for path in paths:
-        files = sorted(one for one in Path(path).rglob("*") if one.is_file()) if Path(path).is_dir() else [Path(path)]
-        for file in files:
-            digest.update(f"{file}\0".encode())
-            digest.update(file.read_bytes())
-    return digest.hexdigest()
-
-
-def _kept(folder: Path | None, case: Case) -> Scenario | None:
-    file = folder / case.name if folder else None
-    if file is None or not file.exists():
-        return None
-    try:
-        return scenario_of(file.read_bytes())
-    except InvalidResult as error:
-        raise ScenarioFailed(f"{file}: {error}") from error
-
-
-def _write(file: Path, content: bytes) -> None:
-    """All of it, or nothing."""
-    part = file.with_suffix(".part")
-    part.write_bytes(content)
-    part.replace(file)

@@ -105,7 +105,7 @@ def _with(command: Command, given: Sequence[Callable[[Command], Command]]) -> Co
 def settings(
     type_: type[Settings], config: Path | None, flags: Mapping[str, object], fields: Mapping[str, tuple[str, ...]]
 ) -> Settings:
-    """What the file and the flags come to; what cannot be used ends the program. fields: of the command's own flags."""
+    """The settings from the file and the flags; invalid ones end the program. fields: of the command's own flags."""
     try:
         return load(type_, config, _overrides(flags, {**FIELDS, **fields}))
     except InvalidConfiguration as invalid:

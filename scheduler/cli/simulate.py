@@ -4,7 +4,8 @@ import itertools
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,13 @@ import click
 from allocator.gates import Features
 from allocator.policies import NAMES, UnknownPolicy, policy_of
 from allocator.policies.contract import FIRST_FIT
+from scheduler.cli.dask_cluster import on_cluster
 from scheduler.cli.ending import print_to_stderr, stop
 from scheduler.cli.inputs import POLICY, feature_options, keep_going_option, overlay_option, paths_argument
 from scheduler.cli.progress import Progress
+from scheduler.cli.run_folder import RunFolder, opened
+from scheduler.cli.scenario_runs import Runner, on_this_machine, run_all
 from scheduler.cli.scenarios import (
-    DUMP,
     ENDLESS,
     EXPONENTIAL,
     ORDER,
@@ -27,16 +30,14 @@ from scheduler.cli.scenarios import (
     Plan,
     ScenarioFailed,
     Variant,
-    digest_of,
     gates_in_force,
-    open_folder,
-    run_all,
+    planned,
     start_of,
 )
 from scheduler.input.documents import STDIN
 from scheduler.installation import description
 from scheduler.output.simulation_page import simulation_page
-from scheduler.simulation.compare import InvalidRecord, compare
+from scheduler.simulation.compare import InvalidRecord, Record, compare, read_record
 from scheduler.simulation.result import Scenario, SimulationResult, result_json
 from scheduler.simulation.tables import csv_text, table
 
@@ -80,7 +81,7 @@ def _policies(_context: click.Context, _option: click.Parameter, texts: tuple[st
             policy_of(text)
         except UnknownPolicy as error:
             raise click.BadParameter(str(error)) from error
-    return tuple(dict.fromkeys(texts)) or (FIRST_FIT.name,)
+    return tuple(dict.fromkeys(texts))
 
 
 def _arrivals(_context: click.Context, _option: click.Parameter, texts: tuple[str, ...]) -> tuple[str, ...]:
@@ -134,7 +135,7 @@ def _factor_option(name: str, metavar: str, text: str) -> Callable[..., Any]:
     metavar=POLICY,
     callback=_policies,
     help=f"Policies to compare: {', '.join(NAMES)}, or classes of your own (docs/policies.md). "
-    f"Can be repeated.  [default: {FIRST_FIT.name}]",
+    f"Can be repeated.  [default: that of --config, or {FIRST_FIT.name}]",
 )
 @click.option(
     "--config",
@@ -164,7 +165,11 @@ def _factor_option(name: str, metavar: str, text: str) -> Callable[..., Any]:
 @_factor_option(
     "--inflate", "PERCENT", "Add or leave out random pods until all pods together request this percent of the capacity."
 )
-@_factor_option("--time-scale", "FACTOR", "Multiply the times of arrivals and events, but not durations.")
+@_factor_option(
+    "--time-scale",
+    "FACTOR",
+    "Multiply the times of arrivals and events, but not durations, nor the times that poisson:LOAD draws.",
+)
 @_factor_option("--nodes-scale", "FACTOR", "Keep this share of the nodes, or add copies of them.")
 @click.option(
     "--set",
@@ -203,6 +208,13 @@ def _factor_option(name: str, metavar: str, text: str) -> Callable[..., Any]:
 @click.option(
     "--jobs", type=click.IntRange(min=1), metavar="N", help="Number of processes.  [default: one for each core]"
 )
+@click.option(
+    "--scheduler",
+    "address",
+    default="",
+    metavar="tcp://HOST:PORT",
+    help="Run the scenarios in the workers of this dask scheduler, on many machines (docs/simulate.md).",
+)
 @feature_options
 @keep_going_option
 def command(  # noqa: PLR0913 - one for each option
@@ -217,6 +229,7 @@ def command(  # noqa: PLR0913 - one for each option
     folder: Path | None,
     resume: bool,
     jobs: int | None,
+    address: str,
     features: Features,
     **options: Any,
 ) -> None:
@@ -242,27 +255,68 @@ def command(  # noqa: PLR0913 - one for each option
         scores=not options["no_scores"],
         explained=tuple(_full_name(name) for name in options["explain"]),
     )
-    variants = _variants(what_ifs, options)
-    cases = [Case(*one) for one in itertools.product(variants, policies, seeds)]
+    own = ("",) if plan.config else (FIRST_FIT.name,)
+    cases = [Case(*one) for one in itertools.product(_variants(what_ifs, options), policies or own, seeds)]
     if resume and not folder:
         stop("--resume needs --output DIR")
+    if address and jobs:
+        raise click.UsageError("--jobs is for this machine, and excludes --scheduler.")
     try:
-        first = variants[0]
-        start_of(plan, first.what_if, first.nodes_scale)
-        if folder:
-            open_folder(folder, _identity(plan, what_ifs), resumes=resume)
-        result = SimulationResult(description(), tuple(_run(plan, cases, jobs or os.cpu_count() or 1, folder)))
-    except (ScenarioFailed, ValueError) as error:
+        recorded = [read_record(file) for file in records]
+        with on_cluster(address) if address else nullcontext(on_this_machine(jobs or os.cpu_count() or 1)) as runner:
+            result = _result(planned(plan, cases), cases, runner, folder, resumes=resume)
+    except ScenarioFailed as error:
+        stop(*error.args)
+    except ValueError as error:
         stop(str(error))
     except OSError as error:
         stop(f"{error.filename}: {error.strerror}")
-    except KeyboardInterrupt:
-        if folder:
-            print_to_stderr([f"interrupted: what has finished is in {folder}; --resume goes on"])
-        raise
     click.echo(_rendered(result, output), nl=output == "json")
-    if records:
-        _compare(records, result, Path(plan.trace).stem)
+    if recorded:
+        _compare(recorded, result, Path(plan.trace).stem)
+
+
+def _result(
+    plan: Plan, cases: Sequence[Case], runner: Runner, folder: Path | None, *, resumes: bool
+) -> SimulationResult:
+    """Of all scenarios, in the order of their cases. Raises ScenarioFailed, ValueError."""
+    if folder:
+        _require_apart(folder, plan.files)
+    start_of(plan, cases[0].variant.what_if, cases[0].variant.nodes_scale)  # warnings and errors of the input first
+    with opened(folder, plan, resumes=resumes) if folder else nullcontext() as kept:
+        found: list[tuple[Case, Scenario]] = []
+        try:
+            with Progress(doing="simulating", has_bar=True) as progress:
+                found.extend(run_all(plan, cases, runner, kept, progress.show))
+        except (ScenarioFailed, KeyboardInterrupt) as error:
+            print_to_stderr(_unfinished(error, len(found), kept))
+            raise
+    places = {_key(case): place for place, case in enumerate(cases)}
+    return SimulationResult(
+        description(), tuple(one for _, one in sorted(found, key=lambda pair: places[_key(pair[0])]))
+    )
+
+
+def _key(case: Case) -> tuple[object, ...]:
+    return case.policy, case.seed, *case.variant.parameters.items()
+
+
+def _require_apart(folder: Path, inputs: Sequence[str]) -> None:
+    for path in inputs:
+        if folder.resolve().is_relative_to(Path(path).resolve()):
+            raise ScenarioFailed(f"--output {folder} is below {path}, and would be read as input")
+
+
+def _unfinished(error: BaseException, finished: int, folder: RunFolder | None) -> list[str]:
+    """What is said of scenarios that have finished when others have not."""
+    begin = "interrupted: " if isinstance(error, KeyboardInterrupt) else ""
+    if folder:
+        return [f"{begin}{_finished(folder.kept)} in {folder.folder}; --resume goes on"]
+    return [f"{begin}{_finished(finished)} lost; --output DIR keeps them"] if finished else []
+
+
+def _finished(number: int) -> str:
+    return "1 finished scenario is" if number == 1 else f"{number} finished scenarios are"
 
 
 def _variants(what_ifs: Sequence[str], options: dict[str, Any]) -> list[Variant]:
@@ -295,26 +349,6 @@ def _full_name(name: str) -> str:
     return name if "/" in name else f"default/{name}"
 
 
-def _run(plan: Plan, cases: Sequence[Case], jobs: int, folder: Path | None) -> list[Scenario]:
-    """The scenarios in the order of their cases."""
-    places = {(case.policy, case.seed, tuple(case.variant.parameters.items())): n for n, case in enumerate(cases)}
-    with Progress(doing="simulating", estimates=True) as progress:
-        found = list(run_all(plan, cases, jobs, folder, progress.show))
-    return sorted(found, key=lambda one: places[one.policy, one.seed, tuple(one.parameters.items())])
-
-
-def _identity(plan: Plan, what_ifs: Sequence[str]) -> dict[str, object]:
-    """What decides what comes of a scenario, beside what the scenario itself says."""
-    files = [*(path for path in plan.paths if path != STDIN), *filter(os.path.exists, (*plan.overlays, *what_ifs))]
-    if plan.trace not in ("", DUMP):
-        files.append(plan.trace)
-    identity = asdict(plan)
-    identity["stdin"] = len(plan.stdin)
-    identity["config"] = str(plan.config or "")
-    identity["gates"] = dict(plan.gates)
-    return {**identity, "files": digest_of(files)}
-
-
 def _rendered(result: SimulationResult, output: str) -> str:
     match output:
         case "json":
@@ -327,11 +361,12 @@ def _rendered(result: SimulationResult, output: str) -> str:
             return f"{table(result)}\n"
 
 
-def _compare(files: Sequence[Path], result: SimulationResult, workload: str) -> None:
+def _compare(records: Sequence[Record], result: SimulationResult, workload: str) -> None:
     try:
-        found = [compare(file, result.scenarios, workload) for file in files]
+        found = [compare(one, result.scenarios, workload) for one in records]
     except InvalidRecord as error:
         stop(str(error))
     differences = [line for one in found for line in one.differences]
-    print_to_stderr([*differences, f"{sum(one.equal for one in found)} curves equal, {len(differences)} differ"])
+    print_to_stderr([*differences, *(line for one in found for line in one.unrecorded)])
+    print_to_stderr([f"{sum(one.equal for one in found)} curves equal, {len(differences)} differ"])
     sys.exit(int(bool(differences)))

@@ -53,6 +53,7 @@ CSI_NODES = Resource("storage.k8s.io", "v1", "csinodes", "CSINode", is_namespace
 CSI_DRIVERS = Resource("storage.k8s.io", "v1", "csidrivers", "CSIDriver", is_namespaced=False)
 CSI_CAPACITIES = Resource("storage.k8s.io", "v1", "csistoragecapacities", "CSIStorageCapacity")
 ATTACHMENTS = Resource("storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment", is_namespaced=False)
+PRIORITY_CLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", is_namespaced=False)
 SERVICES = Resource("", "v1", "services", "Service")
 REPLICATION_CONTROLLERS = Resource("", "v1", "replicationcontrollers", "ReplicationController")
 REPLICA_SETS = Resource("apps", "v1", "replicasets", "ReplicaSet")
@@ -62,6 +63,11 @@ STATEFUL_SETS = Resource("apps", "v1", "statefulsets", "StatefulSet")
 def claims(version: str) -> Resource:
     """ResourceClaims in that version."""
     return Resource(GROUP, version, "resourceclaims", "ResourceClaim")
+
+
+def templates(version: str) -> Resource:
+    """ResourceClaimTemplates in that version."""
+    return Resource(GROUP, version, "resourceclaimtemplates", "ResourceClaimTemplate")
 
 
 def slices(version: str) -> Resource:

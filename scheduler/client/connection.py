@@ -97,7 +97,7 @@ class PromptResponse(aiohttp.ClientResponse):
 
 
 class _LastWord(ssl.SSLObject):
-    """Says goodbye, and listens no more: nobody here waits for what the server says after it."""
+    """Closes the connection without waiting for the server's reply."""
 
     def unwrap(self) -> None:
         """Say goodbye, of which the event loop believes that it was answered."""

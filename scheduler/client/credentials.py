@@ -100,7 +100,7 @@ class Credentials:
 
 
 async def beside(work: Callable[[], None]) -> None:
-    """Return when the work is done, in a thread that nobody waits for where the program ends before."""
+    """Run the work in a daemon thread: the program can end before it is done."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[None] = loop.create_future()
 
@@ -187,6 +187,18 @@ async def load(kubeconfig: Path | None, context: str | None, environ: Mapping[st
         programs.close()
         raise
     return Credentials(configuration, load_again, programs)
+
+
+def context_name(kubeconfig: Path | None, context: str | None, environ: Mapping[str, str], home: Path) -> str:
+    """The context that `load` uses; empty for the service account of a pod. Raises NotConfigured."""
+    files = _files(kubeconfig, environ, home)
+    if context or not files:
+        return context or ""
+    try:
+        config = KubeConfigMerger(files).config
+        return str(config["current-context"]) if config is not None else ""
+    except Exception as error:
+        raise NotConfigured(f"{files}: {_problem(error)}") from error
 
 
 def _of_kubeconfig(files: str, context: str | None, configuration: Configuration, programs: Programs) -> Load:

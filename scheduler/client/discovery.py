@@ -26,12 +26,12 @@ _NEEDED = ("resourceclaims", "resourceslices", "deviceclasses")
 
 
 class NotServed(Exception):
-    """The API server has not what device allocation needs."""
+    """The API server does not serve what device allocation needs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """What is there. kubernetes: the server's own version, such as v1.36.3; release: the nearest that is known here.
+    """What is served. kubernetes: the server's own version, such as v1.36.3; release: the nearest that is known here.
 
     version: of resource.k8s.io; taint_rules: None where they are not served.
     """
@@ -45,6 +45,11 @@ class Served:
     def claims(self) -> Resource:
         """Where claims are."""
         return api_resources.claims(self.version)
+
+    @property
+    def templates(self) -> Resource:
+        """Where claim templates are."""
+        return api_resources.templates(self.version)
 
     @property
     def slices(self) -> Resource:

@@ -82,7 +82,7 @@ class Withheld(CallFailed):
 
 
 class NotConfigured(Exception):
-    """Nothing says where the API server is or who we are, or it cannot be read."""
+    """There is no readable configuration of the API server's address and credentials."""
 
 
 def api_error(call: str, status: int, body: bytes, retry_after: str = "") -> ApiError:
@@ -102,7 +102,7 @@ def _cause(raw: Mapping[str, object]) -> Cause:
 
 
 def _without_objects(message: str) -> str:
-    """The message without the objects that it repeats: parameters for a driver are nobody's business."""
+    """The message without the objects that it repeats: parameters for a driver may be confidential."""
     kept, begin = [], 0
     while found := _OBJECT.search(message, begin):
         kept += [message[begin : found.start()], "..."]

@@ -14,7 +14,7 @@ MIGRATED = "storage.alpha.kubernetes.io/migrated-plugins"
 
 @dataclass(frozen=True, slots=True)
 class CSINode:
-    """What is known of the node of that name. limits: of its drivers that have one, by name. migrated: plugins."""
+    """The CSI drivers on the node of that name. limits: of its drivers that have one, by name. migrated: plugins."""
 
     name: str
     limits: Mapping[str, int] = field(default_factory=dict)

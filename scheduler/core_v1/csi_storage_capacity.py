@@ -15,7 +15,7 @@ from scheduler.core_v1.resources import Amount
 
 @dataclass(frozen=True, slots=True)
 class CSIStorageCapacity:
-    """What is left for volumes of a class. topology: the nodes, by their labels. largest: a volume that can be had."""
+    """Free capacity for a class. topology: the nodes, by their labels. largest: a volume that can be had."""
 
     namespace: str
     name: str

@@ -98,13 +98,22 @@ def asks_for_claims(kind: str, raw: Mapping[str, object]) -> bool:
     while rest:
         value = rest.pop()
         if isinstance(value, dict):
-            claims = value.get("resourceClaims")
-            if isinstance(claims, list) and any(isinstance(claim, dict) for claim in claims):
+            if _has_objects(value.get("resourceClaims")) or _has_objects(_claims_of_container(value)):
                 return True
             rest.extend(value.values())
         elif isinstance(value, list):
             rest.extend(value)
     return False
+
+
+def _has_objects(entries: object) -> bool:
+    return isinstance(entries, list) and any(isinstance(entry, dict) for entry in entries)
+
+
+def _claims_of_container(value: Mapping[str, object]) -> object:
+    """The claims that a container uses; the pod has to have them."""
+    resources = value.get("resources")
+    return resources.get("claims") if isinstance(resources, dict) else None
 
 
 def _templates(value: object, path: _Path, pod_set: str, pods: int, errors: list[FieldError]) -> Iterator[_PodTemplate]:

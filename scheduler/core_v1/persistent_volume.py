@@ -42,7 +42,7 @@ CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
 
 @dataclass(frozen=True, slots=True)
 class ClaimReference:
-    """The claim that a volume is bound to, or meant for. uid: empty where anybody of that name is meant."""
+    """The claim that a volume is bound to, or reserved for. uid: empty if it is reserved for any claim of that name."""
 
     namespace: str
     name: str
@@ -75,7 +75,7 @@ class PersistentVolume:
     migrated_affinity: NodeSelector | None = None
 
     def is_for(self, namespace: str, name: str, uid: str) -> bool:
-        """True for a volume that is bound to this claim, or meant for it."""
+        """True for a volume that is bound to this claim, or reserved for it."""
         claim = self.claim
         return claim is not None and (claim.namespace, claim.name) == (namespace, name) and claim.uid in ("", uid)
 

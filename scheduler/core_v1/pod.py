@@ -364,7 +364,7 @@ def _pod_of(fields: _PodSpecFields, spec: SpecRead) -> Pod:
 
 
 def controller_of(owners: list[OwnerFields] | None) -> Owner | None:
-    """The owner that manages the object, None where nobody does."""
+    """The owner that manages the object; None if there is none."""
     return next((Owner(owner.kind, owner.name, owner.uid) for owner in owners or () if owner.controller), None)
 
 

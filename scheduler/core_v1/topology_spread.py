@@ -79,7 +79,7 @@ def constraint_errors(path: str, fields: SpreadConstraintFields) -> Iterator[Fie
 
 
 def unknown_words(spec: Mapping[str, Any]) -> Iterator[tuple[FieldError, str]]:
-    """What is not known of the constraints, which may be of a release to come, and what it leads to. spec: raw."""
+    """Unknown values in the constraints, which may be those of a later release, and their effect. spec: raw."""
     for position, raw in enumerate(objects(spec, "topologySpreadConstraints")):
         path = f"spec.topologySpreadConstraints[{position}]"
         if (action := raw.get("whenUnsatisfiable")) not in _IS_HARD:

@@ -1,4 +1,4 @@
-"""VolumeAttachments: which volumes are attached to which nodes, or are to be.
+"""VolumeAttachments: which volumes are attached to which nodes, or will be.
 
 Source: k8s.io/api storage/v1 VolumeAttachment.
 """

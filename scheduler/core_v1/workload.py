@@ -128,7 +128,7 @@ def decode_workload(kind: str, raw: Mapping[str, object]) -> tuple[Workload | No
     if pod is None or claim_errors:
         in_template = (FieldError(f"{path}.{error.path}", error.value, error.message) for error in errors)
         return None, (*in_template, *claim_errors)
-    pods, note = _wanted(kind, fields)
+    pods, note = _pod_count(kind, fields)
     workload = Workload(
         kind=kind,
         namespace=namespace,
@@ -193,7 +193,7 @@ def raw_pod(template: Mapping[str, object], name: str, namespace: str) -> dict[s
     }
 
 
-def _wanted(kind: str, fields: _WorkloadFields) -> tuple[int | None, str]:
+def _pod_count(kind: str, fields: _WorkloadFields) -> tuple[int | None, str]:
     """How many pods it asks for, and why it asks for none although it is there."""
     if fields.metadata.deletionTimestamp:
         return 0, "is being deleted"

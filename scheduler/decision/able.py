@@ -131,7 +131,7 @@ def policy_on(cluster: Cluster, pod: Pod | None, number: int, pending: Sequence[
 
 
 def binds_volumes(cluster: Cluster, pod: Pod) -> bool:
-    """Whether unbound claims for volumes get theirs with the pod's node: where the plugin is off, nobody does that."""
+    """Whether unbound PersistentVolumeClaims are bound with the pod: not if the plugin is off."""
     return not pod.node_name and any(
         one.name == VOLUME_BINDING.name and one.dynamic for one in cluster.templates_of(pod).plugins
     )

@@ -372,7 +372,7 @@ class Cluster:
         self.volumes.bound(pod_uid)
 
     def set_aside(self, devices: Iterable[DeviceID], holder: str = NOT_READY) -> Claim:
-        """Let nobody have these devices until `put_back` of what is returned; those that hold them keep them.
+        """Withhold these devices until `put_back` of the returned value; claims that hold them keep them.
 
         The claim that had them counts as one of those for as long as the watch has not shown that it gave them back.
         """
@@ -392,7 +392,7 @@ class Cluster:
         return self.rival_claims.of(claim_uid)
 
     def objection(self, node: str, allocations: Iterable[Allocation]) -> str:
-        """Why the node cannot give these devices any more, whoever has them; empty where it can."""
+        """Why the node can no longer provide these devices; empty if it can."""
         found = self.node(node)
         if found is None:
             return f"node {node} is gone"

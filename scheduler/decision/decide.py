@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from allocator.model import Claim
-from allocator.outcome import AllocationError
+from allocator.outcome import AllocationError, PolicyFailed
 from allocator.search.rules import Mask
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.able import (
@@ -58,7 +58,7 @@ def decide(
     except TooLong as error:
         return OutOfTime(str(error))
     except AllocationError as error:
-        return Failed(str(error))
+        return _failed(error)
 
 
 def decide_claim(cluster: Cluster, claim: Claim) -> ScheduleResult:
@@ -68,16 +68,20 @@ def decide_claim(cluster: Cluster, claim: Claim) -> ScheduleResult:
     try:
         groups = cluster.fleet.scores([claim], cluster.fleet.all)
     except AllocationError as error:
-        return Failed(str(error))
+        return _failed(error)
     if not groups:
         nodes = cluster.fleet.all
         message = fit_error(nodes.bit_count(), Counter({NO_DEVICES: nodes.bit_count()}))
         refusal = Refusal(frozenset({DEVICES}), pod_requests(NO_POD), classes_of([claim]), message=message)
-        return NotPlaced(refusal, lacking=lacking_devices(cluster, None, [([claim], nodes)]))
+        return NotPlaced(refusal, lacking=lacking_devices(cluster, None, [([claim], nodes)]).outcomes)
     nodes = preferred_by_policy(groups, cluster.fleet.all)
     everywhere = Requirements(cluster.fleet.all, pod_requests(NO_POD), (claim,))
     number = cluster.order.first(numbers_of(_by_whole_nodes(cluster, None, [everywhere], groups, nodes)))
     return Placed(cluster.name_of(number), (claim,), allocated(cluster, None, number, [claim]))
+
+
+def _failed(error: AllocationError) -> Failed:
+    return Failed(str(error), by_policy=isinstance(error, PolicyFailed))
 
 
 def _decided(
@@ -128,7 +132,7 @@ def _by_whole_nodes(
 
 
 def _rather(cluster: Cluster, pod: Pod, able: Mask) -> Mask:
-    """Those of the nodes that are chosen from, before any score: not where a volume could not be made a moment ago."""
+    """The nodes to choose from, before any score: without those where a volume could not be provisioned recently."""
     # Differs from kube-scheduler, which may choose that node again, and always does while it is the best one.
     declined = 0 if cluster.fleet.features.is_strict else cluster.volumes.declined(claims_of(pod))
     others = able & ~declined or able

@@ -36,7 +36,7 @@ class DecisionTimeLimit:
 
     @contextmanager
     def limited(self) -> Iterator[None]:
-        """What is done while the context is open may take so long and no longer. Raises TooLong."""
+        """Limits the time that the context is open. Raises TooLong."""
         self._ends_at = self._clock() + self.most_s
         try:
             yield

@@ -28,7 +28,7 @@ Groups = dict[tuple[int, tuple[float, ...]], Mask]
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What the plugins say of a pod.
+    """The plugins' answers for a pod.
 
     everywhere: the first that refuses every node at once, and why; nothing else is asked then. rejected: why not, for
     each node that is refused; one may have several reasons of one plugin. feasible: the other nodes. scores: of these

@@ -91,7 +91,7 @@ def _filtered(cluster: Cluster, pod: Pod | None, required: Requirements) -> Iter
 def _not_left(
     cluster: Cluster, pod: Pod | None, claims: Sequence[Claim], required: Requirements, filtered: Iterable[Rejected]
 ) -> Iterator[tuple[str, Mask]]:
-    """The nodes of `required` that are none for the pod, whatever devices they have, by what there is to say.
+    """The nodes of `required` that cannot take the pod, whatever devices they have, by reason.
 
     filtered: what filters say.
     """
@@ -135,7 +135,7 @@ def _answer(cluster: Cluster, pod: Pod | None, claims: Sequence[Claim], required
 
 
 def _crowded(cluster: Cluster, pod: Pod, claims: Sequence[Claim], required: Requirements) -> Mapping[str, Mask]:
-    """The nodes that have no room beside the devices, by what there is to say of them. Cost: an allocation for each."""
+    """The nodes without room beside the devices, by reason. Cost: an allocation for each."""
     found: dict[str, Mask] = {}
     if not counts_devices(cluster):
         return found

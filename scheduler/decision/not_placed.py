@@ -5,7 +5,7 @@ Source: kube-scheduler's FitError; its DynamicResources plugin for texts.
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from allocator.explain.text import nearest_miss, nearest_of
 from allocator.model import Claim
@@ -60,7 +60,7 @@ def not_placed(
         reasons.add(reason)
     lacking = lacking_devices(cluster, pod, [(one.required.pending, one.lacking) for one in kept])
     are_all = reported.keys() <= {NO_DEVICES}
-    devices = _nearest(cluster, lacking, are_all=are_all) or (next(iter(failed.values()), "") if left else "")
+    devices = lacking.text(are_all=are_all) or (next(iter(failed.values()), "") if left else "")
     explanation = f"{kept_by_a_volume(cluster, cycle)} {devices}".strip()
     refusal = Refusal(
         frozenset(reasons or {NODE_NAME.reason}),  # a node that is to be the pod's, and is not there
@@ -71,7 +71,7 @@ def not_placed(
     )
     stuck = [one for one in claims if one.allocation and left & ~reached_by_all(cluster, [one], failed)]
     filtered = [found for one in kept for _, found in one.filtered]
-    return NotPlaced(refusal, tuple(stuck), lacking=lacking, filtered=filtered)
+    return NotPlaced(refusal, tuple(stuck), lacking=lacking.outcomes, filtered=filtered)
 
 
 def kept_by_a_volume(cluster: Cluster, cycle: Cycle) -> str:
@@ -143,7 +143,7 @@ def _is_late(reason: Reason, one: Rejected, after_devices: Collection[str]) -> b
 def _lacking_by_node(
     cluster: Cluster, pod: Pod, required: Requirements, late: Iterable[tuple[Reason, Rejected]], reached: Mask
 ) -> Iterator[tuple[Reason, Rejected]]:
-    """What there is to say of nodes that a filter refuses which comes after devices: those may be missing as well."""
+    """The reasons for nodes that are refused by a filter that runs after devices: devices may be missing as well."""
     giving = cluster.fleet_of(pod).able(required.pending) if required.pending else cluster.fleet.all
     for reason, one in late:
         for text, nodes in ((NOT_REACHED, one.nodes & ~reached), (NO_DEVICES, one.nodes & reached & ~giving)):
@@ -158,9 +158,25 @@ def _taken_by_devices(kept: Iterable[Kept]) -> frozenset[str]:
     return OF_NODES if any(one.crowded for one in kept) else frozenset()
 
 
+@dataclass(frozen=True, slots=True)
+class LackingDevices:
+    """Why nodes cannot provide devices. outcomes: with the nodes that say so. by_node: by the first node of each.
+
+    nearest: the first node of the one that comes nearest, whose outcome names devices and holders.
+    """
+
+    outcomes: Sequence[tuple[Outcome, Mask]] = ()
+    by_node: Mapping[str, Outcome] = field(default_factory=dict)
+    nearest: str = ""
+
+    def text(self, *, are_all: bool) -> str:
+        """What the nearest node lacks. are_all: no node is refused for another reason."""
+        return nearest_miss(self.by_node, are_all=are_all, nearest=self.nearest) if self.by_node else ""
+
+
 def lacking_devices(
     cluster: Cluster, pod: Pod | None, groups: Iterable[tuple[Sequence[Claim], Mask]]
-) -> list[tuple[Outcome, Mask]]:
+) -> LackingDevices:
     """Why these nodes cannot provide the devices of these claims; for the nearest node, also who holds them.
 
     groups: nodes that are not able, and the claims without devices. Cost: O(different reasons).
@@ -168,15 +184,11 @@ def lacking_devices(
     fleet = cluster.fleet_of(pod)
     found = [(claims, *one) for claims, nodes in groups if nodes for one in fleet.unable(claims, nodes)]
     if not found:
-        return []
-    first = {cluster.name_of(next(bits(nodes))): number for number, (_, _, nodes) in enumerate(found)}
-    nearest = first[nearest_of({name: found[number][1] for name, number in first.items()})]
-    claims, _, nodes = found[nearest]
-    reported = fleet.refusal(claims, next(bits(nodes)))
-    return [(reported if number == nearest else outcome, nodes) for number, (_, outcome, nodes) in enumerate(found)]
-
-
-def _nearest(cluster: Cluster, lacking: Iterable[tuple[Outcome, Mask]], *, are_all: bool) -> str:
-    """What the nearest of the nodes that lack devices lacks. are_all: no node is refused for another reason."""
-    found = {cluster.name_of(next(bits(nodes))): outcome for outcome, nodes in lacking}
-    return nearest_miss(found, are_all=are_all) if found else ""
+        return LackingDevices()
+    numbers = [next(bits(nodes)) for _, _, nodes in found]
+    by_node = {cluster.name_of(number): outcome for number, (_, outcome, _) in zip(numbers, found, strict=True)}
+    nearest = nearest_of(by_node)
+    claims = next(one[0] for one, number in zip(found, numbers, strict=True) if cluster.name_of(number) == nearest)
+    by_node[nearest] = fleet.refusal(claims, cluster.number_of(nearest) or 0)
+    outcomes = [(by_node[cluster.name_of(number)], nodes) for number, (_, _, nodes) in zip(numbers, found, strict=True)]
+    return LackingDevices(outcomes, by_node, nearest)

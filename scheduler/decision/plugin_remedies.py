@@ -38,7 +38,7 @@ def refusing_plugins(cluster: Cluster, pod: Pod, claims: Sequence[Claim]) -> Map
 def plugin_refusal(
     cluster: Cluster, pod: Pod, claims: Sequence[Claim], node: Node, number: int
 ) -> PluginRefusal | None:
-    """Who refuses the node for a reason other than its devices, and what would help; None where nobody does.
+    """The plugin that refuses the node for a reason other than devices, and what would help; None if none does.
 
     Cost: O(pods on nodes) for each change.
     """

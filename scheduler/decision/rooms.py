@@ -49,7 +49,7 @@ class Rooms:
         self._seen_workload = 0
 
     def __getitem__(self, number: int) -> NodeRoom:
-        """What is left of the node, as of the last `catch_up`."""
+        """The free resources of the node, as of the last `catch_up`."""
         return self._rooms[number]
 
     def get(self, number: int) -> NodeRoom | None:

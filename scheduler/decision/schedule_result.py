@@ -45,9 +45,10 @@ class NotPlaced:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The attempt cannot be decided: kube-scheduler's status Error."""
+    """The attempt cannot be decided: kube-scheduler's status Error. by_policy: the fault is that of a user's policy."""
 
     reason: str
+    by_policy: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,7 @@ def _fits(cluster: Cluster, node: str, needs: Needs, freed: Sequence[Claim]) -> 
 
 
 def _freed(cluster: Cluster, gone: frozenset[str], own: set[str]) -> Iterator[Claim]:
-    """What nobody holds any more once these pods are gone. own: uids of claims that the pod itself needs as well."""
+    """The devices that are free once these pods are gone. own: uids of claims that the pod itself needs as well."""
     held = {one.claim.uid: one for uid in gone for one in _used_by(cluster, uid)}
     for claim_uid in held.keys() - own:
         users = {user.uid for user in held[claim_uid].reserved_for}

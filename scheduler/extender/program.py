@@ -126,7 +126,7 @@ class Extender:
                 task.cancel()
 
     def verbs(self) -> Mapping[str, Verb]:
-        """What is answered, by name."""
+        """The verbs by name."""
         advice: dict[str, Verb] = {"filter": self._verbs.filter, "prioritize": self._verbs.prioritize}
         if not self._is_authoritative:
             return advice

@@ -20,7 +20,7 @@ from scheduler.state.rivals import Overlap
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """What somebody wants to store. claim: with its new allocation. version: of the claim that it builds on."""
+    """An update to judge. claim: with its new allocation. version: of the claim that it builds on."""
 
     claim: Claim
     version: int

@@ -20,7 +20,7 @@ _BUCKETS_S = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.003, 0.005, 0.01, 0.02, 0.
 
 @dataclass(frozen=True, slots=True)
 class GuardReading:
-    """The values at the moment. open: updates that were allowed, and of which nobody knows yet whether they are stored.
+    """The values at the moment. open: updates that were allowed, and may or may not be stored.
 
     leading: whether this process does, by the name of the lease.
     """
@@ -59,7 +59,7 @@ class GuardMetrics(CommonMetrics):
         self._calls_s.observe(duration_s)
 
     def refused(self, what: Refusal) -> None:
-        """A connection was closed for want of room."""
+        """A connection was closed because a limit was reached."""
         self._refused.labels(what).inc()
 
 

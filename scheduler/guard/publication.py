@@ -2,7 +2,7 @@
 
 The certificate goes into the `caBundle` of each webhook of the ValidatingWebhookConfiguration, and the address into the
 EndpointSlice of the Service: the other replicas are ready as well, but do not answer. Both are checked regularly, since
-applying the manifests again resets them.
+others can reset them, such as a replaced manifest.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ Json = dict[str, Any]  # Any: objects of the API
 
 
 class Publication:
-    """What is to be there. webhook_configuration, endpoint_slice: names, empty for none. namespace: of the latter.
+    """What to publish. webhook_configuration, endpoint_slice: names, empty for none. namespace: of the latter.
 
     trouble: why it is not; empty while it is.
     """

@@ -5,6 +5,7 @@ is not stored, and its writer tries again.
 Source: k8s.io/api/admission/v1 of Kubernetes 1.36.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -29,6 +30,9 @@ KIND = "AdmissionReview"
 
 RETRY_AFTER_S = 1
 """When a writer may ask again that found no guard to answer it."""
+
+_VERSION = re.compile("[0-9]{1,20}")
+"""etcd's revisions have 64 bits."""
 
 Object = dict[str, Any]  # Any: an object of the API, of which only some fields are read
 
@@ -101,7 +105,7 @@ def refused(uid: str, status: HTTPStatus, reason: str, message: str) -> bytes:
 
 
 def error_result(error: str) -> bytes:
-    """The body of an answer to what is no question, for whoever reads it in the API server's log."""
+    """The answer to an invalid review, for readers of the API server's log."""
     return orjson.dumps({"error": error})
 
 
@@ -129,7 +133,7 @@ def _request(body: bytes) -> AdmissionRequest:
 
 def _version(old: Object) -> int:
     text = _metadata(old, "request.oldObject").get("resourceVersion")
-    if not isinstance(text, str) or not text.isascii() or not text.isdecimal():
+    if not isinstance(text, str) or not _VERSION.fullmatch(text):
         raise Malformed(str(FieldError("request.oldObject.metadata.resourceVersion", text, "must be a number as text")))
     return int(text)
 
@@ -152,7 +156,10 @@ def _metadata(raw: Object, field: str) -> Mapping[str, Any]:
 
 
 def _old(raw: Object) -> Claim | None:
-    """The claim as it is stored; None where that cannot be read, so that all it has counts as added."""
+    """The claim as it is stored; None if it has no devices, or cannot be read, so that all devices count as added."""
+    status = raw.get("status")
+    if not isinstance(status, dict) or not status.get("allocation"):
+        return None  # as most claims are that get devices: nothing of them has to be read
     try:
         return claim_of(raw).claim
     except Undecodable:

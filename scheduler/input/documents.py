@@ -69,11 +69,12 @@ def read(paths: Sequence[str]) -> Iterator[RawObject | Finding]:
         if path == STDIN or not Path(path).is_dir():
             yield from _objects_of(path, is_named=True)
             continue
-        for file in _files_below(path):
+        for file in manifests_below(path):
             yield from [file] if isinstance(file, Finding) else _objects_of(file, is_named=False)
 
 
-def _files_below(directory: str) -> Iterator[str | Finding]:
+def manifests_below(directory: str) -> Iterator[str | Finding]:
+    """The files that are read of a directory, by name; a Finding for one that cannot be."""
     unreadable: list[OSError] = []
     walk = os.walk(directory, onerror=unreadable.append)
     files = sorted(str(Path(folder, name)) for folder, _, names in walk for name in names if _is_manifest(name))

@@ -127,6 +127,7 @@ class Inventory:
     not used although it is there, by (kind, namespace, name). kinds: also of objects with errors. skipped: how many of
     other kinds, by `kind (group)`. unseen: how many of these ask for claims, so that pods may wait of which nothing is
     known. nodes: those that slices name, if the input contains no Node. storage: claims, volumes, classes, all.
+    places, versions: where each object stands and its apiVersion, by (kind, namespace, name).
     """
 
     slices: list[Slice] = field(default_factory=list)
@@ -146,6 +147,8 @@ class Inventory:
     kinds: set[str] = field(default_factory=set)
     skipped: Counter[str] = field(default_factory=Counter)
     unseen: int = 0
+    places: dict[tuple[str, str, str], Place] = field(default_factory=dict)
+    versions: dict[tuple[str, str, str], str] = field(default_factory=dict)
     errors: list[Finding] = field(default_factory=list)
     warnings: list[Finding] = field(default_factory=list)
 
@@ -179,6 +182,7 @@ class _Copy:
     keep: Callable[[], None]
     uid: str
     version: str
+    api_version: str
 
     def is_later_than(self, other: "_Copy") -> bool:
         """True for the same object as the server had it after the other was read."""
@@ -376,7 +380,7 @@ class _InventoryReader:
         """Remember an object until the end; the later of two copies counts, and another one of its name is an error."""
         key = _key(found.raw, kind)
         uid, version = _metadata(found.raw, "uid"), _metadata(found.raw, "resourceVersion")
-        copy = _Copy(found.place, decoded, keep, uid, version)
+        copy = _Copy(found.place, decoded, keep, uid, version, str(found.raw.get("apiVersion")))
         first = self._seen.setdefault(key, copy)
         if copy is first:
             return
@@ -388,8 +392,10 @@ class _InventoryReader:
 
     def end(self) -> None:
         """Put into the inventory what was seen."""
-        for copy in self._seen.values():
+        for key, copy in self._seen.items():
             copy.keep()
+            self.inventory.places[key] = copy.place
+            self.inventory.versions[key] = copy.api_version
         if "Node" not in self.inventory.kinds:
             names = sorted({slice_.reach.node_name for slice_ in self.inventory.slices if slice_.reach.node_name})
             self.inventory.nodes = [Node(name) for name in names]
@@ -407,13 +413,13 @@ def _is_kubernetes(group: str) -> bool:
 
 
 def _is_meant(raw: Mapping[str, object]) -> bool:
-    """Whether a document was meant to be an object: a folder also holds values, charts and settings."""
+    """Whether a document is intended as an object: a folder also holds values, charts and settings."""
     has_type, has_content = ("apiVersion" in raw, "kind" in raw), ("metadata" in raw, "spec" in raw)
     return all(has_type) or (any(has_type) and any(has_content))
 
 
 def _senseless(decoded: object) -> Iterator[str]:
-    """What is to be said of parts that have no effect; no error, since a newer release may know their words."""
+    """Warnings about fields without effect; no errors, since a newer release may know their values."""
     if isinstance(decoded, Node):
         yield from _senseless_taints(decoded)
     pod = decoded.template if isinstance(decoded, Workload) else decoded

@@ -82,7 +82,7 @@ class KubePlugin(_KubeObject):
 
 
 class KubePluginSet(_KubeObject):
-    """What is switched on and off at one extension point."""
+    """The plugins enabled and disabled at one extension point."""
 
     enabled: list[KubePlugin] = Field(default_factory=list)
     disabled: list[KubePlugin] = Field(default_factory=list)
@@ -145,12 +145,12 @@ class TlsConfig(_KubeObject):
 
     @property
     def has_ca(self) -> bool:
-        """Whether it says who vouches for the extender."""
+        """Whether a CA for the extender is set."""
         return bool(self.ca_file or self.ca_data)
 
     @property
     def has_certificate(self) -> bool:
-        """Whether kube-scheduler can say who it is."""
+        """Whether a client certificate for kube-scheduler is set."""
         return bool(self.cert_file or self.cert_data) and bool(self.key_file or self.key_data)
 
 
@@ -172,7 +172,7 @@ class KubeExtender(_KubeObject):
 
 
 class KubeLeaderElection(_KubeObject):
-    """Which one of several kube-schedulers works: who holds the lease."""
+    """Leader election among several kube-schedulers."""
 
     leader_elect: bool = True
     lease_duration: Duration = "0s"

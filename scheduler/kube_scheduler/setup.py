@@ -18,7 +18,7 @@ Object = dict[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What is asked for.
+    """The requested setup.
 
     schedulers: the names of profiles, at least one. url: of the extender, without the verb. ca_file, cert_file,
     key_file: as kube-scheduler finds them; not used over plain HTTP. weight: of the extender's scores among those of

@@ -72,7 +72,7 @@ class Trap:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What is judged.
+    """The configuration to check.
 
     number: of the entry of `extenders` that is ours. gates: those that the flags set; None: the flags are not known.
     """

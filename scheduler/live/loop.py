@@ -250,7 +250,7 @@ class Loop:
         self._attempts.start(self._bind(entry, reserved, self._slot(pod), started))
 
     def _give_back(self) -> None:
-        """What a dry run has reserved for pods that are gone by now, or have their node from somebody else."""
+        """Release what a dry run has reserved for pods that are gone, or bound by another scheduler."""
         for uid in [uid for uid in self._would_be if self._queue.get(uid) is None]:
             pod, placed = self._would_be.pop(uid)
             self._cluster.unreserve(uid)
@@ -344,7 +344,7 @@ class Loop:
         self._metrics.attempted(entry.pod.scheduler_name, AttemptResult.UNSCHEDULABLE, now - started)
 
     def _hold(self, entry: QueuedPod, problem: str, started: float) -> None:
-        """Leave a pod for a moment, since further writes in its namespace would fail as well."""
+        """Delay a pod, since further writes in its namespace would fail as well."""
         self._queue.held(entry.pod.uid, started)
         self._report_reason(entry.pod, "SchedulerError", problem)
 

@@ -15,6 +15,7 @@ from allocator.pods.extended_resources import CLAIM_ANNOTATION
 from scheduler.core_v1.pod import Pod, PodClaim
 from scheduler.input.identity import generate_name, generated, uid_of
 from scheduler.input.inventory import InputClaim, Inventory
+from scheduler.input.template_claim import claim_of_template
 from scheduler.state.extended_resources import VERSION, ExtendedClaim, annotations
 from scheduler.state.pod_claims import GROUPS_UNSUPPORTED, Waiting, is_controlled_by
 
@@ -87,9 +88,7 @@ class Claims:
 
     def _asked_of_template(self, key: tuple[str, str]) -> Claim | None:
         if key not in self._of_template and key in self._templates:
-            metadata = {"name": "asked", "namespace": key[0]}
-            raw = {"apiVersion": VERSION, "kind": "ResourceClaim", "metadata": metadata}
-            decoded = decode({**raw, "spec": self._templates[key].spec, "status": {}}).object
+            decoded = claim_of_template(self._templates[key], "asked").object
             self._of_template[key] = decoded if isinstance(decoded, Claim) else None
         return self._of_template.get(key)
 
@@ -168,7 +167,7 @@ class Claims:
 
 
 def _hint(namespace: str, name: str, known: Iterable[tuple[str, str]]) -> str:
-    """What may have been meant, of what the namespace has."""
+    """A suggestion from the claims of the namespace."""
     return did_you_mean(name, (other for own, other in known if own == namespace))
 
 

@@ -120,7 +120,7 @@ class Placement:
         return self.take(self.look(pod))
 
     def look(self, pod: Pod) -> Look:
-        """What is to be placed of the pod as things are; nothing is taken."""
+        """The pod with its claims, ready to be decided; nothing changes."""
         if reason := _waits(pod):
             return Look(pod, (), UnplacedPod(pod, (), reason))
         found = self.claims.of(pod)
@@ -140,7 +140,7 @@ class Placement:
         return look
 
     def look_at_claim(self, claim: Claim) -> Look:
-        """What is to be placed of a claim that no pod uses."""
+        """A claim that no pod uses, ready to be decided."""
         found = self.claims.objects[claim.namespace, claim.name]
         claims = (found.claim,)
         if found.metadata.deletion_timestamp and found.claim.allocation is None:
@@ -252,7 +252,7 @@ class Placement:
         return ""
 
     def _permit_unknown(self, namespace: str) -> None:
-        """Of a namespace that the input does not hold nobody knows whether it is labelled for admin access."""
+        """Permit admin access in a namespace that the input does not contain, since its labels are unknown."""
         if namespace not in self._known_namespaces and self.cluster.fleet.features.has(ADMIN_ACCESS):
             self.unchecked.add(namespace)
             self.cluster.set_namespace(Namespace(namespace, {admin_access.LABEL: "true"}))

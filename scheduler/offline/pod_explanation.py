@@ -102,7 +102,7 @@ def lacking_devices(answers: Mapping[str, Answer]) -> list[str]:
 
 
 def _holding(placement: Placement, claim: Claim) -> str:
-    """What is to be said of an allocated claim."""
+    """The description of an allocated claim."""
     found = placement.claims.objects[claim.namespace, claim.name]
     state = "is being deleted, and still allocated" if found.metadata.deletion_timestamp else "is allocated"
     names = ", ".join(sorted(f"{consumer.resource} {consumer.name}" for consumer in found.reserved_for))

@@ -205,7 +205,7 @@ def _only(node: Node) -> Term:
 
 
 def _pinned_to(pod: Pod) -> str:
-    """The node that a daemon's pod is bound to or meant for."""
+    """The node of a DaemonSet's pod: bound, or required by its affinity."""
     if pod.node_name:
         return pod.node_name
     fields = [field for term in pod.affinity or () for field in term.fields if field.key == NAME_FIELD]

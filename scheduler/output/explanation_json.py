@@ -155,7 +155,7 @@ def _refusal(refusal: DeviceRefusal) -> Json:
     return {
         "kind": _KINDS[refusal.category],
         "reason": refusal.reason,
-        "count": len(refusal.devices),
+        "count": refusal.number,
         "devices": _devices(refusal.devices),
         "holders": [{"claim": claim, "devices": number} for claim, number in refusal.holders],
         "short": [

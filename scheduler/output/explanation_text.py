@@ -25,12 +25,26 @@ _VERDICTS: Mapping[Verdict, str] = {"Fits": "fits", "DoesNotFit": "does not fit"
 
 def text_of(explanation: Explanation) -> str:
     """The whole explanation; the verdict is green or red on a terminal."""
-    verdict = click.style(_VERDICTS[explanation.verdict], fg="green" if explanation.verdict == "Fits" else "red")
-    first = f"{_subject(explanation)} {verdict}: {printable(reason_of(explanation))}"
-    return "\n".join([first, *map(printable, _rest(explanation))])
+    verdict = click.style(verdict_text(explanation), fg="green" if explanation.verdict == "Fits" else "red")
+    return "\n".join([_first_line(explanation, verdict), *map(printable, detail_lines(explanation))])
 
 
-def _rest(explanation: Explanation) -> Iterator[str]:
+def first_line(explanation: Explanation) -> str:
+    """The verdict and its reason."""
+    return _first_line(explanation, verdict_text(explanation))
+
+
+def _first_line(explanation: Explanation, verdict: str) -> str:
+    return f"{subject_of(explanation)} {verdict}: {printable(reason_of(explanation))}"
+
+
+def verdict_text(explanation: Explanation) -> str:
+    """The verdict in words."""
+    return _VERDICTS[explanation.verdict]
+
+
+def detail_lines(explanation: Explanation) -> Iterator[str]:
+    """The lines after the first one; each is indented by what it belongs to."""
     if explanation.kept:
         yield f"  {explanation.kept}"
     yield from (f"  {line}" for claim in explanation.claims for line in _allocated(claim))
@@ -40,7 +54,8 @@ def _rest(explanation: Explanation) -> Iterator[str]:
         yield from ("", "other nodes", *(f"  {_counted(names)}: {reason}" for reason, names in by_reason(others)))
 
 
-def _subject(explanation: Explanation) -> str:
+def subject_of(explanation: Explanation) -> str:
+    """What is explained, such as `pod ml/train-0`."""
     if explanation.pod is not None:
         return f"pod {explanation.pod}"
     return f"claim {explanation.claims[0]}"

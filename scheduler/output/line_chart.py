@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil, floor, log10
+from textwrap import wrap
 from xml.etree.ElementTree import Element
 
 from scheduler.output.markup import element
@@ -11,10 +12,10 @@ from scheduler.output.seed_bands import Band
 COLOURS = 8
 """The style sheet has a class for the colour of each: colour-0 and so on."""
 
-_WIDTH, _HEIGHT = 900, 400
-_LEFT, _TOP, _BOTTOM = 64, 14, 50
+_TOP = 14
 _LABEL_GAP = 17
-_LETTER = 7.4
+_LEGEND_GAP = 20
+_LETTER = 8
 """Pixels of a letter of a label, on average."""
 
 _LONGEST_LABEL = 30
@@ -33,7 +34,7 @@ _MARKS_OF_LINE = 6
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """What is drawn. from_zero: the vertical axis starts at 0, or below where values are."""
+    """A chart. from_zero: the vertical axis starts at 0, or below where values are."""
 
     title: str
     x_label: str
@@ -43,19 +44,42 @@ class Chart:
 
 
 @dataclass(frozen=True, slots=True)
+class ChartFrame:
+    """The size of a picture in pixels, and how many ticks of the horizontal axis and letters of its label fit.
+
+    bottom: room below the lines. has_legend: the names of the lines are below the picture, not at their ends.
+    """
+
+    name: str
+    width: int
+    height: int
+    left: int
+    bottom: int
+    ticks: int
+    letters: int
+    has_legend: bool = False
+
+
+WIDE = ChartFrame("chart", 900, 400, 64, 50, 7, 100)
+NARROW = ChartFrame("chart narrow", 336, 270, 54, 64, 4, 42, has_legend=True)
+"""For screens on which letters of the wide one could not be read."""
+
+
+@dataclass(frozen=True, slots=True)
 class _Axis:
-    """Values from low to high on pixels from start to end."""
+    """Values from low to high on pixels from start to end, with about so many ticks."""
 
     low: float
     high: float
     start: float
     end: float
+    most_ticks: int = 7
 
     def at(self, value: float) -> float:
         return self.start + (value - self.low) / (self.high - self.low) * (self.end - self.start)
 
     def ticks(self) -> Iterator[float]:
-        step = _step((self.high - self.low) / 7)
+        step = _step((self.high - self.low) / self.most_ticks)
         for number in range(ceil(self.low / step - 1e-9), floor(self.high / step + 1e-9) + 1):
             yield number * step
 
@@ -66,20 +90,19 @@ def _step(least: float) -> float:
     return next(one * power for one in (1, 2, 5, 10) if one * power >= least * (1 - 1e-9))
 
 
-def line_chart(chart: Chart) -> Element:
+def line_chart(chart: Chart, frame: ChartFrame = WIDE) -> Element:
     """The picture; its description says how the lines end."""
-    label_width = _LETTER * max(len(_short(one.name)) for one in chart.bands) + 40
-    x = _horizontal(chart, _WIDTH - label_width)
-    y = _vertical(chart)
-    described = {"role": "img", "viewBox": f"0 0 {_WIDTH} {_HEIGHT}", "class": "chart"}
+    x, y = _horizontal(chart, frame), _vertical(chart, frame)
+    height = frame.height + frame.has_legend * _LEGEND_GAP * len(chart.bands)
+    described = {"role": "img", "viewBox": f"0 0 {frame.width} {height}", "class": frame.name}
     lines = [_line(number, one, x, y) for number, one in enumerate(chart.bands)]
     return element(
         "svg",
         {**described, "aria-label": f"{chart.title}. {ends(chart)}"},
-        *_grid(chart, x, y),
+        *_grid(chart, frame, x, y),
         *(_area(number, one, x, y) for number, one in enumerate(chart.bands)),
         *lines,
-        *_labels(chart, x, y),
+        *(_legend(chart, frame) if frame.has_legend else _labels(chart, x, y)),
     )
 
 
@@ -95,24 +118,25 @@ def number(value: float) -> str:
     return f"{value:,.{digits}f}"
 
 
-def _horizontal(chart: Chart, end: float) -> _Axis:
+def _horizontal(chart: Chart, frame: ChartFrame) -> _Axis:
     places = [place for one in chart.bands for place in one.places]
     low, high = min(places), max(places)
     low = 0 if 0 < low < high / 10 else low
-    return _Axis(low, high if high > low else low + 1, _LEFT, end)
+    labels = 14 if frame.has_legend else _LETTER * max(len(_short(one.name)) for one in chart.bands) + 40
+    return _Axis(low, high if high > low else low + 1, frame.left, frame.width - labels, frame.ticks)
 
 
-def _vertical(chart: Chart) -> _Axis:
+def _vertical(chart: Chart, frame: ChartFrame) -> _Axis:
     lows = [value for one in chart.bands for value in one.lows]
     highs = [value for one in chart.bands for value in one.highs]
     low, high = min(lows), max(highs)
     low = min(low, 0) if chart.from_zero else low
     high = high if high > low else low + 1
     step = _step((high - low) / 7)
-    return _Axis(floor(low / step) * step, ceil(high / step) * step, _HEIGHT - _BOTTOM, _TOP)
+    return _Axis(floor(low / step) * step, ceil(high / step) * step, frame.height - frame.bottom, _TOP)
 
 
-def _grid(chart: Chart, x: _Axis, y: _Axis) -> Iterator[Element]:
+def _grid(chart: Chart, frame: ChartFrame, x: _Axis, y: _Axis) -> Iterator[Element]:
     for tick in y.ticks():
         at = _px(y.at(tick))
         yield element("line", {"class": "grid", "x1": _px(x.start), "x2": _px(x.end), "y1": at, "y2": at})
@@ -124,7 +148,8 @@ def _grid(chart: Chart, x: _Axis, y: _Axis) -> Iterator[Element]:
     yield element(
         "line", {"class": "axis", "x1": _px(x.start), "x2": _px(x.end), "y1": _px(y.start), "y2": _px(y.start)}
     )
-    yield _text(chart.x_label, (x.start + x.end) / 2, _HEIGHT - 8, "middle")
+    for row, words in enumerate(wrap(chart.x_label, frame.letters)):
+        yield _text(words, (frame.left + x.end) / 2, y.start + 42 + 15 * row, "middle")
     middle = (y.start + y.end) / 2
     turned = _text(chart.y_label, 0, 0, "middle")
     turned.set("transform", f"translate(15 {_px(middle)}) rotate(-90)")
@@ -165,6 +190,17 @@ def _labels(chart: Chart, x: _Axis, y: _Axis) -> Iterator[Element]:
         label = _text(_short(one.name), x.end + 32, at + 4, "start")
         drawn = [element("path", {"class": "lead", "d": lead}), _mark(place, x.end + 22, at), label]
         yield element("g", {"class": f"colour-{place % COLOURS}"}, *drawn)
+
+
+def _legend(chart: Chart, frame: ChartFrame) -> Iterator[Element]:
+    """A row for each line with its last value, in the order in which the lines end, from above."""
+    order = sorted(range(len(chart.bands)), key=lambda place: -chart.bands[place].means[-1])
+    for row, place in enumerate(order):
+        at, one = frame.height + 8 + row * _LEGEND_GAP, chart.bands[place]
+        dashes = _DASHES[place % len(_DASHES)]
+        line = element("path", {"class": "sample", "d": _path([(6, at), (46, at)]), "stroke-dasharray": dashes})
+        label = _text(f"{_short(one.name)} {number(one.means[-1])}", 54, at + 4, "start")
+        yield element("g", {"class": f"colour-{place % COLOURS}"}, line, _mark(place, 26, at), label)
 
 
 def _apart(wanted: Sequence[float], top: float, bottom: float) -> Sequence[float]:

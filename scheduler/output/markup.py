@@ -1,6 +1,10 @@
 """HTML and SVG as trees, so that no text of the input is ever read as markup."""
 
+from base64 import b64encode
+from hashlib import sha256
 from xml.etree.ElementTree import Element, tostring
+
+import orjson
 
 Child = Element | str
 
@@ -31,20 +35,46 @@ def _row(cells: list[Child]) -> Element:
     return element("tr", {}, element("th", {"scope": "row"}, first), *(element("td", {}, cell) for cell in others))
 
 
-def document(title: str, style: str, *body: Child) -> str:
-    """A page that loads nothing: its policy forbids it. style: CSS."""
+def policy(*allowed: str) -> str:
+    """A Content-Security-Policy that forbids all that is not named. allowed: such as `script-src 'self'`."""
+    return "; ".join(["default-src 'none'", *allowed, "base-uri 'none'", "form-action 'none'"])
+
+
+def allowed_text(directive: str, text: str) -> str:
+    """The part of a policy that allows this script or style, and no other."""
+    digest = b64encode(sha256(text.encode()).digest()).decode()
+    return f"{directive} 'sha256-{digest}'"
+
+
+def embedded(data: object) -> Element:
+    """Data as JSON in the page, in which nothing can end the element."""
+    text = orjson.dumps(data).decode().replace("<", "\\u003c")
+    return element("script", {"type": "application/json", "id": "data"}, text)
+
+
+def document(title: str, style: str, *body: Child, script: str = "", connects: bool = False) -> str:
+    """A page that loads nothing and runs this script alone: its policy forbids all else.
+
+    style: CSS. connects: the script may connect to the server of the page.
+    """
+    allowed = [allowed_text("style-src", style), *([allowed_text("script-src", script)] if script else [])]
+    metas = [
+        {"charset": "utf-8"},
+        {"name": "viewport", "content": "width=device-width, initial-scale=1"},
+        {"name": "color-scheme", "content": "light dark"},
+        {"name": "referrer", "content": "no-referrer"},
+        {
+            "http-equiv": "Content-Security-Policy",
+            "content": policy(*allowed, *(["connect-src 'self'"] if connects else [])),
+        },
+    ]
     head = element(
         "head",
         {},
-        element("meta", {"charset": "utf-8"}),
-        element("meta", {"name": "viewport", "content": "width=device-width, initial-scale=1"}),
-        element("meta", {"name": "color-scheme", "content": "light dark"}),
-        element(
-            "meta",
-            {"http-equiv": "Content-Security-Policy", "content": "default-src 'none'; style-src 'unsafe-inline'"},
-        ),
+        *(element("meta", attributes) for attributes in metas),
         element("title", {}, title),
         element("style", {}, style),
     )
-    page = element("html", {"lang": "en"}, head, element("body", {}, *body))
+    scripts = [element("script", {}, script)] if script else []
+    page = element("html", {"lang": "en"}, head, element("body", {}, *body, *scripts))
     return "<!doctype html>\n" + tostring(page, encoding="unicode", method="html") + "\n"

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from xml.etree.ElementTree import Element
 
-from scheduler.output.line_chart import Chart, line_chart, number
+from scheduler.output.line_chart import NARROW, WIDE, Chart, line_chart, number
 from scheduler.output.markup import Child, document, element, table
+from scheduler.output.page_assets import STYLE
 from scheduler.output.seed_bands import Band, Curve, band, detail
-from scheduler.output.simulation_style import STYLE
 from scheduler.simulation.result import Scenario, Series, SimulationResult, Summary
 
 Column = Callable[[Series], Sequence[float]]
@@ -123,7 +123,7 @@ def _overview(groups: Mapping[tuple[tuple[str, str], ...], Policies]) -> Iterato
         for parameters, policies in groups.items():
             cells = dict(zip(policies, _cells(figure, list(policies.values())), strict=True))
             rows.append([_words(parameters), *(cells.get(name, "-") for name in names)])
-        yield _scrolled(table(["", *names], rows, figure.title))
+        yield _scrolled(table(["Parameters", *names], rows, figure.title), f"Overview: {figure.title}")
 
 
 def _words(parameters: Sequence[tuple[str, str]]) -> str:
@@ -136,8 +136,8 @@ def _listed(words: Sequence[str]) -> str:
 
 def _group(parameters: Sequence[tuple[str, str]], policies: Policies) -> Iterator[Element]:
     yield element("h2", {}, _words(parameters) if parameters else "Policies")
-    yield _scrolled(_figures("Placement", _PLACEMENT, policies))
-    yield _scrolled(_figures("Waiting and decisions", _TIME, policies))
+    for title, figures in (("Placement", _PLACEMENT), ("Waiting and decisions", _TIME)):
+        yield _scrolled(_figures(title, figures, policies), f"{title}, {_words(parameters)}")
     yield element("p", {}, _note(policies))
     yield from _pictures(_OVER_ARRIVALS, _over_arrivals, policies)
     yield from _pictures(_OVER_TIME, _over_time, policies)
@@ -166,20 +166,17 @@ def _cells(figure: _Figure, policies: Sequence[Sequence[Scenario]]) -> Sequence[
 
 def _cell(mean: float, values: Sequence[float], *, is_best: bool) -> Element:
     text: Child = element("strong", {}, number(mean)) if is_best else number(mean)
-    least, most = min(values), max(values)
-    return element("span", {}, text, *([_range(least, most)] if least != most else []))
-
-
-def _range(least: float, most: float) -> Element:
-    return element("small", {}, f"{number(round(least, 2))} to {number(round(most, 2))}")
+    least, most = (number(round(of(values), 2)) for of in (min, max))
+    return element("span", {}, text, *([element("small", {}, f"{least} to {most}")] if least != most else []))
 
 
 def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values)
 
 
-def _scrolled(inner: Element) -> Element:
-    return element("div", {"class": "wide", "tabindex": "0", "role": "region", "aria-label": "Table"}, inner)
+def _scrolled(inner: Element, name: str, kind: str = "wide") -> Element:
+    """A box that the keyboard reaches and scrolls. name: for screen readers."""
+    return element("div", {"class": kind, "tabindex": "0", "role": "region", "aria-label": name}, inner)
 
 
 # -- charts
@@ -251,9 +248,10 @@ def _curves(picture: _Picture, axis: _Domain, scenarios: Sequence[Scenario]) -> 
 
 def _figure(chart: Chart) -> Element:
     heading = element("h3", {}, chart.title)
-    values = element("div", {"class": "values"}, _values(chart))
+    values = _scrolled(_values(chart), f"Values: {chart.title}", "values")
     shown = element("details", {}, element("summary", {}, "Values as a table"), values)
-    return element("section", {}, heading, line_chart(chart), shown)
+    pictures = [line_chart(chart, frame) for frame in (WIDE, NARROW)]
+    return element("section", {}, heading, *pictures, shown)
 
 
 def _values(chart: Chart) -> Element:
@@ -272,9 +270,11 @@ def _values(chart: Chart) -> Element:
 
 
 def _tables(policies: Policies) -> Iterator[Element]:
-    yield from _table("Placed, %, by what pods request", policies, _acceptance)
-    yield from _table("Fragmentation at the end by cause, % of the capacity", policies, _share_of(lambda s: s.causes))
-    yield from _table("Refused attempts by reason", policies, _share_of(lambda s: s.refusals))
+    yield from _table("Placed, %, by what pods request", "Requested devices", policies, _acceptance)
+    yield from _table(
+        "Fragmentation at the end by cause, % of the capacity", "Cause", policies, _share_of(lambda s: s.causes)
+    )
+    yield from _table("Refused attempts by reason", "Reason", policies, _share_of(lambda s: s.refusals))
 
 
 Rows = Mapping[str, float]
@@ -302,7 +302,9 @@ def _share_of(values_of: Callable[[Summary], Mapping[str, float]]) -> Callable[[
     return of
 
 
-def _table(title: str, policies: Policies, rows_of: Callable[[Sequence[Scenario]], Rows]) -> Iterator[Element]:
+def _table(
+    title: str, column: str, policies: Policies, rows_of: Callable[[Sequence[Scenario]], Rows]
+) -> Iterator[Element]:
     """A row for each name, a column for each policy."""
     columns = [rows_of(found) for found in policies.values()]
     rows: list[list[Child]] = [
@@ -310,7 +312,7 @@ def _table(title: str, policies: Policies, rows_of: Callable[[Sequence[Scenario]
         for name in dict.fromkeys(name for column in columns for name in column)
     ]
     if rows:
-        yield element("section", {}, element("h3", {}, title), _scrolled(table(["", *policies], rows)))
+        yield element("section", {}, element("h3", {}, title), _scrolled(table([column, *policies], rows), title))
 
 
 def _explained(result: SimulationResult) -> Iterator[Element]:
@@ -321,4 +323,7 @@ def _explained(result: SimulationResult) -> Iterator[Element]:
     ]
     if rows:
         yield element("h2", {}, "Explained attempts")
-        yield _scrolled(table(["Pod", "Policy", "Seed", "Time, s", "Attempt", "Node, or why there is none"], rows))
+        yield _scrolled(
+            table(["Pod", "Policy", "Seed", "Time, s", "Attempt", "Node, or why there is none"], rows),
+            "Explained attempts",
+        )

@@ -91,12 +91,12 @@ def _with_unwanted(cycle: Cycle) -> Mask:
 
 def _attraction(cycle: Cycle, hard_weight: int) -> Numbers | None:
     """By node number, what the pod's preferred terms and the terms of pods on nodes add up to; None for nothing."""
-    found = [*_wanted(cycle), *cycle.infos.terms.wanting(cycle.pod, required_weight=hard_weight)]
+    found = [*_preferences(cycle), *cycle.infos.terms.wanting(cycle.pod, required_weight=hard_weight)]
     met = [weight * in_domains for weight, in_domains in found if in_domains.any()]
     return reduce(np.add, met) if met else None
 
 
-def _wanted(cycle: Cycle) -> Iterator[tuple[int, Numbers]]:
+def _preferences(cycle: Cycle) -> Iterator[tuple[int, Numbers]]:
     """For each of the pod's preferred terms, its weight and how many pods that match are in each node's domain."""
     own = cycle.pod.pod_affinity
     for one in own.preferred:

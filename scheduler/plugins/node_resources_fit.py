@@ -210,7 +210,7 @@ def _gives_back(who: RefusedPod, event: PodChanged) -> bool:
 
 
 def stands_for_asked(who: RefusedPod, event: ClassChanged) -> bool:
-    """The class comes to stand for extended resources that the pod may ask for, or for none."""
+    """The class now backs an extended resource that the pod may request, or no longer does."""
     return may_ask(who.pod) and _resource_of(event.old) != _resource_of(event.new)
 
 

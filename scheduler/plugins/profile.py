@@ -48,7 +48,7 @@ class PluginSets:
 
 
 class InvalidProfile(ValueError):
-    """What plugin sets come to cannot be used."""
+    """The resulting set of plugins cannot be used."""
 
 
 def is_filter(plugin: Plugin) -> bool:

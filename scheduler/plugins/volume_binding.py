@@ -57,7 +57,7 @@ class _FoundVolumes:
 
 
 def plan(cycle: Cycle, number: int) -> VolumePlan:
-    """What is to be written for the pod to have its volumes on the node, which is not refused."""
+    """The writes that give the pod its volumes on the node, which is not refused."""
     found = _outcome(cycle, 1 << number)
     matches = (Match(volume, claim) for claim, offers in found.offers if (volume := offers.on(number)))
     provisioned = tuple(claim for claim, nodes in found.provisioned if nodes >> number & 1)

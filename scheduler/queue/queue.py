@@ -132,7 +132,7 @@ class Queue:
             self._on_move(PodPlace.GATED, "PodAdd")
 
     def remove(self, uid: str) -> None:
-        """The pod is gone, has a node, or is somebody else's; unknown pods are none of ours."""
+        """The pod is gone, is bound, or names another scheduler; unknown pods are ignored."""
         entry = self._pods.pop(uid, None)
         if entry is not None:
             self._count(entry, -1)
@@ -214,7 +214,7 @@ class Queue:
             self.failed(uid, now, None if until is None else until - now)
 
     def has_others(self, namespace: str) -> bool:
-        """Whether a pod of another namespace is to be tried now."""
+        """Whether a pod of another namespace can be tried now."""
         return self._counts[PodPlace.ACTIVE] > self._active_in[namespace]
 
     def has_others_in_flight(self, namespace: str) -> bool:

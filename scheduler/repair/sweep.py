@@ -51,7 +51,7 @@ class Sweep:
         return due
 
     def leftover(self, claim: Claim) -> Leftover | None:
-        """What of ours the claim holds that nobody uses."""
+        """The unused leftover of ours that the claim holds."""
         intent = intent_of(claim)
         if intent is None or intent.scheduler != self.scheduler:
             return None

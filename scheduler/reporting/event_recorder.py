@@ -98,7 +98,7 @@ class _EventSeries:
 
 
 class Events:
-    """What is still to be written; `run` writes it.
+    """Events that are waiting to be written; `run` writes them.
 
     A pod's own scheduler name reports its events, as in kube-scheduler. controller: reports all others. host: where
     this process runs.
@@ -168,7 +168,7 @@ class Events:
                 writers.create_task(self._write(await self._queue.get()))
 
     async def drain(self) -> None:
-        """Return once all that was said is written, or given up; `run` has to be running."""
+        """Return once all events are written or dropped; `run` has to be running."""
         await self._queue.join()
 
     def _say_first(self, said: Said, now: datetime) -> str:
@@ -216,7 +216,7 @@ class Events:
         return True
 
     def _forget(self, said: Said) -> None:
-        """What could not be written begins a new series when it is said again."""
+        """An event that could not be written begins a new series when it repeats."""
         self._known.pop(said, None)
 
     async def _write(self, call: "_EventCall") -> None:

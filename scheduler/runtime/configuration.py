@@ -124,7 +124,7 @@ class ClientConnectionSection(Section):
 
 
 class Logging(Section):
-    """What is logged to standard error, and how."""
+    """Logging to standard error."""
 
     format: Annotated[LogFormat, Field(strict=False)] = LogFormat.AUTO
     """`text`, `json`, or `auto`: text on a terminal, JSON otherwise."""
@@ -238,7 +238,7 @@ class Common(Section):
     """How they are served."""
 
     logging: Logging = Field(default_factory=Logging)
-    """What is logged to standard error, and how."""
+    """Logging to standard error."""
 
     def document(self) -> Mapping[str, object]:
         """The object as a file would have it, defaults included."""

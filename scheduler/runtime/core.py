@@ -145,6 +145,7 @@ class Core:
 
     async def kept(self, component: str, work: Callable[[], Awaitable[None]]) -> None:
         """Do the work until cancelled; a failure is logged, and the work starts again."""
+        self._reporter.started(component)
         logged = ""
         while True:
             try:

@@ -177,7 +177,7 @@ class LeaderElection:
             raise
 
     async def _write(self) -> None:
-        wanted = self._elector.wanted(self._time.monotonic(), self._time.now())
+        wanted = self._elector.lease_to_write(self._time.monotonic(), self._time.now())
         if wanted is None:
             self._elector.unsure()  # another holds it, and renews it
             return

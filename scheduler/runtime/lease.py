@@ -56,7 +56,7 @@ class Elector:
 
     @property
     def holder(self) -> str:
-        """Who holds the lease, as last seen; empty where nobody does."""
+        """The holder of the lease, as last seen; empty if there is none."""
         return str(self._spec.get("holderIdentity") or "")
 
     @property
@@ -66,7 +66,7 @@ class Elector:
 
     @property
     def must_read(self) -> bool:
-        """Whether the lease has to be read before it can be written: somebody else may have written it."""
+        """Whether the lease has to be read before it can be written: another process may have written it."""
         return not self._is_current
 
     def leads(self, now: float) -> bool:
@@ -85,8 +85,8 @@ class Elector:
         """A call has failed: what is stored is unknown."""
         self._is_current = False
 
-    def wanted(self, now: float, wall: datetime) -> Json | None:
-        """The lease to be written now, as it was read but for its spec; None while it is another's, or lost."""
+    def lease_to_write(self, now: float, wall: datetime) -> Json | None:
+        """The lease to write now: as read, with a new spec. None while another process holds it, or once it is lost."""
         if self.has_led and not self.leads(now):
             return None
         if self.holder not in ("", self.identity) and now < self._expires_at:
@@ -101,7 +101,7 @@ class Elector:
         return self._written(self.identity, self.durations.lease, since, wall, transitions)
 
     def wrote(self, lease: Lease, began: float, now: float) -> None:
-        """What was wanted is stored. began: before the call was; now: when it was answered."""
+        """The lease was written. began: before the call was; now: when it was answered."""
         self.read(lease, now)
         if self.has_led and not self.leads(now):
             return

@@ -27,6 +27,8 @@ from prometheus_client.metrics_core import (
 )
 from prometheus_client.registry import Collector
 
+from scheduler.attempt.decision import AttemptOutcome
+from scheduler.repair.sweep import Leftover
 from scheduler.state.invariants import Invariant
 from scheduler.version import VERSION
 
@@ -132,8 +134,6 @@ class CommonMetrics:
             "Violated invariants.",
             "invariant",
         )
-        for invariant in get_args(Invariant):
-            self._violations[invariant]  # an increase is seen only of what is there before
         self._rollbacks = self._own("rollbacks", "Attempts whose writes were undone, by reason.", "reason")
         self._failures = self._own(
             "failed_parts", "Internal errors after which a part of the program restarted.", "part"
@@ -143,6 +143,11 @@ class CommonMetrics:
             "Leftover allocations and intents that were removed.",
             "leftover",
         )
+        self._begin_at_zero()
+
+    def started(self, component: str) -> None:
+        """A component of the program begins to work."""
+        self._failures[component]
 
     def failed(self, component: str) -> None:
         """A component of the program has failed unexpectedly, and restarts."""
@@ -171,7 +176,17 @@ class CommonMetrics:
 
     def _expose(self, now: Callable[[], Iterable[Metric]]) -> None:
         """Whenever metrics are read, show these as well. now: returns their current values."""
+        self.started("metrics")
         self._registry.register(_Now(now, self.failed))
+
+    def _begin_at_zero(self) -> None:
+        """An increase is seen only of what is there before."""
+        for invariant in get_args(Invariant):
+            self._violations[invariant]
+        for outcome in get_args(AttemptOutcome):
+            self._rollbacks[rollback_reason(outcome)]
+        for leftover in get_args(Leftover):
+            self._swept[leftover]
 
     def _points(self) -> _Children[tuple[str, Point, PointStatus], Histogram]:
         labels = ["extension_point", "status", "profile"]
@@ -259,6 +274,11 @@ class Metrics(CommonMetrics):
             _doubling(0.01, 20),
         )
         return number, _Children(lambda attempts: sli_s.labels(f"{attempts}{'+' * (attempts == _MANY_ATTEMPTS)}"))
+
+
+def rollback_reason(outcome: type[AttemptOutcome]) -> str:
+    """The label of attempts that were undone with this outcome."""
+    return outcome.__name__.lower()
 
 
 def _doubling(first: float, number: int) -> Sequence[float]:

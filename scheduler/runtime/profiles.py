@@ -69,7 +69,7 @@ class DisabledPlugin(Section):
 
 
 class PluginSetSection(Section):
-    """What is on and off at one point."""
+    """The plugins enabled and disabled at one point."""
 
     enabled: list[EnabledPlugin] = Field(default_factory=list)
     disabled: list[DisabledPlugin] = Field(default_factory=list)
@@ -97,7 +97,7 @@ def _must_be(known: Iterable[str], what: str) -> str:
 
 
 class PluginsSection(Section):
-    """What is on and off at all points, as a filter, and as a score."""
+    """The plugins enabled and disabled at all points, as filters, and as scores."""
 
     multi_point: PluginSetSection = Field(default_factory=PluginSetSection)
     filter: PluginSetSection = Field(default_factory=PluginSetSection)

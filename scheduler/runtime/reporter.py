@@ -32,7 +32,7 @@ class Reporter(Listener):
 
     def rolled_back(self, decision: Decision, outcome: AttemptOutcome) -> None:
         """What the attempt wrote was taken back."""
-        kind = type(outcome).__name__.lower()
+        kind = metrics.rollback_reason(type(outcome))
         reason = getattr(outcome, "reason", kind)
         _LOG.info("rolled back", extra={"pod": str(decision.pod), "node": decision.node, "reason": reason})
         self._metrics.rolled_back(kind)
@@ -44,11 +44,15 @@ class Reporter(Listener):
     def undecoded(self, resource: Resource, found: Undecoded) -> None:
         """An object cannot be decoded, for another reason than before; the reflector has logged it."""
 
+    def started(self, component: str) -> None:
+        """A component of the program begins to work."""
+        self._metrics.started(component)
+
     def failed(self, component: str) -> None:
         """A component of the program has failed unexpectedly; the failure is logged, and it restarts."""
         self._metrics.failed(component)
 
     def violated(self, violation: Violation) -> None:
-        """What must never be is so, and was so a moment ago; reported once for as long as it lasts."""
+        """An invariant is violated, as it was shortly before; reported once for as long as it lasts."""
         self._metrics.violated(violation.invariant)
         _LOG.error("%s: %s", violation.subject, violation.message, extra={"invariant": violation.invariant})

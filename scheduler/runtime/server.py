@@ -45,7 +45,7 @@ class Malformed(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ServedVerbs:
-    """What is served. prefix: of all paths, such as `/v1`. verbs: by name, which is the rest of the path.
+    """The served verbs. prefix: of all paths, such as `/v1`. verbs: by name, which is the rest of the path.
 
     error: the body of an answer that is nothing but an error. clients: names that a client's certificate may have; any
     where there are none. most_calls: calls of one verb under way at the same time, beyond which further calls get 503.

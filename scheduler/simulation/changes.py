@@ -168,8 +168,11 @@ def added(fleet: ChangingFleet, node: Node, count: int) -> Iterator[FleetEvent]:
 
 
 def _slice_of(slice_: Slice, old: str, new: str) -> Slice:
+    """The slice of the copy, whose devices are of its own pool: what is in use of one is not in use of the other."""
     pool = new if slice_.pool == old else f"{slice_.pool}-{new}"
-    return replace(slice_, name=f"{slice_.name}-{new}", pool=pool, reach=replace(slice_.reach, node_name=new))
+    devices = tuple(replace(device, pool=pool) for device in slice_.devices)
+    reach = replace(slice_.reach, node_name=new)
+    return replace(slice_, name=f"{slice_.name}-{new}", pool=pool, reach=reach, devices=devices)
 
 
 def _remove(fleet: ChangingFleet, rest: str) -> Iterator[FleetEvent]:

@@ -1,9 +1,9 @@
 """Compares a run with a recorded one: curves over arrivals, from a CSV as `-o csv` writes it.
 
-A row has `policy` and `seed`, and a column for each arrived percent. It is of the `metric` allocation, fragmentation
-or fragmentation-ratio; without that column the name of the file says which. Rows of other workloads (`workload`),
-policies, seeds and parameters are left aside. Policies are recognised without hyphens, in any case, and by their
-beginning.
+A row has `policy` and `seed`, and a column for each arrived percent. `metric` says which curve it is; without that
+column the name of the file does. Rows of figures, which are no curves, are left aside, and so are those of other
+workloads (`workload`), policies, seeds and parameters. Policies are recognised without hyphens, in any case, and by
+their beginning.
 """
 
 import csv
@@ -20,8 +20,19 @@ METRICS: Mapping[str, str] = {
     FRAGMENTATION_RATIO: "fragmentation_ratio",
     FRAGMENTATION: "fragmentation_percent",
     ALLOCATION: "allocated_percent",
+    "time-s": "time_s",
+    "arrivals": "arrivals",
+    "waiting": "waiting",
+    "running": "running",
+    "largest-block": "largest_block",
+    "whole-units": "whole_units",
+    "whole-nodes": "whole_nodes",
+    "evictions": "evictions",
 }
 """Metric to the column of a series; a name that another one begins with comes after it."""
+
+FIGURE = "summary."
+"""What the metric of a row begins with that is a figure of the summary, in the column `value`."""
 
 
 class InvalidRecord(ValueError):
@@ -30,10 +41,11 @@ class InvalidRecord(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The number of equal curves, and a line for each that differs."""
+    """The number of equal curves, and a line for each that differs. unrecorded: for each scenario without a curve."""
 
     equal: int
     differences: Sequence[str]
+    unrecorded: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,35 +73,54 @@ def parameters_text(parameters: Mapping[str, str]) -> str:
 
 
 def curve_of(scenario: Scenario, metric: str) -> Curve:
-    """A curve of the scenario by arrived percent."""
+    """A curve of the scenario by arrived percent; nothing if the scenario does not have it."""
     series = scenario.by_arrivals
     values: tuple[float, ...] = getattr(series, METRICS[metric])
-    return dict(zip((round(percent) for percent in series.arrived_percent), values, strict=True))
+    return dict(zip((round(percent) for percent in series.arrived_percent), values, strict=bool(values)))
 
 
-def compare(file: Path, scenarios: Sequence[Scenario], workload: str) -> Comparison:
-    """Compare each recorded curve of the scenarios. Raises InvalidRecord, also if there is no such curve."""
+@dataclass(frozen=True, slots=True)
+class Record:
+    """The curves of a file."""
+
+    file: Path
+    curves: Sequence[_Recorded]
+
+
+def read_record(file: Path) -> Record:
+    """Read a file of recorded curves. Raises InvalidRecord."""
+    return Record(file, list(_read(file)))
+
+
+def compare(record: Record, scenarios: Sequence[Scenario], workload: str) -> Comparison:
+    """Compare each recorded curve of the scenarios. Raises InvalidRecord if there is no such curve."""
     equal, differences = 0, []
-    for recorded in _read(file):
-        for scenario in scenarios:
+    compared = set[int]()
+    for recorded in record.curves:
+        for number, scenario in enumerate(scenarios):
             if not recorded.is_of(scenario, workload):
                 continue
+            compared.add(number)
             found = curve_of(scenario, recorded.metric)
             columns = differing(found, recorded.curve)
             equal += not columns
             if columns:
                 differences.append(_difference(scenario, recorded, found, columns))
     if not equal and not differences:
-        raise InvalidRecord(f"{file}: holds no row of these policies, seeds and parameters")
-    return Comparison(equal, differences)
+        raise InvalidRecord(f"{record.file}: holds no row of these policies, seeds and parameters")
+    left = [one for number, one in enumerate(scenarios) if number not in compared]
+    return Comparison(equal, differences, [f"{_name(one)}: {record.file} has no curve of it" for one in left])
+
+
+def _name(scenario: Scenario) -> str:
+    return " ".join(filter(None, (parameters_text(scenario.parameters), scenario.policy, str(scenario.seed))))
 
 
 def _difference(scenario: Scenario, recorded: _Recorded, found: Curve, columns: Sequence[int]) -> str:
     first = columns[0]
-    who = " ".join(filter(None, (parameters_text(scenario.parameters), scenario.policy, str(scenario.seed))))
     ours = found.get(first, "nothing")
     return (
-        f"{who} {recorded.metric}: {len(columns)} of {len(recorded.curve)} columns differ, "
+        f"{_name(scenario)} {recorded.metric}: {len(columns)} of {len(recorded.curve)} columns differ, "
         f"first {first}: {ours}, recorded {recorded.curve[first]}"
     )
 
@@ -108,7 +139,8 @@ def _read(file: Path) -> Iterator[_Recorded]:
     except (UnicodeDecodeError, csv.Error) as error:
         raise InvalidRecord(f"{file}: is not CSV: {error}") from error
     for line, row in enumerate(rows, 2):
-        yield _recorded(file, f"{file}, line {line}", row)
+        if not (row.get("metric") or "").startswith(FIGURE):
+            yield _recorded(file, f"{file}, line {line}", row)
 
 
 def _recorded(file: Path, place: str, row: Mapping[str, str | None]) -> _Recorded:

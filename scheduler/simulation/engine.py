@@ -12,6 +12,7 @@ from itertools import count
 
 from allocator.features.device_taints import tolerates
 from allocator.model import Claim, Node, Slice
+from allocator.outcome import PolicyFailed
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.schedule_result import Failed, NotPlaced, Placed
 from scheduler.offline.placement import NO_NODE, Look, PlacedPod, Placement, UnplacedPod
@@ -131,6 +132,7 @@ class Simulation:
         """Process the events at their times, in seconds, and everything that follows from them.
 
         It ends when nothing more can happen: pods that only another event could help stay pending.
+        Raises PolicyFailed, of a user's policy.
         Cost: O(events) decisions, and those of pods that events may help.
         """
         for time_s, given in events:
@@ -168,6 +170,8 @@ class Simulation:
                     self._queue.refused(entry.pod.uid, refusal, self.now)
                 else:
                     self._queue.done(entry.pod.uid)
+            case Failed(reason, by_policy=True):
+                raise PolicyFailed(f"pod {entry.pod}: {reason}")
             case Failed(reason) | UnplacedPod(reason=reason):
                 self._report(entry, failure=reason)
                 self._queue.done(entry.pod.uid)

@@ -84,8 +84,8 @@ class Openb:
 
     def __init__(self, folder: Path, workload: str) -> None:
         self.workload = workload
-        self.nodes = [_node(row) for row in _rows(folder / "nodes.csv")]
-        self.shapes = [_shape(row) for row in _rows(folder / f"{workload}.csv")]
+        self.nodes = [_node(row) for row in _some_rows(folder / "nodes.csv")]
+        self.shapes = [_shape(row) for row in _some_rows(folder / f"{workload}.csv")]
         self._orders = folder / "orders" / f"{workload}.jsonl"
 
     @property
@@ -218,6 +218,13 @@ class _Row:
         if not text.isascii() or not text.isdigit():
             raise InvalidTrace(f"{self.file}, line {self.line}: {column}: {text!r} is not a whole number")
         return int(text)
+
+
+def _some_rows(file: Path) -> Sequence[_Row]:
+    found = list(_rows(file))
+    if not found:
+        raise InvalidTrace(f"{file}: has no rows")
+    return found
 
 
 def _rows(file: Path) -> Iterator[_Row]:

@@ -5,9 +5,9 @@ machine for the same input. Shares are percents of the fleet's capacity in units
 that devices are cut from (`allocator.policies.fullness`), of those that not every node reaches.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import field
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.alias_generators import to_camel
@@ -167,6 +167,7 @@ class InvalidResult(ValueError):
 
 _RESULT = TypeAdapter(SimulationResult)
 _SCENARIO = TypeAdapter(Scenario)
+_SUMMARY = TypeAdapter(Summary)
 
 
 def result_json(result: SimulationResult) -> bytes:
@@ -187,6 +188,21 @@ def scenario_json(scenario: Scenario) -> bytes:
 def scenario_of(text: bytes | str) -> Scenario:
     """Read the scenario. Raises InvalidResult."""
     return _read(_SCENARIO, text)
+
+
+def figures(summary: Summary) -> Mapping[str, float]:
+    """Every number of the summary by its place in the document, such as `waitingS.p99`; a shape's by its words."""
+    document = _SUMMARY.dump_python(summary, by_alias=True)
+    shapes = {one.pop("shape"): one for one in document.pop("shapes")}
+    return dict(_numbers({**document, "shapes": shapes}, ""))
+
+
+def _numbers(fields: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, float]]:
+    for name, value in fields.items():
+        if isinstance(value, Mapping):
+            yield from _numbers(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
 
 
 T = TypeVar("T")

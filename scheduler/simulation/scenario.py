@@ -26,6 +26,7 @@ from scheduler.simulation.jobs import (
     Durations,
     InvalidWorkload,
     Job,
+    Poisson,
     arrivals,
     inflated,
     one_after_the_other,
@@ -38,6 +39,9 @@ from scheduler.simulation.trace import Trace
 
 _STEPS = 200
 """Points of the series by time, if nothing waits for long."""
+
+NOTHING = "nothing happens: no pod of the input is pending, and no trace has an event"
+"""A run that would look at nothing."""
 
 _MILLI = 1000.0
 _MILLI_DIGITS = 3
@@ -96,12 +100,14 @@ def run(
     clocks: Clocks,
     progress: Callable[[int, int], None] = lambda _done, _all: None,
 ) -> Scenario:
-    """One run. progress: of arrivals, as (done, all). Raises InvalidWorkload.
+    """One run. progress: of arrivals, as (done, all). Raises InvalidWorkload, PolicyFailed.
 
     Cost: a decision for each arrival, and for those that wait whenever an event may help them.
     """
     before_s = clocks.processor()
     population = start.jobs
+    if not population and not (start.trace and start.trace.events):
+        raise InvalidWorkload(NOTHING)
     _require_known(settings.explained, [*start.pods, *(job.pod for job in population)])
     inventory = with_templates(start.inventory, [*start.pods, *(job.pod for job in population)])
     placement = _placement(start, inventory, profiles, settings, clocks.wall)
@@ -109,8 +115,9 @@ def run(
     demand, figures = Demand(cluster, claims), FleetFigures(cluster.rooms)
     cluster.rooms.workload.set(demand.of(job.pod) for job in population)
     figures.catch_up()
+    originals = {job.pod.uid for job in population}
     jobs = [
-        _with_own_claims(job, {one.pod.uid for one in population})
+        _with_own_claims(job, originals)
         for job in _timed(population, settings, figures.capacity / UNIT, lambda job: demand.amount(job.pod))
     ]
     room = room_for([*start.pods, *(job.pod for job in population)], cluster.extended_resources)
@@ -180,7 +187,10 @@ def _timed(jobs: Sequence[Job], settings: Settings, capacity: float, amount: Amo
     jobs = with_durations(jobs, settings.durations, settings.seed)
     if settings.inflate:
         jobs = inflated(jobs, settings.inflate / 100 * capacity, amount, settings.seed)
-    return scaled(arrivals(jobs, settings.arrivals, capacity, amount, settings.seed), settings.time_scale)
+    found = arrivals(jobs, settings.arrivals, capacity, amount, settings.seed)
+    if isinstance(settings.arrivals, Poisson):  # drawn for a load, which other times would change
+        return found
+    return scaled(found, settings.time_scale)
 
 
 def _events(trace: Trace | None, jobs: Iterable[Job], settings: Settings) -> Iterator[tuple[float, Event]]:

@@ -5,8 +5,8 @@ import io
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from scheduler.simulation.compare import METRICS, curve_of, parameters_text
-from scheduler.simulation.result import Scenario, SimulationResult, Summary
+from scheduler.simulation.compare import FIGURE, METRICS, curve_of, parameters_text
+from scheduler.simulation.result import Scenario, SimulationResult, Summary, figures
 
 MOST_SHAPES = 20
 """Shapes that the table shows, those with most arrivals; others are counted."""
@@ -116,13 +116,20 @@ def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
 
 
 def csv_text(result: SimulationResult) -> str:
-    """Curves over arrivals, a row for each metric and scenario, as `--compare` reads them."""
+    """A row for each curve over arrivals, as `--compare` reads it, and for each figure of the summary."""
     curves = [(metric, one, curve_of(one, metric)) for one in result.scenarios for metric in METRICS]
     columns = range(max((percent for _, _, curve in curves for percent in curve), default=-1) + 1)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["metric", "policy", "seed", "parameters", *columns])
+    writer.writerow(["metric", "policy", "seed", "parameters", "value", *columns])
     for metric, one, curve in curves:
-        values = (curve.get(percent, "") for percent in columns)
-        writer.writerow([metric, one.policy, one.seed, parameters_text(one.parameters), *values])
+        if curve:
+            writer.writerow([metric, *_who(one), "", *(curve.get(percent, "") for percent in columns)])
+    for one in result.scenarios:
+        for name, value in figures(one.summary).items():
+            writer.writerow([f"{FIGURE}{name}", *_who(one), value, *("" for _ in columns)])
     return text.getvalue()
+
+
+def _who(one: Scenario) -> tuple[str, int, str]:
+    return one.policy, one.seed, parameters_text(one.parameters)

@@ -117,6 +117,7 @@ class _TraceReader:
         self._priority_of = priority_of
         self._fleet = ChangingFleet.of(inventory)
         self._pods = {(pod.namespace, pod.name): pod for pod in pods}
+        self._arrivals: dict[tuple[str, str], float] = {}
 
     def jobs(self, lines: Sequence[_Line]) -> Iterator[Job]:
         """The pods that arrive."""
@@ -132,7 +133,7 @@ class _TraceReader:
         for line in sorted(lines, key=lambda one: one.time_s):
             match line.what:
                 case "delete":
-                    yield line.time_s, PodGoes(self._pod(line, "delete").uid)
+                    yield line.time_s, PodGoes(self._deleted(line).uid)
                 case "change":
                     yield from ((line.time_s, event) for event in self._change(line))
                 case "apply":
@@ -140,6 +141,7 @@ class _TraceReader:
 
     def _job(self, line: _Line, pod: Pod) -> Job:
         self._pods[pod.namespace, pod.name] = pod
+        self._arrivals[pod.namespace, pod.name] = line.time_s
         return Job(pod, line.time_s, line.duration_s)
 
     def _new_pod(self, line: _Line) -> Pod:
@@ -169,6 +171,15 @@ class _TraceReader:
             hint = did_you_mean(name, ("/".join(one) for one in self._pods))
             raise line.error(field, f"pod {shown(name)} is neither in the input nor in the trace{hint}")
         return self._pods[key]
+
+    def _deleted(self, line: _Line) -> Pod:
+        pod = self._pod(line, "delete")
+        arrival_s = self._arrivals.get((pod.namespace, pod.name), 0.0)
+        if arrival_s > line.time_s:
+            raise line.error(
+                "delete", f"pod {shown(str(pod))} arrives at {arrival_s:.15g}, after the time {line.time_s:.15g}"
+            )
+        return pod
 
     def _change(self, line: _Line) -> Sequence[Event]:
         try:

@@ -57,7 +57,7 @@ class NodeLabels:
         return union(self._meeting(term.expressions) for term in selector if _makes_sense(term))
 
     def matching(self, selector: LabelSelector) -> Mask:
-        """The nodes that the selector of labels means; none where there is none, or where it is invalid."""
+        """The nodes that the label selector matches; none if there is no selector, or it is invalid."""
         return 0 if selector is None or selector_problem(selector) else self._meeting(selector)
 
     def _meeting(self, requirements: Iterable[Requirement]) -> Mask:

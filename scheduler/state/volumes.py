@@ -33,7 +33,7 @@ from scheduler.state.volume_use import VolumeUse
 
 
 class Match(NamedTuple):
-    """A volume that the claim is to be bound to."""
+    """A volume to bind the claim to."""
 
     volume: PersistentVolume
     claim: PersistentVolumeClaim
@@ -41,7 +41,7 @@ class Match(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class VolumePlan:
-    """What is to be written before a pod is bound. provisioned: claims whose volumes are to be made for the node.
+    """The writes before a pod is bound. provisioned: claims whose volumes have to be provisioned for the node.
 
     Both hold the objects as the decision saw them: a write is of their version.
     """

@@ -116,11 +116,11 @@ def _of_profile(slices: int) -> str:
 
 
 def _exactly(name: str, class_: str, count: int = 1, expression: str = "") -> Json:
-    return {"name": name, "exactly": _wanted(class_, expression, count)}
+    return {"name": name, "exactly": _request_fields(class_, expression, count)}
 
 
 def _alternative(name: str, class_: str, expression: str = "", count: int = 1) -> Json:
-    return {"name": name, **_wanted(class_, expression, count)}
+    return {"name": name, **_request_fields(class_, expression, count)}
 
 
 def _first(name: str, alternatives: Sequence[Json]) -> Json:
@@ -135,6 +135,6 @@ def _amounts(name: str, class_: str, **amounts: str) -> Json:
     return {"name": name, "exactly": {"deviceClassName": class_, "capacity": {"requests": amounts}}}
 
 
-def _wanted(class_: str, expression: str, count: int) -> Json:
+def _request_fields(class_: str, expression: str, count: int) -> Json:
     selectors = {"selectors": [{"cel": {"expression": expression}}]} if expression else {}
     return {"deviceClassName": class_, **selectors, "count": count}

@@ -38,7 +38,7 @@ OF_THE_FIELD = {
     ("scheduler/runtime/server.py", "body"),
     ("scheduler/input/documents.py", "content"),  # of a file
     ("scheduler/runtime/self_signed.py", "content"),
-    ("scheduler/cli/scenarios.py", "content"),
+    ("scheduler/cli/run_folder.py", "content"),
     ("scheduler/kube_scheduler/configuration.py", "content contention"),  # contentType, enableContentionProfiling
     ("allocator/api/device_status.py", "observed"),  # observedGeneration
     ("scheduler/core_v1/pod_status.py", "observed"),

@@ -37,3 +37,20 @@ def test_installation_compiles_where_it_can(
     runpy.run_path(str(SETUP))
     extensions = {"ext_modules": ["the extension"]} if built == COMPILED else {}
     assert calls == [{**extensions, "options": {"bdist_wheel": {"build_number": built}}}]
+
+
+def test_every_module_that_is_compiled_exists(monkeypatch: pytest.MonkeyPatch) -> None:
+    named: list[str] = []
+
+    def mypycify(arguments: list[str], **_: object) -> list[str]:
+        named.extend(one for one in arguments if not one.startswith("--"))
+        return []
+
+    monkeypatch.setattr("setuptools.setup", lambda **_: None)
+    monkeypatch.setattr("mypyc.build.mypycify", mypycify)
+    monkeypatch.setattr("sys.argv", ["setup.py", "build"])
+    monkeypatch.setenv("DRA_COMPILE", "1")
+    monkeypatch.chdir(SETUP.parent)
+    runpy.run_path(str(SETUP))
+    assert "allocator/allocate.py" in named
+    assert [one for one in named if not Path(one).is_file()] == []

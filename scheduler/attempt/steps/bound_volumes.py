@@ -64,7 +64,7 @@ class AwaitVolumes(Step):
 
     def _check_pod_and_node(self) -> None:
         decision = self.attempt.decision
-        if not self.binder.volumes.is_wanted(decision.pod):
+        if not self.binder.volumes.is_active(decision.pod):
             raise AttemptEnded(Gone(f"pod {decision.pod} no longer exists"))
         if not self.binder.volumes.has_node(decision.node):
             raise AttemptEnded(Retry(f"node {decision.node} is gone"))

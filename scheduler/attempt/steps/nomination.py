@@ -46,7 +46,7 @@ class Nominate(Step):
             await _write(self.binder, self.attempt, "", self.attempt.intent.node)
 
     async def undo(self, node: str) -> bool:
-        """Let the pod say it no more, where nobody else has said something else since."""
+        """Clear the nomination, unless another writer has changed it."""
         if self.is_written:
             await _write(self.binder, self.attempt, self.attempt.intent.node, None)
         return False

@@ -32,7 +32,7 @@ class Reserve(ClaimStep):
                 lock.passed_on = await self._take_over(claim)
 
     def stays(self, node: str) -> bool:
-        """Always: whoever has bound the pod relies on it."""
+        """Always: the process that bound the pod relies on it."""
         return True
 
     async def _join(self, claim: Claim) -> Json:

@@ -1,5 +1,6 @@
 """Who answers, how the API server finds it, and what becomes of what was allowed and not stored."""
 
+import json
 import subprocess
 from pathlib import Path
 from threading import Thread
@@ -28,6 +29,7 @@ from tests.integration.guard.scene import (
 )
 
 ENDPOINTS = Kind("discovery.k8s.io/v1", "EndpointSlice")
+PUBLISHED = ("Service", "EndpointSlice")
 WITHIN_S = 60.0
 
 
@@ -108,7 +110,7 @@ def test_api_server_asks_again_where_the_claim_has_changed_meanwhile(
 def test_leader_publishes_certificate_and_address_and_does_so_again(
     plane: ControlPlane, api: RestClient, way: Door
 ) -> None:
-    service, slices = (manifests_of(kind) for kind in ("Service", "EndpointSlice"))
+    service, slices = map(manifests_of, PUBLISHED)
     restore(api, [service, slices])
     (port,) = free_ports(1)
     guard = serve(plane, way, port, "--publish-endpoint=dra-guard", "--pod-ip=10.1.2.3")
@@ -122,6 +124,24 @@ def test_leader_publishes_certificate_and_address_and_does_so_again(
         api.replace({**the_slice(api), "endpoints": []})
         await_answers(plane)
         poll_until(lambda one: bool(one.get("endpoints")), lambda: the_slice(api), "the address is there again")
+    finally:
+        guard.stop()
+        api.delete(ENDPOINTS, "dra-guard", "kube-system")
+        api.delete(Kind("v1", "Service"), "dra-guard", "kube-system")
+
+
+@pytest.mark.parametrize("how", ["--server-side=false", "--server-side=true"])
+def test_manifests_that_are_applied_again_keep_the_address(
+    plane: ControlPlane, api: RestClient, way: Door, kubectl: Path, how: str
+) -> None:
+    objects = json.dumps({"apiVersion": "v1", "kind": "List", "items": [*map(manifests_of, PUBLISHED)]}).encode()
+    command: list[str | Path] = [kubectl, f"--kubeconfig={plane.kubeconfig()}", "apply", how, "--filename=-"]
+    subprocess.run(command, check=True, input=objects)
+    guard = serve(plane, way, free_ports(1)[0], "--publish-endpoint=dra-guard", "--pod-ip=10.1.2.3")
+    try:
+        before = poll_until(lambda one: bool(one.get("endpoints")), lambda: the_slice(api), "the address is there")
+        subprocess.run(command, check=True, input=objects)
+        assert the_slice(api) == before
     finally:
         guard.stop()
         api.delete(ENDPOINTS, "dra-guard", "kube-system")

@@ -27,7 +27,7 @@ Given = tuple[str, tuple[str, ...]]
 class LiveScheduler:
     """A cluster that watches fill, and the API server's objects."""
 
-    def __init__(self, objects: Iterable[Json], features: Features, policy: Policy) -> None:
+    def __init__(self, objects: Iterable[Json], features: Features, policy: Policy) -> None:  # noqa: C901, PLR0912 - kinds
         self.cluster = Cluster(features, is_ours=lambda _: True, profiles=(Profile(policy=policy),), makes_claims=True)
         self._claims: dict[str, Json] = {}
         self._version = 10
@@ -46,6 +46,8 @@ class LiveScheduler:
                     self._show(_stored(raw))
                 case "Service":
                     self.cluster.selectors.set(kinds.pod_selector_of(raw))
+                case "DeviceTaintRule":
+                    self.cluster.set_taint_rule(kinds.taint_rule_of(_stored(raw)))
                 case "PersistentVolume":
                     self.cluster.volumes.set_volume(kinds.volume_of(raw))
                 case "PersistentVolumeClaim":
@@ -54,6 +56,10 @@ class LiveScheduler:
                     self.cluster.volumes.set_class(kinds.storage_class_of(raw))
                 case "Pod":
                     pods.append(kinds.pod_of(raw))
+                case "ResourceClaimTemplate":
+                    pass  # kube-controller-manager creates the claims
+                case kind:
+                    raise AssertionError(f"{kind} is not shown to the live scheduler")
         self._pods: Sequence[Pod] = pods
 
     def run(self) -> dict[str, Given]:

@@ -45,7 +45,7 @@ def offline(objects: list[Json], features: Features, policy: str) -> dict[str, G
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_both_doors_give_the_same_nodes_and_devices(policy: str) -> None:
-    features = Features.of("1.36")
+    features = Features.of("1.36", {"DRADeviceTaints": True, "DRADeviceTaintRules": True})
     seen: Counter[str] = Counter()
     for seed in range(EACH):
         objects = world(Random(f"{policy} {seed}"))  # noqa: S311 - not for secrets

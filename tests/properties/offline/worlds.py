@@ -22,7 +22,8 @@ def world(rng: Random) -> list[Json]:
         pod, own = _pod(rng, number, nodes)
         pods.append(pod)
         claims += own
-    return [*nodes, *slices, *_classes(), _namespace(), *_services(), *_storage(rng, nodes, pods), *claims, *pods]
+    objects = [*nodes, *slices, *_classes(), _namespace(), *_services(), *_storage(rng, nodes, pods), *claims, *pods]
+    return [*objects, *_taint_rules(rng, nodes)]
 
 
 def _object(kind: str, name: str, version: str = "v1", **fields: object) -> Json:
@@ -34,6 +35,15 @@ def _object(kind: str, name: str, version: str = "v1", **fields: object) -> Json
 
 def _of_resource(kind: str, name: str, spec: Json) -> Json:
     return _object(kind, name, "resource.k8s.io/v1", spec=spec)
+
+
+def _taint_rules(rng: Random, nodes: list[Json]) -> list[Json]:
+    """A rule that keeps a device of a node from everybody, in some worlds."""
+    if rng.random() < 0.6:
+        return []
+    selector = {"driver": DRIVER, "pool": rng.choice(nodes)["metadata"]["name"], "device": "dev-0"}
+    spec = {"deviceSelector": selector, "taint": {"key": "broken", "effect": "NoSchedule"}}
+    return [_object("DeviceTaintRule", "broken", "resource.k8s.io/v1beta2", spec=spec)]
 
 
 def _namespace() -> Json:

@@ -108,7 +108,7 @@ class Process:
         self._write()
 
     def _write(self) -> None:
-        wanted = self._elector.wanted(self._clock(), self._wall + timedelta(seconds=self._world.now))
+        wanted = self._elector.lease_to_write(self._clock(), self._wall + timedelta(seconds=self._world.now))
         if wanted is None:
             self._elector.unsure()
             self._again()

@@ -37,8 +37,8 @@ def short_of(wanted: int, total: int, left: int, *refusals: DeviceRefusal, reque
     return refused(NotEnough("ml/train", request, wanted, total, refusals, left))
 
 
-SELECTOR = DeviceRefusal("fail selector #0 of class gpu (false)", ids(3), "selector")
-IN_USE = DeviceRefusal("are in use", ids(2), "in use")
+SELECTOR = DeviceRefusal("fail selector #0 of class gpu (false)", 3, ids(3), "selector")
+IN_USE = DeviceRefusal("are in use", 2, ids(2), "in use")
 
 
 def summed(
@@ -66,17 +66,17 @@ def test_shortage_of_a_node_without_devices_is_reported() -> None:
 
 
 def test_holders_are_reported_and_beyond_three_their_number() -> None:
-    two = DeviceRefusal("are in use", ids(3), "in use", (("ml/a", 2), ("ml/b", 1)))
+    two = DeviceRefusal("are in use", 3, ids(3), "in use", (("ml/a", 2), ("ml/b", 1)))
     assert "3 are in use (held by ml/a \N{MULTIPLICATION SIGN}2, ml/b)" in node_text(short_of(1, 3, 0, two))
-    many = DeviceRefusal("are in use", ids(5), "in use", tuple((f"ml/{name}", 1) for name in "abcde"))
+    many = DeviceRefusal("are in use", 5, ids(5), "in use", tuple((f"ml/{name}", 1) for name in "abcde"))
     assert "(held by ml/a, ml/b, ml/c and 2 more claims)" in node_text(short_of(1, 5, 0, many))
-    four = DeviceRefusal("are in use", ids(4), "in use", tuple((f"ml/{name}", 1) for name in "abcd"))
+    four = DeviceRefusal("are in use", 4, ids(4), "in use", tuple((f"ml/{name}", 1) for name in "abcd"))
     assert "and 1 more claim)" in node_text(short_of(1, 4, 0, four))
 
 
 def test_capacities_that_are_short_are_reported() -> None:
     short = (CapacityShort("bandwidth", 2, takes_all=True), CapacityShort("memory", 1, takes_all=False))
-    stage = DeviceRefusal("have too little capacity left", ids(2), "capacity", (("ml/a", 2),), short)
+    stage = DeviceRefusal("have too little capacity left", 2, ids(2), "capacity", (("ml/a", 2),), short)
     assert node_text(short_of(1, 2, 0, stage)).endswith(
         "2 have too little capacity left (every share takes all of capacity bandwidth, which has no request policy; "
         "too little of capacity memory on 1; held by ml/a \N{MULTIPLICATION SIGN}2))"
@@ -128,7 +128,7 @@ def test_nearest_node_is_that_with_the_most_devices_left() -> None:
 
 
 def test_of_nodes_with_nothing_left_the_nearest_has_the_most_devices_of_the_kind() -> None:
-    selected = DeviceRefusal("are in use", ids(1), "in use")
+    selected = DeviceRefusal("are in use", 1, ids(1), "in use")
     nodes = {"a": short_of(1, 3, 0, SELECTOR), "b": short_of(1, 4, 0, SELECTOR, selected)}
     assert summed(nodes).startswith("0/2 nodes: no node has 1 device for request gpus, b comes nearest (of 4 devices:")
 

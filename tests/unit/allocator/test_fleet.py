@@ -359,6 +359,21 @@ def test_refusal_of_another_claim_of_the_question_names_that_claim() -> None:
             assert f"default/{name}" in str(fleet.refusal([wanted], number))
 
 
+def test_refusals_count_devices_and_only_that_of_one_node_names_them() -> None:
+    held = an_allocated_claim(a_result("gpu-000", pool="pool-000"), name="held")
+    fleet = a_fleet(alike(1), nodes=1, held=[held])
+    claims = [a_claim(a_request(count=2))]
+    [(counted, _)] = fleet.unable(claims, fleet.all)
+    named = fleet.refusal(claims, 0)
+    assert isinstance(counted, Refused)
+    assert isinstance(named, Refused)
+    assert isinstance(counted.cause, NotEnough)
+    assert isinstance(named.cause, NotEnough)
+    assert [(one.number, one.devices, one.holders) for one in counted.cause.refusals] == [(1, (), ())]
+    assert [(one.number, len(one.devices), one.holders) for one in named.cause.refusals] == [(1, 1, ((str(held), 1),))]
+    assert node_text(counted).split(" (")[0] == node_text(named).split(" (")[0]
+
+
 def test_nodes_of_which_other_devices_are_in_use_but_as_many_are_reported_together() -> None:
     fleet = a_fleet(alike(3), 3, [on(0, "gpu-000", "a"), on(1, "gpu-001", "b")])
     claims = [a_claim(a_request(count=2))]

@@ -160,6 +160,14 @@ def test_an_unknown_kind_that_asks_for_claims_is_a_warning() -> None:
     assert inventory.skipped == {"Graph (x.example.com)": 1}
 
 
+def test_an_unknown_kind_whose_containers_use_claims_is_a_warning_too() -> None:
+    container = {"name": "main", "resources": {"claims": [{"name": "gpu"}]}}
+    workflow = {**an_object("x.example.com/v1", "Flow", "f"), "spec": {"steps": [{"container": container}]}}
+    assert taken(workflow).unseen == 1
+    container["resources"] = {"claims": []}
+    assert taken(workflow).unseen == 0
+
+
 @pytest.mark.parametrize("kind", ["PodTemplate", "ClusterTrainingRuntime", "SandboxTemplate"])
 def test_what_others_make_pods_of_stands_for_none(kind: str) -> None:
     inventory = taken({**an_object("x.example.com/v1", kind, "t"), "spec": {"template": TEMPLATE}})

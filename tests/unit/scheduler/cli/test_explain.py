@@ -13,7 +13,7 @@ from click import unstyle
 from allocator.gates import Features
 from allocator.model import Allocation
 from allocator.outcome import Allocated, Exhausted
-from scheduler.cli.inputs import Input, inventory_of
+from scheduler.cli.inputs import Input, Source, inventory_of
 from scheduler.offline.input_claims import Claims
 from scheduler.offline.placement import PlacedPod, Placement, Result, order_of
 from scheduler.offline.pod_explanation import Explanation, explain
@@ -143,6 +143,8 @@ def test_what_is_not_there_is_bad_input(name: str, options: Sequence[str], messa
         ("work", "default/work-0, default/work-1, default/work-2 or 2 more"),
         ("deployment/work", "default/work-0, default/work-1, default/work-2 or 2 more"),
         ("claim/ml/c", "default/c"),
+        ("ml/aloen", "ml/alone"),
+        ("wrok-1", "default/work-1"),
     ],
 )
 def test_what_may_have_been_meant_is_named(name: str, meant: str) -> None:
@@ -150,6 +152,11 @@ def test_what_may_have_been_meant_is_named(name: str, meant: str) -> None:
     run = run_on(name, [*a_cluster(), *pods, a_claim("c")])
     assert run.code == 2
     assert run.err.endswith(f"; did you mean {meant}?\n")
+
+
+def test_node_of_a_like_name_is_named() -> None:
+    run = run_on("p", BOTH, "--node", "ndoe-1")
+    assert (run.code, run.err) == (2, "dra: node ndoe-1 is not in the input; did you mean node-1?\n")
 
 
 def test_input_with_errors_is_used_only_on_request() -> None:
@@ -759,8 +766,8 @@ def explained() -> dict[str, tuple[Explanation, Result]]:
     """Each pod of the recorded fleet with what is said of it when its turn comes, and what becomes of it."""
     if not INVENTORIES.is_dir():
         pytest.skip(f"the fleet is not at hand: {INVENTORIES} is absent")
-    paths = [str(INVENTORIES / name) for name in ("cluster.yaml", "pending.yaml")]
-    world = Input.of(inventory_of(paths, (), FEATURES, keep_going=False), FEATURES)
+    source = Source(tuple(str(INVENTORIES / name) for name in ("cluster.yaml", "pending.yaml")))
+    world = Input.of(inventory_of(source, (), FEATURES, keep_going=False), FEATURES)
     placement = world.placement(FEATURES)
     found = {}
     for pod in sorted(world.pending, key=order_of):

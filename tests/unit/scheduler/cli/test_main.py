@@ -1,4 +1,6 @@
 import importlib
+import subprocess
+import sys
 from importlib.machinery import EXTENSION_SUFFIXES
 
 import pytest
@@ -89,7 +91,9 @@ def test_version_says_whether_the_allocator_is_compiled() -> None:
     [
         ((), "Usage: dra"),
         (("frobnicate",), "No such command 'frobnicate'"),
-        (("allocate",), "Missing argument 'PATH...'"),
+        (("alocate",), "No such command 'alocate'. Did you mean 'allocate'?"),
+        (("explain",), "Missing argument 'POD|CLAIM'"),
+        (("allocate", "-", "--context", "c"), "--kubeconfig and --context name a cluster to read: they exclude PATH."),
         (("allocate", "-", "-o", "html"), "'html' is not one of"),
         (("allocate", "-", "--frobnicate"), "No such option"),
         (("allocate", "-", "--kubernetes", "1.20"), "'1.20' is not one of"),
@@ -163,3 +167,8 @@ def test_a_shell_completes_commands_options_and_values(words: tuple[str, ...], o
 def test_a_shell_completes_files(command: tuple[str, ...]) -> None:
     completion = BashComplete(entry.dra, {}, "dra", "_DRA_COMPLETE")
     assert [item.type for item in completion.get_completions([*command], "clus")] == ["file"]
+
+
+def test_the_package_runs_as_the_program() -> None:
+    run = subprocess.run([sys.executable, "-m", "scheduler", "--version"], capture_output=True, text=True, check=True)
+    assert run.stdout.startswith("dra, version ")

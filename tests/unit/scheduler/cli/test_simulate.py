@@ -1,6 +1,8 @@
 """`dra simulate`: what a person sees of it, and what is said of input that cannot be used."""
 
+import csv
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -8,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from scheduler.cli import scenarios
+from scheduler.cli import scenario_runs
+from scheduler.simulation.compare import METRICS
 from scheduler.simulation.result import Distribution, Measured, Scenario, SimulationResult, result_of
 from tests.unit.scheduler.cli.command import Run, dra, saved
 from tests.unit.scheduler.manifests import Json, a_claim, a_cluster, a_node, a_pod, a_slice, an_allocated_claim
@@ -29,7 +32,7 @@ def result(run: Run) -> SimulationResult:
     return result_of(run.out)
 
 
-def findings(found: SimulationResult) -> list[Scenario]:
+def measured_apart(found: SimulationResult) -> list[Scenario]:
     """All but what was measured."""
     return [replace(one, measured=Measured(0.0, Distribution())) for one in found.scenarios]
 
@@ -63,7 +66,7 @@ def test_every_arrival_ends_up_in_one_place_and_the_same_input_gives_the_same_do
     objects = [*a_cluster("n1", "n2"), *(a_pod(f"p{n}", template="one") for n in range(9))]
     options = ("--inflate", "400", "--arrivals", "poisson:1.1", "--durations", "exp:30", "--seeds", "1-2")
     first, again = (result(simulate(tmp_path, objects, *options)) for _ in range(2))
-    assert findings(first) == findings(again)
+    assert measured_apart(first) == measured_apart(again)
     assert first.scenarios[0].by_time != first.scenarios[1].by_time
     for scenario in first.scenarios:
         one = scenario.summary
@@ -184,10 +187,43 @@ def test_the_fleet_is_scaled_by_leaving_out_nodes_or_copying_them(tmp_path: Path
     ]
 
 
+@pytest.mark.parametrize("copying", [("--nodes-scale", "2"), ("--set", "add:n1:1")])
+def test_a_device_of_a_copied_node_goes_to_one_pod(tmp_path: Path, copying: tuple[str, str]) -> None:
+    objects = [*a_cluster("n1"), *(a_pod(f"pod-{number}", template="one") for number in range(6))]
+    found = result(simulate(tmp_path, objects, *copying))
+    scenario = found.scenarios[-1]
+    assert (scenario.fleet.units, scenario.summary.placed, scenario.summary.waiting) == (4, 4, 2)
+    assert scenario.summary.allocated_percent == 100
+
+
 def test_time_is_scaled_but_durations_are_not(tmp_path: Path) -> None:
     trace = a_trace(tmp_path, an_arrival(0, "a", duration=10), an_arrival(100, "b", duration=10))
     found = result(simulate(tmp_path, a_cluster("n1"), "--trace", trace, "--time-scale", "1", "--time-scale", "0.1"))
     assert [one.summary.end_s for one in found.scenarios] == [110, 20]
+
+
+def test_poisson_arrivals_keep_their_load_whatever_the_scale_of_time(tmp_path: Path) -> None:
+    trace = a_trace(tmp_path, *(an_arrival(number, f"pod-{number}", duration=10) for number in range(20)))
+    options = ("--trace", trace, "--arrivals", "poisson:0.8", "--time-scale", "1", "--time-scale", "10")
+    one, ten = result(simulate(tmp_path, a_cluster("n1"), *options)).scenarios
+    assert one.summary.end_s > 0
+    assert one.summary == ten.summary
+
+
+def test_a_pod_can_be_deleted_when_it_arrives_but_not_before(tmp_path: Path) -> None:
+    arrival = an_arrival(5, "late")
+    trace = a_trace(tmp_path, arrival, {"time": 5, "delete": "late"})
+    assert only(simulate(tmp_path, a_cluster("n1", count=1), "--trace", trace)).summary.running == 0
+    trace = a_trace(tmp_path, {"time": 4, "delete": "late"}, arrival, name="early.jsonl")
+    run = simulate(tmp_path, a_cluster("n1"), "--trace", trace)
+    problem = 'delete: pod "default/late" arrives at 5, after the time 4'
+    assert (run.code, run.err) == (2, f"dra: {trace}, line 1: {problem}\n")
+
+
+def test_a_run_in_which_nothing_happens_is_an_error(tmp_path: Path) -> None:
+    run = simulate(tmp_path, a_cluster("n1"))
+    assert (run.code, run.out) == (2, "")
+    assert run.err == "dra: nothing happens: no pod of the input is pending, and no trace has an event\n"
 
 
 def test_arrivals_follow_the_order_of_a_file_and_so_do_equal_nodes(tmp_path: Path) -> None:
@@ -214,14 +250,35 @@ def test_without_retries_a_refused_pod_is_given_up(tmp_path: Path) -> None:
     assert (scenario.summary.placed, scenario.summary.refused, scenario.summary.refusals) == (1, 1, {"devices": 1})
 
 
+def test_a_record_that_cannot_be_read_ends_the_run_before_it_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(*_: Any) -> Scenario:
+        raise AssertionError("it has begun")
+
+    monkeypatch.setattr(scenario_runs, "run_case", never)
+    absent = tmp_path / "absent.csv"
+    run = simulate(tmp_path, a_cluster("n1"), "--compare", absent)
+    assert (run.code, run.err) == (2, f"dra: {absent}: cannot be read: No such file or directory\n")
+
+
+def test_scenarios_that_the_record_does_not_have_are_listed(tmp_path: Path) -> None:
+    objects = [*a_cluster("n1"), a_pod(template="one")]
+    recorded = tmp_path / "recorded.csv"
+    recorded.write_text(simulate(tmp_path, objects, "-o", "csv").out)
+    run = simulate(tmp_path, objects, "--seeds", "42-43", "--compare", recorded)
+    assert run.code == 0
+    assert f"first-fit 43: {recorded} has no curve of it" in run.err
+
+
 def test_a_run_is_compared_with_a_recorded_one(tmp_path: Path) -> None:
     path = saved(tmp_path, *a_cluster("n1", "n2"), *(a_pod(name, template="one") for name in "abcde"))
     recorded = tmp_path / "recorded.csv"
     recorded.write_text(dra("simulate", path, "-o", "csv").out)
-    assert recorded.read_text().splitlines()[0].startswith("metric,policy,seed,parameters,0,1,")
+    assert recorded.read_text().splitlines()[0].startswith("metric,policy,seed,parameters,value,0,1,")
     run = dra("simulate", path, "--compare", recorded)
-    assert (run.code, run.err) == (0, "3 curves equal, 0 differ\n")
-    lines = [line for line in recorded.read_text().splitlines() if not line.startswith("fragmentation")]
+    assert (run.code, run.err) == (0, f"{len(METRICS)} curves equal, 0 differ\n")
+    lines = [line for line in recorded.read_text().splitlines() if line.startswith(("metric", "allocation"))]
     other = tmp_path / "recorded-allocation.csv"
     other.write_text("\n".join(line.partition(",")[2].replace("100.0", "99.0") for line in lines))
     run = dra("simulate", path, "--compare", other)
@@ -231,58 +288,34 @@ def test_a_run_is_compared_with_a_recorded_one(tmp_path: Path) -> None:
         "0 curves equal, 1 differ",
     ]
     run = dra("simulate", path, "--compare", recorded, "--compare", other)
-    assert (run.code, run.err.splitlines()[-1]) == (1, "3 curves equal, 1 differ")
+    assert (run.code, run.err.splitlines()[-1]) == (1, f"{len(METRICS)} curves equal, 1 differ")
     run = dra("simulate", path, "--seeds", "1", "--compare", recorded)
     assert (run.code, run.err) == (2, f"dra: {recorded}: holds no row of these policies, seeds and parameters\n")
 
 
-def test_scenarios_that_have_finished_are_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    objects = [*a_cluster("n1"), *(a_pod(name, template="one") for name in "abc")]
-    folder = tmp_path / "results"
-    options = ("--output", folder, "--policy", "pack")
-    first = result(simulate(tmp_path, objects, *options, "--seeds", "1"))
-    run = simulate(tmp_path, objects, *options, "--seeds", "1-2")
-    assert (run.code, run.err) == (2, f"dra: {folder}: holds a run already: --resume goes on with it\n")
-    ran: list[int] = []
-    real = scenarios.run_case
-
-    def counted(plan: scenarios.Plan, case: scenarios.Case, *rest: Any) -> Scenario:
-        ran.append(case.seed)
-        return real(plan, case, *rest)
-
-    monkeypatch.setattr(scenarios, "run_case", counted)
-    again = result(simulate(tmp_path, objects, *options, "--seeds", "1-2", "--resume"))
-    assert ran == [2]
-    assert again.scenarios[0] == first.scenarios[0]
-    run = simulate(tmp_path, objects[:-1], *options, "--resume")
-    assert (run.code, run.err) == (2, f"dra: {folder}: holds another run: files differ\n")
-
-
-def test_an_interrupted_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    objects = [*a_cluster("n1"), a_pod(template="one")]
-    real = scenarios.run_case
-
-    def interrupted(plan: scenarios.Plan, case: scenarios.Case, *rest: Any) -> Scenario:
-        if case.seed == 2:
-            raise KeyboardInterrupt
-        return real(plan, case, *rest)
-
-    options = ("--output", tmp_path / "results", "--seeds", "1-3")
-    with monkeypatch.context() as patch:
-        patch.setattr(scenarios, "run_case", interrupted)
-        run = simulate(tmp_path, objects, *options)
-    assert run.code == 130
-    assert run.err == f"interrupted: what has finished is in {tmp_path / 'results'}; --resume goes on\n"
-    assert [one.seed for one in result(simulate(tmp_path, objects, *options, "--resume")).scenarios] == [1, 2, 3]
-
-
-def test_processes_give_what_one_gives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    objects = [*a_cluster("n1"), *(a_pod(name, template="one") for name in "abc")]
-    options = ("--policy", "pack", "--policy", "spread", "--arrivals", "poisson:0.9", "--durations", "exp:10")
-    alone = result(simulate(tmp_path, objects, *options))
-    monkeypatch.setattr(scenarios, "FEW", 0)
-    together = result(simulate(tmp_path, objects, *options, "--jobs", "2"))
-    assert findings(together) == findings(alone)
+def test_csv_has_every_curve_over_arrivals_and_every_figure_of_the_summary(tmp_path: Path) -> None:
+    path = saved(tmp_path, *a_cluster("n1", "n2"), *(a_pod(name, template="one") for name in "abcde"))
+    options = ("--policy", "pack", "--policy", "fgd", "--set", "drain:n1", "--seeds", "1,2")
+    rows = list(csv.DictReader(dra("simulate", path, *options, "-o", "csv").out.splitlines()))
+    document = json.loads(dra("simulate", path, *options, "-o", "json").out)
+    for one in document["scenarios"]:
+        parameters = " ".join(f"{name}={value}" for name, value in one["parameters"].items())
+        own = (one["policy"], str(one["seed"]), parameters)
+        of = {row["metric"]: row for row in rows if (row["policy"], row["seed"], row["parameters"]) == own}
+        series = one["byArrivals"]
+        percents = [str(round(percent)) for percent in series["arrivedPercent"]]
+        for metric, column in METRICS.items():
+            values = series[re.sub("_(.)", lambda letter: letter[1].upper(), column)]
+            assert [float(of[metric][percent]) for percent in percents] == values
+        summary = {name: value for name, value in one["summary"].items() if isinstance(value, int | float)}
+        assert {name: float(of[f"summary.{name}"]["value"]) for name in summary} == summary
+        for name, value in [*one["summary"]["waitingS"].items()]:
+            assert float(of[f"summary.waitingS.{name}"]["value"]) == value
+        for shape in one["summary"]["shapes"]:
+            assert float(of[f"summary.shapes.{shape['shape']}.placed"]["value"]) == shape["placed"]
+        for reason, count in one["summary"]["refusals"].items():
+            assert float(of[f"summary.refusals.{reason}"]["value"]) == count
+    assert len({(row["policy"], row["seed"], row["parameters"]) for row in rows}) == len(document["scenarios"]) == 8
 
 
 @pytest.mark.parametrize(

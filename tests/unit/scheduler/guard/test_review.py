@@ -60,6 +60,7 @@ def test_claim_that_cannot_be_read_is_refused_with_the_field() -> None:
         (a_body(a_claim("a"), None), "request.oldObject"),
         (a_body(a_claim("a"), {}), "request.oldObject.metadata: must be an object"),
         (a_body(a_claim("a"), a_claim(resourceVersion="")), "request.oldObject.metadata.resourceVersion"),
+        (a_body(a_claim("a"), a_claim(resourceVersion="9" * 5000)), "request.oldObject.metadata.resourceVersion"),
         (a_body(a_claim("a", uid=""), a_claim()), "request.object.metadata.uid"),
         (a_body(a_claim("a"), a_claim(), operation="DELETE"), "request.operation: must be UPDATE"),
         (a_body(a_claim("a"), a_claim(), subResource=""), "request.subResource: must be status"),

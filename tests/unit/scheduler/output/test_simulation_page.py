@@ -76,7 +76,7 @@ def test_the_best_is_bold_unless_all_are_alike() -> None:
 
 def test_each_chart_has_all_policies_and_a_table_of_its_values() -> None:
     page = read(TWO)
-    charts = [attributes for tag, attributes in page.tags if tag == "svg"]
+    charts = [attributes for tag, attributes in page.tags if tag == "svg" and attributes["class"] == "chart"]
     assert page.headings[2:5] == [
         "Allocated against what has been requested",
         "Allocated over time",

@@ -43,13 +43,13 @@ def leader(began: float = 0.0) -> Elector:
 
 def stored(found: Elector, now: float) -> Mapping[str, Any]:
     """What it wants to write, as the API server has it then."""
-    wanted = found.wanted(now, WALL)
+    wanted = found.lease_to_write(now, WALL)
     assert wanted is not None
     return {**wanted, "metadata": {"name": "l", "resourceVersion": "8"}}
 
 
 def test_lease_that_is_not_there_is_made() -> None:
-    wanted = elector((None, 0)).wanted(0, WALL)
+    wanted = elector((None, 0)).lease_to_write(0, WALL)
     assert wanted == {
         "spec": {
             "holderIdentity": "me",
@@ -63,8 +63,8 @@ def test_lease_that_is_not_there_is_made() -> None:
 
 def test_held_lease_is_left_alone_until_it_was_not_seen_to_change_for_its_duration() -> None:
     found = elector((of_another(0), 100), (of_another(2), 102), (of_another(2), 104))
-    assert found.wanted(116.9, WALL) is None
-    wanted = found.wanted(117, WALL)
+    assert found.lease_to_write(116.9, WALL) is None
+    wanted = found.lease_to_write(117, WALL)
     assert wanted is not None
     assert wanted["metadata"] == {"name": "l", "resourceVersion": "7"}
     assert (wanted["spec"]["holderIdentity"], wanted["spec"]["leaseTransitions"]) == ("me", 4)
@@ -74,28 +74,28 @@ def test_held_lease_is_left_alone_until_it_was_not_seen_to_change_for_its_durati
 def test_times_of_day_in_a_record_decide_nothing(years: int) -> None:
     reported = f"{2026 + years}-01-01T00:00:00.000000Z"
     found = elector((of_another(acquireTime=reported, renewTime=reported), 100))
-    assert found.wanted(114, WALL) is None
-    assert found.wanted(115, WALL) is not None
+    assert found.lease_to_write(114, WALL) is None
+    assert found.lease_to_write(115, WALL) is not None
 
 
 def test_duration_that_counts_is_that_of_the_record() -> None:
     found = elector((of_another(leaseDurationSeconds=60), 100))
-    assert found.wanted(159, WALL) is None
-    assert found.wanted(160, WALL) is not None
+    assert found.lease_to_write(159, WALL) is None
+    assert found.lease_to_write(160, WALL) is not None
 
 
 def test_lease_that_was_given_up_is_taken_at_once() -> None:
-    wanted = elector((of_another(), 100), (of_another(1, holderIdentity="", leaseDurationSeconds=1), 101)).wanted(
-        101, WALL
-    )
+    wanted = elector(
+        (of_another(), 100), (of_another(1, holderIdentity="", leaseDurationSeconds=1), 101)
+    ).lease_to_write(101, WALL)
     assert wanted is not None
     assert wanted["spec"]["leaseTransitions"] == 4
 
 
 def test_lease_that_was_deleted_under_its_holder_is_not_taken_before_that_has_to_stop() -> None:
     found = elector((of_another(), 100), (None, 101))
-    assert found.wanted(114, WALL) is None
-    assert found.wanted(115, WALL) is not None
+    assert found.lease_to_write(114, WALL) is None
+    assert found.lease_to_write(115, WALL) is not None
 
 
 def test_leader_may_write_until_the_deadline_counted_from_before_its_write() -> None:
@@ -111,12 +111,12 @@ def test_answer_that_comes_after_the_deadline_elects_nobody() -> None:
     lease = stored(found, 5)
     found.wrote(lease, 5, 16)
     assert not found.leads(16)
-    assert found.wanted(16, WALL) is not None
+    assert found.lease_to_write(16, WALL) is not None
 
 
 def test_renewal_keeps_since_when_it_leads_and_counts_no_transition() -> None:
     found = leader()
-    renewed = found.wanted(2, WALL + timedelta(seconds=2))
+    renewed = found.lease_to_write(2, WALL + timedelta(seconds=2))
     assert renewed is not None
     assert renewed["spec"] == {
         "holderIdentity": "me",
@@ -133,13 +133,13 @@ def test_leader_that_reads_another_name_leads_no_more_and_never_again(holder: st
     found = leader()
     found.read(of_another(holderIdentity=holder), 1)
     assert not found.leads(1)
-    assert found.wanted(1000, WALL) is None
+    assert found.lease_to_write(1000, WALL) is None
 
 
 def test_leader_that_was_late_never_leads_again() -> None:
     found = leader()
     lease = stored(found, 9)
-    assert found.wanted(10, WALL) is None
+    assert found.lease_to_write(10, WALL) is None
     found.wrote(lease, 9, 11)
     assert not found.leads(11)
 
@@ -147,7 +147,7 @@ def test_leader_that_was_late_never_leads_again() -> None:
 def test_leader_whose_lease_was_deleted_makes_it_again() -> None:
     found = leader()
     found.read(None, 2)
-    wanted = found.wanted(2, WALL)
+    wanted = found.lease_to_write(2, WALL)
     assert found.leads(2)
     assert wanted is not None
     assert "metadata" not in wanted

@@ -119,6 +119,14 @@ def test_own_counters_are_reported_by_their_label() -> None:
     assert value(metrics, "dra_scheduler_build_info", version=VERSION) == 1
 
 
+def test_counters_are_there_before_they_first_count() -> None:
+    metrics = some()
+    metrics.started("sweep")
+    assert value(metrics, "dra_scheduler_rollbacks_total", reason="retry") == 0
+    assert value(metrics, "dra_scheduler_swept_total", leftover="allocation") == 0
+    assert value(metrics, "dra_scheduler_failed_parts_total", part="sweep") == 0
+
+
 def test_what_is_so_now_is_asked_for_at_each_reading() -> None:
     readings = [READING]
     metrics = Metrics(lambda: readings[-1])

@@ -45,6 +45,7 @@ def test_arrivals_come_in_the_order_of_the_seed_each_with_a_name(tmp_path: Path)
     ("files", "problem"),
     [
         ({"nodes": NODES.replace("8000,1024,2", "8e3,1024,2")}, "nodes.csv, line 2: cpu_milli: '8e3' is not a whole"),
+        ({"nodes": NODES.splitlines()[0]}, "nodes.csv: has no rows"),
         ({"nodes": NODES.replace("gpu,model", "gpus,model")}, "nodes.csv, line 2: column gpu is missing"),
         ({"pods": PODS.replace("1,460", "1,1460")}, "w.csv, line 2: gpu_milli: 1460 is not between 1 and 1000"),
         ({"pods": PODS.replace("1,460", "1,0")}, "w.csv, line 2: gpu_milli: 0 is not between 1 and 1000"),

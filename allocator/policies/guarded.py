@@ -1,0 +1,151 @@
+"""A user's policy with every failure of its code as a `PolicyFailed`, which says what failed and where.
+
+A failure is whatever is raised, an attempt to end the program, or a value that is none of those that a policy returns.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import isnan, nan
+from operator import index
+from traceback import extract_tb
+from typing import TypeVar
+
+from allocator.features.contract import NodeAttempt
+from allocator.outcome import AllocationError, PolicyFailed
+from allocator.policies.contract import Policy, Requests, Score
+from allocator.policies.whole_nodes import NodePolicy, NodeRoom, PodNeeds, UnitPick
+from allocator.search.backtracking import Order
+from allocator.search.rules import DeviceSlot, Mask, Pick
+from cel import Cancelled
+
+T = TypeVar("T")
+
+
+def guarded(policy: Policy) -> Policy:
+    """The policy; what it does raises AllocationError or Cancelled alone."""
+    return GuardedNodePolicy(policy) if isinstance(policy, NodePolicy) else GuardedPolicy(policy)
+
+
+class GuardedPolicy:
+    """A policy that looks at devices."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.name = policy.name
+        self.reads: Sequence[str] = tuple(policy.reads)
+        self._policy = policy
+
+    def order(self, attempt: NodeAttempt, requests: Requests) -> Order | None:
+        """That of the policy."""
+        order = _called(self._policy, "order", lambda: _function(self._policy.order(attempt, requests)))
+        return None if order is None else _guarded_order(self._policy, order)
+
+    def score(self, attempt: NodeAttempt, requests: Requests, picks: Sequence[Pick]) -> Score:
+        """That of the policy."""
+        return _called(self._policy, "score", lambda: _numbers(self._policy.score(attempt, requests, picks)))
+
+
+class GuardedNodePolicy(NodePolicy):
+    """A policy that looks at nodes."""
+
+    def __init__(self, policy: NodePolicy) -> None:
+        self.name = policy.name
+        self.reads = tuple(policy.reads)
+        self.remembers = policy.remembers
+        self._policy = policy
+
+    def score_node(self, needs: PodNeeds, room: NodeRoom) -> float:
+        """That of the policy."""
+        return _called(self._policy, "score_node", lambda: _number(self._policy.score_node(needs, room)))
+
+    def picks(self, needs: PodNeeds, room: NodeRoom) -> Sequence[UnitPick]:
+        """Those of the policy."""
+        return _called(self._policy, "picks", lambda: _units(self._policy.picks(needs, room), len(room.units)))
+
+
+def _guarded_order(policy: Policy, order: Order) -> Order:
+    def guarded_order(slot: DeviceSlot, domain: Mask, picks: Sequence[Pick]) -> Iterable[int]:
+        devices = _called(policy, "order", lambda: _iterator(order(slot, domain, picks)))
+        while (device := _called(policy, "order", lambda: _next_device(devices))) is not None:
+            yield device
+
+    return guarded_order
+
+
+def _function(order: Order | None) -> Order | None:
+    if order is not None and not callable(order):
+        raise _Wrong(order, "a function or None")
+    return order
+
+
+def _iterator(devices: object) -> Iterator[object]:
+    if not isinstance(devices, Iterable):
+        raise _Wrong(devices, "a list of devices")
+    return iter(devices)
+
+
+def _next_device(devices: Iterator[object]) -> int | None:
+    for device in devices:
+        if isinstance(device, bool) or not hasattr(device, "__index__") or index(device) < 0:
+            raise _Wrong(device, "the position of a device")
+        return index(device)
+    return None
+
+
+def _numbers(values: object) -> Score:
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        raise _Wrong(values, "a tuple of numbers")
+    return tuple(map(_number, values))
+
+
+def _number(value: object) -> float:
+    try:
+        number = nan if isinstance(value, str | bytes) else float(value)  # type: ignore[arg-type]  # of any library
+    except (TypeError, ValueError):
+        number = nan
+    if isnan(number):
+        raise _Wrong(value, "a number")
+    return number
+
+
+def _units(picks: object, units: int) -> Sequence[UnitPick]:
+    found = tuple(picks) if isinstance(picks, Iterable) else (picks,)
+    for pick in found:
+        if not isinstance(pick, UnitPick) or not 0 <= pick.unit < units:
+            raise _Wrong(pick, f"a UnitPick of {units} units")
+    return found
+
+
+class _Wrong(Exception):
+    """A value that is not what is expected."""
+
+    def __init__(self, value: object, expected: str) -> None:
+        super().__init__(f"returned {value!r:.80}, which is not {expected}")
+
+
+def _called(policy: Policy, method: str, call: Callable[[], T]) -> T:
+    try:
+        return call()
+    except (AllocationError, Cancelled):  # of what the policy asks the allocator for
+        raise
+    except _Wrong as error:
+        raise PolicyFailed(f"policy {policy.name} failed: {_begin(policy, method)}{method}: {error}") from error
+    except (Exception, SystemExit) as error:
+        text = f"{type(error).__name__}: {error}".removesuffix(": ")
+        raise PolicyFailed(
+            f"policy {policy.name} failed: {_own_line(error) or _begin(policy, method)}{method}: {text}"
+        ) from error
+
+
+def _begin(policy: Policy, method: str) -> str:
+    """Where the method begins; empty where it is not Python."""
+    code = getattr(getattr(policy, method), "__code__", None)
+    return f"{code.co_filename}:{code.co_firstlineno}: " if code else ""
+
+
+def _own_line(error: BaseException) -> str:
+    """The last line of the policy's own file that the error has come through; empty where it is not Python."""
+    frames = [frame for frame in extract_tb(error.__traceback__) if frame.filename != _THIS]
+    own = [frame for frame in frames if frame.filename == frames[0].filename]
+    return f"{own[-1].filename}:{own[-1].lineno}: " if own else ""
+
+
+_THIS = guarded.__code__.co_filename

@@ -1,0 +1,1 @@
+"""What there is of devices, and who holds it: for people, not for decisions."""

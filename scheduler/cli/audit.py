@@ -1,0 +1,86 @@
+"""`dra audit`: what must not be in a cluster: devices given twice, allocations for nobody, pods without devices."""
+
+import sys
+
+import click
+
+from allocator.gates import Features
+from allocator.status.pool_status import pool_statuses
+from scheduler.checks.audit import RULES
+from scheduler.checks.audit.cluster_state import ClusterState
+from scheduler.checks.contract import run
+from scheduler.cli.checks import EXIT_CODES, fail_on_option, output_option, print_findings
+from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
+from scheduler.cli.inputs import (
+    Source,
+    feature_options,
+    inventory_of,
+    keep_going_option,
+    overlay_option,
+    source_options,
+)
+from scheduler.cli.progress import after_delay
+from scheduler.input.inventory import Inventory
+from scheduler.offline.input_claims import Claims
+from scheduler.offline.snapshot_cluster import cluster_of
+from scheduler.output.device_map import MAP, device_map
+from scheduler.status.claim_status import claim_statuses
+
+_EPILOG = f"""{EXIT_CODES}
+\b
+Examples:
+  dra audit cluster.yaml                      all rules
+  dra audit must-gather/ -o junit > audit.xml     for CI
+  dra audit cluster.yaml --fail-on warning    warnings fail, too
+"""
+
+_NEEDED = ("ResourceSlice", "ResourceClaim")
+
+
+@click.command(name="audit", epilog=_EPILOG)
+@source_options
+@output_option
+@fail_on_option
+@overlay_option
+@feature_options
+@keep_going_option
+def command(  # noqa: PLR0913 - one for each option
+    *,
+    source: Source,
+    overlays: tuple[str, ...],
+    output: str,
+    fail_on: str,
+    features: Features,
+    keep_going: bool,
+) -> None:
+    """Check that devices, claims and pods agree: no device allocated twice, no pod without its devices, and so on.
+
+    PATH is as in `dra allocate`, and should be a dump of one moment: ResourceSlices, ResourceClaims and Pods of all
+    namespaces. docs/audit.md lists the rules. Between the parts of a dump, a cluster may have changed: what is found
+    once may be gone in the next dump.
+    """
+    inventory = inventory_of(source, overlays, features, keep_going=keep_going)
+    if missing := [kind for kind in _NEEDED if kind not in inventory.kinds]:
+        stop(f"the input contains no {' and no '.join(missing)}: there is nothing to audit")
+    if "Pod" not in inventory.kinds:
+        print_to_stderr(["warning: the input contains no Pod: rules about pods find nothing"])
+    with after_delay("checking ..."):
+        state = _state(inventory, features)
+        found = list(run(RULES, state))
+    code = print_findings(
+        found,
+        RULES,
+        inventory,
+        name="dra audit",
+        output=output,
+        fail_on=fail_on,
+        devices=lambda: (MAP, device_map(state.pools, claim_statuses(state.claims.values(), state.pods))),
+    )
+    sys.exit(BAD_INPUT if inventory.errors else code)
+
+
+def _state(inventory: Inventory, features: Features) -> ClusterState:
+    claims = Claims(inventory)
+    cluster = cluster_of(inventory, claims, inventory.pods, features)
+    pools = list(pool_statuses(cluster.fleet.current))
+    return ClusterState(pools, inventory.claims, inventory.pods, knows_pods="Pod" in inventory.kinds)

@@ -1,0 +1,84 @@
+"""What `dra audit` and `dra lint` share: their output, and when they fail."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import click
+import orjson
+
+from scheduler.checks.contract import Check, CheckFinding, FindingLevel
+from scheduler.cli.claims import PAGE
+from scheduler.cli.ending import print_to_stderr
+from scheduler.input.inventory import Inventory
+from scheduler.output.check_page import check_page
+from scheduler.output.check_results import junit, list_of, sarif, table
+from scheduler.output.data_page import MapColumns, PageTable
+
+FORMATS = ("table", "json", "sarif", "junit", PAGE)
+NEVER = "never"
+
+output_option = click.option(
+    "-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True, help="Output format."
+)
+fail_on_option = click.option(
+    "--fail-on",
+    type=click.Choice([*map(str, FindingLevel), NEVER]),
+    default=str(FindingLevel.ERROR),
+    show_default=True,
+    help="Exit with 1 if there is a finding of this level, or of a worse one.",
+)
+
+_WORST_FIRST = (FindingLevel.ERROR, FindingLevel.WARNING, FindingLevel.NOTE)
+
+EXIT_CODES = """
+\b
+Exit codes: 0 if there is no finding of the level of --fail-on or a worse one, 1 if there is, 2 for invalid input.
+"""
+
+
+def print_findings(  # noqa: PLR0913 - one for each thing that is printed
+    found: Sequence[CheckFinding[Any]],  # Any: what the rules look at
+    rules: Sequence[Check[Any]],
+    inventory: Inventory,
+    *,
+    name: str,
+    output: str,
+    fail_on: str,
+    devices: Callable[[], tuple[MapColumns, PageTable]],
+) -> int:
+    """Print the findings. The exit code, if the input could be read. name: of the command. devices: of a page."""
+    found = sorted(found, key=lambda one: _WORST_FIRST.index(one.rule.level))
+    numbers = {level: sum(one.rule.level is level for one in found) for level in _WORST_FIRST}
+    counted = ", ".join(f"{number} {level}{'' if number == 1 else 's'}" for level, number in numbers.items())
+    counted = f"{len(rules)} rules: {counted}"
+    if output == PAGE:
+        click.echo(check_page(found, rules, inventory.places, (name, counted), devices()), nl=False)
+    else:
+        click.echo(_text(found, rules, inventory, name, output), nl=output != "table" or bool(found))
+    print_to_stderr([counted])
+    return int(_fails(numbers, fail_on))
+
+
+def _fails(numbers: dict[FindingLevel, int], fail_on: str) -> bool:
+    if fail_on == NEVER:
+        return False
+    counting = _WORST_FIRST[: _WORST_FIRST.index(FindingLevel(fail_on)) + 1]
+    return any(numbers[level] for level in counting)
+
+
+def _text(
+    found: Sequence[CheckFinding[Any]], rules: Sequence[Check[Any]], inventory: Inventory, name: str, output: str
+) -> str:
+    match output:
+        case "json":
+            return _json(list_of(found, inventory.places))
+        case "sarif":
+            return _json(sarif(found, rules, inventory.places))
+        case "junit":
+            return junit(found, rules, name)
+        case _:
+            return table(found) if found else ""
+
+
+def _json(value: dict[str, object]) -> str:
+    return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()

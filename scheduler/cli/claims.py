@@ -1,0 +1,101 @@
+"""`dra claims`: each claim, with what it holds and for whom."""
+
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import click
+import orjson
+
+from allocator.gates import Features
+from scheduler.cli.ending import BAD_INPUT, print_to_stderr
+from scheduler.cli.inputs import (
+    Source,
+    feature_options,
+    inventory_of,
+    keep_going_option,
+    overlay_option,
+    source_options,
+)
+from scheduler.input.inventory import Inventory
+from scheduler.offline.input_claims import Claims
+from scheduler.output.claim_table import claim_table, list_of
+from scheduler.output.yaml_dump import dump
+from scheduler.status.claim_status import ClaimStatus, claim_statuses
+
+FORMATS = ("table", "json", "yaml")
+PAGE = "html"
+"""A page of its own, of the subcommands that have one."""
+
+_EPILOG = """
+\b
+Exit codes: 0 if the input could be read, 2 for invalid input.
+
+\b
+Examples:
+  dra claims cluster.yaml                   all claims
+  dra claims cluster.yaml -n ml             the claims of a namespace
+  dra claims must-gather/ -o json           with the request, share and capacity of each device
+"""
+
+output_option = click.option(
+    "-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True, help="Output format."
+)
+output_or_page_option = click.option(
+    "-o",
+    "--output",
+    type=click.Choice([*FORMATS, PAGE]),
+    default="table",
+    show_default=True,
+    help="Output format. html: one page with a map of nodes and devices (docs/ui.md).",
+)
+
+
+@click.command(name="claims", epilog=_EPILOG)
+@source_options
+@click.option("-n", "--namespace", default="", metavar="NAME", help="Only the claims of this namespace.")
+@output_option
+@overlay_option
+@feature_options
+@keep_going_option
+def command(  # noqa: PLR0913 - one for each option
+    *,
+    source: Source,
+    overlays: tuple[str, ...],
+    namespace: str,
+    output: str,
+    features: Features,
+    keep_going: bool,
+) -> None:
+    """Print each claim with its state, devices, node, users and age.
+
+    PATH is as in `dra allocate`. The state is that of `kubectl get resourceclaims`: pending, or allocated, also
+    reserved for its users, also deleted.
+    """
+    inventory = inventory_of(source, overlays, features, keep_going=keep_going)
+    found = [one for one in claims_of(inventory) if namespace in ("", one.claim.namespace)]
+    print_claims(found, output, f"in namespace {namespace}" if namespace else "in the input")
+    sys.exit(BAD_INPUT if inventory.errors else 0)
+
+
+def claims_of(inventory: Inventory) -> list[ClaimStatus]:
+    """The claims of the input."""
+    return claim_statuses(Claims(inventory).objects.values(), inventory.pods)
+
+
+def print_claims(found: Sequence[ClaimStatus], output: str, where: str = "in the input") -> None:
+    """Print them in that format, or that there are none."""
+    if output != "table":
+        print_object(list_of(found), output)
+    elif found:
+        click.echo(claim_table(found, datetime.now(UTC)))
+    if not found:
+        print_to_stderr([f"there is no ResourceClaim {where}"])
+
+
+def print_object(found: dict[str, object], output: str) -> None:
+    """Print it as JSON or YAML."""
+    if output == "json":
+        click.echo(orjson.dumps(found, option=orjson.OPT_INDENT_2).decode())
+    else:
+        click.echo(dump(found), nl=False)

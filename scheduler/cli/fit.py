@@ -1,0 +1,178 @@
+"""`dra fit`: how many more copies of a pod, a claim or a template fit, where, and what stops the next one."""
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import click
+
+from allocator.gates import Features
+from allocator.model import Claim
+from scheduler.cli.claims import PAGE, output_or_page_option, print_object
+from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
+from scheduler.cli.inputs import (
+    Input,
+    Key,
+    Source,
+    feature_options,
+    inventory_of,
+    keep_going_option,
+    key_of,
+    overlay_option,
+    profile_options,
+    source_options,
+)
+from scheduler.cli.progress import Progress
+from scheduler.decision import admin_access
+from scheduler.input.documents import read
+from scheduler.input.inventory import InputClaim, take_inventory
+from scheduler.input.template_claim import claim_of_template
+from scheduler.offline.copies import Copy, copies_of_claim, copies_of_pod, fit
+from scheduler.offline.input_claims import identified
+from scheduler.offline.placement import Placement
+from scheduler.offline.priorities import Priorities
+from scheduler.output.fit_page import fit_page
+from scheduler.output.fit_report import fit_object, fit_table
+from scheduler.output.input_report import unchecked_namespaces
+from scheduler.plugins.profile import Profile
+
+MAX = "max"
+
+_KINDS: Mapping[str, str] = {
+    **dict.fromkeys(("po", "pod", "pods"), "pod"),
+    **dict.fromkeys(("claim", "claims", "resourceclaim", "resourceclaims"), "claim"),
+    **dict.fromkeys(("template", "templates", "resourceclaimtemplate", "resourceclaimtemplates"), "template"),
+}
+
+_EPILOG = """
+\b
+Exit codes: 0 if one more fits (with --replicas N: if N fit), 1 if not, 2 for invalid input.
+
+\b
+Examples:
+  dra fit train.yaml cluster.yaml              the pod of a manifest: Pod, Deployment, Job and so on
+  dra fit pod/ml/train-0 cluster.yaml          pods like one of the cluster
+  dra fit template/ml/gpus cluster.yaml        claims of a template, without pods
+  dra fit claim/ml/shared cluster.yaml --replicas 10
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Sought:
+    """What is copied. text: in words."""
+
+    text: str
+    copies: Callable[[Placement], Copy]
+
+
+def _replicas(_context: click.Context, _option: click.Parameter, text: str) -> int | None:
+    if text == MAX:
+        return None
+    if not text.isascii() or not text.isdecimal() or int(text) < 1:
+        raise click.BadParameter(f"{text!r} is neither a number from 1 on nor {MAX}")
+    return int(text)
+
+
+@click.command(name="fit", epilog=_EPILOG)
+@click.argument("subject", metavar="FILE|POD|CLAIM|TEMPLATE")
+@source_options
+@click.option(
+    "--replicas",
+    "most",
+    default=MAX,
+    show_default=True,
+    metavar="N|max",
+    callback=_replicas,
+    help="Stop after so many copies.",
+)
+@output_or_page_option
+@overlay_option
+@profile_options
+@feature_options
+@keep_going_option
+def command(  # noqa: PLR0913 - one for each option
+    *,
+    subject: str,
+    source: Source,
+    overlays: tuple[str, ...],
+    most: int | None,
+    output: str,
+    profiles: Sequence[Profile],
+    features: Features,
+    keep_going: bool,
+) -> None:
+    """Print how many more copies fit, on which nodes, and why the next one does not.
+
+    FILE is a manifest with one pod, or with one object that creates pods. POD is pod/NAMESPACE/NAME, CLAIM is
+    claim/NAMESPACE/NAME, TEMPLATE is template/NAMESPACE/NAME. PATH is as in `dra allocate`.
+
+    Copies are placed one after the other by the live scheduler's own decisions, on what is free now: pods that are
+    pending are left out. Each copy of a pod gets claims of its own from its templates, and shares the claims that it
+    names. Copies of a claim or a template are placed without pods: only devices count, not the CPU and memory of nodes.
+    """
+    file = [subject] if Path(subject).exists() or subject == "-" else []
+    inventory = inventory_of(source, (*overlays, *file), features, keep_going=keep_going)
+    given = Input.of(inventory, features)
+    sought = _of_file(given, subject, features) if file else _named(given, subject)
+    placement = given.placement(features, profiles=profiles)
+    before = given.devices_of(placement)[0] if output == PAGE else []
+    with Progress(doing="fitting") as progress:
+        found = fit(placement, sought.copies(placement), most, lambda number: progress.show(number, number))
+    print_to_stderr(unchecked_namespaces(placement.unchecked, admin_access.LABEL))
+    if output == PAGE:
+        after, claims = given.devices_of(placement)
+        click.echo(fit_page(sought.text, found, before, after, claims), nl=False)
+    elif output == "table":
+        click.echo(fit_table(sought.text, found))
+    else:
+        print_object(fit_object(sought.text, found), output)
+    sys.exit(BAD_INPUT if inventory.errors else int(found.number < (most or 1)))
+
+
+def _of_file(given: Input, path: str, features: Features) -> _Sought:
+    """The only pod of the file, or that of the only object in it that creates pods."""
+    inside = take_inventory(read([path]), (), features)
+    named = {str(workload): workload.template for workload in inside.workloads}
+    named |= {f"pod {pod}": pod for pod in inside.pods}
+    if len(named) != 1:
+        listed = f"{len(named)} ({', '.join(sorted(named)[:3])} ...)" if named else "none"
+        stop(f"{path} must contain one pod or one object that creates pods, but contains {listed}")
+    [(text, template)] = named.items()
+    [pod] = identified([template], Priorities(given.inventory.priority_classes).of)
+    given.warn_of([pod])
+    return _Sought(text, lambda placement: copies_of_pod(placement, pod))
+
+
+def _named(given: Input, subject: str) -> _Sought:
+    kind, key = _parsed(subject)
+    text = f"{kind} {'/'.join(key)}"
+    if kind == "pod":
+        pod = given.pod(key)
+        given.warn_of([replace(pod, node_name="")])
+        return _Sought(text, lambda placement: copies_of_pod(placement, pod))
+    if kind == "claim":
+        found = given.claims.objects.get(key)
+        if found is None:
+            stop(f"claim {'/'.join(key)} is not in the input")
+        return _Sought(text, lambda placement: copies_of_claim(placement, found))
+    template = given.inventory.templates.get(key)
+    if template is None:
+        stop(f"template {'/'.join(key)} is not in the input")
+    decoded = claim_of_template(template)
+    if not isinstance(decoded.object, Claim):
+        stop(f"template {'/'.join(key)}: no claim can be created from it: {decoded.errors[0]}")
+    made = InputClaim(decoded.object, decoded)
+    return _Sought(text, lambda placement: copies_of_claim(placement, made))
+
+
+def _parsed(name: str) -> tuple[str, Key]:
+    """Kind, and namespace and name; a name alone is that of a pod."""
+    first, slash, rest = name.partition("/")
+    if slash and first in _KINDS:
+        return _KINDS[first], key_of(rest)
+    if name.count("/") > 1:
+        stop(f"{name}: {first} is not pod, claim or template")
+    if not slash and Path(name).suffix:
+        stop(f"{name} does not exist")
+    return "pod", key_of(name)

@@ -1,0 +1,70 @@
+"""`dra lint`: what is wrong with classes, requests and devices before anybody runs a pod."""
+
+import sys
+from dataclasses import replace
+
+import click
+
+from allocator.gates import Features
+from allocator.status.pool_status import pool_statuses
+from scheduler.checks.contract import run
+from scheduler.checks.lint import RULES
+from scheduler.checks.lint.manifests import Manifests
+from scheduler.cli.checks import EXIT_CODES, fail_on_option, output_option, print_findings
+from scheduler.cli.ending import print_to_stderr, stop
+from scheduler.cli.inputs import Source, feature_options, overlay_option, read_inventory, source_options
+from scheduler.cli.progress import after_delay
+from scheduler.input.inventory import Inventory
+from scheduler.offline.input_claims import Claims
+from scheduler.offline.snapshot_cluster import cluster_of
+from scheduler.output.check_page import CLASS_MAP, class_map
+
+_EPILOG = f"""{EXIT_CODES}
+\b
+Examples:
+  dra lint cluster.yaml manifests/            manifests against the devices of a cluster
+  dra lint must-gather/ -o sarif > dra.sarif  for code scanning
+  dra lint cluster.yaml -o html > lint.html   a page with a map of devices and their classes
+  dra lint cluster.yaml job.yaml --fail-on warning
+"""
+
+
+@click.command(name="lint", epilog=_EPILOG)
+@source_options
+@output_option
+@fail_on_option
+@overlay_option
+@feature_options
+def command(*, source: Source, overlays: tuple[str, ...], output: str, fail_on: str, features: Features) -> None:
+    """Check classes, claims, templates and devices: each selector is compiled and run over all devices.
+
+    PATH is as in `dra allocate`: the manifests to check, and a dump with the ResourceSlices, DeviceClasses and Nodes
+    that they are meant for. Without ResourceSlices, only what needs no devices is checked. docs/audit.md lists
+    the rules.
+    """
+    inventory = read_inventory(source, overlays, features)
+    if not inventory.kinds and not inventory.errors:
+        stop("the input contains no objects")
+    if "ResourceSlice" not in inventory.kinds:
+        print_to_stderr(
+            ["warning: the input contains no ResourceSlice: selectors are compiled, but run over no device"]
+        )
+    with after_delay("checking ..."):
+        manifests = _manifests(inventory, features)
+        found = list(run(RULES, manifests))
+    code = print_findings(
+        found,
+        RULES,
+        inventory,
+        name="dra lint",
+        output=output,
+        fail_on=fail_on,
+        devices=lambda: (CLASS_MAP, class_map(manifests.pools, manifests.memberships)),
+    )
+    sys.exit(code)
+
+
+def _manifests(inventory: Inventory, features: Features) -> Manifests:
+    unused = replace(inventory, claims={}, holders=[], pods=[])
+    cluster = cluster_of(unused, Claims(unused), (), features)
+    return Manifests(inventory, features.environment, list(pool_statuses(cluster.fleet.current)), cluster.fleet)

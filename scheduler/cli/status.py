@@ -1,0 +1,118 @@
+"""`dra status`: what there is of devices, and who holds it."""
+
+import sys
+
+import click
+
+from allocator.gates import Features
+from allocator.search.rules import bits
+from allocator.status.largest_claim import largest_claim
+from allocator.status.matching import Membership
+from allocator.status.pool_status import pool_statuses
+from scheduler.cli.claims import PAGE, claims_of, output_or_page_option, print_claims, print_object
+from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
+from scheduler.cli.inputs import (
+    Source,
+    feature_options,
+    inventory_of,
+    keep_going_option,
+    overlay_option,
+    source_options,
+)
+from scheduler.cli.progress import after_delay
+from scheduler.decision.cluster import Cluster
+from scheduler.input.inventory import Inventory
+from scheduler.offline.input_claims import Claims
+from scheduler.offline.snapshot_cluster import cluster_of
+from scheduler.output.status_page import status_page
+from scheduler.output.status_report import TABLES, ClassRoom, StatusReport, object_of, overview
+from scheduler.status.claim_status import claim_statuses
+from scheduler.status.tally import by_class, by_driver, by_namespace, by_node, tallies
+
+CLAIM = "claim"
+
+_EPILOG = """
+\b
+Exit codes: 0 if the input could be read, 2 for invalid input.
+
+\b
+Examples:
+  dra status cluster.yaml                   drivers, classes, the largest claims that fit, pools with problems
+  dra status cluster.yaml --by node         a line for each node
+  dra status cluster.yaml --by device       a line for each device, with the claims that hold it and their pods
+  dra status must-gather/ -o json           everything, as JSON
+  dra status cluster.yaml -o html > a.html  a page with a map of nodes and devices
+"""
+
+
+@click.command(name="status", epilog=_EPILOG)
+@source_options
+@click.option(
+    "--by",
+    type=click.Choice([*TABLES, CLAIM]),
+    help="Print one table with a line for each of these. JSON and YAML contain all of them but claims, HTML all.",
+)
+@output_or_page_option
+@overlay_option
+@feature_options
+@keep_going_option
+def command(  # noqa: PLR0913 - one for each option
+    *,
+    source: Source,
+    overlays: tuple[str, ...],
+    by: str | None,
+    output: str,
+    features: Features,
+    keep_going: bool,
+) -> None:
+    """Print how many devices there are, how many are free, and who holds the others.
+
+    PATH is as in `dra allocate`. A device is counted in the first of these states that applies: allocated (a claim
+    holds it alone), shared (claims hold shares of it), unusable (its pool is incomplete or contradicts itself), tainted
+    (only for requests that tolerate the taint), blocked (devices in use have taken the counters that it consumes), or
+    free. A device can belong to several classes. Claims with admin access do not take devices.
+
+    The largest claim is the highest number of devices of the class that one claim without selectors gets on one node.
+    """
+    inventory = inventory_of(source, overlays, features, keep_going=keep_going)
+    if by == CLAIM and output != PAGE:
+        print_claims(claims_of(inventory), output)
+    else:
+        _print_status(inventory, features, by, output)
+    sys.exit(BAD_INPUT if inventory.errors else 0)
+
+
+def _print_status(inventory: Inventory, features: Features, by: str | None, output: str) -> None:
+    if "ResourceSlice" not in inventory.kinds:
+        stop("the input contains no ResourceSlice")
+    if "ResourceClaim" not in inventory.kinds:
+        print_to_stderr(["warning: the input contains no ResourceClaim: no device is shown as allocated"])
+    with after_delay("counting devices ..."):
+        report = _report(inventory, features)
+    if output == PAGE:
+        click.echo(status_page(report), nl=False)
+    elif output != "table":
+        print_object(object_of(report), output)
+    else:
+        click.echo(TABLES[by](report) if by else overview(report))
+
+
+def _report(inventory: Inventory, features: Features) -> StatusReport:
+    claims_of_input = Claims(inventory)
+    cluster = cluster_of(inventory, claims_of_input, inventory.pods, features)
+    pools = list(pool_statuses(cluster.fleet.current))
+    members = [Membership(one, features.environment) for one in sorted(inventory.classes, key=lambda one: one.name)]
+    return StatusReport(
+        pools,
+        drivers=tallies(pools, by_driver),
+        classes=tallies(pools, by_class(members), [one.name for one in members]),
+        nodes=tallies(pools, by_node, [node.name for node in inventory.nodes]),
+        namespaces=tallies(pools, by_namespace),
+        rooms={one.name: _room(cluster, one.name) for one in members},
+        claims=claim_statuses(claims_of_input.objects.values(), inventory.pods),
+    )
+
+
+def _room(cluster: Cluster, class_name: str) -> ClassRoom:
+    largest = largest_claim(cluster.fleet, class_name)
+    return ClassRoom(largest, tuple(sorted(cluster.name_of(number) for number in bits(largest.nodes))))

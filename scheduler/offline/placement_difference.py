@@ -1,0 +1,95 @@
+"""Two placements of the same pods, before and after a change: which pods move, fit now, or fit no longer."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from allocator.model import Allocation
+from scheduler.core_v1.pod import Pod
+from scheduler.offline.input_claims import Claims
+from scheduler.offline.placement import PlacedPod, Result, UnplacedPod
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceOfPod:
+    """Where a pod, or a claim that no pod uses, is. node: empty if it has no place; refused: why not."""
+
+    node: str = ""
+    devices: tuple[str, ...] = ()
+    refused: UnplacedPod | None = field(default=None, compare=False)
+
+
+class DifferenceKind(StrEnum):
+    """What a change does to a pod, the worst first."""
+
+    LOST = "no longer fits"
+    GONE = "is gone"
+    MOVED = "moves"
+    GAINED = "fits now"
+    NEW = "is new"
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceDifference:
+    """A pod whose place differs. name: `pod NAMESPACE/NAME` or `claim NAMESPACE/NAME`."""
+
+    name: str
+    kind: DifferenceKind
+    before: PlaceOfPod | None
+    after: PlaceOfPod | None
+
+
+Places = Mapping[str, PlaceOfPod]
+
+
+def places_of(pods: Iterable[Pod], claims: Claims, results: Iterable[Result]) -> Places:
+    """Where everything is: pods that have their node already, and results. claims: as they are afterwards."""
+    found = {f"pod {pod}": PlaceOfPod(pod.node_name, _devices_of_pod(pod, claims)) for pod in pods if _runs(pod)}
+    for result in results:
+        name = f"pod {result.pod}" if result.pod else f"claim {result.claims[0]}"
+        found[name] = _place(result)
+    return found
+
+
+def _runs(pod: Pod) -> bool:
+    return bool(pod.node_name) and not pod.is_over and bool(pod.claims)
+
+
+def _devices_of_pod(pod: Pod, claims: Claims) -> tuple[str, ...]:
+    found = claims.of(pod)
+    objects = [one for _, one in found] if isinstance(found, list) else []
+    return _devices(one.claim.allocation for one in objects)
+
+
+def _place(result: Result) -> PlaceOfPod:
+    if isinstance(result, UnplacedPod):
+        return PlaceOfPod(refused=result)
+    assert isinstance(result, PlacedPod)
+    return PlaceOfPod(result.node, _devices(one.allocation for one in result.claims))
+
+
+def _devices(allocations: Iterable[Allocation | None]) -> tuple[str, ...]:
+    return tuple(sorted(str(result.id) for one in allocations if one for result in one.results))
+
+
+def differences(before: Places, after: Places) -> list[PlaceDifference]:
+    """What differs, the worst first, then by name. A refusal for another reason is no difference."""
+    found = [
+        PlaceDifference(name, kind, before.get(name), after.get(name))
+        for name in before.keys() | after.keys()
+        if (kind := _kind(before.get(name), after.get(name))) is not None
+    ]
+    order = list(DifferenceKind)
+    return sorted(found, key=lambda one: (order.index(one.kind), one.name))
+
+
+def _kind(before: PlaceOfPod | None, after: PlaceOfPod | None) -> DifferenceKind | None:
+    if before == after:
+        return None
+    if before is None:
+        return DifferenceKind.NEW
+    if after is None:
+        return DifferenceKind.GONE
+    if before.node and after.node:
+        return DifferenceKind.MOVED
+    return DifferenceKind.LOST if before.node else DifferenceKind.GAINED

@@ -1,0 +1,162 @@
+"""An answer as a page of its own: in words, as a map of nodes and devices, and as tables that sort and filter.
+
+The page holds its data as JSON, and one script that draws it. It loads nothing, and its policy forbids all else.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from xml.etree.ElementTree import Element
+
+from allocator.status.pool_status import DeviceState
+from scheduler.output.columns import ColumnTable
+from scheduler.output.markup import document, element, embedded
+from scheduler.output.page_assets import SCRIPT, STYLE
+from scheduler.output.table import printable
+from scheduler.version import VERSION
+
+Json = dict[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class PageTable:
+    """A table of a page. name: unique in the page. caption: what it shows, in a few words."""
+
+    name: str
+    caption: str
+    table: ColumnTable
+
+
+@dataclass(frozen=True, slots=True)
+class StateLook:
+    """How the map shows a state. letter: read without colours. colour: a number of the style sheet, None for none."""
+
+    name: str
+    letter: str
+    colour: int | None
+    text: str
+
+
+DEVICE_STATES = (
+    StateLook(DeviceState.FREE, "F", None, "can be allocated"),
+    StateLook(DeviceState.ALLOCATED, "A", 0, "a claim holds it alone"),
+    StateLook(DeviceState.SHARED, "S", 6, "claims hold shares of it"),
+    StateLook(DeviceState.UNUSABLE, "U", 7, "its pool cannot be used, or it has fields that are not known"),
+    StateLook(DeviceState.TAINTED, "T", 4, "only for requests that tolerate its taint"),
+    StateLook(DeviceState.BLOCKED, "B", 3, "devices in use have taken its counters"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class MapColumns:
+    """A map of the devices of a table: which columns say what.
+
+    marks: a column; devices where it is not `-` have a border, which mark_text explains.
+    groups: what devices can be coloured by besides their states, as (value, title); by all but `namespace`, the first
+    of the holders counts as it is written.
+    """
+
+    table: str
+    name: str
+    node: str
+    state: str
+    holders: str
+    marks: str = ""
+    mark_text: str = ""
+    groups: Sequence[tuple[str, str]] = (("namespace", "Namespace"), ("claim", "Claim"))
+    states: Sequence[StateLook] = DEVICE_STATES
+
+
+@dataclass(frozen=True, slots=True)
+class DataPage:
+    """A page. answer: sentences, the first of which is the answer; the others add to it.
+
+    sections: more of it, before the map. details: after the tables. Both are there without the script.
+    """
+
+    title: str
+    answer: Sequence[str]
+    tables: Sequence[PageTable]
+    map: MapColumns | None = None
+    sections: Sequence[Element] = ()
+    details: Sequence[Element] = ()
+
+
+def data_page(page: DataPage) -> str:
+    """The page, as HTML."""
+    title = printable(page.title)
+    main = element(
+        "main",
+        {},
+        element("h1", {}, title),
+        *_answer(page.answer),
+        *page.sections,
+        element("noscript", {}, element("p", {}, "The map and the tables are drawn by a script, which is off.")),
+        element("div", {"id": "drawn"}),
+        *page.details,
+        element("footer", {}, element("p", {}, f"dra-scheduler {VERSION}")),
+    )
+    return document(title, STYLE, main, embedded(_data(page)), script=SCRIPT)
+
+
+def _answer(sentences: Sequence[str]) -> list[Element]:
+    first, *others = map(printable, sentences)
+    points = [element("ul", {"class": "points"}, *(element("li", {}, one) for one in others))] if others else []
+    return [element("p", {"class": "answer"}, first), *points]
+
+
+def tree(lines: Sequence[str]) -> Element:
+    """Lines as nested lists, by how far they are indented."""
+    made = element("ul", {"class": "tree"})
+    open_: list[tuple[int, Element]] = [(-1, made)]
+    for line in filter(str.strip, lines):
+        depth = len(line) - len(line.lstrip())
+        while depth <= open_[-1][0]:
+            open_.pop()
+        item = element("li", {}, printable(line.strip()))
+        _list_in(open_[-1][1]).append(item)
+        open_.append((depth, item))
+    return made
+
+
+def _list_in(parent: Element) -> Element:
+    """The list that the items of a list, or those below an item, are in."""
+    if parent.tag == "ul":
+        return parent
+    found = parent.find("ul")
+    if found is None:
+        found = element("ul", {"class": "tree"})
+        parent.append(found)
+    return found
+
+
+def _data(page: DataPage) -> Json:
+    has_map = page.map and any(one.name == page.map.table and one.table.rows for one in page.tables)
+    return {
+        "map": _map(page.map, page.tables) if page.map and has_map else None,
+        "tables": [_table(one) for one in page.tables],
+    }
+
+
+def _table(one: PageTable) -> Json:
+    columns = [
+        {"title": printable(title.capitalize()), "isNumber": title in one.table.numbers} for title in one.table.header
+    ]
+    rows = [[printable(cell) for cell in row] for row in one.table.rows]
+    return {"id": one.name, "caption": printable(one.caption), "columns": columns, "groups": [["", rows]]}
+
+
+def _map(columns: MapColumns, tables: Sequence[PageTable]) -> Json:
+    header = next(list(one.table.header) for one in tables if one.name == columns.table)
+    return {
+        "table": columns.table,
+        "name": header.index(columns.name),
+        "node": header.index(columns.node),
+        "state": header.index(columns.state),
+        "holders": header.index(columns.holders),
+        "marks": header.index(columns.marks) if columns.marks else None,
+        "markText": columns.mark_text,
+        "groups": columns.groups,
+        "states": [
+            {"name": one.name, "letter": one.letter, "colour": one.colour, "text": one.text} for one in columns.states
+        ],
+    }

@@ -1,0 +1,495 @@
+"use strict";
+/* Draws the data of the page: tables that sort and filter, and the map of nodes and devices.
+   Text becomes nodes by textContent alone, so that no name is ever read as markup. Of long tables and of the map, only
+   what is in sight is in the page. */
+
+const FEW = 200; // rows up to which a table is in the page as a whole
+const ROW = 26; // height of a row of longer ones, in pixels (also in the style sheet)
+const HEIGHT = 460; // of what scrolls, in pixels (also in the style sheet)
+const BEYOND = 10; // rows above and below what is in sight
+const PRINTED = 1000; // rows of a table, and nodes of a map, on paper
+const TILE = 164; // width of a node, in pixels (also in the style sheet)
+const GAP = 6;
+const CELL = 19; // a device and the gap beside it
+const PER_LINE = 8;
+const PER_TILE = 64; // devices; a node with more has several tiles
+const NAME_HEIGHT = 29;
+const COLOURS = 8;
+
+const collator = new Intl.Collator("en", { numeric: true });
+
+function make(tag, attributes = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  made.append(...children);
+  return made;
+}
+
+const counted = (number, noun) => `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
+
+/* -- tables */
+
+class Table {
+  /* data: {id, caption, columns: [{title, isNumber}], groups: [[key, rows]]}. */
+  constructor(data, place) {
+    this.data = data;
+    this.groups = new Map(data.groups);
+    this.sort = { column: -1, isDescending: false };
+    this.words = [];
+    this.shown = new Map();
+    this.listeners = [];
+    this.isPrinted = false;
+    this.build(place);
+    this.reload();
+  }
+
+  build(place) {
+    const { id, caption, columns } = this.data;
+    this.count = make("output", { for: `filter-${id}` });
+    this.input = filterInput(`filter-${id}`, (text) => this.filter(text));
+    this.input.setAttribute("aria-label", `Filter: ${caption}`);
+    const label = make("label", {}, "Filter ", this.input);
+    this.headers = columns.map((column, at) => this.header(column, at));
+    this.columns = make("colgroup", {}, ...columns.map(() => make("col")));
+    this.body = make("tbody");
+    this.above = this.gap();
+    this.below = this.gap();
+    const head = make("thead", {}, make("tr", { "aria-rowindex": "1" }, ...this.headers));
+    this.table = make("table", { "aria-label": caption }, this.columns, head, this.body);
+    this.box = make("div", { class: "rows", tabindex: "0", role: "region", "aria-label": caption }, this.table);
+    this.box.addEventListener("scroll", () => this.draw(), { passive: true });
+    place.append(make("h2", {}, caption), make("div", { class: "tools" }, label, this.count), this.box);
+  }
+
+  header(column, at) {
+    const button = make("button", { type: "button" }, column.title);
+    button.addEventListener("click", () => this.sortBy(at));
+    const kind = column.isNumber ? { class: "number" } : {};
+    return make("th", { scope: "col", "aria-sort": "none", ...kind }, button);
+  }
+
+  gap() {
+    return make("tr", { class: "gap", "aria-hidden": "true" }, make("td", { colspan: String(this.data.columns.length) }));
+  }
+
+  /* All rows anew, after the groups have changed. */
+  reload() {
+    this.all = [...this.groups.values()].flat();
+    this.texts = new Map();
+    this.refresh();
+  }
+
+  filter(text) {
+    if (this.input.value !== text) this.input.value = text;
+    this.words = text.toLowerCase().split(/\s+/).filter(Boolean);
+    this.box.scrollTop = 0;
+    this.refresh();
+  }
+
+  has(row) {
+    if (!this.words.length) return true;
+    let text = this.texts.get(row);
+    if (text === undefined) this.texts.set(row, (text = row.join("\n").toLowerCase()));
+    return this.words.every((word) => text.includes(word));
+  }
+
+  sortBy(column) {
+    const isDescending = this.sort.column === column && !this.sort.isDescending;
+    this.sort = { column, isDescending };
+    this.headers.forEach((header, at) => {
+      header.setAttribute("aria-sort", at !== column ? "none" : isDescending ? "descending" : "ascending");
+    });
+    this.refresh();
+  }
+
+  sorted(rows) {
+    const { column, isDescending } = this.sort;
+    if (column < 0) return rows;
+    const compare = this.data.columns[column].isNumber
+      ? (a, b) => Number(a[column]) - Number(b[column])
+      : (a, b) => collator.compare(a[column], b[column]);
+    return [...rows].sort(isDescending ? (a, b) => compare(b, a) : compare);
+  }
+
+  refresh() {
+    this.rows = this.sorted(this.words.length ? this.all.filter((row) => this.has(row)) : this.all);
+    this.isLong = this.rows.length > FEW;
+    this.box.classList.toggle("many", this.isLong);
+    this.table.setAttribute("aria-rowcount", String(this.rows.length + 1));
+    const found = this.words.length ? `${this.rows.length.toLocaleString("en")} of ` : "";
+    this.count.textContent = found + counted(this.all.length, "row");
+    this.clear();
+    if (this.isLong) this.measure();
+    this.draw();
+    for (const listener of this.listeners) listener();
+  }
+
+  clear() {
+    this.shown.clear();
+    this.body.replaceChildren(this.above, this.below);
+    if (!this.isLong) for (const col of this.columns.children) col.style.width = "";
+  }
+
+  /* The width of each column is that of its longest text: it stays while other rows come in sight. */
+  measure() {
+    const pen = document.createElement("canvas").getContext("2d");
+    const style = getComputedStyle(this.table);
+    pen.font = `500 ${style.fontSize} ${style.fontFamily}`;
+    [...this.columns.children].forEach((col, at) => {
+      const longest = this.rows.reduce((one, row) => (row[at].length > one.length ? row[at] : one), "");
+      const title = `${this.data.columns[at].title} \u2195`;
+      const width = Math.max(pen.measureText(longest).width, pen.measureText(title).width + 4);
+      col.style.width = `${Math.ceil(width) + 24}px`;
+    });
+  }
+
+  range() {
+    if (this.isPrinted) return [0, Math.min(this.rows.length, PRINTED)];
+    if (!this.isLong) return [0, this.rows.length];
+    const first = Math.floor(this.box.scrollTop / ROW);
+    const start = Math.max(0, Math.min(first, this.rows.length) - BEYOND);
+    return [start, Math.min(this.rows.length, first + Math.ceil(HEIGHT / ROW) + BEYOND)];
+  }
+
+  draw() {
+    const [start, end] = this.range();
+    for (const [at, row] of this.shown) {
+      if (at >= start && at < end) continue;
+      row.remove();
+      this.shown.delete(at);
+    }
+    let next = this.below;
+    for (let at = end - 1; at >= start; at--) next = this.placed(at, next);
+    const left = this.isPrinted ? 0 : this.rows.length - end;
+    this.above.firstChild.style.height = `${start * ROW}px`;
+    this.below.firstChild.style.height = `${left * ROW}px`;
+    this.above.hidden = !start;
+    this.below.hidden = !left;
+  }
+
+  placed(at, next) {
+    let row = this.shown.get(at);
+    if (!row) {
+      row = this.row(this.rows[at], at);
+      this.shown.set(at, row);
+      this.body.insertBefore(row, next);
+    }
+    return row;
+  }
+
+  row(cells, at) {
+    const row = make("tr", { "aria-rowindex": String(at + 2) });
+    cells.forEach((text, column) => {
+      const cell = document.createElement(column ? "td" : "th");
+      if (!column) cell.scope = "row";
+      if (this.data.columns[column].isNumber) cell.className = "number";
+      if (this.isLong && text.length > 30) cell.title = text;
+      cell.textContent = text;
+      row.append(cell);
+    });
+    return row;
+  }
+
+  print(isPrinted) {
+    this.isPrinted = isPrinted;
+    this.draw();
+  }
+}
+
+function filterInput(id, use) {
+  const input = make("input", { type: "search", id, autocomplete: "off", spellcheck: "false" });
+  input.addEventListener("input", () => use(input.value));
+  return input;
+}
+
+/* -- the map */
+
+class NodeMap {
+  /* data: {table, name, node, state, holders, marks, markText, groups, states: [{name, letter, colour, text}]}: columns. */
+  constructor(data, table, place) {
+    this.data = data;
+    this.table = table;
+    this.states = new Map(data.states.map((state) => [state.name, state]));
+    this.tiles = [];
+    this.shown = new Map();
+    this.current = 0;
+    this.chosen = "";
+    this.by = "state";
+    this.isPrinted = false;
+    this.build(place);
+    table.listeners.push(() => this.refresh());
+    new ResizeObserver(() => this.arrange()).observe(this.box);
+    this.refresh();
+  }
+
+  build(place) {
+    this.input = filterInput("filter-map", (text) => this.table.filter(text));
+    this.count = make("output", { for: "filter-map" });
+    this.colours = make("select", { id: "colours" });
+    for (const [value, text] of [["state", "State"], ...this.data.groups]) {
+      this.colours.append(make("option", { value }, text));
+    }
+    this.colours.addEventListener("change", () => this.colourBy(this.colours.value));
+    const find = make("label", {}, "Find a node, device, claim or pod ", this.input);
+    const tools = make("div", { class: "tools" }, find, make("label", {}, "Colour by ", this.colours), this.count);
+    this.legend = make("ul", { class: "legend", "aria-label": "Meaning of the letters and colours" });
+    this.space = make("div", { class: "space" });
+    const label = "Nodes and devices. Arrow keys go from node to node, Enter shows the devices of one.";
+    this.box = make("div", { class: "map", tabindex: "0", role: "group", "aria-label": label }, this.space);
+    this.box.addEventListener("scroll", () => this.draw(), { passive: true });
+    this.box.addEventListener("keydown", (event) => this.key(event));
+    this.details = make("div", { "aria-live": "polite" });
+    place.append(make("h2", {}, "Nodes and devices"), tools, this.legend, this.box, this.details);
+  }
+
+  colourBy(what) {
+    this.by = what;
+    this.refresh();
+  }
+
+  /* Anew from the rows of the table, in the order of the nodes' names. */
+  refresh() {
+    if (this.input.value !== this.table.input.value) this.input.value = this.table.input.value;
+    const nodes = new Map();
+    for (const row of this.table.all) {
+      const name = row[this.data.node];
+      if (!nodes.has(name)) nodes.set(name, []);
+      nodes.get(name).push(row);
+    }
+    this.rank();
+    const names = [...nodes.keys()].sort(collator.compare);
+    const found = names.filter((name) => nodes.get(name).some((row) => this.table.has(row)));
+    this.tiles = found.flatMap((name) => this.tilesOf(name, nodes.get(name)));
+    this.current = Math.min(this.current, Math.max(0, this.tiles.length - 1));
+    this.count.textContent = (found.length < names.length ? `${found.length} of ` : "") + counted(names.length, "node");
+    this.explain();
+    this.arrange();
+    this.show(nodes.get(this.chosen));
+  }
+
+  tilesOf(node, rows) {
+    const tiles = [];
+    for (let from = 0; from < rows.length; from += PER_TILE) {
+      const number = rows.length > PER_TILE ? ` (${from / PER_TILE + 1})` : "";
+      tiles.push({ node, title: node + number, rows: rows.slice(from, from + PER_TILE) });
+    }
+    return tiles;
+  }
+
+  holder(row) {
+    const first = row[this.data.holders].split(",", 1)[0];
+    if (first === "-" || first === "") return "";
+    return this.by === "namespace" ? first.split("/", 1)[0] : first;
+  }
+
+  /* Holders by how many devices they have: the first ones have a colour of their own. */
+  rank() {
+    const numbers = new Map();
+    if (this.by !== "state") {
+      for (const row of this.table.all) {
+        const holder = this.holder(row);
+        if (holder) numbers.set(holder, (numbers.get(holder) || 0) + 1);
+      }
+    }
+    this.ranking = [...numbers].sort((a, b) => b[1] - a[1] || collator.compare(a[0], b[0]));
+    this.colourOf = new Map(this.ranking.map(([holder], at) => [holder, at % COLOURS]));
+  }
+
+  looks(row) {
+    const holder = this.by === "state" ? "" : this.holder(row);
+    if (holder) return this.looksOf(holder);
+    return this.states.get(row[this.data.state]) || { letter: "?", colour: COLOURS - 1 };
+  }
+
+  cell({ letter, colour }) {
+    const kind = colour === null ? "free" : `colour-${colour}`;
+    return make("span", { class: `cell ${kind}` }, letter);
+  }
+
+  explain() {
+    const inUse = new Set(this.table.all.map((row) => row[this.data.state]));
+    const entries =
+      this.by === "state"
+        ? this.data.states.filter((one) => inUse.has(one.name)).map((one) => [one, `${one.name}: ${one.text}`])
+        : this.ranking.slice(0, COLOURS).map(([holder, number]) => [this.looksOf(holder), `${holder}: ${number}`]);
+    const rest = this.ranking.length - COLOURS;
+    const items = entries.map(([looks, text]) => make("li", {}, this.cell(looks), text));
+    if (rest > 0) items.push(make("li", {}, `and ${rest} more, in the same colours`));
+    if (this.data.marks !== null) {
+      items.push(make("li", {}, make("span", { class: "cell free marked" }), `border: ${this.data.markText}`));
+    }
+    this.legend.replaceChildren(...items);
+  }
+
+  looksOf(holder) {
+    const name = holder.slice(holder.indexOf("/") + 1); // of a claim, without its namespace
+    return { letter: [...name][0].toUpperCase(), colour: this.colourOf.get(holder) };
+  }
+
+  /* Where each tile is: rows of tiles, each as high as its highest. */
+  arrange() {
+    this.perRow = Math.max(1, Math.floor((this.box.clientWidth - GAP) / (TILE + GAP)));
+    this.tops = [GAP];
+    for (let from = 0; from < this.tiles.length; from += this.perRow) {
+      const most = Math.max(...this.tiles.slice(from, from + this.perRow).map((tile) => tile.rows.length));
+      this.tops.push(this.tops.at(-1) + NAME_HEIGHT + CELL * Math.ceil(most / PER_LINE) + GAP);
+    }
+    this.space.style.height = `${this.tops.at(-1)}px`;
+    this.space.replaceChildren();
+    this.shown.clear();
+    this.draw();
+  }
+
+  /* The first row of tiles that ends below this height. */
+  rowAt(height) {
+    let low = 0;
+    let high = this.tops.length - 1;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.tops[middle + 1] > height) high = middle;
+      else low = middle + 1;
+    }
+    return low;
+  }
+
+  range() {
+    if (this.isPrinted) return [0, Math.min(this.tiles.length, PRINTED)];
+    const start = this.rowAt(this.box.scrollTop) - 1;
+    const end = this.rowAt(this.box.scrollTop + this.box.clientHeight) + 2;
+    return [Math.max(0, start * this.perRow), Math.min(this.tiles.length, end * this.perRow)];
+  }
+
+  draw() {
+    const [start, end] = this.range();
+    for (const [at, tile] of this.shown) {
+      if (at >= start && at < end) continue;
+      tile.remove();
+      this.shown.delete(at);
+    }
+    for (let at = start; at < end; at++) {
+      if (this.shown.has(at)) continue;
+      const tile = this.tile(at);
+      this.shown.set(at, tile);
+      this.space.append(tile);
+    }
+  }
+
+  tile(at) {
+    const { node, title, rows } = this.tiles[at];
+    const cells = make("span", { class: "cells", "aria-hidden": "true" }, ...rows.map((row) => this.device(row)));
+    const name = make("span", { class: "name", "aria-hidden": "true" }, title);
+    const tile = make(
+      "button",
+      {
+        class: "node",
+        type: "button",
+        tabindex: at === this.current ? "0" : "-1",
+        "aria-label": this.words(title, rows),
+        "aria-pressed": String(node === this.chosen),
+        title,
+      },
+      name,
+      cells,
+    );
+    tile.style.left = `${GAP + (at % this.perRow) * (TILE + GAP)}px`;
+    tile.style.top = `${this.tops[Math.floor(at / this.perRow)]}px`;
+    tile.addEventListener("click", () => this.choose(at));
+    return tile;
+  }
+
+  device(row) {
+    const cell = this.cell(this.looks(row));
+    cell.title = [row[this.data.name], row[this.data.state], row[this.data.holders]].join(", ");
+    if (!this.table.has(row)) cell.classList.add("dim");
+    if (this.data.marks !== null && row[this.data.marks] !== "-") cell.classList.add("marked");
+    return cell;
+  }
+
+  words(title, rows) {
+    const numbers = new Map();
+    for (const row of rows) {
+      const state = row[this.data.state];
+      numbers.set(state, (numbers.get(state) || 0) + 1);
+    }
+    const states = [...numbers].map(([state, number]) => `${number} ${state}`).join(", ");
+    return `${title}: ${counted(rows.length, "device")}: ${states}`;
+  }
+
+  choose(at) {
+    const before = this.chosen;
+    this.current = at;
+    this.chosen = this.tiles[at].node === before ? "" : this.tiles[at].node;
+    for (const [number, tile] of this.shown) {
+      tile.setAttribute("aria-pressed", String(this.tiles[number].node === this.chosen));
+      tile.tabIndex = number === at ? 0 : -1;
+    }
+    this.show(this.table.all.filter((row) => row[this.data.node] === this.chosen));
+  }
+
+  /* The devices of the chosen node, below the map. */
+  show(rows) {
+    this.details.replaceChildren();
+    if (!this.chosen || !rows || !rows.length) return;
+    const columns = this.table.data.columns;
+    const head = make("tr", {}, ...columns.map((one) => make("th", { scope: "col" }, one.title)));
+    const body = rows.slice(0, PRINTED).map((row) => {
+      const [first, ...others] = row;
+      return make("tr", {}, make("th", { scope: "row" }, first), ...others.map((text) => make("td", {}, text)));
+    });
+    const table = make("table", {}, make("caption", {}, this.chosen), make("thead", {}, head), make("tbody", {}, ...body));
+    const label = `Devices of ${this.chosen}`;
+    this.details.append(make("div", { class: "wide chosen", tabindex: "0", role: "region", "aria-label": label }, table));
+  }
+
+  key(event) {
+    const page = Math.max(1, Math.floor(this.box.clientHeight / 60)) * this.perRow;
+    const steps = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -this.perRow, ArrowDown: this.perRow };
+    Object.assign(steps, { PageUp: -page, PageDown: page, Home: -this.tiles.length, End: this.tiles.length });
+    const step = steps[event.key];
+    if (step === undefined || !this.tiles.length || event.altKey || event.ctrlKey || event.metaKey) return;
+    event.preventDefault();
+    const isInside = event.target !== this.box;
+    this.focus(Math.max(0, Math.min(this.tiles.length - 1, this.current + (isInside ? step : 0))));
+  }
+
+  focus(at) {
+    const old = this.shown.get(this.current);
+    if (old) old.tabIndex = -1;
+    this.current = at;
+    const row = Math.floor(at / this.perRow);
+    const [top, bottom] = [this.tops[row], this.tops[row + 1]];
+    if (top < this.box.scrollTop) this.box.scrollTop = top - GAP;
+    else if (bottom > this.box.scrollTop + this.box.clientHeight) this.box.scrollTop = bottom - this.box.clientHeight;
+    this.draw();
+    const tile = this.shown.get(at);
+    tile.tabIndex = 0;
+    tile.focus({ preventScroll: true });
+  }
+
+  print(isPrinted) {
+    this.isPrinted = isPrinted;
+    this.arrange();
+  }
+}
+
+/* -- the page */
+
+function start(data) {
+  const place = document.getElementById("drawn");
+  const map = data.map && make("section", { "aria-label": "Nodes and devices" });
+  if (map) place.append(map);
+  const tables = new Map();
+  for (const one of data.tables) {
+    const section = make("section", { "aria-label": one.caption });
+    place.append(section);
+    tables.set(one.id, new Table(one, section));
+  }
+  const drawn = [...tables.values()];
+  if (map) drawn.push(new NodeMap(data.map, tables.get(data.map.table), map));
+  const print = (isPrinted) => drawn.forEach((one) => one.print(isPrinted));
+  addEventListener("beforeprint", () => print(true));
+  addEventListener("afterprint", () => print(false));
+  return tables;
+}
+
+start(JSON.parse(document.getElementById("data").textContent));

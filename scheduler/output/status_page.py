@@ -1,0 +1,77 @@
+"""The devices of a cluster and who holds them, as a page (docs/status.md, docs/ui.md)."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from allocator.status.pool_status import DeviceState, PoolStatus
+from scheduler.output.claim_table import claim_cells
+from scheduler.output.columns import ColumnTable
+from scheduler.output.data_page import DataPage, PageTable, data_page
+from scheduler.output.device_map import MAP, device_map
+from scheduler.output.status_report import (
+    StatusReport,
+    class_table,
+    driver_table,
+    largest_claim_text,
+    namespace_table,
+    node_table,
+    pool_table,
+    problem_table,
+)
+
+_MOST = 5
+"""Problems and classes that the answer names."""
+
+
+def status_page(report: StatusReport) -> str:
+    """The page, as HTML."""
+    return data_page(DataPage("Devices", list(_answer(report)), list(_tables(report)), MAP))
+
+
+def _answer(report: StatusReport) -> Iterator[str]:
+    yield states_text(report.pools)
+    holding = {holder for pool in report.pools for device in pool.devices for holder in device.holders}
+    yield f"{_counted(len(holding), 'claim')} hold{'s' if len(holding) == 1 else ''} devices."
+    yield from _first([f"Pool {pool}: {problem}." for pool, problem in problem_table(report).rows])
+    rooms = [(one.name, report.rooms[one.name]) for one in report.classes if one.name in report.rooms]
+    texts = [f"The largest claim of class {name} that fits: {largest_claim_text(room)}." for name, room in rooms]
+    yield from _first(texts)
+
+
+def states_text(pools: Iterable[PoolStatus]) -> str:
+    """How many devices are in each state, as a sentence."""
+    states = Counter(device.state for pool in pools for device in pool.devices)
+    others = ", ".join(f"{states[one]:,} {one}" for one in DeviceState if one is not DeviceState.FREE and states[one])
+    verb = "is" if states.total() == 1 else "are"
+    free = f"{states[DeviceState.FREE]:,} of {_counted(states.total(), 'device')} {verb} free"
+    return f"{free}; {others}." if others else f"{free}."
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _first(sentences: Sequence[str]) -> Iterator[str]:
+    yield from sentences[:_MOST]
+    if len(sentences) > _MOST:
+        yield f"And {len(sentences) - _MOST} more, which are in the tables."
+
+
+def _tables(report: StatusReport) -> Iterator[PageTable]:
+    yield PageTable("drivers", "Drivers", driver_table(report))
+    yield PageTable("classes", "Classes", class_table(report))
+    if (problems := problem_table(report)).rows:
+        yield PageTable("problems", "Pools with problems", problems)
+    yield device_map(report.pools, report.claims)
+    yield PageTable("nodes", "Nodes", node_table(report))
+    yield PageTable("pools", "Pools", pool_table(report))
+    yield PageTable("namespaces", "Namespaces", namespace_table(report))
+    yield PageTable("claims", "Claims", _claims(report))
+
+
+def _claims(report: StatusReport) -> ColumnTable:
+    """With when they were created: a page is read later, so that no age holds."""
+    return ColumnTable(
+        ["NAMESPACE", "NAME", "STATE", "DEVICES", "NODE", "USED BY", "CREATED"],
+        [[*claim_cells(one), one.created or "-"] for one in report.claims],
+    )

@@ -1,0 +1,1 @@
+"""What a cluster has and who holds it, counted by driver, class, pool, node and namespace."""

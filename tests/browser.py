@@ -1,0 +1,95 @@
+"""A headless Chromium that tests ask about a page: what it measures, loads, and complains of.
+
+Protocol: Chrome DevTools over pipes (file descriptors 3 and 4, messages that end in a zero byte).
+"""
+
+import json
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Timer
+from typing import Any
+
+PROGRAM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), "")
+MISSING = "no Chromium on the PATH (chromium, chromium-browser, google-chrome)"
+FLAGS = (
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--hide-scrollbars"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+)
+
+_SHELL = 'exec "$0" "$@" 3<&0 4>&1 1>&2'
+_TIMEOUT_S = 120
+
+
+class Browser:
+    """One tab. events: what it has told without being asked, by the name of the event."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
+        self.events: list[dict[str, Any]] = []
+        self._process = process
+        self._last = 0
+        self._session = ""
+        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        for domain in ("Page", "Network", "Log", "Runtime", "Accessibility"):
+            self.call(f"{domain}.enable")
+
+    def call(self, method: str, **parameters: object) -> dict[str, Any]:
+        """The answer to a command."""
+        self._last += 1
+        message = {"id": self._last, "method": method, "params": parameters}
+        session = {"sessionId": self._session} if self._session else {}
+        assert self._process.stdin
+        self._process.stdin.write(json.dumps({**message, **session}).encode() + b"\0")
+        self._process.stdin.flush()
+        while (answer := self._read()).get("id") != self._last:
+            self.events.append(answer)
+        assert "error" not in answer, (method, answer)
+        result: dict[str, Any] = answer["result"]
+        return result
+
+    def open(self, page: Path, width: int, *, media: str = "screen", scheme: str = "light") -> None:
+        """Load the page in a window of this width, on a screen or printed, light or dark."""
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=800, deviceScaleFactor=1, mobile=False)
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        self.call("Emulation.setEmulatedMedia", media=media, features=features)
+        self.events.clear()
+        self.call("Page.navigate", url=page.as_uri())
+        while not self.told("Page.loadEventFired"):
+            self.events.append(self._read())
+
+    def evaluate(self, expression: str) -> Any:
+        """The value of JavaScript, which the page's own policy does not bind."""
+        answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True)
+        assert "exceptionDetails" not in answer, answer
+        return answer["result"].get("value")
+
+    def told(self, name: str) -> list[dict[str, Any]]:
+        """What the events of that name hold."""
+        return [one["params"] for one in self.events if one.get("method") == name]
+
+    def _read(self) -> dict[str, Any]:
+        found = bytearray()
+        assert self._process.stdout
+        while (byte := self._process.stdout.read(1)) != b"\0":
+            assert byte, "the browser has ended"
+            found += byte
+        message: dict[str, Any] = json.loads(found)
+        return message
+
+
+@contextmanager
+def browser(profile: Path) -> Iterator[Browser]:
+    """A browser while the context is open, at most two minutes. profile: an empty folder."""
+    command = ["/bin/sh", "-c", _SHELL, PROGRAM, *FLAGS, "--remote-debugging-pipe", f"--user-data-dir={profile}"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL) as process:
+        timer = Timer(_TIMEOUT_S, process.kill)
+        timer.start()
+        try:
+            yield Browser(process)
+        finally:
+            timer.cancel()
+            process.kill()

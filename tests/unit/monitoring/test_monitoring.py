@@ -1,0 +1,167 @@
+"""Alerts and the dashboard read metrics that exist, with labels that they have; each alert has its page."""
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+
+from scheduler.extender.metrics import ExtenderMetrics, ExtenderReading
+from scheduler.guard.metrics import GuardMetrics, GuardReading
+from scheduler.runtime.metrics import (
+    AttemptResult,
+    CommonMetrics,
+    Metrics,
+    Point,
+    PointStatus,
+    Reading,
+    Watch,
+)
+
+ROOT = Path(__file__).parents[3]
+MONITORING = ROOT / "manifests" / "monitoring"
+RUNBOOKS = ROOT / "docs" / "runbooks"
+OF_THE_SCRAPE = {"job", "instance"}
+SELECTOR = re.compile(r"\b((?:scheduler|dra|leader|process)_[a-z_]+)(?:\{([^}]*)\})?")
+MATCHER = re.compile(r"([a-z_]+)(=~|=)\"([^\"]*)\"")
+GROUPING = re.compile(r"\b(?:by|on) \(([^)]*)\)")
+
+Labels = Mapping[str, set[str]]
+"""The values of each label of a metric."""
+
+
+def scheduler() -> Metrics:
+    watch = Watch("pods", objects=0, restarts=0, refused=0, failures=0, silence_s=0, is_alive=True)
+    queues = dict.fromkeys(("active", "backoff", "unschedulable", "gated"), 0)
+    leases = {"dra-scheduler": True}
+    metrics = Metrics(lambda: Reading(queues, {("mine", "NodePorts"): 0}, {"nodes": 0}, [watch], 0, 0, 0, 0, leases))
+    for result in AttemptResult:
+        metrics.attempted("mine", result, 1)
+    metrics.scheduled(1, 1)
+    metrics.decided(1)
+    metrics.passed("mine", Point.PRE_BIND, PointStatus.SUCCESS, 1)
+    return metrics
+
+
+def extender() -> ExtenderMetrics:
+    metrics = ExtenderMetrics(lambda: ExtenderReading([], 0, 0))
+    for verb, code in (("filter", 200), ("prioritize", 503)):
+        metrics.called(verb, code, 1)
+    return metrics
+
+
+def guard() -> GuardMetrics:
+    metrics = GuardMetrics(lambda: GuardReading([], 0, {"dra-guard": True}))
+    metrics.called("verb", 200, 1)
+    return metrics
+
+
+def samples(metrics: CommonMetrics) -> Iterator[tuple[str, Mapping[str, str]]]:
+    for family in text_string_to_metric_families(metrics.exposition("")[0].decode()):
+        yield from ((sample.name, sample.labels) for sample in family.samples)
+
+
+def exported() -> Mapping[str, Labels]:
+    found: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    for metrics in (scheduler(), extender(), guard()):
+        for name, labels in samples(metrics):
+            found[name].update({label: found[name][label] | {value} for label, value in labels.items()})
+            _ = found[name]
+    return found
+
+
+EXPORTED = exported()
+
+
+def missing(query: str) -> list[str]:
+    """What the query reads and nobody exports: metrics, labels of one, values of a label."""
+    return [*_unknown_metrics(query), *_unknown_groupings(query)]
+
+
+def _unknown_metrics(query: str) -> Iterator[str]:
+    for name, matchers in SELECTOR.findall(query):
+        if name not in EXPORTED:
+            yield name
+        for label, operator, value in MATCHER.findall(matchers):
+            values = EXPORTED.get(name, {}).get(label, set())
+            if not all(any(re.fullmatch(one, found) for found in values) for one in _wanted(operator, value)):
+                yield f'{name}{{{label}{operator}"{value}"}}'
+
+
+def _wanted(operator: str, value: str) -> list[str]:
+    """The patterns, each of which has to match something."""
+    return value.split("|") if operator == "=~" else [re.escape(value)]
+
+
+def _unknown_groupings(query: str) -> Iterator[str]:
+    read = [EXPORTED.get(name, {}).keys() for name, _ in SELECTOR.findall(query)]
+    known = OF_THE_SCRAPE.union(*read)
+    for group in GROUPING.findall(query):
+        yield from (f"by ({label})" for label in group.split(", ") if label not in known)
+
+
+def rules() -> list[dict[str, Any]]:
+    rule = yaml.safe_load((MONITORING / "prometheus-rule.yaml").read_text())
+    return [one for group in rule["spec"]["groups"] for one in group["rules"]]
+
+
+def queries() -> list[str]:
+    panels = json.loads((MONITORING / "dashboard.json").read_text())["panels"]
+    return [target["expr"] for panel in panels for target in panel.get("targets", ())]
+
+
+def test_nothing_unknown_is_overlooked() -> None:
+    assert missing('sum by (resource) (rate(dra_guard_answers_total{answer="no"}[5m]))') == [
+        'dra_guard_answers_total{answer="no"}',
+        "by (resource)",
+    ]
+    assert missing("dra_scheduler_nothing > 0") == ["dra_scheduler_nothing"]
+
+
+@pytest.mark.parametrize("rule", rules(), ids=lambda rule: rule["alert"])
+def test_alert_reads_what_is_exported(rule: Mapping[str, Any]) -> None:
+    assert missing(rule["expr"]) == []
+
+
+@pytest.mark.parametrize("query", queries())
+def test_dashboard_reads_what_is_exported(query: str) -> None:
+    assert SELECTOR.search(query)
+    assert missing(query) == []
+
+
+def test_panels_do_not_overlap_and_have_different_ids() -> None:
+    panels = json.loads((MONITORING / "dashboard.json").read_text())["panels"]
+    cells = [cell for panel in panels for cell in _cells(**panel["gridPos"])]
+    assert len(cells) == len(set(cells))
+    assert len({panel["id"] for panel in panels}) == len(panels)
+
+
+def _cells(x: int, y: int, w: int, h: int) -> list[tuple[int, int]]:
+    assert x + w <= 24
+    return [(x + column, y + line) for column in range(w) for line in range(h)]
+
+
+def test_each_alert_has_a_page_and_each_page_an_alert() -> None:
+    names = {rule["alert"] for rule in rules()}
+    assert {path.stem for path in RUNBOOKS.glob("*.md")} - {"README"} == names
+    assert all(rule["annotations"]["runbook"] == f"docs/runbooks/{rule['alert']}.md" for rule in rules())
+
+
+@pytest.mark.parametrize("page", sorted(RUNBOOKS.glob("DRA*.md")), ids=lambda page: page.stem)
+def test_page_says_what_to_look_at_and_what_to_do(page: Path) -> None:
+    text = page.read_text()
+    assert text.startswith(f"# {page.stem}\n")
+    assert re.findall(r"^## (.*)$", text, re.MULTILINE) == ["Impact", "Diagnosis", "Remedy"]
+    assert missing(" ".join(re.findall(r"`(sum [^`]*)`", text))) == []
+
+
+def test_every_alert_is_listed_with_its_severity() -> None:
+    listed = re.findall(
+        r"^\| \[(\w+)\]\(runbooks/\1\.md\) \| (\w+) \|", (ROOT / "docs/monitoring.md").read_text(), re.MULTILINE
+    )
+    assert listed == [(rule["alert"], rule["labels"]["severity"]) for rule in rules()]

@@ -1,0 +1,238 @@
+from collections.abc import Sequence
+from typing import Any
+from xml.etree.ElementTree import fromstring
+
+import orjson
+import pytest
+
+from scheduler.checks.audit import RULES
+from tests.unit.scheduler.cli.command import Run, dra
+from tests.unit.scheduler.manifests import (
+    DRIVER,
+    Json,
+    a_class,
+    a_cluster,
+    a_node,
+    a_pod,
+    a_slice,
+    an_allocated_claim,
+    text_of,
+)
+
+FINALIZER = "resource.kubernetes.io/delete-protection"
+
+
+def audit(objects: Sequence[Json], *options: str) -> Run:
+    return dra("audit", "-", *options, stdin=text_of(*objects))
+
+
+def found(objects: Sequence[Json], *options: str) -> list[tuple[str, str, str]]:
+    """(rule, object, message) of each finding."""
+    run = audit(objects, "-o", "json", *options)
+    assert run.code in (0, 1), run.err
+    items = orjson.loads(run.out)["items"]
+    return [(one["rule"], _name(one["object"]), one["message"]) for one in items]
+
+
+def _name(subject: Any) -> str:
+    return "/".join(filter(None, (subject["kind"], subject["namespace"], subject["name"])))
+
+
+def a_bound_pod(name: str, claim: str, scheduler: str = "default-scheduler", **metadata: Any) -> Json:
+    named = {"uid": f"uid-{name}", **metadata}
+    return a_pod(name, claim=claim, metadata=named, nodeName="node-1", schedulerName=scheduler)
+
+
+def a_held_claim(name: str, *devices: str, pod: str = "") -> Json:
+    claim = an_allocated_claim(name, *devices)
+    claim["metadata"]["finalizers"] = [FINALIZER]
+    pod = pod or name
+    claim["status"]["reservedFor"] = [{"resource": "pods", "name": pod, "uid": f"uid-{pod}"}]
+    return claim
+
+
+def healthy() -> list[Json]:
+    return [*a_cluster(), a_held_claim("a", "gpu-0"), a_bound_pod("a", "a")]
+
+
+# The rules
+
+
+def test_a_cluster_in_order_has_no_findings() -> None:
+    run = audit(healthy())
+    assert (run.code, run.out) == (0, "")
+    assert run.err == f"{len(RULES)} rules: 0 errors, 0 warnings, 0 notes\n"
+
+
+def test_a_device_that_two_claims_hold_is_an_error() -> None:
+    objects = [*healthy(), a_held_claim("b", "gpu-0"), a_bound_pod("b", "b")]
+    expected = (
+        "device-allocated-twice",
+        f"device/{DRIVER}/node-1/gpu-0",
+        "is allocated to claims default/a, default/b",
+    )
+    assert found(objects) == [expected]
+    assert audit(objects).code == 1
+
+
+def test_a_device_that_two_claims_hold_is_found_even_if_nobody_publishes_it() -> None:
+    objects = [*a_cluster(), a_held_claim("a", "gone"), a_held_claim("b", "gone"), a_pod("a"), a_pod("b")]
+    assert "device-allocated-twice" in [rule for rule, *_ in found(objects)]
+
+
+def test_shares_beyond_the_capacity_are_an_error() -> None:
+    capacity = {"memory": {"value": "80Gi", "requestPolicy": {"default": "10Gi", "validRange": {"min": "1Gi"}}}}
+    slice_ = a_slice(devices=[{"name": "gpu-0", "allowMultipleAllocations": True, "capacity": capacity}])
+    claims = [a_held_claim(name, "gpu-0") for name in "ab"]
+    for number, claim in enumerate(claims):
+        share = f"0f6c1b2a-1111-4222-8333-44445555666{number}"
+        claim["status"]["allocation"]["devices"]["results"][0].update(
+            shareID=share, consumedCapacity={"memory": "50Gi"}
+        )
+    pods = [a_bound_pod(name, name) for name in "ab"]
+    message = "capacity memory is 80Gi, but shares of claims default/a, default/b take 20Gi more"
+    assert found([a_node(), a_class(), slice_, *claims, *pods]) == [
+        ("capacity-exceeded", f"device/{DRIVER}/node-1/gpu-0", message)
+    ]
+
+
+def test_counters_that_are_exceeded_are_an_error() -> None:
+    devices = [
+        {"name": name, "consumesCounters": [{"counterSet": "card", "counters": {"memory": {"value": "40Gi"}}}]}
+        for name in ("gpu-0", "gpu-1")
+    ]
+    pool = {"name": "node-1", "generation": 1, "resourceSliceCount": 2}
+    counters = a_slice(
+        "counters", sharedCounters=[{"name": "card", "counters": {"memory": {"value": "60Gi"}}}], pool=pool
+    )
+    del counters["spec"]["devices"]
+    cluster = [a_node(), a_class(), a_slice(devices=devices, pool=pool), counters]
+    held = [a_held_claim("a", "gpu-0"), a_held_claim("b", "gpu-1"), a_bound_pod("a", "a"), a_bound_pod("b", "b")]
+    message = "counter memory of counter set card is 60Gi, but the devices in use consume 20Gi more"
+    assert found([*cluster, *held]) == [("counters-exceeded", f"pool/{DRIVER}/node-1", message)]
+
+
+def test_an_allocated_claim_without_its_finalizer_is_an_error() -> None:
+    objects = healthy()
+    next(one for one in objects if one["kind"] == "ResourceClaim")["metadata"]["finalizers"] = ["example.com/other"]
+    message = f"is allocated, but has no finalizer {FINALIZER}"
+    assert found(objects) == [("claim-without-finalizer", "ResourceClaim/default/a", message)]
+
+
+def test_an_allocated_claim_that_is_reserved_for_nobody_is_a_warning() -> None:
+    claim = a_held_claim("a", "gpu-0", "gpu-1")
+    del claim["status"]["reservedFor"]
+    objects = [*a_cluster(), claim, a_pod("other", entries=[])]
+    expected = ("claim-not-reserved", "ResourceClaim/default/a", "holds 2 devices, but is reserved for nobody")
+    assert found(objects) == [expected]
+    assert [audit(objects, "--fail-on", level).code for level in ("error", "warning", "note", "never")] == [0, 1, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("pod", "problem"),
+    [
+        (a_pod("other", entries=[]), "which does not exist"),
+        (
+            a_bound_pod("a", "a", uid="uid-new"),
+            "which has been replaced by another pod of that name (uid uid-new, reserved: uid-a)",
+        ),
+        ({**a_bound_pod("a", "a"), "status": {"phase": "Succeeded"}}, "which has ended (Succeeded)"),
+    ],
+)
+def test_a_reservation_of_a_pod_that_is_gone_is_a_warning(pod: Json, problem: str) -> None:
+    objects = [*a_cluster(), a_held_claim("a", "gpu-0"), pod]
+    assert ("reserved-for-missing-pod", "ResourceClaim/default/a", f"is reserved for pod a, {problem}") in found(
+        objects
+    )
+
+
+def test_without_pods_no_pod_is_called_gone() -> None:
+    objects = [*a_cluster(), a_held_claim("a", "gpu-0")]
+    assert found(objects) == []
+    assert "warning: the input contains no Pod: rules about pods find nothing" in audit(objects).err
+
+
+def test_a_bound_pod_without_its_devices_is_an_error() -> None:
+    [*cluster, claim, pod] = healthy()
+    unallocated = {**claim, "status": {}}
+    others = a_held_claim("a", "gpu-0", pod="b")
+    for claims, problem in (
+        ([unallocated], "claim a is not allocated"),
+        ([others], "claim a is not reserved for it"),
+        ([a_held_claim("b", "gpu-1")], "claim a does not exist"),
+    ):
+        message = f"is bound to node node-1, but {problem}"
+        assert ("pod-without-devices", "Pod/default/a", message) in found([*cluster, *claims, pod])
+
+
+def test_a_bound_pod_without_a_uid_is_found_among_the_consumers_by_its_name() -> None:
+    pod = a_bound_pod("a", "a")
+    del pod["metadata"]["uid"]
+    assert found([*a_cluster(), a_held_claim("a", "gpu-0"), pod]) == []
+
+
+def test_a_held_device_that_is_not_published_is_a_warning() -> None:
+    objects = [*a_cluster(), a_held_claim("a", "gone"), a_bound_pod("a", "a")]
+    message = "is no longer published, but allocated to default/a"
+    assert found(objects) == [("device-not-published", f"device/{DRIVER}/node-1/gone", message)]
+
+
+def test_an_incomplete_pool_is_a_warning() -> None:
+    slice_ = a_slice(pool={"name": "node-1", "generation": 3, "resourceSliceCount": 2})
+    message = "incomplete: 1 of 2 slices of generation 3 exist: no device of it is allocated"
+    objects = [a_node(), a_class(), slice_, a_held_claim("a", "gpu-0"), a_bound_pod("a", "a")]
+    assert found(objects) == [("pool-problem", f"pool/{DRIVER}/node-1", message)]
+
+
+def test_two_schedulers_on_one_driver_are_a_warning() -> None:
+    objects = [*healthy(), a_held_claim("b", "gpu-1"), a_bound_pod("b", "b", "dra-scheduler")]
+    message = "its devices are allocated by schedulers default-scheduler, dra-scheduler"
+    assert found(objects) == [("several-schedulers", f"driver/{DRIVER}", message)]
+
+
+# Formats
+
+
+def test_the_table_has_errors_first_and_what_to_do() -> None:
+    run = audit([*healthy(), a_held_claim("b", "gpu-0"), a_bound_pod("b", "b", "dra-scheduler")])
+    lines = run.out.splitlines()
+    assert [line.split()[0] for line in lines[:3]] == ["LEVEL", "error", "warning"]
+    assert lines[4].startswith("device-allocated-twice: A device is allocated to several claims. Delete ")
+    assert run.err.endswith("1 error, 1 warning, 0 notes\n")
+
+
+def test_sarif_lists_every_rule_and_places_each_finding() -> None:
+    objects = [*healthy(), a_held_claim("b", "gpu-0"), a_bound_pod("b", "b")]
+    next(one for one in objects if one["kind"] == "ResourceClaim")["metadata"]["finalizers"] = []
+    [log] = orjson.loads(audit(objects, "-o", "sarif").out)["runs"]
+    assert [one["id"] for one in log["tool"]["driver"]["rules"]] == [rule.name for rule in RULES]
+    assert [(one["ruleId"], one["level"]) for one in log["results"]] == [
+        ("device-allocated-twice", "error"),
+        ("claim-without-finalizer", "error"),
+    ]
+    [location] = log["results"][1]["locations"]
+    assert location["physicalLocation"] == {"artifactLocation": {"uri": "standard input"}}
+    assert location["logicalLocations"][0]["fullyQualifiedName"] == "ResourceClaim default/a"
+
+
+def test_junit_has_a_test_for_each_rule() -> None:
+    run = audit([*healthy(), a_held_claim("b", "gpu-0"), a_bound_pod("b", "b")], "-o", "junit")
+    suite = fromstring(run.out)[0]  # noqa: S314 - written here
+    assert (suite.get("tests"), suite.get("failures")) == (str(len(RULES)), "1")
+    failing = [case.get("name") for case in suite if case.find("failure") is not None]
+    assert failing == ["device-allocated-twice"]
+
+
+# Input that says little
+
+
+@pytest.mark.parametrize("kind", ["ResourceSlice", "ResourceClaim"])
+def test_input_that_cannot_be_audited_is_no_success(kind: str) -> None:
+    run = audit([one for one in healthy() if one["kind"] != kind])
+    assert (run.code, run.out) == (2, "")
+    assert f"dra: the input contains no {kind}: there is nothing to audit" in run.err
+
+
+def test_every_rule_has_a_name_of_its_own_and_advice() -> None:
+    assert len({rule.name for rule in RULES}) == len(RULES)
+    assert all(rule.summary.endswith(".") and rule.advice.endswith(".") for rule in RULES)

@@ -1,0 +1,124 @@
+from collections.abc import Sequence
+from pathlib import Path
+
+import orjson
+import pytest
+
+from tests.unit.scheduler.cli.command import Run, dra, saved
+from tests.unit.scheduler.manifests import (
+    DRIVER,
+    Json,
+    a_claim,
+    a_class,
+    a_cluster,
+    a_pod,
+    a_template,
+    an_allocated_claim,
+    text_of,
+)
+
+
+def whatif(objects: Sequence[Json], *options: str | Path) -> Run:
+    return dra("whatif", "-", *options, stdin=text_of(*objects))
+
+
+def rows(run: Run) -> list[list[str]]:
+    """(name, what, before, after) of each line of the table."""
+    lines = run.out.split("\n\n")[1].splitlines()[1:]
+    return [[cell.strip() for cell in line.split("   ") if cell.strip()] for line in lines]
+
+
+def a_running_pod(name: str = "p", device: str = "gpu-0", node: str = "node-1") -> list[Json]:
+    """A pod with its node, and its claim, which holds a device."""
+    claim = an_allocated_claim(f"{name}-claim", device, node=node)
+    claim["status"]["reservedFor"] = [{"resource": "pods", "name": name, "uid": f"uid-{name}"}]
+    pod = a_pod(name, claim=f"{name}-claim", metadata={"uid": f"uid-{name}"}, nodeName=node)
+    return [claim, pod]
+
+
+def two_nodes(count: int = 1) -> list[Json]:
+    return [*a_cluster("node-1", "node-2", count=count), a_template("one")]
+
+
+def test_pods_of_a_node_that_is_drained_go_elsewhere() -> None:
+    run = whatif([*two_nodes(), *a_running_pod()], "--overlay", "drain:node-1")
+    assert run.code == 0
+    assert rows(run) == [["pod default/p", "moves", "node-1, 1 device", "node-2, 1 device"]]
+
+
+def test_a_pod_that_finds_no_other_place_is_a_failure() -> None:
+    objects = [*two_nodes(), *a_running_pod(), *a_running_pod("q", node="node-2")]
+    run = whatif(objects, "--overlay", "drain:node-1")
+    assert run.code == 1
+    [[name, what, before, after]] = rows(run)
+    assert (name, what, before) == ("pod default/p", "no longer fits", "node-1, 1 device")
+    assert after.startswith("0/2 nodes: ")
+
+
+def test_more_nodes_place_what_is_pending() -> None:
+    pending = [a_pod(f"p-{number}", template="one") for number in range(3)]
+    run = whatif([*two_nodes(), *pending], "--overlay", "add:node-1:1")
+    assert run.code == 0
+    assert [row[2] for row in rows(run) if row[1] == "fits now"] == ["not placed"]
+    assert [line.split() for line in run.out.splitlines()[:4]] == [
+        ["BEFORE", "AFTER"],
+        ["placed", "2", "3"],
+        ["not", "placed", "1", "0"],
+        ["devices", "2", "3"],
+    ]
+
+
+def test_a_claim_that_is_released_makes_room() -> None:
+    objects = [*a_cluster(count=1), *a_running_pod(), a_claim("c"), a_pod("waiting", claim="c")]
+    run = whatif(objects, "--release", "default/p-claim")
+    assert run.code == 0
+    assert ["pod default/waiting", "fits now", "not placed", "node-1, 1 device"] in rows(run)
+    assert "pod default/p" in {row[0] for row in rows(run) if row[1] == "is gone"}
+
+
+def test_an_edited_object_replaces_that_of_the_input(tmp_path: Path) -> None:
+    nothing = saved(tmp_path, a_class(expressions=["false"]))
+    run = whatif([*a_cluster(), a_claim("c"), a_pod("p", claim="c")], "--overlay", nothing)
+    assert run.code == 1
+    assert rows(run)[0][:3] == ["pod default/p", "no longer fits", "node-1, 1 device"]
+
+
+def test_another_policy_is_compared() -> None:
+    pending = [a_pod(f"p-{number}", template="one") for number in range(2)]
+    run = whatif([*two_nodes(count=2), *pending], "--policy", "spread")
+    assert run.code == 0
+    assert [row[:2] for row in rows(run)] == [["pod default/p-1", "moves"]]
+
+
+def test_a_change_without_effect_is_said_to_have_none() -> None:
+    run = whatif([*two_nodes(), *a_running_pod()], "--overlay", "cordon:node-2")
+    assert run.out.endswith("\n\nNothing moves.\n")
+
+
+def test_json_has_devices_and_reasons() -> None:
+    objects = [*two_nodes(), *a_running_pod(), *a_running_pod("q", node="node-2")]
+    found = orjson.loads(whatif(objects, "--overlay", "drain:node-1", "-o", "json").out)
+    assert found["before"] == {"placed": 2, "notPlaced": 0, "devices": 2}
+    assert found["after"] == {"placed": 1, "notPlaced": 1, "devices": 1}
+    assert found["differences"] == {"lost": 1, "gone": 0, "moved": 0, "gained": 0, "new": 0}
+    [item] = found["items"]
+    assert (item["name"], item["what"]) == ("pod default/p", "lost")
+    assert item["before"] == {"node": "node-1", "devices": [f"{DRIVER}/node-1/gpu-0"], "reason": None}
+    assert item["after"]["node"] is None
+    assert item["after"]["reason"].startswith("0/2 nodes: ")
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (("--overlay", "cordon:node-1"), "nothing is compared: the input contains no pod with claims"),
+        ((), "Nothing is changed: use --overlay, --release or --policy."),
+        (("--release", "default/absent"), "--release: claim default/absent is not in the input"),
+        (("--overlay", "drain:absent"), "node 'absent' is not there"),
+        (("--overlay", "absent.yaml"), "absent.yaml"),
+    ],
+)
+def test_a_change_that_cannot_be_made_is_named(options: tuple[str, ...], problem: str) -> None:
+    run = whatif(two_nodes(), *options)
+    assert run.code == 2
+    assert problem in run.err
