@@ -66,7 +66,7 @@ def _topology(attributes: Sequence[str]) -> Policy:
     return TopologyPolicy(attributes)
 
 
-_WHOLE_NODES: Sequence[Policy] = (FillValue(), FGD(), BestFit(), DotProduct(), GpuPacking(), GpuClustering(), Random())
+_WHOLE_NODES: Sequence[Policy] = (FGD(), BestFit(), DotProduct(), GpuPacking(), GpuClustering(), Random(), FillValue())
 _PLAIN: Mapping[str, Policy] = {
     FIRST_FIT.name: FIRST_FIT,
     Pack.name: Pack(),

@@ -1,8 +1,8 @@
 """Fill value: the node and the devices that leave the fleet worth most to the workload.
 
-What a node is worth is what random futures of the workload would still fill of it. A choice costs what that value falls
-by, what is lost to pods for which there are few places, and what the node's kind means to those that can go nowhere
-else (`fill_values`). All nodes are compared at once, so that it scores no node alone.
+The value of a node is what random pods of the workload would still fill of it. A choice costs what that value falls by,
+what pods lose for which there are few places, and how much the node's pool is needed by those that can go nowhere else
+(`fill_values`). All nodes are compared at once, so that it scores no node alone.
 """
 
 from collections.abc import Iterable, Sequence

@@ -12,7 +12,7 @@ from allocator.fleet.questions import fingerprint_of
 from allocator.model import Alternative, Claim, Request
 from allocator.outcome import AllocationError
 from allocator.policies.cells import Cells, Take
-from allocator.policies.fill_plays import FillShape
+from allocator.policies.fill_rollouts import FillShape
 from allocator.policies.fill_value import FillValue, FromDevices
 from allocator.policies.fill_values import FillNode, FillValues
 from allocator.policies.unit_states import UnitKind, UnitStates
@@ -23,7 +23,7 @@ from scheduler.state.masks import Floats, Numbers, mask_of, numbers_of
 from scheduler.state.pod_requests import CPU, MEMORY, PodRequests
 
 MOST_REQUESTS = 1 << 10
-"""Requests that are told apart; beyond, those of the workload alone are kept."""
+"""Different requests that are remembered; beyond, those of the workload alone are kept."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,7 +70,7 @@ class FillScores:
         now = self._units(kind, cells)
         wanted = [request for request, _ in asked.requests]
         for before, after in self._values.steps(_key(requests, claims), asked, number):
-            unit, taken = now.index(before), self._values.states.taken(before, after)
+            unit, taken = now.index(before), self._values.units.taken(before, after)
             now[unit] = after
             found += [
                 device
@@ -145,7 +145,7 @@ class FillScores:
         self._values.set_node(number, FillNode(tuple(units), max(0, room.cpu), max(0, room.memory)))
 
     def _units(self, kind: _NodeKind, cells: Sequence[Cells]) -> list[int]:
-        return [self._values.states.number(unit, own) for unit, own in zip(kind.units, cells, strict=True)]
+        return [self._values.units.number(unit, own) for unit, own in zip(kind.units, cells, strict=True)]
 
     def _kind(self, number: int) -> _NodeKind:
         key = self._rooms.kind(number)
@@ -154,7 +154,7 @@ class FillScores:
             units = self._rooms.unit_cells(number)
             takes = [self._takes(number, claim, request) for _, claim, request in self._requests.values()]
             cells = [[[take.cells for take in of] for of in takes_of] for takes_of in takes]
-            known = self._kinds[key] = _NodeKind(self._values.states.kinds(units, cells), takes)
+            known = self._kinds[key] = _NodeKind(self._values.units.kinds(units, cells), takes)
         return known
 
     def _takes(self, number: int, claim: Claim, request: Request) -> Sequence[Sequence[Take]]:

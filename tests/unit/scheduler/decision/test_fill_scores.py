@@ -7,14 +7,28 @@ import pytest
 from allocator.model import Claim
 from allocator.policies import policy_of
 from allocator.policies.fill_value import FillValue
+from cel.values.quantity import Quantity
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.decide import decide
+from scheduler.decision.decide import decide, decide_claim
 from scheduler.decision.fill_scores import FillScores
 from scheduler.decision.rooms import Rooms
-from scheduler.decision.schedule_result import Placed
+from scheduler.decision.schedule_result import NotPlaced, Placed
 from scheduler.state.pod_requests import pod_requests
-from tests.builders import a_container, a_pod
+from tests.builders import (
+    a_claim,
+    a_container,
+    a_device,
+    a_node,
+    a_pod,
+    a_request,
+    a_slice,
+    all_devices,
+    amounts,
+    an_alternative,
+    first_available,
+    on_node,
+)
 from tests.unit.scheduler.decision.test_whole_nodes import a_cluster, a_share, add_node, take
 
 SHAPES = ((100, 1), (300, 1), (600, 1), (1000, 1), (1000, 2))
@@ -97,3 +111,53 @@ def _compare(cluster: Cluster, pod: Pod, claim: Claim) -> None:
         anew, same = FillScores(policy, fresh).best(*of_all)
         assert score == pytest.approx(anew, rel=1e-4, abs=1e-3)
         assert nodes & same
+
+
+ODD_CLAIMS = (
+    a_claim(all_devices()),
+    a_claim(a_request(count=3)),
+    a_claim(a_request("gpus", 1, "device.attributes")),
+    a_claim(a_request("gpus", 1, None)),
+    a_claim(a_request("gpus", 1, "device.driver == 1")),
+    a_claim(a_request(class_name="unknown")),
+    a_claim(a_request("monitor", admin_access=True)),
+    a_claim(first_available("gpus", an_alternative("gpus/a", count=9), an_alternative("gpus/b"))),
+    a_claim(first_available("gpus")),
+    a_claim(a_request("one"), a_request("two", 2, capacity={"milli": Quantity.parse("1")})),
+    a_claim(a_request(capacity={"unknown": Quantity.parse("1")})),
+    a_claim(a_request(count=0)),
+)
+
+
+def an_odd_cluster(policy: str) -> Cluster:
+    """Nodes without allocatable, without devices, with contradicting slices, and with devices of all sorts."""
+    cluster = a_cluster(policy, 0, 2)
+    cluster.set_node(a_node("bare"))
+    cluster.set_node(a_node("empty", allocatable=amounts(cpu="0", memory="0")))
+    for name, devices in (("bare", [a_device("gpu-0")]), ("node-0", [a_device("gpu-0"), a_device("gpu-1")])):
+        cluster.set_slice(a_slice(*devices, name=f"whole-{name}", pool=f"whole-{name}", reach=on_node(name)))
+    for name in ("twice", "again"):
+        cluster.set_slice(a_slice(a_device("same"), name=name, pool="twice", reach=on_node("node-1"), slice_count=2))
+    return cluster
+
+
+@pytest.mark.parametrize("claim", ODD_CLAIMS)
+@pytest.mark.parametrize("is_known", [True, False])
+def test_what_first_fit_places_is_placed_whatever_is_requested(claim: Claim, *, is_known: bool) -> None:
+    found: dict[str, list[type]] = {}
+    for policy in ("first-fit", "fill-value"):
+        cluster = an_odd_cluster(policy)
+        if is_known:
+            cluster.rooms.workload.set([(pod_requests(a_pod()), [one]) for one in (*ODD_CLAIMS, a_claim())])
+        for one in (decide(cluster, a_pod(), [claim]), decide_claim(cluster, claim)):
+            found.setdefault(policy, []).append(type(one))
+    assert found["fill-value"] == found["first-fit"]
+
+
+def test_a_cluster_of_nothing_has_no_node() -> None:
+    assert isinstance(decide(a_cluster("fill-value"), a_pod(), [a_claim()]), NotPlaced)
+
+
+def test_pods_without_claims_are_placed() -> None:
+    assert placed(an_odd_cluster("fill-value"), a_pod(a_container(cpu="2")), a_claim()).node
+    assert isinstance(decide(an_odd_cluster("fill-value"), a_pod(a_container(cpu="2")), []), Placed)

@@ -1,6 +1,6 @@
-"""How much of a node futures fill: random sequences of the workload's shapes, played into what is left of it.
+"""Rollouts: how much of a node random sequences of the workload's shapes fill, placed into what is left of it.
 
-The sequences are drawn once, and are the same for all nodes, so that two states are compared by the same futures. What
+The sequences are drawn once, and are the same for all nodes, so that two states are compared by the same pods. What
 fits is placed, each device on the fitting unit with the least left; the rest is passed over.
 """
 
@@ -34,7 +34,7 @@ class FillShape:
     weight: float = 0.0
 
 
-class Plays:
+class Rollouts:
     """The sequences of a workload."""
 
     def __init__(self, states: UnitStates, shapes: Sequence[FillShape]) -> None:
@@ -52,7 +52,7 @@ class Plays:
         placed, peak = 0.0, 0
         for number, start in enumerate(self._starts_of(fitting)):
             if start:
-                weight, taken = self._play(number, start, list(units), cpu, memory)
+                weight, taken = self._roll_out(number, start, list(units), cpu, memory)
                 placed += weight
                 peak = max(peak, taken)
         return placed / len(self._sequences), peak
@@ -66,7 +66,7 @@ class Plays:
             self._starts[fitting] = known
         return known
 
-    def _play(self, number: int, places: int, units: list[int], cpu: int, memory: int) -> tuple[float, int]:
+    def _roll_out(self, number: int, places: int, units: list[int], cpu: int, memory: int) -> tuple[float, int]:
         sequence, of_shape, shapes = self._sequences[number], self._places[number], self._shapes
         placed, first = 0.0, memory
         while places:
@@ -114,24 +114,25 @@ def tightest(states: UnitStates, units: Sequence[int], request: int, count: int)
     if len(fitting) >= count:
         fitting.sort()
         return [(place, after) for _, place, after in fitting[:count]]
-    return _of_parts(states, units, request, count) if fitting else None
+    return _divided(states, units, request, count) if fitting else None
 
 
-def _of_parts(states: UnitStates, units: Sequence[int], request: int, count: int) -> list[tuple[int, int]] | None:
+def _divided(states: UnitStates, units: Sequence[int], request: int, count: int) -> list[tuple[int, int]] | None:
     """The same, where units have to give several devices each."""
-    now, found = list(units), dict[int, int]()
+    now, found = list(units), list[tuple[int, int]]()
     for _ in range(count):
         fitting = [
             (states.left[unit], place)
             for place, unit in enumerate(now)
             if states.best(unit, request) != NONE
-            and (place not in found or len(states.kind_of[unit].takes[request]) > 1)
+            and (place not in dict(found) or len(states.kind_of[unit].takes[request]) > 1)
         ]
         if not fitting:
             return None
         _, place = min(fitting)
-        now[place] = found[place] = states.best(now[place], request)
-    return list(found.items())
+        now[place] = states.best(now[place], request)
+        found.append((place, now[place]))
+    return found
 
 
 def _union(places: Sequence[int], shapes: int) -> int:

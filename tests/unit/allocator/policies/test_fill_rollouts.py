@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from allocator.policies.cells import UnitCells
-from allocator.policies.fill_plays import LENGTHS, SEQUENCES, FillShape, Plays, _drawn, tightest
+from allocator.policies.fill_rollouts import LENGTHS, SEQUENCES, FillShape, Rollouts, _drawn, tightest
 from allocator.policies.unit_states import NONE, UnitKind, UnitStates
 
 MILLI = (1000, 500, 300, 100)
@@ -51,19 +51,19 @@ def test_a_state_is_worth_what_futures_place_on_average(seed: int) -> None:
     left = [draw.randrange(0, 1001, 100) for _ in range(draw.randrange(1, 5))]
     cpu, memory = draw.choice([0, 9000, 10**6]), draw.choice([0, 30, 10**6])
     every = (1 << len(shapes)) - 1
-    value, _ = Plays(states, shapes).value(units_of(states, *left), cpu, memory, every)
+    value, _ = Rollouts(states, shapes).value(units_of(states, *left), cpu, memory, every)
     expected = sum(played(shapes, one, list(left), cpu, memory) for one in _drawn([one.share for one in shapes]))
     assert value == pytest.approx(expected / SEQUENCES)
 
 
 def test_memory_beyond_the_peak_changes_nothing_and_less_does() -> None:
     states = UnitStates(len(MILLI))
-    plays = Plays(states, [FillShape(1.0, 0, 4, ((1, 1),), 500.0)])
+    rollouts = Rollouts(states, [FillShape(1.0, 0, 4, ((1, 1),), 500.0)])
     units = units_of(states, 1000, 1000)
-    value, peak = plays.value(units, 0, 1 << 62, 1)
+    value, peak = rollouts.value(units, 0, 1 << 62, 1)
     assert (value, peak) == (2000.0, 16)
-    assert plays.value(units, 0, peak, 1)[0] == value
-    assert plays.value(units, 0, peak - 1, 1)[0] == 1500.0
+    assert rollouts.value(units, 0, peak, 1)[0] == value
+    assert rollouts.value(units, 0, peak - 1, 1)[0] == 1500.0
 
 
 def test_sequences_are_the_same_each_time_and_follow_the_shares() -> None:
